@@ -1,0 +1,93 @@
+"""Interleaved text-and-image generation for any image generator: plan, draw, judge, redraw.
+
+>>> import interleave
+>>> run = interleave.generate("How a frog grows up, in three pictures", profile="dry-run")  # doctest: +SKIP
+>>> run.document  # doctest: +SKIP
+PosixPath('runs/20261115-120000-how-a-frog-grows-up-in-three-pictures/document.html')
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from interleave.version import __version__
+
+if TYPE_CHECKING:
+    from interleave.agents.critic import Critic, CriticInput
+    from interleave.agents.planner import Planner
+    from interleave.agents.scorer import Scorer
+    from interleave.backends.protocols import (
+        GeneratorCapabilities,
+        ImageGenerator,
+        ImageRequest,
+        Message,
+        Reply,
+        Sampling,
+        VisionLanguageModel,
+        VlmCapabilities,
+    )
+    from interleave.backends.registry import load_generator, load_vlm
+    from interleave.errors import (
+        BackendError,
+        ConfigurationError,
+        InputError,
+        InterleaveError,
+        LimitReached,
+        MissingDependency,
+        ReplyError,
+        RunError,
+    )
+    from interleave.events import Attempt, Drawn, Judged, Planned, StepFinished
+    from interleave.pictures import read_picture
+    from interleave.runs.generating import generate, plan, stream
+    from interleave.runs.record import RunRecord, comparable, read_record
+    from interleave.runs.trajectory import Finished
+    from interleave.types import Outcome, Picture, Plan, PlanStep, Request, Scores, Slot, Text, Verdict
+
+_HOMES = {
+    "agents.critic": ("Critic", "CriticInput"),
+    "agents.planner": ("Planner",),
+    "agents.scorer": ("Scorer",),
+    "backends.protocols": (
+        "GeneratorCapabilities",
+        "ImageGenerator",
+        "ImageRequest",
+        "Message",
+        "Reply",
+        "Sampling",
+        "VisionLanguageModel",
+        "VlmCapabilities",
+    ),
+    "backends.registry": ("load_generator", "load_vlm"),
+    "errors": (
+        "BackendError",
+        "ConfigurationError",
+        "InputError",
+        "InterleaveError",
+        "LimitReached",
+        "MissingDependency",
+        "ReplyError",
+        "RunError",
+    ),
+    "events": ("Attempt", "Drawn", "Judged", "Planned", "StepFinished"),
+    "pictures": ("read_picture",),
+    "runs.generating": ("generate", "plan", "stream"),
+    "runs.record": ("RunRecord", "comparable", "read_record"),
+    "runs.trajectory": ("Finished",),
+    "types": ("Outcome", "Picture", "Plan", "PlanStep", "Request", "Scores", "Slot", "Text", "Verdict"),
+}
+_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
+
+__all__ = ["__version__", *sorted(_HOME_OF)]
+
+
+def __getattr__(name: str) -> Any:
+    """Public names are imported when they are first used, so that `import interleave` costs nothing."""
+    if name not in _HOME_OF:
+        raise AttributeError(f"module 'interleave' has no attribute {name!r}")
+    return getattr(importlib.import_module(f"interleave.{_HOME_OF[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return __all__

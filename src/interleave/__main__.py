@@ -1,0 +1,5 @@
+"""`python -m interleave`."""
+
+from interleave.cli.main import main
+
+main()

@@ -1,0 +1,46 @@
+"""Asking a model until its answer can be read: a bad reply is told what was wrong, at most three times."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+
+from interleave.agents.prompts import PromptPack
+from interleave.backends.protocols import Message, Reply, Sampling, VisionLanguageModel
+from interleave.errors import ReplyError
+from interleave.types import Text
+
+T = TypeVar("T")
+
+REASKS = 3
+QUOTED_CHARACTERS = 4000
+"""How much of its bad reply a model is shown again."""
+
+
+async def ask(
+    vlm: VisionLanguageModel,
+    messages: Sequence[Message],
+    read: Callable[[Reply], T],
+    *,
+    sampling: Sampling,
+    pack: PromptPack,
+) -> T:
+    """The value that `read` finds in the model's reply; raises the last `ReplyError` when it never does."""
+    asked = tuple(messages)
+    for reasks_left in range(REASKS, -1, -1):
+        reply = await vlm.complete(asked, sampling)
+        try:
+            return read(reply)
+        except ReplyError as error:
+            if not reasks_left:
+                raise
+            asked = (*messages, *_complaint(reply, error, pack))
+    raise AssertionError("unreachable: the last ask returns or raises")
+
+
+def _complaint(reply: Reply, error: ReplyError, pack: PromptPack) -> tuple[Message, ...]:
+    complaint = pack.messages("reask", {"problem": error.problem})
+    quoted = reply.text[:QUOTED_CHARACTERS].strip()
+    if not quoted:  # some servers refuse an empty turn
+        return complaint
+    return (Message("assistant", (Text(quoted),)), *complaint)

@@ -1,0 +1,114 @@
+"""A picture before and after → a verdict, and where it fails a better prompt."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+from interleave.agents.asking import ask
+from interleave.agents.prompts import PromptPack
+from interleave.agents.replies import JUDGEMENT_KEYS, parse_verdict
+from interleave.backends.protocols import Message, Reply, Sampling, VisionLanguageModel
+from interleave.errors import ReplyError
+from interleave.pictures import white_canvas
+from interleave.types import Outcome, Picture, Slot, Verdict
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+_JUDGEMENT = re.compile(rf"[\"'](?:{'|'.join(JUDGEMENT_KEYS)})[\"']\s*:\s*", re.IGNORECASE)
+
+
+@dataclass(frozen=True)
+class CriticInput:
+    """Everything a critic sees of one attempt."""
+
+    planned_prompt: str
+    prompt: str
+    """The prompt that made this very picture."""
+    before: Image
+    after: Image
+    slot: Slot = Slot()
+
+
+class Critic(Protocol):
+    """Judges one attempt."""
+
+    async def judge(self, seen: CriticInput) -> Verdict: ...
+
+
+def critic_input(
+    planned_prompt: str, prompt: str, sources: tuple[Image, ...], image: Image, slot: Slot = Slot()
+) -> CriticInput:
+    """What the critic sees, for inference, data, training and benchmarks alike: always a pair of pictures."""
+    before = sources[-1] if sources else white_canvas(image.size)
+    return CriticInput(planned_prompt, prompt, before, image, slot)
+
+
+def critic_messages(seen: CriticInput, pack: PromptPack) -> tuple[Message, ...]:
+    """The critic's messages, built here for every user of them."""
+    return pack.messages("critic", pair_slots(seen))
+
+
+def pair_slots(seen: CriticInput) -> dict[str, str | tuple[Picture]]:
+    """The slots of every prompt that looks at a pair of pictures."""
+    return {
+        "planned_prompt": seen.planned_prompt,
+        "prompt": seen.prompt,
+        "before": (Picture(seen.before),),
+        "after": (Picture(seen.after),),
+    }
+
+
+class VlmCritic:
+    """A critic that asks a vision-language model."""
+
+    def __init__(self, vlm: VisionLanguageModel, pack: PromptPack) -> None:
+        self.vlm = vlm
+        self.pack = pack
+
+    async def judge(self, seen: CriticInput) -> Verdict:
+        """The verdict; one that stays unreadable is an outcome of its own, never a rejection."""
+        sampling = Sampling(token_probabilities=self.vlm.capabilities.token_probabilities, slot=seen.slot)
+        reader = _VerdictReader()
+        try:
+            return await ask(
+                self.vlm, critic_messages(seen, self.pack), reader.read, sampling=sampling, pack=self.pack
+            )
+        except ReplyError as error:
+            return Verdict(outcome=Outcome.UNREADABLE, reasoning=str(error))
+
+
+class _VerdictReader:
+    """Reads verdicts; the first refusal without a better prompt is sent back, the second is taken."""
+
+    def __init__(self) -> None:
+        self.asked_for_a_prompt = False
+
+    def read(self, reply: Reply) -> Verdict:
+        verdict = parse_verdict(reply)
+        lacks_prompt = verdict.outcome is Outcome.REJECTED and verdict.refined_prompt is None
+        if lacks_prompt and not self.asked_for_a_prompt:
+            self.asked_for_a_prompt = True
+            raise ReplyError(
+                "the picture is refused, but no better prompt is given: write one", reply=reply.text
+            )
+        return verdict.model_copy(update={"confidence": acceptance_probability(reply)})
+
+
+def acceptance_probability(reply: Reply) -> float | None:
+    """The probability the critic gave to "this picture is right": that of the token that says so."""
+    text, spans = "", []
+    for token in reply.tokens:
+        spans.append((len(text), token))
+        text += token.text
+    matches = list(_JUDGEMENT.finditer(text))
+    if not matches:
+        return None
+    value_at = matches[-1].end()
+    judged = next((token for start, token in spans if start <= value_at < start + len(token.text)), None)
+    if judged is None or not 0 <= judged.probability <= 1:
+        return None
+    accepted = text[value_at : value_at + 4].lower() == "true"
+    return judged.probability if accepted else 1 - judged.probability

@@ -1,0 +1,75 @@
+"""Request → plan."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from interleave.agents.asking import ask
+from interleave.agents.prompts import PromptPack
+from interleave.agents.replies import parse_plan
+from interleave.backends.protocols import Message, Reply, Sampling, VisionLanguageModel
+from interleave.counting import named_step_count
+from interleave.errors import ConfigurationError, ReplyError
+from interleave.types import Plan, Request
+
+
+class Planner(Protocol):
+    """Writes the whole plan before the first picture is drawn."""
+
+    async def plan(self, request: Request) -> Plan: ...
+
+
+class GivenPlan:
+    """A planner that was told the plan: by a person, or by an earlier run."""
+
+    def __init__(self, plan: Plan) -> None:
+        self._plan = plan
+
+    async def plan(self, request: Request) -> Plan:
+        return self._plan
+
+
+class VlmPlanner:
+    """A planner that asks a vision-language model."""
+
+    def __init__(self, vlm: VisionLanguageModel, pack: PromptPack, *, max_steps: int = 50) -> None:
+        self.vlm = vlm
+        self.pack = pack
+        self.max_steps = max_steps
+
+    async def plan(self, request: Request) -> Plan:
+        wanted = wanted_steps(request, self.max_steps)
+
+        def read(reply: Reply) -> Plan:
+            return _checked(parse_plan(reply), request, wanted, self.max_steps, reply.text)
+
+        messages = planner_messages(request, self.pack)
+        return await ask(self.vlm, messages, read, sampling=Sampling(), pack=self.pack)
+
+
+def wanted_steps(request: Request, max_steps: int) -> int | None:
+    """The number of steps the request names, if it does; raises when that is more than the limit."""
+    wanted = named_step_count(request.text)
+    if wanted is not None and wanted > max_steps:
+        raise ConfigurationError(
+            f"the request asks for {wanted} steps, and the limit is {max_steps}: "
+            f"ask for fewer, or raise it with --max-steps {wanted}"
+        )
+    return wanted
+
+
+def planner_messages(request: Request, pack: PromptPack) -> tuple[Message, ...]:
+    """What a planner is shown: in use, in data and in training alike."""
+    prompt = "planner_interleaved" if request.pictures else "planner_text"
+    return pack.messages(prompt, {"request": request.parts})
+
+
+def _checked(plan: Plan, request: Request, wanted: int | None, max_steps: int, reply: str) -> Plan:
+    count = len(plan.steps)
+    if count > max_steps:
+        raise ReplyError(f"the plan has {count} steps, and at most {max_steps} are allowed", reply=reply)
+    if wanted is not None and count != wanted:
+        raise ReplyError(f"the plan has {count} steps, and the user asked for exactly {wanted}", reply=reply)
+    if not request.pictures and plan.steps[0].number != 1:
+        raise ReplyError(f"the first step must have number 1, not {plan.steps[0].number}", reply=reply)
+    return plan

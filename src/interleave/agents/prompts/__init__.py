@@ -1,0 +1,127 @@
+"""Prompt packs: the words that models are asked with, as data with a name and a version.
+
+A pack is a folder with `pack.toml` and one Markdown file per prompt. In a file, a line `=== system ===` or
+`=== user ===` starts a message (text before any such line is the user's), and `{{slot}}` marks where
+something is put in. Filling is one pass over the pack's own text: what is put in is never looked at again,
+so nothing a user or a model writes can be taken for a slot, and a picture goes in as a picture.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import tomllib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, cast
+
+from pydantic import ValidationError
+
+from interleave.backends.protocols import Message
+from interleave.errors import ConfigurationError
+from interleave.pictures import fit_area
+from interleave.types import Part, Picture, Text, Value
+
+PROMPTS: Mapping[str, frozenset[str]] = {
+    "planner_text": frozenset({"request"}),
+    "planner_interleaved": frozenset({"request"}),
+    "critic": frozenset({"before", "after", "planned_prompt", "prompt"}),
+    "scorer_semantics": frozenset({"before", "after", "planned_prompt"}),
+    "scorer_quality": frozenset({"after"}),
+    "reask": frozenset({"problem"}),
+}
+"""Every prompt there is, with the slots it must have."""
+
+CROWD = 5
+CROWD_AREA = 384 * 384
+"""From five pictures in one message on, each is scaled to at most this many pixels."""
+
+_SECTION = re.compile(r"^=== (system|user) ===[ \t]*\n", re.MULTILINE)
+_SLOT = re.compile(rf"\{{\{{({'|'.join(sorted(set().union(*PROMPTS.values())))})\}}\}}")
+
+
+class PackDescription(Value):
+    """The `pack.toml` of a pack."""
+
+    name: str
+    version: str
+    description: str = ""
+    extends: str | None = None
+    """A pack whose prompts stand in for those this one does not have."""
+
+
+@dataclass(frozen=True)
+class PromptPack:
+    """A set of prompts that belong together."""
+
+    description: PackDescription
+    texts: Mapping[str, str]
+
+    @property
+    def name(self) -> str:
+        return self.description.name
+
+    @property
+    def digest(self) -> str:
+        """A short name for the exact words, so that a run knows when they have changed."""
+        words = "\x00".join(f"{name}\x00{self.texts[name]}" for name in sorted(self.texts))
+        return hashlib.sha256(words.encode()).hexdigest()[:16]
+
+    def messages(self, prompt: str, slots: Mapping[str, str | tuple[Part, ...]]) -> tuple[Message, ...]:
+        """The messages of a prompt with its slots filled."""
+        return tuple(
+            Message(role, _calm_crowd(tuple(_fill(text, slots))))
+            for role, text in _sections(self.texts[prompt])
+        )
+
+
+def read_pack(folder: Path, *, base: Mapping[str, str] | None = None) -> PromptPack:
+    """Read a pack's folder; `base` has the prompts it may leave out."""
+    description = read_description(folder / "pack.toml")
+    own = {name: folder / f"{name}.md" for name in PROMPTS}
+    texts = dict(base or {}) | {name: path.read_text("utf-8") for name, path in own.items() if path.is_file()}
+    for name, needed in PROMPTS.items():
+        if name not in texts:
+            raise ConfigurationError(f"the prompt pack in {folder} has no {name}.md")
+        if missing := needed - set(_SLOT.findall(texts[name])):
+            raise ConfigurationError(f"{folder / name}.md lacks the slot {{{{{min(missing)}}}}}")
+    return PromptPack(description, texts)
+
+
+def read_description(path: Path) -> PackDescription:
+    try:
+        return PackDescription.model_validate(tomllib.loads(path.read_text("utf-8")))
+    except FileNotFoundError:
+        raise ConfigurationError(f"{path.parent} is not a prompt pack: it has no pack.toml") from None
+    except (tomllib.TOMLDecodeError, ValidationError, UnicodeDecodeError) as error:
+        raise ConfigurationError(f"{path} cannot be read: {str(error).splitlines()[0]}") from None
+
+
+def _sections(text: str) -> Iterator[tuple[Literal["system", "user"], str]]:
+    pieces = _SECTION.split(text)
+    if pieces[0].strip() or len(pieces) == 1:
+        yield "user", pieces[0]
+    for role, body in zip(pieces[1::2], pieces[2::2], strict=True):
+        yield cast(Literal["system", "user"], role), body.strip()
+
+
+def _fill(text: str, slots: Mapping[str, str | tuple[Part, ...]]) -> Iterator[Part]:
+    for position, piece in enumerate(_SLOT.split(text)):
+        if position % 2 == 0:
+            if piece:
+                yield Text(piece)
+            continue
+        value = slots[piece]
+        if isinstance(value, str):
+            yield Text(value)
+        else:
+            yield from value
+
+
+def _calm_crowd(parts: tuple[Part, ...]) -> tuple[Part, ...]:
+    if sum(isinstance(part, Picture) for part in parts) < CROWD:
+        return parts
+    return tuple(
+        Picture(fit_area(part.image, CROWD_AREA)) if isinstance(part, Picture) else part for part in parts
+    )

@@ -1,0 +1,113 @@
+"""Prompts of the released checkpoints, read from a user's own checkout of the reference repository.
+
+Those checkpoints answer best to the exact words they were trained with, which have no licence and are not
+shipped here. The checkout's Python files are parsed, never executed: only constants that are plain strings
+are taken. Its slots and picture markers become ours.
+"""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass
+from pathlib import Path
+
+from interleave.agents.prompts import PromptPack, read_pack
+from interleave.agents.prompts.library import DEFAULT_PACK, checked_pack_name, load_pack, user_packs_folder
+from interleave.errors import ConfigurationError, InputError
+
+MAX_SOURCE_BYTES = 4_000_000
+
+
+@dataclass(frozen=True)
+class Constant:
+    """Where one prompt stands in the checkout, and how its slots are called there."""
+
+    prompt: str
+    name: str
+    files: tuple[str, ...]
+    slots: tuple[tuple[str, str], ...]
+    prefix: str = ""
+
+
+CONSTANTS = (
+    Constant(
+        "planner_text",
+        "NARRATIVE_PROMPT_JSON",
+        ("UEval/system.py", "data_gen/system_hy.py"),
+        (("{text_input}", "{{request}}"),),
+    ),
+    Constant(
+        "planner_interleaved",
+        "GUIDANCE_GLOBAL_PROMPT_JSON",
+        ("UEval/system.py",),
+        (("{text_input}", "{{request}}"),),
+    ),
+    Constant(
+        "critic",
+        "Iterative_T2I_PROMPT_QWEN",
+        ("UEval/system.py", "data_gen/system_hy.py"),
+        (("{original_instruction}", "{{planned_prompt}}"), ("{rewritten_prompt}", "{{prompt}}")),
+        prefix="{{before}}{{after}}",  # the pair of pictures stands before the text
+    ),
+)
+
+
+def import_pack(checkout: Path, name: str, *, replace: bool = False) -> tuple[PromptPack, Path]:
+    """Write a pack with the checkout's prompts to the user's configuration folder."""
+    packs = user_packs_folder()
+    if packs is None:
+        raise ConfigurationError("there is no configuration folder: set HOME or INTERLEAVE_CONFIG")
+    folder = packs / checked_pack_name(name)
+    if folder.exists() and not replace:
+        raise ConfigurationError(
+            f"a prompt pack {name!r} exists in {folder}: choose another --name, or add --replace"
+        )
+    texts = {constant.prompt: _read_constant(checkout, constant) for constant in CONSTANTS}
+    folder.mkdir(parents=True, exist_ok=True)
+    for prompt, text in texts.items():
+        (folder / f"{prompt}.md").write_text(text, "utf-8")
+    (folder / "pack.toml").write_text(
+        f'name = "{name}"\nversion = "1"\nextends = "{DEFAULT_PACK}"\n'
+        'description = "imported from a checkout of the reference repository; not for redistribution"\n',
+        "utf-8",
+    )
+    return read_pack(folder, base=load_pack(DEFAULT_PACK).texts), folder
+
+
+def _read_constant(checkout: Path, constant: Constant) -> str:
+    if not checkout.is_dir():
+        raise InputError(f"{checkout} is not a folder: give the folder of your checkout")
+    for relative in constant.files:
+        text = _string_constant(checkout / relative, constant.name)
+        if text is not None:
+            return constant.prefix + _with_our_slots(text, constant, relative)
+    raise InputError(
+        f"{checkout} has no {constant.name} in {' or '.join(constant.files)}: "
+        "is it a checkout of the InterleaveThinker repository?"
+    )
+
+
+def _string_constant(path: Path, name: str) -> str | None:
+    try:
+        if path.stat().st_size > MAX_SOURCE_BYTES:
+            return None
+        tree = ast.parse(path.read_text("utf-8"))
+    except (OSError, SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
+    for statement in tree.body:
+        match statement:
+            case ast.Assign(targets=[ast.Name(id=target)], value=ast.Constant(value=str(text))) if (
+                target == name
+            ):
+                return text
+    return None
+
+
+def _with_our_slots(text: str, constant: Constant, where: str) -> str:
+    for theirs, ours in constant.slots:
+        if theirs not in text:
+            raise InputError(
+                f"{constant.name} in {where} has no slot {theirs}: this version cannot be imported"
+            )
+        text = text.replace(theirs, ours)
+    return text

@@ -1,0 +1,96 @@
+"""The double `solid`: a card for every step, laid on the picture before. No model, no fonts, no surprises.
+
+It exists so that everything around a generator can be run and tested for real: the same request always gives
+the same pixels on every machine, different prompts, seeds and sources give different ones, and a person can
+see at a glance which step drew what on top of which picture.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from textwrap import wrap
+
+from PIL import Image, ImageColor, ImageDraw, ImageFont
+from pydantic import Field
+
+from interleave.backends.protocols import GeneratorCapabilities, ImageRequest
+from interleave.backends.specs import Spec
+from interleave.errors import ConfigurationError
+from interleave.types import Value
+
+CARDS = 6
+"""Rows for cards; the seventh step starts again at the top."""
+LINES, LINE_CHARACTERS, LINE_HEIGHT = 3, 32, 11
+
+
+class SolidGenerator:
+    """Paints a gradient for a first picture, and for every step a card with its number and words."""
+
+    class Options(Value):
+        delay: float = Field(default=0.0, ge=0, le=3600)
+        """Seconds to wait before each picture, to stand in for a slow model."""
+        size: int = Field(default=512, ge=64, le=2048)
+
+    def __init__(self, *, spec: Spec, options: Options, role: str = "generator") -> None:
+        if spec.model or spec.base_url:
+            raise ConfigurationError(
+                f"{str(spec)!r}: 'solid' takes no model and no address, only ?delay= and ?size="
+            )
+        self.options = options
+        self.capabilities = GeneratorCapabilities(max_sources=16, price_per_image=0.0)
+
+    async def generate(self, request: ImageRequest) -> Image.Image:
+        if self.options.delay:
+            await asyncio.sleep(self.options.delay)
+        size = (self.options.size, self.options.size)
+        if request.sources:
+            canvas = request.sources[-1].convert("RGB").resize(size, Image.Resampling.BOX)
+        else:
+            canvas = _gradient(_colour(request.prompt, 62), _colour(f"{request.prompt}/low", 86), size)
+        _lay_card(canvas, request)
+        return canvas
+
+
+def _gradient(top: tuple[int, int, int], bottom: tuple[int, int, int], size: tuple[int, int]) -> Image.Image:
+    ramp = Image.linear_gradient("L").resize(size, Image.Resampling.BILINEAR)
+    return Image.composite(Image.new("RGB", size, bottom), Image.new("RGB", size, top), ramp)
+
+
+def _lay_card(canvas: Image.Image, request: ImageRequest) -> None:
+    unit = canvas.width // 32
+    scale = max(1, canvas.width // 256)
+    row = (max(request.slot.step, 1) - 1) % CARDS
+    top = row * canvas.height // CARDS + unit // 2
+    height = canvas.height // CARDS - unit
+    pen = ImageDraw.Draw(canvas)
+    pen.rounded_rectangle(
+        (unit, top, canvas.width - unit, top + height),
+        radius=unit,
+        fill=_colour(f"{request.prompt}/{request.seed}", 38),
+        outline="white",
+        width=max(1, unit // 6),
+    )
+    number = _lettering(str(request.slot.step or "-"), scale * 3)
+    canvas.paste("white", (2 * unit, top + (height - number.height) // 2), number)
+    lines = [_lettering(line, scale) for line in wrap(request.prompt, LINE_CHARACTERS)[:LINES]]
+    upper = top + (height - len(lines) * LINE_HEIGHT * scale) // 2
+    for position, line in enumerate(lines):
+        canvas.paste("white", (6 * unit, upper + position * LINE_HEIGHT * scale), line)
+
+
+def _lettering(text: str, scale: int) -> Image.Image:
+    # Pillow's built-in bitmap font has the same pixels in every version; what it cannot write becomes '?'.
+    font = ImageFont.load_default_imagefont()
+    plain = text.encode("latin-1", "replace").decode("latin-1")
+    width, height = (max(int(side), 1) for side in font.getbbox(plain)[2:])
+    mask = Image.new("L", (width, height))
+    ImageDraw.Draw(mask).text((0, 0), plain, fill=255, font=font)
+    return mask.resize((width * scale, height * scale), Image.Resampling.NEAREST)
+
+
+def _colour(seed: str, lightness: int) -> tuple[int, int, int]:
+    """A pleasant colour that depends on the text alone; `lightness` in per cent."""
+    hue = int.from_bytes(hashlib.sha256(seed.encode("utf-8", "surrogatepass")).digest()[:2], "big") % 360
+    red, green, blue = ImageColor.getrgb(f"hsl({hue}, 45%, {lightness}%)")[:3]
+    return red, green, blue

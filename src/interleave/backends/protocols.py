@@ -1,0 +1,115 @@
+"""What the pipeline asks of a model. A backend is any class with these methods; nothing need be inherited."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal, Protocol, runtime_checkable
+
+from interleave.types import Part, Slot, Text
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+
+@dataclass(frozen=True)
+class ImageRequest:
+    """One picture to draw. Steps, guidance and size belong to the backend."""
+
+    prompt: str
+    seed: int
+    sources: tuple[Image, ...] = ()
+    """Pictures to start from, oldest first. Empty means text-to-image."""
+    slot: Slot = Slot()
+
+
+@dataclass(frozen=True)
+class GeneratorCapabilities:
+    """What an image generator can do. What it cannot do it refuses; it never ignores a part of a request."""
+
+    max_sources: int = 1
+    """How many pictures an edit may start from; 0 for a generator that only draws from text."""
+    text_to_image: bool = True
+    """Whether it can draw with no source picture at all."""
+    seeds: bool = True
+    """Whether the same request with the same seed gives the same picture."""
+    max_prompt_characters: int | None = None
+    price_per_image: float | None = None
+    """US dollars a picture; 0 for one that costs nothing, None where it is not known."""
+
+
+@runtime_checkable
+class ImageGenerator(Protocol):
+    """Draws pictures."""
+
+    @property
+    def capabilities(self) -> GeneratorCapabilities: ...
+
+    async def generate(self, request: ImageRequest) -> Image:
+        """Return one picture. Raises `BackendError` when the model cannot."""
+        ...
+
+
+@dataclass(frozen=True)
+class Message:
+    """One turn of a conversation with a vision-language model."""
+
+    role: Literal["system", "user", "assistant"]
+    parts: tuple[Part, ...]
+
+    @property
+    def text(self) -> str:
+        return "".join(part.text for part in self.parts if isinstance(part, Text))
+
+
+@dataclass(frozen=True)
+class Sampling:
+    """How a model is asked to answer. The default is greedy."""
+
+    temperature: float = 0.0
+    max_tokens: int = 4096
+    token_probabilities: bool = False
+    """Whether the reply should carry token probabilities, where the backend can give them."""
+    slot: Slot = Slot()
+
+
+@dataclass(frozen=True)
+class Token:
+    """A piece of a reply and the probability with which the model chose it."""
+
+    text: str
+    probability: float
+
+
+@dataclass(frozen=True)
+class Reply:
+    """What a model answered, and how its answer ended."""
+
+    text: str
+    finish_reason: str = "stop"
+    """`stop`, `length` (cut off: never to be repaired), `content_filter`, or the backend's own word."""
+    usage: dict[str, int] = field(default_factory=dict)
+    cost: float | None = None
+    """US dollars this reply cost, where the backend knows."""
+    tokens: tuple[Token, ...] = ()
+
+
+@dataclass(frozen=True)
+class VlmCapabilities:
+    """What a vision-language model can do."""
+
+    max_pictures: int | None = None
+    token_probabilities: bool = False
+    knows_its_price: bool = False
+
+
+@runtime_checkable
+class VisionLanguageModel(Protocol):
+    """Reads text and pictures, answers with text."""
+
+    @property
+    def capabilities(self) -> VlmCapabilities: ...
+
+    async def complete(self, messages: Sequence[Message], sampling: Sampling) -> Reply:
+        """Return the model's answer. Raises `BackendError` when the model cannot."""
+        ...

@@ -1,0 +1,128 @@
+"""Names to backends: two tables a reader can see, and entry points for everybody else's.
+
+A third-party package adds a backend with an entry point in the group `interleave.generators` or
+`interleave.vlms` that names a class like those below: built with `(spec, role)` keyword arguments and an
+inner `Options` model that lists the keys it takes.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib.metadata import entry_points
+from typing import Any, cast
+
+from pydantic import BaseModel, ValidationError
+
+from interleave.backends.protocols import ImageGenerator, VisionLanguageModel
+from interleave.backends.specs import Spec, parse_spec
+from interleave.errors import ConfigurationError, MissingDependency, did_you_mean
+
+
+@dataclass(frozen=True)
+class Row:
+    """One backend: where its class is, what it needs, and what a reader of its results must be told."""
+
+    target: str
+    summary: str
+    needs: tuple[str, ...] = ()
+    """Top-level packages that must be importable."""
+    extra: str | None = None
+    """The extra of this distribution that installs them."""
+    note: str | None = None
+    """Said on every document made with it, when it is not what a reader would take it for."""
+
+    @property
+    def missing(self) -> tuple[str, ...]:
+        return tuple(package for package in self.needs if importlib.util.find_spec(package) is None)
+
+    @property
+    def install(self) -> str:
+        return f"pip install 'interleavethinker[{self.extra}]'" if self.extra else ""
+
+
+GENERATORS = {
+    "solid": Row(
+        "interleave.backends.generators.solid:SolidGenerator",
+        "paints a simple pattern that builds on its source; a double for dry runs and tests",
+        note="The pictures are patterns painted by the built-in double “solid”; no image model took part.",
+    ),
+}
+
+VLMS = {
+    "scripted": Row(
+        "interleave.backends.vlms.scripted:ScriptedVlm",
+        "answers from a JSONL file, or by a fixed rule; a double for dry runs and tests",
+        note="The plan and the verdicts come from the built-in double “scripted”, which sees nothing and "
+        "follows a script; no language model took part.",
+    ),
+}
+
+
+def load_generator(spec: str | Spec) -> ImageGenerator:
+    """Build an image generator from a spec such as ``"solid?delay=0.2"``."""
+    return cast(ImageGenerator, _load(spec, known_generators(), "image generator", role="generator"))
+
+
+def load_vlm(spec: str | Spec, role: str) -> VisionLanguageModel:
+    """Build a vision-language model for a role (`planner`, `critic`, `scorer`, …) from a spec."""
+    return cast(VisionLanguageModel, _load(spec, known_vlms(), "vision-language model", role=role))
+
+
+def known_generators() -> dict[str, Row]:
+    """Every generator by name, ours and those of installed packages."""
+    return GENERATORS | _entry_points("interleave.generators")
+
+
+def known_vlms() -> dict[str, Row]:
+    """Every vision-language model by name, ours and those of installed packages."""
+    return VLMS | _entry_points("interleave.vlms")
+
+
+def note_for(spec: str | Spec, *, role: str) -> str | None:
+    """What a reader of a document must be told about this backend, if anything."""
+    parsed = spec if isinstance(spec, Spec) else parse_spec(spec)
+    rows = known_generators() if role == "generator" else known_vlms()
+    row = rows.get(parsed.name)
+    return row.note if row else None
+
+
+def _entry_points(group: str) -> dict[str, Row]:
+    return {
+        point.name: Row(point.value, f"from the package {point.dist}") for point in entry_points(group=group)
+    }
+
+
+def _load(spec: str | Spec, rows: Mapping[str, Row], kind: str, *, role: str) -> object:
+    parsed = spec if isinstance(spec, Spec) else parse_spec(spec)
+    if parsed.name not in rows:
+        raise ConfigurationError(
+            f"no {kind} named {parsed.name!r} (from {str(spec)!r}). {did_you_mean(parsed.name, rows)}"
+        )
+    backend = _import(rows[parsed.name], parsed.name, kind)
+    return backend(spec=parsed, role=role, options=_options(backend, parsed))
+
+
+def _import(row: Row, name: str, kind: str) -> Any:
+    if row.missing:
+        raise MissingDependency(
+            f"the {kind} {name!r} needs the package {row.missing[0]!r}, which is not installed. "
+            f"Install it with: {row.install}"
+        )
+    module, _, attribute = row.target.partition(":")
+    return getattr(importlib.import_module(module), attribute)
+
+
+def _options(backend: Any, spec: Spec) -> BaseModel:
+    known = backend.Options.model_fields
+    for key in spec.options:
+        if key not in known:
+            raise ConfigurationError(f"{spec.name!r} has no option {key!r}. {did_you_mean(key, known)}")
+    try:
+        return cast(BaseModel, backend.Options.model_validate(spec.options))
+    except ValidationError as error:
+        first = error.errors()[0]
+        key = ".".join(str(place) for place in first["loc"])
+        raise ConfigurationError(f"option {key!r} of {str(spec)!r}: {first['msg'].lower()}") from None

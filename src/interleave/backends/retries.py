@@ -1,0 +1,121 @@
+"""The one retry policy. Backends switch their SDK's own retries off; nobody else retries.
+
+Only transient `BackendError`s are tried again, at most five times in all, with jittered backoff or after the
+time the server asked for. Retries are paid from a shared budget, a fifth of the calls made plus ten a second,
+so that an outage is never answered with a storm; when it is empty a call waits for it within its deadline.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TypeVar
+
+from interleave.backends.protocols import Message, Reply, Sampling, VisionLanguageModel, VlmCapabilities
+from interleave.errors import BackendError
+
+T = TypeVar("T")
+log = logging.getLogger(__name__)
+
+VLM_DEADLINE_SECONDS = 120.0
+IMAGE_DEADLINE_SECONDS = 300.0
+MOST_TRIES = 5
+FIRST_DELAY_SECONDS = 0.5
+LONGEST_DELAY_SECONDS = 30.0
+BUDGET_SHARE = 0.2
+BUDGET_PER_SECOND = 10.0
+BUDGET_RESERVE_SECONDS = 10.0
+"""How long unspent budget stays good."""
+
+
+class RetryBudget:
+    """How many retries may still be made: a share of the calls made, and a few every second."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._tokens = BUDGET_PER_SECOND
+        self._filled_at = clock()
+
+    def call_made(self) -> None:
+        self._add(BUDGET_SHARE)
+
+    def take(self) -> bool:
+        """Spend one retry if there is one."""
+        now = self._clock()
+        self._add((now - self._filled_at) * BUDGET_PER_SECOND)
+        self._filled_at = now
+        if self._tokens < 1:
+            return False
+        self._tokens -= 1
+        return True
+
+    def _add(self, tokens: float) -> None:
+        self._tokens = min(self._tokens + tokens, BUDGET_PER_SECOND * BUDGET_RESERVE_SECONDS)
+
+
+class RetryPolicy:
+    """Calls a model until it answers, fails for good, or its deadline has passed."""
+
+    def __init__(self, *, tries: int = MOST_TRIES, first_delay: float = FIRST_DELAY_SECONDS) -> None:
+        self.tries = tries
+        self.first_delay = first_delay
+        self.budget = RetryBudget()
+
+    async def call(self, what: str, attempt: Callable[[], Awaitable[T]], *, deadline: float) -> T:
+        """Await `attempt()` until it succeeds; `deadline` is seconds for all tries and waits together."""
+        ends_at = time.monotonic() + deadline
+        self.budget.call_made()
+        for number in range(1, self.tries + 1):
+            try:
+                async with asyncio.timeout_at(_loop_time(ends_at)) as window:
+                    return await attempt()
+            except TimeoutError as error:
+                if not window.expired():
+                    raise  # a timeout of the attempt's own, not of this deadline
+                raise BackendError(f"{what}: no answer within {deadline:.0f} s", transient=True) from error
+            except BackendError as error:
+                if not error.transient or number == self.tries:
+                    raise
+                await self._wait(what, error, number, ends_at)
+        raise AssertionError("unreachable: the last try returns or raises")
+
+    async def _wait(self, what: str, error: BackendError, number: int, ends_at: float) -> None:
+        delay = self._delay(error, number)
+        if time.monotonic() + delay > ends_at:
+            raise error
+        log.warning("%s: %s; trying again in %.1f s", what, error, delay)
+        await asyncio.sleep(delay)
+        while not self.budget.take():
+            if time.monotonic() > ends_at:
+                raise error
+            await asyncio.sleep(1 / BUDGET_PER_SECOND)
+
+    def _delay(self, error: BackendError, number: int) -> float:
+        if error.retry_after is not None and error.retry_after >= 0:
+            return min(error.retry_after, IMAGE_DEADLINE_SECONDS) * random.uniform(1.0, 1.1)
+        return min(self.first_delay * 2.0 ** (number - 1), LONGEST_DELAY_SECONDS) * random.uniform(0.5, 1.5)
+
+
+class RetriedVlm:
+    """A vision-language model under the policy, for calls outside a run."""
+
+    def __init__(self, what: str, vlm: VisionLanguageModel, policy: RetryPolicy | None = None) -> None:
+        self.what = what
+        self.vlm = vlm
+        self.policy = policy or RetryPolicy()
+
+    @property
+    def capabilities(self) -> VlmCapabilities:
+        return self.vlm.capabilities
+
+    async def complete(self, messages: Sequence[Message], sampling: Sampling) -> Reply:
+        return await self.policy.call(
+            self.what, lambda: self.vlm.complete(messages, sampling), deadline=VLM_DEADLINE_SECONDS
+        )
+
+
+def _loop_time(monotonic: float) -> float:
+    return asyncio.get_running_loop().time() + (monotonic - time.monotonic())

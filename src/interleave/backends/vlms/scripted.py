@@ -1,0 +1,122 @@
+"""The double `scripted`: a planner and critic without a model.
+
+`scripted:PATH` answers the n-th call of its role in a run with line n of a JSONL file
+(`{"text": …, "finish_reason": …}`). `scripted` alone follows a rule: as planner it makes as many steps as the
+request names, else four; as critic it refuses every first attempt of an even step.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from interleave.backends.protocols import Message, Reply, Sampling, Token, VlmCapabilities
+from interleave.backends.specs import Spec
+from interleave.counting import first_number, named_step_count
+from interleave.errors import BackendError, ConfigurationError
+from interleave.text import one_line
+from interleave.types import Value
+
+DEFAULT_STEPS = 4
+MOST_STEPS = 50
+SCORES = (8, 9)
+
+
+class Line(Value):
+    """One line of a script."""
+
+    text: str
+    finish_reason: str = "stop"
+    tokens: tuple[tuple[str, float], ...] = ()
+    """Pieces of the text with their probabilities, to play a backend that gives them."""
+
+
+class ScriptedVlm:
+    """Plays a planner, critic or scorer from a script."""
+
+    class Options(Value):
+        """It takes none."""
+
+    def __init__(self, *, spec: Spec, options: Options, role: str) -> None:
+        if spec.base_url:
+            raise ConfigurationError(f"{str(spec)!r}: 'scripted' takes a file, not an address")
+        self.role = role
+        self.path = Path(spec.model) if spec.model else None
+        self.lines = _read_script(self.path) if self.path else ()
+        self.capabilities = VlmCapabilities(
+            token_probabilities=any(line.tokens for line in self.lines), knows_its_price=True
+        )
+
+    async def complete(self, messages: Sequence[Message], sampling: Sampling) -> Reply:
+        if self.path is None:
+            return Reply(self._improvise(messages, sampling), cost=0.0)
+        call = sampling.slot.call
+        if call > len(self.lines):
+            raise BackendError(
+                f"the script {self.path} has {len(self.lines)} lines, "
+                f"and call {call} of the {self.role} is past its end"
+            )
+        line = self.lines[call - 1]
+        tokens = tuple(Token(text, probability) for text, probability in line.tokens)
+        return Reply(line.text, line.finish_reason, cost=0.0, tokens=tokens)
+
+    def _improvise(self, messages: Sequence[Message], sampling: Sampling) -> str:
+        if self.role == "planner":
+            return _plan(next(message.text for message in messages if message.role == "user"))
+        if self.role == "critic":
+            return _verdict(sampling.slot.step, sampling.slot.attempt)
+        return json.dumps({"score": list(SCORES), "reasoning": "A fixed mark."})
+
+
+def _plan(request: str) -> str:
+    count = named_step_count(request) or first_number(request) or DEFAULT_STEPS
+    count = count if 1 <= count <= MOST_STEPS else DEFAULT_STEPS
+    subject = one_line(request, 60)
+    steps = [
+        {
+            "step_number": number,
+            "step_name": f"Part {number} of {count}",
+            "instruction": f"Part {number} of {count}: {subject}",
+            "prompt": subject if number == 1 else f"Add part {number} of {count} to the picture: {subject}",
+            "auxiliary_text": None,
+        }
+        for number in range(1, count + 1)
+    ]
+    return _answer(f"The request becomes {count} parts.", {"execution_plan": steps})
+
+
+def _verdict(step: int, attempt: int) -> str:
+    if step % 2 == 0 and attempt == 1:
+        refined = f"Add part {step} once more, larger and clearly readable; keep everything else as it is"
+        return _answer(
+            "The script refuses every first attempt of an even step.",
+            {"previous_step_success": False, "refine_prompt": refined},
+        )
+    return _answer("The script accepts this attempt.", {"previous_step_success": True, "refine_prompt": ""})
+
+
+def _answer(thinking: str, value: object) -> str:
+    return f"<think>{thinking}</think><answer>{json.dumps(value, ensure_ascii=False)}</answer>"
+
+
+def _read_script(path: Path) -> tuple[Line, ...]:
+    try:
+        rows = path.read_text("utf-8-sig").rstrip().split("\n")
+    except FileNotFoundError:
+        raise ConfigurationError(
+            f"the script {str(path)!r} does not exist: check the path after 'scripted:'"
+        ) from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigurationError(f"the script {str(path)!r} cannot be read ({error})") from None
+    return tuple(_read_line(row, f"{path}:{number}") for number, row in enumerate(rows, 1))
+
+
+def _read_line(row: str, where: str) -> Line:
+    try:
+        return Line.model_validate_json(row)
+    except ValidationError as error:
+        reason = error.errors()[0]["msg"]
+        raise ConfigurationError(f'{where}: not a script line like {{"text": "…"}} ({reason})') from None

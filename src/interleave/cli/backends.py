@@ -1,0 +1,52 @@
+"""`interleave backends`: what can be named in a spec, what is installed, what to install."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import typer
+
+from interleave.cli import options
+
+app = typer.Typer(help="The models that can be named, and whether they are ready.", rich_markup_mode=None)
+
+
+@app.callback(invoke_without_command=True)
+def backends(context: typer.Context, json_output: options.Json = False) -> int:
+    """List the image generators, vision-language models and profiles that can be named."""
+    if context.invoked_subcommand is not None:
+        return 0
+    rows = _rows()
+    if json_output:
+        print(json.dumps(rows, ensure_ascii=False))
+        return 0
+    _print(rows)
+    return 0
+
+
+def _rows() -> list[dict[str, Any]]:
+    from interleave.backends.registry import known_generators, known_vlms
+
+    return [
+        {"kind": kind, "name": name, "ready": not row.missing, "summary": row.summary, "install": row.install}
+        for kind, table in (("generator", known_generators()), ("vlm", known_vlms()))
+        for name, row in sorted(table.items())
+    ]
+
+
+def _print(rows: list[dict[str, Any]]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    from interleave.runs.profiles import load_profile, profile_files
+
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for heading in ("kind", "name", "ready", "what it is"):
+        table.add_column(heading, overflow="fold")
+    for row in rows:
+        ready = "yes" if row["ready"] else f"no: {row['install']}"
+        table.add_row(row["kind"], row["name"], ready, row["summary"])
+    for name in sorted(profile_files()):
+        table.add_row("profile", name, "", load_profile(name).description)
+    Console(highlight=False).print(table)

@@ -1,0 +1,151 @@
+"""What a user hands in: a request in words, pictures, Markdown, or a plan file."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from interleave.errors import ConfigurationError, InputError
+from interleave.text import MAX_REQUEST_CHARACTERS
+
+if TYPE_CHECKING:
+    from interleave.types import Plan, Request
+
+MAX_FILE_BYTES = 4_000_000
+GIVEN_PLAN_TITLE = "A plan given by hand"
+
+_MARKDOWN_PICTURE = re.compile(r"!\[[^\]\n]*\]\(\s*<?([^)>\n]+?)>?(?:\s+[\"'][^)\n]*)?\s*\)")
+
+RawPart = str | Path
+"""A part of a request before its picture is read: text, or the path of a picture."""
+
+
+def gather_parts(text: str | None, images: list[Path] | None, document: Path | None) -> list[RawPart]:
+    """The parts of a request in order: the document, the pictures, the words."""
+    parts: list[RawPart] = []
+    if document is not None:
+        parts += read_markdown(document)
+    parts += images or []
+    if text == "-":
+        text = sys.stdin.read(MAX_REQUEST_CHARACTERS + 1)
+    return parts if text is None else [*parts, text]
+
+
+def build_request(parts: list[RawPart]) -> Request:
+    """The request, with its pictures read and checked."""
+    from interleave.pictures import read_picture
+    from interleave.types import Request
+
+    return Request.of([part if isinstance(part, str) else read_picture(part) for part in parts])
+
+
+def read_markdown(path: Path) -> list[RawPart]:
+    """Text and pictures of a Markdown file, in order; pictures are files beside it."""
+    parts: list[RawPart] = []
+    for position, piece in enumerate(_MARKDOWN_PICTURE.split(read_text(path))):
+        if position % 2 == 0:
+            parts += [piece.strip()] if piece.strip() else []
+        elif "://" in piece or piece.startswith("data:"):
+            raise InputError(
+                f"{path} shows {piece[:80]!r}: pictures must be files, nothing is fetched from the web"
+            )
+        else:
+            parts.append(path.parent / piece)
+    return parts
+
+
+def read_plan_file(path: Path) -> tuple[Plan, list[RawPart]]:
+    """A plan, and the request it was made for where the file has it."""
+    from interleave.agents.replies import parse_plan
+    from interleave.errors import ReplyError
+
+    text = read_text(path)
+    value = _json_object(text)
+    if value is None or "steps" not in value:
+        try:
+            return parse_plan(text), []
+        except ReplyError as error:
+            raise InputError(
+                f"{path} is not a plan: {error.problem}. Make one with: interleave plan … --json"
+            ) from None
+    request = value.pop("request", [])
+    return _checked_plan(path, value), _raw_parts(path, request)
+
+
+def plan_as_json(plan: Plan, parts: list[RawPart]) -> str:
+    """A plan with its request, to be edited by hand and given back with `--plan`."""
+    request = [{"text": part} if isinstance(part, str) else {"image": str(part.absolute())} for part in parts]
+    value = {"request": request, **plan.model_dump(mode="json", exclude={"steps": {"__all__": {"sources"}}})}
+    for step, shown in zip(plan.steps, value["steps"], strict=True):
+        if step.sources is not None:
+            shown["sources"] = list(step.sources)
+    return json.dumps(value, ensure_ascii=False, indent=2)
+
+
+def read_text(path: Path) -> str:
+    """A text file of the user's, of bounded size."""
+    try:
+        if not path.is_file():
+            raise InputError(f"{path}: no such file" if not path.exists() else f"{path}: is not a file")
+        if path.stat().st_size > MAX_FILE_BYTES:
+            raise InputError(f"{path}: is larger than {MAX_FILE_BYTES:,} bytes")
+        return path.read_text("utf-8-sig")
+    except UnicodeDecodeError:
+        raise InputError(f"{path}: is not UTF-8 text") from None
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read ({error.strerror})") from None
+
+
+def choose_profile(profile: str | None, dry_run: bool) -> dict[str, str]:
+    """The profile by name; `--dry-run` is one of them."""
+    from interleave.runs.profiles import DRY_RUN_PROFILE
+
+    if dry_run and profile not in (None, DRY_RUN_PROFILE):
+        raise ConfigurationError(
+            f"--dry-run uses the built-in doubles, and --profile {profile} asks for others: drop one"
+        )
+    if dry_run:
+        return {"profile": DRY_RUN_PROFILE}
+    return {"profile": profile} if profile is not None else {}
+
+
+def _json_object(text: str) -> dict[str, Any] | None:
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    return value if isinstance(value, dict) else None
+
+
+def _checked_plan(path: Path, value: dict[str, Any]) -> Plan:
+    from pydantic import ValidationError
+
+    from interleave.types import Plan
+
+    try:
+        return Plan.model_validate(value)
+    except ValidationError as error:
+        first = error.errors()[0]
+        place = ".".join(str(piece) for piece in first["loc"])
+        message = first["msg"].removeprefix("Value error, ")
+        raise InputError(f"{path} is not a usable plan: {f'{place}: ' if place else ''}{message}") from None
+
+
+def _raw_parts(path: Path, request: Any) -> list[RawPart]:
+    if isinstance(request, str):
+        return [request]
+    if not isinstance(request, list):
+        raise InputError(f'{path}: "request" must be a text or a list of parts')
+    parts: list[RawPart] = []
+    for part in request:
+        match part:
+            case {"text": str(text)}:
+                parts.append(text)
+            case {"image": str(image)}:
+                parts.append(path.parent / image)
+            case _:
+                raise InputError(f'{path}: a part of "request" must be {{"text": …}} or {{"image": …}}')
+    return parts

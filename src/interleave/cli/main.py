@@ -1,0 +1,97 @@
+"""`interleave`: the verbs, and the one place where errors become messages and exit codes.
+
+Exit codes: 0 done · 1 ended short · 2 bad input or configuration · 3 a backend or agent failed for good
+(resumable) · 130 interrupted (resumable).
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+import traceback
+from typing import Annotated, NoReturn
+
+import typer
+
+from interleave.cli import backends, generate, plan, prompts, resume, show
+from interleave.errors import BackendError, InterleaveError, LimitReached, ReplyError
+from interleave.version import __version__
+
+DONE, SHORT, BAD_INPUT, FAILED, INTERRUPTED = 0, 1, 2, 3, 130
+
+app = typer.Typer(
+    name="interleave",
+    help="Answer a request with text and pictures, using any image generator: plan, draw, judge, redraw.",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.command()(generate.generate)
+app.command()(plan.plan)
+app.command()(resume.resume)
+app.command()(show.show)
+app.add_typer(backends.app, name="backends")
+app.add_typer(prompts.app, name="prompts")
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"interleave {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    logging.basicConfig(format="%(message)s", level=logging.WARNING, stream=sys.stderr)
+
+
+def main(arguments: list[str] | None = None) -> NoReturn:
+    """Run a command and exit with its code."""
+    given = sys.argv[1:] if arguments is None else arguments
+    sys.exit(run(given))
+
+
+def run(arguments: list[str]) -> int:
+    """Run a command and return its exit code; what went wrong is said in one or two lines on stderr."""
+    try:
+        return int(app(args=arguments, prog_name="interleave", standalone_mode=False) or DONE)
+    except InterleaveError as error:
+        return _complain(str(error), _code_of(error), arguments)
+    except (KeyboardInterrupt, typer.Abort):
+        return _complain("interrupted", INTERRUPTED, [])
+    except BrokenPipeError:
+        sys.stderr.close()  # the reader went away: nothing more to say, and nobody to say it to
+        return SHORT
+    except Exception as error:
+        if not hasattr(error, "format_message"):  # typer's own errors have it; anything else is a bug
+            return _complain(f"{type(error).__name__}: {error} (add --debug to see where)", FAILED, arguments)
+        return _usage(error)
+
+
+def _code_of(error: InterleaveError) -> int:
+    if isinstance(error, LimitReached):
+        return SHORT
+    return FAILED if isinstance(error, BackendError | ReplyError) else BAD_INPUT
+
+
+def _complain(message: str, code: int, arguments: list[str]) -> int:
+    from interleave.text import visible
+
+    if "--debug" in arguments:
+        traceback.print_exc()
+    print(f"interleave: {' '.join(visible(message).split())}", file=sys.stderr)
+    return code
+
+
+def _usage(error: Exception) -> int:
+    command = getattr(getattr(error, "ctx", None), "command_path", "interleave")
+    message = error.format_message()  # type: ignore[attr-defined]
+    if not message:  # no verb given: typer has printed the help
+        return BAD_INPUT
+    return _complain(f"{message.rstrip('.')}. See '{command} --help'", BAD_INPUT, [])

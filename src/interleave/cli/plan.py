@@ -1,0 +1,41 @@
+"""`interleave plan`: only the plan, to be read, edited and drawn later."""
+
+from __future__ import annotations
+
+import typer
+
+from interleave.cli import inputs, options
+
+
+def plan(
+    request: options.RequestText = None,
+    image: options.Images = None,
+    from_file: options.FromFile = None,
+    profile: options.ProfileName = None,
+    planner: options.PlannerSpec = None,
+    prompts: options.PackName = None,
+    max_steps: options.MaxSteps = None,
+    dry_run: options.DryRun = False,
+    json_output: options.Json = False,
+    debug: options.Debug = False,
+) -> int:
+    """Plan a request and draw nothing; save it with --json, edit it, draw it with generate --plan FILE."""
+    from interleave.runs.generating import plan as make_plan
+    from interleave.text import visible
+
+    parts = inputs.gather_parts(request, image, from_file)
+    made = make_plan(
+        inputs.build_request(parts),
+        **inputs.choose_profile(profile, dry_run),
+        planner=planner,
+        prompts=prompts,
+        max_steps=max_steps,
+    )
+    if json_output:
+        typer.echo(inputs.plan_as_json(made, parts))
+        return 0
+    for step in made.steps:
+        typer.echo(f"{step.number}  {visible(step.text)}")
+        if step.prompt is not None:
+            typer.echo(f"   prompt: {visible(step.prompt)}")
+    return 0

@@ -1,0 +1,144 @@
+"""What a user sees on stderr while a run works: a live line on a terminal, plain lines elsewhere."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+from rich.console import Console
+from rich.text import Text
+
+from interleave import events
+from interleave.text import one_line, visible
+from interleave.types import Outcome, Plan, Verdict
+
+if TYPE_CHECKING:
+    from rich.status import Status
+
+    from interleave.runs.trajectory import Event
+
+MARKS = {Outcome.ACCEPTED: "✓", Outcome.REJECTED: "✗", Outcome.UNREADABLE: "?"}
+STYLES = {Outcome.ACCEPTED: "green", Outcome.REJECTED: "red", Outcome.UNREADABLE: "yellow"}
+
+
+class Progress(Protocol):
+    """Shows events as they come."""
+
+    def say(self, message: str) -> None: ...
+    def show(self, event: Event) -> None: ...
+    def close(self) -> None: ...
+
+
+def make_progress() -> Progress:
+    """The live display on a terminal, plain lines otherwise."""
+    console = Console(stderr=True, highlight=False)
+    return LiveProgress(console) if console.is_terminal else PlainProgress(console)
+
+
+class PlainProgress:
+    """One line per fact, for logs and pipes."""
+
+    def __init__(self, console: Console) -> None:
+        self.console = console
+
+    def say(self, message: str) -> None:
+        self.console.print(Text(visible(message)), soft_wrap=True)
+
+    def show(self, event: Event) -> None:
+        match event:
+            case events.Planned(plan=plan):
+                self.say(f"plan: {_count(len(plan.steps), 'step')}")
+                for step in plan.steps:
+                    self.say(f"  {step.number}  {one_line(step.text or step.prompt or '')}")
+            case events.Drawn(slot=slot):
+                self.say(f"step {slot.step}, attempt {slot.attempt}: drawn")
+            case events.Judged(slot=slot, verdict=verdict):
+                self.say(f"step {slot.step}, attempt {slot.attempt}: {_judgement(verdict)}")
+            case events.StepFinished(step=step, attempt=None):
+                self.say(f"step {step.number}: text only")
+            case events.StepFinished(step=step) if event.forced:
+                self.say(f"step {step.number}: no attempt was accepted, the best one is shown")
+
+    def close(self) -> None:
+        pass
+
+
+class LiveProgress:
+    """The plan, then one live line for the step at hand; finished steps stay above it."""
+
+    def __init__(self, console: Console) -> None:
+        self.console = console
+        self.status: Status | None = None
+        self.marks: list[Text] = []
+        self.plan: Plan | None = None
+
+    def say(self, message: str) -> None:
+        self._live(Text(visible(message)))
+
+    def show(self, event: Event) -> None:
+        match event:
+            case events.Planned(plan=plan):
+                self._print_plan(plan)
+                self._live(Text("drawing…"))
+            case events.Drawn(slot=slot):
+                self._live(self._line(slot.step, f"judging attempt {slot.attempt}…"))
+            case events.Judged(slot=slot, verdict=verdict):
+                self.marks.append(Text(MARKS[verdict.outcome], style=STYLES[verdict.outcome]))
+                self._live(self._line(slot.step, "" if verdict.accepted else "drawing again…"))
+            case events.StepFinished(step=step):
+                self.console.print(self._line(step.number, _ending(event)))
+                self.marks.clear()
+
+    def close(self) -> None:
+        if self.status is not None:
+            self.status.stop()
+            self.status = None
+
+    def _print_plan(self, plan: Plan) -> None:
+        self.plan = plan
+        self.console.print(Text(f"Plan: {_count(len(plan.steps), 'step')}", style="bold"))
+        for step in plan.steps:
+            self.console.print(
+                Text(f"  {step.number:>2}  {one_line(step.text or step.prompt or '')}", style="dim")
+            )
+
+    def _line(self, number: int, state: str) -> Text:
+        title = (
+            next((step.name or step.text for step in self.plan.steps if step.number == number), "")
+            if self.plan
+            else ""
+        )
+        line = Text.assemble((f"{number:>4}  ", "bold"), f"{one_line(title, 48):<50}")
+        for mark in self.marks:
+            line.append_text(mark)
+            line.append(" ")
+        return line.append(f" {state}", style="dim")
+
+    def _live(self, message: Text) -> None:
+        if self.status is None:
+            self.status = self.console.status(message)
+            self.status.start()
+        else:
+            self.status.update(message)
+
+
+def _ending(event: events.StepFinished) -> str:
+    if event.attempt is None:
+        return "text only"
+    if event.forced:
+        return "not accepted; the best attempt is shown"
+    return "" if event.attempt.number == 1 else f"accepted at attempt {event.attempt.number}"
+
+
+def _judgement(verdict: Verdict) -> str:
+    match verdict.outcome:
+        case Outcome.ACCEPTED:
+            return "accepted"
+        case Outcome.REJECTED:
+            better = f"; drawing with: {one_line(verdict.refined_prompt)}" if verdict.refined_prompt else ""
+            return f"refused{better}"
+        case _:
+            return "the critic's reply could not be read"
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"

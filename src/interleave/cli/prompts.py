@@ -1,0 +1,62 @@
+"""`interleave prompts`: the words that models are asked with."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from interleave.cli import options
+
+app = typer.Typer(help="The words that models are asked with.", no_args_is_help=True, rich_markup_mode=None)
+
+
+@app.command("list")
+def list_packs(debug: options.Debug = False) -> int:
+    """List the prompt packs there are."""
+    from interleave.agents.prompts.library import describe_packs
+
+    for description, folder in describe_packs():
+        print(f"{description.name}  version {description.version}  {description.description}  ({folder})")
+    return 0
+
+
+@app.command("show")
+def show_pack(
+    pack: Annotated[str, typer.Argument(metavar="PACK")] = "default",
+    prompt: Annotated[str | None, typer.Argument(metavar="PROMPT")] = None,
+    debug: options.Debug = False,
+) -> int:
+    """Print the prompts of a pack, or one of them."""
+    from interleave.agents.prompts.library import load_pack
+    from interleave.errors import ConfigurationError, did_you_mean
+    from interleave.text import visible
+
+    texts = load_pack(pack).texts
+    if prompt is not None and prompt not in texts:
+        raise ConfigurationError(f"the pack {pack!r} has no prompt {prompt!r}. {did_you_mean(prompt, texts)}")
+    for name in [prompt] if prompt else sorted(texts):
+        if prompt is None:
+            print(f"##### {name}")
+        print(visible(texts[name]))
+    return 0
+
+
+@app.command("import")
+def import_checkout(
+    checkout: Annotated[Path, typer.Argument(metavar="CHECKOUT")],
+    name: Annotated[str, typer.Option(metavar="NAME", help="What to call the pack.")] = "reference",
+    replace: Annotated[bool, typer.Option("--replace", help="Overwrite a pack of that name.")] = False,
+    debug: options.Debug = False,
+) -> int:
+    """Read the prompts of the released checkpoints from your own checkout of the reference repository.
+
+    Its files are parsed, never executed. The pack is yours alone: those prompts have no licence.
+    """
+    from interleave.agents.prompts.importing import import_pack
+
+    pack, folder = import_pack(checkout, name, replace=replace)
+    typer.echo(f"imported {pack.name!r}; use it with --prompts {pack.name}", err=True)
+    print(folder)
+    return 0

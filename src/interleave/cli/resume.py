@@ -1,0 +1,29 @@
+"""`interleave resume`: take a run up where it stopped."""
+
+from __future__ import annotations
+
+from interleave.cli import options
+
+
+def resume(
+    run: options.RunFolder,
+    max_calls: options.MaxCalls = None,
+    max_seconds: options.MaxSeconds = None,
+    max_cost: options.MaxCost = None,
+    fail_on_forced: options.FailOnForced = False,
+    open_document: options.Open = False,
+    json_output: options.Json = False,
+    debug: options.Debug = False,
+) -> int:
+    """Continue a run; everything but the limits is taken from its folder."""
+    from interleave.cli.working import work
+    from interleave.runs.assembly import split_choices
+    from interleave.runs.generating import reopen_trajectory
+    from interleave.runs.trajectory import Trajectory
+
+    _, limits = split_choices({"max_calls": max_calls, "max_seconds": max_seconds, "max_cost": max_cost})
+
+    def open_run() -> Trajectory:
+        return reopen_trajectory(run, limits)
+
+    return work(open_run, json_output=json_output, open_document=open_document, fail_on_forced=fail_on_forced)

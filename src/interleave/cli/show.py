@@ -1,0 +1,78 @@
+"""`interleave show`: what a run folder holds."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from interleave.cli import options
+
+if TYPE_CHECKING:
+    from interleave.runs.record import RunRecord
+
+Markdown = Annotated[bool, typer.Option("--markdown", help="Write document.md beside the pictures.")]
+
+
+def show(
+    run: options.RunFolder,
+    json_output: options.Json = False,
+    markdown: Markdown = False,
+    open_document: options.Open = False,
+    debug: options.Debug = False,
+) -> int:
+    """Show a run: its steps on standard error, the path of its document on standard output."""
+    from interleave.errors import ConfigurationError
+    from interleave.runs.record import read_record, summary
+
+    if json_output and markdown:
+        raise ConfigurationError("--json and --markdown exclude each other: choose one")
+    record = read_record(run)
+    if json_output:
+        print(json.dumps(summary(record, run), ensure_ascii=False))
+        return 0
+    _print_steps(record)
+    path = _written(run, record, markdown)
+    print(path)
+    if open_document:
+        import webbrowser
+
+        webbrowser.open(path.absolute().as_uri())
+    return 0
+
+
+def _written(run: Path, record: RunRecord, markdown: bool) -> Path:
+    from interleave.errors import RunError
+    from interleave.runs.document import FILE_NAME, write_document
+    from interleave.runs.markdown import write_markdown
+
+    try:
+        if markdown:
+            return write_markdown(run, record)
+        if record.status == "running" or not (run / FILE_NAME).exists():
+            return write_document(run, record)
+        return run / FILE_NAME
+    except OSError as error:
+        raise RunError(
+            f"cannot write to {run} ({error.strerror}): copy the folder somewhere else first"
+        ) from None
+
+
+def _print_steps(record: RunRecord) -> None:
+    from interleave.runs.document import state_of
+    from interleave.text import one_line
+
+    print(f"{one_line(record.title)}  ({record.status})", file=sys.stderr)
+    for step in record.steps:
+        state = {"text": "text only", "accepted": "", "forced": "not accepted", "unfinished": "not finished"}
+        attempts = f"{len(step.attempts)} attempts" if len(step.attempts) > 1 else ""
+        notes = ", ".join(filter(None, [attempts, state[state_of(step)]]))
+        print(
+            f"  {step.plan.number}  {one_line(step.plan.text, 80)}{f'  [{notes}]' if notes else ''}",
+            file=sys.stderr,
+        )
+    if record.reason:
+        print(one_line(record.reason, 300), file=sys.stderr)

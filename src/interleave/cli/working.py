@@ -1,0 +1,92 @@
+"""Carrying a run out in front of a user: progress, signals, the result on stdout, the exit code."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import signal
+import sys
+from collections.abc import Callable
+from contextlib import aclosing, suppress
+from typing import TYPE_CHECKING
+
+from interleave.errors import LimitReached
+from interleave.text import visible
+
+if TYPE_CHECKING:
+    from interleave.runs.trajectory import Finished, Trajectory
+
+
+def work(
+    open_run: Callable[[], Trajectory], *, json_output: bool, open_document: bool, fail_on_forced: bool
+) -> int:
+    """Open a run, carry it out, and print what came of it; returns the exit code."""
+    from interleave.cli.progress import make_progress
+    from interleave.runs.record import read_record, summary
+
+    progress = make_progress()
+    trajectory = None
+    try:
+        progress.say("loading models…")
+        trajectory = open_run()
+        finished = asyncio.run(_follow(trajectory, progress.show))
+    except (KeyboardInterrupt, asyncio.CancelledError):
+        progress.close()
+        if trajectory is None:
+            raise KeyboardInterrupt from None
+        if json_output:
+            print(json.dumps(summary(read_record(trajectory.folder), trajectory.folder), ensure_ascii=False))
+        print(
+            f"interleave: interrupted. Continue with: interleave resume {trajectory.folder}", file=sys.stderr
+        )
+        return 130
+    finally:
+        progress.close()
+    return _report(finished, json_output, open_document, fail_on_forced)
+
+
+async def _follow(trajectory: Trajectory, show: Callable[..., None]) -> Finished:
+    from interleave.runs.trajectory import Finished
+
+    task = asyncio.current_task()
+    with suppress(NotImplementedError, ValueError):  # not in the main thread, or not on this platform
+        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, lambda: task and task.cancel())
+    async with aclosing(trajectory.run()) as events:
+        async for event in events:
+            if isinstance(event, Finished):
+                return event
+            show(event)
+    raise AssertionError("a run always ends with Finished")
+
+
+def _report(finished: Finished, json_output: bool, open_document: bool, fail_on_forced: bool) -> int:
+    from interleave.runs.record import summary
+
+    record = finished.record
+    pictures = sum(len(step.attempts) for step in record.steps)
+    _say(f"{record.status}: {len(record.steps)} steps, {pictures} pictures drawn, {record.seconds:.1f} s")
+    if finished.error is not None:
+        _say(f"interleave: {finished.error}")
+    if record.status == "failed":
+        _say(f"Continue with: interleave resume {finished.folder}")
+    if json_output:
+        print(json.dumps(summary(record, finished.folder), ensure_ascii=False))
+    elif record.status in ("done", "short"):
+        print(finished.document)
+    if open_document:
+        open_in_browser(finished)
+    if record.status == "failed":
+        return 3
+    if isinstance(finished.error, LimitReached) or record.status == "short":
+        return 1
+    return 1 if fail_on_forced and record.forced_steps else 0
+
+
+def open_in_browser(finished: Finished) -> None:
+    import webbrowser
+
+    webbrowser.open(finished.document.absolute().as_uri())
+
+
+def _say(message: str) -> None:
+    print(" ".join(visible(message).split()), file=sys.stderr)

@@ -1,0 +1,78 @@
+"""Every way this package fails on purpose. The name says who must act; the message says what to do next.
+
+InterleaveError
+├── ConfigurationError   the caller asked for something that does not exist or cannot work
+│   └── MissingDependency    an optional package is not installed
+├── InputError           a request, picture or file from outside cannot be used
+├── RunError             a run folder is damaged, busy, or does not fit what was asked
+├── BackendError         a model or an API failed; `transient` says whether trying again may help
+├── ReplyError           a model answered, but not in the agreed form; `reply` has the text
+└── LimitReached         a limit set by the user ended the run in order
+
+Messages are lower case, name the value with `!r`, list alternatives and give the next command.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+EVIDENCE_CHARACTERS = 300
+"""How much of a bad reply an error message shows; the whole reply stays on the exception."""
+
+
+class InterleaveError(Exception):
+    """The root of the tree: catch this to catch everything the package raises on purpose."""
+
+
+class ConfigurationError(InterleaveError, ValueError):
+    """The caller asked for something that does not exist or cannot work."""
+
+
+class MissingDependency(ConfigurationError, ImportError):
+    """An optional package is not installed; the message has the command that installs it."""
+
+
+class InputError(InterleaveError, ValueError):
+    """A request, picture or file from outside cannot be used."""
+
+
+class RunError(InterleaveError):
+    """A run folder is damaged, busy, or does not fit what was asked of it."""
+
+
+class BackendError(InterleaveError, RuntimeError):
+    """A model or an API failed."""
+
+    def __init__(self, message: str, *, transient: bool = False, retry_after: float | None = None) -> None:
+        super().__init__(message)
+        self.transient = transient
+        self.retry_after = retry_after
+        """Seconds the backend asked us to wait, if it did."""
+
+
+class ReplyError(InterleaveError, ValueError):
+    """A model answered, but not in the agreed form."""
+
+    def __init__(self, problem: str, *, reply: str = "") -> None:
+        super().__init__(problem)
+        self.problem = problem
+        self.reply = reply
+
+    def __str__(self) -> str:
+        if not self.reply:
+            return self.problem
+        tail = self.reply[-EVIDENCE_CHARACTERS:]
+        return f"{self.problem} (the reply ended with {tail!r})"
+
+
+class LimitReached(InterleaveError):
+    """A limit set by the user ended the run in order."""
+
+
+def did_you_mean(word: str, known: Iterable[str]) -> str:
+    """The tail of an "unknown name" message: what is known, and the closest of it."""
+    names = sorted(known)
+    close = difflib.get_close_matches(word, names, n=1)
+    hint = f" Did you mean {close[0]!r}?" if close else ""
+    return f"Known: {', '.join(names) or 'none'}.{hint}"

@@ -1,0 +1,63 @@
+"""What a pipeline tells while it works: one event per fact, in the order in which the facts come true."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from interleave.types import Plan, PlanStep, Slot, Verdict
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+
+@dataclass(frozen=True)
+class Planned:
+    """The whole plan is known; nothing has been drawn yet."""
+
+    plan: Plan
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """A picture has been drawn; the critic has not seen it yet."""
+
+    slot: Slot
+    prompt: str
+    seed: int
+    image: Image
+
+
+@dataclass(frozen=True)
+class Judged:
+    """The critic has judged the picture of this slot."""
+
+    slot: Slot
+    verdict: Verdict
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """One picture with its verdict."""
+
+    number: int
+    prompt: str
+    seed: int
+    image: Image
+    verdict: Verdict
+
+
+@dataclass(frozen=True)
+class StepFinished:
+    """A step is complete; `attempt` is the one to show, or None for a step of text only."""
+
+    step: PlanStep
+    attempt: Attempt | None
+
+    @property
+    def forced(self) -> bool:
+        """Whether no attempt was accepted and the best of them is shown all the same."""
+        return self.attempt is not None and not self.attempt.verdict.accepted
+
+
+Event = Planned | Drawn | Judged | StepFinished

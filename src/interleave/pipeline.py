@@ -1,0 +1,94 @@
+"""Plan, draw, judge, redraw: the whole algorithm, on one page.
+
+A planner writes the whole plan. A frozen generator draws each step from the picture before it. A critic sees
+the picture before and after; when it refuses, the step is drawn again with the critic's prompt, always from
+the same sources. Limits, retries, journalling and progress wrap the protocols used here or read the events.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import AsyncGenerator, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeVar
+
+from interleave.agents.critic import Critic, critic_input
+from interleave.agents.planner import Planner
+from interleave.backends.protocols import ImageGenerator, ImageRequest
+from interleave.events import Attempt, Drawn, Event, Judged, Planned, StepFinished
+from interleave.sources import Album, SourceRule
+from interleave.types import Outcome, PlanStep, Request, Slot, Verdict
+
+
+class HasVerdict(Protocol):
+    @property
+    def number(self) -> int: ...
+    @property
+    def verdict(self) -> Verdict | None: ...
+
+
+Judgeable = TypeVar("Judgeable", bound=HasVerdict)
+
+
+@dataclass(frozen=True)
+class Rules:
+    """What decides how a run comes out, besides its models and prompts."""
+
+    max_attempts: int = 5
+    seed: int = 0
+    sources: SourceRule = SourceRule.PREVIOUS
+
+
+async def interleave(
+    request: Request, *, planner: Planner, generator: ImageGenerator, critic: Critic, rules: Rules
+) -> AsyncGenerator[Event]:
+    """Answer a request step by step; the events carry everything there is to know."""
+    plan = await planner.plan(request)
+    album = Album(request.pictures, rules.sources, generator.capabilities)
+    album.refuse_what_cannot_be_drawn(plan)
+    yield Planned(plan)
+    for step in plan.steps:
+        if step.prompt is None:
+            yield StepFinished(step, None)
+            continue
+        sources, prompt, attempts = album.sources_of(step), step.prompt, list[Attempt]()
+        for number in range(1, rules.max_attempts + 1):
+            slot = Slot(step.number, number)
+            seed = attempt_seed(rules.seed, slot)
+            image = await generator.generate(ImageRequest(prompt, seed, sources, slot))
+            yield Drawn(slot, prompt, seed, image)
+            verdict = await critic.judge(critic_input(step.prompt, prompt, sources, image, slot))
+            yield Judged(slot, verdict)
+            attempts.append(Attempt(number, prompt, seed, image, verdict))
+            if verdict.accepted:
+                break
+            prompt = next_prompt(step, prompt, verdict)
+        chosen = best_of(attempts)
+        album.add(step.number, chosen.image)
+        yield StepFinished(step, chosen)
+
+
+def attempt_seed(run_seed: int, slot: Slot) -> int:
+    """Retries differ, reruns agree."""
+    digest = hashlib.sha256(f"{run_seed}/{slot.step}/{slot.attempt}".encode()).digest()
+    return int.from_bytes(digest[:4], "big") >> 1  # 31 bits: what every backend takes as a seed
+
+
+def next_prompt(step: PlanStep, prompt: str, verdict: Verdict) -> str:
+    """The critic's prompt; the planned one where it refused without naming another; else the same again."""
+    if verdict.outcome is Outcome.UNREADABLE or step.prompt is None:
+        return prompt
+    return verdict.refined_prompt or step.prompt
+
+
+def best_of(attempts: Sequence[Judgeable]) -> Judgeable:
+    """The accepted attempt; else the one the critic believes in most, else the last."""
+    last = attempts[-1]
+    if last.verdict and last.verdict.accepted:
+        return last
+    rated = [attempt for attempt in attempts if attempt.verdict and attempt.verdict.confidence is not None]
+    return max(rated, key=_belief, default=last)
+
+
+def _belief(attempt: Any) -> tuple[float, int]:
+    return attempt.verdict.confidence, attempt.number

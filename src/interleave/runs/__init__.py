@@ -1,0 +1,1 @@
+"""A run on disk: made, continued, folded into a record, shown."""

@@ -1,0 +1,136 @@
+"""From a user's choices to a configuration and loaded models."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic import ValidationError
+
+from interleave.agents.critic import Critic
+from interleave.agents.planner import GivenPlan, Planner
+from interleave.agents.prompts import PromptPack
+from interleave.agents.prompts.library import load_pack
+from interleave.backends.protocols import ImageGenerator, VisionLanguageModel
+from interleave.backends.registry import load_generator, load_vlm, note_for
+from interleave.backends.specs import parse_spec
+from interleave.errors import ConfigurationError, RunError
+from interleave.runs.config import Limits, PackConfig, RoleConfig, RunConfig
+from interleave.runs.profiles import DEFAULT_PROFILE, Profile, load_profile
+from interleave.runs.trajectory import Models
+from interleave.types import Plan
+
+_OBJECT = "object:"
+"""How a run names a model that was given as a Python object, which no spec can name."""
+
+
+@dataclass(frozen=True)
+class Choices:
+    """What a user chose; None means the profile's choice."""
+
+    profile: str = DEFAULT_PROFILE
+    planner: str | VisionLanguageModel | Planner | None = None
+    critic: str | VisionLanguageModel | Critic | None = None
+    generator: str | ImageGenerator | None = None
+    prompts: str | None = None
+    plan: Plan | None = None
+    max_attempts: int | None = None
+    max_steps: int | None = None
+    sources: str | None = None
+    seed: int = 0
+
+
+def split_choices(choices: dict[str, Any]) -> tuple[Choices, Limits]:
+    """Keyword arguments, sorted into what decides a run and what only ends it early."""
+    limits = {name: value for name, value in choices.items() if name in Limits.model_fields}
+    rest = {name: value for name, value in choices.items() if name not in limits}
+    try:
+        return Choices(**rest), Limits(**limits)
+    except ValidationError as error:
+        raise _bad_option(error) from None
+    except TypeError as error:
+        raise ConfigurationError(f"generate() got an option it does not know ({error})") from None
+
+
+def resolve(chosen: Choices) -> tuple[RunConfig, PromptPack]:
+    """The whole configuration: the choices, and the profile's where there is none."""
+    profile = load_profile(chosen.profile)
+    pack = load_pack(chosen.prompts or profile.prompts)
+    values = {
+        "planner": _role(chosen.planner, profile, "planner"),
+        "critic": _role(chosen.critic, profile, "critic"),
+        "generator": _role(chosen.generator, profile, "generator"),
+        "prompts": PackConfig(name=pack.name, version=pack.description.version, digest=pack.digest),
+        "max_attempts": _first(chosen.max_attempts, profile.max_attempts),
+        "max_steps": _first(chosen.max_steps, profile.max_steps),
+        "sources": _first(chosen.sources, profile.sources),
+        "seed": chosen.seed,
+        "plan": chosen.plan,
+    }
+    try:
+        return RunConfig.model_validate(values), pack
+    except ValidationError as error:
+        raise _bad_option(error) from None
+
+
+def load_models(config: RunConfig, pack: PromptPack, chosen: Choices) -> Models:
+    """The models of a configuration: objects as they were given, the others by their specs."""
+    return Models(
+        planner=GivenPlan(config.plan)
+        if config.plan
+        else load_agent(chosen.planner, config.planner, "planner"),
+        critic=load_agent(chosen.critic, config.critic, "critic"),
+        generator=_generator(chosen.generator, config.generator),
+        pack=pack,
+    )
+
+
+def load_agent(chosen: Any, role: RoleConfig, name: str) -> Any:
+    """A planner or critic, or the model that plays one."""
+    return chosen if _is_object(chosen) else load_vlm(role.spec, name)
+
+
+def _generator(chosen: str | ImageGenerator | None, role: RoleConfig) -> ImageGenerator:
+    return load_generator(role.spec) if chosen is None or isinstance(chosen, str) else chosen
+
+
+def refuse_objects(config: RunConfig) -> None:
+    """A run made with Python objects cannot be continued from its folder alone."""
+    for role in (config.planner, config.critic, config.generator):
+        if role.spec.startswith(_OBJECT):
+            raise RunError(
+                f"this run was made with a Python object ({role.spec.removeprefix(_OBJECT)}): continue it "
+                "from Python, with interleave.generate(…, out=…)"
+            )
+
+
+def same_pack(config: RunConfig) -> PromptPack:
+    """The prompt pack of a run, if its words are still those the run was started with."""
+    pack = load_pack(config.prompts.name)
+    if pack.digest != config.prompts.digest:
+        raise RunError(
+            f"the prompt pack {pack.name!r} has changed since this run was started: "
+            "restore it, or start again"
+        )
+    return pack
+
+
+def _role(chosen: Any, profile: Profile, role: str) -> RoleConfig:
+    if _is_object(chosen):
+        return RoleConfig(spec=f"{_OBJECT}{type(chosen).__qualname__}")
+    spec = parse_spec(chosen) if chosen is not None else getattr(profile, role).as_spec(role)
+    return RoleConfig(spec=str(spec), note=note_for(spec, role=role))
+
+
+def _is_object(chosen: Any) -> bool:
+    return chosen is not None and not isinstance(chosen, str)
+
+
+def _first(chosen: Any, default: Any) -> Any:
+    return default if chosen is None else chosen
+
+
+def _bad_option(error: ValidationError) -> ConfigurationError:
+    first = error.errors()[0]
+    option = str(first["loc"][0]).replace("_", "-")
+    return ConfigurationError(f"--{option} {first['input']}: {first['msg'][:1].lower()}{first['msg'][1:]}")

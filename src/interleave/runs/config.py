@@ -1,0 +1,77 @@
+"""What a run is made with: the models, the prompts, the rules and the limits."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import Field
+
+from interleave.pipeline import Rules
+from interleave.sources import SourceRule
+from interleave.types import Plan, Value
+
+
+class RoleConfig(Value):
+    """A model as it was named."""
+
+    spec: str
+    note: str | None = None
+    """What a reader of the document must be told about it."""
+
+
+class PackConfig(Value):
+    """The words the models were asked with."""
+
+    name: str
+    version: str
+    digest: str
+
+
+class RunConfig(Value):
+    """Everything that decides how a run comes out. A folder is continued only with an equal one."""
+
+    planner: RoleConfig
+    critic: RoleConfig
+    generator: RoleConfig
+    prompts: PackConfig
+    max_attempts: int = Field(default=5, ge=1, le=100)
+    max_steps: int = Field(default=50, ge=1, le=10_000)
+    seed: int = Field(default=0, ge=0, lt=2**63)
+    sources: SourceRule = SourceRule.PREVIOUS
+    plan: Plan | None = None
+    """The plan, where the user gave it and no planner is asked."""
+
+    @property
+    def rules(self) -> Rules:
+        return Rules(self.max_attempts, self.seed, self.sources)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What readers must be told, each thing once."""
+        roles = (self.critic, self.generator) if self.plan else (self.planner, self.critic, self.generator)
+        return tuple(dict.fromkeys(role.note for role in roles if role.note))
+
+
+class Limits(Value):
+    """When to stop early. They end a run; they do not change what it would have become."""
+
+    max_calls: int | None = Field(default=None, ge=1)
+    max_seconds: float | None = Field(default=None, gt=0)
+    max_cost: float | None = Field(default=None, ge=0)
+    """US dollars."""
+
+
+def differences(ours: RunConfig, theirs: RunConfig) -> list[str]:
+    """What differs between two configurations, in words, for a person."""
+    left, right = ours.model_dump(mode="json"), theirs.model_dump(mode="json")
+    return [
+        f"{name} is {_brief(right[name])} there and {_brief(left[name])} here"
+        for name in left
+        if left[name] != right[name]
+    ]
+
+
+def _brief(value: Any) -> str:
+    if isinstance(value, dict):
+        value = value.get("spec") or value.get("digest") or "another one"
+    return "none" if value is None else repr(value)

@@ -1,0 +1,130 @@
+"""What the command line and Python users call: generate, stream, resume, plan."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncGenerator, Coroutine, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import aclosing
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from interleave.agents.planner import VlmPlanner, wanted_steps
+from interleave.backends.protocols import VisionLanguageModel
+from interleave.backends.retries import RetriedVlm
+from interleave.errors import ConfigurationError
+from interleave.runs.assembly import (
+    Choices,
+    load_agent,
+    load_models,
+    refuse_objects,
+    resolve,
+    same_pack,
+    split_choices,
+)
+from interleave.runs.config import Limits, RunConfig
+from interleave.runs.record import read_record
+from interleave.runs.trajectory import Event, Finished, Trajectory, refuse_foreign_folder, stored_request
+from interleave.text import slug
+from interleave.types import Part, Plan, Request
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+T = TypeVar("T")
+RUNS_FOLDER = Path("runs")
+
+Requestable = str | Request | Iterable["str | Image | Part"]
+
+
+def generate(request: Requestable, *, out: str | Path | None = None, **choices: Any) -> Finished:
+    """Answer a request and return the finished run; blocks until it is there.
+
+    `choices`: profile, planner, critic, generator (spec strings or objects), prompts, plan, max_attempts,
+    max_steps, sources, seed, max_calls, max_seconds, max_cost.
+    """
+    return _blocking(_last(stream(request, out=out, **choices)))
+
+
+async def stream(
+    request: Requestable, *, out: str | Path | None = None, **choices: Any
+) -> AsyncGenerator[Event]:
+    """Answer a request and yield every fact as it comes true; the last event is `Finished`."""
+    async with aclosing(open_trajectory(Request.of(request), out=out, **choices).run()) as events:
+        async for event in events:
+            yield event
+
+
+def open_trajectory(request: Request, *, out: str | Path | None = None, **choices: Any) -> Trajectory:
+    """Check all that can be checked, load the models and open the run folder; nothing is called yet."""
+    chosen, limits = split_choices(choices)
+    config, pack = resolve(chosen)
+    _refuse_too_many_steps(request, config)
+    folder = Path(out) if out is not None else new_run_folder(request)
+    refuse_foreign_folder(folder)
+    return Trajectory(folder, request, config, limits, load_models(config, pack, chosen))
+
+
+def reopen_trajectory(folder: Path, limits: Limits) -> Trajectory:
+    """Open a run folder again, with everything taken from the folder itself."""
+    record = read_record(folder)
+    refuse_objects(record.config)
+    models = load_models(record.config, same_pack(record.config), Choices())
+    return Trajectory(folder, stored_request(folder, record), record.config, limits, models)
+
+
+def plan(request: Requestable, **choices: Any) -> Plan:
+    """Only the plan: ask the planner, draw nothing, keep nothing."""
+    chosen, _ = split_choices(choices)
+    return _blocking(_plan(Request.of(request), chosen))
+
+
+async def _plan(request: Request, chosen: Choices) -> Plan:
+    config, pack = resolve(chosen)
+    _refuse_too_many_steps(request, config)
+    planner = load_agent(chosen.planner, config.planner, "planner")
+    if isinstance(planner, VisionLanguageModel):
+        planner = VlmPlanner(RetriedVlm("the planner", planner), pack, max_steps=config.max_steps)
+    made: Plan = await planner.plan(request)
+    return made
+
+
+def new_run_folder(request: Request) -> Path:
+    """A folder that does not exist yet, named by the time and a few words of the request."""
+    name = "-".join(filter(None, [time.strftime("%Y%m%d-%H%M%S"), slug(request.text)]))
+    folder, copy = RUNS_FOLDER / name, 1
+    while folder.exists():
+        copy += 1
+        folder = RUNS_FOLDER / f"{name}-{copy}"
+    return folder
+
+
+def _refuse_too_many_steps(request: Request, config: RunConfig) -> None:
+    if config.plan is None:
+        wanted_steps(request, config.max_steps)
+    elif (count := len(config.plan.steps)) > config.max_steps:
+        raise ConfigurationError(
+            f"the plan has {count} steps, and the limit is {config.max_steps}: "
+            f"raise it with --max-steps {count}"
+        )
+
+
+async def _last(events: AsyncGenerator[Event]) -> Finished:
+    finished = None
+    async with aclosing(events):
+        async for event in events:
+            finished = event
+    if not isinstance(finished, Finished):
+        raise AssertionError("a run always ends with Finished")
+    return finished
+
+
+def _blocking(work: Coroutine[Any, Any, T]) -> T:
+    """Run async work to its end, also where an event loop is running already, as in a notebook."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return asyncio.run(work)
+    with ThreadPoolExecutor(max_workers=1) as pool:
+        return pool.submit(asyncio.run, work).result()

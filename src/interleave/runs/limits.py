@@ -1,0 +1,68 @@
+"""The meter of a run: counts calls, time and money, and ends the run in order when a limit is reached."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+from interleave.errors import ConfigurationError, LimitReached
+from interleave.runs.config import Limits
+
+T = TypeVar("T")
+
+
+class Meter:
+    """Stands before every model call. Calls and costs of earlier sessions count; their time does not."""
+
+    def __init__(self, limits: Limits, *, calls: int = 0, cost: float = 0.0) -> None:
+        self.limits = limits
+        self.calls = calls
+        self.cost = cost
+        self.started_at = time.monotonic()
+
+    @property
+    def seconds(self) -> float:
+        return time.monotonic() - self.started_at
+
+    async def through(self, call: Callable[[], Awaitable[T]], *, price: float | None = None) -> T:
+        """Make a call if the limits leave room for it; raises `LimitReached` when they do not."""
+        self._refuse_beyond_limits(price or 0.0)
+        self.calls += 1
+        if self.limits.max_seconds is None:
+            return await call()
+        try:
+            async with asyncio.timeout(self.limits.max_seconds - self.seconds) as window:
+                return await call()
+        except TimeoutError:
+            if window.expired():
+                raise self._out_of_time() from None
+            raise
+
+    def spend(self, cost: float | None) -> None:
+        self.cost += cost or 0.0
+
+    def _refuse_beyond_limits(self, price: float) -> None:
+        limits = self.limits
+        if limits.max_calls is not None and self.calls >= limits.max_calls:
+            raise LimitReached(f"the limit of {limits.max_calls} model calls is reached (--max-calls)")
+        if limits.max_seconds is not None and self.seconds >= limits.max_seconds:
+            raise self._out_of_time()
+        if limits.max_cost is not None and (
+            self.cost >= limits.max_cost > 0 or self.cost + price > limits.max_cost
+        ):
+            raise LimitReached(f"the limit of {limits.max_cost:g} US dollars is reached (--max-cost)")
+
+    def _out_of_time(self) -> LimitReached:
+        return LimitReached(f"the limit of {self.limits.max_seconds:g} seconds is reached (--max-seconds)")
+
+
+def refuse_unpriced(limits: Limits, priced: dict[str, bool]) -> None:
+    """A cost limit means nothing where a backend does not know what it costs."""
+    unknown = [role for role, known in priced.items() if not known]
+    if limits.max_cost is not None and unknown:
+        raise ConfigurationError(
+            f"--max-cost needs backends that know their price, and the {unknown[0]} does not: "
+            "limit the run with --max-calls instead"
+        )

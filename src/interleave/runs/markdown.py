@@ -1,0 +1,65 @@
+"""`document.md`: a run as Markdown with its pictures beside it, for people who go on writing."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from interleave.runs.record import RunRecord, StepRecord
+from interleave.runs.store import FOLDER, write_whole
+from interleave.text import one_line, visible
+
+FILE_NAME = "document.md"
+
+_MARKUP = re.compile(r"([\\`*_{}\[\]<>#|~!])")
+_LINE_MARKUP = re.compile(r"^(\s*)([-+=]|\d+[.)])(?=\s|$)", re.MULTILINE)
+
+
+def write_markdown(folder: Path, record: RunRecord) -> Path:
+    """Write the Markdown of a run into its folder."""
+    path = folder / FILE_NAME
+    write_whole(path, render_markdown(record).encode())
+    return path
+
+
+def render_markdown(record: RunRecord) -> str:
+    """The Markdown of a run; pictures are links into its `images` folder."""
+    blocks = [f"# {_plain(one_line(record.title, 200))}"]
+    blocks += [f"> {_plain(note)}" for note in record.config.notes]
+    if record.status != "done":
+        reason = _plain(one_line(record.reason, 300))
+        blocks.append(f"> This document is not complete ({record.status}). {reason}".rstrip())
+    if len(record.request) > 1:
+        for part in record.request:
+            blocks.append(_picture(part.image, "given") if part.image else _plain(part.text or ""))
+        blocks.append("---")
+    for step in record.steps:
+        blocks += _step(step)
+    return "\n\n".join(block for block in blocks if block) + "\n"
+
+
+def _step(step: StepRecord) -> list[str]:
+    name = step.plan.name if step.plan.name and step.plan.name != step.plan.text else ""
+    heading = f"## {step.plan.number}. {_plain(one_line(name, 200))}".rstrip()
+    blocks = [heading]
+    if step.attempt:
+        blocks.append(_picture(step.attempt.image, one_line(step.plan.text, 120)))
+    if step.forced:
+        blocks.append("*Not accepted by the critic; the best attempt is shown.*")
+    blocks.append(_plain(step.plan.text))
+    return blocks
+
+
+def _picture(name: str, description: str) -> str:
+    return f"![{_plain(description)}]({FOLDER}/{name})"
+
+
+def _plain(text: str) -> str:
+    """Text that Markdown shows as it is written."""
+    escaped = _MARKUP.sub(r"\\\1", visible(text))
+    return _LINE_MARKUP.sub(
+        lambda match: (
+            f"{match[1]}\\{match[2]}" if len(match[2]) == 1 else f"{match[1]}{match[2][:-1]}\\{match[2][-1]}"
+        ),
+        escaped,
+    )

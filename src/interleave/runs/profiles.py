@@ -1,0 +1,97 @@
+"""Profiles: named choices of models, prompts and rules, as TOML files.
+
+# interleave generate "…" --profile dry-run
+prompts = "default"
+[planner]
+spec = "scripted"              # a spec string, or its pieces as keys:
+[generator]
+backend = "solid"              # backend, model, base_url, and every option of the backend
+delay = 0.2
+"""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+from typing import Any
+
+from pydantic import ConfigDict, Field, ValidationError
+
+from interleave.backends.specs import Spec, parse_spec
+from interleave.configuration import config_folder
+from interleave.errors import ConfigurationError, did_you_mean
+from interleave.sources import SourceRule
+from interleave.types import Value
+
+SHIPPED = Path(__file__).parent.parent / "profiles"
+DEFAULT_PROFILE = "dry-run"
+DRY_RUN_PROFILE = "dry-run"
+
+
+class RoleTable(Value):
+    """One model in a profile; keys that are not named here are options of its backend."""
+
+    model_config = ConfigDict(frozen=True, extra="allow")
+
+    spec: str | None = None
+    backend: str | None = None
+    model: str | None = None
+    base_url: str | None = None
+
+    def as_spec(self, role: str) -> Spec:
+        if (self.spec is None) == (self.backend is None):
+            raise ConfigurationError(f"[{role}] of a profile needs either 'spec' or 'backend'")
+        options = dict(self.model_extra or {})
+        if self.spec is not None:
+            parsed = parse_spec(self.spec)
+            return Spec(
+                parsed.name,
+                self.model or parsed.model,
+                self.base_url or parsed.base_url,
+                parsed.options | options,
+            )
+        return Spec(self.backend or "", self.model, self.base_url, options)
+
+
+class Profile(Value):
+    """A named choice of models, prompts and rules."""
+
+    description: str = ""
+    prompts: str = "default"
+    planner: RoleTable
+    critic: RoleTable
+    generator: RoleTable
+    max_attempts: int = Field(default=5, ge=1, le=100)
+    max_steps: int = Field(default=50, ge=1, le=10_000)
+    sources: SourceRule = SourceRule.PREVIOUS
+
+
+def load_profile(name: str = DEFAULT_PROFILE) -> Profile:
+    """The profile of this name, or in this `.toml` file."""
+    path = Path(name) if name.endswith(".toml") else profile_files().get(name)
+    if path is None:
+        raise ConfigurationError(f"no profile named {name!r}. {did_you_mean(name, profile_files())}")
+    return _read(path)
+
+
+def profile_files() -> dict[str, Path]:
+    """Profile names and their files; a user's profile hides a shipped one of the same name."""
+    own = config_folder()
+    folders = [SHIPPED, *([own / "profiles"] if own else [])]
+    return {path.stem: path for folder in folders for path in sorted(folder.glob("*.toml"))}
+
+
+def _read(path: Path) -> Profile:
+    try:
+        values: dict[str, Any] = tomllib.loads(path.read_text("utf-8"))
+        return Profile.model_validate(values)
+    except FileNotFoundError:
+        raise ConfigurationError(f"the profile {str(path)!r} does not exist") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigurationError(f"the profile {str(path)!r} cannot be read ({error})") from None
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigurationError(f"the profile {str(path)!r} is not valid TOML: {error}") from None
+    except ValidationError as error:
+        first = error.errors()[0]
+        key = ".".join(str(place) for place in first["loc"])
+        raise ConfigurationError(f"the profile {str(path)!r}: {key}: {first['msg'].lower()}") from None

@@ -1,0 +1,270 @@
+"""The record of a run: its journal folded into one value. `run.json` is a copy of it for other programs."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from pydantic import Field
+
+from interleave.errors import RunError
+from interleave.pictures import pixel_digest
+from interleave.pipeline import best_of
+from interleave.runs.config import RunConfig
+from interleave.runs.journal import (
+    VERSION,
+    Called,
+    CallFailed,
+    Continued,
+    Drawn,
+    Ended,
+    Entry,
+    Judged,
+    Planned,
+    Replied,
+    RequestPart,
+    Started,
+    Status,
+    StepFinished,
+    read_journal,
+)
+from interleave.runs.store import PictureStore
+from interleave.types import Plan, PlanStep, Value, Verdict
+
+
+class AttemptRecord(Value):
+    """One picture that was drawn, and what the critic made of it."""
+
+    number: int
+    prompt: str
+    seed: int
+    image: str
+    verdict: Verdict | None = None
+    """None until the critic has spoken."""
+    bad_replies: tuple[str, ...] = ()
+    """Replies of the critic that could not be used."""
+    draw_seconds: float = 0.0
+    judge_seconds: float = 0.0
+
+
+class StepRecord(Value):
+    """One step of the document."""
+
+    plan: PlanStep
+    attempts: tuple[AttemptRecord, ...] = ()
+    shown: int | None = None
+    """The number of the attempt to show."""
+    accepted: bool = False
+    forced: bool = False
+    finished: bool = False
+
+    @property
+    def attempt(self) -> AttemptRecord | None:
+        return next((attempt for attempt in self.attempts if attempt.number == self.shown), None)
+
+
+class CallCounts(Value):
+    """Model calls, each counted once, and how often one had to be made again."""
+
+    planner: int = 0
+    critic: int = 0
+    generator: int = 0
+    repeated: int = 0
+
+
+class RunRecord(Value):
+    """Everything there is to know about a run."""
+
+    version: int = VERSION
+    software: str
+    status: Status = "running"
+    reason: str = ""
+    """Why it ended, unless it is simply done."""
+    request: tuple[RequestPart, ...]
+    config: RunConfig
+    plan: Plan | None = None
+    steps: tuple[StepRecord, ...] = ()
+    calls: CallCounts = CallCounts()
+    cost: float | None = None
+    seconds: float = 0.0
+    started: float = 0.0
+    planner_bad_replies: tuple[str, ...] = ()
+    errors: tuple[str, ...] = Field(default=())
+    """Calls that failed, in order."""
+
+    @property
+    def title(self) -> str:
+        return next(
+            (part.text.strip() for part in self.request if part.text and part.text.strip()), "Untitled"
+        )
+
+    @property
+    def forced_steps(self) -> tuple[int, ...]:
+        return tuple(step.plan.number for step in self.steps if step.forced)
+
+
+def read_record(folder: Path) -> RunRecord:
+    """The record of the run in this folder, as its journal tells it now."""
+    return fold(read_journal(folder), where=folder)
+
+
+def fold(entries: Iterable[Entry], *, where: Path | None = None) -> RunRecord:
+    """The state of a run is the fold of its journal, and nothing else."""
+    entries = list(entries)
+    if not entries or not isinstance(entries[0], Started):
+        raise RunError(f"the journal in {where} does not begin with a started run")
+    folding = _Folding(entries[0])
+    for entry in entries[1:]:
+        folding.take(entry)
+    return folding.record()
+
+
+class _Folding:
+    def __init__(self, start: Started) -> None:
+        self.start = start
+        self.plan: Plan | None = None
+        self.status: Status = "running"
+        self.reason = ""
+        self.attempts: dict[tuple[int, int], dict[str, Any]] = {}
+        self.finished: dict[int, StepFinished] = {}
+        self.replies: dict[tuple[str, int, int], list[Replied]] = {}
+        self.called: dict[tuple[str, int], int] = {}
+        self.costs: list[float | None] = []
+        self.errors: list[str] = []
+        self.seconds = 0.0
+        self.session_seconds = 0.0
+
+    def take(self, entry: Entry) -> None:
+        match entry:
+            case Called():
+                key = (entry.role, entry.call)
+                self.called[key] = self.called.get(key, 0) + 1
+            case CallFailed():
+                self.errors.append(f"{entry.role}: {entry.error}")
+            case Replied():
+                self._result(entry)
+                self.replies.setdefault((entry.role, entry.step, entry.attempt), []).append(entry)
+            case Drawn():
+                self._result(entry)
+                self.attempts[entry.step, entry.attempt] = {
+                    "number": entry.attempt,
+                    "prompt": entry.prompt,
+                    "seed": entry.seed,
+                    "image": entry.image,
+                    "draw_seconds": entry.seconds,
+                }
+            case Planned():
+                self.plan = entry.plan
+            case Judged():
+                self.attempts[entry.step, entry.attempt]["verdict"] = entry.verdict
+            case StepFinished():
+                self.finished[entry.step] = entry
+            case Ended():
+                self.status, self.reason = entry.status, entry.reason
+                self.seconds += entry.seconds
+                self.session_seconds = 0.0
+            case Continued():
+                self.status, self.reason = "running", ""
+                self.seconds += self.session_seconds  # the process before this one died without a word
+                self.session_seconds = 0.0
+
+    def _result(self, entry: Replied | Drawn) -> None:
+        self.costs.append(entry.cost)
+        self.session_seconds += entry.seconds
+
+    def record(self) -> RunRecord:
+        plan_replies = self.replies.get(("planner", 0, 0), [])
+        known = [cost for cost in self.costs if cost is not None]
+        return RunRecord(
+            software=self.start.software,
+            status=self.status,
+            reason=self.reason,
+            request=self.start.request,
+            config=self.start.config,
+            plan=self.plan,
+            steps=tuple(self._step(step) for step in self.plan.steps) if self.plan else (),
+            calls=self._calls(),
+            cost=round(sum(known), 6) if known else None,
+            seconds=round(self.seconds + self.session_seconds, 3),
+            started=self.start.time,
+            planner_bad_replies=tuple(
+                reply.text for reply in (plan_replies[:-1] if self.plan else plan_replies)
+            ),
+            errors=tuple(self.errors),
+        )
+
+    def _calls(self) -> CallCounts:
+        counts = Counter(role for role, _ in self.called)
+        return CallCounts(**counts, repeated=sum(times - 1 for times in self.called.values()))
+
+    def _step(self, step: PlanStep) -> StepRecord:
+        numbers = sorted(attempt for number, attempt in self.attempts if number == step.number)
+        attempts = tuple(self._attempt(step.number, number) for number in numbers)
+        if (finished := self.finished.get(step.number)) is not None:
+            return StepRecord(
+                plan=step,
+                attempts=attempts,
+                shown=finished.attempt,
+                accepted=finished.accepted,
+                forced=finished.forced,
+                finished=True,
+            )
+        if attempts and self.status == "short":  # cut off by a limit: show what there is
+            return StepRecord(plan=step, attempts=attempts, shown=best_of(attempts).number, forced=True)
+        return StepRecord(plan=step, attempts=attempts)
+
+    def _attempt(self, step: int, number: int) -> AttemptRecord:
+        replies = self.replies.get(("critic", step, number), [])
+        fields = self.attempts[step, number]
+        readable = "verdict" in fields and fields["verdict"].outcome != "unreadable"
+        return AttemptRecord(
+            **fields,
+            bad_replies=tuple(reply.text for reply in (replies[:-1] if readable else replies)),
+            judge_seconds=round(sum(reply.seconds for reply in replies), 3),
+        )
+
+
+def summary(record: RunRecord, folder: Path) -> dict[str, Any]:
+    """What `--json` prints: one object for programs."""
+    return {
+        "run": str(folder),
+        "status": record.status,
+        "steps": [_step_summary(step) for step in record.steps],
+        "calls": record.calls.model_dump(),
+        "seconds": record.seconds,
+    }
+
+
+def _step_summary(step: StepRecord) -> dict[str, Any]:
+    text_only = step.plan.prompt is None
+    attempt = step.attempt
+    return {
+        "number": step.plan.number,
+        "text": step.plan.text,
+        "image": f"images/{attempt.image}" if attempt else None,
+        "attempts": len(step.attempts),
+        "accepted": text_only or step.accepted,
+        "forced": step.forced,
+    }
+
+
+def comparable(folder: Path) -> dict[str, Any]:
+    """What must be equal in equal runs: the record without times, paths, versions and repeated calls.
+
+    A picture is what it shows, not how its file was compressed, so pictures go by their pixels.
+    """
+    store = PictureStore(folder)
+    record = read_record(folder).model_dump(mode="json")
+    for name in ("software", "seconds", "started", "errors", "version"):
+        del record[name]
+    del record["calls"]["repeated"]
+    for part in record["request"]:
+        if part["image"]:
+            part["image"] = pixel_digest(store.get(part["image"]))
+    for step in record["steps"]:
+        for attempt in step["attempts"]:
+            attempt["image"] = pixel_digest(store.get(attempt["image"]))
+            del attempt["draw_seconds"], attempt["judge_seconds"]
+    return record

@@ -1,0 +1,64 @@
+"""Which pictures a step starts from, within what the generator can take."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+from interleave.backends.protocols import GeneratorCapabilities
+from interleave.errors import ConfigurationError
+from interleave.types import Plan, PlanStep
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+
+class SourceRule(StrEnum):
+    """Where a step starts when its plan does not say."""
+
+    PREVIOUS = "previous"
+    """From the picture before it."""
+    HISTORY = "history"
+    """From all pictures so far, the user's first; the latest ones when the generator cannot take all."""
+
+
+class Album:
+    """The pictures there are so far, by step."""
+
+    def __init__(
+        self, given: tuple[Image, ...], rule: SourceRule, capabilities: GeneratorCapabilities
+    ) -> None:
+        self._pictures = list(given)
+        self._by_step: dict[int, Image] = {}
+        self._rule = rule
+        self._capabilities = capabilities
+
+    def add(self, step: int, image: Image) -> None:
+        self._pictures.append(image)
+        self._by_step[step] = image
+
+    def sources_of(self, step: PlanStep) -> tuple[Image, ...]:
+        """The pictures to start from, oldest first; none means text-to-image."""
+        if step.sources is not None:
+            return tuple(self._by_step[number] for number in step.sources)
+        wanted = 1 if self._rule is SourceRule.PREVIOUS else self._capabilities.max_sources
+        return tuple(self._pictures[-wanted:]) if wanted else ()
+
+    def refuse_what_cannot_be_drawn(self, plan: Plan) -> None:
+        """Say so before the first picture is paid for, not when its turn comes."""
+        most = self._capabilities.max_sources
+        has_source = bool(self._pictures)
+        for step in (step for step in plan.steps if step.prompt is not None):
+            named = len(step.sources or ())
+            from_nothing = not named and (step.sources is not None or not has_source)
+            if from_nothing and not self._capabilities.text_to_image:
+                raise ConfigurationError(
+                    f"step {step.number} has no picture to start from, and this generator only edits: "
+                    "give one with --image, or use a generator that draws from text"
+                )
+            if named > most or (most == 0 and not from_nothing):
+                raise ConfigurationError(
+                    f"step {step.number} starts from {max(named, 1)} pictures, and this generator takes "
+                    f"{most or 'none'}: use a generator that edits pictures, or a plan with fewer sources"
+                )
+            has_source = True

@@ -1,0 +1,44 @@
+"""Text from outside, made safe to keep and safe to show. Nothing is ever removed from what is kept."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+
+MAX_REQUEST_CHARACTERS = 65_536
+MAX_FIELD_CHARACTERS = 32_768
+
+_TERMINAL_TRAPS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
+
+
+def unusable(text: str) -> str | None:
+    """Why a text can be neither stored nor drawn, or None when it is fine."""
+    if "\x00" in text:
+        return "it contains a NUL character"
+    if any(0xD800 <= ord(character) <= 0xDFFF for character in text):
+        return "it contains half of a surrogate pair, which is not valid Unicode"
+    return None
+
+
+def visible(text: str) -> str:
+    """The text with control and direction-override characters spelled out: it cannot steer a display."""
+    return _TERMINAL_TRAPS.sub(_spell_out, text)
+
+
+def one_line(text: str, width: int = 100) -> str:
+    """The text on one line, shortened to `width` characters, for progress lines and titles."""
+    line = " ".join(visible(text).split())
+    return line if len(line) <= width else line[: width - 1].rstrip() + "…"
+
+
+def slug(text: str, length: int = 40) -> str:
+    """A short, safe folder name: lower-case ASCII words joined by dashes, or nothing if there are none."""
+    ascii_only = unicodedata.normalize("NFKD", text).encode("ascii", "ignore").decode()
+    return re.sub(r"[^a-z0-9]+", "-", ascii_only.lower())[:length].strip("-")
+
+
+def _spell_out(match: re.Match[str]) -> str:
+    code = ord(match.group())
+    if code < 0x20:
+        return chr(0x2400 + code)  # the Unicode control pictures: ␛ for escape, ␀ for NUL
+    return f"⟨U+{code:04X}⟩"

@@ -1,0 +1,211 @@
+"""Values that flow through the pipeline. Nothing here does work or imports a model library.
+
+What crosses a border (a model's reply, a file, HTTP, a profile) is a pydantic `Value`; what stays in the
+process and may hold a picture is a frozen dataclass.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints, model_validator
+
+from interleave.errors import InputError
+from interleave.text import MAX_FIELD_CHARACTERS, MAX_REQUEST_CHARACTERS, unusable
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+MAX_REQUEST_PICTURES = 32
+
+
+class Value(BaseModel):
+    """A frozen record that refuses unknown fields."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+def _storable(text: str) -> str:
+    if problem := unusable(text):
+        raise ValueError(f"unusable text: {problem}")
+    return text
+
+
+Prose = Annotated[str, StringConstraints(max_length=MAX_FIELD_CHARACTERS), AfterValidator(_storable)]
+"""Text written by a person or a model, of bounded length and valid Unicode."""
+
+
+@dataclass(frozen=True)
+class Text:
+    """A part of a request or message that is text. `<image>` inside it is just text."""
+
+    text: str
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A part of a request or message that is a picture."""
+
+    image: Image
+
+
+Part = Text | Picture
+
+
+@dataclass(frozen=True)
+class Request:
+    """What a user asks for: text and pictures, in the user's order."""
+
+    parts: tuple[Part, ...]
+
+    def __post_init__(self) -> None:
+        if not any(isinstance(part, Picture) or part.text.strip() for part in self.parts):
+            raise InputError(
+                "the request is empty: say what to draw, e.g. 'show step by step how a frog grows up'"
+            )
+        if len(self.text) > MAX_REQUEST_CHARACTERS:
+            raise InputError(
+                f"the request has {len(self.text):,} characters, more than the {MAX_REQUEST_CHARACTERS:,} "
+                "allowed: shorten it"
+            )
+        if problem := unusable(self.text):
+            raise InputError(f"the request cannot be used: {problem}")
+        if len(self.pictures) > MAX_REQUEST_PICTURES:
+            raise InputError(
+                f"the request has {len(self.pictures)} pictures, more than the {MAX_REQUEST_PICTURES} "
+                "allowed: send fewer"
+            )
+
+    @classmethod
+    def of(cls, request: str | Request | Iterable[str | Image | Part]) -> Request:
+        """A request from plain text, or from text and pictures in order."""
+        if isinstance(request, Request):
+            return request
+        items = [request] if isinstance(request, str) else request
+        return cls(tuple(_as_part(item) for item in items))
+
+    @property
+    def text(self) -> str:
+        """All the text of the request, one part a line."""
+        return "\n".join(part.text for part in self.parts if isinstance(part, Text))
+
+    @property
+    def pictures(self) -> tuple[Image, ...]:
+        return tuple(part.image for part in self.parts if isinstance(part, Picture))
+
+
+def _as_part(item: str | Image | Part) -> Part:
+    if isinstance(item, Text | Picture):
+        return item
+    return Text(item) if isinstance(item, str) else Picture(item)
+
+
+class PlanStep(Value):
+    """One step of the answer: some text, and unless `prompt` is None one picture."""
+
+    number: int = Field(ge=1, le=1_000_000)
+    name: Prose | None = None
+    instruction: Prose | None = None
+    """What this step does, for a person."""
+    prompt: Prose | None = None
+    """What the generator is told. None: a step of text only, which never reaches a generator."""
+    caption: Prose | None = None
+    """Text to stand beside the picture; for a text-only step, the whole answer."""
+    sources: tuple[int, ...] | None = None
+    """Earlier steps whose pictures this one starts from. None: the run's own rule."""
+
+    @property
+    def text(self) -> str:
+        """The text a reader sees at this step."""
+        return self.caption or self.instruction or self.name or ""
+
+    @model_validator(mode="after")
+    def a_step_says_something(self) -> PlanStep:
+        if self.prompt is not None and not self.prompt.strip():
+            raise ValueError(
+                f"step {self.number} has a blank prompt: write one, or null for a step of text only"
+            )
+        if self.prompt is None and not self.text.strip():
+            raise ValueError(f"step {self.number} has neither a prompt nor any text")
+        return self
+
+
+class Plan(Value):
+    """The whole answer, planned before the first picture is drawn."""
+
+    steps: tuple[PlanStep, ...] = Field(min_length=1)
+    reasoning: str = ""
+    """What the planner thought, where it said so."""
+
+    @model_validator(mode="after")
+    def steps_follow_each_other(self) -> Plan:
+        first = self.steps[0].number
+        for position, step in enumerate(self.steps):
+            if step.number != first + position:
+                raise ValueError(
+                    f"step numbers must follow each other: expected {first + position}, found {step.number}"
+                )
+        return self
+
+    @model_validator(mode="after")
+    def sources_are_earlier_pictures(self) -> Plan:
+        drawn: set[int] = set()
+        for step in self.steps:
+            if missing := set(step.sources or ()) - drawn:
+                raise ValueError(
+                    f"step {step.number} starts from step {min(missing)}, which has no picture before it"
+                )
+            if step.prompt is not None:
+                drawn.add(step.number)
+        return self
+
+
+class Outcome(StrEnum):
+    """What a critic's reply says about a picture."""
+
+    ACCEPTED = "accepted"
+    REJECTED = "rejected"
+    UNREADABLE = "unreadable"
+    """The critic answered, but never in a form that could be read: the attempt is unjudged, not rejected."""
+
+
+class Verdict(Value):
+    """The critic's judgement of one attempt."""
+
+    outcome: Outcome
+    reasoning: str = ""
+    refined_prompt: Prose | None = None
+    """The prompt to try next, when the picture is rejected."""
+    confidence: float | None = Field(default=None, ge=0, le=1)
+    """The critic's own probability that the picture is right, where its backend gives token probabilities."""
+
+    @property
+    def accepted(self) -> bool:
+        return self.outcome is Outcome.ACCEPTED
+
+
+class Scores(Value):
+    """A scorer's marks for one picture, 0 to 10."""
+
+    semantics: float = Field(ge=0, le=10)
+    """Does it show what was asked, and was nothing else changed? The lower of the two marks."""
+    quality: float = Field(ge=0, le=10)
+    """Does it look right? The lower of naturalness and freedom from artifacts."""
+
+    @property
+    def overall(self) -> float:
+        return math.sqrt(self.semantics * self.quality)
+
+
+@dataclass(frozen=True)
+class Slot:
+    """Where in a run a model call belongs. Models never see it; journals, logs and doubles do."""
+
+    step: int = 0
+    attempt: int = 0
+    call: int = 1
+    """The how-maniest call of its role in the run."""
