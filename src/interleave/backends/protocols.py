@@ -33,7 +33,6 @@ class GeneratorCapabilities:
     """Whether it can draw with no source picture at all."""
     seeds: bool = True
     """Whether the same request with the same seed gives the same picture."""
-    max_prompt_characters: int | None = None
     price_per_image: float | None = None
     """US dollars a picture; 0 for one that costs nothing, None where it is not known."""
 
@@ -59,7 +58,7 @@ class Message:
 
     @property
     def text(self) -> str:
-        return "".join(part.text for part in self.parts if isinstance(part, Text))
+        return "\n".join(part.text for part in self.parts if isinstance(part, Text))
 
 
 @dataclass(frozen=True)
@@ -98,7 +97,6 @@ class Reply:
 class VlmCapabilities:
     """What a vision-language model can do."""
 
-    max_pictures: int | None = None
     token_probabilities: bool = False
     knows_its_price: bool = False
 

@@ -9,7 +9,7 @@ from rich.text import Text
 
 from interleave import events
 from interleave.text import one_line, visible
-from interleave.types import Outcome, Plan, Verdict
+from interleave.types import Outcome, Plan, PlanStep, Verdict
 
 if TYPE_CHECKING:
     from rich.status import Status
@@ -68,8 +68,8 @@ class LiveProgress:
     def __init__(self, console: Console) -> None:
         self.console = console
         self.status: Status | None = None
-        self.marks: list[Text] = []
-        self.plan: Plan | None = None
+        self.steps: tuple[PlanStep, ...] = ()
+        self.marks: list[Outcome] = []
 
     def say(self, message: str) -> None:
         self._live(Text(visible(message)))
@@ -77,16 +77,20 @@ class LiveProgress:
     def show(self, event: Event) -> None:
         match event:
             case events.Planned(plan=plan):
+                self.steps = plan.steps
                 self._print_plan(plan)
-                self._live(Text("drawing…"))
+                self._live(self._line(plan.steps[0], "drawing…"))
             case events.Drawn(slot=slot):
-                self._live(self._line(slot.step, f"judging attempt {slot.attempt}…"))
+                self._live(self._line(self._step(slot.step), f"judging attempt {slot.attempt}…"))
             case events.Judged(slot=slot, verdict=verdict):
-                self.marks.append(Text(MARKS[verdict.outcome], style=STYLES[verdict.outcome]))
-                self._live(self._line(slot.step, "" if verdict.accepted else "drawing again…"))
+                self.marks.append(verdict.outcome)
+                if not verdict.accepted:
+                    self._live(self._line(self._step(slot.step), f"drawing attempt {slot.attempt + 1}…"))
             case events.StepFinished(step=step):
-                self.console.print(self._line(step.number, _ending(event)))
+                self.console.print(self._line(step, _ending(event)))
                 self.marks.clear()
+                if step is not self.steps[-1]:
+                    self._live(self._line(self._step(step.number + 1), "drawing…"))
 
     def close(self) -> None:
         if self.status is not None:
@@ -94,24 +98,20 @@ class LiveProgress:
             self.status = None
 
     def _print_plan(self, plan: Plan) -> None:
-        self.plan = plan
         self.console.print(Text(f"Plan: {_count(len(plan.steps), 'step')}", style="bold"))
         for step in plan.steps:
-            self.console.print(
-                Text(f"  {step.number:>2}  {one_line(step.text or step.prompt or '')}", style="dim")
-            )
+            words = one_line(step.text or step.prompt or "", self.console.width - 8)
+            self.console.print(Text(f"{step.number:>4}  {words}", style="dim"))
 
-    def _line(self, number: int, state: str) -> Text:
-        title = (
-            next((step.name or step.text for step in self.plan.steps if step.number == number), "")
-            if self.plan
-            else ""
-        )
-        line = Text.assemble((f"{number:>4}  ", "bold"), f"{one_line(title, 48):<50}")
+    def _step(self, number: int) -> PlanStep:
+        return self.steps[number - self.steps[0].number]
+
+    def _line(self, step: PlanStep, state: str) -> Text:
+        title = one_line(step.name or step.text or step.prompt or "", 44)
+        line = Text.assemble((f"{step.number:>4}  ", "bold"), f"{title:<46}")
         for mark in self.marks:
-            line.append_text(mark)
-            line.append(" ")
-        return line.append(f" {state}", style="dim")
+            line.append(f"{MARKS[mark]} ", style=STYLES[mark])
+        return line.append(state, style="dim")
 
     def _live(self, message: Text) -> None:
         if self.status is None:

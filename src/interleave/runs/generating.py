@@ -25,7 +25,7 @@ from interleave.runs.assembly import (
 )
 from interleave.runs.config import Limits, RunConfig
 from interleave.runs.record import read_record
-from interleave.runs.trajectory import Event, Finished, Trajectory, refuse_foreign_folder, stored_request
+from interleave.runs.trajectory import Event, Finished, Trajectory, stored_request
 from interleave.text import slug
 from interleave.types import Part, Plan, Request
 
@@ -41,10 +41,14 @@ Requestable = str | Request | Iterable["str | Image | Part"]
 def generate(request: Requestable, *, out: str | Path | None = None, **choices: Any) -> Finished:
     """Answer a request and return the finished run; blocks until it is there.
 
+    Raises what ended the run when a model failed for good; the folder is kept and can be continued.
     `choices`: profile, planner, critic, generator (spec strings or objects), prompts, plan, max_attempts,
     max_steps, sources, seed, max_calls, max_seconds, max_cost.
     """
-    return _blocking(_last(stream(request, out=out, **choices)))
+    finished = _blocking(_last(stream(request, out=out, **choices)))
+    if finished.status == "failed" and finished.error is not None:
+        raise finished.error
+    return finished
 
 
 async def stream(
@@ -62,16 +66,16 @@ def open_trajectory(request: Request, *, out: str | Path | None = None, **choice
     config, pack = resolve(chosen)
     _refuse_too_many_steps(request, config)
     folder = Path(out) if out is not None else new_run_folder(request)
-    refuse_foreign_folder(folder)
-    return Trajectory(folder, request, config, limits, load_models(config, pack, chosen))
+    return Trajectory(folder, request, config, limits, lambda: load_models(config, pack, chosen))
 
 
 def reopen_trajectory(folder: Path, limits: Limits) -> Trajectory:
     """Open a run folder again, with everything taken from the folder itself."""
     record = read_record(folder)
     refuse_objects(record.config)
-    models = load_models(record.config, same_pack(record.config), Choices())
-    return Trajectory(folder, stored_request(folder, record), record.config, limits, models)
+    config, pack = record.config, same_pack(record.config)
+    request = stored_request(folder, record)
+    return Trajectory(folder, request, config, limits, lambda: load_models(config, pack, Choices()))
 
 
 def plan(request: Requestable, **choices: Any) -> Plan:

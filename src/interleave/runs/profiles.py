@@ -41,16 +41,21 @@ class RoleTable(Value):
     def as_spec(self, role: str) -> Spec:
         if (self.spec is None) == (self.backend is None):
             raise ConfigurationError(f"[{role}] of a profile needs either 'spec' or 'backend'")
-        options = dict(self.model_extra or {})
-        if self.spec is not None:
-            parsed = parse_spec(self.spec)
-            return Spec(
-                parsed.name,
-                self.model or parsed.model,
-                self.base_url or parsed.base_url,
-                parsed.options | options,
+        base = parse_spec(self.spec) if self.spec is not None else Spec(self.backend or "")
+        spec = Spec(
+            base.name,
+            self.model or base.model,
+            self.base_url or base.base_url,
+            base.options
+            | {key: _as_text(value, key, role) for key, value in (self.model_extra or {}).items()},
+        )
+        # A run records its models as spec strings: what a spec string cannot say must not be used.
+        if parse_spec(str(spec)) != spec:
+            raise ConfigurationError(
+                f"[{role}] of a profile: as a spec this is {str(spec)!r}, which says something else; "
+                "a backend or model cannot contain '?' or an address"
             )
-        return Spec(self.backend or "", self.model, self.base_url, options)
+        return spec
 
 
 class Profile(Value):
@@ -81,17 +86,27 @@ def profile_files() -> dict[str, Path]:
     return {path.stem: path for folder in folders for path in sorted(folder.glob("*.toml"))}
 
 
+def _as_text(value: Any, key: str, role: str) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, str | int | float):
+        return str(value)
+    raise ConfigurationError(f"[{role}] of a profile: {key!r} must be text, a number, true or false")
+
+
 def _read(path: Path) -> Profile:
     try:
-        values: dict[str, Any] = tomllib.loads(path.read_text("utf-8"))
-        return Profile.model_validate(values)
+        return Profile.model_validate(tomllib.loads(path.read_text("utf-8-sig")))
     except FileNotFoundError:
         raise ConfigurationError(f"the profile {str(path)!r} does not exist") from None
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigurationError(f"the profile {str(path)!r} cannot be read ({error})") from None
-    except tomllib.TOMLDecodeError as error:
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
         raise ConfigurationError(f"the profile {str(path)!r} is not valid TOML: {error}") from None
     except ValidationError as error:
         first = error.errors()[0]
         key = ".".join(str(place) for place in first["loc"])
+        if first["type"] == "extra_forbidden":
+            hint = did_you_mean(key, Profile.model_fields)
+            raise ConfigurationError(f"the profile {str(path)!r} has no key {key!r}. {hint}") from None
         raise ConfigurationError(f"the profile {str(path)!r}: {key}: {first['msg'].lower()}") from None

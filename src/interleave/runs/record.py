@@ -259,7 +259,7 @@ def comparable(folder: Path) -> dict[str, Any]:
     record = read_record(folder).model_dump(mode="json")
     for name in ("software", "seconds", "started", "errors", "version"):
         del record[name]
-    del record["calls"]["repeated"]
+    del record["calls"]["repeated"], record["config"]["prompts"]["version"]
     for part in record["request"]:
         if part["image"]:
             part["image"] = pixel_digest(store.get(part["image"]))

@@ -26,7 +26,7 @@ class PictureStore:
     def put(self, image: Image.Image, metadata: Mapping[str, str] | None = None) -> str:
         """Store a picture and return its name; equal pictures with equal metadata are one file."""
         data = encode_png(image, metadata)
-        name = f"{hashlib.sha256(data).hexdigest()}.png"
+        name = _name_of(data)
         if not (self.folder / name).exists():
             self.folder.mkdir(exist_ok=True)
             write_whole(self.folder / name, data)
@@ -53,6 +53,15 @@ class PictureStore:
         if not _NAME.match(name):
             raise RunError(f"{name!r} is not the name of a stored picture: the journal is damaged")
         return self.folder / name
+
+
+def name_of(image: Image.Image) -> str:
+    """The name a picture without metadata has in a store."""
+    return _name_of(encode_png(image))
+
+
+def _name_of(data: bytes) -> str:
+    return f"{hashlib.sha256(data).hexdigest()}.png"
 
 
 def write_whole(path: Path, data: bytes) -> None:

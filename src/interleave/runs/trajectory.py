@@ -7,7 +7,7 @@ same order with the same seeds, so that a run that was stopped ends as an undist
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -35,7 +35,8 @@ from interleave.runs.document import write_document
 from interleave.runs.journal import Journal, Line, RequestPart, Started, Status
 from interleave.runs.limits import Meter, refuse_unpriced
 from interleave.runs.record import RunRecord, fold, read_record
-from interleave.runs.store import PictureStore, sync_folder, write_whole
+from interleave.runs.store import FOLDER as IMAGES
+from interleave.runs.store import PictureStore, name_of, sync_folder, write_whole
 from interleave.types import Picture, Request, Text
 from interleave.version import __version__
 
@@ -54,6 +55,17 @@ class Models:
 
 
 @dataclass(frozen=True)
+class ShownStep:
+    """One step of a document: text, and the file of its picture."""
+
+    number: int
+    text: str
+    image: Path | None
+    forced: bool
+    """Whether the critic refused every attempt."""
+
+
+@dataclass(frozen=True)
 class Finished:
     """The last event of a run: it has ended, for now or for good."""
 
@@ -61,6 +73,23 @@ class Finished:
     folder: Path
     error: InterleaveError | None = None
     """What ended it, where that was an error."""
+
+    @property
+    def status(self) -> Status:
+        return self.record.status
+
+    @property
+    def steps(self) -> tuple[ShownStep, ...]:
+        """The document as a reader sees it."""
+        return tuple(
+            ShownStep(
+                step.plan.number,
+                step.plan.text,
+                self.folder / IMAGES / step.attempt.image if step.attempt else None,
+                step.forced,
+            )
+            for step in self.record.steps
+        )
 
     @property
     def document(self) -> Path:
@@ -75,14 +104,21 @@ class Trajectory:
     """A run folder that is open for writing."""
 
     def __init__(
-        self, folder: Path, request: Request, config: RunConfig, limits: Limits, models: Models
+        self,
+        folder: Path,
+        request: Request,
+        config: RunConfig,
+        limits: Limits,
+        load_models: Callable[[], Models],
     ) -> None:
-        refuse_unpriced(limits, _prices(models, config))
         self.folder = folder
         self.request = request
         self.config = config
-        self.models = models
         self.store = PictureStore(folder)
+        # What can be refused is refused here, before anything is written; a finished run needs no models.
+        self._models = None if self._is_done() else load_models()
+        if self._models is not None:
+            refuse_unpriced(limits, _prices(self._models, config))
         self.journal = _open_journal(folder)
         try:
             self.record = self._start_or_continue()
@@ -117,50 +153,50 @@ class Trajectory:
         yield Finished(self._end(status, error), self.folder, error)
 
     def _pipeline(self) -> AsyncGenerator[events.Event]:
+        models = self._models
+        if models is None:
+            raise RunError(f"{self.folder} was finished by another process: run the same command again")
         replay = Replay.of(lines.read_journal(self.folder))
-        desk = CallDesk(self.journal, self.store, self.meter, self.models.retries, replay)
+        desk = CallDesk(self.journal, self.store, self.meter, models.retries, replay)
         return interleave(
             self.request,
-            planner=self._planner(desk),
-            generator=JournalledGenerator(self.models.generator, desk, self.config.generator.spec),
-            critic=self._critic(desk),
+            planner=_journalled_planner(models, desk, self.config.max_steps),
+            generator=JournalledGenerator(models.generator, desk, self.config.generator.spec),
+            critic=_journalled_critic(models, desk),
             rules=self.config.rules,
         )
 
-    def _planner(self, desk: CallDesk) -> Planner:
-        model = self.models.planner
-        if isinstance(model, GivenPlan):
-            return model
-        if isinstance(model, VisionLanguageModel):
-            vlm = JournalledVlm("planner", model, desk)
-            return VlmPlanner(vlm, self.models.pack, max_steps=self.config.max_steps)
-        return JournalledPlanner(model, desk)
+    def _is_done(self) -> bool:
+        """Whether the folder holds this run, finished; raises when it holds anything else."""
+        refuse_foreign_folder(self.folder)
+        entries = lines.read_journal(self.folder) if (self.folder / lines.FILE_NAME).exists() else []
+        if not entries:
+            return False
+        record = fold(entries, where=self.folder)
+        refuse_other_run(self.folder, record, self._parts(), self.config)
+        return record.status == "done"
 
-    def _critic(self, desk: CallDesk) -> Critic:
-        model = self.models.critic
-        if isinstance(model, VisionLanguageModel):
-            return VlmCritic(JournalledVlm("critic", model, desk), self.models.pack)
-        return JournalledCritic(model, desk)
+    def _parts(self) -> tuple[RequestPart, ...]:
+        return tuple(
+            RequestPart(text=part.text) if isinstance(part, Text) else RequestPart(image=name_of(part.image))
+            for part in self.request.parts
+        )
 
     def _start_or_continue(self) -> RunRecord:
         self.journal.drop_torn_line()
-        parts = tuple(self._stored(part) for part in self.request.parts)
         entries = lines.read_journal(self.folder)
         if not entries:
-            started = Started(request=parts, config=self.config, software=__version__)
+            for picture in self.request.pictures:
+                self.store.put(picture)
+            started = Started(request=self._parts(), config=self.config, software=__version__)
             self.journal.append(started, sync=True)
             sync_folder(self.folder)
             return fold([started])
         record = fold(entries, where=self.folder)
-        refuse_other_run(self.folder, record, parts, self.config)
+        refuse_other_run(self.folder, record, self._parts(), self.config)
         if record.status != "done":
             self.journal.append(lines.Continued(software=__version__), sync=True)
         return record
-
-    def _stored(self, part: Text | Picture) -> RequestPart:
-        if isinstance(part, Text):
-            return RequestPart(text=part.text)
-        return RequestPart(image=self.store.put(part.image))
 
     def _note(self, event: events.Event) -> None:
         """Journal a fact, unless the journal has it; a fact that contradicts it means the models changed."""
@@ -233,8 +269,23 @@ def refuse_foreign_folder(folder: Path) -> None:
         )
 
 
+def _journalled_planner(models: Models, desk: CallDesk, max_steps: int) -> Planner:
+    model = models.planner
+    if isinstance(model, GivenPlan):
+        return model
+    if isinstance(model, VisionLanguageModel):
+        return VlmPlanner(JournalledVlm("planner", model, desk), models.pack, max_steps=max_steps)
+    return JournalledPlanner(model, desk)
+
+
+def _journalled_critic(models: Models, desk: CallDesk) -> Critic:
+    model = models.critic
+    if isinstance(model, VisionLanguageModel):
+        return VlmCritic(JournalledVlm("critic", model, desk), models.pack)
+    return JournalledCritic(model, desk)
+
+
 def _open_journal(folder: Path) -> Journal:
-    refuse_foreign_folder(folder)
     try:
         folder.mkdir(parents=True, exist_ok=True)
         return Journal(folder / lines.FILE_NAME)

@@ -1,0 +1,27 @@
+"""Fixtures every test has. No test reaches the network, the user's configuration or the real runs/."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+
+@pytest.fixture(autouse=True)
+def alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Each test works in a folder of its own, with an empty configuration and no way out to the network."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("INTERLEAVE_CONFIG", str(tmp_path / "config"))
+    for key in ("OPENAI_API_KEY", "GEMINI_API_KEY"):
+        monkeypatch.delenv(key, raising=False)
+    connect = socket.socket.connect
+
+    def local_only(self: socket.socket, address: object) -> None:
+        if self.family != socket.AF_UNIX and not str(address).startswith(("('127.", "('::1'")):
+            raise AssertionError(f"a test tried to reach {address}")
+        connect(self, address)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(socket.socket, "connect", local_only)
+    yield

@@ -1,0 +1,94 @@
+"""Imports point one way. The layers, lowest first; a file may import its own part and anything below it."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent / "src" / "interleave"
+
+LAYERS: list[set[str]] = [
+    {"version", "errors", "text", "counting", "configuration"},
+    {"types", "pictures"},
+    {"events", "backends"},
+    {"agents"},
+    {"sources"},
+    {"pipeline"},
+    {"runs"},
+    {"cli"},
+    {"__init__", "__main__"},
+]
+DEPTH = {part: depth for depth, layer in enumerate(LAYERS) for part in layer}
+HEAVY = {"torch", "transformers", "diffusers", "trl", "ray", "fastapi", "openai", "google"}
+FILES = sorted(ROOT.rglob("*.py"))
+
+
+def part_of(file: Path) -> str:
+    return file.relative_to(ROOT).parts[0].removesuffix(".py")
+
+
+def imported_modules(file: Path) -> set[str]:
+    modules: set[str] = set()
+    for node in ast.walk(ast.parse(file.read_text("utf-8"))):
+        if isinstance(node, ast.Import):
+            modules |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            assert node.level == 0, f"{file}: write imports in full"
+            modules |= {f"{node.module}.{alias.name}" for alias in node.names}
+    return modules
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: str(file.relative_to(ROOT)))
+def test_imports_point_one_way(file: Path) -> None:
+    own = part_of(file)
+    used = {name.split(".")[1] for name in imported_modules(file) if name.startswith("interleave.")}
+    upward = {part for part in used & DEPTH.keys() if part != own and DEPTH[part] >= DEPTH[own]}
+    assert not upward, f"{own} must not import {sorted(upward)}"
+
+
+def test_every_part_has_a_layer() -> None:
+    assert {part_of(file) for file in FILES} == set(DEPTH)
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: str(file.relative_to(ROOT)))
+def test_heavy_libraries_are_imported_only_where_they_are_used(file: Path) -> None:
+    top_level = [
+        node
+        for node in ast.parse(file.read_text("utf-8")).body
+        if isinstance(node, ast.Import | ast.ImportFrom)
+    ]
+    names = {
+        (alias.name if isinstance(node, ast.Import) else node.module or "").split(".")[0]
+        for node in top_level
+        for alias in node.names
+    }
+    assert not names & HEAVY
+
+
+FORBIDDEN_CALLS = {"eval", "exec", "compile", "__import__"}
+FORBIDDEN_MODULES = {"pickle", "marshal", "shelve", "yaml"}
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: str(file.relative_to(ROOT)))
+def test_L07_no_code_is_run_from_data(file: Path) -> None:
+    tree = ast.parse(file.read_text("utf-8"))
+    calls = {
+        node.func.id
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
+    }
+    assert not calls & FORBIDDEN_CALLS
+    assert not {name.split(".")[0] for name in imported_modules(file)} & FORBIDDEN_MODULES
+    bare = [node for node in ast.walk(tree) if isinstance(node, ast.ExceptHandler) and node.type is None]
+    assert not bare, "name what is caught"
+    guards = [node.lineno for node in ast.walk(tree) if isinstance(node, ast.Assert)]
+    assert not guards, f"assert vanishes under -O: raise instead (line {guards})"
+
+
+def test_the_algorithm_fits_on_one_page() -> None:
+    tree = ast.parse((ROOT / "pipeline.py").read_text("utf-8"))
+    loop = next(node for node in tree.body if isinstance(node, ast.AsyncFunctionDef))
+    assert loop.end_lineno is not None
+    assert loop.end_lineno - loop.lineno < 40

@@ -1,0 +1,79 @@
+"""The names that others build on do not change by accident."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import interleave
+
+PUBLIC = [
+    "Attempt",
+    "BackendError",
+    "ConfigurationError",
+    "Critic",
+    "CriticInput",
+    "Drawn",
+    "Finished",
+    "GeneratorCapabilities",
+    "ImageGenerator",
+    "ImageRequest",
+    "InputError",
+    "InterleaveError",
+    "Judged",
+    "LimitReached",
+    "Message",
+    "MissingDependency",
+    "Outcome",
+    "Picture",
+    "Plan",
+    "PlanStep",
+    "Planned",
+    "Planner",
+    "Reply",
+    "ReplyError",
+    "Request",
+    "RunError",
+    "RunRecord",
+    "Sampling",
+    "Scorer",
+    "Scores",
+    "Slot",
+    "StepFinished",
+    "Text",
+    "Verdict",
+    "VisionLanguageModel",
+    "VlmCapabilities",
+    "__version__",
+    "comparable",
+    "generate",
+    "load_generator",
+    "load_vlm",
+    "plan",
+    "read_picture",
+    "read_record",
+    "stream",
+]
+
+
+def test_the_public_names_are_these_and_no_others() -> None:
+    assert sorted(interleave.__all__) == sorted(PUBLIC)
+
+
+def test_every_public_name_is_there() -> None:
+    for name in PUBLIC:
+        assert getattr(interleave, name) is not None
+
+
+def test_a_name_that_is_not_there_is_an_attribute_error() -> None:
+    assert not hasattr(interleave, "genrate")
+
+
+def test_a_bare_import_brings_no_heavy_library() -> None:
+    script = (
+        "import sys, interleave, interleave.cli.main; "
+        "heavy = ('torch', 'transformers', 'diffusers', 'numpy', 'PIL', 'jinja2'); "
+        "print([name for name in heavy if name in sys.modules])"
+    )
+    out = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert out.stdout.strip() == "[]"

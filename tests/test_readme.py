@@ -1,0 +1,86 @@
+"""What the README says is executed, so that it cannot rot."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from PIL import Image
+
+ROOT = Path(__file__).parent.parent
+README = (ROOT / "README.md").read_text("utf-8")
+PYTHON = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
+COMMANDS = [
+    line
+    for block in re.findall(r"```bash\n(.*?)```", README, re.DOTALL)
+    for line in block.splitlines()
+    if line.startswith("interleave ")
+]
+
+
+def test_it_is_short_enough_to_be_read() -> None:
+    assert len(README.splitlines()) <= 150
+
+
+def test_its_python_runs(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    Image.new("RGB", (64, 64), "orange").save("cat.png")
+    for block in PYTHON:
+        names: dict[str, object] = {}
+        exec(compile(block, "README.md", "exec"), names)
+        if "watch" in names:
+            asyncio.run(names["watch"]())  # type: ignore[operator]
+    out = capsys.readouterr().out
+    assert "document.html" in out
+    assert "Planned(" in out
+    assert "Finished(" in out
+
+
+def test_the_first_example_is_eight_lines() -> None:
+    assert len([line for line in PYTHON[0].splitlines() if line.strip()]) <= 8
+
+
+def test_its_commands_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    from interleave.cli.main import run
+
+    monkeypatch.setattr("webbrowser.open", lambda url: True)
+    assert len(COMMANDS) >= 4
+    for command in COMMANDS:
+        words, _, target = command.partition(" > ")
+        if target:
+            script = [sys.executable, "-m", *shlex.split(words)]
+            Path(target).write_bytes(subprocess.run(script, check=True, capture_output=True).stdout)
+        else:
+            assert run(shlex.split(words)[1:]) == 0
+
+
+def test_its_make_targets_and_links_exist() -> None:
+    makefile = (ROOT / "Makefile").read_text("utf-8")
+    for target in re.findall(r"^make ([a-z-]+)", README, re.MULTILINE):
+        assert re.search(rf"^{target}:", makefile, re.MULTILINE), target
+    for link in re.findall(r"\]\(([^)#]+)\)", README):
+        assert (ROOT / link).exists(), link
+
+
+def test_every_verb_is_in_the_readme() -> None:
+    from interleave.cli.main import app
+
+    verbs = [command.callback.__name__ for command in app.registered_commands if command.callback]
+    verbs += [group.name for group in app.registered_groups if group.name]
+    assert [verb for verb in verbs if f"interleave {verb}" not in README] == []
+
+
+def test_the_project_names_no_registry_no_machine_and_no_secret() -> None:
+    listed = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True)
+    if listed.returncode:
+        pytest.skip("not a git checkout")
+    forbidden = re.compile(r"/root/|/home/\w+/|/opt/pypi|sk-[A-Za-z0-9]{20,}|AIza[0-9A-Za-z_-]{30,}")
+    for name in listed.stdout.splitlines():
+        path = ROOT / name
+        if path.suffix in {".py", ".md", ".toml", ".txt", ".json", ".j2", ""} and path.is_file():
+            found = forbidden.search(path.read_text("utf-8", "replace"))
+            assert not found or path == Path(__file__), f"{name}: {found and found.group()}"
