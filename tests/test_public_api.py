@@ -8,6 +8,11 @@ import sys
 import interleave
 
 PUBLIC = [
+    "BatchSummary",
+    "Ended",
+    "StorageError",
+    "generate_many",
+    "stream_many",
     "Attempt",
     "BackendError",
     "ConfigurationError",

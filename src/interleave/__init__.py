@@ -37,10 +37,12 @@ if TYPE_CHECKING:
         MissingDependency,
         ReplyError,
         RunError,
+        StorageError,
     )
     from interleave.events import Attempt, Drawn, Judged, Planned, StepFinished
     from interleave.pictures import read_picture
-    from interleave.runs.generating import generate, plan, stream
+    from interleave.runs.batch import BatchSummary, Ended
+    from interleave.runs.generating import generate, generate_many, plan, stream, stream_many
     from interleave.runs.record import RunRecord, comparable, read_record
     from interleave.runs.trajectory import Finished
     from interleave.types import Outcome, Picture, Plan, PlanStep, Request, Scores, Slot, Text, Verdict
@@ -69,10 +71,12 @@ _HOMES = {
         "MissingDependency",
         "ReplyError",
         "RunError",
+        "StorageError",
     ),
     "events": ("Attempt", "Drawn", "Judged", "Planned", "StepFinished"),
     "pictures": ("read_picture",),
-    "runs.generating": ("generate", "plan", "stream"),
+    "runs.batch": ("BatchSummary", "Ended"),
+    "runs.generating": ("generate", "generate_many", "plan", "stream", "stream_many"),
     "runs.record": ("RunRecord", "comparable", "read_record"),
     "runs.trajectory": ("Finished",),
     "types": ("Outcome", "Picture", "Plan", "PlanStep", "Request", "Scores", "Slot", "Text", "Verdict"),

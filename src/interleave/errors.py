@@ -5,6 +5,7 @@ InterleaveError
 │   └── MissingDependency    an optional package is not installed
 ├── InputError           a request, picture or file from outside cannot be used
 ├── RunError             a run folder is damaged, busy, or does not fit what was asked
+│   └── StorageError         the disk failed while a run was under way; what is on it can be continued
 ├── BackendError         a model or an API failed; `transient` says whether trying again may help
 ├── ReplyError           a model answered, but not in the agreed form; `reply` has the text
 └── LimitReached         a limit set by the user ended the run in order
@@ -39,6 +40,15 @@ class InputError(InterleaveError, ValueError):
 
 class RunError(InterleaveError):
     """A run folder is damaged, busy, or does not fit what was asked of it."""
+
+
+class StorageError(RunError):
+    """The disk failed while a run was under way; what is on it can be continued."""
+
+    @classmethod
+    def at(cls, path: object, error: OSError) -> StorageError:
+        reason = error.strerror or error
+        return cls(f"cannot write {path} ({reason}): make room or mend the disk, then continue the run")
 
 
 class BackendError(InterleaveError, RuntimeError):

@@ -1,8 +1,12 @@
 """Pictures in and out: the only door through which picture bytes enter, and the one way they are written.
 
 A picture from outside (a user's file, a generator's reply) is refused by its header, before any pixel is
-decoded, when it is too large or of a format we do not take. What passes becomes one plain RGB picture:
-turned upright, transparency laid on white, metadata dropped, the first frame of an animation.
+decoded, when it is too large or of a format we do not take. Of a PNG or JPEG the decoder is given only the
+parts that make the picture: metadata and endless scans cost time and memory, and show nothing. What passes
+becomes one plain RGB picture: turned upright, transparency laid on white, metadata dropped, the first frame
+of an animation.
+
+Not noticed: pixels missing from a JPEG that has its end marker. libjpeg paints them grey without a word.
 """
 
 from __future__ import annotations
@@ -10,19 +14,64 @@ from __future__ import annotations
 import hashlib
 import io
 import os
+import re
 import stat
+import struct
+import threading
 import warnings
+import zlib
 from collections.abc import Mapping
 from pathlib import Path
 
-from PIL import Image, ImageOps, PngImagePlugin, UnidentifiedImageError
+from PIL import ExifTags, Image, PngImagePlugin, UnidentifiedImageError
 
 from interleave.errors import InputError
 
 MAX_BYTES = 20_000_000
 MAX_PIXELS = 16_000_000
 MAX_SIDE = 8192
-FORMATS = ("PNG", "JPEG", "WEBP")
+MAX_PARTS = 100_000
+"""Chunks of a PNG, segments of a JPEG."""
+MAX_SCANS = 50
+"""Passes over a progressive JPEG: encoders make about ten, and 30 bytes can ask for one of 10 ms."""
+MAX_EXIF_BYTES = 65_535
+"""What fits in a JPEG. Other formats can hold more, and reading it may take any time and memory."""
+
+_DECODING = threading.Lock()
+"""Silencing warnings is for the whole process, so two threads must not do it at once."""
+
+_LIMITS = f"at most {MAX_SIDE} a side and {MAX_PIXELS / 1e6:.0f} megapixels"
+_MAGIC = re.compile(rb"(?P<PNG>\x89PNG\r\n\x1a\n)|(?P<JPEG>\xff\xd8\xff)|(?P<WEBP>RIFF.{4}WEBP)", re.DOTALL)
+_OTHER_KINDS = {
+    b"gif8": "a GIF",
+    b"bm": "a BMP",
+    b"ii*\0": "a TIFF",
+    b"mm\0*": "a TIFF",
+    b"%pdf": "a PDF",
+    b"<svg": "SVG text",
+    b"<?xml": "SVG or other XML text",
+    b"<html": "a web page",
+    b"<!doctype": "a web page",
+}
+_PNG_CHUNKS = (b"IHDR", b"PLTE", b"tRNS", b"eXIf", b"IDAT", b"IEND")
+_PNG_CHANNELS = {0: 1, 2: 3, 3: 1, 4: 2, 6: 4}
+_WHOLE = ((0, 0, 1, 1),)
+_ADAM7 = ((0, 0, 8, 8), (4, 0, 8, 8), (0, 4, 4, 8), (2, 0, 4, 4), (0, 2, 2, 4), (1, 0, 2, 2), (0, 1, 1, 2))
+"""The passes of an interlaced PNG: first column, first row, and the steps to the next ones."""
+_JPEG_MARKER = re.compile(rb"\xff[^\x00\x01\xd0-\xd8\xff]")
+"""The start of a segment or the end of the picture; not coded pixels, a restart or padding."""
+_JPEG_SEGMENTS = {*range(0xC0, 0xD0), 0xDA, 0xDB, 0xDD, 0xE0, 0xEE} - {0xC8}
+"""The frame, its tables and its scans; JFIF and Adobe, which say how colours are coded."""
+_UPRIGHT = {
+    2: Image.Transpose.FLIP_LEFT_RIGHT,
+    3: Image.Transpose.ROTATE_180,
+    4: Image.Transpose.FLIP_TOP_BOTTOM,
+    5: Image.Transpose.TRANSPOSE,
+    6: Image.Transpose.ROTATE_270,
+    7: Image.Transpose.TRANSVERSE,
+    8: Image.Transpose.ROTATE_90,
+}
+"""What turns a picture upright, by its EXIF orientation."""
 
 
 def read_picture(path: str | os.PathLike[str]) -> Image.Image:
@@ -30,54 +79,62 @@ def read_picture(path: str | os.PathLike[str]) -> Image.Image:
     return decode_picture(_read_regular_file(Path(path)), name=str(path))
 
 
-def decode_picture(data: bytes, *, name: str = "picture") -> Image.Image:
+def decode_picture(data: bytes, *, name: str = "picture", max_bytes: int = MAX_BYTES) -> Image.Image:
     """Decode picture bytes to RGB; raises `InputError` for all that is not a sound, small picture."""
-    if len(data) > MAX_BYTES:
+    if len(data) > max_bytes:
         raise InputError(
-            f"{name}: {len(data):,} bytes is more than the {MAX_BYTES:,} allowed: save it smaller"
+            f"{name}: {len(data):,} bytes is more than the {max_bytes:,} allowed: save it smaller"
         )
     if not data:
         raise InputError(f"{name}: the file is empty")
+    magic = _MAGIC.match(data)
+    if not magic:
+        raise InputError(
+            f"{name}: not a PNG, JPEG or WebP picture (its contents are {_other_kind(data)}, "
+            "whatever its name says)"
+        )
     # Decoders raise almost anything on hostile bytes (struct.error, SyntaxError, …): at this border every
     # failure means the same thing, that the bytes are not a picture we can use.
     try:
-        with warnings.catch_warnings():
+        with _DECODING, warnings.catch_warnings():
             warnings.simplefilter("ignore")  # the caps below are stricter than Pillow's bomb warning
-            with Image.open(io.BytesIO(data), formats=FORMATS) as opened:
-                _refuse_large(opened.size, name)
-                opened.load()
-                return as_rgb(ImageOps.exif_transpose(opened))
+            return _decode(data, str(magic.lastgroup), name)
     except InputError:
         raise
+    except Image.DecompressionBombError:
+        raise InputError(f"{name}: the picture is too large ({_LIMITS}): scale it down") from None
     except UnidentifiedImageError:
-        raise InputError(f"{name}: not a PNG, JPEG or WebP picture ({_guess(data)})") from None
+        raise InputError(f"{name}: the picture is damaged: its header makes no sense") from None
     except Exception as error:
-        raise InputError(f"{name}: the picture is damaged or cut off ({error})") from error
+        reason = str(error) or type(error).__name__
+        raise InputError(f"{name}: the picture is damaged or cut off ({reason})") from error
+
+
+def too_large(size: tuple[int, int]) -> bool:
+    """Whether a picture of this size is more than we take, from users and generators alike."""
+    return max(size) > MAX_SIDE or size[0] * size[1] > MAX_PIXELS
 
 
 def as_rgb(image: Image.Image) -> Image.Image:
     """The picture as plain RGB: transparency on white, 16-bit greys scaled to 8, no metadata."""
-    if image.mode == "RGB" and "transparency" not in image.info:
-        plain = image
-    elif image.mode.startswith("I"):  # 16-bit grey: convert() would clip instead of scaling
-        plain = image.convert("I").point(lambda level: level / 257).convert("L").convert("RGB")
-    elif image.has_transparency_data:
+    if image.mode.startswith("I"):
+        image = _eight_bit_grey(image)
+    if image.has_transparency_data:
         rgba = image.convert("RGBA")
         plain = Image.alpha_composite(Image.new("RGBA", rgba.size, "white"), rgba).convert("RGB")
     else:
         plain = image.convert("RGB")
-    bare = plain.copy()
-    bare.info = {}
-    return bare
+    plain.info = {}
+    return plain
 
 
 def encode_png(image: Image.Image, metadata: Mapping[str, str] | None = None) -> bytes:
-    """The picture as PNG bytes, with text metadata that other tools can read."""
+    """The picture as PNG bytes, with this text metadata, which other tools can read, and no other."""
     info = PngImagePlugin.PngInfo()
-    for key, value in (metadata or {}).items():
+    for key, value in sorted((metadata or {}).items()):
         info.add_itxt(key, value)
     buffer = io.BytesIO()
-    image.save(buffer, "PNG", pnginfo=info, compress_level=6)
+    as_rgb(image).save(buffer, "PNG", pnginfo=info, compress_level=6)
     return buffer.getvalue()
 
 
@@ -98,49 +155,147 @@ def fit_area(image: Image.Image, max_area: int) -> Image.Image:
     if area <= max_area:
         return image
     scale = (max_area / area) ** 0.5
-    size = (max(1, int(image.width * scale)), max(1, int(image.height * scale)))
-    return image.resize(size, Image.Resampling.LANCZOS)
+    # No side is less than 1, so of a line the long side has to give more.
+    width = min(max(1, int(image.width * scale)), max_area)
+    height = min(max(1, int(image.height * scale)), max_area // width)
+    return image.resize((width, height), Image.Resampling.LANCZOS)
 
 
 def _read_regular_file(path: Path) -> bytes:
     try:
         # O_NONBLOCK: a named pipe must be refused, not waited for.
-        handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
     except FileNotFoundError:
         raise InputError(f"{path}: no such file") from None
     except (OSError, ValueError) as error:
         raise InputError(f"{path}: cannot be opened ({_reason(error)})") from None
-    with os.fdopen(handle, "rb") as file:
-        status = os.fstat(file.fileno())
-        if stat.S_ISDIR(status.st_mode):
-            raise InputError(f"{path}: is a folder, not a picture")
-        if not stat.S_ISREG(status.st_mode):
-            raise InputError(f"{path}: is not a regular file")
-        if status.st_size > MAX_BYTES:
-            raise InputError(
-                f"{path}: {status.st_size:,} bytes is more than the {MAX_BYTES:,} allowed: save it smaller"
-            )
-        return file.read(MAX_BYTES + 1)
+    try:
+        _refuse_irregular(os.fstat(handle), path)
+        with open(handle, "rb", closefd=False) as file:
+            return file.read(MAX_BYTES + 1)
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read ({_reason(error)})") from None
+    finally:
+        os.close(handle)
 
 
-def _refuse_large(size: tuple[int, int], name: str) -> None:
-    width, height = size
-    if width < 1 or height < 1:
-        raise InputError(f"{name}: {width}×{height} is not a picture")
-    if max(size) > MAX_SIDE or width * height > MAX_PIXELS:
+def _refuse_irregular(status: os.stat_result, path: Path) -> None:
+    if stat.S_ISDIR(status.st_mode):
+        raise InputError(f"{path}: is a folder, not a picture")
+    if not stat.S_ISREG(status.st_mode):
+        raise InputError(f"{path}: is not a regular file")
+    if status.st_size > MAX_BYTES:
         raise InputError(
-            f"{name}: {width}×{height} pixels is too large (at most {MAX_SIDE} a side and "
-            f"{MAX_PIXELS / 1e6:.0f} megapixels): scale it down"
+            f"{path}: {status.st_size:,} bytes is more than the {MAX_BYTES:,} allowed: save it smaller"
         )
 
 
-def _guess(data: bytes) -> str:
+def _decode(data: bytes, kind: str, name: str) -> Image.Image:
+    parts = _png_parts(data) if kind == "PNG" else _jpeg_parts(data) if kind == "JPEG" else [data]
+    with Image.open(io.BytesIO(b"".join(parts)), formats=(kind,)) as opened:
+        _refuse_large(opened.size, name)
+        if kind == "PNG":
+            _refuse_missing_pixels(parts)
+            _scale_transparent_colour(opened, depth=parts[1][16])
+        opened.load()
+        return as_rgb(_upright(opened))
+
+
+def _png_parts(data: bytes) -> list[bytes]:
+    """The signature, then the chunks that make the picture. Pillow does not check the sums of pixels."""
+    parts, at = [data[:8]], 8
+    for _ in range(MAX_PARTS):
+        chunk = data[at : at + 12 + int.from_bytes(data[at : at + 4])]
+        kind = chunk[4:8]
+        at += len(chunk)
+        if len(chunk) < 12:
+            raise ValueError("it ends too early")
+        if kind not in _PNG_CHUNKS:
+            continue
+        if zlib.crc32(chunk[4:-4]) != int.from_bytes(chunk[-4:]):
+            raise ValueError(f"the checksum of {kind.decode()} is wrong")
+        if (kind == b"IHDR") != (len(parts) == 1):
+            raise ValueError("it must have one header, before all else")
+        parts.append(chunk)
+        if kind == b"IEND":
+            return parts
+    raise ValueError(f"it has more than {MAX_PARTS:,} parts")
+
+
+def _refuse_missing_pixels(parts: list[bytes]) -> None:
+    """Pillow leaves black what a complete, but too short, stream of pixels does not reach."""
+    width, height, depth, colour, _, _, interlaced = struct.unpack_from(">IIBBBBB", parts[1], 8)
+    bits, needed = depth * _PNG_CHANNELS[colour], 0
+    for left, top, right, down in _ADAM7 if interlaced else _WHOLE:
+        columns, rows = -((left - width) // right), -((top - height) // down)
+        if columns > 0 and rows > 0:
+            needed += rows * (1 + (columns * bits + 7) // 8)  # each row begins with the byte of its filter
+    coded = b"".join(chunk[8:-4] for chunk in parts if chunk[4:8] == b"IDAT")
+    if len(zlib.decompressobj().decompress(coded, needed)) < needed:
+        raise ValueError("pixels are missing")
+
+
+def _scale_transparent_colour(png: Image.Image, depth: int) -> None:
+    """Pillow brings every level to 8 bits, except the one that stands for transparent."""
+    key = png.info.get("transparency")
+    if key is not None and png.mode == "L" and depth < 8:
+        png.info["transparency"] = key * 255 // (2**depth - 1)
+    elif key is not None and png.mode == "RGB" and depth == 16:
+        png.info["transparency"] = tuple(level >> 8 for level in key)
+
+
+def _jpeg_parts(data: bytes) -> list[bytes]:
+    """The start marker, then what makes the picture, to the end marker; of EXIF only the first segment."""
+    parts, at, scans, has_exif = [data[:2]], 2, 0, False
+    for _ in range(MAX_PARTS):
+        found = _JPEG_MARKER.search(data, at)
+        if not found:
+            raise ValueError("it ends too early")
+        if scans:
+            parts.append(data[at : found.start()])  # the coded pixels
+        marker = found.group()[1]
+        if marker == 0xD9:
+            return [*parts, found.group()]
+        at = found.end() + int.from_bytes(data[found.end() : found.end() + 2])
+        segment = data[found.start() : at]
+        is_first_exif = marker == 0xE1 and segment[4:10] == b"Exif\0\0" and not has_exif
+        if is_first_exif or marker in _JPEG_SEGMENTS:
+            parts.append(segment)
+        has_exif |= is_first_exif
+        scans += marker == 0xDA
+        if scans > MAX_SCANS:
+            raise ValueError(f"it has more than {MAX_SCANS} scans")
+    raise ValueError(f"it has more than {MAX_PARTS:,} parts")
+
+
+def _refuse_large(size: tuple[int, int], name: str) -> None:
+    if too_large(size):
+        raise InputError(f"{name}: {size[0]}×{size[1]} pixels is too large ({_LIMITS}): scale it down")
+
+
+def _upright(image: Image.Image) -> Image.Image:
+    if len(image.info.get("exif", b"")) > MAX_EXIF_BYTES:
+        return image
+    try:
+        turn = _UPRIGHT.get(image.getexif().get(ExifTags.Base.Orientation, 1))
+    except Exception:  # EXIF is often broken, and the pixels still good
+        return image
+    return image if turn is None else image.transpose(turn)
+
+
+def _eight_bit_grey(image: Image.Image) -> Image.Image:
+    """A 16-bit grey, scaled: convert() alone would clip."""
+    grey = image.convert("I").point(lambda level: level / 257 + 0.5).convert("L")
+    if (key := image.info.get("transparency")) is not None:
+        grey.info["transparency"] = round(key / 257)
+    return grey
+
+
+def _other_kind(data: bytes) -> str:
+    if data[4:8] == b"ftyp":
+        return "HEIC, AVIF or a film"
     head = data[:256].lstrip().lower()
-    if head.startswith((b"<svg", b"<?xml", b"<!doctype", b"<html")):
-        return "it is SVG or HTML text"
-    if head.startswith(b"%pdf"):
-        return "it is a PDF"
-    return "its contents are of another kind, whatever its name says"
+    return next((kind for start, kind in _OTHER_KINDS.items() if head.startswith(start)), "of another kind")
 
 
 def _reason(error: OSError | ValueError) -> str:

@@ -8,13 +8,14 @@ the same sources. Limits, retries, journalling and progress wrap the protocols u
 from __future__ import annotations
 
 import hashlib
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeVar
+from typing import Protocol, TypeVar
 
 from interleave.agents.critic import Critic, critic_input
 from interleave.agents.planner import Planner
 from interleave.backends.protocols import ImageGenerator, ImageRequest
+from interleave.errors import ConfigurationError
 from interleave.events import Attempt, Drawn, Event, Judged, Planned, StepFinished
 from interleave.sources import Album, SourceRule
 from interleave.types import Outcome, PlanStep, Request, Slot, Verdict
@@ -38,6 +39,10 @@ class Rules:
     seed: int = 0
     sources: SourceRule = SourceRule.PREVIOUS
 
+    def __post_init__(self) -> None:
+        if self.max_attempts < 1:
+            raise ConfigurationError("max_attempts must be at least 1: a step is drawn before it is judged")
+
 
 async def interleave(
     request: Request, *, planner: Planner, generator: ImageGenerator, critic: Critic, rules: Rules
@@ -45,13 +50,13 @@ async def interleave(
     """Answer a request step by step; the events carry everything there is to know."""
     plan = await planner.plan(request)
     album = Album(request.pictures, rules.sources, generator.capabilities)
-    album.refuse_what_cannot_be_drawn(plan)
+    album.prepare_for(plan)
     yield Planned(plan)
     for step in plan.steps:
         if step.prompt is None:
             yield StepFinished(step, None)
             continue
-        sources, prompt, attempts = album.sources_of(step), step.prompt, list[Attempt]()
+        sources, prompt, best = album.sources_of(step), step.prompt, None
         for number in range(1, rules.max_attempts + 1):
             slot = Slot(step.number, number)
             seed = attempt_seed(rules.seed, slot)
@@ -59,13 +64,13 @@ async def interleave(
             yield Drawn(slot, prompt, seed, image)
             verdict = await critic.judge(critic_input(step.prompt, prompt, sources, image, slot))
             yield Judged(slot, verdict)
-            attempts.append(Attempt(number, prompt, seed, image, verdict))
+            best = better_of(best, Attempt(number, prompt, seed, image, verdict))
             if verdict.accepted:
                 break
             prompt = next_prompt(step, prompt, verdict)
-        chosen = best_of(attempts)
-        album.add(step.number, chosen.image)
-        yield StepFinished(step, chosen)
+        if best is not None:
+            album.add(step.number, best.image)
+            yield StepFinished(step, best)
 
 
 def attempt_seed(run_seed: int, slot: Slot) -> int:
@@ -81,14 +86,11 @@ def next_prompt(step: PlanStep, prompt: str, verdict: Verdict) -> str:
     return verdict.refined_prompt or step.prompt
 
 
-def best_of(attempts: Sequence[Judgeable]) -> Judgeable:
-    """The accepted attempt; else the one the critic believes in most, else the last."""
-    last = attempts[-1]
-    if last.verdict and last.verdict.accepted:
-        return last
-    rated = [attempt for attempt in attempts if attempt.verdict and attempt.verdict.confidence is not None]
-    return max(rated, key=_belief, default=last)
-
-
-def _belief(attempt: Any) -> tuple[float, int]:
-    return attempt.verdict.confidence, attempt.number
+def better_of(best: Judgeable | None, latest: Judgeable) -> Judgeable:
+    """Of two attempts the accepted one; else the one the critic believes in more; else the latest."""
+    if best is None or (latest.verdict and latest.verdict.accepted):
+        return latest
+    before, now = (attempt.verdict.confidence if attempt.verdict else None for attempt in (best, latest))
+    if before is None:
+        return latest
+    return latest if now is not None and now >= before else best

@@ -28,14 +28,19 @@ class Album:
     def __init__(
         self, given: tuple[Image, ...], rule: SourceRule, capabilities: GeneratorCapabilities
     ) -> None:
-        self._pictures = list(given)
+        self._pictures = list(given)  # oldest first; only the last, where nothing older is ever asked for
         self._by_step: dict[int, Image] = {}
+        self._named: set[int] = set()
         self._rule = rule
         self._capabilities = capabilities
 
     def add(self, step: int, image: Image) -> None:
+        """Take in the picture of a step; what no later step can start from is let go."""
+        if self._rule is SourceRule.PREVIOUS:
+            self._pictures.clear()
         self._pictures.append(image)
-        self._by_step[step] = image
+        if step in self._named:
+            self._by_step[step] = image
 
     def sources_of(self, step: PlanStep) -> tuple[Image, ...]:
         """The pictures to start from, oldest first; none means text-to-image."""
@@ -44,8 +49,9 @@ class Album:
         wanted = 1 if self._rule is SourceRule.PREVIOUS else self._capabilities.max_sources
         return tuple(self._pictures[-wanted:]) if wanted else ()
 
-    def refuse_what_cannot_be_drawn(self, plan: Plan) -> None:
-        """Say so before the first picture is paid for, not when its turn comes."""
+    def prepare_for(self, plan: Plan) -> None:
+        """Learn which pictures will be asked for, and refuse what cannot be drawn before one is paid for."""
+        self._named = {number for step in plan.steps for number in step.sources or ()}
         most = self._capabilities.max_sources
         has_source = bool(self._pictures)
         for step in (step for step in plan.steps if step.prompt is not None):

@@ -8,7 +8,10 @@ import unicodedata
 MAX_REQUEST_CHARACTERS = 65_536
 MAX_FIELD_CHARACTERS = 32_768
 
-_TERMINAL_TRAPS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
+_TRAPS = re.compile(
+    r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]|\r(?!\n)"
+)
+"""What can steer a terminal, turn a line around or not be encoded at all."""
 
 
 def unusable(text: str) -> str | None:
@@ -20,9 +23,14 @@ def unusable(text: str) -> str | None:
     return None
 
 
+def storable(text: str) -> str:
+    """The text as any file can hold it: half a surrogate pair, which none can, is spelled out."""
+    return text.encode("utf-8", "backslashreplace").decode("utf-8")
+
+
 def visible(text: str) -> str:
     """The text with control and direction-override characters spelled out: it cannot steer a display."""
-    return _TERMINAL_TRAPS.sub(_spell_out, text)
+    return _TRAPS.sub(_spell_out, text)
 
 
 def one_line(text: str, width: int = 100) -> str:

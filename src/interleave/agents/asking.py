@@ -8,6 +8,7 @@ from typing import TypeVar
 from interleave.agents.prompts import PromptPack
 from interleave.backends.protocols import Message, Reply, Sampling, VisionLanguageModel
 from interleave.errors import ReplyError
+from interleave.text import storable
 from interleave.types import Text
 
 T = TypeVar("T")
@@ -40,7 +41,7 @@ async def ask(
 
 def _complaint(reply: Reply, error: ReplyError, pack: PromptPack) -> tuple[Message, ...]:
     complaint = pack.messages("reask", {"problem": error.problem})
-    quoted = reply.text[:QUOTED_CHARACTERS].strip()
+    quoted = storable(reply.text[:QUOTED_CHARACTERS]).strip()
     if not quoted:  # some servers refuse an empty turn
         return complaint
     return (Message("assistant", (Text(quoted),)), *complaint)

@@ -17,7 +17,9 @@ from interleave.types import Outcome, Picture, Slot, Verdict
 if TYPE_CHECKING:
     from PIL.Image import Image
 
-_JUDGEMENT = re.compile(rf"[\"'](?:{'|'.join(JUDGEMENT_KEYS)})[\"']\s*:\s*", re.IGNORECASE)
+_JUDGEMENT = re.compile(
+    rf"[\"'](?:{'|'.join(JUDGEMENT_KEYS)})[\"']\s*:\s*(?P<value>true|false)", re.IGNORECASE
+)
 
 
 @dataclass(frozen=True)
@@ -99,16 +101,16 @@ class _VerdictReader:
 
 def acceptance_probability(reply: Reply) -> float | None:
     """The probability the critic gave to "this picture is right": that of the token that says so."""
-    text, spans = "", []
+    text = "".join(token.text for token in reply.tokens)
+    thought = text.lower().rfind("</think>")
+    judged = _JUDGEMENT.search(text, max(thought, 0))
+    if judged is None:
+        return None
+    position = 0
     for token in reply.tokens:
-        spans.append((len(text), token))
-        text += token.text
-    matches = list(_JUDGEMENT.finditer(text))
-    if not matches:
-        return None
-    value_at = matches[-1].end()
-    judged = next((token for start, token in spans if start <= value_at < start + len(token.text)), None)
-    if judged is None or not 0 <= judged.probability <= 1:
-        return None
-    accepted = text[value_at : value_at + 4].lower() == "true"
-    return judged.probability if accepted else 1 - judged.probability
+        position += len(token.text)
+        if position > judged.start("value"):
+            if not 0 <= token.probability <= 1:
+                return None
+            return token.probability if judged["value"].lower() == "true" else 1 - token.probability
+    return None

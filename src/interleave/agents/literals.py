@@ -1,137 +1,112 @@
 """Objects inside model text: found without guessing, read as JSON or as a Python literal, never repaired.
 
 Models write JSON, Python literals (single quotes, None), or a mix; with prose, fences and tags around. This
-module finds the brackets that belong together and reads what is between them. What is not closed was cut
-off, and nothing in it is believed. All work is bounded: the text's length, the depth, the number of objects.
+module finds the brackets that belong together, spells what is between them as JSON, and leaves the rest to
+`json`, so that no other syntax of Python (comments, prefixes, texts glued together, expressions) is ever
+read. What is not closed was cut off, and nothing in it is believed. All work is bounded: the depth, the
+number of objects, the digits of a number; the caller bounds the text's length.
 """
 
 from __future__ import annotations
 
-import ast
 import json
 import math
 import re
-import warnings
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any, NoReturn
 
 MAX_CHARACTERS = 262_144
 MAX_DEPTH = 16
 MAX_OBJECTS = 32
+MAX_DIGITS = 18
 
-_MARKS = re.compile(r"[\"'{}\[\]]")
-_STRING = {
-    '"': re.compile(r'"(?:[^"\\]|\\.)*"', re.DOTALL),
-    "'": re.compile(r"'(?:[^'\\]|\\.)*'", re.DOTALL),
-}
-_ANY_STRING = re.compile(r'"(?:[^"\\]|\\.)*"|\'(?:[^\'\\]|\\.)*\'', re.DOTALL)
+_STRING = r""""[^"\\]*(?:\\.[^"\\]*)*"|'[^'\\]*(?:\\.[^'\\]*)*'"""
+_MARK = re.compile(rf"{_STRING}|[\"'{{}}\[\]]", re.DOTALL)
+_BRACKET = re.compile(r"[{}\[\]]")
+_QUOTES = frozenset("\"'")
 _PAIRS = {"}": "{", "]": "["}
-_NAMES = {"true": True, "false": False, "null": None}
+
+_PYTHON = re.compile(
+    rf"{_STRING}|\b(?:None|True|False)\b|(?<=[\"'\w}}\]]),(?=\s*[}}\]])",  # the last is a trailing comma
+    re.DOTALL,
+)
+_SPELLINGS = {"None": "null", "True": "true", "False": "false", ",": ""}
+_ESCAPE = re.compile(r"\\(?:x([0-9a-fA-F]{2})|U00((?:0[0-9a-fA-F]|10)[0-9a-fA-F]{4})|\r\n|.)|\"", re.DOTALL)
+_KNOWN_ESCAPES = frozenset('"\\/bfnrtu') | frozenset("01234567aNUvx")
+"""JSON's escapes, which are Python's too, and those of Python alone, which `json` then refuses."""
 
 
 class UnreadableLiteral(ValueError):
     """This stretch of text is not an object we can read; the message says why."""
 
 
-@dataclass(frozen=True)
-class Found:
-    """A stretch of text between brackets that belong together."""
-
-    text: str
-    end: int
-
-
-def find_objects(text: str, start: int = 0) -> Iterator[Found]:
-    """The outermost {…} and […] of a text, in order; raises `UnreadableLiteral` where one never closes."""
+def find_objects(text: str, start: int = 0) -> Iterator[str]:
+    """The outermost {…} and […] of a text, in order; raises `UnreadableLiteral` where they do not match."""
     for _ in range(MAX_OBJECTS):
-        opening = _next_opening(text, start)
-        if opening is None:
+        bracket = _BRACKET.search(text, start)
+        if bracket is None:
             return
-        end = _closing(text, opening)
-        yield Found(text[opening:end], end)
+        end = _closing(text, bracket.start())
+        yield text[bracket.start() : end]
         start = end
+    if _BRACKET.search(text, start):
+        raise UnreadableLiteral(f"there are more than {MAX_OBJECTS} stretches of text in brackets")
 
 
 def read_literal(text: str) -> Any:
     """The value of a JSON or Python literal; raises `UnreadableLiteral`."""
     try:
         return json.loads(
-            text,
+            _PYTHON.sub(_in_json, text),
             strict=False,
             object_pairs_hook=_unique_keys,
             parse_constant=_refuse_constant,
             parse_float=_finite,
+            parse_int=_whole,
         )
-    except (json.JSONDecodeError, RecursionError):
-        return _read_python(text)
-    except UnreadableLiteral:
-        raise
-    except ValueError as error:  # a number of thousands of digits
-        raise UnreadableLiteral(str(error)) from None
-
-
-def _next_opening(text: str, start: int) -> int | None:
-    places = [place for place in (text.find("{", start), text.find("[", start)) if place >= 0]
-    return min(places, default=None)
+    except json.JSONDecodeError as error:
+        raise UnreadableLiteral(f"it is neither JSON nor a Python literal ({error.msg})") from None
+    except RecursionError:
+        raise UnreadableLiteral("it is nested too deeply") from None
 
 
 def _closing(text: str, opening: int) -> int:
+    """Where the bracket that opens here is closed."""
     stack: list[str] = []
-    position = opening
-    while mark := _MARKS.search(text, position):
-        symbol, position = mark.group(), mark.end()
-        if symbol in _STRING:
-            string = _STRING[symbol].match(text, mark.start())
-            if string is None:
-                raise UnreadableLiteral("a quoted text is never closed: the reply looks cut off")
-            position = string.end()
-        elif symbol in _PAIRS:
+    for mark in _MARK.finditer(text, opening):
+        symbol = mark.group()
+        if symbol in _QUOTES:
+            raise UnreadableLiteral("a quoted text is never closed: the reply looks cut off")
+        if symbol in _PAIRS:
             if not stack or stack.pop() != _PAIRS[symbol]:
                 raise UnreadableLiteral(f"a {symbol!r} closes nothing")
             if not stack:
-                return position
-        else:
+                return mark.end()
+        elif symbol in _PAIRS.values():
             stack.append(symbol)
             if len(stack) > MAX_DEPTH:
                 raise UnreadableLiteral(f"brackets are nested deeper than {MAX_DEPTH}")
     raise UnreadableLiteral(f"a {stack[-1]!r} is never closed: the reply looks cut off")
 
 
-def _read_python(text: str) -> Any:
-    # Newlines are legal inside the strings that models write, but not inside Python's.
-    source = _ANY_STRING.sub(lambda string: string.group().replace("\n", "\\n").replace("\r", "\\r"), text)
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # unknown escapes such as \d: Python keeps the backslash
-            tree = ast.parse(source, mode="eval")
-    except (SyntaxError, ValueError, MemoryError, RecursionError) as error:
-        reason = getattr(error, "msg", None) or str(error)
-        raise UnreadableLiteral(f"it is neither JSON nor a Python literal ({reason})") from None
-    return _value(tree.body)
+def _in_json(token: re.Match[str]) -> str:
+    symbol = token.group()
+    if symbol in _SPELLINGS:
+        return _SPELLINGS[symbol]
+    return f'"{_ESCAPE.sub(_escape_in_json, symbol[1:-1])}"'
 
 
-def _value(node: ast.expr) -> Any:
-    match node:
-        case ast.Constant(value=str() | bool() | int() | None):
-            return node.value
-        case ast.Constant(value=float() as number):
-            return _finite(number)
-        case ast.Name(id=name) if name in _NAMES:
-            return _NAMES[name]
-        case ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=int() | float() as number)):
-            return -_finite(number)
-        case ast.List(elts=items) | ast.Tuple(elts=items):
-            return [_value(item) for item in items]
-        case ast.Dict(keys=keys, values=values) if None not in keys:
-            return _unique_keys([(_key(key), _value(value)) for key, value in zip(keys, values, strict=True)])
-    raise UnreadableLiteral(f"it contains something that is not a plain value ({type(node).__name__})")
-
-
-def _key(node: ast.expr | None) -> str:
-    if isinstance(node, ast.Constant) and isinstance(node.value, str):
-        return node.value
-    raise UnreadableLiteral("a key is not a quoted text")
+def _escape_in_json(escape: re.Match[str]) -> str:
+    symbol = escape.group()
+    if symbol == '"':  # bare, so the text stands in single quotes
+        return '\\"'
+    if code := escape[1] or escape[2]:
+        return json.dumps(chr(int(code, 16)))[1:-1]
+    if symbol[1] == "'":
+        return "'"
+    if symbol[1] in "\r\n":  # Python joins the lines
+        return ""
+    return symbol if symbol[1] in _KNOWN_ESCAPES else f"\\{symbol}"  # Python keeps the backslash of \d
 
 
 def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -141,10 +116,16 @@ def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return value
 
 
-def _finite(number: str | float) -> float:
-    value = float(number)
+def _whole(digits: str) -> int:
+    if len(digits) > MAX_DIGITS:
+        raise UnreadableLiteral(f"a number has {len(digits):,} digits")
+    return int(digits)
+
+
+def _finite(digits: str) -> float:
+    value = float(digits)
     if not math.isfinite(value):
-        raise UnreadableLiteral(f"the number {number} is not finite")
+        raise UnreadableLiteral(f"the number {digits:.40} is not finite")
     return value
 
 

@@ -21,26 +21,40 @@ from interleave.types import Outcome, Plan, PlanStep, Verdict
 
 T = TypeVar("T")
 
-_TAG = re.compile(r"<\s*(/?)\s*(think|answer)\s*>", re.IGNORECASE)
+_TAG = re.compile(r"<\s*(?:(/)\s*)?(think|answer)\s*>", re.IGNORECASE)
+_OBJECT_NEXT = re.compile(r"[\s\ufeff]*(?:```\w*\s*)?\{")
+_LABEL = re.compile(
+    r"(?:\b(?P<named>step)\s*([0-9]{1,7})\s*(?:of\s*[0-9]+\s*)?(?:[:)–—](?![0-9])|[.\-](?=\s))"
+    r"|\(([0-9]{1,7})\)\s|\b([0-9]{1,7})[.)]\s)\s*",
+    re.IGNORECASE,
+)
 _ABSENT = {"", "none", "null"}
+_WIRE_NAMES = {
+    "number": "step_number",
+    "name": "step_name",
+    "caption": "auxiliary_text",
+    "refined_prompt": "refine_prompt",
+}
 
+PLAN_KEYS = ("execution_plan",)
 JUDGEMENT_KEYS = ("previous_step_success", "success")
 REFINEMENT_KEYS = ("refine_prompt", "refined_prompt")
+SCORE_KEYS = ("score",)
 
 
 def parse_plan(reply: Reply | str) -> Plan:
     """The plan in a planner's reply."""
-    return _parse(reply, _plan)
+    return _parse(reply, PLAN_KEYS, _plan)
 
 
 def parse_verdict(reply: Reply | str) -> Verdict:
     """The verdict in a critic's reply; a refusal may come without a refined prompt."""
-    return _parse(reply, _verdict)
+    return _parse(reply, JUDGEMENT_KEYS, _verdict)
 
 
 def parse_marks(reply: Reply | str) -> tuple[float, float]:
     """The two marks, 0 to 10, in a scorer's reply."""
-    return _parse(reply, _marks)
+    return _parse(reply, SCORE_KEYS, _marks)
 
 
 def render_plan(plan: Plan) -> str:
@@ -56,7 +70,7 @@ def render_plan(plan: Plan) -> str:
         }
         for step in plan.steps
     ]
-    return _render(plan.reasoning, {"execution_plan": steps})
+    return _render(plan.reasoning, {PLAN_KEYS[0]: steps})
 
 
 def render_verdict(verdict: Verdict) -> str:
@@ -69,78 +83,75 @@ def render_verdict(verdict: Verdict) -> str:
 
 def _render(thinking: str, answer: object) -> str:
     body = json.dumps(answer, ensure_ascii=False)
-    return f"<think>{_TAG.sub('', thinking).strip()}</think><answer>{body}</answer>"
+    return f"<think>{_clean(thinking)}</think><answer>{body}</answer>"
 
 
-def _parse(reply: Reply | str, read: Callable[[Any, str], T]) -> T:
+def _parse(reply: Reply | str, keys: tuple[str, ...], read: Callable[[Any, str], T]) -> T:
     text, finish_reason = (reply, "stop") if isinstance(reply, str) else (reply.text, reply.finish_reason)
     if finish_reason == "length":
         raise ReplyError("the reply was cut off at its length limit: answer more briefly", reply=text)
     if len(text) > MAX_CHARACTERS:
         raise ReplyError(f"the reply has {len(text):,} characters, more than {MAX_CHARACTERS:,}", reply=text)
-    thinking, answer_at = _split(text)
     try:
-        return _the_one(text, answer_at, lambda value: read(value, thinking))
-    except (UnreadableLiteral, ValidationError, ValueError) as error:
+        thinking, answer_at = _split(text)
+        return _the_one(text, answer_at, keys, lambda value: read(value, _clean(thinking)))
+    except ValueError as error:
         raise ReplyError(_explain(error), reply=text) from None
 
 
-def _the_one(text: str, start: int, read: Callable[[Any], T]) -> T:
-    """The only value of the right form; a value told twice is one, two different ones are none."""
+def _the_one(text: str, start: int, keys: tuple[str, ...], read: Callable[[Any], T]) -> T:
+    """The only answer; one told twice is one, two that differ are none, and a bad one spoils a good one.
+
+    An answer is what names one of the keys in quotes; other brackets are part of the prose.
+    """
+    named = re.compile(rf"[\"'](?:{'|'.join(keys)})[\"']")
     values: list[T] = []
-    problem: Exception = UnreadableLiteral("the answer contains no object in curly brackets")
     for found in find_objects(text, start):
-        try:
-            value = read(read_literal(found.text))
-        except (UnreadableLiteral, ValidationError, ValueError) as error:
-            problem = error
-            continue
-        if value not in values:
+        if named.search(found) and (value := read(read_literal(found))) not in values:
             values.append(value)
     if not values:
-        raise problem
+        raise UnreadableLiteral(f'the answer contains no object in curly brackets with "{keys[0]}"')
     if len(values) > 1:
         raise UnreadableLiteral("the reply contains several answers that differ: give exactly one")
     return values[0]
 
 
 def _split(text: str) -> tuple[str, int]:
-    """The thinking, and where the answer starts."""
-    tags = [(match.group(1) == "/", match.group(2).lower(), match) for match in _TAG.finditer(text)]
-    opens = next((match for closing, name, match in tags if name == "think" and not closing), None)
-    closes = next((match for closing, name, match in tags if name == "think" and closing), None)
-    answers = [match for closing, name, match in tags if name == "answer" and not closing]
-    if (
-        closes
-        and (opens is None or opens.start() > closes.start())
-        and answers
-        and answers[0].start() < closes.start()
-    ):
-        closes = None  # a stray </think> inside the answer
-    if opens and answers and answers[0].start() < opens.start():
-        opens = closes = None  # a stray <think> inside the answer
-    after_thinking = closes.end() if closes else 0
-    answer = next((match for match in answers if match.start() >= after_thinking), None)
-    start = answer.end() if answer else after_thinking
-    if closes:
-        thinking = text[opens.end() if opens and opens.start() < closes.start() else 0 : closes.start()]
-    elif opens and answer:
-        thinking = text[opens.end() : answer.start()]
-    else:
-        thinking = ""
-    return _TAG.sub("", thinking).strip(), start
+    """The thinking, and where the answer starts. Where an object comes next, tags are only text inside it."""
+    if _OBJECT_NEXT.match(text):
+        return "", 0
+    tags = [((tag[1] or "") + tag[2].lower(), tag) for tag in _TAG.finditer(text)]
+    thinking, start, opened = "", 0, None
+    for name, tag in tags:
+        if name == "think" and opened is None:
+            opened = tag
+        elif name == "/think" and (opened or not start):
+            thinking += text[opened.end() if opened else 0 : tag.start()]
+            start, opened = tag.end(), None
+            if _OBJECT_NEXT.match(text, start):
+                return thinking, start
+        elif name == "answer" and not opened:
+            return thinking, tag.end()
+    if not opened:
+        return thinking, start
+    # Thinking that never ends is believed to have ended only by an answer that closes the reply.
+    answer = next((tag for name, tag in tags if name == "answer" and tag.start() > opened.start()), None)
+    name, last = tags[-1]
+    if answer is None or name != "/answer" or text[last.end() :].strip():
+        raise UnreadableLiteral("the thinking is never closed: the reply looks cut off")
+    return thinking + text[opened.end() : answer.start()], answer.end()
 
 
 def _plan(value: Any, thinking: str) -> Plan:
-    steps = _object(value, "a plan").get("execution_plan")
+    steps = _object(value, "a plan").get(PLAN_KEYS[0])
     if not isinstance(steps, list):
-        raise UnreadableLiteral('the answer must be one object with a list under "execution_plan"')
+        raise UnreadableLiteral(f'the answer must be one object with a list under "{PLAN_KEYS[0]}"')
     if not steps:
         raise UnreadableLiteral("the plan has no steps")
     numbered = [_object(step, f"step {position}") for position, step in enumerate(steps, start=1)]
     if not any("step_number" in step for step in numbered):
         numbered = [{**step, "step_number": position} for position, step in enumerate(numbered, start=1)]
-    return Plan(steps=tuple(_step(step) for step in numbered), reasoning=_clean(thinking))
+    return Plan(steps=tuple(_step(step) for step in numbered), reasoning=thinking)
 
 
 def _step(fields: Mapping[str, Any]) -> PlanStep:
@@ -168,17 +179,26 @@ def _text(fields: Mapping[str, Any], key: str, number: int) -> str | None:
         raise UnreadableLiteral(
             f'"{key}" of step {number} must be a text or null, not {type(value).__name__}'
         )
-    if value.strip().lower() in _ABSENT:
-        return None
-    return strip_step_prefix(value.strip(), number) or None
+    text = strip_step_prefix(value.strip(), number)
+    return None if text.lower() in _ABSENT else text
 
 
 def strip_step_prefix(text: str, number: int) -> str:
-    """The text without a leading "Step 3:", and without "(3)" or "3." where that is this step's number."""
-    named = re.match(r"step\s*\d+\s*(?:of\s*\d+\s*)?[:.)\-–—]\s*", text, re.IGNORECASE)
-    bare = re.match(rf"(?:\({number}\)|{number}[.)])\s+", text) if "\n" not in text else None
-    prefix = named or bare
-    return strip_step_prefix(text[prefix.end() :], number) if prefix else text
+    """The text without a leading "Step 3:", and without "(3)" or "3." where that is this step's number.
+
+    A text of several lines, or one that goes on to the next number, is a list of its own and stays whole.
+    """
+    end, following = 0, set[str]()
+    while (label := _LABEL.match(text, end)) and (label["named"] or _number(label) == str(number)):
+        end = label.end()
+        following.add(str(int(_number(label)) + 1))
+    if "\n" in text[end:] or any(_number(later) in following for later in _LABEL.finditer(text, end)):
+        return text
+    return text[end:] or text
+
+
+def _number(label: re.Match[str]) -> str:
+    return label[label.lastindex or 0]
 
 
 def _verdict(value: Any, thinking: str) -> Verdict:
@@ -191,11 +211,11 @@ def _verdict(value: Any, thinking: str) -> Verdict:
         raise UnreadableLiteral(f'"{REFINEMENT_KEYS[0]}" must be a text, not {type(refined).__name__}')
     wanted = None if judgement or refined is None or refined.strip().lower() in _ABSENT else refined.strip()
     outcome = Outcome.ACCEPTED if judgement else Outcome.REJECTED
-    return Verdict(outcome=outcome, reasoning=_clean(thinking), refined_prompt=wanted)
+    return Verdict(outcome=outcome, reasoning=thinking, refined_prompt=wanted)
 
 
 def _marks(value: Any, thinking: str) -> tuple[float, float]:
-    marks = _object(value, "a score").get("score")
+    marks = _object(value, "a score").get(SCORE_KEYS[0])
     if not isinstance(marks, list) or len(marks) != 2:
         raise UnreadableLiteral('"score" must be a list of two numbers from 0 to 10')
     for mark in marks:
@@ -207,7 +227,7 @@ def _marks(value: Any, thinking: str) -> tuple[float, float]:
 def _only(fields: Mapping[str, Any], spellings: tuple[str, ...]) -> Any:
     """The value under any of the spellings of a key; two that differ are a contradiction."""
     values = [fields[key] for key in spellings if key in fields]
-    if any(value != values[0] for value in values[1:]):
+    if any(type(value) is not type(values[0]) or value != values[0] for value in values[1:]):
         raise UnreadableLiteral(f"{' and '.join(spellings)} contradict each other")
     return values[0] if values else None
 
@@ -219,14 +239,15 @@ def _object(value: Any, what: str) -> Mapping[str, Any]:
 
 
 def _clean(thinking: str) -> str:
-    """Reasoning is kept for people to read; it must be storable, nothing more."""
-    return thinking.replace("\x00", "").encode("utf-8", "replace").decode("utf-8")
+    """Reasoning is kept for people to read; it must be storable and hold no tags, nothing more."""
+    storable = thinking.replace("\x00", "").encode("utf-8", "replace").decode("utf-8")
+    return _TAG.sub(r"[\1\2]", storable).strip()
 
 
-def _explain(error: Exception) -> str:
+def _explain(error: ValueError) -> str:
     if isinstance(error, ValidationError):
-        first = error.errors()[0]
-        place = ".".join(str(piece) for piece in first["loc"])
+        first = error.errors(include_url=False, include_context=False, include_input=False)[0]
+        place = ".".join(_WIRE_NAMES.get(str(piece), str(piece)) for piece in first["loc"])
         message = first["msg"].removeprefix("Value error, ")
         return f"{place}: {message}" if place else message
     return str(error)

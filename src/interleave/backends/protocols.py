@@ -35,6 +35,8 @@ class GeneratorCapabilities:
     """Whether the same request with the same seed gives the same picture."""
     price_per_image: float | None = None
     """US dollars a picture; 0 for one that costs nothing, None where it is not known."""
+    concurrency: int | None = None
+    """How many pictures it can draw at once; None where it has no limit of its own."""
 
 
 @runtime_checkable
@@ -99,6 +101,8 @@ class VlmCapabilities:
 
     token_probabilities: bool = False
     knows_its_price: bool = False
+    concurrency: int | None = None
+    """How many calls it takes at once; None where it has no limit of its own."""
 
 
 @runtime_checkable

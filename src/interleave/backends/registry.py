@@ -1,14 +1,14 @@
 """Names to backends: two tables a reader can see, and entry points for everybody else's.
 
 A third-party package adds a backend with an entry point in the group `interleave.generators` or
-`interleave.vlms` that names a class like those below: built with `(spec, role)` keyword arguments and an
-inner `Options` model that lists the keys it takes.
+`interleave.vlms` that names a class like those below: built with the keyword arguments `spec`, `role` and
+`options`, where `options` is an instance of its inner `Options` model, which lists the keys it takes.
 """
 
 from __future__ import annotations
 
-import importlib
 import importlib.util
+import pkgutil
 from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.metadata import entry_points
@@ -18,7 +18,7 @@ from pydantic import BaseModel, ValidationError
 
 from interleave.backends.protocols import ImageGenerator, VisionLanguageModel
 from interleave.backends.specs import Spec, parse_spec
-from interleave.errors import ConfigurationError, MissingDependency, did_you_mean
+from interleave.errors import ConfigurationError, InterleaveError, MissingDependency, did_you_mean
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,10 @@ class Row:
 
     @property
     def install(self) -> str:
-        return f"pip install 'interleavethinker[{self.extra}]'" if self.extra else ""
+        """The command that installs what it needs."""
+        if self.extra:
+            return f'pip install "interleavethinker[{self.extra}]"'
+        return f"pip install {' '.join(self.needs)}" if self.needs else ""
 
 
 GENERATORS = {
@@ -72,13 +75,13 @@ def load_vlm(spec: str | Spec, role: str) -> VisionLanguageModel:
 
 
 def known_generators() -> dict[str, Row]:
-    """Every generator by name, ours and those of installed packages."""
-    return GENERATORS | _entry_points("interleave.generators")
+    """Every generator by name, ours and those of installed packages; no package can take a name of ours."""
+    return _entry_points("interleave.generators") | GENERATORS
 
 
 def known_vlms() -> dict[str, Row]:
-    """Every vision-language model by name, ours and those of installed packages."""
-    return VLMS | _entry_points("interleave.vlms")
+    """Every vision-language model by name, in the same way."""
+    return _entry_points("interleave.vlms") | VLMS
 
 
 def note_for(spec: str | Spec, *, role: str) -> str | None:
@@ -91,7 +94,8 @@ def note_for(spec: str | Spec, *, role: str) -> str | None:
 
 def _entry_points(group: str) -> dict[str, Row]:
     return {
-        point.name: Row(point.value, f"from the package {point.dist}") for point in entry_points(group=group)
+        point.name: Row(point.value, f"from the package {point.dist.name if point.dist else 'unknown'}")
+        for point in entry_points(group=group)
     }
 
 
@@ -101,18 +105,28 @@ def _load(spec: str | Spec, rows: Mapping[str, Row], kind: str, *, role: str) ->
         raise ConfigurationError(
             f"no {kind} named {parsed.name!r} (from {str(spec)!r}). {did_you_mean(parsed.name, rows)}"
         )
-    backend = _import(rows[parsed.name], parsed.name, kind)
+    backend = _import(rows[parsed.name], f"the {kind} {parsed.name!r}")
     return backend(spec=parsed, role=role, options=_options(backend, parsed))
 
 
-def _import(row: Row, name: str, kind: str) -> Any:
+def _import(row: Row, what: str) -> Any:
     if row.missing:
         raise MissingDependency(
-            f"the {kind} {name!r} needs the package {row.missing[0]!r}, which is not installed. "
+            f"{what} needs the package {row.missing[0]!r}, which is not installed. "
             f"Install it with: {row.install}"
         )
-    module, _, attribute = row.target.partition(":")
-    return getattr(importlib.import_module(module), attribute)
+    # Somebody else's package may raise anything at all while it is imported.
+    try:
+        backend = pkgutil.resolve_name(row.target.partition("[")[0].strip())
+    except InterleaveError:
+        raise
+    except Exception as error:
+        raise ConfigurationError(
+            f"{what} ({row.summary}) cannot be loaded from {row.target!r}: {type(error).__name__}: {error}"
+        ) from error
+    if not hasattr(backend, "Options"):
+        raise ConfigurationError(f"{what}: {row.target!r} has no inner class Options, so it is not a backend")
+    return backend
 
 
 def _options(backend: Any, spec: Spec) -> BaseModel:

@@ -25,10 +25,13 @@ IMAGE_DEADLINE_SECONDS = 300.0
 MOST_TRIES = 5
 FIRST_DELAY_SECONDS = 0.5
 LONGEST_DELAY_SECONDS = 30.0
+LONGEST_RETRY_AFTER_SECONDS = 300.0
 BUDGET_SHARE = 0.2
 BUDGET_PER_SECOND = 10.0
 BUDGET_RESERVE_SECONDS = 10.0
 """How long unspent budget stays good."""
+BUDGET_POLL_SECONDS = 0.5
+"""How often a call looks whether an empty budget has filled; a thousand may be waiting."""
 
 
 class RetryBudget:
@@ -59,23 +62,29 @@ class RetryBudget:
 class RetryPolicy:
     """Calls a model until it answers, fails for good, or its deadline has passed."""
 
-    def __init__(self, *, tries: int = MOST_TRIES, first_delay: float = FIRST_DELAY_SECONDS) -> None:
+    def __init__(
+        self,
+        *,
+        tries: int = MOST_TRIES,
+        first_delay: float = FIRST_DELAY_SECONDS,
+        budget: RetryBudget | None = None,
+    ) -> None:
         self.tries = tries
         self.first_delay = first_delay
-        self.budget = RetryBudget()
+        self.budget = budget or RetryBudget()
 
     async def call(self, what: str, attempt: Callable[[], Awaitable[T]], *, deadline: float) -> T:
         """Await `attempt()` until it succeeds; `deadline` is seconds for all tries and waits together."""
-        ends_at = time.monotonic() + deadline
+        ends_at = _now() + deadline
         self.budget.call_made()
         for number in range(1, self.tries + 1):
             try:
-                async with asyncio.timeout_at(_loop_time(ends_at)) as window:
+                async with asyncio.timeout_at(ends_at) as window:
                     return await attempt()
             except TimeoutError as error:
                 if not window.expired():
                     raise  # a timeout of the attempt's own, not of this deadline
-                raise BackendError(f"{what}: no answer within {deadline:.0f} s", transient=True) from error
+                raise BackendError(f"{what}: no answer within {deadline:g} s", transient=True) from error
             except BackendError as error:
                 if not error.transient or number == self.tries:
                     raise
@@ -84,18 +93,18 @@ class RetryPolicy:
 
     async def _wait(self, what: str, error: BackendError, number: int, ends_at: float) -> None:
         delay = self._delay(error, number)
-        if time.monotonic() + delay > ends_at:
+        if _now() + delay >= ends_at:
             raise error
         log.warning("%s: %s; trying again in %.1f s", what, error, delay)
         await asyncio.sleep(delay)
         while not self.budget.take():
-            if time.monotonic() > ends_at:
+            if _now() >= ends_at:
                 raise error
-            await asyncio.sleep(1 / BUDGET_PER_SECOND)
+            await asyncio.sleep(BUDGET_POLL_SECONDS)
 
     def _delay(self, error: BackendError, number: int) -> float:
         if error.retry_after is not None and error.retry_after >= 0:
-            return min(error.retry_after, IMAGE_DEADLINE_SECONDS) * random.uniform(1.0, 1.1)
+            return min(error.retry_after * random.uniform(1.0, 1.1), LONGEST_RETRY_AFTER_SECONDS)
         return min(self.first_delay * 2.0 ** (number - 1), LONGEST_DELAY_SECONDS) * random.uniform(0.5, 1.5)
 
 
@@ -117,5 +126,5 @@ class RetriedVlm:
         )
 
 
-def _loop_time(monotonic: float) -> float:
-    return asyncio.get_running_loop().time() + (monotonic - time.monotonic())
+def _now() -> float:
+    return asyncio.get_running_loop().time()

@@ -4,20 +4,25 @@ solid?delay=0.2                        a backend with an option
 scripted:./replies.jsonl               a model that starts with / or . is a local path
 openai:qwen3-vl@http://host:8000/v1    a model behind a server
 http://host:8011,http://host:8012      servers that speak for themselves
+
+Option values may be percent-encoded; a ``+`` is a plus.
 """
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
-from typing import Any
-from urllib.parse import parse_qsl, urlsplit
+from urllib.parse import quote, unquote, urlsplit
 
 from interleave.errors import ConfigurationError
+from interleave.text import unusable
 
 _NAME = re.compile(r"[a-z][a-z0-9_-]*\Z")
-_BASE_URL = re.compile(r"@(?=https?://)")
+_BASE_URL = re.compile(r"@(?=https?://)", re.IGNORECASE)
 _SERVER = re.compile(r"https?://", re.IGNORECASE)
+_BARE_HOST = re.compile(r"@(?:|localhost\b.*|[\w.-]+:\d+(?:/.*)?)\Z")
+_READABLE = "/:,@+"
+"""What an option value shows as it is; the rest is percent-encoded."""
 
 
 @dataclass(frozen=True)
@@ -27,62 +32,103 @@ class Spec:
     name: str
     model: str | None = None
     base_url: str | None = None
-    options: dict[str, Any] = field(default_factory=dict)
+    options: dict[str, str] = field(default_factory=dict)
 
     def __str__(self) -> str:
-        text = self.name if self.name != "http" else ""
+        speaks_for_itself = self.name == "http" and self.base_url and not self.model
+        text = "" if speaks_for_itself else self.name
         text += f":{self.model}" if self.model else ""
         if self.base_url:
             text += ("@" if text else "") + self.base_url
         if self.options:
-            text += "?" + "&".join(f"{key}={value}" for key, value in sorted(self.options.items()))
+            text += "?" + "&".join(
+                f"{_quoted(key)}={_quoted(self.options[key])}" for key in sorted(self.options)
+            )
         return text
 
 
 def parse_spec(text: str) -> Spec:
     """Read a spec string; raises `ConfigurationError` that says which piece is wrong."""
+    if problem := unusable(unquote(text)):
+        raise ConfigurationError(f"the spec {_shown(text)} cannot be used: {problem}")
     address, has_options, query = text.strip().partition("?")
     options = _parse_options(query, text) if has_options else {}
     if _SERVER.match(address):
-        return Spec("http", None, _checked_url(address, text), options)
-    named, has_base, base = _split_base_url(address)
+        return Spec("http", None, _checked_urls(address, text), options)
+    named, *base = _BASE_URL.split(address, maxsplit=1)
     name, has_model, model = named.partition(":")
     if not _NAME.match(name):
         raise ConfigurationError(
-            f"{text!r} is not a backend spec: write name[:model][@base_url][?key=value], "
+            f"{_shown(text)} is not a backend spec: write name[:model][@base_url][?key=value], "
             "e.g. 'solid?delay=0.2'"
         )
-    if has_model and not model:
+    if has_model:
+        _check_model(model, text)
+    return Spec(name, model or None, _checked_urls(base[0], text) if base else None, options)
+
+
+def _check_model(model: str, text: str) -> None:
+    if not model.strip():
         raise ConfigurationError(
-            f"the spec {text!r} has a ':' but no model after it: name one, or drop the ':'"
+            f"the spec {_shown(text)} has a ':' but no model after it: name one, or drop the ':'"
         )
-    return Spec(name, model or None, _checked_url(base, text) if has_base else None, options)
+    # Taken for a part of the model's name, such an address would send the request to another server.
+    if not model.startswith(("/", ".")) and _BARE_HOST.search(model):
+        raise ConfigurationError(
+            f"what follows {text.partition('@')[0] + '@'!r} is not an address: write e.g. @http://host:8000/v1"
+        )
 
 
-def _split_base_url(address: str) -> tuple[str, bool, str]:
-    pieces = _BASE_URL.split(address, maxsplit=1)
-    return (pieces[0], True, pieces[1]) if len(pieces) == 2 else (address, False, "")
-
-
-def _parse_options(query: str, text: str) -> dict[str, Any]:
-    try:
-        pairs = parse_qsl(query, keep_blank_values=True, strict_parsing=True)
-    except ValueError:
-        raise ConfigurationError(f"the options of {text!r} are not key=value pairs joined by '&'") from None
-    options = dict(pairs)
-    if len(options) < len(pairs):
-        raise ConfigurationError(f"an option of {text!r} is given twice")
+def _parse_options(query: str, text: str) -> dict[str, str]:
+    options: dict[str, str] = {}
+    for piece in query.split("&"):
+        key, has_value, value = piece.partition("=")
+        if not key or not has_value:
+            raise ConfigurationError(f"the options of {_shown(text)} are not key=value pairs joined by '&'")
+        key, value = _unquoted(key, text), _unquoted(value, text)
+        if key in options:
+            raise ConfigurationError(f"the option {key!r} of {_shown(text)} is given twice")
+        options[key] = value
     return options
 
 
-def _checked_url(urls: str, text: str) -> str:
-    for url in urls.split(","):
-        parts = urlsplit(url)
-        if not parts.hostname:
-            raise ConfigurationError(f"{url!r} in {text!r} is not an address: write e.g. http://host:8000/v1")
-        if parts.username or parts.password:
+def _checked_urls(urls: str, text: str) -> str:
+    """The addresses, joined by commas; each must be one, and none may carry a password."""
+    checked = [url.strip() for url in urls.split(",")]
+    for url in checked:
+        if "@" in url:
             raise ConfigurationError(
-                f"the address of {parts.hostname} carries a user name or password: "
+                f"an address in {_shown(text)} carries a user name or password: "
                 "keys come from the environment, never from a spec"
             )
-    return urls
+        if not _is_address(url):
+            raise ConfigurationError(
+                f"an address in {_shown(text)} is not one: write e.g. http://host:8000/v1"
+            )
+    return ",".join(checked)
+
+
+def _is_address(url: str) -> bool:
+    try:
+        parts = urlsplit(url)
+        return bool(_SERVER.match(url) and parts.hostname and parts.port != 0 and not re.search(r"\s", url))
+    except ValueError:  # a port that is no number, or half of an IPv6 address
+        return False
+
+
+def _shown(text: str) -> str:
+    """A spec as error messages show it: what may be a password is not repeated."""
+    return repr(re.sub(r"(?<=//).*@", "…@", text, flags=re.DOTALL))
+
+
+def _quoted(value: str) -> str:
+    return quote(value, safe=_READABLE)
+
+
+def _unquoted(value: str, text: str) -> str:
+    try:
+        return unquote(value, errors="strict")
+    except UnicodeDecodeError:
+        raise ConfigurationError(
+            f"an option of {_shown(text)} has percent codes that are not UTF-8"
+        ) from None

@@ -23,6 +23,11 @@ def generate(
     sources: options.Sources = None,
     seed: options.Seed = 0,
     out: options.Out = None,
+    requests: options.Requests = None,
+    concurrency: options.Concurrency = 64,
+    retry_failed: options.RetryFailed = False,
+    skip_bad: options.SkipBad = False,
+    redraw: options.Redraw = False,
     dry_run: options.DryRun = False,
     fail_on_forced: options.FailOnForced = False,
     open_document: options.Open = False,
@@ -32,17 +37,15 @@ def generate(
     """Answer a request with text and pictures; prints where the document is.
 
     On a folder that holds the same request and configuration it continues; a finished one is shown again.
+    With --requests FILE.jsonl --out DIR, many requests are answered at once, each in a folder below DIR.
     """
     from interleave.cli.working import work
+    from interleave.cli.working_many import work_many
+    from interleave.errors import ConfigurationError
     from interleave.runs.generating import open_trajectory
     from interleave.runs.trajectory import Trajectory
 
-    parts = inputs.gather_parts(request, image, from_file)
-    given_plan = None
-    if plan is not None:
-        given_plan, made_for = inputs.read_plan_file(plan)
-        parts = parts or made_for or [inputs.GIVEN_PLAN_TITLE]
-    asked = inputs.build_request(parts)
+    given_plan, made_for = inputs.read_plan_file(plan) if plan is not None else (None, [])
     choices = {
         **inputs.choose_profile(profile, dry_run),
         "planner": planner,
@@ -59,7 +62,25 @@ def generate(
         "seed": seed,
     }
 
+    if requests is not None:
+        if request or image or from_file or plan:
+            raise ConfigurationError(
+                "--requests brings its own requests: drop the others, or drop --requests"
+            )
+        return work_many(
+            requests,
+            out,
+            choices,
+            concurrency=concurrency,
+            retry_failed=retry_failed,
+            skip_bad=skip_bad,
+            fail_on_forced=fail_on_forced,
+            json_output=json_output,
+        )
+    parts = inputs.gather_parts(request, image, from_file) or made_for
+    asked = inputs.build_request(parts or ([inputs.GIVEN_PLAN_TITLE] if given_plan else []))
+
     def open_run() -> Trajectory:
-        return open_trajectory(asked, out=out, **choices)
+        return open_trajectory(asked, out=out, redraw=redraw, **choices)
 
     return work(open_run, json_output=json_output, open_document=open_document, fail_on_forced=fail_on_forced)

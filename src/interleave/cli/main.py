@@ -14,7 +14,7 @@ from typing import Annotated, NoReturn
 import typer
 
 from interleave.cli import backends, generate, plan, prompts, resume, show
-from interleave.errors import BackendError, InterleaveError, LimitReached, ReplyError
+from interleave.errors import BackendError, InterleaveError, LimitReached, ReplyError, StorageError
 from interleave.version import __version__
 
 DONE, SHORT, BAD_INPUT, FAILED, INTERRUPTED = 0, 1, 2, 3, 130
@@ -77,7 +77,7 @@ def run(arguments: list[str]) -> int:
 def _code_of(error: InterleaveError) -> int:
     if isinstance(error, LimitReached):
         return SHORT
-    return FAILED if isinstance(error, BackendError | ReplyError) else BAD_INPUT
+    return FAILED if isinstance(error, BackendError | ReplyError | StorageError) else BAD_INPUT
 
 
 def _complain(message: str, code: int, arguments: list[str]) -> int:

@@ -60,4 +60,20 @@ FailOnForced = Annotated[
 Open = Annotated[bool, typer.Option("--open", help="Open the document when it is done.")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on standard output.")]
 Debug = Annotated[bool, typer.Option("--debug", help="Show where an error came from.")]
+Requests = Annotated[
+    Path | None,
+    typer.Option("--requests", metavar="FILE.jsonl", help="Many requests at once, one JSON object a line."),
+]
+Concurrency = Annotated[
+    int, typer.Option(min=1, max=4096, help="With --requests: how many are in flight at once.")
+]
+RetryFailed = Annotated[
+    bool, typer.Option("--retry-failed", help="With --requests: take up those that failed or ended short.")
+]
+SkipBad = Annotated[
+    bool, typer.Option("--skip-bad", help="With --requests: leave out lines that cannot be used.")
+]
+Redraw = Annotated[
+    bool, typer.Option("--redraw", help="Draw pictures again that are missing or altered in the folder.")
+]
 RunFolder = Annotated[Path, typer.Argument(metavar="RUN", help="A run folder.")]

@@ -10,6 +10,7 @@ def resume(
     max_calls: options.MaxCalls = None,
     max_seconds: options.MaxSeconds = None,
     max_cost: options.MaxCost = None,
+    redraw: options.Redraw = False,
     fail_on_forced: options.FailOnForced = False,
     open_document: options.Open = False,
     json_output: options.Json = False,
@@ -24,6 +25,6 @@ def resume(
     _, limits = split_choices({"max_calls": max_calls, "max_seconds": max_seconds, "max_cost": max_cost})
 
     def open_run() -> Trajectory:
-        return reopen_trajectory(run, limits)
+        return reopen_trajectory(run, limits, redraw=redraw)
 
     return work(open_run, json_output=json_output, open_document=open_document, fail_on_forced=fail_on_forced)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -14,6 +15,9 @@ from interleave.cli import options
 if TYPE_CHECKING:
     from interleave.runs.record import RunRecord
 
+FOLLOW_SECONDS = 0.2
+
+Follow = Annotated[bool, typer.Option("--follow", help="Go on showing a running run until it ends.")]
 Markdown = Annotated[bool, typer.Option("--markdown", help="Write document.md beside the pictures.")]
 
 
@@ -21,6 +25,7 @@ def show(
     run: options.RunFolder,
     json_output: options.Json = False,
     markdown: Markdown = False,
+    follow: Follow = False,
     open_document: options.Open = False,
     debug: options.Debug = False,
 ) -> int:
@@ -30,11 +35,12 @@ def show(
 
     if json_output and markdown:
         raise ConfigurationError("--json and --markdown exclude each other: choose one")
-    record = read_record(run)
+    record = _follow(run) if follow else read_record(run)
     if json_output:
         print(json.dumps(summary(record, run), ensure_ascii=False))
         return 0
-    _print_steps(record)
+    if not follow:
+        _print_steps(record)
     path = _written(run, record, markdown)
     print(path)
     if open_document:
@@ -44,21 +50,34 @@ def show(
     return 0
 
 
+def _follow(run: Path) -> RunRecord:
+    """Print what the journal tells as it grows; a reader needs no lock and never disturbs the writer."""
+    from interleave.cli.following import tell
+    from interleave.runs.journal import is_being_written, read_journal
+    from interleave.runs.record import fold
+
+    told = 0
+    while True:
+        writing = is_being_written(run)  # asked before reading: what was written until then is read now
+        entries = read_journal(run)
+        for entry in entries[told:]:
+            for line in tell(entry):
+                print(line, file=sys.stderr, flush=True)
+        told = len(entries)
+        if not writing:
+            return fold(entries, where=run)
+        time.sleep(FOLLOW_SECONDS)
+
+
 def _written(run: Path, record: RunRecord, markdown: bool) -> Path:
-    from interleave.errors import RunError
     from interleave.runs.document import FILE_NAME, write_document
     from interleave.runs.markdown import write_markdown
 
-    try:
-        if markdown:
-            return write_markdown(run, record)
-        if record.status == "running" or not (run / FILE_NAME).exists():
-            return write_document(run, record)
-        return run / FILE_NAME
-    except OSError as error:
-        raise RunError(
-            f"cannot write to {run} ({error.strerror}): copy the folder somewhere else first"
-        ) from None
+    if markdown:
+        return write_markdown(run, record)
+    if record.status == "running" or not (run / FILE_NAME).exists():
+        return write_document(run, record)
+    return run / FILE_NAME
 
 
 def _print_steps(record: RunRecord) -> None:

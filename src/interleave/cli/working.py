@@ -48,15 +48,20 @@ def work(
 async def _follow(trajectory: Trajectory, show: Callable[..., None]) -> Finished:
     from interleave.runs.trajectory import Finished
 
-    task = asyncio.current_task()
-    with suppress(NotImplementedError, ValueError):  # not in the main thread, or not on this platform
-        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, lambda: task and task.cancel())
+    cancel_on_terminate()
     async with aclosing(trajectory.run()) as events:
         async for event in events:
             if isinstance(event, Finished):
                 return event
             show(event)
     raise AssertionError("a run always ends with Finished")
+
+
+def cancel_on_terminate() -> None:
+    """Take SIGTERM as Ctrl-C: stop within the call under way, keep everything, say how to go on."""
+    task = asyncio.current_task()
+    with suppress(NotImplementedError, ValueError):  # not in the main thread, or not on this platform
+        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, lambda: task and task.cancel())
 
 
 def _report(finished: Finished, json_output: bool, open_document: bool, fail_on_forced: bool) -> int:

@@ -16,8 +16,8 @@ from interleave.backends.registry import load_generator, load_vlm, note_for
 from interleave.backends.specs import parse_spec
 from interleave.errors import ConfigurationError, RunError
 from interleave.runs.config import Limits, PackConfig, RoleConfig, RunConfig
+from interleave.runs.models import Models
 from interleave.runs.profiles import DEFAULT_PROFILE, Profile, load_profile
-from interleave.runs.trajectory import Models
 from interleave.types import Plan
 
 _OBJECT = "object:"

@@ -7,6 +7,7 @@ announced; then made, and its result synced to disk before the pipeline goes on.
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import time
 from collections.abc import Awaitable, Callable, Iterable, Sequence
@@ -26,9 +27,9 @@ from interleave.backends.protocols import (
     VisionLanguageModel,
     VlmCapabilities,
 )
-from interleave.backends.retries import IMAGE_DEADLINE_SECONDS, VLM_DEADLINE_SECONDS, RetryPolicy
+from interleave.backends.retries import IMAGE_DEADLINE_SECONDS, VLM_DEADLINE_SECONDS
 from interleave.errors import BackendError, RunError
-from interleave.pictures import as_rgb, pixel_digest
+from interleave.pictures import as_rgb, pixel_digest, too_large
 from interleave.runs.journal import (
     Called,
     CallFailed,
@@ -42,7 +43,9 @@ from interleave.runs.journal import (
     Role,
 )
 from interleave.runs.limits import Meter
-from interleave.runs.store import PictureStore
+from interleave.runs.models import Models
+from interleave.runs.store import MissingPicture, PictureStore
+from interleave.text import storable
 from interleave.types import Picture, Plan, Request, Slot, Verdict
 
 if TYPE_CHECKING:
@@ -62,9 +65,23 @@ class Replay:
     spent_plans: int = 0
     """Calls of the planner that ended in an unreadable plan: they are not answered from the journal."""
 
+    redraw: bool = False
+    """Whether a missing picture may be drawn again, and what followed from it asked again."""
+
+    def answers(self, kept: Replied | Drawn, fingerprint: str) -> bool:
+        """Whether a result in the journal answers the question that is asked now."""
+        if kept.fingerprint == fingerprint:
+            return True
+        if self.redraw:
+            return False
+        raise RunError(
+            f"call {kept.call} of the {kept.role} in the journal answered another question than the one this "
+            "version asks: continue with the version that started the run, or start again in a new folder"
+        )
+
     @classmethod
-    def of(cls, entries: Iterable[Entry]) -> Replay:
-        replay = cls()
+    def of(cls, entries: Iterable[Entry], *, redraw: bool = False) -> Replay:
+        replay = cls(redraw=redraw)
         for entry in entries:
             match entry:
                 case Replied():
@@ -89,7 +106,7 @@ class CallDesk:
     journal: Journal
     store: PictureStore
     meter: Meter
-    retries: RetryPolicy
+    models: Models
     replay: Replay
 
     async def make(
@@ -117,9 +134,20 @@ class CallDesk:
                 )
                 raise
 
-        started = time.monotonic()
-        result = await self.retries.call(f"the {role}", once, deadline=deadline)
-        return result, round(time.monotonic() - started, 3)
+        async with self.models.gates[role]:  # waiting for a turn does not count against the deadline
+            started = time.monotonic()
+            result = await self.models.retries.call(f"the {role}", once, deadline=deadline)
+            return result, round(time.monotonic() - started, 3)
+
+    async def keep(self, result: Replied | Drawn) -> None:
+        """Journal what a call brought; it is on disk when this returns."""
+        self.journal.append(result)
+        await self.journal.sync(self.models.syncing)
+
+    async def store_picture(self, image: Image, metadata: dict[str, str]) -> str:
+        """Store a picture without making other runs wait for its compression."""
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self.models.syncing.disk, self.store.put, image, metadata)
 
 
 class JournalledVlm:
@@ -141,8 +169,7 @@ class JournalledVlm:
         asked = replace(sampling, slot=slot)
         print_of_it = _fingerprint_of_messages(messages)
         kept = self.desk.replay.replies.get((self.role, self.calls))
-        if kept is not None:
-            _refuse_other_question(kept.fingerprint, print_of_it, f"call {self.calls} of the {self.role}")
+        if kept is not None and self.desk.replay.answers(kept, print_of_it):
             return _reply_of(kept)
         reply, seconds = await self.desk.make(
             self.role,
@@ -152,21 +179,20 @@ class JournalledVlm:
             deadline=VLM_DEADLINE_SECONDS,
         )
         self.desk.meter.spend(reply.cost)
-        self.desk.journal.append(
+        await self.desk.keep(
             Replied(
                 role=self.role,
                 call=slot.call,
                 step=slot.step,
                 attempt=slot.attempt,
                 fingerprint=print_of_it,
-                text=_storable(reply.text),
+                text=storable(reply.text),
                 finish_reason=reply.finish_reason,
                 usage=reply.usage,
                 cost=reply.cost,
-                tokens=tuple((_storable(token.text), token.probability) for token in reply.tokens),
+                tokens=tuple((storable(token.text), token.probability) for token in reply.tokens),
                 seconds=seconds,
-            ),
-            sync=True,
+            )
         )
         return reply
 
@@ -189,9 +215,12 @@ class JournalledGenerator:
         asked = replace(request, slot=replace(request.slot, call=self.calls))
         print_of_it = _fingerprint_of_drawing(request)
         kept = self.desk.replay.drawings.get(self.calls)
-        if kept is not None:
-            _refuse_other_question(kept.fingerprint, print_of_it, f"picture {self.calls}")
-            return self.desk.store.get(kept.image)
+        if kept is not None and self.desk.replay.answers(kept, print_of_it):
+            try:
+                return self.desk.store.get(kept.image)
+            except MissingPicture:
+                if not self.desk.replay.redraw:
+                    raise
         price = self.capabilities.price_per_image
         drawn, seconds = await self.desk.make(
             "generator",
@@ -202,7 +231,12 @@ class JournalledGenerator:
         )
         self.desk.meter.spend(price)
         image = as_rgb(drawn)
-        self.desk.journal.append(
+        if too_large(image.size):
+            raise BackendError(
+                f"the generator drew {image.width}×{image.height} pixels, more than is allowed"
+            )
+        name = await self.desk.store_picture(image, self._metadata(asked))
+        await self.desk.keep(
             Drawn(
                 role="generator",
                 call=asked.slot.call,
@@ -211,11 +245,10 @@ class JournalledGenerator:
                 fingerprint=print_of_it,
                 prompt=request.prompt,
                 seed=request.seed,
-                image=self.desk.store.put(image, self._metadata(asked)),
+                image=name,
                 cost=price,
                 seconds=seconds,
-            ),
-            sync=True,
+            )
         )
         return image
 
@@ -282,19 +315,6 @@ def _fingerprint_of_drawing(request: ImageRequest) -> str:
     return hashlib.sha256(f"{request.seed}/{sources}/{request.prompt}".encode()).hexdigest()[:32]
 
 
-def _refuse_other_question(kept: str, asked: str, what: str) -> None:
-    if kept != asked:
-        raise RunError(
-            f"{what} in the journal answered another question than the one this version asks: "
-            "continue with the version that started the run, or start again in a new folder"
-        )
-
-
 def _reply_of(kept: Replied) -> Reply:
     tokens = tuple(Token(text, probability) for text, probability in kept.tokens)
     return Reply(kept.text, kept.finish_reason, dict(kept.usage), kept.cost, tokens)
-
-
-def _storable(text: str) -> str:
-    # A model can send half a surrogate pair, which no file can hold: keep it readable as an escape.
-    return text.encode("utf-8", "backslashreplace").decode("utf-8")

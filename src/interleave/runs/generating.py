@@ -23,9 +23,13 @@ from interleave.runs.assembly import (
     same_pack,
     split_choices,
 )
+from interleave.runs.batch import DEFAULT_CONCURRENCY, Batch, BatchSummary, Ended
 from interleave.runs.config import Limits, RunConfig
+from interleave.runs.folder import stored_request
+from interleave.runs.limits import refuse_unpriced
 from interleave.runs.record import read_record
-from interleave.runs.trajectory import Event, Finished, Trajectory, stored_request
+from interleave.runs.requests import items_of
+from interleave.runs.trajectory import Event, Finished, Trajectory
 from interleave.text import slug
 from interleave.types import Part, Plan, Request
 
@@ -60,22 +64,73 @@ async def stream(
             yield event
 
 
-def open_trajectory(request: Request, *, out: str | Path | None = None, **choices: Any) -> Trajectory:
+def open_trajectory(
+    request: Request, *, out: str | Path | None = None, redraw: bool = False, **choices: Any
+) -> Trajectory:
     """Check all that can be checked, load the models and open the run folder; nothing is called yet."""
     chosen, limits = split_choices(choices)
     config, pack = resolve(chosen)
     _refuse_too_many_steps(request, config)
     folder = Path(out) if out is not None else new_run_folder(request)
-    return Trajectory(folder, request, config, limits, lambda: load_models(config, pack, chosen))
+    return Trajectory(
+        folder, request, config, limits, lambda: load_models(config, pack, chosen), redraw=redraw
+    )
 
 
-def reopen_trajectory(folder: Path, limits: Limits) -> Trajectory:
+def reopen_trajectory(folder: Path, limits: Limits, *, redraw: bool = False) -> Trajectory:
     """Open a run folder again, with everything taken from the folder itself."""
     record = read_record(folder)
     refuse_objects(record.config)
     config, pack = record.config, same_pack(record.config)
     request = stored_request(folder, record)
-    return Trajectory(folder, request, config, limits, lambda: load_models(config, pack, Choices()))
+    return Trajectory(
+        folder, request, config, limits, lambda: load_models(config, pack, Choices()), redraw=redraw
+    )
+
+
+def generate_many(
+    requests: Iterable[Any], *, out: str | Path, concurrency: int = DEFAULT_CONCURRENCY, **choices: Any
+) -> BatchSummary:
+    """Answer many requests at once, each in a run folder of its own under `out`; blocks until all have ended.
+
+    A request is what `generate` takes, or a pair of an id and a request. The same call on the same folder
+    goes on with those that have not ended; `retry_failed=True` also takes up those that failed.
+    """
+
+    async def collect() -> BatchSummary:
+        summary = BatchSummary()
+        async with aclosing(stream_many(requests, out=out, concurrency=concurrency, **choices)) as all_ended:
+            async for ended in all_ended:
+                summary.total += 1
+                summary.count(ended)
+        return summary
+
+    return _blocking(collect())
+
+
+async def stream_many(
+    requests: Iterable[Any],
+    *,
+    out: str | Path,
+    concurrency: int = DEFAULT_CONCURRENCY,
+    retry_failed: bool = False,
+    **choices: Any,
+) -> AsyncGenerator[Ended]:
+    """Answer many requests at once and yield each as it ends."""
+    batch = open_batch(Path(out), **choices)
+    running = batch.run(items_of(requests), concurrency=concurrency, retry_failed=retry_failed)
+    async with aclosing(running) as all_ended:
+        async for ended in all_ended:
+            yield ended
+
+
+def open_batch(folder: Path, **choices: Any) -> Batch:
+    """Check all that can be checked, load the models once for all, and open the folder."""
+    chosen, limits = split_choices(choices)
+    config, pack = resolve(chosen)
+    models = load_models(config, pack, chosen)
+    refuse_unpriced(limits, models.prices_known(planner_is_asked=config.plan is None))
+    return Batch(folder, config, limits, models)
 
 
 def plan(request: Requestable, **choices: Any) -> Plan:

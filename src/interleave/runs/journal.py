@@ -7,20 +7,27 @@ model call brought are synced to disk before the run goes on; the others ride al
 from __future__ import annotations
 
 import fcntl
+import logging
 import os
+import re
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Literal
 
 from pydantic import Field, TypeAdapter, ValidationError
 
-from interleave.errors import RunError
+from interleave.errors import RunError, StorageError
 from interleave.runs.config import RunConfig
+from interleave.runs.syncing import GroupSync
 from interleave.types import Plan, Value, Verdict
+
+log = logging.getLogger(__name__)
 
 VERSION = 1
 FILE_NAME = "journal.jsonl"
+LOCK_TRIES, LOCK_WAIT_SECONDS = 5, 0.05
 
 Role = Literal["planner", "critic", "generator"]
 
@@ -152,37 +159,93 @@ class Journal:
     def __init__(self, path: Path) -> None:
         self.path = path
         self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW, 0o644)
+        self._broken: StorageError | None = None
         try:
-            # The kernel drops the lock when the process dies, however it dies.
-            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
+            self._lock()
+            self._size = self._drop_torn_line()
+        except BaseException:
             os.close(self._file)
-            raise RunError(
-                f"another process is writing to {path.parent}: wait for it, "
-                "or choose another folder with --out"
-            ) from None
+            raise
 
-    def append(self, entry: Line, *, sync: bool = False) -> None:
-        """Add a line; with `sync` it and everything before it is on disk when this returns."""
+    def append(self, entry: Line) -> None:
+        """Add a line; it is sure to be on disk after the next sync."""
+        if self._broken is not None:
+            raise self._broken  # nothing may follow a line that is perhaps only half there
         stamped = entry.model_copy(update={"time": round(time.time(), 3)})
         data = stamped.model_dump_json().encode() + b"\n"
-        while data:
-            data = data[os.write(self._file, data) :]
-        if sync:
-            os.fdatasync(self._file)
+        try:
+            written = 0
+            while written < len(data):
+                written += os.write(self._file, data[written:])
+        except OSError as error:
+            with suppress(OSError):
+                os.ftruncate(self._file, self._size)
+            raise self._break(error) from error
+        self._size += len(data)
 
-    def drop_torn_line(self) -> bool:
-        """Cut off a last line that was never finished; whether there was one."""
-        size = os.fstat(self._file).st_size
-        kept = _end_of_last_line(self.path)
-        if kept == size:
-            return False
-        os.ftruncate(self._file, kept)
-        os.fsync(self._file)
-        return True
+    async def sync(self, syncing: GroupSync) -> None:
+        """Return when every line so far is on disk."""
+        try:
+            await syncing.sync(self._file)
+        except OSError as error:
+            raise self._break(error) from error
+
+    def sync_now(self) -> None:
+        """The same, at once: for the first line and the last."""
+        try:
+            os.fdatasync(self._file)
+        except OSError as error:
+            raise self._break(error) from error
 
     def close(self) -> None:
         os.close(self._file)
+
+    def _break(self, error: OSError) -> StorageError:
+        # After a failed write or sync nobody knows what is on disk, and a second sync may lie: stop here.
+        self._broken = StorageError.at(self.path, error)
+        return self._broken
+
+    def _lock(self) -> None:
+        """Take the lock; the kernel drops it when the process dies, however it dies."""
+        try:
+            for _ in range(LOCK_TRIES):
+                with suppress(BlockingIOError):  # perhaps only a reader who asks whether anybody writes
+                    return fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                time.sleep(LOCK_WAIT_SECONDS)
+            raise RunError(
+                f"another process is writing to {self.path.parent}: wait for it, "
+                "or choose another folder with --out"
+            )
+        except OSError as error:
+            raise RunError(
+                f"the file system of {self.path.parent} gives no locks ({error.strerror}), so two "
+                "processes could write there at once: choose a folder on a local disk with --out"
+            ) from None
+
+    def _drop_torn_line(self) -> int:
+        """Cut off a last line that was never finished; returns the size of what is left."""
+        data = self.path.read_bytes()
+        kept = data.rfind(b"\n") + 1
+        if kept < len(data):
+            log.warning("%s: the last line was never finished and is dropped", self.path)
+            os.ftruncate(self._file, kept)
+            os.fsync(self._file)
+        return kept
+
+
+def is_being_written(folder: Path) -> bool:
+    """Whether a living process holds the journal; a dead one does not, whatever its last line says."""
+    try:
+        file = os.open(folder / FILE_NAME, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except OSError:
+        return True
+    finally:
+        os.close(file)
+    return False
 
 
 def read_journal(folder: Path) -> list[Entry]:
@@ -199,13 +262,19 @@ def _read_lines(path: Path) -> Iterator[Entry]:
         raise RunError(f"{path} cannot be read ({error.strerror})") from None
     whole = data[: data.rfind(b"\n") + 1]
     for number, line in enumerate(whole.split(b"\n")[:-1], start=1):
+        if number == 1:
+            _refuse_newer(line, path)
         try:
             yield _ENTRY.validate_json(line)
         except ValidationError as error:
             reason = error.errors()[0]["msg"]
-            raise RunError(f"{path}:{number} is damaged or of an unknown version ({reason})") from None
+            raise RunError(f"{path}:{number} is damaged ({reason}): restore it from a copy") from None
 
 
-def _end_of_last_line(path: Path) -> int:
-    data = path.read_bytes()
-    return data.rfind(b"\n") + 1
+def _refuse_newer(line: bytes, path: Path) -> None:
+    found = re.search(rb'"version":\s*(\d+)', line)
+    if found and int(found.group(1)) > VERSION:
+        raise RunError(
+            f"{path} has format version {int(found.group(1))}, and this interleave reads up to {VERSION}: "
+            "continue it with a newer interleave"
+        )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
+from functools import reduce
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ from pydantic import Field
 
 from interleave.errors import RunError
 from interleave.pictures import pixel_digest
-from interleave.pipeline import best_of
+from interleave.pipeline import better_of
 from interleave.runs.config import RunConfig
 from interleave.runs.journal import (
     VERSION,
@@ -212,7 +213,9 @@ class _Folding:
                 finished=True,
             )
         if attempts and self.status == "short":  # cut off by a limit: show what there is
-            return StepRecord(plan=step, attempts=attempts, shown=best_of(attempts).number, forced=True)
+            return StepRecord(
+                plan=step, attempts=attempts, shown=reduce(better_of, attempts).number, forced=True
+            )
         return StepRecord(plan=step, attempts=attempts)
 
     def _attempt(self, step: int, number: int) -> AttemptRecord:
@@ -224,6 +227,13 @@ class _Folding:
             bad_replies=tuple(reply.text for reply in (replies[:-1] if readable else replies)),
             judge_seconds=round(sum(reply.seconds for reply in replies), 3),
         )
+
+
+def picture_names(record: RunRecord) -> list[str]:
+    """Every picture the record names, each once."""
+    given = [part.image for part in record.request if part.image]
+    drawn = [attempt.image for step in record.steps for attempt in step.attempts]
+    return list(dict.fromkeys([*given, *drawn]))
 
 
 def summary(record: RunRecord, folder: Path) -> dict[str, Any]:

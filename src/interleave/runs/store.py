@@ -6,15 +6,23 @@ import hashlib
 import os
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 
 from PIL import Image
 
-from interleave.errors import InputError, RunError
+from interleave.errors import InputError, RunError, StorageError
 from interleave.pictures import decode_picture, encode_png
 
 FOLDER = "images"
 _NAME = re.compile(r"[0-9a-f]{64}\.png\Z")
+
+
+class MissingPicture(RunError):
+    """A picture that the journal names is not there as it was stored."""
+
+    def __init__(self, path: Path, what: str) -> None:
+        super().__init__(f"the picture {path} {what}: restore it, or have it drawn again with --redraw")
 
 
 class PictureStore:
@@ -27,26 +35,42 @@ class PictureStore:
         """Store a picture and return its name; equal pictures with equal metadata are one file."""
         data = encode_png(image, metadata)
         name = _name_of(data)
-        if not (self.folder / name).exists():
-            self.folder.mkdir(exist_ok=True)
+        if not self.has(name):
+            self._make_folder()
             write_whole(self.folder / name, data)
         return name
 
+    def _make_folder(self) -> None:
+        try:
+            self.folder.mkdir(exist_ok=True)
+        except OSError as error:
+            raise StorageError.at(self.folder, error) from error
+
+    def has(self, name: str) -> bool:
+        """Whether the picture of this name is there, as it was stored."""
+        try:
+            self._read(name)
+        except MissingPicture:
+            return False
+        return True
+
     def get(self, name: str) -> Image.Image:
-        """The picture of this name, as it was stored; raises `RunError` when it is missing or altered."""
+        """The picture of this name, as it was stored; raises `MissingPicture` when it is not there."""
+        try:
+            data = self._read(name)
+            return decode_picture(data, name=str(self.path(name)), max_bytes=len(data))  # it is our own file
+        except InputError as error:
+            raise RunError(str(error)) from None
+
+    def _read(self, name: str) -> bytes:
         path = self.path(name)
         try:
             data = path.read_bytes()
         except OSError:
-            raise RunError(
-                f"the picture {path} is missing: restore it, or start again in a new folder"
-            ) from None
-        if hashlib.sha256(data).hexdigest() != path.stem:
-            raise RunError(f"the picture {path} has been altered: restore it, or start again in a new folder")
-        try:
-            return decode_picture(data, name=str(path))
-        except InputError as error:
-            raise RunError(str(error)) from None
+            raise MissingPicture(path, "is missing") from None
+        if _name_of(data) != name:
+            raise MissingPicture(path, "has been altered")
+        return data
 
     def path(self, name: str) -> Path:
         """Where the picture of this name lies. Names come from files, so they are checked."""
@@ -64,8 +88,15 @@ def _name_of(data: bytes) -> str:
     return f"{hashlib.sha256(data).hexdigest()}.png"
 
 
+def sweep(run: Path) -> None:
+    """Remove what a process that died left half written; only for whoever holds the lock."""
+    for folder in (run, run / FOLDER):
+        for leftover in folder.glob(".*.tmp"):
+            leftover.unlink(missing_ok=True)
+
+
 def write_whole(path: Path, data: bytes) -> None:
-    """Write a file so that it is either absent, as it was before, or complete, whenever the power fails."""
+    """Write a file so that it is absent, as it was before, or complete, whenever the power fails."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
         with open(temporary, "wb") as file:
@@ -73,16 +104,22 @@ def write_whole(path: Path, data: bytes) -> None:
             file.flush()
             os.fsync(file.fileno())
         os.replace(temporary, path)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
+    except BaseException as error:
+        with suppress(OSError):
+            temporary.unlink(missing_ok=True)
+        if isinstance(error, OSError):
+            raise StorageError.at(path, error) from error
         raise
     sync_folder(path.parent)
 
 
 def sync_folder(folder: Path) -> None:
     """Make the names in a folder durable."""
-    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
+        handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+    except OSError as error:
+        raise StorageError.at(folder, error) from error

@@ -37,7 +37,7 @@ CROWD = 5
 CROWD_AREA = 384 * 384
 """From five pictures in one message on, each is scaled to at most this many pixels."""
 
-_SECTION = re.compile(r"^=== (system|user) ===[ \t]*\n", re.MULTILINE)
+_SECTION = re.compile(r"^=== (system|user) ===[ \t]*(?:\n|\Z)", re.MULTILINE)
 _SLOT = re.compile(rf"\{{\{{({'|'.join(sorted(set().union(*PROMPTS.values())))})\}}\}}")
 
 
@@ -80,22 +80,39 @@ def read_pack(folder: Path, *, base: Mapping[str, str] | None = None) -> PromptP
     """Read a pack's folder; `base` has the prompts it may leave out."""
     description = read_description(folder / "pack.toml")
     own = {name: folder / f"{name}.md" for name in PROMPTS}
-    texts = dict(base or {}) | {name: path.read_text("utf-8") for name, path in own.items() if path.is_file()}
+    texts = dict(base or {}) | {name: _read_text(path) for name, path in own.items() if path.is_file()}
     for name, needed in PROMPTS.items():
         if name not in texts:
             raise ConfigurationError(f"the prompt pack in {folder} has no {name}.md")
-        if missing := needed - set(_SLOT.findall(texts[name])):
+        slots = set(_SLOT.findall(texts[name]))
+        if missing := needed - slots:
             raise ConfigurationError(f"{folder / name}.md lacks the slot {{{{{min(missing)}}}}}")
+        if foreign := slots - needed:
+            raise ConfigurationError(
+                f"{folder / name}.md has a slot {{{{{min(foreign)}}}}}, which it is not given"
+            )
     return PromptPack(description, texts)
 
 
 def read_description(path: Path) -> PackDescription:
+    """Read a `pack.toml`."""
+    if not path.is_file():
+        raise ConfigurationError(f"{path.parent} is not a prompt pack: it has no pack.toml")
     try:
-        return PackDescription.model_validate(tomllib.loads(path.read_text("utf-8")))
-    except FileNotFoundError:
-        raise ConfigurationError(f"{path.parent} is not a prompt pack: it has no pack.toml") from None
-    except (tomllib.TOMLDecodeError, ValidationError, UnicodeDecodeError) as error:
-        raise ConfigurationError(f"{path} cannot be read: {str(error).splitlines()[0]}") from None
+        return PackDescription.model_validate(tomllib.loads(_read_text(path)))
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
+        raise ConfigurationError(f"{path} is not valid TOML: {error}") from None
+    except ValidationError as error:
+        first = error.errors()[0]
+        key = ".".join(str(place) for place in first["loc"])
+        raise ConfigurationError(f"{path}: {key}: {first['msg'].lower()}") from None
+
+
+def _read_text(path: Path) -> str:
+    try:
+        return path.read_text("utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigurationError(f"{path} cannot be read ({error})") from None
 
 
 def _sections(text: str) -> Iterator[tuple[Literal["system", "user"], str]]:

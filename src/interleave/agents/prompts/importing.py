@@ -8,12 +8,15 @@ are taken. Its slots and picture markers become ours.
 from __future__ import annotations
 
 import ast
+import warnings
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from interleave.agents.prompts import PromptPack, read_pack
 from interleave.agents.prompts.library import DEFAULT_PACK, checked_pack_name, load_pack, user_packs_folder
 from interleave.errors import ConfigurationError, InputError
+from interleave.text import unusable
 
 MAX_SOURCE_BYTES = 4_000_000
 
@@ -53,17 +56,32 @@ CONSTANTS = (
 
 
 def import_pack(checkout: Path, name: str, *, replace: bool = False) -> tuple[PromptPack, Path]:
-    """Write a pack with the checkout's prompts to the user's configuration folder."""
+    """Write a pack with the checkout's prompts to the user's configuration folder, whole or not at all."""
     packs = user_packs_folder()
     if packs is None:
         raise ConfigurationError("there is no configuration folder: set HOME or INTERLEAVE_CONFIG")
+    if name == DEFAULT_PACK:
+        raise ConfigurationError(f"{name!r} is the pack that others extend: choose another --name")
     folder = packs / checked_pack_name(name)
     if folder.exists() and not replace:
         raise ConfigurationError(
             f"a prompt pack {name!r} exists in {folder}: choose another --name, or add --replace"
         )
     texts = {constant.prompt: _read_constant(checkout, constant) for constant in CONSTANTS}
-    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        packs.mkdir(parents=True, exist_ok=True)
+        with TemporaryDirectory(dir=packs, prefix=".import-") as scratch:
+            pack = _write_pack(Path(scratch) / name, name, texts)
+            if folder.exists():
+                folder.rename(Path(scratch) / ".old")
+            (Path(scratch) / name).rename(folder)
+    except OSError as error:
+        raise ConfigurationError(f"the prompt pack cannot be written to {folder} ({error})") from None
+    return pack, folder
+
+
+def _write_pack(folder: Path, name: str, texts: dict[str, str]) -> PromptPack:
+    folder.mkdir()
     for prompt, text in texts.items():
         (folder / f"{prompt}.md").write_text(text, "utf-8")
     (folder / "pack.toml").write_text(
@@ -71,7 +89,7 @@ def import_pack(checkout: Path, name: str, *, replace: bool = False) -> tuple[Pr
         'description = "imported from a checkout of the reference repository; not for redistribution"\n',
         "utf-8",
     )
-    return read_pack(folder, base=load_pack(DEFAULT_PACK).texts), folder
+    return read_pack(folder, base=load_pack(DEFAULT_PACK).texts)
 
 
 def _read_constant(checkout: Path, constant: Constant) -> str:
@@ -89,21 +107,25 @@ def _read_constant(checkout: Path, constant: Constant) -> str:
 
 def _string_constant(path: Path, name: str) -> str | None:
     try:
-        if path.stat().st_size > MAX_SOURCE_BYTES:
+        if not path.is_file() or path.stat().st_size > MAX_SOURCE_BYTES:
             return None
-        tree = ast.parse(path.read_text("utf-8"))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # about their backslashes
+            tree = ast.parse(path.read_bytes())
     except (OSError, SyntaxError, ValueError, RecursionError, MemoryError):
         return None
+    found = None
     for statement in tree.body:
         match statement:
-            case ast.Assign(targets=[ast.Name(id=target)], value=ast.Constant(value=str(text))) if (
-                target == name
-            ):
-                return text
-    return None
+            case ast.Assign(targets=[ast.Name(id=target)], value=value) if target == name:
+                # Only a plain string can be taken without running anything; a later assignment counts.
+                found = value.value if isinstance(value, ast.Constant) else None
+    return found if isinstance(found, str) else None
 
 
 def _with_our_slots(text: str, constant: Constant, where: str) -> str:
+    if problem := unusable(text):
+        raise InputError(f"{constant.name} in {where} cannot be used: {problem}")
     for theirs, ours in constant.slots:
         if theirs not in text:
             raise InputError(

@@ -16,13 +16,22 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}\Z")
 
 def load_pack(name: str = DEFAULT_PACK) -> PromptPack:
     """The pack of this name; raises `ConfigurationError` that lists the names there are."""
+    return _load(name, heirs=())
+
+
+def _load(name: str, *, heirs: tuple[str, ...]) -> PromptPack:
+    if name in heirs:
+        raise ConfigurationError(f"the prompt pack {name!r} extends itself: {' → '.join((*heirs, name))}")
     folder = pack_folders().get(name)
     if folder is None:
         raise ConfigurationError(f"no prompt pack named {name!r}. {did_you_mean(name, pack_folders())}")
-    parent = read_description(folder / "pack.toml").extends
-    if parent is not None and parent == name:
-        raise ConfigurationError(f"the prompt pack {name!r} extends itself")
-    return read_pack(folder, base=load_pack(parent).texts if parent else None)
+    description = read_description(folder / "pack.toml")
+    if description.name != name:  # a run records the name in the file, and is continued by it
+        raise ConfigurationError(
+            f"{folder / 'pack.toml'} says name = {description.name!r}: write {name!r}, the name of its folder"
+        )
+    parent = description.extends
+    return read_pack(folder, base=_load(parent, heirs=(*heirs, name)).texts if parent else None)
 
 
 def describe_packs() -> list[tuple[PackDescription, Path]]:

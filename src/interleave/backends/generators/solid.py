@@ -1,8 +1,8 @@
 """The double `solid`: a card for every step, laid on the picture before. No model, no fonts, no surprises.
 
 It exists so that everything around a generator can be run and tested for real: the same request always gives
-the same pixels on every machine, different prompts, seeds and sources give different ones, and a person can
-see at a glance which step drew what on top of which picture.
+the same pixels on every machine, another prompt, seed or source gives others, and a person can see at a
+glance which step drew what on top of which picture.
 """
 
 from __future__ import annotations
@@ -16,12 +16,15 @@ from pydantic import Field
 
 from interleave.backends.protocols import GeneratorCapabilities, ImageRequest
 from interleave.backends.specs import Spec
-from interleave.errors import ConfigurationError
+from interleave.errors import BackendError, ConfigurationError
+from interleave.pictures import pixel_digest
 from interleave.types import Value
 
+MAX_SOURCES = 16
 CARDS = 6
 """Rows for cards; the seventh step starts again at the top."""
 LINES, LINE_CHARACTERS, LINE_HEIGHT = 3, 32, 11
+STAMP_CELLS = 16
 
 
 class SolidGenerator:
@@ -38,9 +41,11 @@ class SolidGenerator:
                 f"{str(spec)!r}: 'solid' takes no model and no address, only ?delay= and ?size="
             )
         self.options = options
-        self.capabilities = GeneratorCapabilities(max_sources=16, price_per_image=0.0)
+        self.capabilities = GeneratorCapabilities(max_sources=MAX_SOURCES, price_per_image=0.0)
 
     async def generate(self, request: ImageRequest) -> Image.Image:
+        if len(request.sources) > MAX_SOURCES:
+            raise BackendError(f"'solid' takes at most {MAX_SOURCES} sources, not {len(request.sources)}")
         if self.options.delay:
             await asyncio.sleep(self.options.delay)
         size = (self.options.size, self.options.size)
@@ -59,24 +64,37 @@ def _gradient(top: tuple[int, int, int], bottom: tuple[int, int, int], size: tup
 
 def _lay_card(canvas: Image.Image, request: ImageRequest) -> None:
     unit = canvas.width // 32
-    scale = max(1, canvas.width // 256)
     row = (max(request.slot.step, 1) - 1) % CARDS
-    top = row * canvas.height // CARDS + unit // 2
-    height = canvas.height // CARDS - unit
-    pen = ImageDraw.Draw(canvas)
-    pen.rounded_rectangle(
-        (unit, top, canvas.width - unit, top + height),
-        radius=unit,
-        fill=_colour(f"{request.prompt}/{request.seed}", 38),
-        outline="white",
-        width=max(1, unit // 6),
+    card = Image.new(
+        "RGB",
+        (canvas.width - 2 * unit, canvas.height // CARDS - unit),
+        _colour(f"{request.prompt}/{request.seed}", 38),
     )
+    _write(card, request, unit, scale=max(1, canvas.width // 256))
+    stamp = _stamp(request).resize((max(1, unit // 2), card.height - 2 * unit), Image.Resampling.NEAREST)
+    card.paste(stamp, (card.width - unit, unit))
+    edge = (0, 0, card.width - 1, card.height - 1)
+    ImageDraw.Draw(card).rounded_rectangle(edge, unit, outline="white", width=max(1, unit // 6))
+    shape = Image.new("L", card.size)
+    ImageDraw.Draw(shape).rounded_rectangle(edge, unit, fill=255)
+    canvas.paste(card, (unit, row * canvas.height // CARDS + unit // 2), shape)
+
+
+def _write(card: Image.Image, request: ImageRequest, unit: int, *, scale: int) -> None:
     number = _lettering(str(request.slot.step or "-"), scale * 3)
-    canvas.paste("white", (2 * unit, top + (height - number.height) // 2), number)
-    lines = [_lettering(line, scale) for line in wrap(request.prompt, LINE_CHARACTERS)[:LINES]]
-    upper = top + (height - len(lines) * LINE_HEIGHT * scale) // 2
+    card.paste("white", (unit, (card.height - number.height) // 2), number)
+    words = request.prompt[: 4 * LINES * LINE_CHARACTERS]
+    lines = [_lettering(line, scale) for line in wrap(words, LINE_CHARACTERS)[:LINES]]
+    upper = (card.height - len(lines) * LINE_HEIGHT * scale) // 2
     for position, line in enumerate(lines):
-        canvas.paste("white", (6 * unit, upper + position * LINE_HEIGHT * scale), line)
+        card.paste("white", (5 * unit, upper + position * LINE_HEIGHT * scale), line)
+
+
+def _stamp(request: ImageRequest) -> Image.Image:
+    """A column of grey cells that differs between any two requests, however alike their cards look."""
+    facts = [request.prompt, str(request.seed), *map(pixel_digest, request.sources)]
+    digest = hashlib.sha256("\0".join(facts).encode("utf-8", "surrogatepass")).digest()
+    return Image.frombytes("L", (1, STAMP_CELLS), digest[:STAMP_CELLS])
 
 
 def _lettering(text: str, scale: int) -> Image.Image:

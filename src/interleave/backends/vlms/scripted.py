@@ -7,11 +7,13 @@ request names, else four; as critic it refuses every first attempt of an even st
 
 from __future__ import annotations
 
+import codecs
 import json
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Annotated
 
-from pydantic import ValidationError
+from pydantic import Field, ValidationError
 
 from interleave.backends.protocols import Message, Reply, Sampling, Token, VlmCapabilities
 from interleave.backends.specs import Spec
@@ -21,8 +23,11 @@ from interleave.text import one_line
 from interleave.types import Value
 
 DEFAULT_STEPS = 4
-MOST_STEPS = 50
+MOST_COUNTED = 50
+"""A larger number in a request, such as a year, is not taken for a number of steps."""
 SCORES = (8, 9)
+
+Probability = Annotated[float, Field(ge=0, le=1)]
 
 
 class Line(Value):
@@ -30,7 +35,7 @@ class Line(Value):
 
     text: str
     finish_reason: str = "stop"
-    tokens: tuple[tuple[str, float], ...] = ()
+    tokens: tuple[tuple[str, Probability], ...] = ()
     """Pieces of the text with their probabilities, to play a backend that gives them."""
 
 
@@ -65,16 +70,15 @@ class ScriptedVlm:
 
     def _improvise(self, messages: Sequence[Message], sampling: Sampling) -> str:
         if self.role == "planner":
-            return _plan(next(message.text for message in messages if message.role == "user"))
+            return _plan(next((message.text for message in messages if message.role == "user"), ""))
         if self.role == "critic":
             return _verdict(sampling.slot.step, sampling.slot.attempt)
         return json.dumps({"score": list(SCORES), "reasoning": "A fixed mark."})
 
 
 def _plan(request: str) -> str:
-    count = named_step_count(request) or first_number(request) or DEFAULT_STEPS
-    count = count if 1 <= count <= MOST_STEPS else DEFAULT_STEPS
-    subject = one_line(request, 60)
+    count = named_step_count(request) or _counted(request) or DEFAULT_STEPS
+    subject = one_line(request, 60) or "the pictures given"
     steps = [
         {
             "step_number": number,
@@ -88,6 +92,11 @@ def _plan(request: str) -> str:
     return _answer(f"The request becomes {count} parts.", {"execution_plan": steps})
 
 
+def _counted(request: str) -> int | None:
+    number = first_number(request)
+    return number if number is not None and number <= MOST_COUNTED else None
+
+
 def _verdict(step: int, attempt: int) -> str:
     if step % 2 == 0 and attempt == 1:
         refined = f"Add part {step} once more, larger and clearly readable; keep everything else as it is"
@@ -99,24 +108,29 @@ def _verdict(step: int, attempt: int) -> str:
 
 
 def _answer(thinking: str, value: object) -> str:
-    return f"<think>{thinking}</think><answer>{json.dumps(value, ensure_ascii=False)}</answer>"
+    # A request may itself contain tags; escaped, they cannot end the answer early.
+    body = json.dumps(value, ensure_ascii=False).replace("<", "\\u003c")
+    return f"<think>{thinking}</think><answer>{body}</answer>"
 
 
 def _read_script(path: Path) -> tuple[Line, ...]:
     try:
-        rows = path.read_text("utf-8-sig").rstrip().split("\n")
+        rows = path.read_bytes().removeprefix(codecs.BOM_UTF8).rstrip().split(b"\n")
     except FileNotFoundError:
         raise ConfigurationError(
             f"the script {str(path)!r} does not exist: check the path after 'scripted:'"
         ) from None
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigurationError(f"the script {str(path)!r} cannot be read ({error})") from None
+    except OSError as error:
+        raise ConfigurationError(f"the script {str(path)!r} cannot be read ({error.strerror})") from None
     return tuple(_read_line(row, f"{path}:{number}") for number, row in enumerate(rows, 1))
 
 
-def _read_line(row: str, where: str) -> Line:
+def _read_line(row: bytes, where: str) -> Line:
     try:
         return Line.model_validate_json(row)
     except ValidationError as error:
-        reason = error.errors()[0]["msg"]
-        raise ConfigurationError(f'{where}: not a script line like {{"text": "…"}} ({reason})') from None
+        first = error.errors()[0]
+        key = "".join(f"{place}: " for place in first["loc"])
+        raise ConfigurationError(
+            f'{where}: not a script line like {{"text": "…"}} ({key}{first["msg"].lower()})'
+        ) from None

@@ -1,0 +1,147 @@
+"""Carrying many requests out in front of a user: a bar with rate and estimate, the counts, the exit code."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import time
+from contextlib import aclosing
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+from interleave.cli.working import cancel_on_terminate
+from interleave.errors import ConfigurationError
+from interleave.text import one_line, visible
+
+if TYPE_CHECKING:
+    from interleave.runs.batch import Batch, BatchSummary, Ended
+    from interleave.runs.requests import Item
+
+SECONDS_BETWEEN_LINES = 10
+
+
+def work_many(
+    requests: Path,
+    out: Path | None,
+    choices: dict[str, Any],
+    *,
+    concurrency: int,
+    retry_failed: bool,
+    skip_bad: bool,
+    fail_on_forced: bool,
+    json_output: bool,
+) -> int:
+    """Answer the requests of a file and print what came of them; returns the exit code."""
+    from interleave.runs.batch import summary_as_json
+    from interleave.runs.generating import open_batch
+    from interleave.runs.requests import read_requests
+
+    if out is None:
+        raise ConfigurationError("--requests needs --out DIR: the folder below which the runs are made")
+    items, problems = read_requests(requests, skip_bad=skip_bad)
+    for problem in problems:
+        _say(f"left out: {problem}")
+    _say("loading models…")
+    batch = open_batch(out, **choices)
+    bar, started = make_bar(len(items)), time.monotonic()
+    try:
+        summary = asyncio.run(_follow(batch, items, bar, concurrency, retry_failed))
+    except (KeyboardInterrupt, asyncio.CancelledError):
+        _say("interleave: interrupted. Run the same command again to go on")
+        return 130
+    finally:
+        bar.close()
+    for failure in summary.failures[:5]:
+        _say(f"failed: {one_line(failure.id, 60)}: {one_line(failure.reason, 200)}")
+    if summary.failed:
+        _say(f"{summary.failed} failed: run the same command with --retry-failed to take them up again")
+    print(summary_as_json(summary, out, time.monotonic() - started) if json_output else out)
+    if summary.failed:
+        return 3
+    return 1 if summary.short or (fail_on_forced and summary.forced) else 0
+
+
+async def _follow(
+    batch: Batch, items: list[Item], bar: Bar, concurrency: int, retry_failed: bool
+) -> BatchSummary:
+    from interleave.runs.batch import BatchSummary
+
+    cancel_on_terminate()
+    before = set(batch.ended)
+    summary = BatchSummary(total=len(items))
+    running = batch.run(items, concurrency=concurrency, retry_failed=retry_failed)
+    async with aclosing(running) as all_ended:
+        async for ended in all_ended:
+            summary.count(ended, already=batch.ended.get(ended.id) is ended and ended.id in before)
+            bar.advance(ended, summary)
+    return summary
+
+
+class Bar(Protocol):
+    """Shows how far a batch has come."""
+
+    def advance(self, ended: Ended, summary: BatchSummary) -> None: ...
+    def close(self) -> None: ...
+
+
+def make_bar(total: int) -> Bar:
+    console = Console(stderr=True, highlight=False)
+    return LiveBar(console, total) if console.is_terminal else PlainBar(total)
+
+
+class LiveBar:
+    """A bar that moves, for terminals."""
+
+    def __init__(self, console: Console, total: int) -> None:
+        self.progress = Progress(
+            BarColumn(),
+            MofNCompleteColumn(),
+            TextColumn("{task.fields[rate]}"),
+            TimeRemainingColumn(),
+            TextColumn("{task.fields[trouble]}", style="red"),
+            console=console,
+        )
+        self.task = self.progress.add_task("", total=total, rate="", trouble="")
+        self.started = time.monotonic()
+        self.progress.start()
+
+    def advance(self, ended: Ended, summary: BatchSummary) -> None:
+        rate = (_ended(summary) - summary.already) / max(time.monotonic() - self.started, 1e-9)
+        trouble = f"{summary.failed} failed" if summary.failed else ""
+        self.progress.update(self.task, advance=1, rate=f"{rate:.1f}/s", trouble=trouble)
+
+    def close(self) -> None:
+        self.progress.stop()
+
+
+class PlainBar:
+    """A line now and then, for logs."""
+
+    def __init__(self, total: int) -> None:
+        self.total = total
+        self.started = self.last = time.monotonic()
+
+    def advance(self, ended: Ended, summary: BatchSummary) -> None:
+        now = time.monotonic()
+        finished = _ended(summary)
+        if now - self.last < SECONDS_BETWEEN_LINES and finished < self.total:
+            return
+        self.last = now
+        rate = (finished - summary.already) / max(now - self.started, 1e-9)
+        left = (self.total - finished) / rate if rate else 0
+        failed = f", {summary.failed} failed" if summary.failed else ""
+        _say(f"{finished} of {self.total} ended{failed}, {rate:.1f}/s, about {left:.0f} s left")
+
+    def close(self) -> None:
+        pass
+
+
+def _ended(summary: BatchSummary) -> int:
+    return summary.done + summary.short + summary.failed
+
+
+def _say(message: str) -> None:
+    print(" ".join(visible(message).split()), file=sys.stderr)

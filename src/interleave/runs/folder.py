@@ -1,0 +1,81 @@
+"""What a folder may be before a run is started or continued in it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from interleave.errors import RunError
+from interleave.pictures import pixel_digest
+from interleave.runs.config import RunConfig, differences
+from interleave.runs.journal import FILE_NAME, Journal, RequestPart
+from interleave.runs.record import RunRecord
+from interleave.runs.store import PictureStore, name_of
+from interleave.types import Picture, Request, Text
+
+
+def refuse_foreign_folder(folder: Path) -> None:
+    """An output folder must be new, empty, or a run: anything else belongs to somebody."""
+    if not folder.exists():
+        return
+    if not folder.is_dir():
+        raise RunError(f"{folder} is a file: choose another folder with --out")
+    contents = {entry.name for entry in folder.iterdir()}
+    if contents and FILE_NAME not in contents:
+        raise RunError(
+            f"{folder} holds other things ({sorted(contents)[0]!r}…): choose a new or empty folder with --out"
+        )
+
+
+def refuse_other_run(folder: Path, record: RunRecord, request: Request, config: RunConfig) -> None:
+    """A folder is continued only with the request and configuration it was started with."""
+    if not _same_request(folder, record.request, request):
+        raise RunError(f"{folder} holds a run of another request: choose another folder with --out")
+    if different := differences(config, record.config):
+        raise RunError(
+            f"{folder} holds this request with another configuration ({'; '.join(different)}): "
+            f"continue it with 'interleave resume {folder}', or choose another folder with --out"
+        )
+
+
+def _same_request(folder: Path, stored: tuple[RequestPart, ...], given: Request) -> bool:
+    """Whether the parts are the same; pictures by what they show, as another machine compresses otherwise."""
+    if stored == request_parts(given):
+        return True
+    if [part.text for part in stored] != [part.text for part in request_parts(given)]:
+        return False
+    store = PictureStore(folder)
+    names = [part.image for part in stored if part.image]
+    if not all(store.has(name) for name in names):
+        return False
+    return [pixel_digest(store.get(name)) for name in names] == [
+        pixel_digest(image) for image in given.pictures
+    ]
+
+
+def open_journal(folder: Path, name: str = FILE_NAME) -> Journal:
+    """The journal of a folder, open for writing; the folder is made if it is not there."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        return Journal(folder / name)
+    except OSError as error:
+        raise RunError(
+            f"cannot write to {folder} ({error.strerror}): choose another folder with --out"
+        ) from None
+
+
+def request_parts(request: Request) -> tuple[RequestPart, ...]:
+    """A request as a journal has it: text as it is, pictures by their names in the store."""
+    return tuple(
+        RequestPart(text=part.text) if isinstance(part, Text) else RequestPart(image=name_of(part.image))
+        for part in request.parts
+    )
+
+
+def stored_request(folder: Path, record: RunRecord) -> Request:
+    """The request of a run, with its pictures, from its folder."""
+    store = PictureStore(folder)
+    return Request(
+        tuple(
+            Picture(store.get(part.image)) if part.image else Text(part.text or "") for part in record.request
+        )
+    )

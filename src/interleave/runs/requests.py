@@ -1,0 +1,186 @@
+"""Many requests from one JSONL file: checked to the last line before the first call, read one by one after.
+
+A line is an object with `request`, a text or a list of `{"text": …}` and `{"image": "path"}`, and perhaps an
+`id`. Other keys are the user's own. Pictures lie beside the file or below it; they are decoded when their
+turn comes, so that a file of 40,000 lines is checked in seconds.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+from interleave.errors import InputError, InterleaveError
+from interleave.pictures import MAX_BYTES, pixel_digest, read_picture
+from interleave.types import Request, Text
+
+MAX_LINE_BYTES = 1_000_000
+SHOWN_PROBLEMS = 5
+
+RawPart = str | Path
+"""Text, or the path of a picture."""
+
+
+@dataclass(frozen=True)
+class Item:
+    """One of many requests: its id, a digest of what it asks, and a way to load it when its turn comes."""
+
+    id: str
+    digest: str
+    load: Callable[[], Request]
+
+
+def items_of(requests: Iterable[Any]) -> Iterator[Item]:
+    """Items from Python: requests as `generate` takes them, or pairs of an id and a request."""
+    seen: dict[str, str] = {}
+    for given in requests:
+        identity, asked = given if isinstance(given, tuple) and len(given) == 2 else (None, given)
+        request = Request.of(asked)
+        item = _item(identity, _digest_of_request(request), lambda request=request: request)  # type: ignore[misc]
+        if item.id not in seen:
+            seen[item.id] = item.digest
+            yield item
+        elif seen[item.id] != item.digest:
+            raise InputError(f"the id {item.id!r} is given to two different requests")
+
+
+def read_requests(path: Path, *, skip_bad: bool = False) -> tuple[list[Item], list[str]]:
+    """The items of a file and, with `skip_bad`, what was wrong with lines left out; else bad lines raise."""
+    items: dict[str, Item] = {}
+    first_line: dict[str, int] = {}
+    problems: list[str] = []
+    for number, offset, line in _lines(path):
+        try:
+            item = _read_line(path, offset, line)
+            clash = items.setdefault(item.id, item)
+            if clash.digest != item.digest:
+                raise InputError(
+                    f"the id {item.id!r} stands for another request in line {first_line[item.id]}"
+                )
+            first_line.setdefault(item.id, number)
+        except InterleaveError as error:
+            problems.append(f"{path}:{number}: {error}")
+    if problems and not skip_bad:
+        more = f" … and {len(problems) - SHOWN_PROBLEMS} more" if len(problems) > SHOWN_PROBLEMS else ""
+        raise InputError(
+            f"{len(problems)} bad lines, nothing was started: {'; '.join(problems[:SHOWN_PROBLEMS])}{more} "
+            "(leave them out with --skip-bad)"
+        )
+    if not items:
+        raise InputError(f"{path} has no requests")
+    return list(items.values()), problems
+
+
+def _lines(path: Path) -> Iterator[tuple[int, int, bytes]]:
+    """Number, offset and bytes of every line that is not blank; one that is too long is cut short."""
+    try:
+        with open(path, "rb") as file:
+            for number in count(1):
+                offset = file.tell()
+                line = file.readline(MAX_LINE_BYTES + 1)
+                if not line:
+                    return
+                rest = line
+                while len(rest) >= MAX_LINE_BYTES and not rest.endswith(b"\n"):
+                    rest = file.readline(MAX_LINE_BYTES)
+                if line.strip():
+                    yield number, offset, line
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read ({error.strerror})") from None
+
+
+def _read_line(path: Path, offset: int, line: bytes) -> Item:
+    row = _parse(line)
+    parts = _raw_parts(row.get("request"), path.parent)
+    digest = _digest("".join(f"\x00{type(part).__name__}\x00{part}" for part in parts))
+
+    def load() -> Request:
+        with open(path, "rb") as file:
+            file.seek(offset)
+            again = _raw_parts(_parse(file.readline(MAX_LINE_BYTES + 1)).get("request"), path.parent)
+        if again != parts:
+            raise InputError(f"{path} has changed since it was checked")
+        return Request.of([part if isinstance(part, str) else read_picture(part) for part in again])
+
+    return _item(row.get("id"), digest, load)
+
+
+def _parse(line: bytes) -> dict[str, Any]:
+    if len(line) > MAX_LINE_BYTES:
+        raise InputError(f"the line has more than {MAX_LINE_BYTES:,} bytes")
+    try:
+        row = json.loads(line.decode("utf-8-sig"), parse_constant=_refuse_constant)
+    except UnicodeDecodeError:
+        raise InputError("not UTF-8") from None
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"not JSON ({error})") from None
+    if not isinstance(row, dict):
+        raise InputError("not a JSON object")
+    return row
+
+
+def _raw_parts(request: Any, root: Path) -> list[RawPart]:
+    if not isinstance(request, str | list) or not request:
+        raise InputError('"request" must be a text or a list of parts')
+    parts: list[RawPart] = []
+    for part in [{"text": request}] if isinstance(request, str) else request:
+        match part:
+            case {"text": str(text), **rest} if not rest:
+                parts.append(text)
+            case {"image": str(name), **rest} if not rest:
+                parts.append(_picture_file(root, name))
+            case _:
+                raise InputError('a part of "request" must be {"text": …} or {"image": …}')
+    if not any(isinstance(part, Path) for part in parts):
+        Request.of([part for part in parts if isinstance(part, str)])  # raises where the text is unusable
+    return parts
+
+
+def _picture_file(root: Path, name: str) -> Path:
+    if "://" in name:
+        raise InputError(f"{name[:80]!r} is an address: nothing is fetched from the web")
+    path = root / name
+    try:
+        if not path.resolve().is_relative_to(root.resolve()):
+            raise InputError(
+                f"the picture {name[:80]!r} lies outside {root}: put it beside the file or below it"
+            )
+        if not path.is_file():
+            raise InputError(f"the picture {name[:80]!r} is missing, or is not a file")
+        if not 0 < path.stat().st_size <= MAX_BYTES:
+            raise InputError(f"the picture {name[:80]!r} is empty, or larger than {MAX_BYTES:,} bytes")
+    except (OSError, ValueError) as error:
+        if isinstance(error, InputError):
+            raise
+        raise InputError(f"the picture {name[:80]!r} cannot be read ({error})") from None
+    return path
+
+
+def _item(identity: Any, digest: str, load: Callable[[], Request]) -> Item:
+    if identity is not None and (isinstance(identity, bool) or not isinstance(identity, str | int)):
+        raise InputError(f'"id" must be a text or a whole number, not {identity!r:.60}')
+    return Item(digest if identity is None else str(identity), digest, load)
+
+
+def _digest_of_request(request: Request) -> str:
+    return _digest(
+        "".join(
+            f"\x00text\x00{part.text}"
+            if isinstance(part, Text)
+            else f"\x00image\x00{pixel_digest(part.image)}"
+            for part in request.parts
+        )
+    )
+
+
+def _digest(said: str) -> str:
+    return hashlib.sha256(said.encode("utf-8", "surrogatepass")).hexdigest()[:32]
+
+
+def _refuse_constant(name: str) -> Any:
+    raise ValueError(f"{name} is not a number")

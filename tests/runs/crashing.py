@@ -1,0 +1,139 @@
+"""Runs that are killed: a small server that forks a run, kills it where it is told, and says how it ended.
+
+Started once as `python crashing.py`; each line on stdin is a JSON order, each line on stdout the exit status.
+Forking from a process without threads is quick and safe, and the kill is a real SIGKILL of a real process.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+REQUEST = "How a frog grows up, in five pictures"
+KILLED = -signal.SIGKILL
+
+
+@dataclass
+class Order:
+    """What to run, and where to kill it."""
+
+    folder: str
+    ledger: str
+    kill_at: int | None = None
+    """Kill at the so-maniest touch of the disk."""
+    kill_after: float | None = None
+    """Kill after so many seconds."""
+    delay: float = 0.0
+
+
+class CrashServer:
+    """Runs orders one after another."""
+
+    def __init__(self) -> None:
+        self.process = subprocess.Popen(
+            [sys.executable, __file__], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+
+    def run(self, **order: Any) -> int:
+        """Run an order; returns its exit status, negative for a signal."""
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        self.process.stdin.write(json.dumps(order) + "\n")
+        self.process.stdin.flush()
+        return int(self.process.stdout.readline())
+
+    def close(self) -> None:
+        assert self.process.stdin is not None
+        self.process.stdin.close()
+        self.process.wait(timeout=10)
+        assert self.process.stdout is not None
+        self.process.stdout.close()
+
+
+def ledger_of(path: Path) -> list[str]:
+    """Every call that was really made, in order, as the doubles themselves wrote it down."""
+    return path.read_text().split() if path.exists() else []
+
+
+def _serve() -> None:
+    import interleave.runs.generating  # noqa: F401  (imported once, before the forks)
+
+    for line in sys.stdin:
+        order = Order(**json.loads(line))
+        child = os.fork()
+        if child == 0:
+            _child(order)
+        _, status = os.waitpid(child, 0)
+        print(os.waitstatus_to_exitcode(status), flush=True)
+
+
+def _child(order: Order) -> None:
+    status = 1
+    try:
+        _keep_ledger(Path(order.ledger))
+        if order.kill_at is not None:
+            _kill_at_touch(order.kill_at)
+        if order.kill_after is not None:
+            threading.Timer(order.kill_after, _die).start()
+        import interleave
+
+        run = interleave.generate(REQUEST, out=order.folder, generator=f"solid?delay={order.delay}")
+        status = 0 if run.status == "done" else 3
+    finally:
+        os._exit(status)
+
+
+def _die() -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+    time.sleep(10)
+
+
+def _keep_ledger(path: Path) -> None:
+    from interleave.backends.generators.solid import SolidGenerator
+    from interleave.backends.vlms.scripted import ScriptedVlm
+
+    ledger = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+    write = os.write
+    generate, complete = SolidGenerator.generate, ScriptedVlm.complete
+
+    async def noted_generate(self: Any, request: Any) -> Any:
+        write(ledger, f"generator:{request.slot.call}\n".encode())
+        return await generate(self, request)
+
+    async def noted_complete(self: Any, messages: Any, sampling: Any) -> Any:
+        write(ledger, f"{self.role}:{sampling.slot.call}\n".encode())
+        return await complete(self, messages, sampling)
+
+    SolidGenerator.generate = noted_generate  # type: ignore[method-assign]
+    ScriptedVlm.complete = noted_complete  # type: ignore[method-assign]
+
+
+def _kill_at_touch(at: int) -> None:
+    """Count every way in which a run touches the disk, and die before the n-th."""
+    touched = 0
+
+    def counted(function: Callable[..., Any]) -> Callable[..., Any]:
+        def touch(*arguments: Any, **options: Any) -> Any:
+            nonlocal touched
+            touched += 1
+            if touched == at:
+                _die()
+            return function(*arguments, **options)
+
+        return touch
+
+    for name in ("write", "fsync", "fdatasync", "replace", "open", "mkdir", "ftruncate"):
+        setattr(os, name, counted(getattr(os, name)))
+
+
+if __name__ == "__main__":
+    _serve()

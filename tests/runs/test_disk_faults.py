@@ -1,0 +1,242 @@
+"""A disk that fails: at the n-th write, sync, rename or open, for every n. Nothing kept is ever lost."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import interleave
+from interleave.cli.main import run
+from interleave.errors import RunError, StorageError
+from interleave.runs import store
+from interleave.runs.journal import Drawn, Replied, read_journal
+
+REQUEST = "A frog in two pictures"
+MOST = 200
+
+
+class Fault:
+    """Makes the n-th call of a function fail, and every one after it, as a full disk does."""
+
+    def __init__(self, function: Callable[..., Any], at: int, number: int) -> None:
+        self.function = function
+        self.at = at
+        self.number = number
+        self.calls = 0
+
+    def __call__(self, *arguments: Any, **options: Any) -> Any:
+        self.calls += 1
+        if self.calls >= self.at:
+            raise OSError(self.number, os.strerror(self.number))
+        return self.function(*arguments, **options)
+
+
+FAULTS = {
+    "B01 write": (os, "write", errno.ENOSPC),
+    "B01 picture write": (store, "open", errno.ENOSPC),
+    "B04 sync of the journal": (os, "fdatasync", errno.EIO),
+    "B04 sync of a file": (os, "fsync", errno.EIO),
+    "B05 rename": (os, "replace", errno.EXDEV),
+    "B18 open": (os, "open", errno.EMFILE),
+}
+
+
+def results(folder: Path) -> list[tuple[str, int]]:
+    if not (folder / "journal.jsonl").exists():
+        return []
+    return [(e.role, e.call) for e in read_journal(folder) if isinstance(e, Replied | Drawn)]
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_B01_B04_B05_the_nth_failure_is_said_and_the_run_goes_on_later(
+    fault: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    interleave.generate(REQUEST, out=tmp_path / "whole")
+    whole = interleave.comparable(tmp_path / "whole")
+    module, name, number = FAULTS[fault]
+    original = getattr(module, name, open)
+    failures = 0
+    for at in range(1, MOST):
+        folder = tmp_path / f"at-{at}"
+        failing = Fault(original, at, number)
+        with monkeypatch.context() as patched:
+            patched.setattr(module, name, failing, raising=False)
+            try:
+                status = interleave.generate(REQUEST, out=folder).status
+            except RunError as error:
+                assert os.strerror(number) in str(error)
+                status = "refused"
+        if failing.calls < at:
+            break  # it ended before the n-th call: every one has had its turn
+        failures += 1
+        kept = results(folder)
+        assert interleave.generate(REQUEST, out=folder).status == "done"
+        assert interleave.comparable(folder) == whole
+        assert results(folder)[: len(kept)] == kept
+        assert len(results(folder)) == 7  # no result is there twice
+        assert status != "done" or name in ("open", "fsync", "replace")
+        assert not list(folder.rglob(".*.tmp"))
+    assert failures >= 3
+
+
+def test_B01_a_full_disk_ends_with_3_and_says_how_to_go_on(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "write", Fault(os.write, 9, errno.ENOSPC))
+        assert run(["generate", REQUEST, "--out", "run"]) == 3
+    err = capsys.readouterr().err
+    assert "No space left on device" in err
+    assert "interleave resume run" in err
+    assert run(["resume", "run"]) == 0
+
+
+def test_B04_after_a_failed_sync_nothing_more_is_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls = 0
+    sync = os.fdatasync
+
+    def fails_once(file: int) -> None:
+        nonlocal calls
+        calls += 1
+        if calls == 4:
+            raise OSError(errno.EIO, "Input/output error")
+        sync(file)
+
+    monkeypatch.setattr(os, "fdatasync", fails_once)
+    with pytest.raises(StorageError):
+        interleave.generate(REQUEST, out=tmp_path / "run")
+    assert read_journal(tmp_path / "run")[-1].event != "ended"
+
+
+def test_B06_a_folder_that_cannot_be_written_is_refused_before_the_first_call(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def refuse(*_: Any, **__: Any) -> int:
+        raise OSError(errno.EROFS, "Read-only file system")
+
+    monkeypatch.setattr(os, "mkdir", refuse)
+    with pytest.raises(RunError, match="Read-only file system"):
+        interleave.generate(REQUEST, out="run")
+
+
+def test_B14_a_file_system_without_locks_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_locks(*_: Any) -> None:
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr(fcntl, "flock", no_locks)
+    with pytest.raises(RunError, match="gives no locks"):
+        interleave.generate(REQUEST, out="run")
+
+
+def test_B20_a_planted_symlink_is_not_followed(tmp_path: Path) -> None:
+    target = tmp_path / "precious"
+    target.write_text("mine")
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "journal.jsonl").symlink_to(target)
+    with pytest.raises(RunError):
+        interleave.generate(REQUEST, out=tmp_path / "run")
+    assert target.read_text() == "mine"
+
+
+def test_B06_a_folder_removed_under_way_ends_the_run_with_an_error(tmp_path: Path) -> None:
+    import asyncio
+    import shutil
+
+    async def vanish() -> object:
+        async for event in interleave.stream(REQUEST, out=tmp_path / "run"):
+            if isinstance(event, interleave.Drawn):
+                shutil.rmtree(tmp_path / "run")
+        return event
+
+    ended = asyncio.run(vanish())
+    assert isinstance(ended, interleave.Finished)
+    assert ended.status == "failed"
+    assert isinstance(ended.error, StorageError)
+
+
+@pytest.mark.parametrize("jump", [-1e9, 3600.0, -3600.0, 1e10], ids=["1970", "+1h", "-1h", "far"])
+def test_J03_a_clock_that_jumps_changes_nothing(
+    jump: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    interleave.generate(REQUEST, out=tmp_path / "whole")
+    clock, calls = time.time, 0
+
+    def jumping() -> float:
+        nonlocal calls
+        calls += 1
+        return clock() + (jump if calls % 2 else 0)
+
+    monkeypatch.setattr(time, "time", jumping)
+    record = interleave.generate(REQUEST, out=tmp_path / "run").record
+    assert interleave.comparable(tmp_path / "run") == interleave.comparable(tmp_path / "whole")
+    assert 0 <= record.seconds < 60
+
+
+def test_A15_a_journal_of_a_newer_version_is_refused_and_not_touched(tmp_path: Path) -> None:
+    folder = interleave.generate(REQUEST, out=tmp_path / "run").folder
+    journal = folder / "journal.jsonl"
+    newer = journal.read_text().replace('"version":1', '"version":2', 1)
+    journal.write_text(newer)
+    with pytest.raises(RunError, match="format version 2"):
+        interleave.generate(REQUEST, out=folder)
+    assert journal.read_text() == newer
+
+
+def test_B08_a_torn_last_line_is_dropped_with_a_notice(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    interleave.generate(REQUEST, out=tmp_path / "run", max_calls=4)
+    journal = tmp_path / "run" / "journal.jsonl"
+    journal.write_bytes(journal.read_bytes()[:-5])
+    assert interleave.generate(REQUEST, out=tmp_path / "run").status == "done"
+    assert "never finished" in caplog.text
+
+
+def test_B11_missing_and_altered_pictures_are_redrawn_only_if_the_user_says_so(tmp_path: Path) -> None:
+    whole = interleave.comparable(interleave.generate(REQUEST, out=tmp_path / "whole").folder)
+    folder = interleave.generate(REQUEST, out=tmp_path / "run").folder
+    first, second, *_ = sorted((folder / "images").iterdir())
+    first.unlink()
+    second.write_bytes(b"not a picture")
+    with pytest.raises(RunError, match="--redraw"):
+        interleave.generate(REQUEST, out=folder)
+    run_again = interleave.generate(REQUEST, out=folder, redraw=True)
+    assert run_again.status == "done"
+    assert interleave.comparable(folder) == whole
+    assert run_again.record.calls.repeated == 2
+    assert run_again.record.calls.critic == 3  # the pictures came out the same, so nobody judged them again
+
+
+def test_B16_a_second_process_is_refused_and_readers_are_not(tmp_path: Path) -> None:
+    import sys
+
+    command = [sys.executable, "-m", "interleave", "generate", REQUEST, "--out", "run"]
+    first = subprocess.Popen(
+        [*command, "--generator", "solid?delay=0.5"], stderr=subprocess.PIPE, stdout=subprocess.PIPE
+    )
+    ends = time.monotonic() + 20
+    while not Path("run/journal.jsonl").exists() and time.monotonic() < ends:
+        time.sleep(0.02)
+    follower = subprocess.Popen(
+        [sys.executable, "-m", "interleave", "show", "run", "--follow"],
+        stderr=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    )
+    assert run(["generate", REQUEST, "--out", "run", "--generator", "solid?delay=0.5"]) == 2
+    assert run(["show", "run", "--json"]) == 0
+    assert first.wait(timeout=30) == 0
+    out, err = follower.communicate(timeout=30)
+    assert out.decode().strip() == "run/document.html"
+    assert b"step 2, attempt 2: accepted" in err
+    assert err.rstrip().endswith(b"done")
+    first.communicate()
