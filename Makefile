@@ -28,6 +28,7 @@ test-all: $(READY)
 
 bench: $(READY)
 	$(BIN)/python benchmarks/startup.py
+	$(BIN)/python benchmarks/runs.py
 
 lint: $(READY)
 	$(BIN)/ruff format --check .

@@ -40,6 +40,7 @@ MAX_EXIF_BYTES = 65_535
 _DECODING = threading.Lock()
 """Silencing warnings is for the whole process, so two threads must not do it at once."""
 
+_DIGEST = "_interleave_digest"
 _LIMITS = f"at most {MAX_SIDE} a side and {MAX_PIXELS / 1e6:.0f} megapixels"
 _MAGIC = re.compile(rb"(?P<PNG>\x89PNG\r\n\x1a\n)|(?P<JPEG>\xff\xd8\xff)|(?P<WEBP>RIFF.{4}WEBP)", re.DOTALL)
 _OTHER_KINDS = {
@@ -140,8 +141,16 @@ def encode_png(image: Image.Image, metadata: Mapping[str, str] | None = None) ->
 
 def pixel_digest(image: Image.Image) -> str:
     """A name for what a picture shows, whatever file it came from and however that was compressed."""
+    if (known := getattr(image, _DIGEST, None)) is not None:
+        return str(known)
     header = f"{image.mode}:{image.width}x{image.height}:".encode()
     return hashlib.sha256(header + image.tobytes()).hexdigest()
+
+
+def sealed(image: Image.Image) -> Image.Image:
+    """The same picture, its digest remembered; only for one that nobody will paint on any more."""
+    setattr(image, _DIGEST, pixel_digest(image))
+    return image
 
 
 def white_canvas(size: tuple[int, int]) -> Image.Image:

@@ -8,6 +8,7 @@ import unicodedata
 MAX_REQUEST_CHARACTERS = 65_536
 MAX_FIELD_CHARACTERS = 32_768
 
+_SURROGATE = re.compile("[\ud800-\udfff]")
 _TRAPS = re.compile(
     r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]|\r(?!\n)"
 )
@@ -18,7 +19,7 @@ def unusable(text: str) -> str | None:
     """Why a text can be neither stored nor drawn, or None when it is fine."""
     if "\x00" in text:
         return "it contains a NUL character"
-    if any(0xD800 <= ord(character) <= 0xDFFF for character in text):
+    if _SURROGATE.search(text):
         return "it contains half of a surrogate pair, which is not valid Unicode"
     return None
 

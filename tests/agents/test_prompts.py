@@ -173,8 +173,9 @@ def test_words_without_a_section_are_the_users() -> None:
         b"\xef\xbb\xbf=== system ===\nBe brief.\n=== user ===\n{{problem}}\n",
         b"=== system ===\r\nBe brief.\r\n=== user ===\r\n{{problem}}\r\n",
         b"=== system ===  \n\nBe brief.\n\n=== user ===\t\n{{problem}}",
+        b"=== user ===\n\n=== system ===\nBe brief.\n=== user ===\n{{problem}}\n=== user ===",
     ],
-    ids=["byte order mark", "Windows lines", "stray spaces"],
+    ids=["byte order mark", "Windows lines", "stray spaces", "empty turns"],
 )
 def test_a_pack_may_be_written_by_any_editor(written: bytes) -> None:
     folder = user_pack("mine")

@@ -50,7 +50,8 @@ def check(folder: Path, ledger: Path, kills: int, whole: tuple[dict[str, Any], l
     store = PictureStore(folder)
     assert all(store.has(name) for name in picture_names(interleave.read_record(folder)))
     assert not list(folder.rglob(".*.tmp"))
-    assert interleave.read_record(folder).calls.repeated == sum(made.values()) - len(calls)
+    # a kill may come between announcing a call and making it: then the journal counts one more
+    assert sum(made.values()) - len(calls) <= interleave.read_record(folder).calls.repeated <= kills
 
 
 def kill_and_resume(

@@ -149,6 +149,13 @@ def test_another_configuration_is_refused_with_what_differs() -> None:
         generate(max_attempts=3, seed=1)
 
 
+def test_how_many_calls_a_model_takes_at_once_may_differ_from_time_to_time() -> None:
+    generate(generator="solid?concurrency=2&size=64")
+    assert generate(generator="solid?concurrency=8&size=64").status == "done"
+    with pytest.raises(RunError, match="generator is 'solid\\?size=64' there and 'solid' here"):
+        generate(generator="solid?concurrency=2")
+
+
 def test_another_request_is_refused_and_leaves_the_folder_as_it_was() -> None:
     run = generate()
     before = sorted(run.folder.rglob("*"))

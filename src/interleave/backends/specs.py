@@ -11,11 +11,14 @@ Option values may be percent-encoded; a ``+`` is a plus.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from urllib.parse import quote, unquote, urlsplit
+
+from pydantic import Field
 
 from interleave.errors import ConfigurationError
 from interleave.text import unusable
+from interleave.types import Value
 
 _NAME = re.compile(r"[a-z][a-z0-9_-]*\Z")
 _BASE_URL = re.compile(r"@(?=https?://)", re.IGNORECASE)
@@ -45,6 +48,22 @@ class Spec:
                 f"{_quoted(key)}={_quoted(self.options[key])}" for key in sorted(self.options)
             )
         return text
+
+
+class BackendOptions(Value):
+    """What every backend can be told in its spec; each adds its own."""
+
+    concurrency: int | None = Field(default=None, ge=1, le=100_000)
+    """How many calls it takes at once."""
+
+
+TUNING = frozenset(BackendOptions.model_fields)
+"""Options that change how fast a run goes, and not how it comes out."""
+
+
+def without_tuning(spec: Spec) -> Spec:
+    """The spec with only those options that decide what comes out."""
+    return replace(spec, options={key: value for key, value in spec.options.items() if key not in TUNING})
 
 
 def parse_spec(text: str) -> Spec:

@@ -15,13 +15,10 @@ from interleave.backends.protocols import ImageGenerator, VisionLanguageModel
 from interleave.backends.registry import load_generator, load_vlm, note_for
 from interleave.backends.specs import parse_spec
 from interleave.errors import ConfigurationError, RunError
-from interleave.runs.config import Limits, PackConfig, RoleConfig, RunConfig
+from interleave.runs.config import OBJECT, Limits, PackConfig, RoleConfig, RunConfig
 from interleave.runs.models import Models
 from interleave.runs.profiles import DEFAULT_PROFILE, Profile, load_profile
 from interleave.types import Plan
-
-_OBJECT = "object:"
-"""How a run names a model that was given as a Python object, which no spec can name."""
 
 
 @dataclass(frozen=True)
@@ -97,9 +94,9 @@ def _generator(chosen: str | ImageGenerator | None, role: RoleConfig) -> ImageGe
 def refuse_objects(config: RunConfig) -> None:
     """A run made with Python objects cannot be continued from its folder alone."""
     for role in (config.planner, config.critic, config.generator):
-        if role.spec.startswith(_OBJECT):
+        if role.spec.startswith(OBJECT):
             raise RunError(
-                f"this run was made with a Python object ({role.spec.removeprefix(_OBJECT)}): continue it "
+                f"this run was made with a Python object ({role.spec.removeprefix(OBJECT)}): continue it "
                 "from Python, with interleave.generate(…, out=…)"
             )
 
@@ -117,7 +114,7 @@ def same_pack(config: RunConfig) -> PromptPack:
 
 def _role(chosen: Any, profile: Profile, role: str) -> RoleConfig:
     if _is_object(chosen):
-        return RoleConfig(spec=f"{_OBJECT}{type(chosen).__qualname__}")
+        return RoleConfig(spec=f"{OBJECT}{type(chosen).__qualname__}")
     spec = parse_spec(chosen) if chosen is not None else getattr(profile, role).as_spec(role)
     return RoleConfig(spec=str(spec), note=note_for(spec, role=role))
 

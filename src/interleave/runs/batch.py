@@ -27,7 +27,7 @@ from pydantic import ValidationError
 
 from interleave.errors import BackendError, InterleaveError, RunError, StorageError
 from interleave.runs.config import Limits, RunConfig, differences
-from interleave.runs.folder import open_journal
+from interleave.runs.folder import open_journal, refuse_foreign_folder
 from interleave.runs.journal import Journal, Line
 from interleave.runs.models import Models
 from interleave.runs.record import RunRecord
@@ -99,7 +99,7 @@ class Batch:
     """A folder of many runs, open for writing."""
 
     def __init__(self, folder: Path, config: RunConfig, limits: Limits, models: Models) -> None:
-        _refuse_foreign_folder(folder)
+        refuse_foreign_folder(folder, marker=CONFIG_NAME)
         self.folder = folder
         self.config = config
         self.limits = limits
@@ -150,7 +150,7 @@ class Batch:
                     self.index.append(ended)
                     failures_in_a_row = failures_in_a_row + 1 if ended.status == "failed" else 0
                     yield ended
-                await self.index.sync(self.models.syncing)
+                await self.models.disk.sync(self.index)
                 if failures_in_a_row >= FAILURES_IN_A_ROW:
                     raise BackendError(
                         f"{failures_in_a_row} requests in a row have failed, the last with: {ended.reason} "
@@ -178,12 +178,10 @@ class Batch:
         return _ended(item, folder, finished.record)
 
     async def _carry_out(self, item: Item, folder: Path) -> Finished:
-        def opened() -> Trajectory:
-            return Trajectory(
-                folder, item.load(), self.config, self.limits, lambda: self.models, document=False
-            )
-
-        trajectory = await asyncio.to_thread(opened)
+        request = await asyncio.to_thread(item.load)
+        trajectory = Trajectory(
+            folder, request, self.config, self.limits, lambda: self.models, document=False
+        )
         async with aclosing(trajectory.run()) as events:
             async for event in events:
                 if isinstance(event, Finished):
@@ -219,18 +217,6 @@ def _ended(item: Item, folder: str, record: RunRecord) -> Ended:
         calls=calls.planner + calls.critic + calls.generator + calls.repeated,
         seconds=record.seconds,
     )
-
-
-def _refuse_foreign_folder(folder: Path) -> None:
-    if not folder.exists():
-        return
-    if not folder.is_dir():
-        raise RunError(f"{folder} is a file: choose another folder with --out")
-    contents = {entry.name for entry in folder.iterdir()}
-    if contents and CONFIG_NAME not in contents:
-        raise RunError(
-            f"{folder} holds other things ({sorted(contents)[0]!r}…): choose a new or empty folder with --out"
-        )
 
 
 def _open_index(folder: Path, config: RunConfig) -> Journal:

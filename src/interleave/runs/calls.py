@@ -7,11 +7,9 @@ announced; then made, and its result synced to disk before the pipeline goes on.
 
 from __future__ import annotations
 
-import asyncio
-import hashlib
 import time
-from collections.abc import Awaitable, Callable, Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeVar
 
 from interleave.agents.critic import Critic, CriticInput
@@ -28,75 +26,27 @@ from interleave.backends.protocols import (
     VlmCapabilities,
 )
 from interleave.backends.retries import IMAGE_DEADLINE_SECONDS, VLM_DEADLINE_SECONDS
-from interleave.errors import BackendError, RunError
-from interleave.pictures import as_rgb, pixel_digest, too_large
+from interleave.errors import BackendError
+from interleave.pictures import as_rgb, sealed, too_large
 from interleave.runs.journal import (
     Called,
     CallFailed,
     Drawn,
-    Ended,
-    Entry,
     Journal,
-    Judged,
-    Planned,
     Replied,
     Role,
 )
 from interleave.runs.limits import Meter
 from interleave.runs.models import Models
+from interleave.runs.replay import Replay, fingerprint_of_drawing, fingerprint_of_messages
 from interleave.runs.store import MissingPicture, PictureStore
 from interleave.text import storable
-from interleave.types import Picture, Plan, Request, Slot, Verdict
+from interleave.types import Plan, Request, Slot, Verdict
 
 if TYPE_CHECKING:
     from PIL.Image import Image
 
 T = TypeVar("T")
-
-
-@dataclass
-class Replay:
-    """The results that a journal already has, by role and number of the call."""
-
-    replies: dict[tuple[str, int], Replied] = field(default_factory=dict)
-    drawings: dict[int, Drawn] = field(default_factory=dict)
-    plan: Plan | None = None
-    verdicts: dict[tuple[int, int], Verdict] = field(default_factory=dict)
-    spent_plans: int = 0
-    """Calls of the planner that ended in an unreadable plan: they are not answered from the journal."""
-
-    redraw: bool = False
-    """Whether a missing picture may be drawn again, and what followed from it asked again."""
-
-    def answers(self, kept: Replied | Drawn, fingerprint: str) -> bool:
-        """Whether a result in the journal answers the question that is asked now."""
-        if kept.fingerprint == fingerprint:
-            return True
-        if self.redraw:
-            return False
-        raise RunError(
-            f"call {kept.call} of the {kept.role} in the journal answered another question than the one this "
-            "version asks: continue with the version that started the run, or start again in a new folder"
-        )
-
-    @classmethod
-    def of(cls, entries: Iterable[Entry], *, redraw: bool = False) -> Replay:
-        replay = cls(redraw=redraw)
-        for entry in entries:
-            match entry:
-                case Replied():
-                    replay.replies[entry.role, entry.call] = entry
-                case Drawn():
-                    replay.drawings[entry.call] = entry
-                case Planned():
-                    replay.plan = entry.plan
-                case Judged():
-                    replay.verdicts[entry.step, entry.attempt] = entry.verdict
-                case Ended(unreadable_plan=True):
-                    replay.spent_plans = max(
-                        (call for role, call in replay.replies if role == "planner"), default=0
-                    )
-        return replay
 
 
 @dataclass
@@ -126,6 +76,7 @@ class CallDesk:
         async def announced() -> T:
             place = {"role": role, "call": slot.call, "step": slot.step, "attempt": slot.attempt}
             self.journal.append(Called.model_validate(place))
+            self.journal.write()
             try:
                 return await call()
             except BackendError as error:
@@ -134,20 +85,31 @@ class CallDesk:
                 )
                 raise
 
-        async with self.models.gates[role]:  # waiting for a turn does not count against the deadline
+        async with self.models.gates[role].turn(
+            slot
+        ):  # waiting for a turn does not count against the deadline
             started = time.monotonic()
             result = await self.models.retries.call(f"the {role}", once, deadline=deadline)
             return result, round(time.monotonic() - started, 3)
 
-    async def keep(self, result: Replied | Drawn) -> None:
-        """Journal what a call brought; it is on disk when this returns."""
-        self.journal.append(result)
-        await self.journal.sync(self.models.syncing)
+    async def keep(self, reply: Replied) -> None:
+        """Journal what a model answered; it is on disk when this returns."""
+        self.journal.append(reply)
+        await self.models.disk.sync(self.journal)
 
-    async def store_picture(self, image: Image, metadata: dict[str, str]) -> str:
-        """Store a picture without making other runs wait for its compression."""
-        loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self.models.syncing.disk, self.store.put, image, metadata)
+    async def keep_picture(
+        self, drawn: Image, metadata: dict[str, str], line: Callable[[str], Drawn]
+    ) -> Image:
+        """Store a picture, then journal it; both are on disk when this returns the picture as it is kept."""
+
+        def work() -> tuple[Image, str]:
+            image = sealed(as_rgb(drawn))
+            return image, self.store.put(image, metadata)
+
+        image, name = await self.models.disk.do(work)
+        self.journal.append(line(name))
+        await self.models.disk.sync(self.journal)
+        return image
 
 
 class JournalledVlm:
@@ -167,7 +129,7 @@ class JournalledVlm:
         self.calls += 1
         slot = replace(sampling.slot, call=self.calls)
         asked = replace(sampling, slot=slot)
-        print_of_it = _fingerprint_of_messages(messages)
+        print_of_it = fingerprint_of_messages(messages)
         kept = self.desk.replay.replies.get((self.role, self.calls))
         if kept is not None and self.desk.replay.answers(kept, print_of_it):
             return _reply_of(kept)
@@ -213,11 +175,11 @@ class JournalledGenerator:
     async def generate(self, request: ImageRequest) -> Image:
         self.calls += 1
         asked = replace(request, slot=replace(request.slot, call=self.calls))
-        print_of_it = _fingerprint_of_drawing(request)
+        print_of_it = fingerprint_of_drawing(request)
         kept = self.desk.replay.drawings.get(self.calls)
         if kept is not None and self.desk.replay.answers(kept, print_of_it):
             try:
-                return self.desk.store.get(kept.image)
+                return sealed(self.desk.store.get(kept.image))
             except MissingPicture:
                 if not self.desk.replay.redraw:
                     raise
@@ -230,14 +192,13 @@ class JournalledGenerator:
             deadline=IMAGE_DEADLINE_SECONDS,
         )
         self.desk.meter.spend(price)
-        image = as_rgb(drawn)
-        if too_large(image.size):
+        if too_large(drawn.size):
             raise BackendError(
-                f"the generator drew {image.width}×{image.height} pixels, more than is allowed"
+                f"the generator drew {drawn.width}×{drawn.height} pixels, more than is allowed"
             )
-        name = await self.desk.store_picture(image, self._metadata(asked))
-        await self.desk.keep(
-            Drawn(
+
+        def line(name: str) -> Drawn:
+            return Drawn(
                 role="generator",
                 call=asked.slot.call,
                 step=asked.slot.step,
@@ -249,8 +210,8 @@ class JournalledGenerator:
                 cost=price,
                 seconds=seconds,
             )
-        )
-        return image
+
+        return await self.desk.keep_picture(drawn, self._metadata(asked), line)
 
     def _metadata(self, request: ImageRequest) -> dict[str, str]:
         """What the file says of itself; never a run or a time, so that equal pictures are equal files."""
@@ -298,21 +259,6 @@ class JournalledCritic:
             "critic", slot, lambda: self.critic.judge(seen), price=None, deadline=VLM_DEADLINE_SECONDS
         )
         return made
-
-
-def _fingerprint_of_messages(messages: Sequence[Message]) -> str:
-    digest = hashlib.sha256()
-    for message in messages:
-        digest.update(f"\x00{message.role}".encode())
-        for part in message.parts:
-            said = pixel_digest(part.image) if isinstance(part, Picture) else f"\x01{part.text}"
-            digest.update(said.encode("utf-8", "surrogatepass"))
-    return digest.hexdigest()[:32]
-
-
-def _fingerprint_of_drawing(request: ImageRequest) -> str:
-    sources = ",".join(pixel_digest(source) for source in request.sources)
-    return hashlib.sha256(f"{request.seed}/{sources}/{request.prompt}".encode()).hexdigest()[:32]
 
 
 def _reply_of(kept: Replied) -> Reply:

@@ -6,9 +6,13 @@ from typing import Any
 
 from pydantic import Field
 
+from interleave.backends.specs import parse_spec, without_tuning
 from interleave.pipeline import Rules
 from interleave.sources import SourceRule
 from interleave.types import Plan, Value
+
+OBJECT = "object:"
+"""How a run names a model that was given as a Python object, which no spec can name."""
 
 
 class RoleConfig(Value):
@@ -62,13 +66,21 @@ class Limits(Value):
 
 
 def differences(ours: RunConfig, theirs: RunConfig) -> list[str]:
-    """What differs between two configurations, in words, for a person."""
-    left, right = ours.model_dump(mode="json"), theirs.model_dump(mode="json")
+    """What differs between two configurations, in words, for a person; how fast they go does not count."""
+    left, right = _deciding(ours), _deciding(theirs)
     return [
         f"{name} is {_brief(right[name])} there and {_brief(left[name])} here"
         for name in left
         if left[name] != right[name]
     ]
+
+
+def _deciding(config: RunConfig) -> dict[str, Any]:
+    values = config.model_dump(mode="json")
+    for role in ("planner", "critic", "generator"):
+        spec = values[role]["spec"]
+        values[role]["spec"] = spec if spec.startswith(OBJECT) else str(without_tuning(parse_spec(spec)))
+    return values
 
 
 def _brief(value: Any) -> str:

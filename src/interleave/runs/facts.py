@@ -13,13 +13,13 @@ Key = tuple[str, int, int]
 
 
 class Facts:
-    """What a journal has been told already, without times."""
+    """What a journal has been told already."""
 
     def __init__(self, entries: Iterable[Entry], *, redraw: bool = False) -> None:
         told = (
             entry for entry in entries if isinstance(entry, lines.Planned | lines.Judged | lines.StepFinished)
         )
-        self._told: dict[Key, Line] = {_key(fact): fact.model_copy(update={"time": 0.0}) for fact in told}
+        self._told: dict[Key, Line] = {_key(fact): fact for fact in told}
         self._redraw = redraw
 
     def news(self, event: events.Event) -> Line | None:
@@ -32,7 +32,7 @@ class Facts:
         self._told[key] = fact
         if before is None or self._redraw:  # what follows from a redrawn picture is told again
             return fact
-        if before != fact:
+        if before.model_copy(update={"time": fact.time}) != fact:
             raise RunError(
                 "this run was made by a version that works differently: continue it with that version, "
                 "or start again in a new folder"

@@ -10,17 +10,17 @@ import fcntl
 import logging
 import os
 import re
+import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, TypeAdapter, ValidationError
 
 from interleave.errors import RunError, StorageError
 from interleave.runs.config import RunConfig
-from interleave.runs.syncing import GroupSync
 from interleave.types import Plan, Value, Verdict
 
 log = logging.getLogger(__name__)
@@ -42,7 +42,7 @@ class RequestPart(Value):
 class Line(Value):
     """What every line of a journal has."""
 
-    time: float = 0.0
+    time: float = Field(default_factory=lambda: round(time.time(), 3))
     """Seconds since 1970, for people; nothing is decided by it."""
 
 
@@ -154,11 +154,19 @@ _ENTRY: TypeAdapter[Entry] = TypeAdapter(Entry)
 
 
 class Journal:
-    """The one writer of a journal. Readers need no lock."""
+    """The one writer of a journal. Readers need no lock.
+
+    A line is first remembered, then written, then synced. What is written survives the death of the process,
+    what is synced that of the machine.
+    """
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW, 0o644)
+        self._remembered: list[bytes] = []
+        self.listener: Callable[[Any], object] | None = None
+        """Told of every line, so that nobody has to read back what was just written."""
+        self._writing = threading.Lock()
         self._broken: StorageError | None = None
         try:
             self._lock()
@@ -168,11 +176,32 @@ class Journal:
             raise
 
     def append(self, entry: Line) -> None:
-        """Add a line; it is sure to be on disk after the next sync."""
+        """Remember a line; it is written with the next write or sync."""
         if self._broken is not None:
             raise self._broken  # nothing may follow a line that is perhaps only half there
-        stamped = entry.model_copy(update={"time": round(time.time(), 3)})
-        data = stamped.model_dump_json().encode() + b"\n"
+        self._remembered.append(entry.model_dump_json().encode() + b"\n")
+        if self.listener is not None:
+            self.listener(entry)
+
+    def write(self) -> None:
+        """Hand every line so far to the operating system."""
+        with self._writing:
+            self._write()
+
+    def sync(self) -> None:
+        """Put every line so far on disk."""
+        with self._writing:
+            self._write()
+            try:
+                os.fdatasync(self._file)
+            except OSError as error:
+                raise self._break(error) from error
+
+    def _write(self) -> None:
+        if self._broken is not None:
+            raise self._broken
+        lines, self._remembered = self._remembered, []
+        data = b"".join(lines)
         try:
             written = 0
             while written < len(data):
@@ -183,22 +212,11 @@ class Journal:
             raise self._break(error) from error
         self._size += len(data)
 
-    async def sync(self, syncing: GroupSync) -> None:
-        """Return when every line so far is on disk."""
-        try:
-            await syncing.sync(self._file)
-        except OSError as error:
-            raise self._break(error) from error
-
-    def sync_now(self) -> None:
-        """The same, at once: for the first line and the last."""
-        try:
-            os.fdatasync(self._file)
-        except OSError as error:
-            raise self._break(error) from error
-
     def close(self) -> None:
-        os.close(self._file)
+        """Let go of the file; a thread that is still at work for a cancelled call must not write to it."""
+        with self._writing:
+            self._broken = self._broken or StorageError(f"{self.path} is closed")
+            os.close(self._file)
 
     def _break(self, error: OSError) -> StorageError:
         # After a failed write or sync nobody knows what is on disk, and a second sync may lie: stop here.

@@ -3,30 +3,66 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from heapq import heappop, heappush
+from itertools import count
 
 from interleave.agents.critic import Critic
 from interleave.agents.planner import Planner
 from interleave.agents.prompts import PromptPack
 from interleave.backends.protocols import ImageGenerator, VisionLanguageModel
 from interleave.backends.retries import RetryPolicy
+from interleave.runs.disk import Disk
 from interleave.runs.journal import Role
-from interleave.runs.syncing import GroupSync
+from interleave.types import Slot
 
 
 class Gate:
-    """Lets so many calls through at once, in the order in which they came; None means all of them."""
+    """Lets so many calls through at once, in the order in which they came; None means all of them.
+
+    Redrawing goes first: a trajectory does not fall behind the others for having been refused, and at the
+    end of many nobody waits for a few stragglers.
+    """
 
     def __init__(self, concurrency: int | None) -> None:
-        self._turns = asyncio.Semaphore(concurrency) if concurrency else None
+        self._free = concurrency
+        self._queue: list[tuple[int, int, asyncio.Future[None]]] = []
+        self._arrivals = count()
 
-    async def __aenter__(self) -> None:
-        if self._turns is not None:
-            await self._turns.acquire()
+    @asynccontextmanager
+    async def turn(self, slot: Slot) -> AsyncGenerator[None]:
+        """Wait for a turn, and give it on afterwards."""
+        if self._free is None:
+            yield
+            return
+        await self._wait(slot)
+        try:
+            yield
+        finally:
+            self._pass_on()
 
-    async def __aexit__(self, *_: object) -> None:
-        if self._turns is not None:
-            self._turns.release()
+    async def _wait(self, slot: Slot) -> None:
+        if self._free:
+            self._free -= 1
+            return
+        mine: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        heappush(self._queue, (-slot.attempt, next(self._arrivals), mine))
+        try:
+            await mine
+        except asyncio.CancelledError:
+            if mine.done() and not mine.cancelled():
+                self._pass_on()  # the turn came in the same moment: it must not be lost
+            raise
+
+    def _pass_on(self) -> None:
+        while self._queue:
+            _, _, waiting = heappop(self._queue)
+            if not waiting.done():
+                waiting.set_result(None)
+                return
+        self._free = (self._free or 0) + 1
 
 
 @dataclass
@@ -38,10 +74,15 @@ class Models:
     generator: ImageGenerator
     pack: PromptPack
     retries: RetryPolicy = field(default_factory=RetryPolicy)
-    syncing: GroupSync = field(default_factory=GroupSync)
+    disk: Disk = field(default_factory=Disk)
     gates: dict[Role, Gate] = field(init=False)
 
+    planner_is_model: bool = field(init=False)
+    critic_is_model: bool = field(init=False)
+
     def __post_init__(self) -> None:
+        self.planner_is_model = isinstance(self.planner, VisionLanguageModel)
+        self.critic_is_model = isinstance(self.critic, VisionLanguageModel)
         self.gates = {
             "planner": Gate(_concurrency(self.planner)),
             "critic": Gate(_concurrency(self.critic)),

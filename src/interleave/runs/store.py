@@ -30,14 +30,15 @@ class PictureStore:
 
     def __init__(self, run: Path) -> None:
         self.folder = run / FOLDER
+        self._folder_made = False
 
     def put(self, image: Image.Image, metadata: Mapping[str, str] | None = None) -> str:
         """Store a picture and return its name; equal pictures with equal metadata are one file."""
         data = encode_png(image, metadata)
         name = _name_of(data)
-        if not self.has(name):
+        if not self._folder_made:
             self._make_folder()
-            write_whole(self.folder / name, data)
+        write_whole(self.folder / name, data)
         return name
 
     def _make_folder(self) -> None:
@@ -45,6 +46,8 @@ class PictureStore:
             self.folder.mkdir(exist_ok=True)
         except OSError as error:
             raise StorageError.at(self.folder, error) from error
+        sync_folder(self.folder.parent)
+        self._folder_made = True
 
     def has(self, name: str) -> bool:
         """Whether the picture of this name is there, as it was stored."""
@@ -97,20 +100,28 @@ def sweep(run: Path) -> None:
 
 def write_whole(path: Path, data: bytes) -> None:
     """Write a file so that it is absent, as it was before, or complete, whenever the power fails."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    temporary = f"{path.parent}/.{path.name}.{os.getpid()}.tmp"
     try:
-        with open(temporary, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
+        _write_new(temporary, data)
         os.replace(temporary, path)
     except BaseException as error:
         with suppress(OSError):
-            temporary.unlink(missing_ok=True)
+            os.unlink(temporary)
         if isinstance(error, OSError):
             raise StorageError.at(path, error) from error
         raise
     sync_folder(path.parent)
+
+
+def _write_new(path: str, data: bytes) -> None:
+    file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW, 0o644)
+    try:
+        written = 0
+        while written < len(data):
+            written += os.write(file, data[written:])
+        os.fsync(file)
+    finally:
+        os.close(file)
 
 
 def sync_folder(folder: Path) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from interleave import events
@@ -32,7 +32,6 @@ from interleave.runs.calls import (
     JournalledGenerator,
     JournalledPlanner,
     JournalledVlm,
-    Replay,
 )
 from interleave.runs.config import Limits, RunConfig
 from interleave.runs.document import FILE_NAME as DOCUMENT_NAME
@@ -42,7 +41,8 @@ from interleave.runs.folder import open_journal, refuse_foreign_folder, refuse_o
 from interleave.runs.journal import Started, Status, read_journal
 from interleave.runs.limits import Meter, refuse_unpriced
 from interleave.runs.models import Models
-from interleave.runs.record import RunRecord, fold, picture_names, read_record
+from interleave.runs.record import RunRecord, fold, picture_names
+from interleave.runs.replay import Replay
 from interleave.runs.store import FOLDER as IMAGES
 from interleave.runs.store import MissingPicture, PictureStore, sweep, sync_folder, write_whole
 from interleave.types import Request
@@ -66,7 +66,7 @@ class ShownStep:
 class Finished:
     """The last event of a run: it has ended, for now or for good."""
 
-    record: RunRecord
+    record: RunRecord = field(repr=False)
     folder: Path
     error: InterleaveError | None = None
     """What ended it, where that was an error."""
@@ -127,10 +127,9 @@ class Trajectory:
         except BaseException:
             self.journal.close()
             raise
-        entries = read_journal(folder)
-        self.facts = Facts(entries, redraw=redraw)
-        self.replay = Replay.of(entries, redraw=redraw)
-        made = sum(isinstance(entry, lines.Called) for entry in entries)
+        self.facts = Facts(self.entries, redraw=redraw)
+        self.replay = Replay.of(self.entries, redraw=redraw)
+        made = sum(isinstance(entry, lines.Called) for entry in self.entries)
         self.meter = Meter(limits, calls=made, cost=self.record.cost or 0.0)
 
     async def run(self) -> AsyncGenerator[Event]:
@@ -181,23 +180,24 @@ class Trajectory:
         return record.status == "done" and not gone
 
     def _start_or_continue(self) -> RunRecord:
-        sweep(self.folder)
-        entries = read_journal(self.folder)
-        if not entries or self.redraw:
+        self.entries = read_journal(self.folder)
+        self.journal.listener = self.entries.append
+        if not self.entries or self.redraw:
             for picture in self.request.pictures:
                 self.store.put(picture)
-        if not entries:
+        if not self.entries:
             parts = request_parts(self.request)
             self.journal.append(Started(request=parts, config=self.config, software=__version__))
-            self.journal.sync_now()
+            self.journal.sync()
             sync_folder(self.folder)
             sync_folder(self.folder.parent)
-            return read_record(self.folder)
-        record = fold(entries, where=self.folder)
+            return fold(self.entries)
+        record = fold(self.entries, where=self.folder)
         refuse_other_run(self.folder, record, self.request, self.config)
+        sweep(self.folder)
         if self.models is not None:
             self.journal.append(lines.Continued(software=__version__))
-            self.journal.sync_now()
+            self.journal.sync()
         return record
 
     async def _note(self, event: events.Event, models: Models) -> None:
@@ -206,9 +206,9 @@ class Trajectory:
         if fact is None:
             return
         self.journal.append(fact)
-        agent = models.planner if isinstance(fact, lines.Planned) else models.critic
-        if not isinstance(fact, lines.StepFinished) and not isinstance(agent, VisionLanguageModel):
-            await self.journal.sync(models.syncing)
+        from_model = models.planner_is_model if isinstance(fact, lines.Planned) else models.critic_is_model
+        if not from_model and not isinstance(fact, lines.StepFinished):
+            await models.disk.sync(self.journal)
 
     def _end(self, status: Status, error: InterleaveError | None) -> RunRecord:
         """Journal how it ended and let go of the folder; a disk that fails even here changes nothing."""
@@ -225,8 +225,8 @@ class Trajectory:
                     unreadable_plan=isinstance(error, ReplyError),
                 )
             )
-            self.journal.sync_now()
-            return read_record(self.folder)
+            self.journal.sync()
+            return fold(self.entries)
         except RunError:
             if status == "done":
                 raise

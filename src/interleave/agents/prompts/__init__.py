@@ -13,6 +13,7 @@ import re
 import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Literal, cast
 
@@ -71,8 +72,8 @@ class PromptPack:
     def messages(self, prompt: str, slots: Mapping[str, str | tuple[Part, ...]]) -> tuple[Message, ...]:
         """The messages of a prompt with its slots filled."""
         return tuple(
-            Message(role, _calm_crowd(tuple(_fill(text, slots))))
-            for role, text in _sections(self.texts[prompt])
+            Message(role, _calm_crowd(tuple(_fill(pieces, slots))))
+            for role, pieces in _template(self.texts[prompt])
         )
 
 
@@ -115,16 +116,23 @@ def _read_text(path: Path) -> str:
         raise ConfigurationError(f"{path} cannot be read ({error})") from None
 
 
+@cache
+def _template(text: str) -> tuple[tuple[Literal["system", "user"], tuple[str, ...]], ...]:
+    """The messages of a prompt, each cut at its slots: text, slot, text, slot, …, text."""
+    return tuple((role, tuple(_SLOT.split(body))) for role, body in _sections(text))
+
+
 def _sections(text: str) -> Iterator[tuple[Literal["system", "user"], str]]:
     pieces = _SECTION.split(text)
     if pieces[0].strip() or len(pieces) == 1:
         yield "user", pieces[0]
     for role, body in zip(pieces[1::2], pieces[2::2], strict=True):
-        yield cast(Literal["system", "user"], role), body.strip()
+        if body.strip():  # some servers refuse an empty turn
+            yield cast(Literal["system", "user"], role), body.strip()
 
 
-def _fill(text: str, slots: Mapping[str, str | tuple[Part, ...]]) -> Iterator[Part]:
-    for position, piece in enumerate(_SLOT.split(text)):
+def _fill(pieces: tuple[str, ...], slots: Mapping[str, str | tuple[Part, ...]]) -> Iterator[Part]:
+    for position, piece in enumerate(pieces):
         if position % 2 == 0:
             if piece:
                 yield Text(piece)

@@ -107,11 +107,15 @@ def _read_constant(checkout: Path, constant: Constant) -> str:
 
 def _string_constant(path: Path, name: str) -> str | None:
     try:
-        if not path.is_file() or path.stat().st_size > MAX_SOURCE_BYTES:
+        if not path.is_file():
+            return None
+        with path.open("rb") as file:
+            source = file.read(MAX_SOURCE_BYTES + 1)
+        if len(source) > MAX_SOURCE_BYTES:
             return None
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # about their backslashes
-            tree = ast.parse(path.read_bytes())
+            tree = ast.parse(source)
     except (OSError, SyntaxError, ValueError, RecursionError, MemoryError):
         return None
     found = None

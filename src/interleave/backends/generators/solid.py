@@ -15,10 +15,9 @@ from PIL import Image, ImageColor, ImageDraw, ImageFont
 from pydantic import Field
 
 from interleave.backends.protocols import GeneratorCapabilities, ImageRequest
-from interleave.backends.specs import Spec
+from interleave.backends.specs import BackendOptions, Spec
 from interleave.errors import BackendError, ConfigurationError
 from interleave.pictures import pixel_digest
-from interleave.types import Value
 
 MAX_SOURCES = 16
 CARDS = 6
@@ -30,7 +29,7 @@ STAMP_CELLS = 16
 class SolidGenerator:
     """Paints a gradient for a first picture, and for every step a card with its number and words."""
 
-    class Options(Value):
+    class Options(BackendOptions):
         delay: float = Field(default=0.0, ge=0, le=3600)
         """Seconds to wait before each picture, to stand in for a slow model."""
         size: int = Field(default=512, ge=64, le=2048)
@@ -38,10 +37,12 @@ class SolidGenerator:
     def __init__(self, *, spec: Spec, options: Options, role: str = "generator") -> None:
         if spec.model or spec.base_url:
             raise ConfigurationError(
-                f"{str(spec)!r}: 'solid' takes no model and no address, only ?delay= and ?size="
+                f"{str(spec)!r}: 'solid' takes no model and no address, only options (?delay=, ?size=)"
             )
         self.options = options
-        self.capabilities = GeneratorCapabilities(max_sources=MAX_SOURCES, price_per_image=0.0)
+        self.capabilities = GeneratorCapabilities(
+            max_sources=MAX_SOURCES, price_per_image=0.0, concurrency=options.concurrency
+        )
 
     async def generate(self, request: ImageRequest) -> Image.Image:
         if len(request.sources) > MAX_SOURCES:

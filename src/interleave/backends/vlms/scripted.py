@@ -16,7 +16,7 @@ from typing import Annotated
 from pydantic import Field, ValidationError
 
 from interleave.backends.protocols import Message, Reply, Sampling, Token, VlmCapabilities
-from interleave.backends.specs import Spec
+from interleave.backends.specs import BackendOptions, Spec
 from interleave.counting import first_number, named_step_count
 from interleave.errors import BackendError, ConfigurationError
 from interleave.text import one_line
@@ -42,8 +42,8 @@ class Line(Value):
 class ScriptedVlm:
     """Plays a planner, critic or scorer from a script."""
 
-    class Options(Value):
-        """It takes none."""
+    class Options(BackendOptions):
+        """It adds none."""
 
     def __init__(self, *, spec: Spec, options: Options, role: str) -> None:
         if spec.base_url:
@@ -52,7 +52,9 @@ class ScriptedVlm:
         self.path = Path(spec.model) if spec.model else None
         self.lines = _read_script(self.path) if self.path else ()
         self.capabilities = VlmCapabilities(
-            token_probabilities=any(line.tokens for line in self.lines), knows_its_price=True
+            token_probabilities=any(line.tokens for line in self.lines),
+            knows_its_price=True,
+            concurrency=options.concurrency,
         )
 
     async def complete(self, messages: Sequence[Message], sampling: Sampling) -> Reply:
