@@ -187,6 +187,20 @@ def test_A02_a_batch_that_is_stopped_goes_on_where_it_was() -> None:
     assert len(first.calls) + len(second.calls) - 36 <= 4  # at most one repeat for every open slot
 
 
+def test_A13_another_number_at_once_repeats_nothing_and_leaves_nothing_out() -> None:
+    async def some(painter: Painter) -> None:
+        running = interleave.stream_many(requests(12), out="many", generator=painter, concurrency=8)
+        async with aclosing(running) as ended:
+            for _ in range(4):
+                await anext(ended)
+
+    first, second = Painter(delay=0.001), Painter()
+    asyncio.run(some(first))
+    done = interleave.generate_many(requests(12), out="many", generator=second, concurrency=3)
+    assert done.done == 12
+    assert len(first.calls) + len(second.calls) - 36 <= 8
+
+
 def test_the_index_is_only_a_cache() -> None:
     interleave.generate_many(requests(3), out="many", generator=Painter())
     Path("many/index.jsonl").unlink()
@@ -298,6 +312,25 @@ def test_the_command_line_says_what_failed_and_how_to_retry(capsys: Captured) ->
     Path("critic.jsonl").write_text(verdict * 9)
     assert run(arguments) == 3
     assert run([*arguments, "--retry-failed"]) == 0
+
+
+def test_show_and_resume_know_a_folder_of_many_runs(capsys: Captured) -> None:
+    interleave.generate_many(requests(4), out="many", generator=Painter(fail_on="Story 3"))
+    assert run(["show", "many"]) == 0
+    out, err = capsys.readouterr()
+    assert out == "many\n"
+    assert "3 done, 0 short, 1 failed" in err
+    assert "out of paint" in err
+    assert run(["show", "many", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["failed"] == 1
+    assert run(["resume", "many"]) == 2
+    assert "generate --requests" in capsys.readouterr().err
+
+
+def test_show_makes_the_page_of_a_run_of_a_batch(capsys: Captured) -> None:
+    interleave.generate_many([("a", "A cat in 1 picture")], out="many")
+    assert run(["show", f"many/{run_folder('a')}"]) == 0
+    assert Path(capsys.readouterr().out.strip()).is_file()
 
 
 def test_a_batch_that_ends_short_exits_with_1(capsys: Captured) -> None:

@@ -238,3 +238,41 @@ def test_B16_a_second_process_is_refused_and_readers_are_not(tmp_path: Path) -> 
     assert b"step 2, attempt 2: accepted" in err
     assert err.rstrip().endswith(b"done")
     first.communicate()
+
+
+def test_A08_a_stopped_process_keeps_its_folder_and_ends_right_when_it_goes_on(tmp_path: Path) -> None:
+    import signal
+    import sys
+
+    command = [sys.executable, "-m", "interleave", "generate", REQUEST, "--out", "run"]
+    process = subprocess.Popen([*command, "--generator", "solid?delay=0.2"], stderr=subprocess.DEVNULL)
+    ends = time.monotonic() + 20
+    while not Path("run/images").exists() and time.monotonic() < ends:
+        time.sleep(0.02)
+    process.send_signal(signal.SIGSTOP)
+    assert run(["generate", REQUEST, "--out", "run", "--generator", "solid?delay=0.2"]) == 2
+    process.send_signal(signal.SIGCONT)
+    assert process.wait(timeout=30) == 0
+    interleave.generate(REQUEST, out="whole", generator="solid?delay=0.2")
+    assert interleave.comparable(Path("run")) == interleave.comparable(Path("whole"))
+
+
+@pytest.mark.parametrize("left", [b"", b'{"status": "do'], ids=["empty", "half"])
+def test_B10_a_torn_record_is_not_believed(left: bytes, tmp_path: Path) -> None:
+    folder = interleave.generate(REQUEST, out=tmp_path / "run", max_calls=3).folder
+    (folder / "run.json").write_bytes(left)
+    assert interleave.generate(REQUEST, out=folder).status == "done"
+    assert b'"status": "done"' in (folder / "run.json").read_bytes()
+
+
+def test_B19_no_name_on_disk_is_ever_too_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = interleave.generate("青蛙怎样长大" * 500 + " frog" * 500 + ", in 1 step").folder
+    assert max(len(path.name.encode()) for path in [folder, *folder.rglob("*")]) < 100
+
+
+def test_a_run_whose_process_died_is_shown_as_interrupted(tmp_path: Path) -> None:
+    folder = interleave.generate(REQUEST, out=tmp_path / "run", max_calls=3).folder
+    journal = folder / "journal.jsonl"
+    lines = journal.read_bytes().splitlines(keepends=True)
+    journal.write_bytes(b"".join(lines[:-1]))  # as if killed before it could say how it ended
+    assert interleave.read_record(folder).status == "interrupted"

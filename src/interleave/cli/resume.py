@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from interleave.cli import options
+from interleave.cli.show import BATCH_MARKER
+from interleave.errors import ConfigurationError
 
 
 def resume(
@@ -22,6 +24,10 @@ def resume(
     from interleave.runs.generating import reopen_trajectory
     from interleave.runs.trajectory import Trajectory
 
+    if (run / BATCH_MARKER).exists():
+        raise ConfigurationError(
+            f"{run} holds many runs: continue them with the generate --requests command that started them"
+        )
     _, limits = split_choices({"max_calls": max_calls, "max_seconds": max_seconds, "max_cost": max_cost})
 
     def open_run() -> Trajectory:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from interleave.runs.record import RunRecord
 
 FOLLOW_SECONDS = 0.2
+BATCH_MARKER = "batch.json"
 
 Follow = Annotated[bool, typer.Option("--follow", help="Go on showing a running run until it ends.")]
 Markdown = Annotated[bool, typer.Option("--markdown", help="Write document.md beside the pictures.")]
@@ -29,12 +30,17 @@ def show(
     open_document: options.Open = False,
     debug: options.Debug = False,
 ) -> int:
-    """Show a run: its steps on standard error, the path of its document on standard output."""
+    """Show a run: its steps on standard error, the path of its document on standard output.
+
+    Of a folder of many runs it tells how many have ended, and what went wrong.
+    """
     from interleave.errors import ConfigurationError
     from interleave.runs.record import read_record, summary
 
     if json_output and markdown:
         raise ConfigurationError("--json and --markdown exclude each other: choose one")
+    if (run / BATCH_MARKER).exists():
+        return _show_batch(run, json_output)
     record = _follow(run) if follow else read_record(run)
     if json_output:
         print(json.dumps(summary(record, run), ensure_ascii=False))
@@ -47,6 +53,29 @@ def show(
         import webbrowser
 
         webbrowser.open(path.absolute().as_uri())
+    return 0
+
+
+def _show_batch(folder: Path, json_output: bool) -> int:
+    """A folder of many runs: how many have ended, and what went wrong."""
+    from interleave.runs.batch import BatchSummary, read_index, summary_as_json
+    from interleave.text import one_line
+
+    summary = BatchSummary()
+    for ended in read_index(folder):
+        summary.total += 1
+        summary.count(ended, already=True)
+    if json_output:
+        print(summary_as_json(summary, folder, 0.0))
+        return 0
+    counts = f"{summary.done} done, {summary.short} short, {summary.failed} failed"
+    print(f"{summary.total} requests have ended: {counts}", file=sys.stderr)
+    for failure in summary.failures:
+        print(
+            f"  {one_line(failure.id, 40)}  {one_line(failure.reason, 120)}  ({failure.folder})",
+            file=sys.stderr,
+        )
+    print(folder)
     return 0
 
 

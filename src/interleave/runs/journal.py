@@ -193,7 +193,7 @@ class Journal:
         with self._writing:
             self._write()
             try:
-                os.fdatasync(self._file)
+                (os.fdatasync if hasattr(os, "fdatasync") else os.fsync)(self._file)  # macOS has only fsync
             except OSError as error:
                 raise self._break(error) from error
 
@@ -275,7 +275,7 @@ def _read_lines(path: Path) -> Iterator[Entry]:
     try:
         data = path.read_bytes()
     except (FileNotFoundError, NotADirectoryError):
-        raise RunError(f"{path.parent} is not a run folder: it has no {FILE_NAME}") from None
+        raise RunError(f"{path.parent} is not a run folder: it has no {path.name}") from None
     except OSError as error:
         raise RunError(f"{path} cannot be read ({error.strerror})") from None
     whole = data[: data.rfind(b"\n") + 1]

@@ -29,6 +29,7 @@ from interleave.runs.journal import (
     Started,
     Status,
     StepFinished,
+    is_being_written,
     read_journal,
 )
 from interleave.runs.store import PictureStore
@@ -108,7 +109,11 @@ class RunRecord(Value):
 
 def read_record(folder: Path) -> RunRecord:
     """The record of the run in this folder, as its journal tells it now."""
-    return fold(read_journal(folder), where=folder)
+    writing = is_being_written(folder)
+    record = fold(read_journal(folder), where=folder)
+    if record.status == "running" and not writing:  # its process died without a word
+        return record.model_copy(update={"status": "interrupted"})
+    return record
 
 
 def fold(entries: Iterable[Entry], *, where: Path | None = None) -> RunRecord:
