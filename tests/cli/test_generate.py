@@ -287,6 +287,32 @@ def test_A05_A07_an_interrupted_run_ends_with_130_and_can_be_resumed(
     assert as_json(capsys)["status"] == "done"
 
 
+def test_A05_an_interrupted_batch_ends_with_130_and_goes_on_with_the_same_command(capsys: Captured) -> None:
+    Path("r.jsonl").write_text(
+        "".join(json.dumps({"request": f"Frog {n}, in 2 pictures"}) + "\n" for n in range(6))
+    )
+    arguments = [
+        "generate",
+        "--requests",
+        "r.jsonl",
+        "--out",
+        "many",
+        "--generator",
+        "solid?delay=0.3&size=64",
+    ]
+    process = start(*arguments, "--concurrency", "2")
+    wait_for(Path("many/index.jsonl"), '"done"')
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=30)
+    assert process.returncode == 130
+    assert b"same command again" in err
+    assert b"Traceback" not in err
+    assert interleave(*arguments, "--json") == 0
+    result = as_json(capsys)
+    assert (result["done"], result["failed"]) == (6, 0)
+    assert 1 <= result["already"] < 6
+
+
 def test_on_a_terminal_the_plan_comes_first_and_a_live_line_follows() -> None:
     primary, secondary = pty.openpty()
     process = subprocess.Popen(

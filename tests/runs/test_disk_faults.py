@@ -23,17 +23,18 @@ MOST = 200
 
 
 class Fault:
-    """Makes the n-th call of a function fail, and every one after it, as a full disk does."""
+    """Makes the n-th call of a function fail; and unless once, every one after it, as a full disk does."""
 
-    def __init__(self, function: Callable[..., Any], at: int, number: int) -> None:
+    def __init__(self, function: Callable[..., Any], at: int, number: int, *, once: bool = False) -> None:
         self.function = function
         self.at = at
         self.number = number
+        self.once = once
         self.calls = 0
 
     def __call__(self, *arguments: Any, **options: Any) -> Any:
         self.calls += 1
-        if self.calls >= self.at:
+        if self.calls == self.at or (self.calls > self.at and not self.once):
             raise OSError(self.number, os.strerror(self.number))
         return self.function(*arguments, **options)
 
@@ -53,9 +54,10 @@ def results(folder: Path) -> list[tuple[str, int]]:
     return [(e.role, e.call) for e in read_journal(folder) if isinstance(e, Replied | Drawn)]
 
 
+@pytest.mark.parametrize("once", [False, True], ids=["from then on", "once"])
 @pytest.mark.parametrize("fault", FAULTS)
 def test_B01_B04_B05_the_nth_failure_is_said_and_the_run_goes_on_later(
-    fault: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    fault: str, once: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     interleave.generate(REQUEST, out=tmp_path / "whole")
     whole = interleave.comparable(tmp_path / "whole")
@@ -64,7 +66,7 @@ def test_B01_B04_B05_the_nth_failure_is_said_and_the_run_goes_on_later(
     failures = 0
     for at in range(1, MOST):
         folder = tmp_path / f"at-{at}"
-        failing = Fault(original, at, number)
+        failing = Fault(original, at, number, once=once)
         with monkeypatch.context() as patched:
             patched.setattr(module, name, failing)
             try:

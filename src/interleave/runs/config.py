@@ -22,6 +22,11 @@ class RoleConfig(Value):
     note: str | None = None
     """What a reader of the document must be told about it."""
 
+    @property
+    def identity(self) -> str:
+        """The spec without options that only change how fast it goes."""
+        return self.spec if self.spec.startswith(OBJECT) else str(without_tuning(parse_spec(self.spec)))
+
 
 class PackConfig(Value):
     """The words the models were asked with."""
@@ -78,8 +83,7 @@ def differences(ours: RunConfig, theirs: RunConfig) -> list[str]:
 def _deciding(config: RunConfig) -> dict[str, Any]:
     values = config.model_dump(mode="json")
     for role in ("planner", "critic", "generator"):
-        spec = values[role]["spec"]
-        values[role]["spec"] = spec if spec.startswith(OBJECT) else str(without_tuning(parse_spec(spec)))
+        values[role]["spec"] = getattr(config, role).identity
     return values
 
 

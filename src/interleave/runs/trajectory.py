@@ -161,7 +161,7 @@ class Trajectory:
         return interleave(
             self.request,
             planner=_journalled_planner(models, desk, self.config.max_steps),
-            generator=JournalledGenerator(models.generator, desk, self.config.generator.spec),
+            generator=JournalledGenerator(models.generator, desk, self.config.generator.identity),
             critic=_journalled_critic(models, desk),
             rules=self.config.rules,
         )
