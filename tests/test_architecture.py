@@ -11,7 +11,8 @@ ROOT = Path(__file__).parent.parent / "src" / "interleave"
 
 LAYERS: list[set[str]] = [
     {"version", "errors", "text", "counting", "configuration"},
-    {"types", "pictures"},
+    {"pictures"},
+    {"types"},
     {"events", "backends"},
     {"agents"},
     {"sources"},

@@ -15,6 +15,7 @@ from PIL import Image
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text("utf-8")
 PYTHON = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
+CONFIGURATION = (ROOT / "docs" / "configuration.md").read_text("utf-8")
 COMMANDS = [
     line
     for block in re.findall(r"```bash\n(.*?)```", README, re.DOTALL)
@@ -38,6 +39,17 @@ def test_its_python_runs(monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capture
     assert "document.html" in out
     assert "Planned(" in out
     assert "Finished(" in out
+
+
+def test_the_python_and_the_profile_of_the_configuration_page_work() -> None:
+    from interleave.cli.main import run
+
+    for block in re.findall(r"```python\n(.*?)```", CONFIGURATION, re.DOTALL):
+        exec(compile(block, "configuration.md", "exec"), {})
+    assert Path("runs/pond/document.html").exists()
+    (profile,) = re.findall(r"```toml\n(.*?)```", CONFIGURATION, re.DOTALL)
+    Path("mine.toml").write_text(profile, "utf-8")
+    assert run(["generate", "A frog in 1 picture", "--profile", "./mine.toml", "--out", "run"]) == 0
 
 
 def test_the_first_example_is_eight_lines() -> None:

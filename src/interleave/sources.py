@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from interleave.backends.protocols import GeneratorCapabilities
 from interleave.errors import ConfigurationError
+from interleave.text import count
 from interleave.types import Plan, PlanStep
 
 if TYPE_CHECKING:
@@ -64,7 +65,8 @@ class Album:
                 )
             if named > most or (most == 0 and not from_nothing):
                 raise ConfigurationError(
-                    f"step {step.number} starts from {max(named, 1)} pictures, and this generator takes "
-                    f"{most or 'none'}: use a generator that edits pictures, or a plan with fewer sources"
+                    f"step {step.number} starts from {count(max(named, 1), 'picture')}, and this generator "
+                    f"takes {most or 'none'}: use one that edits pictures, or a plan whose steps name fewer "
+                    '("sources": [] draws a step from its prompt alone)'
                 )
             has_source = True

@@ -40,6 +40,11 @@ def one_line(text: str, width: int = 100) -> str:
     return line if len(line) <= width else line[: width - 1].rstrip() + "…"
 
 
+def count(number: int, noun: str) -> str:
+    """How many, in words that agree: "1 step", "3 steps"."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
 def slug(text: str, length: int = 40) -> str:
     """A short, safe folder name: lower-case ASCII words joined by dashes, or nothing if there are none."""
     ascii_only = unicodedata.normalize("NFKD", text).encode("ascii", "ignore").decode()

@@ -7,9 +7,10 @@ process and may hold a picture is a frozen dataclass.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints, model_validator
@@ -81,12 +82,17 @@ class Request:
             )
 
     @classmethod
-    def of(cls, request: str | Request | Iterable[str | Image | Part]) -> Request:
-        """A request from plain text, or from text and pictures in order."""
+    def of(cls, request: str | Path | Request | Iterable[str | Path | Image | Part]) -> Request:
+        """A request from plain text, or from text and pictures (or their paths) in order."""
         if isinstance(request, Request):
             return request
-        items = [request] if isinstance(request, str) else request
-        return cls(tuple(_as_part(item) for item in items))
+        if isinstance(request, str | Path):
+            request = [request]
+        if not isinstance(request, Iterable) or isinstance(request, Mapping | bytes):
+            raise InputError(
+                f"a request is text, or text and pictures in order, not {type(request).__name__}"
+            )
+        return cls(tuple(_as_part(item) for item in request))
 
     @property
     def text(self) -> str:
@@ -98,10 +104,20 @@ class Request:
         return tuple(part.image for part in self.parts if isinstance(part, Picture))
 
 
-def _as_part(item: str | Image | Part) -> Part:
+def _as_part(item: str | Path | Image | Part) -> Part:
+    from PIL.Image import Image
+
+    from interleave.pictures import as_rgb, read_picture
+
     if isinstance(item, Text | Picture):
         return item
-    return Text(item) if isinstance(item, str) else Picture(item)
+    if isinstance(item, str):
+        return Text(item)
+    if isinstance(item, Path):
+        return Picture(read_picture(item))
+    if isinstance(item, Image):
+        return Picture(item if item.mode == "RGB" else as_rgb(item))
+    raise InputError(f"a part of a request is text, a picture or the path of one, not {type(item).__name__}")
 
 
 class PlanStep(Value):

@@ -51,9 +51,8 @@ def prepare(folder: Path) -> None:
     (folder / "broken.json").write_text("{")
     (folder / "nosteps.json").write_text('{"steps": []}')
     (folder / "blank.json").write_text('{"steps": [{"number": 1, "prompt": " "}]}')
-    (folder / "gap.json").write_text(
-        '{"steps": [{"number": 1, "prompt": "a"}, {"number": 3, "prompt": "b"}]}'
-    )
+    (folder / "noprompt.json").write_text('{"steps": [{"instruction": "a"}]}')
+    (folder / "list.json").write_text("[]")
     (folder / "later.json").write_text('{"steps": [{"number": 1, "prompt": "a", "sources": [2]}]}')
     (folder / "many.json").write_text(
         json.dumps({"steps": [{"number": n, "prompt": "a"} for n in range(1, 60)]})
@@ -107,10 +106,13 @@ CASES: dict[str, tuple[list[str], str]] = {
     "a folder under a file": ([*GENERATE, "--out", "file/run"], "file/run"),
     "dry run of another profile": ([*GENERATE, "--dry-run", "--profile", "klein"], "drop one"),
     "missing plan": ([*GENERATE, "--plan", "no.json"], "no.json: no such file"),
-    "broken plan": ([*GENERATE, "--plan", "broken.json"], "broken.json is not a plan"),
+    "broken plan": ([*GENERATE, "--plan", "broken.json"], "broken.json, line 1: not JSON"),
     "plan without steps": ([*GENERATE, "--plan", "nosteps.json"], "nosteps.json"),
     "plan with a blank prompt": ([*GENERATE, "--plan", "blank.json"], "blank prompt"),
-    "plan with a gap": ([*GENERATE, "--plan", "gap.json"], "expected 2, found 3"),
+    "plan without prompts": ([*GENERATE, "--plan", "noprompt.json"], 'step 1 has no "prompt"'),
+    "plan that is a list": ([*GENERATE, "--plan", "list.json"], 'no list of "steps"'),
+    "requests for one run only": ([*GENERATE, "--concurrency", "2"], "--requests"),
+    "request without quotes": (["generate", "A", "frog"], "put the request in quotes"),
     "D24 plan that starts from a later step": ([*GENERATE, "--plan", "later.json"], "step 2"),
     "plan that is too long": ([*GENERATE, "--plan", "many.json"], "--max-steps 59"),
     "missing document": (["generate", "--from", "no.md"], "no.md: no such file"),

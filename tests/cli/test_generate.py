@@ -39,7 +39,7 @@ def test_the_documents_path_is_all_there_is_on_stdout(capsys: Captured) -> None:
     out, err = capsys.readouterr()
     assert out == "run/document.html\n"
     assert "plan: 2 steps" in err
-    assert "step 2, attempt 1: refused" in err
+    assert "step 2, attempt 1: rejected" in err
 
 
 def test_without_out_a_new_folder_under_runs_is_made(capsys: Captured) -> None:
@@ -129,6 +129,32 @@ def test_plan_edit_generate_work_together(capsys: Captured) -> None:
     journal = Path("run/journal.jsonl").read_text("utf-8")
     assert "Paint the frog blue" in journal
     assert "A frog in three pictures" in journal  # the request travels with the plan
+
+
+def test_steps_of_a_plan_can_be_added_moved_and_deleted_freely(capsys: Captured) -> None:
+    steps = [
+        {"number": 4, "prompt": "a pond"},
+        {"prompt": "add a frog"},
+        {"number": 2, "prompt": "add a fly", "sources": [4]},
+        {"number": 2, "prompt": None, "caption": "The end."},
+    ]
+    Path("plan.json").write_text(json.dumps({"request": "A pond", "steps": steps}))
+    assert interleave("generate", "--plan", "plan.json", "--out", "run", "--json") == 0
+    assert [step["number"] for step in as_json(capsys)["steps"]] == [1, 2, 3, 4]
+    plan = json.loads(Path("run/run.json").read_text("utf-8"))["plan"]
+    assert plan["steps"][2]["sources"] == [1]
+
+
+def test_the_way_on_can_be_pasted(capsys: Captured) -> None:
+    assert interleave("generate", "A frog", "--out", "my run", "--max-calls", "3") == 1
+    err = capsys.readouterr().err
+    assert "interleave resume 'my run'" in err
+    assert "1 of 4 steps finished, 1 picture drawn" in err
+
+
+def test_without_a_verb_the_help_is_readable(capsys: Captured) -> None:
+    assert interleave() == 2
+    assert len(capsys.readouterr().err.splitlines()) > 10
 
 
 def test_a_plan_in_the_models_own_form_can_be_drawn(capsys: Captured) -> None:

@@ -187,6 +187,18 @@ def test_A02_a_batch_that_is_stopped_goes_on_where_it_was() -> None:
     assert len(first.calls) + len(second.calls) - 36 <= 4  # at most one repeat for every open slot
 
 
+def test_requests_may_be_objects_as_a_file_has_them() -> None:
+    Image.new("RGB", (64, 64), "red").save("a.png")
+    given = [
+        {"id": "a", "request": "A cat in 1 picture"},
+        {"request": [{"image": "a.png"}, {"text": "Add a hat, in 1 step"}]},
+    ]
+    assert interleave.generate_many(given, out="many").done == 2
+    assert interleave.read_record(f"many/{run_folder('a')}").title == "A cat in 1 picture"
+    with pytest.raises(InputError, match="has no 'request'"):
+        interleave.generate_many([{"prompt": "A cat"}], out="other")
+
+
 def test_A13_another_number_at_once_repeats_nothing_and_leaves_nothing_out() -> None:
     async def some(painter: Painter) -> None:
         running = interleave.stream_many(requests(12), out="many", generator=painter, concurrency=8)
@@ -292,7 +304,7 @@ def test_the_command_line_answers_a_file_of_requests(capsys: Captured) -> None:
     assert run(["generate", "--requests", "r.jsonl", "--out", "many", "--json"]) == 0
     out, err = capsys.readouterr()
     assert json.loads(out)["already"] == 2
-    assert "2 of 2 ended" in err
+    assert "2 done, 0 short, 0 failed" in err
 
 
 def test_the_command_line_says_what_failed_and_how_to_retry(capsys: Captured) -> None:

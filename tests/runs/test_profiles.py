@@ -135,10 +135,22 @@ def test_a_wrong_value_is_refused_with_its_file_and_key(head: str, says: str) ->
 
 @pytest.mark.parametrize("role", ROLES)
 def test_a_profile_without_one_of_its_models_is_refused(role: str) -> None:
-    profile()
-    text = Path("own.toml").read_text("utf-8").replace(f"[{role}]", "[other]")
-    Path("own.toml").write_text(text, "utf-8")
+    others = [other for other in ROLES if other != role]
+    Path("own.toml").write_text("".join(f'{other} = "scripted"\n' for other in others), "utf-8")
     with pytest.raises(ConfigurationError, match=f"{role}: field required"):
+        load_profile("own.toml")
+
+
+def test_a_model_may_be_given_as_a_spec_string() -> None:
+    Path("own.toml").write_text(
+        'planner = "scripted"\ncritic = "scripted"\ngenerator = "solid?delay=0.5"\n', "utf-8"
+    )
+    assert str(load_profile("own.toml").generator.as_spec("generator")) == "solid?delay=0.5"
+
+
+def test_a_typo_is_named_rather_than_what_follows_from_it() -> None:
+    Path("own.toml").write_text("max_attemps = 3\n", "utf-8")
+    with pytest.raises(ConfigurationError, match=r"no key 'max_attemps'.*Did you mean 'max_attempts'"):
         load_profile("own.toml")
 
 

@@ -392,3 +392,86 @@ def test_a_default_folder_is_new_every_time(monkeypatch: pytest.MonkeyPatch) -> 
         "20260101-000000-groe-in-1-picture",
         "20260101-000000-groe-in-1-picture-2",
     ]
+
+
+class Broken:
+    """A user's own generator, with a mistake in it."""
+
+    capabilities = GeneratorCapabilities()
+
+    def __init__(self, result: object) -> None:
+        self.result = result
+
+    async def generate(self, request: ImageRequest) -> Any:
+        if isinstance(self.result, Exception):
+            raise self.result
+        return self.result
+
+
+def test_a_mistake_in_a_users_own_model_is_recorded_and_leaves_the_folder_free() -> None:
+    with pytest.raises(ValueError, match="boom"):
+        generate(generator=Broken(ValueError("boom")))
+    record = interleave.read_record("run")
+    assert (record.status, record.reason) == ("failed", "ValueError: boom")
+    assert generate(generator=Broken(Image.new("RGB", (8, 8)))).status == "done"
+
+
+@pytest.mark.parametrize("result", [b"png", "a path", None], ids=repr)
+def test_what_a_users_own_generator_returns_must_be_a_picture(result: object) -> None:
+    with pytest.raises(BackendError, match=f"the generator returned a {type(result).__name__}, not a Image"):
+        generate(generator=Broken(result))
+
+
+class NotAsync:
+    capabilities = GeneratorCapabilities()
+
+    def generate(self, request: ImageRequest) -> Image.Image:
+        return Image.new("RGB", (8, 8))
+
+
+@pytest.mark.parametrize(
+    ("choices", "expected"),
+    [
+        ({"generator": NotAsync()}, "async def generate"),
+        ({"generator": Broken}, "the class Broken, not an object of it"),
+        ({"generator": object()}, "this is a object"),
+        ({"planner": object()}, "async def plan"),
+        ({"critic": NotAsync()}, "async def judge"),
+        ({"generater": "solid"}, "Did you mean 'generator'"),
+    ],
+    ids=["not async", "a class", "no generator", "no planner", "no critic", "typo"],
+)
+def test_objects_that_are_no_models_are_refused_in_words(choices: dict[str, Any], expected: str) -> None:
+    with pytest.raises(interleave.ConfigurationError, match=expected):
+        generate(**choices)
+    assert not Path("run").exists()
+
+
+@pytest.mark.parametrize("request_", [None, 7, {"request": "x"}, b"x", ["a", 7]], ids=repr)
+def test_a_request_that_is_none_is_refused_in_words(request_: Any) -> None:
+    with pytest.raises(InputError, match="request is"):
+        generate(request=request_)
+
+
+def test_a_path_in_a_request_is_a_picture() -> None:
+    Image.new("RGBA", (64, 64), (0, 128, 128, 128)).save("a.png")
+    run = generate(request=[Path("a.png"), "Add a hat, in 1 step"])
+    assert run.record.request[0].image
+
+
+def test_a_stream_that_was_walked_away_from_lets_go_of_its_folder() -> None:
+    async def twice() -> str:
+        async for _ in interleave.stream(REQUEST, out="run"):
+            break
+        async for event in interleave.stream(REQUEST, out="run"):
+            last = event
+        return type(last).__name__
+
+    assert asyncio.run(twice()) == "Finished"
+
+
+def test_a_page_says_only_what_is_true_of_its_models() -> None:
+    plan = Plan(steps=(PlanStep(number=1, prompt="a cat"),))
+    page = generate(plan=plan).document.read_text("utf-8")
+    assert "The plan comes from" not in page
+    assert "The verdicts come from the built-in double" in page

@@ -32,7 +32,7 @@ class Row:
     extra: str | None = None
     """The extra of this distribution that installs them."""
     note: str | None = None
-    """Said on every document made with it, when it is not what a reader would take it for."""
+    """Said on every document made with it, when it is not what a reader would take it for; {} is its work."""
 
     @property
     def missing(self) -> tuple[str, ...]:
@@ -46,11 +46,13 @@ class Row:
         return f"pip install {' '.join(self.needs)}" if self.needs else ""
 
 
+WORK_OF = {"planner": "The plan comes", "critic": "The verdicts come", "generator": "The pictures come"}
+
 GENERATORS = {
     "solid": Row(
         "interleave.backends.generators.solid:SolidGenerator",
         "paints a simple pattern that builds on its source; a double for dry runs and tests",
-        note="The pictures are patterns painted by the built-in double “solid”; no image model took part.",
+        note="{} from the built-in double “solid”, which paints patterns; no image model took part.",
     ),
 }
 
@@ -58,8 +60,8 @@ VLMS = {
     "scripted": Row(
         "interleave.backends.vlms.scripted:ScriptedVlm",
         "answers from a JSONL file, or by a fixed rule; a double for dry runs and tests",
-        note="The plan and the verdicts come from the built-in double “scripted”, which sees nothing and "
-        "follows a script; no language model took part.",
+        note="{} from the built-in double “scripted”, which sees nothing and follows a script; "
+        "no language model took part.",
     ),
 }
 
@@ -89,7 +91,7 @@ def note_for(spec: str | Spec, *, role: str) -> str | None:
     parsed = spec if isinstance(spec, Spec) else parse_spec(spec)
     rows = known_generators() if role == "generator" else known_vlms()
     row = rows.get(parsed.name)
-    return row.note if row else None
+    return row.note.format(WORK_OF.get(role, "This comes")) if row and row.note else None
 
 
 def _entry_points(group: str) -> dict[str, Row]:

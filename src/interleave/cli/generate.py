@@ -24,7 +24,7 @@ def generate(
     seed: options.Seed = 0,
     out: options.Out = None,
     requests: options.Requests = None,
-    concurrency: options.Concurrency = 64,
+    concurrency: options.Concurrency = None,
     retry_failed: options.RetryFailed = False,
     skip_bad: options.SkipBad = False,
     redraw: options.Redraw = False,
@@ -42,6 +42,7 @@ def generate(
     from interleave.cli.working import work
     from interleave.cli.working_many import work_many
     from interleave.errors import ConfigurationError
+    from interleave.runs.batch import DEFAULT_CONCURRENCY
     from interleave.runs.generating import open_trajectory
     from interleave.runs.trajectory import Trajectory
 
@@ -67,16 +68,22 @@ def generate(
             raise ConfigurationError(
                 "--requests brings its own requests: drop the others, or drop --requests"
             )
+        if open_document or redraw:
+            raise ConfigurationError(
+                "--open and --redraw are for one run: name it with --out, without --requests"
+            )
         return work_many(
             requests,
             out,
             choices,
-            concurrency=concurrency,
+            concurrency=concurrency or DEFAULT_CONCURRENCY,
             retry_failed=retry_failed,
             skip_bad=skip_bad,
             fail_on_forced=fail_on_forced,
             json_output=json_output,
         )
+    if concurrency is not None or retry_failed or skip_bad:
+        raise ConfigurationError("--concurrency, --retry-failed and --skip-bad go with --requests FILE.jsonl")
     parts = inputs.gather_parts(request, image, from_file) or made_for
     asked = inputs.build_request(parts or ([inputs.GIVEN_PLAN_TITLE] if given_plan else []))
 

@@ -7,6 +7,7 @@ import re
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote
 
 from interleave.errors import ConfigurationError, InputError
 from interleave.text import MAX_REQUEST_CHARACTERS
@@ -53,26 +54,79 @@ def read_markdown(path: Path) -> list[RawPart]:
                 f"{path} shows {piece[:80]!r}: pictures must be files, nothing is fetched from the web"
             )
         else:
-            parts.append(path.parent / piece)
+            parts.append(_beside(path, piece))
     return parts
 
 
+def _beside(path: Path, name: str) -> Path:
+    """The file that a Markdown document means, where spaces may be written as %20."""
+    written, decoded = path.parent / name, path.parent / unquote(name)
+    if not written.exists() and not decoded.exists():
+        raise InputError(f"{path} shows the picture {name!r}, and there is no such file beside it")
+    return written if written.exists() else decoded
+
+
 def read_plan_file(path: Path) -> tuple[Plan, list[RawPart]]:
-    """A plan, and the request it was made for where the file has it."""
-    from interleave.agents.replies import parse_plan
+    """A plan, and the request it was made for where the file has it.
+
+    A model's own reply will do as well. Steps are numbered by their place, so that a person can add, move
+    and delete them freely.
+    """
+    from interleave.agents.replies import PLAN_KEYS, parse_plan
     from interleave.errors import ReplyError
 
     text = read_text(path)
-    value = _json_object(text)
-    if value is None or "steps" not in value:
+    if PLAN_KEYS[0] in text:
         try:
             return parse_plan(text), []
         except ReplyError as error:
+            raise InputError(f"{path} is not a plan: {error.problem}") from None
+    value = _plan_object(path, text)
+    request = _raw_parts(path, value.pop("request", []))
+    has_pictures = any(isinstance(part, Path) for part in request)
+    value["steps"] = _numbered(path, value["steps"], keep_first=has_pictures)
+    return _checked_plan(path, value), request
+
+
+def _plan_object(path: Path, text: str) -> dict[str, Any]:
+    try:
+        value = json.loads(text)
+    except json.JSONDecodeError as error:
+        raise InputError(f"{path}, line {error.lineno}: not JSON ({error.msg.lower()})") from None
+    except RecursionError:
+        raise InputError(f"{path}: nested too deeply") from None
+    if not isinstance(value, dict) or not isinstance(value.get("steps"), list) or not value["steps"]:
+        raise InputError(
+            f'{path} is not a plan: it has no list of "steps". Make one with: interleave plan … --json'
+        )
+    return value
+
+
+def _numbered(path: Path, steps: list[Any], *, keep_first: bool) -> list[Any]:
+    """The steps with numbers by place; sources name steps by the numbers they had in the file."""
+    for place, step in enumerate(steps, start=1):
+        if not isinstance(step, dict):
+            raise InputError(f"{path}: step {place} is not an object in curly brackets")
+        if "prompt" not in step:
             raise InputError(
-                f"{path} is not a plan: {error.problem}. Make one with: interleave plan … --json"
-            ) from None
-    request = value.pop("request", [])
-    return _checked_plan(path, value), _raw_parts(path, request)
+                f'{path}: step {place} has no "prompt": write one, or null for a step of text only'
+            )
+    first = steps[0].get("number", 1) if keep_first else 1
+    if not isinstance(first, int) or isinstance(first, bool):
+        raise InputError(f'{path}: "number" of step 1 must be a whole number')
+    new = {
+        step.get("number"): first + place
+        for place, step in enumerate(steps)
+        if isinstance(step.get("number"), int)
+    }
+    return [{**step, "number": first + place, **_moved(step, new)} for place, step in enumerate(steps)]
+
+
+def _moved(step: dict[str, Any], new: dict[Any, int]) -> dict[str, Any]:
+    sources = step.get("sources")
+    if not isinstance(sources, list):
+        return {}
+    return {"sources": [new.get(number, number) if isinstance(number, int) else number for number in sources]}
 
 
 def plan_as_json(plan: Plan, parts: list[RawPart]) -> str:
@@ -110,14 +164,6 @@ def choose_profile(profile: str | None, dry_run: bool) -> dict[str, str]:
     if dry_run:
         return {"profile": DRY_RUN_PROFILE}
     return {"profile": profile} if profile is not None else {}
-
-
-def _json_object(text: str) -> dict[str, Any] | None:
-    try:
-        value = json.loads(text)
-    except (ValueError, RecursionError):
-        return None
-    return value if isinstance(value, dict) else None
 
 
 def _checked_plan(path: Path, value: dict[str, Any]) -> Plan:

@@ -91,7 +91,11 @@ def _complain(message: str, code: int, arguments: list[str]) -> int:
 
 def _usage(error: Exception) -> int:
     command = getattr(getattr(error, "ctx", None), "command_path", "interleave")
-    message = error.format_message()  # type: ignore[attr-defined]
-    if not message:  # no verb given: typer has printed the help
+    message = str(error.format_message())  # type: ignore[attr-defined]
+    if type(error).__name__ == "NoArgsIsHelpError":  # the message is the help
+        print(message, file=sys.stderr)
         return BAD_INPUT
-    return _complain(f"{message.rstrip('.')}. See '{command} --help'", BAD_INPUT, [])
+    if "unexpected extra argument" in message:
+        message += ": put the request in quotes"
+    stop = "" if message.endswith(("?", ".", "!")) else "."
+    return _complain(f"{message}{stop} See '{command} --help'", BAD_INPUT, [])

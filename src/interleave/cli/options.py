@@ -65,7 +65,8 @@ Requests = Annotated[
     typer.Option("--requests", metavar="FILE.jsonl", help="Many requests at once, one JSON object a line."),
 ]
 Concurrency = Annotated[
-    int, typer.Option(min=1, max=4096, help="With --requests: how many are in flight at once.")
+    int | None,
+    typer.Option(min=1, max=4096, help="With --requests: how many are in flight at once. [default: 64]"),
 ]
 RetryFailed = Annotated[
     bool, typer.Option("--retry-failed", help="With --requests: take up those that failed or ended short.")

@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.text import Text
 
 from interleave import events
-from interleave.text import one_line, visible
+from interleave.text import count, one_line, visible
 from interleave.types import Outcome, Plan, PlanStep, Verdict
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ class PlainProgress:
     def show(self, event: Event) -> None:
         match event:
             case events.Planned(plan=plan):
-                self.say(f"plan: {_count(len(plan.steps), 'step')}")
+                self.say(f"plan: {count(len(plan.steps), 'step')}")
                 for step in plan.steps:
                     self.say(f"  {step.number}  {one_line(step.text or step.prompt or '')}")
             case events.Drawn(slot=slot):
@@ -98,7 +98,7 @@ class LiveProgress:
             self.status = None
 
     def _print_plan(self, plan: Plan) -> None:
-        self.console.print(Text(f"Plan: {_count(len(plan.steps), 'step')}", style="bold"))
+        self.console.print(Text(f"Plan: {count(len(plan.steps), 'step')}", style="bold"))
         for step in plan.steps:
             words = one_line(step.text or step.prompt or "", self.console.width - 8)
             self.console.print(Text(f"{step.number:>4}  {words}", style="dim"))
@@ -134,11 +134,7 @@ def _judgement(verdict: Verdict) -> str:
         case Outcome.ACCEPTED:
             return "accepted"
         case Outcome.REJECTED:
-            better = f"; drawing with: {one_line(verdict.refined_prompt)}" if verdict.refined_prompt else ""
-            return f"refused{better}"
+            better = f"; better: {one_line(verdict.refined_prompt)}" if verdict.refined_prompt else ""
+            return f"rejected{better}"
         case _:
             return "the critic's reply could not be read"
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}{'' if number == 1 else 's'}"

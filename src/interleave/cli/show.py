@@ -82,8 +82,8 @@ def _show_batch(folder: Path, json_output: bool) -> int:
 def _follow(run: Path) -> RunRecord:
     """Print what the journal tells as it grows; a reader needs no lock and never disturbs the writer."""
     from interleave.cli.following import tell
-    from interleave.runs.journal import is_being_written, read_journal
-    from interleave.runs.record import fold
+    from interleave.runs.journal import Ended, is_being_written, read_journal
+    from interleave.runs.record import read_record
 
     told = 0
     while True:
@@ -94,7 +94,10 @@ def _follow(run: Path) -> RunRecord:
                 print(line, file=sys.stderr, flush=True)
         told = len(entries)
         if not writing:
-            return fold(entries, where=run)
+            record = read_record(run)
+            if not isinstance(entries[-1], Ended):
+                print(f"{record.status}: its process is gone; it can be resumed", file=sys.stderr)
+            return record
         time.sleep(FOLLOW_SECONDS)
 
 

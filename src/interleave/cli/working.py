@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import json
+import shlex
 import signal
 import sys
 from collections.abc import Callable
 from contextlib import aclosing, suppress
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from interleave.errors import LimitReached
-from interleave.text import visible
+from interleave.text import count, visible
 
 if TYPE_CHECKING:
     from interleave.runs.trajectory import Finished, Trajectory
@@ -29,6 +31,8 @@ def work(
     try:
         progress.say("loading models…")
         trajectory = open_run()
+        if trajectory.record.plan is not None and trajectory.models is not None:
+            progress.say(f"taking up {trajectory.folder}: what it has comes first")
         finished = asyncio.run(_follow(trajectory, progress.show))
     except (KeyboardInterrupt, asyncio.CancelledError):
         progress.close()
@@ -36,9 +40,7 @@ def work(
             raise KeyboardInterrupt from None
         if json_output:
             print(json.dumps(summary(read_record(trajectory.folder), trajectory.folder), ensure_ascii=False))
-        print(
-            f"interleave: interrupted. Continue with: interleave resume {trajectory.folder}", file=sys.stderr
-        )
+        _say(f"interleave: interrupted. {_how_to_go_on(trajectory.folder)}")
         return 130
     finally:
         progress.close()
@@ -69,11 +71,15 @@ def _report(finished: Finished, json_output: bool, open_document: bool, fail_on_
 
     record = finished.record
     pictures = sum(len(step.attempts) for step in record.steps)
-    _say(f"{record.status}: {len(record.steps)} steps, {pictures} pictures drawn, {record.seconds:.1f} s")
+    steps = sum(step.finished for step in record.steps)
+    _say(
+        f"{record.status}: {steps} of {count(len(record.steps), 'step')} finished, "
+        f"{count(pictures, 'picture')} drawn, {record.seconds:.1f} s"
+    )
     if finished.error is not None:
         _say(f"interleave: {finished.error}")
-    if record.status == "failed":
-        _say(f"Continue with: interleave resume {finished.folder}")
+    if record.status in ("failed", "short"):
+        _say(_how_to_go_on(finished.folder))
     if json_output:
         print(json.dumps(summary(record, finished.folder), ensure_ascii=False))
     elif record.status in ("done", "short"):
@@ -91,6 +97,10 @@ def open_in_browser(finished: Finished) -> None:
     import webbrowser
 
     webbrowser.open(finished.document.absolute().as_uri())
+
+
+def _how_to_go_on(folder: Path) -> str:
+    return f"Continue with: interleave resume {shlex.quote(str(folder))}"
 
 
 def _say(message: str) -> None:

@@ -56,8 +56,9 @@ def work_many(
         bar.close()
     for failure in summary.failures[:5]:
         _say(f"failed: {one_line(failure.id, 60)}: {one_line(failure.reason, 200)}")
-    if summary.failed:
-        _say(f"{summary.failed} failed: run the same command with --retry-failed to take them up again")
+    _say(f"{summary.done} done, {summary.short} short, {summary.failed} failed")
+    if summary.failed or summary.short:
+        _say("run the same command with --retry-failed to take up what failed or ended short")
     print(summary_as_json(summary, out, time.monotonic() - started) if json_output else out)
     if summary.failed:
         return 3
@@ -131,6 +132,8 @@ class PlainBar:
             return
         self.last = now
         rate = (finished - summary.already) / max(now - self.started, 1e-9)
+        if finished == summary.already:
+            return  # nothing was left to do
         left = (self.total - finished) / rate if rate else 0
         failed = f", {summary.failed} failed" if summary.failed else ""
         _say(f"{finished} of {self.total} ended{failed}, {rate:.1f}/s, about {left:.0f} s left")

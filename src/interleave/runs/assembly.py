@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import inspect
+from dataclasses import dataclass, fields
 from typing import Any
 
 from pydantic import ValidationError
@@ -14,7 +15,7 @@ from interleave.agents.prompts.library import load_pack
 from interleave.backends.protocols import ImageGenerator, VisionLanguageModel
 from interleave.backends.registry import load_generator, load_vlm, note_for
 from interleave.backends.specs import parse_spec
-from interleave.errors import ConfigurationError, RunError
+from interleave.errors import ConfigurationError, RunError, did_you_mean
 from interleave.runs.config import OBJECT, Limits, PackConfig, RoleConfig, RunConfig
 from interleave.runs.models import Models
 from interleave.runs.profiles import DEFAULT_PROFILE, Profile, load_profile
@@ -45,8 +46,10 @@ def split_choices(choices: dict[str, Any]) -> tuple[Choices, Limits]:
         return Choices(**rest), Limits(**limits)
     except ValidationError as error:
         raise _bad_option(error) from None
-    except TypeError as error:
-        raise ConfigurationError(f"generate() got an option it does not know ({error})") from None
+    except TypeError:
+        known = [*(each.name for each in fields(Choices)), *Limits.model_fields]
+        unknown = next((name for name in rest if name not in known), "?")
+        raise ConfigurationError(f"there is no option {unknown!r}. {did_you_mean(unknown, known)}") from None
 
 
 def resolve(chosen: Choices) -> tuple[RunConfig, PromptPack]:
@@ -84,11 +87,38 @@ def load_models(config: RunConfig, pack: PromptPack, chosen: Choices) -> Models:
 
 def load_agent(chosen: Any, role: RoleConfig, name: str) -> Any:
     """A planner or critic, or the model that plays one."""
-    return chosen if _is_object(chosen) else load_vlm(role.spec, name)
+    if not _is_object(chosen):
+        return load_vlm(role.spec, name)
+    verb = {"planner": "plan", "critic": "judge"}[name]
+    if _answers(chosen, verb) or (_answers(chosen, "complete") and hasattr(chosen, "capabilities")):
+        return chosen
+    raise ConfigurationError(
+        f"the {name} must be an object with 'async def {verb}(…)', or a model with 'capabilities' and "
+        f"'async def complete(messages, sampling)'; this is {_described(chosen)}"
+    )
 
 
 def _generator(chosen: str | ImageGenerator | None, role: RoleConfig) -> ImageGenerator:
-    return load_generator(role.spec) if chosen is None or isinstance(chosen, str) else chosen
+    if chosen is None or isinstance(chosen, str):
+        return load_generator(role.spec)
+    if _answers(chosen, "generate") and hasattr(chosen, "capabilities"):
+        return chosen
+    raise ConfigurationError(
+        "the generator must be an object with 'capabilities' and 'async def generate(request)' that returns "
+        f"a PIL image; this is {_described(chosen)}"
+    )
+
+
+def _answers(model: object, verb: str) -> bool:
+    return not isinstance(model, type) and inspect.iscoroutinefunction(getattr(model, verb, None))
+
+
+def _described(model: object) -> str:
+    return (
+        f"the class {model.__name__}, not an object of it"
+        if isinstance(model, type)
+        else f"a {type(model).__name__}"
+    )
 
 
 def refuse_objects(config: RunConfig) -> None:

@@ -10,7 +10,9 @@ from __future__ import annotations
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
+
+from PIL.Image import Image
 
 from interleave.agents.critic import Critic, CriticInput
 from interleave.agents.planner import Planner
@@ -43,9 +45,6 @@ from interleave.runs.store import MissingPicture, PictureStore
 from interleave.text import storable
 from interleave.types import Plan, Request, Slot, Verdict
 
-if TYPE_CHECKING:
-    from PIL.Image import Image
-
 T = TypeVar("T")
 
 
@@ -65,6 +64,7 @@ class CallDesk:
         slot: Slot,
         call: Callable[[], Awaitable[T]],
         *,
+        kind: type[T],
         price: float | None,
         deadline: float,
     ) -> tuple[T, float]:
@@ -78,7 +78,7 @@ class CallDesk:
             self.journal.append(Called.model_validate(place))
             self.journal.write()
             try:
-                return await call()
+                return _of_kind(await call(), kind, role)
             except BackendError as error:
                 self.journal.append(
                     CallFailed.model_validate(place | {"error": str(error), "transient": error.transient})
@@ -112,6 +112,13 @@ class CallDesk:
         return image
 
 
+def _of_kind(result: object, kind: type[T], role: str) -> T:
+    """What a call brought, if it is what was asked for; a user's own model may bring anything."""
+    if isinstance(result, kind):
+        return result
+    raise BackendError(f"the {role} returned a {type(result).__name__}, not a {kind.__name__}")
+
+
 class JournalledVlm:
     """A vision-language model whose replies are kept."""
 
@@ -137,6 +144,7 @@ class JournalledVlm:
             self.role,
             slot,
             lambda: self.vlm.complete(messages, asked),
+            kind=Reply,
             price=None,
             deadline=VLM_DEADLINE_SECONDS,
         )
@@ -188,6 +196,7 @@ class JournalledGenerator:
             "generator",
             asked.slot,
             lambda: self.generator.generate(asked),
+            kind=Image,
             price=price,
             deadline=IMAGE_DEADLINE_SECONDS,
         )
@@ -236,7 +245,12 @@ class JournalledPlanner:
         if self.desk.replay.plan is not None:
             return self.desk.replay.plan
         made, _ = await self.desk.make(
-            "planner", Slot(), lambda: self.planner.plan(request), price=None, deadline=VLM_DEADLINE_SECONDS
+            "planner",
+            Slot(),
+            lambda: self.planner.plan(request),
+            kind=Plan,
+            price=None,
+            deadline=VLM_DEADLINE_SECONDS,
         )
         return made
 
@@ -256,7 +270,12 @@ class JournalledCritic:
             return kept
         slot = replace(seen.slot, call=self.calls)
         made, _ = await self.desk.make(
-            "critic", slot, lambda: self.critic.judge(seen), price=None, deadline=VLM_DEADLINE_SECONDS
+            "critic",
+            slot,
+            lambda: self.critic.judge(seen),
+            kind=Verdict,
+            price=None,
+            deadline=VLM_DEADLINE_SECONDS,
         )
         return made
 

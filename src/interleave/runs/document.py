@@ -55,6 +55,7 @@ def render_document(folder: Path, record: RunRecord) -> str:
         title=one_line(record.title, 120),
         pictures=pictures,
         request=record.request,
+        request_is_title=[part.text for part in record.request] == [one_line(record.title, 120)],
         steps=record.steps,
         planned=sum(len(step.attempts) for step in record.steps),
         prompt_changes=prompt_changes,
@@ -129,7 +130,7 @@ def verdict_of(attempt: AttemptRecord) -> str:
     """What the critic made of an attempt, in a reader's words."""
     if attempt.verdict is None:
         return "not judged"
-    return {"accepted": "accepted", "rejected": "refused", "unreadable": "not readable"}[
+    return {"accepted": "accepted", "rejected": "rejected", "unreadable": "not readable"}[
         attempt.verdict.outcome
     ]
 

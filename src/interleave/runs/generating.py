@@ -59,6 +59,8 @@ async def stream(
     request: Requestable, *, out: str | Path | None = None, **choices: Any
 ) -> AsyncGenerator[Event]:
     """Answer a request and yield every fact as it comes true; the last event is `Finished`."""
+    for _ in range(3):  # a stream that was just walked away from needs as many turns to let go of its folder
+        await asyncio.sleep(0)
     async with aclosing(open_trajectory(Request.of(request), out=out, **choices).run()) as events:
         async for event in events:
             yield event
@@ -181,9 +183,15 @@ async def _last(events: AsyncGenerator[Event]) -> Finished:
 
 def _blocking(work: Coroutine[Any, Any, T]) -> T:
     """Run async work to its end, also where an event loop is running already, as in a notebook."""
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
+    if not _loop_is_running():
         return asyncio.run(work)
     with ThreadPoolExecutor(max_workers=1) as pool:
         return pool.submit(asyncio.run, work).result()
+
+
+def _loop_is_running() -> bool:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True

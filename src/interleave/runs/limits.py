@@ -9,6 +9,7 @@ from typing import TypeVar
 
 from interleave.errors import ConfigurationError, LimitReached
 from interleave.runs.config import Limits
+from interleave.text import count
 
 T = TypeVar("T")
 
@@ -46,7 +47,9 @@ class Meter:
     def _refuse_beyond_limits(self, price: float) -> None:
         limits = self.limits
         if limits.max_calls is not None and self.calls >= limits.max_calls:
-            raise LimitReached(f"the limit of {limits.max_calls} model calls is reached (--max-calls)")
+            raise LimitReached(
+                f"the limit of {count(limits.max_calls, 'model call')} is reached (--max-calls)"
+            )
         if limits.max_seconds is not None and self.seconds >= limits.max_seconds:
             raise self._out_of_time()
         if limits.max_cost is not None and (

@@ -15,7 +15,7 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
-from pydantic import ConfigDict, Field, ValidationError
+from pydantic import ConfigDict, Field, ValidationError, model_validator
 
 from interleave.backends.specs import Spec, parse_spec
 from interleave.configuration import config_folder
@@ -38,6 +38,11 @@ class RoleTable(Value):
     model: str | None = None
     base_url: str | None = None
 
+    @model_validator(mode="before")
+    @classmethod
+    def a_text_is_a_spec(cls, value: Any) -> Any:
+        return {"spec": value} if isinstance(value, str) else value
+
     def as_spec(self, role: str) -> Spec:
         if (self.spec is None) == (self.backend is None):
             raise ConfigurationError(f"[{role}] of a profile needs either 'spec' or 'backend'")
@@ -53,7 +58,7 @@ class RoleTable(Value):
         if parse_spec(str(spec)) != spec:
             raise ConfigurationError(
                 f"[{role}] of a profile: as a spec this is {str(spec)!r}, which says something else; "
-                "a backend or model cannot contain '?' or an address"
+                "a backend or model cannot contain '?' or an address (write a whole spec as spec = …)"
             )
         return spec
 
@@ -104,7 +109,9 @@ def _read(path: Path) -> Profile:
     except (tomllib.TOMLDecodeError, RecursionError) as error:
         raise ConfigurationError(f"the profile {str(path)!r} is not valid TOML: {error}") from None
     except ValidationError as error:
-        first = error.errors()[0]
+        first = min(
+            error.errors(), key=lambda each: each["type"] != "extra_forbidden"
+        )  # a typo explains the rest
         key = ".".join(str(place) for place in first["loc"])
         if first["type"] == "extra_forbidden":
             hint = did_you_mean(key, Profile.model_fields)

@@ -98,17 +98,18 @@ class RunRecord(Value):
 
     @property
     def title(self) -> str:
-        return next(
-            (part.text.strip() for part in self.request if part.text and part.text.strip()), "Untitled"
-        )
+        """The first line of the request."""
+        lines = (line.strip() for part in self.request for line in (part.text or "").splitlines())
+        return next((line.lstrip("# ") for line in lines if line.lstrip("# ")), "Untitled")
 
     @property
     def forced_steps(self) -> tuple[int, ...]:
         return tuple(step.plan.number for step in self.steps if step.forced)
 
 
-def read_record(folder: Path) -> RunRecord:
+def read_record(folder: str | Path) -> RunRecord:
     """The record of the run in this folder, as its journal tells it now."""
+    folder = Path(folder)
     writing = is_being_written(folder)
     record = fold(read_journal(folder), where=folder)
     if record.status == "running" and not writing:  # its process died without a word
@@ -265,12 +266,12 @@ def _step_summary(step: StepRecord) -> dict[str, Any]:
     }
 
 
-def comparable(folder: Path) -> dict[str, Any]:
+def comparable(folder: str | Path) -> dict[str, Any]:
     """What must be equal in equal runs: the record without times, paths, versions and repeated calls.
 
     A picture is what it shows, not how its file was compressed, so pictures go by their pixels.
     """
-    store = PictureStore(folder)
+    store = PictureStore(Path(folder))
     record = read_record(folder).model_dump(mode="json")
     for name in ("software", "seconds", "started", "errors", "version"):
         del record[name]

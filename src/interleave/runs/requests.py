@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
@@ -39,7 +39,7 @@ def items_of(requests: Iterable[Any]) -> Iterator[Item]:
     """Items from Python: requests as `generate` takes them, or pairs of an id and a request."""
     seen: dict[str, str] = {}
     for given in requests:
-        identity, asked = given if isinstance(given, tuple) and len(given) == 2 else (None, given)
+        identity, asked = _named(given)
         request = Request.of(asked)
         item = _item(identity, _digest_of_request(request), lambda request=request: request)  # type: ignore[misc]
         if item.id not in seen:
@@ -47,6 +47,31 @@ def items_of(requests: Iterable[Any]) -> Iterator[Item]:
             yield item
         elif seen[item.id] != item.digest:
             raise InputError(f"the id {item.id!r} is given to two different requests")
+
+
+def _named(given: Any) -> tuple[Any, Any]:
+    """The id, where there is one, and the request: of a pair, or of an object as a JSONL file has it."""
+    if isinstance(given, Mapping):
+        if "request" not in given:
+            raise InputError(
+                f"an object among the requests has no 'request' (it has {', '.join(map(str, given))})"
+            )
+        parts = given["request"]
+        if isinstance(parts, list):
+            parts = [_part_of_object(part) for part in parts]
+        return given.get("id"), parts
+    if isinstance(given, tuple) and len(given) == 2:
+        return given[0], given[1]
+    return None, given
+
+
+def _part_of_object(part: Any) -> Any:
+    match part:
+        case {"text": str(text)}:
+            return text
+        case {"image": str(path)}:
+            return Path(path)
+    return part
 
 
 def read_requests(path: Path, *, skip_bad: bool = False) -> tuple[list[Item], list[str]]:
@@ -125,8 +150,12 @@ def _parse(line: bytes) -> dict[str, Any]:
 
 
 def _raw_parts(request: Any, root: Path) -> list[RawPart]:
-    if not isinstance(request, str | list) or not request:
-        raise InputError('"request" must be a text or a list of parts')
+    if request is None:
+        raise InputError('there is no "request"')
+    if not isinstance(request, str | list):
+        raise InputError(f'"request" must be a text or a list of parts, not {type(request).__name__}')
+    if not request:
+        raise InputError('"request" is empty')
     parts: list[RawPart] = []
     for part in [{"text": request}] if isinstance(request, str) else request:
         match part:

@@ -152,6 +152,9 @@ class Trajectory:
         except InterleaveError as refusal:
             self._write_pages(self._end("failed", refusal))
             raise
+        except Exception as bug:  # of a user's own model, perhaps: let go of the folder and say what it was
+            self._write_pages(self._end("failed", BackendError(f"{type(bug).__name__}: {bug}")))
+            raise
         record = self._end(status, error)
         await asyncio.to_thread(self._write_pages, record)
         yield Finished(record, self.folder, error)
