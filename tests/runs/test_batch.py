@@ -56,6 +56,18 @@ def requests(count: int, steps: int = 2) -> list[str]:
     return [f"Story {number}, in {steps} pictures" for number in range(count)]
 
 
+def stop_after(ended: int, painter: Painter, *, concurrency: int) -> None:
+    """Work on twelve requests until so many have ended, then walk away."""
+
+    async def some() -> None:
+        running = interleave.stream_many(requests(12), out="many", generator=painter, concurrency=concurrency)
+        async with aclosing(running) as stream:
+            for _ in range(ended):
+                await anext(stream)
+
+    asyncio.run(some())
+
+
 def rows(path: str, *given: Any) -> Path:
     Path(path).write_text("".join(json.dumps(row) + "\n" for row in given))
     return Path(path)
@@ -175,14 +187,8 @@ def test_a_bug_in_one_request_does_not_end_the_others(caplog: pytest.LogCaptureF
 
 
 def test_A02_a_batch_that_is_stopped_goes_on_where_it_was() -> None:
-    async def some(painter: Painter) -> None:
-        running = interleave.stream_many(requests(12), out="many", generator=painter, concurrency=4)
-        async with aclosing(running) as ended:
-            for _ in range(3):
-                await anext(ended)
-
     first, second = Painter(delay=0.002), Painter()
-    asyncio.run(some(first))
+    stop_after(3, first, concurrency=4)
     assert interleave.generate_many(requests(12), out="many", generator=second).done == 12
     assert len(first.calls) + len(second.calls) - 36 <= 4  # at most one repeat for every open slot
 
@@ -200,14 +206,8 @@ def test_requests_may_be_objects_as_a_file_has_them() -> None:
 
 
 def test_A13_another_number_at_once_repeats_nothing_and_leaves_nothing_out() -> None:
-    async def some(painter: Painter) -> None:
-        running = interleave.stream_many(requests(12), out="many", generator=painter, concurrency=8)
-        async with aclosing(running) as ended:
-            for _ in range(4):
-                await anext(ended)
-
     first, second = Painter(delay=0.001), Painter()
-    asyncio.run(some(first))
+    stop_after(4, first, concurrency=8)
     done = interleave.generate_many(requests(12), out="many", generator=second, concurrency=3)
     assert done.done == 12
     assert len(first.calls) + len(second.calls) - 36 <= 8

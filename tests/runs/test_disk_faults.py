@@ -14,9 +14,11 @@ from typing import Any
 import pytest
 
 import interleave
+from interleave.backends.generators.solid import SolidGenerator
+from interleave.backends.vlms.scripted import ScriptedVlm
 from interleave.cli.main import run
 from interleave.errors import RunError, StorageError
-from interleave.runs.journal import Drawn, Replied, read_journal
+from interleave.runs.journal import Drawn, Replied, is_being_written, read_journal
 
 REQUEST = "A frog in two pictures"
 MOST = 200
@@ -97,6 +99,34 @@ def test_B01_a_full_disk_ends_with_3_and_says_how_to_go_on(
     assert "No space left on device" in err
     assert "interleave resume run" in err
     assert run(["resume", "run"]) == 0
+
+
+def test_B01_what_is_on_disk_is_shown_when_the_disk_is_full(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    import json
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "write", Fault(os.write, 12, errno.ENOSPC))
+        assert run(["generate", REQUEST, "--out", "run", "--json"]) == 3
+    result = json.loads(capsys.readouterr().out)
+    assert result["status"] == "failed"
+    drawn = sum(isinstance(entry, Drawn) for entry in read_journal(Path("run")))
+    assert sum(step["attempts"] for step in result["steps"]) == drawn >= 1
+
+
+def test_the_folder_is_held_until_its_pages_are_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    held: list[bool] = []
+
+    def look(folder: Path, record: Any) -> None:
+        held.append(is_being_written(folder))
+
+    monkeypatch.setattr("interleave.runs.trajectory.write_document", look)
+    interleave.generate(REQUEST, out=tmp_path / "run")
+    assert held == [True]
+    assert not is_being_written(tmp_path / "run")
 
 
 def test_B04_after_a_failed_sync_nothing_more_is_written(
@@ -215,6 +245,49 @@ def test_B11_missing_and_altered_pictures_are_redrawn_only_if_the_user_says_so(t
     assert interleave.comparable(folder) == whole
     assert run_again.record.calls.repeated == 2
     assert run_again.record.calls.critic == 3  # the pictures came out the same, so nobody judged them again
+
+
+def test_every_result_is_on_disk_before_the_next_call_is_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    happened: list[str] = []
+
+    def noted(name: str, what: str) -> None:
+        function = getattr(os, name)
+
+        def note(*arguments: Any, **options: Any) -> Any:
+            result = function(*arguments, **options)
+            happened.append(what)
+            return result
+
+        monkeypatch.setattr(os, name, note)
+
+    noted("fsync", "file or folder synced")
+    noted("replace", "file named")
+    noted("fdatasync", "journal synced")
+    generate, complete = SolidGenerator.generate, ScriptedVlm.complete
+
+    async def draw(self: Any, request: Any) -> Any:
+        happened.append("draw")
+        return await generate(self, request)
+
+    async def ask(self: Any, messages: Any, sampling: Any) -> Any:
+        happened.append("ask")
+        return await complete(self, messages, sampling)
+
+    monkeypatch.setattr(SolidGenerator, "generate", draw)
+    monkeypatch.setattr(ScriptedVlm, "complete", ask)
+    interleave.generate(REQUEST, out=tmp_path / "run")
+
+    calls = [place for place, what in enumerate(happened) if what in ("draw", "ask")]
+    assert len(calls) == 7
+    for call, following in zip(calls, [*calls[1:], len(happened)], strict=True):
+        after = happened[call + 1 : following]
+        assert "journal synced" in after
+        if happened[call] == "draw":  # the picture's bytes, then its name, then the line that speaks of it
+            steps = ["file or folder synced", "file named", "file or folder synced", "journal synced"]
+            places = iter(after)
+            assert all(step in places for step in steps)
 
 
 def test_B16_a_second_process_is_refused_and_readers_are_not(tmp_path: Path) -> None:

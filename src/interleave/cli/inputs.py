@@ -82,10 +82,20 @@ def read_plan_file(path: Path) -> tuple[Plan, list[RawPart]]:
         except ReplyError as error:
             raise InputError(f"{path} is not a plan: {error.problem}") from None
     value = _plan_object(path, text)
-    request = _raw_parts(path, value.pop("request", []))
+    request = _request_of(path, value.pop("request", None))
     has_pictures = any(isinstance(part, Path) for part in request)
     value["steps"] = _numbered(path, value["steps"], keep_first=has_pictures)
     return _checked_plan(path, value), request
+
+
+def _request_of(path: Path, request: Any) -> list[RawPart]:
+    """The request that a plan was made for, if the file says; pictures are sought from where the file is."""
+    from interleave.runs.requests import raw_parts
+
+    try:
+        return [] if not request else raw_parts(request, lambda name: path.parent / name)
+    except InputError as error:
+        raise InputError(f"{path}: {error}") from None
 
 
 def _plan_object(path: Path, text: str) -> dict[str, Any]:
@@ -178,20 +188,3 @@ def _checked_plan(path: Path, value: dict[str, Any]) -> Plan:
         place = ".".join(str(piece) for piece in first["loc"])
         message = first["msg"].removeprefix("Value error, ")
         raise InputError(f"{path} is not a usable plan: {f'{place}: ' if place else ''}{message}") from None
-
-
-def _raw_parts(path: Path, request: Any) -> list[RawPart]:
-    if isinstance(request, str):
-        return [request]
-    if not isinstance(request, list):
-        raise InputError(f'{path}: "request" must be a text or a list of parts')
-    parts: list[RawPart] = []
-    for part in request:
-        match part:
-            case {"text": str(text)}:
-                parts.append(text)
-            case {"image": str(image)}:
-                parts.append(path.parent / image)
-            case _:
-                raise InputError(f'{path}: a part of "request" must be {{"text": …}} or {{"image": …}}')
-    return parts

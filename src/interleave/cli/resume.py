@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from interleave.cli import options
-from interleave.cli.show import BATCH_MARKER
 from interleave.errors import ConfigurationError
 
 
@@ -21,10 +20,11 @@ def resume(
     """Continue a run; everything but the limits is taken from its folder."""
     from interleave.cli.working import work
     from interleave.runs.assembly import split_choices
+    from interleave.runs.batch import CONFIG_NAME
     from interleave.runs.generating import reopen_trajectory
     from interleave.runs.trajectory import Trajectory
 
-    if (run / BATCH_MARKER).exists():
+    if (run / CONFIG_NAME).exists():
         raise ConfigurationError(
             f"{run} holds many runs: continue them with the generate --requests command that started them"
         )

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from interleave.runs.record import RunRecord
 
 FOLLOW_SECONDS = 0.2
-BATCH_MARKER = "batch.json"
 
 Follow = Annotated[bool, typer.Option("--follow", help="Go on showing a running run until it ends.")]
 Markdown = Annotated[bool, typer.Option("--markdown", help="Write document.md beside the pictures.")]
@@ -35,11 +34,12 @@ def show(
     Of a folder of many runs it tells how many have ended, and what went wrong.
     """
     from interleave.errors import ConfigurationError
+    from interleave.runs.batch import CONFIG_NAME
     from interleave.runs.record import read_record, summary
 
     if json_output and markdown:
         raise ConfigurationError("--json and --markdown exclude each other: choose one")
-    if (run / BATCH_MARKER).exists():
+    if (run / CONFIG_NAME).exists():
         return _show_batch(run, json_output)
     record = _follow(run) if follow else read_record(run)
     if json_output:

@@ -56,22 +56,17 @@ def _named(given: Any) -> tuple[Any, Any]:
             raise InputError(
                 f"an object among the requests has no 'request' (it has {', '.join(map(str, given))})"
             )
-        parts = given["request"]
-        if isinstance(parts, list):
-            parts = [_part_of_object(part) for part in parts]
-        return given.get("id"), parts
+        return given.get("id"), _as_in_a_file(given["request"])
     if isinstance(given, tuple) and len(given) == 2:
         return given[0], given[1]
     return None, given
 
 
-def _part_of_object(part: Any) -> Any:
-    match part:
-        case {"text": str(text)}:
-            return text
-        case {"image": str(path)}:
-            return Path(path)
-    return part
+def _as_in_a_file(request: Any) -> Any:
+    """A list of `{"text": …}` and `{"image": …}` becomes text and paths; anything else stays what it is."""
+    if isinstance(request, list) and all(isinstance(part, Mapping) for part in request):
+        return raw_parts(request, Path)
+    return request
 
 
 def read_requests(path: Path, *, skip_bad: bool = False) -> tuple[list[Item], list[str]]:
@@ -121,13 +116,13 @@ def _lines(path: Path) -> Iterator[tuple[int, int, bytes]]:
 
 def _read_line(path: Path, offset: int, line: bytes) -> Item:
     row = _parse(line)
-    parts = _raw_parts(row.get("request"), path.parent)
+    parts = _checked_parts(row.get("request"), path.parent)
     digest = _digest("".join(f"\x00{type(part).__name__}\x00{part}" for part in parts))
 
     def load() -> Request:
         with open(path, "rb") as file:
             file.seek(offset)
-            again = _raw_parts(_parse(file.readline(MAX_LINE_BYTES + 1)).get("request"), path.parent)
+            again = _checked_parts(_parse(file.readline(MAX_LINE_BYTES + 1)).get("request"), path.parent)
         if again != parts:
             raise InputError(f"{path} has changed since it was checked")
         return Request.of([part if isinstance(part, str) else read_picture(part) for part in again])
@@ -149,7 +144,15 @@ def _parse(line: bytes) -> dict[str, Any]:
     return row
 
 
-def _raw_parts(request: Any, root: Path) -> list[RawPart]:
+def _checked_parts(request: Any, root: Path) -> list[RawPart]:
+    parts = raw_parts(request, lambda name: _picture_file(root, name))
+    if not any(isinstance(part, Path) for part in parts):
+        Request.of([part for part in parts if isinstance(part, str)])  # raises where the text is unusable
+    return parts
+
+
+def raw_parts(request: Any, find_picture: Callable[[str], Path]) -> list[RawPart]:
+    """The parts of a request as JSON has it: a text, or a list of `{"text": …}` and `{"image": …}`."""
     if request is None:
         raise InputError('there is no "request"')
     if not isinstance(request, str | list):
@@ -162,11 +165,9 @@ def _raw_parts(request: Any, root: Path) -> list[RawPart]:
             case {"text": str(text), **rest} if not rest:
                 parts.append(text)
             case {"image": str(name), **rest} if not rest:
-                parts.append(_picture_file(root, name))
+                parts.append(find_picture(name))
             case _:
                 raise InputError('a part of "request" must be {"text": …} or {"image": …}')
-    if not any(isinstance(part, Path) for part in parts):
-        Request.of([part for part in parts if isinstance(part, str)])  # raises where the text is unusable
     return parts
 
 

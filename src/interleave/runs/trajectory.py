@@ -41,7 +41,7 @@ from interleave.runs.folder import open_journal, refuse_foreign_folder, refuse_o
 from interleave.runs.journal import Started, Status, read_journal
 from interleave.runs.limits import Meter, refuse_unpriced
 from interleave.runs.models import Models
-from interleave.runs.record import RunRecord, fold, picture_names
+from interleave.runs.record import RunRecord, fold, picture_names, read_record
 from interleave.runs.replay import Replay
 from interleave.runs.store import FOLDER as IMAGES
 from interleave.runs.store import MissingPicture, PictureStore, sweep, sync_folder, write_whole
@@ -147,16 +147,15 @@ class Trajectory:
         except (BackendError, ReplyError, StorageError) as failure:
             status, error = "failed", failure
         except (asyncio.CancelledError, GeneratorExit, KeyboardInterrupt):
-            self._write_pages(self._end("interrupted", None))
+            self._end("interrupted", None)
             raise
         except InterleaveError as refusal:
-            self._write_pages(self._end("failed", refusal))
+            self._end("failed", refusal)
             raise
         except Exception as bug:  # of a user's own model, perhaps: let go of the folder and say what it was
-            self._write_pages(self._end("failed", BackendError(f"{type(bug).__name__}: {bug}")))
+            self._end("failed", BackendError(f"{type(bug).__name__}: {bug}"))
             raise
-        record = self._end(status, error)
-        await asyncio.to_thread(self._write_pages, record)
+        record = await asyncio.to_thread(self._end, status, error)
         yield Finished(record, self.folder, error)
 
     def _pipeline(self, models: Models) -> AsyncGenerator[events.Event]:
@@ -214,10 +213,16 @@ class Trajectory:
             await models.disk.sync(self.journal)
 
     def _end(self, status: Status, error: InterleaveError | None) -> RunRecord:
-        """Journal how it ended and let go of the folder; a disk that fails even here changes nothing."""
-        if self.models is None:
+        """Journal how it ended, write its pages, and only then let go of the folder."""
+        try:
+            record = self.record if self.models is None else self._journal_end(status, error)
+            self._write_pages(record)
+            return record
+        finally:
             self.journal.close()
-            return self.record
+
+    def _journal_end(self, status: Status, error: InterleaveError | None) -> RunRecord:
+        """The record with its end; where the disk fails even here, what is on it and how it ended."""
         reason = str(error or "")
         try:
             self.journal.append(
@@ -230,12 +235,16 @@ class Trajectory:
             )
             self.journal.sync()
             return fold(self.entries)
-        except RunError:
+        except StorageError:
             if status == "done":
                 raise
-            return self.record.model_copy(update={"status": status, "reason": reason})
-        finally:
-            self.journal.close()
+            return self._on_disk().model_copy(update={"status": status, "reason": reason})
+
+    def _on_disk(self) -> RunRecord:
+        try:
+            return read_record(self.folder)
+        except RunError:  # even the folder is gone
+            return self.record
 
     def _write_pages(self, record: RunRecord) -> None:
         """Write what can be made again from the journal; only a finished run insists on it."""

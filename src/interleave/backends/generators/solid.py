@@ -22,7 +22,7 @@ from interleave.pictures import pixel_digest
 MAX_SOURCES = 16
 CARDS = 6
 """Rows for cards; the seventh step starts again at the top."""
-LINES, LINE_CHARACTERS, LINE_HEIGHT = 3, 32, 11
+LINES, LINE_CHARACTERS, LINE_HEIGHT = 3, 30, 10
 STAMP_CELLS = 16
 
 
