@@ -1,0 +1,272 @@
+"""Patterns and puzzles: rows that go on, counting, colours in order, and what does not belong."""
+
+from __future__ import annotations
+
+from interleave.mini.language.gaps import (
+    ANumber,
+    APlace,
+    AThing,
+    AWord,
+    Gap,
+    ManyThings,
+    SomeThings,
+    kinds_of,
+    usual,
+)
+from interleave.mini.language.tale import Tale
+from interleave.mini.language.topics.topic import Topic
+from interleave.mini.language.words import (
+    NUMBERS,
+    a,
+    counted,
+    listed,
+    the,
+    with_article,
+    within,
+)
+from interleave.mini.world.operations import Add, Impossible, Recolour, Remove, Resize, Swap
+from interleave.mini.world.scene import Size, Thing
+
+KINDS_IN_PATTERNS = kinds_of("animal", "food", "toy", "shape", "tool", without=("bread",))
+SHOWN = ("paper", "meadow", "beach", "kitchen", "room", "workbench")
+RAINBOW = ("red", "orange", "yellow", "green", "blue", "purple")
+LEFT, MIDDLE, RIGHT = 3, 4, 5
+FIRST_CELL = 3
+DIAGONALS = {
+    "from the top left to the bottom right": (0, 4, 8),
+    "from the top right to the bottom left": (2, 4, 6),
+    "from the bottom left to the top right": (6, 4, 2),
+}
+
+
+def _alternating(first: Thing, second: Thing, place: str) -> Tale:
+    _different(first, second)
+    tale = Tale(place, {LEFT: first}, name="First", caption=f"{a(first)} begins the row {within(place)}")
+    tale.then(Add(second, MIDDLE), name="Second", caption=f"{a(second)} comes next")
+    return tale.then(Add(first, RIGHT), name="Third", caption=f"then comes {a(first)} again")
+
+
+def _counting_up(count: int, things: Thing, place: str) -> Tale:
+    tale = Tale(place, {FIRST_CELL: things}, name="One", caption=f"one: {a(things)} {within(place)}")
+    for number in range(2, count + 1):
+        words = counted(number, things)
+        tale.then(
+            Add(things, FIRST_CELL + number - 1),
+            name=_first_word(words),
+            caption=f"one more makes {words}",
+        )
+    return tale
+
+
+def _counting_in_steps(count: int, things: Thing, place: str) -> Tale:
+    row = dict.fromkeys(range(count), things)
+    words = counted(count, things)
+    tale = Tale(place, row, name=_first_word(words), caption=f"{words} {within(place)}")
+    for start in (3, 6):
+        words = counted(count * (start // 3 + 1), things)
+        row_of_adds = [Add(things, start + column) for column in range(count)]
+        tale.then(*row_of_adds, name=_first_word(words), caption=f"{NUMBERS[count]} more make {words}")
+    return tale
+
+
+def _counting_down(count: int, things: Thing, place: str) -> Tale:
+    row = {FIRST_CELL + index: things for index in range(count)}
+    words = counted(count, things)
+    tale = Tale(place, row, name=_first_word(words), caption=f"{words} {within(place)}")
+    for left in range(count - 1, 0, -1):
+        words = counted(left, things) if left > 1 else f"one {things.colour} {things.noun}"
+        tale.then(
+            Remove(FIRST_CELL + left),
+            name=_first_word(words),
+            caption=f"one goes away, and {words} {'are' if left > 1 else 'is'} left",
+        )
+    return tale
+
+
+def _rainbow(kind: str, place: str) -> Tale:
+    thing = usual(kind, RAINBOW[0])
+    tale = Tale(place, {MIDDLE: thing}, name="Red", caption=f"the rainbow starts with {a(thing)}")
+    for colour in RAINBOW[1:]:
+        tale.then(
+            Recolour(MIDDLE, colour), name=colour.capitalize(), caption=f"now the {thing.noun} is {colour}"
+        )
+    return tale
+
+
+def _growing_and_shrinking(thing: Thing, place: str) -> Tale:
+    small = Thing(thing.kind, thing.colour, Size.SMALL, thing.state)
+    tale = Tale(place, {MIDDLE: small}, name="Small", caption=f"{a(small)} is {within(place)}")
+    tale.then(Resize(MIDDLE, Size.LARGE), name="Large", caption=f"{the(thing)} grows large")
+    return tale.then(
+        Resize(MIDDLE, Size.SMALL), name="Small again", caption=f"{the(thing)} shrinks and is small again"
+    )
+
+
+def _mirror(first: Thing, second: Thing, place: str) -> Tale:
+    _different(first, second)
+    tale = Tale(
+        place, {3: first, 6: second}, name="Left side", caption=f"{a(first)} and {a(second)} are on the left"
+    )
+    tale.then(Add(first, 5), name="First mirrored", caption=f"{a(first)} appears on the right as well")
+    return tale.then(
+        Add(second, 8),
+        name="All mirrored",
+        caption=f"with {a(second)} at the bottom right the mirror is complete",
+    )
+
+
+def _odd_one_out(things: Thing, odd: Thing, place: str) -> Tale:
+    _different(things, odd)
+    tale = Tale(
+        place,
+        {LEFT: things, MIDDLE: odd, RIGHT: things},
+        name="The puzzle",
+        caption=f"{a(odd)} stands between {counted(2, things)}",
+    )
+    tale.then(Remove(MIDDLE), name="Odd one out", caption=f"{the(odd)} does not belong and goes away")
+    return tale.then(
+        Add(things, MIDDLE), name="Solved", caption=f"a third {things.colour} {things.noun} fills the gap"
+    )
+
+
+def _reversing(things: tuple[Thing, ...]) -> Tale:
+    cells = (LEFT, MIDDLE, RIGHT)
+    tale = Tale(
+        "paper",
+        dict(zip(cells, things, strict=True)),
+        name="The row",
+        caption=f"a row of {listed([a(each) for each in things])}",
+    )
+    for when, name, cell in (
+        ("first", "Swap one", LEFT),
+        ("then", "Swap two", MIDDLE),
+        ("finally", "Reversed", LEFT),
+    ):
+        pair = [the(tale.scene.things[each]) for each in (cell, cell + 1)]
+        tale.then(Swap(cell, cell + 1), name=name, caption=f"{when} {listed(pair)} change places")
+    return tale
+
+
+def _diagonal(things: Thing, way: tuple[int, int, int], place: str) -> Tale:
+    first, second, third = way
+    tale = Tale(place, {first: things}, name="One corner", caption=f"{a(things)} begins in one corner")
+    tale.then(
+        Add(things, second),
+        name="Middle",
+        caption=f"the second {things.colour} {things.noun} is in the middle",
+    )
+    return tale.then(
+        Add(things, third),
+        name="Other corner",
+        caption=f"the third {things.colour} {things.noun} completes the diagonal",
+    )
+
+
+def _first_word(words: str) -> str:
+    return words.split()[0].capitalize()
+
+
+def _different(first: Thing, second: Thing) -> None:
+    if first.kind == second.kind:
+        raise Impossible("a pattern needs different things")
+
+
+THING, THINGS, PLACE = AThing(KINDS_IN_PATTERNS), ManyThings(KINDS_IN_PATTERNS), APlace(SHOWN)
+PAIR: dict[str, Gap] = {"first": THING, "second": THING, "place": PLACE}
+
+TOPICS: tuple[Topic, ...] = (
+    Topic(
+        "an alternating row",
+        PAIR,
+        _alternating,
+        (
+            "Continue the pattern {place}: {first}, {second} and so on until the row is full.",
+            "Fill a row {place} by taking turns, {first}, then {second}.",
+            "{first} and {second} take turns {place}. What comes next? Show it in {n} pictures.",
+        ),
+    ),
+    Topic(
+        "counting up",
+        {"count": ANumber(3, 5), "things": THINGS, "place": PLACE},
+        _counting_up,
+        (
+            "Count from one to {count} with {things} {place}.",
+            "Let {things} appear one by one {place} until there are {count}.",
+        ),
+    ),
+    Topic(
+        "counting in steps",
+        {"count": ANumber(2, 3), "things": THINGS, "place": PLACE},
+        _counting_in_steps,
+        (
+            "Count {things} {place} in rows of {count}.",
+            "Row by row {place}, {count} {things} at a time. Show it in {n} steps.",
+        ),
+    ),
+    Topic(
+        "counting down",
+        {"count": ANumber(3, 5), "things": THINGS, "place": PLACE},
+        _counting_down,
+        (
+            "Count down from {count} to one with {things} {place}.",
+            "There are {count} {things} {place}. Take one away at a time until a single one is left.",
+        ),
+    ),
+    Topic(
+        "the colours of the rainbow",
+        {
+            "kind": AWord({with_article(usual(kind).noun): kind for kind in KINDS_IN_PATTERNS}),
+            "place": PLACE,
+        },
+        _rainbow,
+        (
+            "Paint {kind} {place} in all the colours of the rainbow.",
+            "From red to purple in {n} pictures: {kind} {place} in the colours of the rainbow.",
+        ),
+    ),
+    Topic(
+        "growing and shrinking",
+        {"thing": THING, "place": PLACE},
+        _growing_and_shrinking,
+        (
+            "Show {thing} {place} first small, then large, then small again.",
+            "{thing} {place} grows and shrinks again. Show it in {n} pictures.",
+        ),
+    ),
+    Topic(
+        "a mirror",
+        PAIR,
+        _mirror,
+        (
+            "Mirror {first} and {second} {place} from the left side to the right side.",
+            "Half a mirror image {place}: {first} and {second} on the left. Complete it on the right.",
+        ),
+    ),
+    Topic(
+        "the odd one out",
+        {"things": THINGS, "odd": THING, "place": PLACE},
+        _odd_one_out,
+        (
+            "Two {things} and {odd} are {place}. Take away the odd one out and fill the gap.",
+            "Odd one out {place}: two {things} and {odd}. Solve the puzzle in {n} steps.",
+        ),
+    ),
+    Topic(
+        "a swap puzzle",
+        {"things": SomeThings(KINDS_IN_PATTERNS, 3, 3)},
+        _reversing,
+        (
+            "Reverse this row by swapping neighbours only: {things}.",
+            "A swap puzzle: {things} in a row. Turn the order round in {n} pictures.",
+        ),
+    ),
+    Topic(
+        "a diagonal",
+        {"things": THINGS, "way": AWord(DIAGONALS), "place": PLACE},
+        _diagonal,
+        (
+            "Draw a diagonal of three {things} {place}, going {way}.",
+            "Place three {things} {place} one after the other in a diagonal that runs {way}.",
+        ),
+    ),
+)

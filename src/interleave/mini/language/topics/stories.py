@@ -1,0 +1,235 @@
+"""Picture stories: animals and toys that meet, travel, hide and change."""
+
+from __future__ import annotations
+
+from interleave.mini.language.gaps import AColour, APlace, AThing, SomeThings, kinds_of
+from interleave.mini.language.tale import Tale
+from interleave.mini.language.topics.staging import different
+from interleave.mini.language.topics.topic import Topic
+from interleave.mini.language.words import a, bare_noun, the, within
+from interleave.mini.world.operations import (
+    Add,
+    ChangeBackground,
+    Move,
+    Recolour,
+    Remove,
+    Resize,
+    Swap,
+)
+from interleave.mini.world.scene import Size, Thing
+
+ANIMALS = kinds_of("animal")
+TOYS = kinds_of("toy")
+VEHICLES = kinds_of("vehicle")
+OUTDOORS = ("meadow", "beach", "night", "snow", "desert", "forest", "city")
+
+
+def _meeting(hero: Thing, friend: Thing, place: str) -> Tale:
+    different(hero, friend)
+    tale = Tale(place, {3: hero}, name="Alone", caption=f"{a(hero)} is alone {within(place)}")
+    tale.then(Add(friend, 5), name="A visitor", caption=f"{a(friend)} comes from the right")
+    tale.then(Move(5, 4), name="Hello", caption=f"{the(friend)} goes up to {the(hero)} and says hello")
+    return tale.then(
+        Add(Thing("heart", "pink", Size.SMALL), 1),
+        name="Friends",
+        caption="a heart: now they are friends",
+    )
+
+
+def _joining(hero: Thing, friends: tuple[Thing, ...], place: str) -> Tale:
+    different(hero, *friends)
+    tale = Tale(place, {4: hero}, name="Alone", caption=f"{a(hero)} sits {within(place)}")
+    for friend, cell in zip(friends, (3, 5, 7), strict=False):
+        tale.then(Add(friend, cell), name=f"The {friend.noun}", caption=f"{a(friend)} comes to play too")
+    return tale
+
+
+def _journey(hero: Thing, start: str, stop: str, end: str) -> Tale:
+    tale = Tale(start, {4: hero}, name="Setting out", caption=f"{a(hero)} sets out {within(start)}")
+    for place in (stop, end):
+        tale.then(
+            ChangeBackground(place),
+            name=f"The {bare_noun(place)}",
+            caption=f"then {the(hero)} is {within(place)}",
+        )
+    return tale
+
+
+def _magic_paint(hero: Thing, first: str, second: str, place: str) -> Tale:
+    tale = Tale(place, {4: hero}, name="Before", caption=f"{a(hero)} finds a magic brush {within(place)}")
+    tale.then(Recolour(4, first), name=first.capitalize(), caption=f"one stroke: the {hero.noun} is {first}")
+    return tale.then(
+        Recolour(4, second), name=second.capitalize(), caption=f"another: now the {hero.noun} is {second}"
+    )
+
+
+def _hide_and_seek(hero: Thing, friend: Thing, place: str) -> Tale:
+    different(hero, friend)
+    tale = Tale(
+        place,
+        {3: hero, 5: friend},
+        name="Ready",
+        caption=f"{a(hero)} and {a(friend)} play hide and seek {within(place)}",
+    )
+    tale.then(Remove(5), name="Hiding", caption=f"{the(friend)} hides, and nobody can see it")
+    return tale.then(Add(friend, 7), name="Found", caption=f"there is {the(friend)}, at the bottom")
+
+
+def _walk(hero: Thing, place: str) -> Tale:
+    tale = Tale(place, {3: hero}, name="Left", caption=f"{a(hero)} starts on the left {within(place)}")
+    tale.then(Move(3, 4), name="Middle", caption=f"{the(hero)} walks to the middle")
+    return tale.then(Move(4, 5), name="Right", caption=f"{the(hero)} has reached the right side")
+
+
+def _trade(hero: Thing, friend: Thing, place: str) -> Tale:
+    different(hero, friend)
+    tale = Tale(
+        place, {3: hero, 5: friend}, name="Before", caption=f"{a(hero)} and {a(friend)} stand {within(place)}"
+    )
+    return tale.then(Swap(3, 5), name="After", caption=f"{the(hero)} and {the(friend)} have traded places")
+
+
+def _party(hero: Thing, place: str) -> Tale:
+    tale = Tale(place, {3: hero}, name="The guest", caption=f"{a(hero)} has a birthday {within(place)}")
+    tale.then(Add(Thing("balloon", "red"), 0), name="A balloon", caption="first comes a balloon")
+    tale.then(Add(Thing("cake", "pink"), 4), name="A cake", caption="then a cake is brought")
+    return tale.then(
+        Add(Thing("gift", "purple"), 5), name="A gift", caption=f"last of all {the(hero)} gets a gift"
+    )
+
+
+def _bedtime(hero: Thing, toy: Thing, place: str) -> Tale:
+    tale = Tale(
+        place, {4: hero, 5: toy}, name="Playing", caption=f"{a(hero)} plays with {a(toy)} {within(place)}"
+    )
+    tale.then(Remove(5), name="Tidy", caption=f"{the(toy)} is put away")
+    return tale.then(ChangeBackground("night"), name="Night", caption=f"it is night: sleep well, {hero.noun}")
+
+
+def _ride(hero: Thing, vehicle: Thing, place: str) -> Tale:
+    tale = Tale(place, {3: hero}, name="Waiting", caption=f"{a(hero)} waits {within(place)}")
+    tale.then(Add(vehicle, 4), name="Arrival", caption=f"{a(vehicle)} arrives")
+    tale.then(Remove(3), name="All aboard", caption=f"{the(hero)} gets in")
+    return tale.then(Move(4, 5), name="Off", caption=f"{the(vehicle)} drives off to the right")
+
+
+def _lost_toy(hero: Thing, toy: Thing, place: str) -> Tale:
+    tale = Tale(place, {3: hero, 4: toy}, name="Together", caption=f"{a(hero)} has {a(toy)} {within(place)}")
+    tale.then(Remove(4), name="Lost", caption=f"oh no, {the(toy)} is lost")
+    return tale.then(Add(toy, 8), name="Found", caption=f"{the(toy)} lay at the bottom right all the time")
+
+
+def _brave(hero: Thing, giant: Thing, place: str) -> Tale:
+    different(hero, giant)
+    small = Thing(hero.kind, hero.colour, Size.SMALL, hero.state)
+    tale = Tale(
+        place,
+        {3: small, 5: giant},
+        name="A giant",
+        caption=f"{a(small)} meets {a(giant, size=True)} {within(place)}",
+    )
+    tale.then(Resize(3, Size.LARGE), name="Courage", caption=f"{the(hero)} makes itself large")
+    return tale.then(Resize(5, Size.SMALL), name="Not so big", caption=f"and {the(giant)} feels small")
+
+
+HERO, FRIEND, PLACE = AThing(ANIMALS), AThing(ANIMALS), APlace(OUTDOORS)
+
+TOPICS: tuple[Topic, ...] = (
+    Topic(
+        "making friends",
+        {"hero": HERO, "friend": FRIEND, "place": PLACE},
+        _meeting,
+        (
+            "Tell the story of {hero} and {friend} that become friends {place}.",
+            "A picture story: {hero} meets {friend} {place}, and they become friends.",
+            "In {n} pictures: how {hero} and {friend} make friends {place}.",
+        ),
+    ),
+    Topic(
+        "joining in",
+        {"hero": HERO, "friends": SomeThings(ANIMALS), "place": PLACE},
+        _joining,
+        (
+            "Tell a story {place}: {hero} is joined by {friends}, one after the other.",
+            "{hero} plays {place}. One by one {friends} join in. Show every arrival.",
+        ),
+    ),
+    Topic(
+        "a journey",
+        {"hero": AThing(ANIMALS + VEHICLES), "start": PLACE, "stop": PLACE, "end": PLACE},
+        _journey,
+        (
+            "Show the journey of {hero} that starts {start}, goes on {stop} and ends {end}.",
+            "A travel story: {hero} is first {start}, then {stop} and at last {end}.",
+        ),
+    ),
+    Topic(
+        "magic paint",
+        {"hero": HERO, "first": AColour(), "second": AColour(), "place": PLACE},
+        _magic_paint,
+        (
+            "Tell the story of {hero} {place} with a magic brush that makes it {first} and then {second}.",
+            "Magic paint: {hero} {place} turns {first}, then {second}. Tell it in {n} pictures.",
+        ),
+    ),
+    Topic(
+        "hide and seek",
+        {"hero": HERO, "friend": FRIEND, "place": PLACE},
+        _hide_and_seek,
+        ("{hero} and {friend} play hide and seek {place}. Tell what happens when the second one hides.",),
+    ),
+    Topic(
+        "a walk",
+        {"hero": HERO, "place": PLACE},
+        _walk,
+        (
+            "Show {hero} that walks from left to right {place}.",
+            "{hero} takes a walk {place}, from the left to the right. Show it in {n} pictures.",
+        ),
+    ),
+    Topic(
+        "trading places",
+        {"hero": HERO, "friend": FRIEND, "place": PLACE},
+        _trade,
+        ("A short story {place}: {hero} and {friend} trade places.",),
+    ),
+    Topic(
+        "a birthday",
+        {"hero": HERO, "place": PLACE},
+        _party,
+        (
+            "Tell the story of the birthday of {hero} {place}.",
+            "{hero} has a birthday {place}: a balloon, a cake and a gift arrive. Show it step by step.",
+        ),
+    ),
+    Topic(
+        "bedtime",
+        {"hero": HERO, "toy": AThing(TOYS), "place": APlace(("meadow", "room", "beach"))},
+        _bedtime,
+        ("A bedtime story: {hero} plays with {toy} {place} until night comes.",),
+    ),
+    Topic(
+        "a ride",
+        {"hero": HERO, "vehicle": AThing(("car", "bus", "train")), "place": PLACE},
+        _ride,
+        (
+            "{hero} waits {place}, {vehicle} arrives, and off they go. Tell it in {n} pictures.",
+            "Tell the story of {hero} that is picked up {place} by {vehicle}.",
+        ),
+    ),
+    Topic(
+        "lost and found",
+        {"hero": HERO, "toy": AThing(TOYS), "place": PLACE},
+        _lost_toy,
+        (
+            "Tell a story about {hero} that loses {toy} {place} and finds it again.",
+            "Lost and found {place}: {hero} and {toy}.",
+        ),
+    ),
+    Topic(
+        "being brave",
+        {"hero": HERO, "giant": FRIEND, "place": PLACE},
+        _brave,
+        ("Tell the story of a brave little one {place}: {hero} stands up to {giant}.",),
+    ),
+)
