@@ -19,6 +19,7 @@ from pydantic import BaseModel, ValidationError
 from interleave.backends.protocols import ImageGenerator, VisionLanguageModel
 from interleave.backends.specs import Spec, parse_spec
 from interleave.errors import ConfigurationError, InterleaveError, MissingDependency, did_you_mean
+from interleave.types import Request
 
 
 @dataclass(frozen=True)
@@ -31,6 +32,8 @@ class Row:
     """Top-level packages that must be importable."""
     extra: str | None = None
     """The extra of this distribution that installs them."""
+    takes: str | None = None
+    """A function that raises `InputError` for a request this planner cannot take, before it is loaded."""
     note: str | None = None
     """Said on every document made with it, when it is not what a reader would take it for; {} is its work."""
 
@@ -54,6 +57,11 @@ GENERATORS = {
         "paints a simple pattern that builds on its source; a double for dry runs and tests",
         note="{} from the built-in double “solid”, which paints patterns; no image model took part.",
     ),
+    "world": Row(
+        "interleave.backends.generators.world:WorldPainter",
+        "the miniature's world as its own perfect painter: draws by rule, not by a model",
+        note="{} from “world”, a program that draws the miniature by rule; no image model took part.",
+    ),
 }
 
 VLMS = {
@@ -65,6 +73,17 @@ VLMS = {
     ),
 }
 
+AGENTS = {
+    "oracle": Row(
+        "interleave.mini.oracle:Oracle",
+        "plans, judges and scores by rule in the miniature's world: the teacher and upper bound",
+        note="{} from the “oracle”, a program that knows the miniature's language and reads its pictures; "
+        "no language model took part.",
+        takes="interleave.mini.language.checker:refuse_foreign_words",
+    ),
+}
+"""Planners, critics and scorers that are no models: they are asked for a plan or a verdict, not for text."""
+
 
 def load_generator(spec: str | Spec) -> ImageGenerator:
     """Build an image generator from a spec such as ``"solid?delay=0.2"``."""
@@ -74,6 +93,19 @@ def load_generator(spec: str | Spec) -> ImageGenerator:
 def load_vlm(spec: str | Spec, role: str) -> VisionLanguageModel:
     """Build a vision-language model for a role (`planner`, `critic`, `scorer`, …) from a spec."""
     return cast(VisionLanguageModel, _load(spec, known_vlms(), "vision-language model", role=role))
+
+
+def load_agent(spec: str | Spec, role: str) -> Any:
+    """Build what plays a role: an agent that computes, or a vision-language model that is prompted."""
+    return _load(spec, known_vlms() | AGENTS, "vision-language model or agent", role=role)
+
+
+def refuse_unsuitable(request: Request, planner: str | Spec) -> None:
+    """Raise `InputError` when this planner says beforehand that it cannot take the request."""
+    parsed = planner if isinstance(planner, Spec) else parse_spec(planner)
+    row = (known_vlms() | AGENTS).get(parsed.name)
+    if row is not None and row.takes:
+        pkgutil.resolve_name(row.takes)(request)
 
 
 def known_generators() -> dict[str, Row]:
@@ -89,7 +121,7 @@ def known_vlms() -> dict[str, Row]:
 def note_for(spec: str | Spec, *, role: str) -> str | None:
     """What a reader of a document must be told about this backend, if anything."""
     parsed = spec if isinstance(spec, Spec) else parse_spec(spec)
-    rows = known_generators() if role == "generator" else known_vlms()
+    rows = known_generators() if role == "generator" else known_vlms() | AGENTS
     row = rows.get(parsed.name)
     return row.note.format(WORK_OF.get(role, "This comes")) if row and row.note else None
 

@@ -12,8 +12,9 @@ from interleave.agents.critic import Critic
 from interleave.agents.planner import GivenPlan, Planner
 from interleave.agents.prompts import PromptPack
 from interleave.agents.prompts.library import load_pack
+from interleave.backends import registry
 from interleave.backends.protocols import ImageGenerator, VisionLanguageModel
-from interleave.backends.registry import load_generator, load_vlm, note_for
+from interleave.backends.registry import load_generator, note_for
 from interleave.backends.specs import parse_spec
 from interleave.errors import ConfigurationError, RunError, did_you_mean
 from interleave.runs.config import OBJECT, Limits, PackConfig, RoleConfig, RunConfig
@@ -88,7 +89,7 @@ def load_models(config: RunConfig, pack: PromptPack, chosen: Choices) -> Models:
 def load_agent(chosen: Any, role: RoleConfig, name: str) -> Any:
     """A planner or critic, or the model that plays one."""
     if not _is_object(chosen):
-        return load_vlm(role.spec, name)
+        return registry.load_agent(role.spec, name)
     verb = {"planner": "plan", "critic": "judge"}[name]
     if _answers(chosen, verb) or (_answers(chosen, "complete") and hasattr(chosen, "capabilities")):
         return chosen

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from interleave.agents.planner import VlmPlanner, wanted_steps
 from interleave.backends.protocols import VisionLanguageModel
+from interleave.backends.registry import refuse_unsuitable
 from interleave.backends.retries import RetriedVlm
 from interleave.errors import ConfigurationError
 from interleave.runs.assembly import (
@@ -24,7 +25,7 @@ from interleave.runs.assembly import (
     split_choices,
 )
 from interleave.runs.batch import DEFAULT_CONCURRENCY, Batch, BatchSummary, Ended
-from interleave.runs.config import Limits, RunConfig
+from interleave.runs.config import OBJECT, Limits, RunConfig
 from interleave.runs.folder import stored_request
 from interleave.runs.limits import refuse_unpriced
 from interleave.runs.record import read_record
@@ -72,7 +73,7 @@ def open_trajectory(
     """Check all that can be checked, load the models and open the run folder; nothing is called yet."""
     chosen, limits = split_choices(choices)
     config, pack = resolve(chosen)
-    _refuse_too_many_steps(request, config)
+    _refuse_unsuitable(request, config)
     folder = Path(out) if out is not None else new_run_folder(request)
     return Trajectory(
         folder, request, config, limits, lambda: load_models(config, pack, chosen), redraw=redraw
@@ -143,7 +144,7 @@ def plan(request: Requestable, **choices: Any) -> Plan:
 
 async def _plan(request: Request, chosen: Choices) -> Plan:
     config, pack = resolve(chosen)
-    _refuse_too_many_steps(request, config)
+    _refuse_unsuitable(request, config)
     planner = load_agent(chosen.planner, config.planner, "planner")
     if isinstance(planner, VisionLanguageModel):
         planner = VlmPlanner(RetriedVlm("the planner", planner), pack, max_steps=config.max_steps)
@@ -161,9 +162,11 @@ def new_run_folder(request: Request) -> Path:
     return folder
 
 
-def _refuse_too_many_steps(request: Request, config: RunConfig) -> None:
+def _refuse_unsuitable(request: Request, config: RunConfig) -> None:
     if config.plan is None:
         wanted_steps(request, config.max_steps)
+        if not config.planner.spec.startswith(OBJECT):
+            refuse_unsuitable(request, config.planner.spec)
     elif (count := len(config.plan.steps)) > config.max_steps:
         raise ConfigurationError(
             f"the plan has {count} steps, and the limit is {config.max_steps}: "

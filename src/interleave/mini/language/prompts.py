@@ -81,6 +81,11 @@ def understand(prompt: str, before: Scene | None) -> Scene:
     return after
 
 
+def is_exact(prompt: str) -> bool:
+    """Whether a prompt also says what must stay or that there is nothing else."""
+    return any(_KEEPING.match(part) for part in _SENTENCE.split(prompt.strip()))
+
+
 def literal_scene(prompt: str, before: Scene | None) -> Scene:
     """What a painter makes of a text it does not understand: the things it names, wherever there is room."""
     words = normalised(prompt).lower()

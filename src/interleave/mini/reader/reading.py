@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache
+from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -150,9 +151,17 @@ class Reader:
         ]
 
 
-@lru_cache(maxsize=1)
+_sharing = Lock()
+
+
 def shared_reader() -> Reader:
-    """The reader of this process: its templates take a few seconds to paint, so they are kept."""
+    """The reader of this process: its templates take a moment to paint, so they are painted once."""
+    with _sharing:
+        return _only_reader()
+
+
+@cache
+def _only_reader() -> Reader:
     return Reader()
 
 

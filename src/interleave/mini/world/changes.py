@@ -32,11 +32,10 @@ def changes(before: Scene, after: Scene) -> tuple[Operation, ...]:
     if now.gripper != after.gripper:
         found += _handling(now, after)
         now = apply_all(found, before)
-    for cell in range(CELLS):
-        if now.cells[cell] != after.cells[cell]:
-            operation = _change_at(cell, now, after)
-            found.append(operation)
-            now = operation.apply(now)
+    while different := [cell for cell in range(CELLS) if now.cells[cell] != after.cells[cell]]:
+        operation = _change_at(different[0], now, after)
+        found.append(operation)
+        now = operation.apply(now)
     return tuple(found)
 
 

@@ -1,0 +1,118 @@
+"""`interleave bench`: how well a system does on tasks whose truth is known."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from interleave.cli import inputs, options
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from interleave.benchmarks.mini import Result, Scores
+    from interleave.benchmarks.statistics import Estimate
+
+app = typer.Typer(help="Measure planners, critics and generators.", no_args_is_help=True)
+
+
+@app.callback()
+def _bench() -> None:
+    """Measure planners, critics and generators."""
+
+
+@app.command()
+def mini(
+    suite: Annotated[str, typer.Option(help="story, continue, know, edit or annotate.")] = "story",
+    system: Annotated[
+        str, typer.Option(help="base (the generator alone), plan (one attempt a step) or full (with critic).")
+    ] = "full",
+    profile: options.ProfileName = None,
+    planner: options.PlannerSpec = None,
+    critic: options.CriticSpec = None,
+    generator: options.GeneratorSpec = None,
+    prompts: options.PackName = None,
+    items: Annotated[int, typer.Option(min=1, help="How many tasks of the test split.")] = 40,
+    seed: Annotated[int, typer.Option(help="Picks the tasks, and seeds the runs.")] = 0,
+    max_attempts: options.MaxAttempts = None,
+    out: Annotated[
+        Path | None, typer.Option(help="The folder of the runs; the same command on it goes on.")
+    ] = None,
+    concurrency: Annotated[int, typer.Option(min=1, help="Tasks under way at once.")] = 16,
+    json_output: options.Json = False,
+    debug: options.Debug = False,
+) -> int:
+    """The miniature's benchmark: five suites whose truth is known, scored from the pictures alone.
+
+    Prints a table and the page with all pictures side by side; with --json one object on stdout.
+    """
+    from rich.console import Console
+
+    from interleave.benchmarks.mini import Settings, default_folder, run_mini
+    from interleave.benchmarks.report import write_report
+
+    choices = {
+        **inputs.choose_profile(profile, False),
+        "planner": planner,
+        "critic": critic,
+        "generator": generator,
+        "prompts": prompts,
+        "max_attempts": max_attempts,
+    }
+    settings = Settings(suite, system, items, seed, concurrency, choices)
+    folder = out or default_folder(settings)
+    console = Console(stderr=True)
+    console.print("loading models…", highlight=False)
+    with console.status("") as status:
+
+        def progress(attempts: int, total: int, done: int) -> None:
+            status.update(f"{suite}, {system}, at most {attempts} attempts: {done} of {total} tasks")
+
+        result, answered = run_mini(settings, folder, progress)
+    page = write_report(result, answered, folder)
+    if json_output:
+        typer.echo(result.model_dump_json())
+    else:
+        _print_table(result, console)
+        typer.echo(str(page))
+    return 0
+
+
+def _print_table(result: Result, console: Console) -> None:
+    from rich.table import Table
+
+    from interleave.benchmarks.report import BY_CONSTRUCTION
+
+    table = Table(
+        title=f"bench mini: {result.suite}, {result.system}, {result.items} tasks", title_justify="left"
+    )
+    for name in ("", "strict", "image", "text"):
+        table.add_column(name, justify="left" if not name else "right")
+    table.add_row("all tasks", *_cells(result.scores))
+    if len(result.by_attempts) > 1:
+        table.add_section()
+        for attempts, scores in result.by_attempts.items():
+            table.add_row(f"at most {attempts} attempt{'s' * (attempts != '1')}", *_cells(scores))
+    for group in (result.apart, result.by_topic):
+        table.add_section()
+        for name, scores in group.items():
+            table.add_row(name, *_cells(scores))
+    console.print(table)
+    calls = ", ".join(f"{count:,} {role}" for role, count in result.calls.items())
+    console.print(
+        f"coverage {result.coverage:.0%}, calls: {calls}, {result.seconds_per_item} s a task", highlight=False
+    )
+    for note in (*result.notes, *([BY_CONSTRUCTION] if result.system == "base" else [])):
+        console.print(note, style="yellow", highlight=False)
+
+
+def _cells(scores: Scores) -> list[str]:
+    return [_percent(score) for score in (scores.strict, scores.image, scores.text)]
+
+
+def _percent(score: Estimate | None) -> str:
+    if score is None:
+        return "–"
+    return f"{100 * score.mean:.1f} % [dim]{100 * score.low:.0f}–{100 * score.high:.0f}[/dim]"

@@ -1,0 +1,145 @@
+"""The oracle: planner, critic and scorer that compute instead of learning.
+
+They know the truth of the miniature's language and look at pictures with its reader. They teach the learned
+agents, mark their work, and are the upper bound in benchmarks; every output they take part in names them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import difflib
+from random import Random
+from typing import TYPE_CHECKING
+
+from interleave.agents.critic import CriticInput
+from interleave.backends.specs import BackendOptions, Spec
+from interleave.errors import ConfigurationError, InputError, ReplyError
+from interleave.mini.language.checker import REAL_MODELS, refuse_foreign_words
+from interleave.mini.language.patterns import NotUnderstood
+from interleave.mini.language.prompts import edit_prompt, scene_prompt, understand
+from interleave.mini.language.tasks import Task, read_task, sample_task
+from interleave.mini.language.words import POSITIONS, a
+from interleave.mini.reader import Reading, shared_reader
+from interleave.mini.reader.scores import is_clear, score, shows
+from interleave.mini.world.changes import changes
+from interleave.mini.world.operations import Impossible
+from interleave.mini.world.scene import CELLS, Scene
+from interleave.types import Outcome, Plan, Request, Scores, Text, Verdict
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+
+class Oracle:
+    """Plans, judges and scores by knowing the miniature's language and reading its pictures."""
+
+    class Options(BackendOptions):
+        pass
+
+    def __init__(self, *, spec: Spec, options: Options, role: str) -> None:
+        if spec.model or spec.base_url:
+            raise ConfigurationError(f"{str(spec)!r}: 'oracle' takes no model and no address")
+
+    async def plan(self, request: Request) -> Plan:
+        """The true plan; raises `InputError` for a request that is not of the miniature's language."""
+        refuse_foreign_words(request)
+        return (await asyncio.to_thread(true_task, request)).plan()
+
+    async def judge(self, seen: CriticInput) -> Verdict:
+        """Right or wrong by the picture alone; where wrong, the same wish said as exactly as can be."""
+        return await asyncio.to_thread(_judged, seen)
+
+    async def score(self, seen: CriticInput) -> Scores:
+        """Marks from 0 to 10; raises `ReplyError` for a prompt that is not of the language."""
+        return await asyncio.to_thread(_scored, seen)
+
+
+def true_task(request: Request) -> Task:
+    """What a request comes to, its pictures read."""
+    parts = [
+        part.text if isinstance(part, Text) else shared_reader().read(part.image).scene
+        for part in request.parts
+    ]
+    try:
+        return read_task(parts)
+    except (NotUnderstood, Impossible) as error:
+        nearest = " or ".join(f"“{text}”" for text in _nearest_requests(request.text))
+        raise InputError(
+            f"the oracle knows all these words, but no such request ({error}). "
+            f"Requests it knows read like {nearest}. {REAL_MODELS}"
+        ) from None
+
+
+def _nearest_requests(text: str, count: int = 2) -> list[str]:
+    rng = Random(0)
+    known = [sample_task("story", rng).text for _ in range(300)]
+    return difflib.get_close_matches(text, known, count, 0) or known[:count]
+
+
+def _judged(seen: CriticInput) -> Verdict:
+    try:
+        before, target = _wanted(seen)
+    except (NotUnderstood, Impossible) as error:
+        return Verdict(outcome=Outcome.UNREADABLE, reasoning=f"the oracle cannot tell what is asked: {error}")
+    reading = shared_reader().read(seen.after)
+    if shows(reading, target):
+        return Verdict(outcome=Outcome.ACCEPTED, reasoning="Everything is as asked.", confidence=1.0)
+    return Verdict(
+        outcome=Outcome.REJECTED,
+        reasoning=_faults(reading, target),
+        refined_prompt=_exact(target, before),
+        confidence=score(reading, target, before).overall / 20,
+    )
+
+
+def _scored(seen: CriticInput) -> Scores:
+    try:
+        before, target = _wanted(seen)
+    except (NotUnderstood, Impossible) as error:
+        raise ReplyError(f"the oracle cannot tell what is asked: {error}", reply="") from None
+    return score(shared_reader().read(seen.after), target, before)
+
+
+def _wanted(seen: CriticInput) -> tuple[Scene | None, Scene]:
+    """The scene before, and the scene the plan asks for."""
+    before = None if _is_blank(seen.before) else shared_reader().read(seen.before).scene
+    return before, understand(seen.planned_prompt, before)
+
+
+def _is_blank(picture: Image) -> bool:
+    """Whether it is the white canvas that stands for no picture at all."""
+    return all(low == high == 255 for low, high in picture.convert("RGB").getextrema())  # type: ignore[misc]
+
+
+def _exact(target: Scene, before: Scene | None) -> str:
+    if before is None:
+        return scene_prompt(target, exact=True)
+    try:
+        return edit_prompt(changes(before, target), before, exact=True)
+    except InputError:
+        return scene_prompt(target, exact=True)
+
+
+def _faults(reading: Reading, target: Scene) -> str:
+    """The first few things that are wrong, in words."""
+    faults = []
+    if reading.scene.background != target.background:
+        faults.append(f"The background is the {reading.scene.background}, not the {target.background}.")
+    for cell in range(CELLS):
+        fault = _fault_at(cell, reading, target)
+        if fault:
+            faults.append(f"{POSITIONS[cell][1].capitalize()}, {fault}.")
+    if reading.scene.gripper != target.gripper:
+        faults.append("The gripper is not as it should be.")
+    return " ".join(faults[:3])
+
+
+def _fault_at(cell: int, reading: Reading, target: Scene) -> str | None:
+    seen, wanted = reading.scene.cells[cell], target.cells[cell]
+    if seen == wanted:
+        return None if is_clear(reading, cell) else f"{a(wanted) if wanted else 'the place'} is not clear"
+    if wanted is None and seen is not None:
+        return f"{a(seen)} is too much"
+    if wanted is not None and seen is None:
+        return f"{a(wanted)} is missing"
+    return f"there is {a(seen)} instead of {a(wanted)}" if seen and wanted else None
