@@ -86,7 +86,7 @@ CASES: dict[str, tuple[list[str], str]] = {
     "half a profile": ([*GENERATE, "--profile", "./half.toml"], "critic"),
     "wrong type in a profile": ([*GENERATE, "--profile", "./typed.toml"], "max_attempts"),
     "unknown generator": ([*GENERATE, "--generator", "sold"], "Did you mean 'solid'?"),
-    "unknown planner": ([*GENERATE, "--planner", "gpt"], "no vision-language model named 'gpt'"),
+    "unknown planner": ([*GENERATE, "--planner", "gpt"], "no planner named 'gpt'"),
     "a generator as critic": ([*GENERATE, "--critic", "solid"], "no vision-language model named 'solid'"),
     "empty spec": ([*GENERATE, "--generator", ""], "not a backend spec"),
     "spec with an empty model": ([*GENERATE, "--planner", "scripted:"], "no model after it"),

@@ -97,7 +97,7 @@ def load_vlm(spec: str | Spec, role: str) -> VisionLanguageModel:
 
 def load_agent(spec: str | Spec, role: str) -> Any:
     """Build what plays a role: an agent that computes, or a vision-language model that is prompted."""
-    return _load(spec, known_vlms() | AGENTS, "vision-language model or agent", role=role)
+    return _load(spec, known_vlms() | AGENTS, role, role=role)
 
 
 def refuse_unsuitable(request: Request, planner: str | Spec) -> None:
