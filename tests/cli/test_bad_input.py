@@ -87,7 +87,7 @@ CASES: dict[str, tuple[list[str], str]] = {
     "wrong type in a profile": ([*GENERATE, "--profile", "./typed.toml"], "max_attempts"),
     "unknown generator": ([*GENERATE, "--generator", "sold"], "Did you mean 'solid'?"),
     "unknown planner": ([*GENERATE, "--planner", "gpt"], "no planner named 'gpt'"),
-    "a generator as critic": ([*GENERATE, "--critic", "solid"], "no vision-language model named 'solid'"),
+    "a generator as critic": ([*GENERATE, "--critic", "solid"], "no critic named 'solid'"),
     "empty spec": ([*GENERATE, "--generator", ""], "not a backend spec"),
     "spec with an empty model": ([*GENERATE, "--planner", "scripted:"], "no model after it"),
     "spec with an unknown key": ([*GENERATE, "--generator", "solid?dely=1"], "Did you mean 'delay'?"),
