@@ -29,6 +29,8 @@ test-all: $(READY)
 bench: $(READY)
 	$(BIN)/python benchmarks/startup.py
 	$(BIN)/python benchmarks/runs.py
+	$(BIN)/python benchmarks/world.py
+	$(BIN)/python benchmarks/reader.py
 
 lint: $(READY)
 	$(BIN)/ruff format --check .

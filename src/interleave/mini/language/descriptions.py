@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from interleave.errors import InputError
 from interleave.mini.language.patterns import NotUnderstood, normalised
 from interleave.mini.language.references import THING, Manner, thing_described
 from interleave.mini.language.words import (
@@ -94,7 +95,7 @@ def _run(scene: Scene, cell: int) -> int:
 
 def read_description(text: str) -> Scene:
     """The scene a description draws from nothing; raises when it is none."""
-    first, *rest = (normalised(part) for part in re.split(r"(?<=[.!]) ", text.strip()) if normalised(part))
+    first, *rest = [normalised(part) for part in re.split(r"(?<=[.!]) ", text) if normalised(part)] or [""]
     for pattern in _WHOLE:
         found = pattern.fullmatch(first)
         if found is None:
@@ -110,7 +111,7 @@ def read_description(text: str) -> Scene:
                     raise NotUnderstood(f"not part of a description: {more!r}")
                 items += _COMMA.split(extra["items"])
             return _scene(background, items)
-        except NotUnderstood:
+        except InputError:
             continue
     raise NotUnderstood(f"not the description of a scene: {text!r}")
 

@@ -1,0 +1,276 @@
+"""Second stage: text encoder and transformer together, by flow matching, from text and on edits."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from random import Random
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from interleave.mini.train.average import Average
+from interleave.mini.train.clock import Clock, Log, learning_rate
+from interleave.mini.train.examples import Example, sample_example
+from interleave.mini.train.latents import LatentSpace
+from interleave.mini.train.parts import SHIFT, GeneratorShape, text_layers
+from interleave.mini.world.batches import EMPTY, TorchPainter, scene_codes
+
+if TYPE_CHECKING:
+    import torch
+
+CHANGE_WEIGHT = 3.0
+SOURCE_NOISE = 0.12
+"""Noise on the picture an edit starts from: in use it was drawn by the model itself."""
+SOURCE_TIME = 10
+"""Where the pipeline puts the first source on the time axis of positions."""
+
+
+@dataclass(frozen=True)
+class FlowTraining:
+    text_batch: int = 384
+    edit_batch: int = 288
+    rate: float = 1.0e-3
+    workers: int = 0
+    log_every: int = 100
+    evaluate_every: float = 240.0
+    """Seconds between evaluations."""
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Examples of one sort: all with a source, or all without."""
+
+    tokens: Any
+    before: Any
+    after: Any
+    is_edit: bool
+
+
+class Examples:
+    """Batches without end, made by worker processes; every worker has its own seed."""
+
+    def __init__(self, tokenizer: Any, shape: GeneratorShape, how: FlowTraining, seed: int) -> None:
+        self.tokenizer, self.shape, self.how, self.seed = tokenizer, shape, how, seed
+
+    def __iter__(self) -> Iterator[Batch]:
+        import torch
+
+        worker = torch.utils.data.get_worker_info()
+        rng = Random(f"{self.seed}/{worker.id if worker else 0}")
+        waiting: dict[bool, list[Example]] = {True: [], False: []}
+        sizes = {True: self.how.edit_batch, False: self.how.text_batch}
+        while True:
+            example = sample_example(rng)
+            is_edit = example.before is not None
+            waiting[is_edit].append(example)
+            if len(waiting[is_edit]) == sizes[is_edit]:
+                yield self.batch(waiting[is_edit])
+                waiting[is_edit] = []
+
+    def batch(self, examples: list[Example]) -> Batch:
+        is_edit = examples[0].before is not None
+        tokens = encode_prompts(self.tokenizer, [example.prompt for example in examples], self.shape)
+        before = scene_codes([example.before or example.after for example in examples])
+        return Batch(tokens, before, scene_codes([example.after for example in examples]), is_edit)
+
+
+def encode_prompts(tokenizer: Any, prompts: list[str], shape: GeneratorShape) -> np.ndarray[Any, Any]:
+    """Token numbers, padded to the fixed length, as the pipeline makes them."""
+    encoded = tokenizer(prompts, padding="max_length", truncation=True, max_length=shape.sequence)
+    return np.asarray(encoded["input_ids"], dtype=np.int64)
+
+
+class Flow:
+    """The model in training: a transformer and a text encoder over a fixed latent space."""
+
+    def __init__(
+        self, shape: GeneratorShape, space: LatentSpace, text_encoder: Any, transformer: Any, pad: int
+    ) -> None:
+        import torch
+
+        self.torch = torch
+        self.shape, self.space, self.pad = shape, space, pad
+        self.text_encoder, self.transformer = text_encoder, transformer
+        self.device = next(transformer.parameters()).device
+        side = shape.side // 16
+        grid = torch.cartesian_prod(torch.arange(1), torch.arange(side), torch.arange(side), torch.arange(1))
+        source = grid + torch.tensor([SOURCE_TIME, 0, 0, 0])
+        words = torch.cartesian_prod(*(torch.arange(n) for n in (1, 1, 1, shape.sequence)))
+        self.word_ids = words.to(self.device)
+        self.picture_ids = {False: grid.to(self.device), True: torch.cat([grid, source]).to(self.device)}
+
+    def words(self, tokens: torch.Tensor) -> torch.Tensor:
+        """What the transformer is told."""
+        states = self.text_encoder(
+            input_ids=tokens,
+            attention_mask=(tokens != self.pad).long(),
+            output_hidden_states=True,
+            use_cache=False,
+        ).hidden_states
+        return self.torch.cat([states[layer] for layer in text_layers(self.shape)], dim=-1)
+
+    def velocity(
+        self, noisy: torch.Tensor, time: torch.Tensor, words: torch.Tensor, source: torch.Tensor | None
+    ) -> torch.Tensor:
+        count, length = noisy.shape[:2]
+        pictures = noisy if source is None else self.torch.cat([noisy, source], dim=1)
+        guessed = self.transformer(
+            hidden_states=pictures,
+            timestep=time,
+            guidance=None,
+            encoder_hidden_states=words,
+            txt_ids=self.word_ids.expand(count, -1, -1),
+            img_ids=self.picture_ids[source is not None].expand(count, -1, -1),
+            return_dict=False,
+        )[0]
+        return guessed[:, :length]
+
+    def loss(self, batch: Batch, painter: TorchPainter) -> torch.Tensor:
+        torch = self.torch
+        with torch.no_grad():
+            target = self.space.tokens(painter.paint(batch.after))
+            start = self.space.tokens(painter.paint(batch.before if batch.is_edit else _emptied(batch.after)))
+            changed = ((target - start).abs().mean(dim=2, keepdim=True) > 0.15).float()
+            weight = 1 + CHANGE_WEIGHT * changed
+            weight = weight / weight.mean()
+            noise = torch.randn_like(target)
+            even = torch.rand(len(target), device=self.device)
+            time = SHIFT * even / (1 + (SHIFT - 1) * even)
+            noisy = target + time.view(-1, 1, 1) * (noise - target)
+            amount = SOURCE_NOISE * torch.rand(len(target), 1, 1, device=self.device)
+            source = start + amount * torch.randn_like(start) if batch.is_edit else None
+        guessed = self.velocity(noisy, time, self.words(batch.tokens), source)
+        return (weight * (guessed.float() - (noise - target)) ** 2).mean()
+
+    def draw(
+        self, tokens: torch.Tensor, source_pixels: torch.Tensor | None, seed: int, steps: int | None = None
+    ) -> torch.Tensor:
+        """Pictures as bytes, in as many steps as in use: what the pipeline does, for a whole batch."""
+        torch = self.torch
+        steps = steps or self.shape.steps
+        even = torch.linspace(1, 1 / steps, steps)
+        times = [*(SHIFT * even / (1 + (SHIFT - 1) * even)).tolist(), 0.0]
+        random = torch.Generator(self.device).manual_seed(seed)
+        with torch.no_grad():
+            words = self.words(tokens)
+            source = None if source_pixels is None else self.space.tokens(source_pixels.to(self.device))
+            size = (len(tokens), (self.shape.side // 16) ** 2, 4 * self.shape.latent_channels)
+            picture = torch.randn(size, generator=random, device=self.device)
+            for now, then in pairwise(times):
+                time = torch.full((len(tokens),), now, device=self.device)
+                picture = picture + (then - now) * self.velocity(picture, time, words, source).float()
+            return self.space.pixels(picture)
+
+
+def _emptied(codes: torch.Tensor) -> torch.Tensor:
+    empty = codes.clone()
+    empty[:, 1:] = EMPTY
+    return empty
+
+
+def train_flow(
+    flow: Flow,
+    examples: Examples,
+    painter: TorchPainter,
+    clock: Clock,
+    log: Log,
+    how: FlowTraining,
+    state: Path,
+) -> Average:
+    """Train until the clock says stop, and keep everything needed to go on in `state`."""
+    import torch
+
+    on_gpu = flow.device.type == "cuda"
+    modules = (flow.text_encoder, flow.transformer)
+    for module in modules:
+        module.train()
+    parameters = [parameter for module in modules for parameter in module.parameters()]
+    optimizer = torch.optim.AdamW(parameters, lr=how.rate, betas=(0.9, 0.95), weight_decay=0.01, fused=on_gpu)
+    average = Average(*modules)
+    if state.exists():
+        _restore(state, modules, optimizer, average)
+    if on_gpu:
+        flow.transformer.compile_repeated_blocks(fullgraph=True, dynamic=False)
+    loader = iter(torch.utils.data.DataLoader(_stream(examples), batch_size=None, num_workers=how.workers))
+    losses: dict[bool, list[torch.Tensor]] = {True: [], False: []}
+    for step in clock.steps():
+        batch = _on(next(loader), flow.device)
+        for group in optimizer.param_groups:
+            group["lr"] = learning_rate(how.rate, clock.share)
+        with torch.autocast(flow.device.type, torch.bfloat16, enabled=on_gpu):
+            loss = flow.loss(batch, painter)
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(parameters, 1.0)
+        optimizer.step()
+        optimizer.zero_grad(set_to_none=True)
+        average.update()
+        losses[batch.is_edit].append(loss.detach())
+        if step % how.log_every == 0:
+            means = {
+                name: torch.stack(losses[kind]).mean().item()
+                for kind, name in ((False, "text"), (True, "edit"))
+                if losses[kind]
+            }
+            log.write(stage="flow", step=step, seconds=clock.spent, **means)
+            losses = {True: [], False: []}
+    _keep(state, modules, optimizer, average, clock)
+    return average
+
+
+def _stream(examples: Examples) -> Any:
+    import torch
+
+    class Stream(torch.utils.data.IterableDataset):  # type: ignore[type-arg]
+        def __iter__(self) -> Iterator[Batch]:
+            return iter(examples)
+
+    return Stream()
+
+
+def _on(batch: Batch, device: Any) -> Batch:
+    import torch
+
+    tokens, before, after = (
+        torch.as_tensor(each).long().to(device, non_blocking=True)
+        for each in (batch.tokens, batch.before, batch.after)
+    )
+    return Batch(tokens, before, after, batch.is_edit)
+
+
+def _keep(state: Path, modules: tuple[Any, ...], optimizer: Any, average: Average, clock: Clock) -> None:
+    import torch
+
+    kept = {
+        "modules": [module.state_dict() for module in modules],
+        "optimizer": optimizer.state_dict(),
+        "average": average.mean,
+        "updates": average.updates,
+        "seconds": clock.spent,
+    }
+    part = state.with_suffix(".part")
+    torch.save(kept, part)
+    part.replace(state)
+
+
+def _restore(state: Path, modules: tuple[Any, ...], optimizer: Any, average: Average) -> None:
+    import torch
+
+    kept = torch.load(state, weights_only=True, map_location=average.mean[0].device)
+    for module, weights in zip(modules, kept["modules"], strict=True):
+        module.load_state_dict(weights)
+    optimizer.load_state_dict(kept["optimizer"])
+    for mean, before in zip(average.mean, kept["average"], strict=True):
+        mean.copy_(before)
+    average.updates = kept["updates"]
+
+
+def seconds_spent(state: Path) -> float:
+    """The time already spent on a training that was kept here."""
+    import torch
+
+    if not state.exists():
+        return 0.0
+    return float(torch.load(state, weights_only=True, map_location="cpu")["seconds"])

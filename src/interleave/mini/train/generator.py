@@ -1,0 +1,117 @@
+"""The generator from nothing: tokenizer, VAE, flow, evaluation; a pipeline any diffusers user can load.
+
+OUT/vae        the trained VAE                 OUT/flow.pt       everything needed to go on
+OUT/pipeline   the finished `Flux2KleinPipeline` in half precision
+OUT/log.jsonl  losses and times                OUT/evaluation.json
+A stage that is finished is not repeated; the same command goes on where it was stopped.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from interleave.errors import ConfigurationError
+from interleave.mini.reader import Reader
+from interleave.mini.train.autoencoder import VaeTraining, readable_share, train_vae
+from interleave.mini.train.clock import Clock, Log
+from interleave.mini.train.evaluation import drawing_with, evaluate
+from interleave.mini.train.flow import Examples, Flow, FlowTraining, seconds_spent, train_flow
+from interleave.mini.train.latents import LatentSpace
+from interleave.mini.train.parts import (
+    SHAPES,
+    build_pipeline,
+    build_text_encoder,
+    build_transformer,
+    build_vae,
+    save_pipeline,
+)
+from interleave.mini.train.tokenizer import language_tokenizer
+from interleave.mini.world.batches import TorchPainter
+
+
+@dataclass(frozen=True)
+class Orders:
+    """What a user wants trained."""
+
+    out: Path
+    shape: str = "mini"
+    vae_minutes: float = 7.0
+    flow_minutes: float = 17.0
+    stop_after: float | None = None
+    """Minutes after which this session stops the flow, to go on later."""
+    device: str | None = None
+    workers: int = 0
+    seed: int = 0
+    evaluate: int = 200
+    """Pictures of each sort in the final evaluation."""
+    vae: VaeTraining = field(default_factory=VaeTraining)
+    flow: FlowTraining = field(default_factory=FlowTraining)
+
+
+def train_generator(orders: Orders) -> dict[str, float]:
+    """Train what is not trained yet, save the pipeline, and return what the evaluation found."""
+    import torch
+
+    if orders.shape not in SHAPES:
+        raise ConfigurationError(f"no shape named {orders.shape!r}: choose one of {', '.join(SHAPES)}")
+    torch.manual_seed(orders.seed)
+    torch.set_float32_matmul_precision("high")
+    device = orders.device or ("cuda" if torch.cuda.is_available() else "cpu")
+    shape = SHAPES[orders.shape]
+    log = Log(orders.out / "log.jsonl")
+    painter = TorchPainter(device)
+    reader = Reader(device)
+    tokenizer = language_tokenizer()
+    vae = _vae_stage(orders, shape, painter, reader, log)
+    text_encoder = build_text_encoder(shape, len(tokenizer)).to(device)
+    transformer = build_transformer(shape).to(device)
+    flow = Flow(shape, _space(vae, device), text_encoder, transformer, tokenizer.pad_token_id)
+    state = orders.out / "flow.pt"
+    clock = Clock(orders.flow_minutes, spent=seconds_spent(state), stop_after=orders.stop_after)
+    how = replace(orders.flow, workers=orders.workers)
+    # The seed moves on with the time spent: a second session does not repeat the examples of the first.
+    examples = Examples(tokenizer, shape, how, orders.seed + int(clock.before))
+    if not clock.is_over:
+        average = train_flow(flow, examples, painter, clock, log, how, state)
+        average.swap()
+    text_encoder.eval()
+    transformer.eval()
+    found = evaluate(drawing_with(flow, tokenizer), reader, count=orders.evaluate, seed=orders.seed)
+    for name, share in found.items():
+        log.write(stage="evaluation", what=name, right=share)
+    (orders.out / "evaluation.json").write_text(json.dumps(found, indent=1) + "\n", "utf-8")
+    pipeline = build_pipeline(vae, text_encoder, tokenizer, transformer)
+    save_pipeline(pipeline.to("cpu"), shape, orders.out / "pipeline")
+    return found
+
+
+def _vae_stage(orders: Orders, shape: Any, painter: TorchPainter, reader: Reader, log: Log) -> Any:
+    from diffusers import AutoencoderKLFlux2
+
+    folder = orders.out / "vae"
+    if (folder / "config.json").exists():
+        return AutoencoderKLFlux2.from_pretrained(folder).to(painter.device).eval()
+    vae = build_vae(shape)
+    train_vae(vae, painter, Clock(orders.vae_minutes), log, orders.vae)
+    share = readable_share(vae, painter, reader, count=max(50, 4 * orders.evaluate))
+    log.write(stage="vae", readable_after_round_trip=share)
+    vae.save_pretrained(folder, safe_serialization=True)
+    return vae
+
+
+def _space(vae: Any, device: str) -> LatentSpace:
+    import torch
+
+    vae.requires_grad_(False)
+    if not device.startswith("cuda"):
+        return LatentSpace(vae)
+    vae.to(memory_format=torch.channels_last)
+
+    def encode(pictures: Any) -> Any:
+        with torch.autocast("cuda", torch.bfloat16):
+            return vae.encode(pictures.contiguous(memory_format=torch.channels_last)).latent_dist.mode()
+
+    return LatentSpace(vae, encode=torch.compile(encode, dynamic=False))
