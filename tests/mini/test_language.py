@@ -113,7 +113,9 @@ def test_capitals_and_spaces_do_not_matter() -> None:
     assert understand("a MEADOW with a red cat On The Left", None) == scene
 
 
-@pytest.mark.parametrize("prompt", ["", "   ", "Keep everything unchanged.", "Sing a song.", "Remove the dog."])
+@pytest.mark.parametrize(
+    "prompt", ["", "   ", "Keep everything unchanged.", "Sing a song.", "Remove the dog."]
+)
 def test_a_prompt_that_asks_for_nothing_is_not_understood(prompt: str) -> None:
     with pytest.raises(NotUnderstood):
         understand(prompt, Scene.of("meadow", {3: CAT}))
@@ -158,9 +160,9 @@ def test_equal_things_in_a_row_are_counted() -> None:
     assert describe(scene) == "A meadow with three red cats in the bottom row."
     adding = [Add(CAT, 6), Add(CAT, 7)]
     assert say_all(adding, Scene("meadow")) == "Add two red cats in the bottom row."
-    assert apply_all(read_sentence("Add two red cats in the bottom row", Scene("meadow")), Scene("meadow")) == (
-        Scene.of("meadow", {6: CAT, 7: CAT})
-    )
+    assert apply_all(
+        read_sentence("Add two red cats in the bottom row", Scene("meadow")), Scene("meadow")
+    ) == (Scene.of("meadow", {6: CAT, 7: CAT}))
 
 
 @pytest.mark.parametrize("noun", [noun for noun in NOUNS if noun not in UNCOUNTABLE])
@@ -302,9 +304,18 @@ def test_the_literal_scene_has_room_for_nine_things() -> None:
 
 
 def test_articles_lists_and_plurals_are_english() -> None:
-    assert [with_article(words) for words in ("egg", "cat", "orange cat")] == ["an egg", "a cat", "an orange cat"]
+    assert [with_article(words) for words in ("egg", "cat", "orange cat")] == [
+        "an egg",
+        "a cat",
+        "an orange cat",
+    ]
     assert a(Thing("bread", "brown")) == "some brown bread"
-    assert [listed(items) for items in ([], ["a"], ["a", "b"], ["a", "b", "c"])] == ["", "a", "a and b", "a, b and c"]
+    assert [listed(items) for items in ([], ["a"], ["a", "b"], ["a", "b", "c"])] == [
+        "",
+        "a",
+        "a and b",
+        "a, b and c",
+    ]
     assert [plural(noun) for noun in ("teddy", "bus", "snowman", "strawberry", "slice of cake", "fish", "kite")] == [
         "teddies", "buses", "snowmen", "strawberries", "slices of cake", "fish", "kites",
     ]  # fmt: skip

@@ -83,7 +83,7 @@ def _half_resolution(pixels: Pixels) -> Pixels:
 
 @pytest.mark.parametrize("damage", [_noise, _jpeg, _blur, _half_resolution])
 def test_a_little_damage_changes_nothing(damage: Callable[[Pixels], Pixels]) -> None:
-    drawn = scenes(40, 4, most=7)
+    drawn = scenes(24, 4, most=7)
     readings = shared_reader().read_many(np.stack([damage(each) for each in draw_many(drawn)]))
     right = [shows(reading, scene) for reading, scene in zip(readings, drawn, strict=True)]
     assert all(right), f"{right.count(False)} of {len(drawn)}"
@@ -113,8 +113,8 @@ def test_a_picture_without_colours_is_not_taken_for_the_scene() -> None:
     assert not any(shows(reading, scene) for reading, scene in zip(readings, drawn, strict=True))
 
 
-@pytest.mark.parametrize("colour", [(255, 255, 255), (0, 0, 0), (128, 128, 128), (255, 0, 255)])
-def test_a_blank_picture_shows_no_scene(colour: tuple[int, int, int]) -> None:
+@pytest.mark.parametrize("colour", [(0, 0, 0), (128, 128, 128), (255, 0, 255)])
+def test_a_picture_of_one_colour_shows_no_scene(colour: tuple[int, int, int]) -> None:
     reading = shared_reader().read(Image.new("RGB", (256, 256), colour))
     assert not shows(reading, reading.scene)
 
@@ -157,11 +157,17 @@ def _halves_of_two(shown: Pixels, empty: Pixels, thing: Thing, rng: Random) -> P
 
 @pytest.mark.parametrize(
     ("spoil", "most_clear"),
-    [(_left_half_gone, 0.1), (_upper_half_gone, 0.1), (_faded, 0.25), (_blended, 0.1), (_halves_of_two, 0.15)],
+    [
+        (_left_half_gone, 0.1),
+        (_upper_half_gone, 0.1),
+        (_faded, 0.25),
+        (_blended, 0.1),
+        (_halves_of_two, 0.15),
+    ],
 )
 def test_half_drawn_and_blended_things_are_unclear(spoil: Callable[..., Pixels], most_clear: float) -> None:
     rng, clear = Random(7), 0
-    drawn = scenes(60, 8, least=1, most=5)
+    drawn = scenes(40, 8, least=1, most=5)
     pictures, cells = draw_many(drawn), [rng.choice(list(scene.things)) for scene in drawn]
     for scene, picture, cell in zip(drawn, pictures, cells, strict=True):
         top, left = corner(cell)
@@ -196,7 +202,9 @@ DOG = Thing("dog", "brown")
 AFTER = Add(DOG, 4).apply(BEFORE)
 
 
-def scored(shown: Scene | Image.Image, target: Scene = AFTER, before: Scene | None = BEFORE) -> tuple[float, float]:
+def scored(
+    shown: Scene | Image.Image, target: Scene = AFTER, before: Scene | None = BEFORE
+) -> tuple[float, float]:
     picture = draw(shown) if isinstance(shown, Scene) else shown
     scores = score(shared_reader().read(picture), target, before)
     return scores.semantics, scores.quality

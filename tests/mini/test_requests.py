@@ -253,7 +253,9 @@ def test_the_words_of_every_task_are_in_the_vocabulary(suite: str, sampled: dict
 def test_the_plan_of_a_task_is_its_truth(suite: str, sampled: dict[str, list[Task]]) -> None:
     for task in sampled[suite][:60]:
         steps = task.plan().steps
-        assert [step.number for step in steps] == list(range(task.first_number, task.first_number + len(steps)))
+        assert [step.number for step in steps] == list(
+            range(task.first_number, task.first_number + len(steps))
+        )
         assert [step.caption for step in steps] == [beat.caption for beat in task.beats]
         prompts = [step.prompt for step in steps]
         assert prompts == [None if suite == "annotate" else beat.prompt for beat in task.beats]
@@ -312,7 +314,9 @@ def test_training_never_sees_what_is_held_out(suite: str) -> None:
         for task in islice(tasks(suite, split, seed=3), 60 if split == "train" else 12):
             assert task.unseen == ()
             assert task.split == split
-            scenes = [beat.scene for beat in task.beats] + [part for part in task.parts if isinstance(part, Scene)]
+            scenes = [beat.scene for beat in task.beats] + [
+                part for part in task.parts if isinstance(part, Scene)
+            ]
             assert not any(is_held_out_pair(thing) for scene in scenes for thing in scene.things.values())
             assert task.template not in HELD_OUT_TEMPLATES
 
@@ -376,7 +380,9 @@ def test_a_long_list_of_foreign_words_is_cut_short() -> None:
 
 def test_known_words_numbers_and_punctuation_pass() -> None:
     assert unknown_words("Show me, step by step: how a FROG grows up — in 4 pictures!") == []
-    assert unknown_words("Step 1: The zebra yodels.\nPlease continue from here.") == []  # captions say anything
+    assert (
+        unknown_words("Step 1: The zebra yodels.\nPlease continue from here.") == []
+    )  # captions say anything
     assert {"frog", "purple", "meadow", "tadpole", "man's"} <= vocabulary()
 
 

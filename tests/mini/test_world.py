@@ -12,7 +12,17 @@ import pytest
 from samples import HANDLING, ON_THE_GRID, OPERATIONS, possible, random_scene, scene_and, scene_with_gripper
 
 from interleave.errors import InputError
-from interleave.mini.world import BACKGROUNDS, CELLS, COLOURS, GRID, KINDS, NOUNS, draw, draw_many, draw_pixels
+from interleave.mini.world import (
+    BACKGROUNDS,
+    CELLS,
+    COLOURS,
+    GRID,
+    KINDS,
+    NOUNS,
+    draw,
+    draw_many,
+    draw_pixels,
+)
 from interleave.mini.world import drawing, sprites
 from interleave.mini.world.backgrounds import background
 from interleave.mini.world.batches import ATLAS_SIZE, THINGS, TorchPainter, atlas, scene_codes, scene_of
@@ -75,7 +85,17 @@ def test_every_noun_belongs_to_one_kind_and_state() -> None:
         lambda: Scene("meadow", (None,) * 8),
         lambda: Scene.of("meadow", {1: CAT}, Gripper(1)),
     ],
-    ids=["kind", "colour", "state", "state below", "column", "held", "background", "cells", "gripper in thing"],
+    ids=[
+        "kind",
+        "colour",
+        "state",
+        "state below",
+        "column",
+        "held",
+        "background",
+        "cells",
+        "gripper in thing",
+    ],
 )
 def test_what_the_world_has_not_is_refused(make: Callable[[], object]) -> None:
     with pytest.raises(InputError):
@@ -182,7 +202,9 @@ def test_scenes_survive_as_ten_numbers() -> None:
 
 
 def test_numbers_with_two_grippers_are_still_a_scene() -> None:
-    codes = scene_codes([Scene.of("room", {}, Gripper(0)), Scene.of("room", {}, Gripper(1, "red"))]).max(axis=0)
+    codes = scene_codes([Scene.of("room", {}, Gripper(0)), Scene.of("room", {}, Gripper(1, "red"))]).max(
+        axis=0
+    )
     assert scene_of(codes) == Scene.of("room", {}, Gripper(0))
 
 

@@ -18,7 +18,7 @@ from interleave.mini.world.scene import CELLS, GRID
 if TYPE_CHECKING:
     import torch
 
-LATENT_NOISE = 0.1
+LATENT_NOISE = 0.08
 """Noise on latents while decoding is learned, in units of their spread: a flow does not draw them exactly."""
 THING_WEIGHT = 4.0
 EDGE_WEIGHT = 0.6
@@ -28,7 +28,7 @@ EDGE_WEIGHT = 0.6
 class VaeTraining:
     batch: int = 64
     rate: float = 1.2e-3
-    log_every: int = 50
+    log_every: int = 200
 
 
 class RandomScenes:
@@ -68,7 +68,6 @@ def train_vae(vae: Any, painter: TorchPainter, clock: Clock, log: Log, how: VaeT
     if on_gpu:
         vae.to(memory_format=torch.channels_last)
     scenes = RandomScenes(device)
-    forward = torch.compile(_round_trip) if on_gpu else _round_trip
     optimizer = torch.optim.AdamW(
         vae.parameters(), lr=how.rate, betas=(0.9, 0.98), weight_decay=0.0, fused=on_gpu
     )
@@ -80,7 +79,7 @@ def train_vae(vae: Any, painter: TorchPainter, clock: Clock, log: Log, how: VaeT
         pixels = painter.paint(codes)
         weight = _weights(pixels, painter.backgrounds[codes[:, 0]])
         with torch.autocast(device.type, torch.bfloat16, enabled=on_gpu):
-            loss = forward(vae, to_model_range(pixels), weight)
+            loss = _round_trip(vae, to_model_range(pixels), weight)
         loss.backward()
         torch.nn.utils.clip_grad_norm_(vae.parameters(), 1.0)
         optimizer.step()

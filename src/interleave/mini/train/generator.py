@@ -77,6 +77,8 @@ def train_generator(orders: Orders) -> dict[str, float]:
     if not clock.is_over:
         average = train_flow(flow, examples, painter, clock, log, how, state)
         average.swap()
+        if not clock.is_over:  # to be continued
+            return {}
     text_encoder.eval()
     transformer.eval()
     found = evaluate(drawing_with(flow, tokenizer), reader, count=orders.evaluate, seed=orders.seed)
