@@ -274,7 +274,7 @@ def test_continuations_show_what_is_there_and_number_on(sampled: dict[str, list[
 
 def test_nothing_is_left_to_continue_when_all_is_there() -> None:
     whole = read_task(["Show the phases of the moon."])
-    parts = [whole.text, *(beat.scene for beat in whole.beats), GO_ON[0]]
+    parts: list[str | Scene] = [whole.text, *(beat.scene for beat in whole.beats), GO_ON[0]]
     with pytest.raises(NotUnderstood, match="nothing left"):
         read_task(parts)
 
@@ -321,10 +321,9 @@ def test_training_never_sees_what_is_held_out(suite: str) -> None:
             assert task.template not in HELD_OUT_TEMPLATES
 
 
+WORDED: list[Topic | Edit] = [*ALL_TOPICS, *EDITS]
 HELD_OUT_TEMPLATES = {
-    held
-    for named in (*ALL_TOPICS, *EDITS)
-    if (held := held_out_template(named.name, named.templates)) is not None
+    held for named in WORDED if (held := held_out_template(named.name, named.templates)) is not None
 }
 
 
@@ -332,7 +331,7 @@ def test_enough_is_held_out_and_enough_is_left() -> None:
     assert 20 <= len(HELD_OUT_PAIRS) <= 80
     assert not any(KINDS[kind].colour == colour for kind, colour in HELD_OUT_PAIRS)
     assert len(HELD_OUT_TEMPLATES) >= 20
-    for named in (*ALL_TOPICS, *EDITS):
+    for named in WORDED:
         assert set(named.templates) - HELD_OUT_TEMPLATES, f"{named.name} has no wording to train on"
 
 

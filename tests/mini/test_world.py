@@ -22,8 +22,9 @@ from interleave.mini.world import (
     draw,
     draw_many,
     draw_pixels,
+    drawing,
+    sprites,
 )
-from interleave.mini.world import drawing, sprites
 from interleave.mini.world.backgrounds import background
 from interleave.mini.world.batches import ATLAS_SIZE, THINGS, TorchPainter, atlas, scene_codes, scene_of
 from interleave.mini.world.changes import changes

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 CHANGE_WEIGHT = 3.0
 SOURCE_NOISE = 0.12
 """Noise on the picture an edit starts from: in use it was drawn by the model itself."""
+MOST_SKIPPED = 50
 SOURCE_TIME = 10
 """Where the pipeline puts the first source on the time axis of positions."""
 
@@ -196,6 +197,7 @@ def train_flow(
         flow.transformer.compile_repeated_blocks(fullgraph=True, dynamic=False)
     loader = iter(torch.utils.data.DataLoader(_stream(examples), batch_size=None, num_workers=how.workers))
     losses: dict[bool, list[torch.Tensor]] = {True: [], False: []}
+    skipped = 0
     for step in clock.steps():
         batch = _on(next(loader), flow.device)
         for group in optimizer.param_groups:
@@ -203,11 +205,17 @@ def train_flow(
         with torch.autocast(flow.device.type, torch.bfloat16, enabled=on_gpu):
             loss = flow.loss(batch, painter)
         loss.backward()
-        torch.nn.utils.clip_grad_norm_(parameters, 1.0)
-        optimizer.step()
+        norm = torch.nn.utils.clip_grad_norm_(parameters, 1.0)
+        if torch.isfinite(norm):
+            optimizer.step()
+            average.update()
+            losses[batch.is_edit].append(loss.detach())
+        else:  # one bad batch would spoil every weight for good
+            skipped += 1
+            log.write(stage="flow", step=step, skipped=skipped, loss=loss.item(), norm=norm.item())
+            if skipped > MOST_SKIPPED:
+                raise RuntimeError(f"{skipped} batches without a finite gradient: the training has diverged")
         optimizer.zero_grad(set_to_none=True)
-        average.update()
-        losses[batch.is_edit].append(loss.detach())
         if step % how.log_every == 0:
             means = {
                 name: torch.stack(losses[kind]).mean().item()
