@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
-EXTRAS := dev
+EXTRAS := dev,serve
 
 .PHONY: setup demo test test-all bench lint format clean
 
@@ -29,6 +29,7 @@ test-all: $(READY)
 bench: $(READY)
 	$(BIN)/python benchmarks/startup.py
 	$(BIN)/python benchmarks/runs.py
+	$(BIN)/python benchmarks/server.py
 
 lint: $(READY)
 	$(BIN)/ruff format --check .

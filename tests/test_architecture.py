@@ -18,6 +18,7 @@ LAYERS: list[set[str]] = [
     {"sources"},
     {"pipeline"},
     {"runs"},
+    {"service"},
     {"cli"},
     {"__init__", "__main__"},
 ]
