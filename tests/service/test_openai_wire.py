@@ -9,8 +9,8 @@ from typing import Any
 
 import openai
 import pytest
-from serving import Server, png
 from PIL import Image
+from serving import Server, png
 
 
 @pytest.fixture(scope="module")
@@ -181,8 +181,8 @@ def test_the_clients_own_retries_wait_for_an_overloaded_server(start: Any) -> No
     from concurrent.futures import ThreadPoolExecutor
 
     server = start("--generator", "solid?size=64&delay=0.1", "--batch", "1", "--queue", "1")
-    with openai.OpenAI(base_url=f"{server.url}/v1", api_key="none", max_retries=10) as client:
-        with ThreadPoolExecutor(4) as threads:
-            replies = list(threads.map(lambda n: client.images.generate(prompt=f"cat {n}"), range(4)))
+    client = openai.OpenAI(base_url=f"{server.url}/v1", api_key="none", max_retries=10)
+    with client, ThreadPoolExecutor(4) as threads:
+        replies = list(threads.map(lambda n: client.images.generate(prompt=f"cat {n}"), range(4)))
     assert len(replies) == 4
     assert "429" in server.errors.read_text()

@@ -15,7 +15,7 @@ TRAINER = {
     "height": 1024,
     "enhance_prompt": False,
 }
-"""What the reference's reward function sends to its klein service with every picture, misspelling included."""
+"""What the reference's reward function sends to its klein service with every picture, in its spelling."""
 
 
 def test_edit_answers_with_every_field_of_the_reference(server: Server) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 
 import httpx
 import pytest
-from serving import Server, StartServer, coded, png
+from serving import Server, StartServer, coded
 
 AWKWARD = ("--generator", "awkward")
 

@@ -97,7 +97,10 @@ def parse_json(body: bytes) -> dict[str, Any]:
     if len(body) - len(body.translate(None, _MARKS)) > MAX_MARKS:
         raise Refusal("the JSON has too many pieces for a request", status=413)
     try:
-        value = json.loads(body, object_pairs_hook=_without_duplicates, parse_constant=_no_constant)
+        # decoded here: json would guess UTF-16 as well, in which the marks above are not counted
+        value = json.loads(
+            body.decode("utf-8"), object_pairs_hook=_without_duplicates, parse_constant=_no_constant
+        )
     except RecursionError:
         raise Refusal("the JSON is nested too deeply", status=400) from None
     except UnicodeDecodeError:

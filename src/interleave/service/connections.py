@@ -30,8 +30,7 @@ class BoundedConnection(H11Protocol):
         super().connection_made(transport)
         self._idle()
         self._expect_headers()
-        if len(self.connections) > self.max_connections:
-            self._make_room()
+        self._make_room()
 
     def data_received(self, data: bytes) -> None:
         super().data_received(data)
@@ -70,10 +69,15 @@ class BoundedConnection(H11Protocol):
             self._receiving = self.loop.call_later(HEADER_SECONDS, self.transport.abort)
 
     def _make_room(self) -> None:
-        """Close the connection that has been idle longest, which may be this one."""
-        idle = [each for each in self.connections if getattr(each, "idle_since", None) is not None]
-        oldest = min(idle, key=lambda each: each.idle_since, default=self)  # type: ignore[union-attr]
-        oldest.transport.abort()
+        """Close the connection that has been idle longest, which may be this one, when there are too many."""
+        if len(self.connections) <= self.max_connections:
+            return
+        # Those that were closed a moment ago are still in the set.
+        alive = [each for each in self.connections if not each.transport.is_closing()]
+        if len(alive) > self.max_connections:
+            idle = [each for each in alive if getattr(each, "idle_since", None) is not None]
+            oldest = min(idle, key=lambda each: each.idle_since, default=self)  # type: ignore[union-attr]
+            oldest.transport.abort()
 
 
 def _off(timer: asyncio.TimerHandle | None) -> asyncio.TimerHandle | None:

@@ -33,6 +33,7 @@ Application = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 log = logging.getLogger(__name__)
 DISCARD_SECONDS = 2.0
+MAX_ADDRESS_BYTES = 8192
 IDENTITY = "interleave.request_id"
 POLLED = frozenset({"/health", "/metrics"})
 """Asked every few seconds by machines: logged only when something is wrong."""
@@ -76,6 +77,7 @@ class _Visit:
         began = time.monotonic()
         scope = {**self.scope, IDENTITY: self.identity}
         try:
+            _check_address(scope)
             self.door.access.check(scope["path"], self.headers)
             await self.door.app(scope, self.body, self.send)
         except Refusal as reason:
@@ -137,6 +139,11 @@ class _Visit:
         method, shown = one_line(self.scope["method"], 20), one_line(path, 100)
         level = logging.DEBUG if path in POLLED and self.status < 400 else logging.INFO
         log.log(level, "%s %s %d %.3f s %s", method, shown, self.status, seconds, self.identity)
+
+
+def _check_address(scope: Scope) -> None:
+    if len(scope.get("raw_path") or b"") + len(scope["query_string"]) > MAX_ADDRESS_BYTES:
+        raise Refusal("the address is too long", status=414)
 
 
 def internal_failure(identity: str) -> Refusal:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 
@@ -16,3 +17,18 @@ def without_secrets(text: str) -> str:
         if len(value) >= _SHORTEST and _NAMES.search(name):
             text = text.replace(value, "…")
     return text
+
+
+class RedactingFormatter(logging.Formatter):
+    """Log lines without secrets, tracebacks of other people's libraries included."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        return without_secrets(super().format(record))
+
+
+def log_to(logger: logging.Logger, form: str, level: int) -> None:
+    """Send a logger's lines to standard error in this form, redacted."""
+    handler = logging.StreamHandler()
+    handler.setFormatter(RedactingFormatter(form))
+    logger.handlers = [handler]
+    logger.setLevel(level)

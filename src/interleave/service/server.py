@@ -7,7 +7,6 @@ import logging
 import resource
 import signal
 import socket
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -21,6 +20,7 @@ from interleave.service.app import Service, build_app
 from interleave.service.connections import KEEP_ALIVE_SECONDS, MAX_CONNECTIONS, BoundedConnection
 from interleave.service.metrics import Metrics
 from interleave.service.pool import Limits, Pool
+from interleave.service.redaction import log_to
 from interleave.service.values import Refusal
 
 log = logging.getLogger("interleave.service")
@@ -49,7 +49,8 @@ def serve(config: ServerConfig, announce: Callable[[str], None]) -> None:
     """Serve until told to end by SIGTERM or Ctrl-C; `announce` is given the address once it is open."""
     check_public(config.host, config.token)
     listening = _bind(config.host, config.port)
-    _log_to_stderr()
+    log_to(log, "%(asctime)s %(message)s", logging.INFO)
+    log.propagate = False
     with listening:
         asyncio.run(_serve(config, listening, announce))
 
@@ -162,11 +163,3 @@ def _allow_files() -> int:
             resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
     soft = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
     return WANTED_FILES if soft == resource.RLIM_INFINITY else soft
-
-
-def _log_to_stderr() -> None:
-    handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(logging.Formatter("%(asctime)s %(message)s"))
-    log.handlers = [handler]
-    log.setLevel(logging.INFO)
-    log.propagate = False
