@@ -23,7 +23,18 @@ def awkward(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """A server whose generator fails as its prompts say; shared by tests that leave its worker alive."""
     running = Server(
         tmp_path_factory.mktemp("awkward"),
-        *("--generator", "awkward?steps=4&guidance=1.0", "--preset", "klein", "--batch", "4", "--queue", "6"),
+        *(
+            "--generator",
+            "awkward?steps=4&guidance=1.0&size=1024",
+            "--preset",
+            "klein",
+            "--batch",
+            "4",
+            "--queue",
+            "6",
+            "--ignore",
+            "user_tag,vip",
+        ),
     )
     yield running
     assert running.stop() == 0

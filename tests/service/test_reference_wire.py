@@ -92,8 +92,8 @@ def test_the_references_trainer_works_against_its_preset(awkward: Server) -> Non
     reply = awkward.client.post("/edit", json=request)
     result = reply.json()
     assert result.get("success")
-    assert picture(result["edited_image"]).size == (32, 32)
-    assert reply.headers["x-ignored-parameters"] == "height, width"
+    assert picture(result["edited_image"]).size == (1024, 1024)
+    assert "x-ignored-parameters" not in reply.headers
     white = awkward.client.post("/edit", json={**request, "image": None}).json()
     assert white.get("success")
 
@@ -113,6 +113,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "text guidance": ({"text_guidance_scale": 5}, "this server draws with 1.0"),
     "image guidance": ({"image_guidance_scale": 2}, "has no such setting"),
     "several pictures": ({"num_images_per_prompt": 2}, "one picture"),
+    "another width": ({"width": 512}, "this server draws 1024x1024"),
     "sequence length": ({"max_sequence_length": 512}, "has no such setting"),
     "misspelt": ({"sead": 5}, "unknown parameter 'sead'. Known"),
     "did you mean": ({"sead": 5}, "Did you mean 'seed'?"),
@@ -156,7 +157,7 @@ ACCEPTED: dict[str, dict[str, Any]] = {
     "nulls": {"seed": None, "guidance_scale": None, "negative_prompt": None},
     "empty prompt": {"prompt": ""},
     "one picture": {"num_images_per_prompt": 1},
-    "what the operator ignores": {"width": 3, "height": "wide"},
+    "the true size": {"width": 1024, "height": 1024},
 }
 
 
@@ -164,6 +165,13 @@ ACCEPTED: dict[str, dict[str, Any]] = {
 def test_what_says_the_truth_is_taken(awkward: Server, change: dict[str, Any]) -> None:
     reply = awkward.client.post("/edit", json={"image": None, "prompt": "a cat"} | change)
     assert reply.status_code == 200, reply.text
+
+
+def test_what_the_operator_ignores_is_dropped_and_every_answer_says_so(awkward: Server) -> None:
+    reply = awkward.draw("a cat", vip=True, user_tag={"any": "thing"})
+    assert reply.status_code == 200
+    assert reply.headers["x-ignored-parameters"] == "user_tag, vip"
+    assert "x-ignored-parameters" not in awkward.draw("a cat").headers
 
 
 def test_a_picture_is_not_enlarged_or_shrunk_to_please(server: Server) -> None:

@@ -98,8 +98,7 @@ def test_the_presets_are_the_references_eleven_services() -> None:
         assert find_preset(name) == find_preset(str(preset.number)) == (name, preset)
         spec = parse_spec(preset.generator)
         assert (spec.name, "/" in (spec.model or "")) == ("diffusers", True)
-        steps = spec.options.get("steps", str(preset.settings["steps"]))
-        assert int(steps) == preset.settings["steps"]
+        assert set(spec.options) in ({"steps", "guidance"}, {"lora"})
 
 
 def test_the_documentation_lists_every_preset() -> None:

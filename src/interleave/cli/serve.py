@@ -84,7 +84,7 @@ def serve_generator(
     from interleave.service.access import check_public
     from interleave.service.devices import parse_devices, visible_devices
     from interleave.service.pool import Limits
-    from interleave.service.presets import IGNORED, find_preset
+    from interleave.service.presets import find_preset
     from interleave.service.server import ServerConfig, serve
 
     chosen_name, chosen = find_preset(preset) if preset is not None else (None, None)
@@ -110,8 +110,7 @@ def serve_generator(
         token=token,
         devices=tuple(workers),
         limits=Limits(queue=queue, batch=batch, deadline_seconds=deadline, drain_seconds=drain),
-        ignored=frozenset(ignored | (IGNORED if chosen else set())),
-        settings=dict(chosen.settings) if chosen and generator is None else {},
+        ignored=frozenset(ignored),
     )
     serve(config, _announce)
     return 0

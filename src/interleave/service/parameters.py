@@ -30,7 +30,7 @@ SETTINGS: dict[str, tuple[str, ...]] = {
     "true_cfg_scale": ("true_cfg_scale", "true_cfg", "guidance"),
     "text_guidance_scale": ("text_guidance", "guidance"),
     "image_guidance_scale": ("image_guidance",),
-    "max_sequence_length": ("max_sequence_length",),
+    "max_sequence_length": ("prompt_tokens", "max_sequence_length"),
 }
 
 _SIZE = re.compile(r"(\d{1,5})[x×](\d{1,5})\Z")
@@ -175,6 +175,8 @@ class Parameters:
 
 def known_size(settings: Mapping[str, Any]) -> tuple[int, int] | None:
     """The width and height a generator draws, where its settings say."""
+    if settings.get("shape") == "source":  # every edit has the shape of what it starts from
+        return None
     width, height, size = (settings.get(key) for key in ("width", "height", "size"))
     if isinstance(width, int) and isinstance(height, int):
         return width, height

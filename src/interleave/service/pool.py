@@ -16,7 +16,7 @@ from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import count
-from typing import Any, Protocol
+from typing import Protocol
 
 from interleave.errors import ConfigurationError
 from interleave.service.values import Drawing, DrawnPicture, Refusal, ServiceFacts
@@ -66,12 +66,10 @@ class Pool:
         limits: Limits | None = None,
         watcher: Watcher | None = None,
         ignored: frozenset[str] = frozenset(),
-        settings: dict[str, Any] | None = None,
     ) -> None:
         self.limits = limits or Limits()
         self.watcher = watcher
         self.ignored = ignored
-        self.settings = settings or {}
         self.workers = [
             Worker(number, device, spec, self, batch=self.limits.batch, load_seconds=self.limits.load_seconds)
             for number, device in enumerate(devices)
@@ -231,16 +229,18 @@ class Pool:
             if not able:
                 return
             self.waiting.popleft()
-            min(able, key=lambda worker: len(worker.in_flight)).send(ticket)
+            min(able, key=lambda worker: worker.drawing).send(ticket)
 
     # ---------------------------------------------------------------------------- what workers report
 
     def became_ready(self, worker: Worker) -> None:
         if worker.facts is not None:
-            settings = {**self.settings, **worker.facts.settings}
-            self.facts = replace(worker.facts, settings=settings, ignored=self.ignored)
+            self.facts = replace(worker.facts, ignored=self.ignored)
         log.info("worker %d: ready", worker.number)
         self._notify()
+        self._dispatch()
+
+    def has_room(self, worker: Worker) -> None:
         self._dispatch()
 
     def gave_back(self, worker: Worker, ticket: Ticket) -> None:

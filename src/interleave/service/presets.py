@@ -1,21 +1,24 @@
-"""The reference's eleven services by number and name: their ports, their models, and what they draw with."""
+"""The reference's eleven services by number and name, with the ports of its documentation.
+
+What they draw with is what its trainers ask of them: the values of its reward function for the services it
+knows, those of EditThinker's services for the others.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass
 
 from interleave.errors import ConfigurationError, did_you_mean
+
+LIGHTNING = "lightx2v/Qwen-Image-Lightning"
 
 
 @dataclass(frozen=True)
 class Preset:
-    """One service: what it serves, where, and what its clients send."""
+    """One service: what it serves, and where."""
 
     number: int
     generator: str
-    settings: dict[str, Any] = field(default_factory=dict)
-    """What the model draws with by default, for clients that name it."""
 
     @property
     def port(self) -> int:
@@ -23,46 +26,23 @@ class Preset:
 
 
 PRESETS = {
-    "qwen-image": Preset(1, "diffusers:Qwen/Qwen-Image", {"steps": 50, "guidance": 4.0}),
+    "qwen-image": Preset(1, "diffusers:Qwen/Qwen-Image?steps=50&guidance=4"),
     "qwen-image-lightning": Preset(
-        2,
-        "diffusers:Qwen/Qwen-Image?lora=lightx2v/Qwen-Image-Lightning&steps=8&guidance=1",
-        {"steps": 8, "guidance": 1.0},
+        2, f"diffusers:Qwen/Qwen-Image?lora={LIGHTNING}/Qwen-Image-Lightning-8steps-V1.1.safetensors"
     ),
-    "flux-krea": Preset(
-        3, "diffusers:black-forest-labs/FLUX.1-Krea-dev?steps=50&guidance=4.5", {"steps": 50, "guidance": 4.5}
-    ),
-    "qwen-image-edit": Preset(4, "diffusers:Qwen/Qwen-Image-Edit", {"steps": 50, "guidance": 4.0}),
+    "flux-krea": Preset(3, "diffusers:black-forest-labs/FLUX.1-Krea-dev?steps=50&guidance=4.5"),
+    "qwen-image-edit": Preset(4, "diffusers:Qwen/Qwen-Image-Edit?steps=50&guidance=5"),
     "qwen-image-edit-lightning": Preset(
         5,
-        "diffusers:Qwen/Qwen-Image-Edit?lora=lightx2v/Qwen-Image-Lightning&steps=8&guidance=1",
-        {"steps": 8, "guidance": 1.0},
+        f"diffusers:Qwen/Qwen-Image-Edit?lora={LIGHTNING}/Qwen-Image-Edit-Lightning-8steps-V1.0.safetensors",
     ),
-    "flux-kontext": Preset(
-        6,
-        "diffusers:black-forest-labs/FLUX.1-Kontext-dev?steps=28&guidance=2.5",
-        {"steps": 28, "guidance": 2.5},
-    ),
-    "flux-fill": Preset(
-        7, "diffusers:black-forest-labs/FLUX.1-Fill-dev?steps=50&guidance=30", {"steps": 50, "guidance": 30.0}
-    ),
-    "longcat-image-edit": Preset(
-        8, "diffusers:meituan-longcat/LongCat-Image-Edit", {"steps": 50, "guidance": 4.5}
-    ),
-    "omnigen2": Preset(
-        9, "diffusers:OmniGen2/OmniGen2", {"steps": 50, "text_guidance": 5.0, "image_guidance": 2.0}
-    ),
-    "qwen-image-edit-plus": Preset(
-        10, "diffusers:Qwen/Qwen-Image-Edit-2511?steps=40&guidance=4", {"steps": 40, "guidance": 4.0}
-    ),
-    "klein": Preset(
-        11, "diffusers:black-forest-labs/FLUX.2-klein-9B?steps=4&guidance=1", {"steps": 4, "guidance": 1.0}
-    ),
+    "flux-kontext": Preset(6, "diffusers:black-forest-labs/FLUX.1-Kontext-dev?steps=28&guidance=2.5"),
+    "flux-fill": Preset(7, "diffusers:black-forest-labs/FLUX.1-Fill-dev?steps=50&guidance=30"),
+    "longcat-image-edit": Preset(8, "diffusers:meituan-longcat/LongCat-Image-Edit?steps=50&guidance=4.5"),
+    "omnigen2": Preset(9, "diffusers:OmniGen2/OmniGen2?steps=50&guidance=5"),
+    "qwen-image-edit-plus": Preset(10, "diffusers:Qwen/Qwen-Image-Edit-2511?steps=40&guidance=4"),
+    "klein": Preset(11, "diffusers:black-forest-labs/FLUX.2-klein-9B?steps=4&guidance=1"),
 }
-
-IGNORED = frozenset({"width", "height"})
-"""What the reference's trainer sends to every service and no service of the reference has ever read: a
-picture has the size of the one it starts from."""
 
 
 def find_preset(name: str) -> tuple[str, Preset]:

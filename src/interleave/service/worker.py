@@ -15,7 +15,7 @@ import sys
 import time
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import asdict
+from dataclasses import asdict, is_dataclass
 from typing import Any
 
 from PIL.Image import Image
@@ -77,6 +77,9 @@ class WorkerProcess:
         try:
             request = _request(frame)
             image = _picture(await generator.generate(request))
+            drawn = time.monotonic() - started
+            # The generator is free for the next picture while this one is written.
+            await self._say({"event": "free", "id": number})
             data = await asyncio.to_thread(Output(**frame.header["output"]).encode, image)
         except asyncio.CancelledError:
             await self._say({"event": "cancelled", "id": number})
@@ -86,7 +89,7 @@ class WorkerProcess:
             await self._say({"event": "error", "id": number, **_described(error)})
         else:
             header = {"event": "drawn", "id": number, "size": list(image.size)}
-            await self._say({**header, "seconds": time.monotonic() - started}, data)
+            await self._say({**header, "seconds": drawn}, data)
 
     async def _say(self, header: dict[str, Any], *payload: bytes) -> None:
         write_frame(self.writer, header, *payload)
@@ -118,7 +121,12 @@ def settings_of(generator: object) -> dict[str, Any]:
     """What a generator draws with: its `settings`, where it has them, over the options of its spec."""
     options, own = getattr(generator, "options", None), getattr(generator, "settings", None)
     found = options.model_dump() if isinstance(options, BaseModel) else {}
-    found |= dict(own) if isinstance(own, Mapping) else {}
+    if is_dataclass(own) and not isinstance(own, type):
+        found |= asdict(own)
+    elif isinstance(own, Mapping):
+        found |= own
+    if isinstance(found.get("size"), tuple | list):
+        found["size"] = "x".join(map(str, found["size"]))
     return {key: value for key, value in found.items() if isinstance(value, str | int | float | bool)}
 
 

@@ -61,12 +61,15 @@ class Ticket:
     deaths: int = 0
     """How many workers died while they had it."""
     worker: Worker | None = None
+    drawn: bool = False
+    """Whether the generator is done with it, and only the file is missing."""
 
 
 class Listener(Protocol):
     """Who is told what becomes of a worker."""
 
     def became_ready(self, worker: Worker) -> None: ...
+    def has_room(self, worker: Worker) -> None: ...
     def gave_back(self, worker: Worker, ticket: Ticket) -> None: ...
     def died(self, worker: Worker, tickets: list[Ticket]) -> None: ...
     def cannot_load(self, worker: Worker, error: ConfigurationError) -> None: ...
@@ -116,15 +119,20 @@ class Worker:
             return True
         return not self._could_not_load and self._failures < HOPELESS_FAILURES
 
+    @property
+    def drawing(self) -> int:
+        """How many pictures its generator is busy with."""
+        return sum(not ticket.drawn for ticket in self.in_flight.values())
+
     def can_take(self, ticket: Ticket) -> bool:
         """One whose worker died may have killed it: it is drawn alone, so that it takes no other with it."""
-        if self.state is not WorkerState.READY or len(self.in_flight) >= self.capacity:
+        if self.state is not WorkerState.READY or self.drawing >= self.capacity:
             return False
         return not self.in_flight or not (ticket.deaths or any(t.deaths for t in self.in_flight.values()))
 
     def send(self, ticket: Ticket) -> None:
         drawing = ticket.drawing
-        ticket.worker = self
+        ticket.worker, ticket.drawn = self, False
         self.in_flight[ticket.number] = ticket
         header = {
             "event": "draw",
@@ -231,7 +239,13 @@ class Worker:
             ended.cancel()
 
     def _take(self, frame: Frame) -> None:
-        ticket = self.in_flight.pop(frame.header["id"], None)
+        number = frame.header["id"]
+        if frame.header["event"] == "free":
+            if number in self.in_flight:
+                self.in_flight[number].drawn = True
+            self.listener.has_room(self)
+            return
+        ticket = self.in_flight.pop(number, None)
         if ticket is None:
             return
         if not ticket.answer.done():

@@ -84,7 +84,7 @@ class AwkwardGenerator:
             raise asyncio.CancelledError
         if verb == "text":
             return "not a picture"  # type: ignore[return-value]
-        side = 9000 if verb == "huge" else 32
+        side = 9000 if verb == "huge" else self.options.size or 32
         return Image.new("RGB", (side, side), (request.seed % 256, len(request.sources), 0))
 
 
