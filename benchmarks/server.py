@@ -51,14 +51,18 @@ def serving(*arguments: str) -> Iterator[str]:
         server.communicate(timeout=30)
 
 
-async def timed(work: Callable[[int], Awaitable[object]], rounds: int) -> list[float]:
-    """Seconds of each call, one after another; the first few, which warm everything up, are left out."""
-    times = []
+async def in_turn(rounds: int, *works: Callable[[int], Awaitable[object]]) -> list[list[float]]:
+    """Seconds of each call, taken in turn, so that a slow moment of the machine is everybody's.
+
+    The first few calls, which warm everything up, are left out.
+    """
+    times: list[list[float]] = [[] for _ in works]
     for number in range(rounds + 5):
-        started = time.perf_counter()
-        await work(number)
-        times.append(time.perf_counter() - started)
-    return times[5:]
+        for work, taken in zip(works, times, strict=True):
+            started = time.perf_counter()
+            await work(number)
+            taken.append(time.perf_counter() - started)
+    return [taken[5:] for taken in times]
 
 
 def percentiles(times: list[float]) -> tuple[float, float]:
@@ -84,14 +88,14 @@ def alone() -> None:
     async def direct(number: int) -> None:
         Output().encode(await generator.generate(ImageRequest(f"cat {number}", number)))
 
-    async def measure() -> tuple[list[float], list[float]]:
+    async def measure() -> list[list[float]]:
         async with httpx.AsyncClient(base_url=url) as client:
 
             async def served(number: int) -> None:
                 reply = await client.post("/generate", json={"prompt": f"cat {number}", "seed": number})
                 base64.b64decode(reply.raise_for_status().json()["image"])
 
-            return await timed(served, ROUNDS), await timed(direct, ROUNDS)
+            return await in_turn(ROUNDS, served, direct)
 
     with serving("--generator", "solid") as url:
         beside(*asyncio.run(measure()), goal=15)
@@ -107,7 +111,7 @@ def edits() -> None:
     async def direct(number: int) -> None:
         Output().encode(await generator.generate(ImageRequest(f"cat {number}", number, (source,))))
 
-    async def measure() -> tuple[list[float], list[float]]:
+    async def measure() -> list[list[float]]:
         async with httpx.AsyncClient(base_url=url, timeout=60) as client:
 
             async def served(number: int) -> None:
@@ -116,7 +120,7 @@ def edits() -> None:
                     (await client.post("/edit", json=asked)).raise_for_status().json()["edited_image"]
                 )
 
-            return await timed(served, ROUNDS // 5), await timed(direct, ROUNDS // 5)
+            return await in_turn(ROUNDS // 5, served, direct)
 
     with serving("--generator", "solid?size=1024") as url:
         beside(*asyncio.run(measure()), goal=150)
