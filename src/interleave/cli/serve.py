@@ -5,12 +5,15 @@ from __future__ import annotations
 import importlib.util
 import os
 import sys
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from interleave.cli import options
 from interleave.errors import ConfigurationError, MissingDependency
+
+if TYPE_CHECKING:
+    from interleave.backends.specs import Spec
 
 app = typer.Typer(help="Serve a generator to other machines.", no_args_is_help=True, rich_markup_mode=None)
 
@@ -94,14 +97,14 @@ def serve_generator(
             "name what to serve: --generator SPEC, e.g. solid, or --preset NAME, e.g. klein"
         )
     parsed = parse_spec(spec)
-    _check_known(spec)
+    _check_known(parsed)
     token = _token(token)
     check_public(host, token)
     workers = parse_devices(devices)
     for device in workers:
         visible_devices(device, os.environ)
     ignored = {piece.strip() for each in ignore or [] for piece in each.split(",") if piece.strip()}
-    names = filter(None, (name or parsed.model or parsed.name, chosen_name))
+    names = filter(None, (name or _model_name(parsed), chosen_name))
     config = ServerConfig(
         generator=spec,
         models=tuple(dict.fromkeys(names)),
@@ -142,16 +145,22 @@ def _token(given: str | None) -> str | None:
     return token
 
 
-def _check_known(spec: str) -> None:
+def _model_name(spec: Spec) -> str:
+    """What clients call a generator; of a folder only its name, they need not know where it is."""
+    if spec.model and spec.model.startswith(("/", ".")):
+        return os.path.basename(os.path.abspath(spec.model))
+    return spec.model or spec.name
+
+
+def _check_known(spec: Spec) -> None:
     """A name that does not exist, or needs a package, is said now and not by a worker."""
     from interleave.backends.registry import known_generators
-    from interleave.backends.specs import parse_spec
     from interleave.errors import did_you_mean
 
-    rows, name = known_generators(), parse_spec(spec).name
+    rows, name = known_generators(), spec.name
     if name not in rows:
         raise ConfigurationError(
-            f"no image generator named {name!r} (from {spec!r}). {did_you_mean(name, rows)}"
+            f"no image generator named {name!r} (from {str(spec)!r}). {did_you_mean(name, rows)}"
         )
     if missing := rows[name].missing:
         raise MissingDependency(

@@ -42,7 +42,7 @@ def build_app(service: Service, access: Access) -> Door:
     from fastapi import FastAPI
     from starlette.exceptions import HTTPException
 
-    app = FastAPI(title="interleave serve generator", docs_url=None, redoc_url=None, openapi_url=None)
+    app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None, redirect_slashes=False)
     routes = Routes(service)
     table = {
         "/": routes.root,

@@ -16,7 +16,7 @@ from typing import Any
 
 from interleave.errors import did_you_mean
 from interleave.service.values import Refusal, ServiceFacts
-from interleave.text import MAX_REQUEST_CHARACTERS, one_line, unusable
+from interleave.text import MAX_REQUEST_CHARACTERS, count, one_line, unusable
 
 MAX_SEED = 2**63 - 1
 RANDOM_SEEDS = 2**31
@@ -32,6 +32,9 @@ SETTINGS: dict[str, tuple[str, ...]] = {
     "image_guidance_scale": ("image_guidance",),
     "max_sequence_length": ("prompt_tokens", "max_sequence_length"),
 }
+
+TOLD = {"size", "width", "height", "shape", "negative_prompt"}.union(*SETTINGS.values())
+"""Everything about a generator's way of drawing that a request may name, by the names of options."""
 
 _SIZE = re.compile(r"(\d{1,5})[x×](\d{1,5})\Z")
 _RATIO = re.compile(r"(\d{1,4}):(\d{1,4})\Z")
@@ -193,7 +196,8 @@ def check_sources(number: int, facts: ServiceFacts, *, parameter: str = "image")
     if number > most:
         takes = f"at most {most}" if most else "none"
         raise Refusal(
-            f"{parameter}: {number} pictures were sent, this generator takes {takes}", parameter=parameter
+            f"{parameter}: {count(number, 'picture')} sent, and this generator takes {takes}",
+            parameter=parameter,
         )
     if not number and not facts.capabilities.text_to_image:
         raise Refusal(

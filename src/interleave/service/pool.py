@@ -276,9 +276,11 @@ class Pool:
             self.give_up(Refusal("the last worker died", status=503, retry_after=soonest))
         self._dispatch()
 
-    def cannot_load(self, worker: Worker, error: ConfigurationError) -> None:
+    def is_hopeless(self, worker: Worker, error: ConfigurationError) -> bool:
+        """A configuration that no worker has ever loaded is wrong, and the server has nothing to serve."""
         if self.facts is None and not self.fatal.done():
             self.fatal.set_exception(error)
+        return self.facts is None
 
     def _notify(self) -> None:
         self._changed.set()

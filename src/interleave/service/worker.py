@@ -26,6 +26,7 @@ from interleave.backends.registry import load_generator
 from interleave.errors import BackendError, ConfigurationError, InterleaveError
 from interleave.pictures import too_large
 from interleave.service.frames import READ_AHEAD_BYTES, Frame, read_frame, write_frame
+from interleave.service.parameters import TOLD
 from interleave.service.redaction import log_to, without_secrets
 from interleave.service.values import Output, RawPicture
 
@@ -127,7 +128,9 @@ def settings_of(generator: object) -> dict[str, Any]:
         found |= own
     if isinstance(found.get("size"), tuple | list):
         found["size"] = "x".join(map(str, found["size"]))
-    return {key: value for key, value in found.items() if isinstance(value, str | int | float | bool)}
+    return {
+        key: found[key] for key in sorted(TOLD & found.keys()) if isinstance(found[key], str | int | float)
+    }
 
 
 def _described(error: Exception) -> dict[str, Any]:

@@ -16,6 +16,7 @@ from typing import Any, Protocol
 
 from interleave.backends.protocols import GeneratorCapabilities
 from interleave.errors import ConfigurationError, InterleaveError
+from interleave.service.access import TOKEN_VARIABLE
 from interleave.service.devices import visible_devices
 from interleave.service.frames import READ_AHEAD_BYTES, Frame, read_frame, write_frame
 from interleave.service.redaction import without_secrets
@@ -23,7 +24,6 @@ from interleave.service.values import Drawing, DrawnPicture, Refusal, ServiceFac
 
 log = logging.getLogger(__name__)
 
-TOKEN_VARIABLE = "INTERLEAVE_SERVER_TOKEN"
 FIRST_DELAY_SECONDS = 0.5
 LONGEST_DELAY_SECONDS = 60.0
 STEADY_SECONDS = 60.0
@@ -72,7 +72,7 @@ class Listener(Protocol):
     def has_room(self, worker: Worker) -> None: ...
     def gave_back(self, worker: Worker, ticket: Ticket) -> None: ...
     def died(self, worker: Worker, tickets: list[Ticket]) -> None: ...
-    def cannot_load(self, worker: Worker, error: ConfigurationError) -> None: ...
+    def is_hopeless(self, worker: Worker, error: ConfigurationError) -> bool: ...
 
 
 @dataclass(eq=False)
@@ -97,6 +97,8 @@ class Worker:
     """When its next process starts, by the monotonic clock."""
     _failures: int = 0
     _could_not_load: bool = False
+    _misconfigured: bool = False
+    """Its generator can never be loaded: trying again would not help."""
     _verdict: str | None = None
     """Why we ended its process ourselves, if we did."""
     _process: asyncio.subprocess.Process | None = None
@@ -160,6 +162,8 @@ class Worker:
         try:
             while True:
                 await self._live_once()
+                if self._misconfigured:
+                    return
                 delay = min(FIRST_DELAY_SECONDS * 2.0 ** max(self._failures - 1, 0), LONGEST_DELAY_SECONDS)
                 self.retry_at = time.monotonic() + delay
                 self.listener.died(self, self._emptied())
@@ -215,7 +219,8 @@ class Worker:
             raise WorkerLost(await self._last_words())
         if frame.header["event"] == "failed":
             if frame.header["configuration"]:
-                self.listener.cannot_load(self, ConfigurationError(frame.header["message"]))
+                error = ConfigurationError(frame.header["message"])
+                self._misconfigured = self.listener.is_hopeless(self, error)
             raise WorkerLost(f"its generator could not be loaded: {frame.header['message']}")
         capabilities = GeneratorCapabilities(**frame.header["capabilities"])
         self.facts = ServiceFacts(capabilities, frame.header["settings"])
