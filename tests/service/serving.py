@@ -30,7 +30,7 @@ class Server:
         self.journal = folder / "journal.txt"
         environment = {
             **{key: value for key, value in os.environ.items() if not key.startswith("INTERLEAVE")},
-            "PYTHONPATH": str(PLUGINS),
+            "PYTHONPATH": os.pathsep.join(filter(None, (str(PLUGINS), os.environ.get("PYTHONPATH")))),
             "AWKWARD_LOG": str(self.journal),
             "AWKWARD_API_KEY": CANARY,
             **({"INTERLEAVE_SERVER_TOKEN": token} if token else {}),

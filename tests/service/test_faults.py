@@ -149,7 +149,7 @@ def test_G03_idle_connections_are_bounded_and_the_oldest_goes(server: Server) ->
         line = open_line(server)
         line.setblocking(False)
         lines.append(line)
-    server.until(lambda: _closed(lines[0]))
+    server.until(lambda: _closed(lines[0]), seconds=5)
     assert good_client_seconds(server) < 1
     for line in lines:
         line.close()
