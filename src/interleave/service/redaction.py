@@ -5,6 +5,8 @@ from __future__ import annotations
 import logging
 import os
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 _NAMES = re.compile(r"(KEY|TOKEN|SECRET|PASSWORD|CREDENTIALS?)S?$", re.IGNORECASE)
 _SHORTEST = 8
@@ -26,9 +28,13 @@ class RedactingFormatter(logging.Formatter):
         return without_secrets(super().format(record))
 
 
-def log_to(logger: logging.Logger, form: str, level: int) -> None:
-    """Send a logger's lines to standard error in this form, redacted."""
-    handler = logging.StreamHandler()
+@contextmanager
+def logging_to_stderr(form: str) -> Iterator[None]:
+    """Everything that is logged meanwhile, by whomever, goes to standard error in this form, redacted."""
+    root, handler = logging.getLogger(), logging.StreamHandler()
     handler.setFormatter(RedactingFormatter(form))
-    logger.handlers = [handler]
-    logger.setLevel(level)
+    before, root.handlers = root.handlers, [handler]
+    try:
+        yield
+    finally:
+        root.handlers = before

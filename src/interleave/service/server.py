@@ -20,7 +20,7 @@ from interleave.service.app import Service, build_app
 from interleave.service.connections import KEEP_ALIVE_SECONDS, MAX_CONNECTIONS, BoundedConnection
 from interleave.service.metrics import Metrics
 from interleave.service.pool import Limits, Pool
-from interleave.service.redaction import log_to
+from interleave.service.redaction import logging_to_stderr
 from interleave.service.values import Refusal
 
 log = logging.getLogger("interleave.service")
@@ -48,9 +48,8 @@ def serve(config: ServerConfig, announce: Callable[[str], None]) -> None:
     """Serve until told to end by SIGTERM or Ctrl-C; `announce` is given the address once it is open."""
     check_public(config.host, config.token)
     listening = _bind(config.host, config.port)
-    log_to(log, "%(asctime)s %(message)s", logging.INFO)
-    log.propagate = False
-    with listening:
+    log.setLevel(logging.INFO)
+    with listening, logging_to_stderr("%(asctime)s %(message)s"):
         asyncio.run(_serve(config, listening, announce))
 
 

@@ -27,7 +27,7 @@ from interleave.errors import BackendError, ConfigurationError, InterleaveError
 from interleave.pictures import too_large
 from interleave.service.frames import READ_AHEAD_BYTES, Frame, read_frame, write_frame
 from interleave.service.parameters import TOLD
-from interleave.service.redaction import log_to, without_secrets
+from interleave.service.redaction import logging_to_stderr, without_secrets
 from interleave.service.values import Output, RawPicture
 
 log = logging.getLogger(__name__)
@@ -159,8 +159,8 @@ def main() -> None:
     handle, number = int(sys.argv[1]), sys.argv[2]
     os.set_inheritable(handle, False)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the server, which knows how to end in order
-    log_to(logging.getLogger(), f"worker {number}: %(message)s", logging.WARNING)
-    asyncio.run(_talk(handle))
+    with logging_to_stderr(f"worker {number}: %(message)s"):
+        asyncio.run(_talk(handle))
 
 
 if __name__ == "__main__":
