@@ -75,6 +75,15 @@ def test_a_picture_that_kills_its_workers_is_given_up_and_takes_no_other_with_it
     assert server.happened("begin die 3") == 1
 
 
+@pytest.mark.slow
+def test_a_worker_that_leaves_a_child_behind_is_seen_to_be_dead(start: StartServer) -> None:
+    server = start(*AWKWARD)
+    started = time.monotonic()
+    assert server.draw("orphan").status_code == 200
+    assert time.monotonic() - started < 7
+    assert worker_of(server)["restarts"] == 1
+
+
 def test_pictures_are_drawn_together(awkward: Server) -> None:
     replies = in_background(awkward, *(f"wait 0.3 together {number}" for number in range(4)))
     assert {future.result().status_code for future in replies} == {200}

@@ -87,8 +87,6 @@ class Pool:
         """Requests that wait for the generator to be loaded for the first time."""
         self._seconds_a_picture = 1.0
 
-    # ------------------------------------------------------------------------------------------ life
-
     def start(self) -> None:
         self._tasks = [asyncio.create_task(worker.keep_running()) for worker in self.workers]
         self._tasks.append(asyncio.create_task(self._replace_hung_workers()))
@@ -108,8 +106,6 @@ class Pool:
         for ticket in [*self.waiting, *(t for worker in self.workers for t in worker.in_flight.values())]:
             if not ticket.answer.done():
                 ticket.answer.set_exception(reason)
-
-    # ----------------------------------------------------------------------------------------- state
 
     @property
     def in_flight(self) -> int:
@@ -181,12 +177,10 @@ class Pool:
         finally:
             self._early -= 1
 
-    # --------------------------------------------------------------------------------------- drawing
-
     async def draw(self, drawings: Sequence[Drawing]) -> list[DrawnPicture]:
         """Draw these pictures, or none of them. Whoever stops waiting takes them out of the queue."""
         self.check_room(len(drawings))
-        held = sum(drawing.bytes_held for drawing in drawings)
+        held = sum({id(source): len(source.data) for each in drawings for source in each.sources}.values())
         self.hold(held)
         loop = asyncio.get_running_loop()
         ends_at = loop.time() + self.limits.deadline_seconds
@@ -230,8 +224,6 @@ class Pool:
                 return
             self.waiting.popleft()
             min(able, key=lambda worker: worker.drawing).send(ticket)
-
-    # ---------------------------------------------------------------------------- what workers report
 
     def became_ready(self, worker: Worker) -> None:
         if worker.facts is not None:

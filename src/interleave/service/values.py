@@ -64,10 +64,6 @@ class Drawing:
     sources: tuple[RawPicture, ...] = ()
     output: Output = Output()
 
-    @property
-    def bytes_held(self) -> int:
-        return sum(len(source.data) for source in self.sources)
-
 
 @dataclass(frozen=True)
 class DrawnPicture:

@@ -186,7 +186,9 @@ class Worker:
             raise WorkerLost(await self._last_words())
         except TimeoutError:
             self.last_error = f"its generator was not loaded within {self.load_seconds:g} s"
-        except (WorkerLost, OSError) as error:
+        except Exception as error:  # whatever it was, the next process is started
+            if not isinstance(error, WorkerLost | OSError):
+                log.exception("worker %d failed", self.number)
             self.last_error = self._verdict or without_secrets(str(error))
         finally:
             self._verdict = None
@@ -214,7 +216,7 @@ class Worker:
         return reader
 
     async def _await_ready(self, reader: asyncio.StreamReader) -> None:
-        frame = await read_frame(reader)
+        frame = await self._next_frame(reader)
         if frame is None:
             raise WorkerLost(await self._last_words())
         if frame.header["event"] == "failed":
@@ -229,18 +231,20 @@ class Worker:
 
     async def _follow(self, reader: asyncio.StreamReader) -> None:
         """Hand out what the worker sends, until its process or its socket ends."""
+        while (frame := await self._next_frame(reader)) is not None:
+            self._take(frame)
+
+    async def _next_frame(self, reader: asyncio.StreamReader) -> Frame | None:
+        """What the worker sends next; None when it has ended, even if a child of it holds the socket open."""
+        reading = asyncio.ensure_future(read_frame(reader))
         ended = asyncio.ensure_future(self._wait_for_process())
         try:
-            while True:
-                reading = asyncio.ensure_future(read_frame(reader))
-                await asyncio.wait({reading, ended}, return_when=asyncio.FIRST_COMPLETED)
-                # What was sent before the end is read first: a child of the worker may hold the socket open.
-                frame = reading.result() if reading.done() else None
-                if frame is None:
-                    reading.cancel()
-                    return
-                self._take(frame)
+            await asyncio.wait({reading, ended}, return_when=asyncio.FIRST_COMPLETED)
+            if not reading.done():
+                await asyncio.wait({reading}, timeout=STOP_SECONDS)  # what it sent before its end
+            return reading.result() if reading.done() else None
         finally:
+            reading.cancel()
             ended.cancel()
 
     def _take(self, frame: Frame) -> None:

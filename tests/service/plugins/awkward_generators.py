@@ -70,6 +70,11 @@ class AwkwardGenerator:
         verb, _, rest = request.prompt.partition(" ")
         if verb == "die" or (verb == "die-once" and _first_time(rest)):
             os.kill(os.getpid(), signal.SIGKILL)
+        if verb == "orphan" and _first_time("orphan") and os.fork() == 0:
+            time.sleep(8)  # a child that outlives its worker, its socket in hand
+            os._exit(0)
+        if verb == "orphan" and _first_time("orphaned"):
+            os.kill(os.getpid(), signal.SIGKILL)
         if verb == "wait":
             await asyncio.sleep(float(rest.split()[0]))
         if verb == "block":
