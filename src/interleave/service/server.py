@@ -22,6 +22,7 @@ from interleave.service.metrics import Metrics
 from interleave.service.pool import Limits, Pool
 from interleave.service.redaction import logging_to_stderr
 from interleave.service.values import Refusal
+from interleave.text import count
 
 log = logging.getLogger("interleave.service")
 WANTED_FILES = 4096
@@ -96,7 +97,7 @@ def _ending_on_signals(server: uvicorn.Server, pool: Pool) -> Iterator[None]:
         if pool.draining:
             server.force_exit = True
             return
-        log.info("ending: %d pictures under way or waiting", pool.in_flight + len(pool.waiting))
+        log.info("ending: %s to finish", count(pool.in_flight + len(pool.waiting), "picture"))
         pool.draining = True
         server.should_exit = True
         late = Refusal("the server is shutting down", status=503, retry_after=5)
