@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
-EXTRAS := dev
+EXTRAS := dev,serve
 
 .PHONY: setup demo test test-all bench lint format clean
 
@@ -31,6 +31,7 @@ bench: $(READY)
 	$(BIN)/python benchmarks/runs.py
 	$(BIN)/python benchmarks/world.py
 	$(BIN)/python benchmarks/reader.py
+	$(BIN)/python benchmarks/server.py
 
 lint: $(READY)
 	$(BIN)/ruff format --check .

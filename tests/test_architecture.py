@@ -19,7 +19,7 @@ LAYERS: list[set[str]] = [
     {"sources", "mini.oracle"},
     {"pipeline"},
     {"runs"},
-    {"benchmarks"},
+    {"benchmarks", "service", "mini.train"},
     {"cli"},
     {"__init__", "__main__"},
 ]
@@ -35,7 +35,8 @@ def part_of(file: Path) -> str:
 def part_named(module: str) -> str:
     """The part of the house a module (without the leading `interleave.`) belongs to."""
     top, _, rest = module.partition(".")
-    return "mini.oracle" if top == "mini" and rest.split(".")[0] == "oracle" else top
+    room = rest.partition(".")[0]
+    return f"mini.{room}" if top == "mini" and room in ("oracle", "train") else top
 
 
 def imported_modules(file: Path) -> set[str]:

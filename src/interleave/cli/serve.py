@@ -1,0 +1,178 @@
+"""`interleave serve`: a generator behind HTTP."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import sys
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from interleave.cli import options
+from interleave.errors import ConfigurationError, MissingDependency
+
+if TYPE_CHECKING:
+    from interleave.backends.specs import Spec
+
+app = typer.Typer(help="Serve a generator to other machines.", no_args_is_help=True, rich_markup_mode=None)
+
+NEEDS = ("fastapi", "uvicorn", "python_multipart", "prometheus_client")
+INSTALL = 'pip install "interleavethinker[serve]"'
+SHORT_TOKEN = 16
+
+
+@app.callback()
+def _serve() -> None:
+    """Serve a generator to other machines."""
+
+
+@app.command("generator")
+def serve_generator(
+    generator: options.GeneratorSpec = None,
+    preset: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME", help="One of the reference's services, by name or number, e.g. klein or 11."
+        ),
+    ] = None,
+    host: Annotated[
+        str, typer.Option(help="The address to listen on; others than this machine need a token.")
+    ] = "127.0.0.1",
+    port: Annotated[
+        int | None,
+        typer.Option(min=0, max=65535, help="The port; 0 for any free one. [default: the preset's, 8011]"),
+    ] = None,
+    token: Annotated[
+        str | None,
+        typer.Option(
+            help="What clients must send as Authorization: Bearer TOKEN. Better: INTERLEAVE_SERVER_TOKEN."
+        ),
+    ] = None,
+    devices: Annotated[
+        str | None,
+        typer.Option(metavar="0,1", help="One worker for each of these devices; 0+1 for one on two; or cpu."),
+    ] = None,
+    name: Annotated[
+        str | None, typer.Option(help="What /v1/models calls the generator. [default: its model]")
+    ] = None,
+    queue: Annotated[int, typer.Option(min=1, max=100_000, help="How many pictures may wait.")] = 100,
+    batch: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            max=4096,
+            help="How many pictures a worker is given at once. [default: its generator's, else 4]",
+        ),
+    ] = None,
+    deadline: Annotated[
+        float, typer.Option(min=1, help="Seconds a request may take, waiting included.")
+    ] = 300.0,
+    drain: Annotated[
+        float, typer.Option(min=0, help="Seconds that pictures under way get when the server ends.")
+    ] = 30.0,
+    ignore: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME", help="A parameter that clients may send in vain; may be repeated."),
+    ] = None,
+    debug: options.Debug = False,
+) -> int:
+    """Serve an image generator over HTTP, until Ctrl-C.
+
+    It speaks the wire of the reference's services (/edit, /generate) and OpenAI's (/v1/images/generations,
+    /v1/images/edits). The address is printed on standard output, requests are logged on standard error.
+    """
+    _require_packages()
+    from interleave.backends.specs import parse_spec
+    from interleave.service.access import check_public
+    from interleave.service.devices import parse_devices, visible_devices
+    from interleave.service.pool import Limits
+    from interleave.service.presets import find_preset
+    from interleave.service.server import ServerConfig, serve
+
+    chosen_name, chosen = find_preset(preset) if preset is not None else (None, None)
+    spec = generator or (chosen.generator if chosen else None)
+    if spec is None:
+        raise ConfigurationError(
+            "name what to serve: --generator SPEC, e.g. solid, or --preset NAME, e.g. klein"
+        )
+    parsed = parse_spec(spec)
+    _check_known(parsed)
+    token = _token(token)
+    check_public(host, token)
+    workers = parse_devices(devices)
+    for device in workers:
+        visible_devices(device, os.environ)
+    ignored = {piece.strip() for each in ignore or [] for piece in each.split(",") if piece.strip()}
+    names = filter(None, (name or _model_name(parsed), chosen_name))
+    config = ServerConfig(
+        generator=spec,
+        models=tuple(dict.fromkeys(names)),
+        host=host,
+        port=port if port is not None else chosen.port if chosen else 8011,
+        token=token,
+        devices=tuple(workers),
+        limits=Limits(queue=queue, batch=batch, deadline_seconds=deadline, drain_seconds=drain),
+        ignored=frozenset(ignored),
+    )
+    serve(config, _announce)
+    return 0
+
+
+def _announce(address: str) -> None:
+    print(f"serving at {address}; the generator is being loaded (Ctrl-C ends it)", file=sys.stderr)
+    print(address, flush=True)
+
+
+def _token(given: str | None) -> str | None:
+    from interleave.service.access import TOKEN_VARIABLE
+
+    token = given if given is not None else os.environ.get(TOKEN_VARIABLE)
+    if token is None:
+        return None
+    if not token.strip() or not token.isascii() or not token.isprintable() or " " in token:
+        raise ConfigurationError("the token must be printable ASCII without spaces, and not empty")
+    if given is not None:
+        print(
+            f"interleave: --token shows in the list of processes: set {TOKEN_VARIABLE} instead",
+            file=sys.stderr,
+        )
+    if len(token) < SHORT_TOKEN:
+        print(
+            f"interleave: a token of {len(token)} characters can be guessed; take {SHORT_TOKEN} or more",
+            file=sys.stderr,
+        )
+    return token
+
+
+def _model_name(spec: Spec) -> str:
+    """What clients call a generator; of a folder only its name, they need not know where it is."""
+    if spec.model and spec.model.startswith(("/", ".")):
+        return os.path.basename(os.path.abspath(spec.model))
+    return spec.model or spec.name
+
+
+def _check_known(spec: Spec) -> None:
+    """A name that does not exist, or needs a package, is said now and not by a worker."""
+    from interleave.backends.registry import known_generators
+    from interleave.errors import did_you_mean
+
+    rows, name = known_generators(), spec.name
+    if name not in rows:
+        raise ConfigurationError(
+            f"no image generator named {name!r} (from {str(spec)!r}). {did_you_mean(name, rows)}"
+        )
+    if missing := rows[name].missing:
+        raise MissingDependency(
+            f"the image generator {name!r} needs the package {missing[0]!r}, which is not installed. "
+            f"Install it with: {rows[name].install}"
+        )
+
+
+def _require_packages() -> None:
+    for package in NEEDS:
+        if importlib.util.find_spec(package) is None:
+            raise MissingDependency(
+                f"the server needs the package {package!r}, which is not installed. "
+                f"Install it with: {INSTALL}"
+            )

@@ -1,0 +1,235 @@
+"""The parameters of a request: every one is honoured or refused, whoever sends it and however it is spelled.
+
+What a generator draws with (steps, guidance, size…) belongs to the server, not to a request. A client may
+name the values the server draws with, as the reference's trainer does; other values are refused with the true
+ones, rather than ignored. An operator who must serve clients that cannot be changed names what is to be
+ignored, and then every answer says which parameters it dropped.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from interleave.errors import did_you_mean
+from interleave.service.values import Refusal, ServiceFacts
+from interleave.text import MAX_REQUEST_CHARACTERS, count, one_line, unusable
+
+MAX_SEED = 2**63 - 1
+RANDOM_SEEDS = 2**31
+MAX_SIDE = 16_384
+
+SETTINGS: dict[str, tuple[str, ...]] = {
+    # parameter on a wire: the options of a generator that say the same
+    "num_inference_steps": ("steps", "num_inference_steps"),
+    "num_inference_step": ("steps", "num_inference_steps"),  # as the reference's trainer spells it
+    "guidance_scale": ("guidance", "guidance_scale"),
+    "true_cfg_scale": ("true_cfg_scale", "true_cfg", "guidance"),
+    "text_guidance_scale": ("text_guidance", "guidance"),
+    "image_guidance_scale": ("image_guidance",),
+    "max_sequence_length": ("prompt_tokens", "max_sequence_length"),
+}
+
+TOLD = {"size", "width", "height", "shape", "negative_prompt"}.union(*SETTINGS.values())
+"""Everything about a generator's way of drawing that a request may name, by the names of options."""
+
+_SIZE = re.compile(r"(\d{1,5})[x×](\d{1,5})\Z")
+_RATIO = re.compile(r"(\d{1,4}):(\d{1,4})\Z")
+
+
+class Parameters:
+    """What a request brought, taken out one by one; what nobody takes is refused at the end."""
+
+    def __init__(self, values: Mapping[str, Any], facts: ServiceFacts, *, known: Iterable[str]) -> None:
+        self.facts = facts
+        self.known = set(known)
+        self.dropped = sorted(name for name in values if name in facts.ignored)
+        self._left = {
+            name: value for name, value in values.items() if value is not None and name not in facts.ignored
+        }
+
+    def take(self, name: str) -> Any:
+        """The value as it came, None when it was not sent."""
+        return self._left.pop(name, None)
+
+    def text(self, name: str, *, most: int = MAX_REQUEST_CHARACTERS) -> str | None:
+        value = self.take(name)
+        if value is None:
+            return None
+        if not isinstance(value, str):
+            raise _refused(name, value, "must be text")
+        if len(value) > most:
+            raise Refusal(
+                f"{name}: {len(value):,} characters is more than the {most:,} allowed", parameter=name
+            )
+        if problem := unusable(value):
+            raise Refusal(f"{name} cannot be used: {problem}", parameter=name)
+        return value
+
+    def prompt(self) -> str:
+        prompt = self.text("prompt")
+        if prompt is None:
+            raise Refusal("there is no prompt: say what is to be drawn", parameter="prompt")
+        return prompt
+
+    def integer(self, name: str, low: int, high: int) -> int | None:
+        value = self.take(name)
+        if value is None:
+            return None
+        number = _number(value)
+        if number is None or not number.is_integer() or not low <= int(value) <= high:
+            raise _refused(name, value, f"must be a whole number from {low} to {high}")
+        return int(value)
+
+    def seed(self) -> int:
+        """The seed that was sent, or a random one."""
+        sent = "seed" in self._left
+        seed = self.integer("seed", 0, MAX_SEED)
+        if sent and not self.facts.capabilities.seeds:
+            raise Refusal(
+                f"seed: this generator takes no seeds, so no picture can be repeated. {_way_out('seed')}",
+                parameter="seed",
+            )
+        return random.randrange(RANDOM_SEEDS) if seed is None else seed
+
+    def choice(self, name: str, allowed: Iterable[str]) -> str | None:
+        value, choices = self.take(name), tuple(allowed)
+        if value is None:
+            return None
+        if value not in choices:
+            raise _refused(name, value, f"must be one of {', '.join(choices)}")
+        return str(value)
+
+    def only(self, name: str, *values: Any, because: str) -> None:
+        """A parameter of which this server can do one thing only."""
+        value = self.take(name)
+        if value is not None and not any(_same(value, each) for each in values):
+            raise _refused(name, value, f"{because}. {_way_out(name)}")
+
+    def negative_prompt(self) -> None:
+        """Nothing to avoid is what every generator can do; anything else must be its own setting."""
+        value = self.text("negative_prompt")
+        if value is None or not value.strip() or value == self.facts.settings.get("negative_prompt"):
+            return
+        raise _refused(
+            "negative_prompt", value, f"a request cannot name one here. {_way_out('negative_prompt')}"
+        )
+
+    def drawing_settings(self, *names: str) -> None:
+        """Steps, guidance and the like: the values the server draws with, or none."""
+        for name in names:
+            value = self.take(name)
+            if value is None:
+                continue
+            true = next((v for o in SETTINGS[name] if (v := self.facts.settings.get(o)) is not None), None)
+            if true is None:
+                raise _refused(name, value, f"this generator has no such setting. {_way_out(name)}")
+            if not _same(value, true):
+                raise _refused(name, value, f"this server draws with {true}. {_way_out(name)}")
+
+    def size(self) -> None:
+        """Width, height, size and aspect ratio: what the server draws, or none."""
+        size = self.take("size")
+        if size is not None and size != "auto":
+            if not isinstance(size, str) or not (match := _SIZE.match(size)):
+                raise _refused("size", size, "must be auto or e.g. 1024x1024")
+            self._check_sides("size", size, width=int(match[1]), height=int(match[2]))
+        width = self.integer("width", 1, MAX_SIDE)
+        height = self.integer("height", 1, MAX_SIDE)
+        self._check_sides("width", width, width=width)
+        self._check_sides("height", height, height=height)
+        ratio = self.take("aspect_ratio")
+        if ratio is not None and ratio != "auto":
+            if not isinstance(ratio, str) or not (match := _RATIO.match(ratio)):
+                raise _refused("aspect_ratio", ratio, "must be e.g. 1:1 or 16:9")
+            self._check_ratio(ratio, int(match[1]), int(match[2]))
+
+    def nothing_left(self) -> None:
+        for name, value in self._left.items():
+            if name in self.known:
+                raise _refused(name, value, f"this server cannot do that. {_way_out(name)}")
+            name = one_line(name, 60)
+            raise Refusal(f"unknown parameter {name!r}. {did_you_mean(name, self.known)}", parameter=name)
+
+    def _check_sides(self, name: str, value: object, **sides: int | None) -> None:
+        true = known_size(self.facts.settings)
+        for side, asked in sides.items():
+            if asked is None:
+                continue
+            if true is None:
+                raise _refused(name, value, f"this generator chooses its size itself. {_way_out(name)}")
+            if asked != true[side == "height"]:
+                raise _refused(name, value, f"this server draws {true[0]}x{true[1]}. {_way_out(name)}")
+
+    def _check_ratio(self, value: str, width: int, height: int) -> None:
+        true = known_size(self.facts.settings)
+        if true is None:
+            raise _refused(
+                "aspect_ratio", value, f"this generator chooses it itself. {_way_out('aspect_ratio')}"
+            )
+        if width * true[1] != height * true[0]:
+            raise _refused(
+                "aspect_ratio", value, f"this server draws {true[0]}x{true[1]}. {_way_out('aspect_ratio')}"
+            )
+
+
+def known_size(settings: Mapping[str, Any]) -> tuple[int, int] | None:
+    """The width and height a generator draws, where its settings say."""
+    if settings.get("shape") == "source":  # every edit has the shape of what it starts from
+        return None
+    width, height, size = (settings.get(key) for key in ("width", "height", "size"))
+    if isinstance(width, int) and isinstance(height, int):
+        return width, height
+    if isinstance(size, int):
+        return size, size
+    if isinstance(size, str) and (match := _SIZE.match(size)):
+        return int(match[1]), int(match[2])
+    return None
+
+
+def check_sources(number: int, facts: ServiceFacts, *, parameter: str = "image") -> None:
+    """Refuse more pictures than the generator takes, or none where it needs one."""
+    most = facts.capabilities.max_sources
+    if number > most:
+        takes = f"at most {most}" if most else "none"
+        raise Refusal(
+            f"{parameter}: {count(number, 'picture')} sent, and this generator takes {takes}",
+            parameter=parameter,
+        )
+    if not number and not facts.capabilities.text_to_image:
+        raise Refusal(
+            f"{parameter}: this generator only edits: send a picture to start from", parameter=parameter
+        )
+
+
+def _way_out(name: str) -> str:
+    return f"Leave it out, or let the server ignore it (--ignore {name})"
+
+
+def _refused(name: str, value: object, reason: str) -> Refusal:
+    return Refusal(f"{name}={_shown(value)}: {reason}", parameter=name)
+
+
+def _shown(value: object) -> str:
+    return one_line(value if isinstance(value, str) else repr(value), 60)
+
+
+def _number(value: object) -> float | None:
+    """A number, also one that a form has made text of; neither NaN nor infinite, and no truth value."""
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
+        return None
+    try:
+        number = float(value)
+    except (ValueError, OverflowError):
+        return None
+    return number if math.isfinite(number) else None
+
+
+def _same(value: object, other: object) -> bool:
+    if isinstance(other, bool):
+        return value is other or (isinstance(value, str) and value.lower() == str(other).lower())
+    one, two = _number(value), _number(other)
+    return one == two if one is not None and two is not None else value == other

@@ -1,0 +1,288 @@
+"""The queue and the workers behind it: who draws what, who waits, and what happens when somebody dies.
+
+A picture waits in one bounded queue for whichever worker is least busy; a worker is given several at once,
+and its generator batches those that go together. A picture whose worker dies is drawn once more by the next
+one, alone: with the same seed it comes out the same, and if it was what killed the first worker it takes no
+other picture with it. When its second worker dies too, the client is told, with a 503.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import math
+import time
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import count
+from typing import Protocol
+
+from interleave.errors import ConfigurationError
+from interleave.service.values import Drawing, DrawnPicture, Refusal, ServiceFacts
+from interleave.service.workers import Ticket, Worker, WorkerState
+
+log = logging.getLogger(__name__)
+
+MOST_DEATHS = 2
+LONGEST_RETRY_AFTER_SECONDS = 60
+WATCH_SECONDS = 1.0
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What the server takes on, and for how long."""
+
+    queue: int = 100
+    """Pictures that may wait for a worker."""
+    batch: int | None = None
+    """Pictures a worker is given at once; None for what its generator says."""
+    deadline_seconds: float = 300.0
+    """How long a request may take, waiting included."""
+    drain_seconds: float = 30.0
+    """How long pictures under way may still take when the server is told to end."""
+    load_seconds: float = 1800.0
+    hung_seconds: float = 60.0
+    """How long after its deadline a worker may keep a picture before it is taken for hung and replaced."""
+    held_bytes: int = 1_000_000_000
+    """Request bodies and decoded source pictures held in memory, all together."""
+
+
+class Watcher(Protocol):
+    """Who counts what the pool does."""
+
+    def drew(self, worker: int, seconds: float) -> None: ...
+    def lost_worker(self, worker: int) -> None: ...
+
+
+class Pool:
+    """All workers of a generator, and the pictures that wait for them."""
+
+    def __init__(
+        self,
+        spec: str,
+        devices: Sequence[str | None] = (None,),
+        *,
+        limits: Limits | None = None,
+        watcher: Watcher | None = None,
+        ignored: frozenset[str] = frozenset(),
+    ) -> None:
+        self.limits = limits or Limits()
+        self.watcher = watcher
+        self.ignored = ignored
+        self.workers = [
+            Worker(number, device, spec, self, batch=self.limits.batch, load_seconds=self.limits.load_seconds)
+            for number, device in enumerate(devices)
+        ]
+        self.waiting: deque[Ticket] = deque()
+        self.draining = False
+        self.held_bytes = 0
+        self.facts: ServiceFacts | None = None
+        self.fatal: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        """Fails when the generator can never be loaded: the server has nothing to serve."""
+        self._numbers = count()
+        self._tasks: list[asyncio.Task[None]] = []
+        self._changed = asyncio.Event()
+        self._early = 0
+        """Requests that wait for the generator to be loaded for the first time."""
+        self._seconds_a_picture = 1.0
+
+    def start(self) -> None:
+        self._tasks = [asyncio.create_task(worker.keep_running()) for worker in self.workers]
+        self._tasks.append(asyncio.create_task(self._replace_hung_workers()))
+
+    async def stop(self) -> None:
+        """End every worker; whoever still waits is told."""
+        self.draining = True
+        self.give_up(Refusal("the server is shutting down", status=503, retry_after=5))
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        if not self.fatal.cancel():
+            self.fatal.exception()  # it has been heard
+
+    def give_up(self, reason: Refusal) -> None:
+        """Answer everybody who waits, or is being drawn for, with this."""
+        for ticket in [*self.waiting, *(t for worker in self.workers for t in worker.in_flight.values())]:
+            if not ticket.answer.done():
+                ticket.answer.set_exception(reason)
+
+    @property
+    def in_flight(self) -> int:
+        return sum(len(worker.in_flight) for worker in self.workers)
+
+    @property
+    def state(self) -> str:
+        """`loading`, `ready`, `degraded`, `dead` or `draining`: what is true now, not what was once."""
+        ready = sum(worker.state is WorkerState.READY for worker in self.workers)
+        if self.draining:
+            return "draining"
+        if ready == len(self.workers):
+            return "ready"
+        if ready:
+            return "degraded"
+        return "loading" if self.facts is None and any(worker.hopeful for worker in self.workers) else "dead"
+
+    def check_room(self, pictures: int = 1) -> None:
+        """Refuse at once what cannot be taken on."""
+        if self.draining:
+            raise Refusal("the server is shutting down: ask another one", status=503, retry_after=5)
+        if not any(worker.hopeful for worker in self.workers):
+            soonest = min(worker.retry_at for worker in self.workers) - time.monotonic()
+            raise Refusal(
+                "no worker is alive to draw; they are being started again",
+                status=503,
+                retry_after=max(1.0, soonest),
+            )
+        if len(self.waiting) + pictures > self.limits.queue:
+            raise Refusal(
+                f"the queue is full ({len(self.waiting)} pictures waiting, {self.limits.queue} allowed): "
+                "try again later",
+                status=429,
+                retry_after=self.retry_after(),
+            )
+
+    def retry_after(self) -> float:
+        """Seconds until the queue will have moved by half, at the pace of the last pictures."""
+        lanes = sum(worker.capacity for worker in self.workers if worker.state is WorkerState.READY) or 1
+        wait = self._seconds_a_picture * max(1, len(self.waiting) // 2) / lanes
+        return float(min(max(1, math.ceil(wait)), LONGEST_RETRY_AFTER_SECONDS))
+
+    def hold(self, size: int) -> None:
+        """Account for bytes that a request keeps in memory; `release` gives them back."""
+        if self.held_bytes + size > self.limits.held_bytes:
+            raise Refusal(
+                "the server holds as many bytes of requests as it may: try again later",
+                status=429,
+                retry_after=self.retry_after(),
+            )
+        self.held_bytes += size
+
+    def release(self, size: int) -> None:
+        self.held_bytes -= size
+
+    async def loaded_facts(self) -> ServiceFacts:
+        """What the generator can do; waits while it is being loaded for the first time."""
+        if self.facts is not None:
+            return self.facts
+        self._early += 1
+        try:
+            async with asyncio.timeout(self.limits.deadline_seconds):
+                while self.facts is None:
+                    self.check_room(self._early)
+                    await self._changed.wait()
+                return self.facts
+        except TimeoutError:
+            raise Refusal("the generator is still being loaded", status=503, retry_after=30) from None
+        finally:
+            self._early -= 1
+
+    async def draw(self, drawings: Sequence[Drawing]) -> list[DrawnPicture]:
+        """Draw these pictures, or none of them. Whoever stops waiting takes them out of the queue."""
+        self.check_room(len(drawings))
+        held = sum({id(source): len(source.data) for each in drawings for source in each.sources}.values())
+        self.hold(held)
+        loop = asyncio.get_running_loop()
+        ends_at = loop.time() + self.limits.deadline_seconds
+        tickets = [
+            Ticket(next(self._numbers), drawing, loop.create_future(), ends_at) for drawing in drawings
+        ]
+        self.waiting.extend(tickets)
+        self._dispatch()
+        try:
+            async with asyncio.timeout_at(ends_at):
+                return await asyncio.gather(*(ticket.answer for ticket in tickets))
+        except TimeoutError:
+            raise Refusal(
+                f"the picture was not drawn within {self.limits.deadline_seconds:g} s", status=504
+            ) from None
+        finally:
+            self.release(held)
+            for ticket in tickets:
+                self._withdraw(ticket)
+
+    def _withdraw(self, ticket: Ticket) -> None:
+        if ticket.answer.done() and not ticket.answer.cancelled():
+            ticket.answer.exception()  # of several pictures one failed: the others' failures are known too
+        else:
+            ticket.answer.cancel()
+        if ticket in self.waiting:
+            self.waiting.remove(ticket)
+        elif ticket.worker is not None:
+            ticket.worker.cancel(ticket)
+        self._dispatch()
+
+    def _dispatch(self) -> None:
+        """Give waiting pictures to workers with room, the least busy first."""
+        while self.waiting:
+            ticket = self.waiting[0]
+            if ticket.answer.done():
+                self.waiting.popleft()
+                continue
+            able = [worker for worker in self.workers if worker.can_take(ticket)]
+            if not able:
+                return
+            self.waiting.popleft()
+            min(able, key=lambda worker: worker.drawing).send(ticket)
+
+    def became_ready(self, worker: Worker) -> None:
+        if worker.facts is not None:
+            self.facts = replace(worker.facts, ignored=self.ignored)
+        log.info("worker %d: ready", worker.number)
+        self._notify()
+        self._dispatch()
+
+    def has_room(self, worker: Worker) -> None:
+        self._dispatch()
+
+    def gave_back(self, worker: Worker, ticket: Ticket) -> None:
+        if ticket.answer.done() and not ticket.answer.cancelled() and ticket.answer.exception() is None:
+            seconds = ticket.answer.result().seconds
+            self._seconds_a_picture += 0.2 * (seconds - self._seconds_a_picture)
+            if self.watcher:
+                self.watcher.drew(worker.number, seconds)
+        self._dispatch()
+
+    def died(self, worker: Worker, tickets: list[Ticket]) -> None:
+        if self.watcher:
+            self.watcher.lost_worker(worker.number)
+        for ticket in reversed(tickets):
+            ticket.deaths += 1
+            ticket.worker = None
+            if ticket.answer.done():
+                continue
+            if ticket.deaths < MOST_DEATHS:
+                self.waiting.appendleft(ticket)  # it has waited its turn already
+            else:
+                ticket.answer.set_exception(
+                    Refusal(
+                        "two workers died while they drew this picture: if it happens again, the picture "
+                        "is the cause",
+                        status=503,
+                        retry_after=30,
+                    )
+                )
+        self._notify()
+        if not any(each.hopeful for each in self.workers):
+            soonest = max(1.0, min(each.retry_at for each in self.workers) - time.monotonic())
+            self.give_up(Refusal("the last worker died", status=503, retry_after=soonest))
+        self._dispatch()
+
+    def is_hopeless(self, worker: Worker, error: ConfigurationError) -> bool:
+        """A configuration that no worker has ever loaded is wrong, and the server has nothing to serve."""
+        if self.facts is None and not self.fatal.done():
+            self.fatal.set_exception(error)
+        return self.facts is None
+
+    def _notify(self) -> None:
+        self._changed.set()
+        self._changed = asyncio.Event()
+
+    async def _replace_hung_workers(self) -> None:
+        """A worker that keeps a picture long after its deadline will not come back by itself."""
+        while True:
+            await asyncio.sleep(WATCH_SECONDS)
+            late = asyncio.get_running_loop().time() - self.limits.hung_seconds
+            for worker in self.workers:
+                if any(ticket.ends_at < late for ticket in worker.in_flight.values()):
+                    worker.kill(f"it did not answer for {self.limits.hung_seconds:g} s after a deadline")

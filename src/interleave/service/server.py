@@ -1,0 +1,163 @@
+"""Runs the generator server: binds its port, starts the workers, serves, and ends in order."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import resource
+import signal
+import socket
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from typing import Any
+
+import uvicorn
+
+from interleave.errors import ConfigurationError
+from interleave.service.access import Access, check_public
+from interleave.service.app import Service, build_app
+from interleave.service.connections import KEEP_ALIVE_SECONDS, MAX_CONNECTIONS, BoundedConnection
+from interleave.service.metrics import Metrics
+from interleave.service.pool import Limits, Pool
+from interleave.service.redaction import logging_to_stderr
+from interleave.service.values import Refusal
+from interleave.text import count
+
+log = logging.getLogger("interleave.service")
+WANTED_FILES = 4096
+SPARE_FILES = 64
+HEADER_BYTES = 32_768
+GRACE_SECONDS = 5.0
+
+
+@dataclass(frozen=True)
+class ServerConfig:
+    """What `interleave serve generator` was told."""
+
+    generator: str
+    models: tuple[str, ...]
+    host: str = "127.0.0.1"
+    port: int = 8011
+    token: str | None = None
+    devices: tuple[str | None, ...] = (None,)
+    limits: Limits = field(default_factory=Limits)
+    ignored: frozenset[str] = frozenset()
+
+
+def serve(config: ServerConfig, announce: Callable[[str], None]) -> None:
+    """Serve until told to end by SIGTERM or Ctrl-C; `announce` is given the address once it is open."""
+    check_public(config.host, config.token)
+    listening = _bind(config.host, config.port)
+    log.setLevel(logging.INFO)
+    with listening, logging_to_stderr("%(asctime)s %(message)s"):
+        asyncio.run(_serve(config, listening, announce))
+
+
+async def _serve(config: ServerConfig, listening: socket.socket, announce: Callable[[str], None]) -> None:
+    metrics = Metrics()
+    pool = Pool(
+        config.generator,
+        config.devices,
+        limits=config.limits,
+        watcher=metrics,
+        ignored=config.ignored,
+    )
+    metrics.watch(pool)
+    app = build_app(Service(pool, config.models, metrics), Access(config.token))
+    server = _Server(_uvicorn_config(app, config.limits))
+    pool.start()
+    try:
+        with _ending_on_signals(server, pool):
+            serving = asyncio.create_task(server.serve(sockets=[listening]))
+            announce(_address(listening))
+            await asyncio.wait({serving, pool.fatal}, return_when=asyncio.FIRST_COMPLETED)
+            server.should_exit = True
+            await serving
+        if pool.fatal.done():
+            pool.fatal.result()
+    finally:
+        await pool.stop()
+
+
+class _Server(uvicorn.Server):
+    """uvicorn, with signals left to us: it would end by the signal itself, not with code 0."""
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+
+@contextmanager
+def _ending_on_signals(server: uvicorn.Server, pool: Pool) -> Iterator[None]:
+    """The first signal lets pictures under way be finished, within a limit; a second one does not wait."""
+    loop = asyncio.get_running_loop()
+
+    def end() -> None:
+        if pool.draining:
+            server.force_exit = True
+            return
+        log.info("ending: %s to finish", count(pool.in_flight + len(pool.waiting), "picture"))
+        pool.draining = True
+        server.should_exit = True
+        late = Refusal("the server is shutting down", status=503, retry_after=5)
+        loop.call_later(pool.limits.drain_seconds, pool.give_up, late)
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, end)
+    try:
+        yield
+    finally:
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.remove_signal_handler(number)
+
+
+def _uvicorn_config(app: Any, limits: Limits) -> uvicorn.Config:
+    BoundedConnection.max_connections = min(MAX_CONNECTIONS, _allow_files() - SPARE_FILES)
+    return uvicorn.Config(
+        app,
+        http=BoundedConnection,
+        ws="none",
+        lifespan="off",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        timeout_keep_alive=KEEP_ALIVE_SECONDS,
+        timeout_graceful_shutdown=int(limits.drain_seconds + GRACE_SECONDS),
+        h11_max_incomplete_event_size=HEADER_BYTES,
+    )
+
+
+def _bind(host: str, port: int) -> socket.socket:
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(
+            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )[0]
+        listening = socket.socket(family, kind, protocol)
+    except OSError as error:
+        raise ConfigurationError(f"--host {host}: {error.strerror or error}") from None
+    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listening.bind(address)
+    except OSError as error:
+        listening.close()
+        raise ConfigurationError(
+            f"cannot listen on {host}:{port} ({error.strerror}): choose another --port, or end what is there"
+        ) from None
+    return listening
+
+
+def _address(listening: socket.socket) -> str:
+    host, port = listening.getsockname()[:2]
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
+def _allow_files() -> int:
+    """Ask for as many open files as connections may need; returns how many there may be."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = WANTED_FILES if hard == resource.RLIM_INFINITY else min(WANTED_FILES, hard)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        with suppress(OSError, ValueError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+    soft = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    return WANTED_FILES if soft == resource.RLIM_INFINITY else soft

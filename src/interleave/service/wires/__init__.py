@@ -1,0 +1,20 @@
+"""The wires the generator server speaks: what a request means on each, and how answers and refusals look."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from interleave.service.values import Drawing, DrawnPicture
+
+
+@dataclass(frozen=True)
+class Job:
+    """What a request asks for, read and checked."""
+
+    drawings: list[Drawing]
+    answer: Callable[[list[DrawnPicture]], dict[str, Any]]
+    """The body of the answer, in the words of the wire."""
+    dropped: list[str]
+    """Parameters that were ignored, as the operator wished."""

@@ -1,0 +1,165 @@
+"""OpenAI's Images wire: `/v1/images/generations`, `/v1/images/edits`, `/v1/models`.
+
+With what other servers of this wire (SGLang-Diffusion, vLLM-Omni) add to it: `seed`, `negative_prompt`,
+`num_inference_steps`, `guidance_scale`, `width`, `height`. Pictures come in the answer; nothing is stored, so
+there are no URLs to them, and nothing is fetched, so none are taken.
+"""
+
+from __future__ import annotations
+
+import base64
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from interleave.service.bodies import picture_from_bytes
+from interleave.service.parameters import MAX_SEED, Parameters, check_sources
+from interleave.service.values import (
+    MEDIA_TYPES,
+    Drawing,
+    DrawnPicture,
+    Output,
+    RawPicture,
+    Refusal,
+    ServiceFacts,
+)
+from interleave.service.wires import Job
+from interleave.text import one_line
+
+MAX_PICTURES = 10
+DRAWING = ("num_inference_steps", "guidance_scale", "true_cfg_scale", "max_sequence_length")
+SHARED = (
+    *("prompt", "model", "n", "size", "quality", "background", "output_format", "output_compression"),
+    *("response_format", "stream", "partial_images", "user", "seed", "negative_prompt", "width", "height"),
+    *DRAWING,
+)
+GENERATIONS = (*SHARED, "moderation", "style")
+EDITS = (*SHARED, "image", "image[]", "mask", "input_fidelity")
+TYPES = {
+    400: "invalid_request_error",
+    401: "authentication_error",
+    403: "permission_error",
+    404: "not_found_error",
+    429: "rate_limit_error",
+}
+
+
+def generations(body: dict[str, Any], facts: ServiceFacts, models: tuple[str, ...]) -> Job:
+    """`POST /v1/images/generations`."""
+    check_sources(0, facts, parameter="prompt")
+    parameters = Parameters(body, facts, known=GENERATIONS)
+    parameters.only("moderation", "auto", "low", because="this server has no moderation to set")
+    return _job(parameters, (), models)
+
+
+def edits(
+    fields: dict[str, Any], files: Mapping[str, list[bytes]], facts: ServiceFacts, models: tuple[str, ...]
+) -> Job:
+    """`POST /v1/images/edits`: pictures in `image` (one) or `image[]` (several)."""
+    parameters = Parameters(fields, facts, known=EDITS)
+    sources = _sources({name: data for name, data in files.items() if name not in facts.ignored}, facts)
+    parameters.dropped += sorted(set(files) & facts.ignored)
+    return _job(parameters, sources, models)
+
+
+def refusal(reason: Refusal) -> dict[str, Any]:
+    """OpenAI's shape of a failure."""
+    status = status_of(reason)
+    kind = TYPES.get(status, "server_error" if status >= 500 else "invalid_request_error")
+    code = "model_not_found" if status == 404 and reason.parameter == "model" else None
+    return {"error": {"message": str(reason), "type": kind, "param": reason.parameter, "code": code}}
+
+
+def status_of(reason: Refusal) -> int:
+    """OpenAI answers 400 where others answer 422."""
+    return 400 if reason.status == 422 else reason.status
+
+
+def models_list(models: tuple[str, ...], created: int) -> dict[str, Any]:
+    """`GET /v1/models`."""
+    return {"object": "list", "data": [model_card(name, created) for name in models]}
+
+
+def model_card(name: str, created: int) -> dict[str, Any]:
+    return {"id": name, "object": "model", "created": created, "owned_by": "interleave"}
+
+
+def _job(parameters: Parameters, sources: tuple[RawPicture, ...], models: tuple[str, ...]) -> Job:
+    facts = parameters.facts
+    _check_model(parameters, models)
+    prompt = parameters.prompt()
+    number = parameters.integer("n", 1, MAX_PICTURES) or 1
+    seed = parameters.seed()
+    output = _output(parameters)
+    parameters.size()
+    parameters.negative_prompt()
+    parameters.drawing_settings(*DRAWING)
+    _refuse_what_we_lack(parameters)
+    parameters.nothing_left()
+    # Pictures asked for at once differ: their seeds follow one another.
+    drawings = [Drawing(prompt, (seed + k) % (MAX_SEED + 1), sources, output) for k in range(number)]
+
+    def answer(pictures: list[DrawnPicture]) -> dict[str, Any]:
+        first = pictures[0]
+        return {
+            "created": int(time.time()),
+            "background": "opaque",
+            "output_format": output.format,
+            "size": f"{first.width}x{first.height}",
+            "data": [_item(picture, facts) for picture in pictures],
+        }
+
+    return Job(drawings, answer, parameters.dropped)
+
+
+def _item(picture: DrawnPicture, facts: ServiceFacts) -> dict[str, Any]:
+    item: dict[str, Any] = {"b64_json": base64.b64encode(picture.data).decode("ascii")}
+    return item | ({"seed": picture.seed} if facts.capabilities.seeds else {})
+
+
+def _check_model(parameters: Parameters, models: tuple[str, ...]) -> None:
+    model = parameters.text("model")
+    if model is not None and model not in models:
+        raise Refusal(
+            f"there is no model {one_line(model, 80)!r} here; this server has {', '.join(models)}",
+            status=404,
+            parameter="model",
+        )
+
+
+def _output(parameters: Parameters) -> Output:
+    chosen = parameters.choice("output_format", MEDIA_TYPES) or "png"
+    quality = parameters.integer("output_compression", 0, 100)
+    if chosen == "png" and quality is not None and quality != 100:
+        raise Refusal(
+            "output_compression: a PNG loses nothing, so there is nothing to set; ask for jpeg or webp",
+            parameter="output_compression",
+        )
+    return Output(chosen, quality)
+
+
+def _refuse_what_we_lack(parameters: Parameters) -> None:
+    one_answer = "a picture is answered when it is done, in one piece"
+    parameters.only("response_format", "b64_json", because="pictures come in the answer, as b64_json")
+    parameters.only("stream", False, because=one_answer)
+    parameters.only("partial_images", 0, because=one_answer)
+    parameters.only("quality", "auto", because="quality is the generator's own")
+    parameters.only("background", "auto", "opaque", because="pictures have no transparency")
+    parameters.text("user", most=256)  # who asks changes no picture; nothing is done with it
+
+
+def _sources(files: Mapping[str, list[bytes]], facts: ServiceFacts) -> tuple[RawPicture, ...]:
+    for name in files:
+        if name == "mask":
+            raise Refusal("mask: this server edits whole pictures and takes no masks", parameter="mask")
+        if name not in ("image", "image[]"):
+            raise Refusal(
+                f"unknown file field {one_line(name, 60)!r}: send pictures as image[]", parameter="image"
+            )
+    pictures = [*files.get("image", []), *files.get("image[]", [])]
+    if not pictures:
+        raise Refusal(
+            "there is no picture to edit: send one as image, or several as image[]", parameter="image"
+        )
+    check_sources(len(pictures), facts)
+    return tuple(picture_from_bytes(data, name="image") for data in pictures)

@@ -1,0 +1,111 @@
+"""The wire of the reference's services: `/edit`, `/edit-upload`, and EditThinker's `/generate`.
+
+Answers and fields are theirs, so that their trainer works against this server. What differs: parameters they
+accept and ignore are refused here unless they say what the server draws with anyway; `original_image` is
+null, because the client has it; failures have the status that fits instead of 500 for all.
+"""
+
+from __future__ import annotations
+
+import base64
+import time
+from collections.abc import Sequence
+from typing import Any
+
+from interleave.service.bodies import picture_from_base64, picture_from_bytes
+from interleave.service.parameters import Parameters, check_sources
+from interleave.service.values import Drawing, DrawnPicture, RawPicture, Refusal, ServiceFacts
+from interleave.service.wires import Job
+
+SHARED = ("prompt", "negative_prompt", "seed", "enhance_prompt", "width", "height")
+DRAWING = ("num_inference_steps", "num_inference_step", "guidance_scale", "max_sequence_length")
+EDITING = ("text_guidance_scale", "image_guidance_scale")
+EDIT = (*SHARED, *DRAWING, *EDITING, "image", "num_images_per_prompt")
+GENERATE = (*SHARED, *DRAWING, "aspect_ratio")
+
+
+def edit(body: dict[str, Any], facts: ServiceFacts, identity: str) -> Job:
+    """`POST /edit`: `image` is base64, null for a picture from words alone, or a list for several sources."""
+    parameters = Parameters(body, facts, known=EDIT)
+    image = parameters.take("image")
+    given = image if isinstance(image, list) else [] if image is None else [image]
+    check_sources(len(given), facts)
+    return _edit_job(parameters, [picture_from_base64(each, name="image") for each in given], identity)
+
+
+def edit_upload(
+    fields: dict[str, Any], files: dict[str, list[bytes]], facts: ServiceFacts, identity: str
+) -> Job:
+    """`POST /edit-upload`: the same as a form, its picture in `image_file`."""
+    if set(files) != {"image_file"} or len(files["image_file"]) != 1:
+        raise Refusal("send one picture, in the field image_file", parameter="image_file")
+    check_sources(1, facts, parameter="image_file")
+    source = picture_from_bytes(files["image_file"][0], name="image_file")
+    return _edit_job(Parameters(fields, facts, known=EDIT), [source], identity)
+
+
+def generate(body: dict[str, Any], facts: ServiceFacts, identity: str) -> Job:
+    """`POST /generate`: a picture from words alone."""
+    parameters = Parameters(body, facts, known=GENERATE)
+    check_sources(0, facts)
+    drawing = _drawing(parameters, ())
+    started = time.monotonic()
+
+    def answer(pictures: list[DrawnPicture]) -> dict[str, Any]:
+        return {
+            **_common(pictures[0], facts, identity),
+            "image": _base64(pictures[0]),
+            "enhanced_prompt": None,
+            "generation_time": time.monotonic() - started,
+        }
+
+    return Job([drawing], answer, parameters.dropped)
+
+
+def refusal(reason: Refusal) -> dict[str, Any]:
+    """Their shape of a failure, `detail`, with the two fields that their trainer looks for."""
+    return {"success": False, "error": str(reason), "detail": str(reason)}
+
+
+def _edit_job(parameters: Parameters, sources: Sequence[RawPicture], identity: str) -> Job:
+    parameters.drawing_settings(*EDITING)
+    parameters.only("num_images_per_prompt", 1, because="an answer on this wire has one picture")
+    drawing = _drawing(parameters, tuple(sources))
+    started = time.monotonic()
+
+    def answer(pictures: list[DrawnPicture]) -> dict[str, Any]:
+        return {
+            **_common(pictures[0], parameters.facts, identity),
+            "original_image": None,
+            "edited_image": _base64(pictures[0]),
+            "original_prompt": drawing.prompt,
+            "enhanced_prompt": None,
+            "processing_time": time.monotonic() - started,
+        }
+
+    return Job([drawing], answer, parameters.dropped)
+
+
+def _drawing(parameters: Parameters, sources: tuple[RawPicture, ...]) -> Drawing:
+    prompt, seed = parameters.prompt(), parameters.seed()
+    parameters.negative_prompt()
+    parameters.only("enhance_prompt", False, because="prompts are drawn as they are sent")
+    parameters.drawing_settings(*DRAWING)
+    parameters.size()
+    parameters.nothing_left()
+    return Drawing(prompt, seed, sources)
+
+
+def _common(picture: DrawnPicture, facts: ServiceFacts, identity: str) -> dict[str, Any]:
+    device = picture.device or ""
+    return {
+        "success": True,
+        "task_id": identity,
+        "seed": picture.seed if facts.capabilities.seeds else None,
+        "gpu_id": int(device) if device.isdigit() else picture.worker,
+        "error": None,
+    }
+
+
+def _base64(picture: DrawnPicture) -> str:
+    return base64.b64encode(picture.data).decode("ascii")

@@ -1,0 +1,167 @@
+"""A worker process: it loads one generator and draws what the server sends, several pictures at once.
+
+The server starts it with the number of a socket to talk over. When that socket closes, the server is gone,
+and the worker ends at once: no process of ours ever outlives its server.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import signal
+import socket
+import sys
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import asdict, is_dataclass
+from typing import Any
+
+from PIL.Image import Image
+from pydantic import BaseModel
+
+from interleave.backends.protocols import ImageGenerator, ImageRequest
+from interleave.backends.registry import load_generator
+from interleave.errors import BackendError, ConfigurationError, InterleaveError
+from interleave.pictures import too_large
+from interleave.service.frames import READ_AHEAD_BYTES, Frame, read_frame, write_frame
+from interleave.service.parameters import TOLD
+from interleave.service.redaction import logging_to_stderr, without_secrets
+from interleave.service.values import Output, RawPicture
+
+log = logging.getLogger(__name__)
+
+
+class WorkerProcess:
+    """The worker's side of the conversation."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.reader = reader
+        self.writer = writer
+        self.under_way: dict[int, asyncio.Task[None]] = {}
+
+    async def work(self) -> None:
+        """Load the generator the server names, then draw until the server is gone."""
+        first = await read_frame(self.reader)
+        if first is None:
+            return
+        following = asyncio.ensure_future(
+            read_frame(self.reader)
+        )  # nothing but the end can come while loading
+        loading = asyncio.ensure_future(asyncio.to_thread(load_generator, first.header["spec"]))
+        await asyncio.wait({following, loading}, return_when=asyncio.FIRST_COMPLETED)
+        if not loading.done():
+            return
+        try:
+            generator = loading.result()
+        except Exception as error:  # whatever a model library raises, the server must hear of it
+            await self._say({"event": "failed", **_described(error)})
+            return
+        await self._say({"event": "ready", **_facts(generator)})
+        while (frame := await following) is not None:
+            self._follow(frame, generator)
+            following = asyncio.ensure_future(read_frame(self.reader))
+
+    def _follow(self, frame: Frame, generator: ImageGenerator) -> None:
+        number = frame.header["id"]
+        if frame.header["event"] == "cancel":
+            if number in self.under_way:
+                self.under_way[number].cancel()
+            return
+        task = asyncio.ensure_future(self._draw(number, frame, generator))
+        self.under_way[number] = task
+        task.add_done_callback(lambda _: self.under_way.pop(number, None))
+
+    async def _draw(self, number: int, frame: Frame, generator: ImageGenerator) -> None:
+        started = time.monotonic()
+        try:
+            request = _request(frame)
+            image = _picture(await generator.generate(request))
+            drawn = time.monotonic() - started
+            # The generator is free for the next picture while this one is written.
+            await self._say({"event": "free", "id": number})
+            data = await asyncio.to_thread(Output(**frame.header["output"]).encode, image)
+        except asyncio.CancelledError:
+            await self._say({"event": "cancelled", "id": number})
+        except Exception as error:  # a user's own generator may raise anything; the worker lives on
+            if not isinstance(error, InterleaveError):
+                log.exception("the generator failed on a picture")
+            await self._say({"event": "error", "id": number, **_described(error)})
+        else:
+            header = {"event": "drawn", "id": number, "size": list(image.size)}
+            await self._say({**header, "seconds": drawn}, data)
+
+    async def _say(self, header: dict[str, Any], *payload: bytes) -> None:
+        write_frame(self.writer, header, *payload)
+        await self.writer.drain()
+
+
+def _request(frame: Frame) -> ImageRequest:
+    sources, at = [], 0
+    for width, height in frame.header["sources"]:
+        end = at + 3 * width * height
+        sources.append(RawPicture(width, height, frame.payload[at:end]).image())
+        at = end
+    return ImageRequest(frame.header["prompt"], frame.header["seed"], tuple(sources))
+
+
+def _picture(drawn: object) -> Image:
+    if not isinstance(drawn, Image):
+        raise BackendError(f"the generator returned a {type(drawn).__name__}, not a picture")
+    if too_large(drawn.size):
+        raise BackendError(f"the generator drew {drawn.width}×{drawn.height} pixels, which is too large")
+    return drawn
+
+
+def _facts(generator: ImageGenerator) -> dict[str, Any]:
+    return {"capabilities": asdict(generator.capabilities), "settings": settings_of(generator)}
+
+
+def settings_of(generator: object) -> dict[str, Any]:
+    """What a generator draws with: its `settings`, where it has them, over the options of its spec."""
+    options, own = getattr(generator, "options", None), getattr(generator, "settings", None)
+    found = options.model_dump() if isinstance(options, BaseModel) else {}
+    if is_dataclass(own) and not isinstance(own, type):
+        found |= asdict(own)
+    elif isinstance(own, Mapping):
+        found |= own
+    if isinstance(found.get("size"), tuple | list):
+        found["size"] = "x".join(map(str, found["size"]))
+    return {
+        key: found[key] for key in sorted(TOLD & found.keys()) if isinstance(found[key], str | int | float)
+    }
+
+
+def _described(error: Exception) -> dict[str, Any]:
+    known = isinstance(error, InterleaveError)
+    message = str(error) if known else f"{type(error).__name__}: {error}"
+    return {
+        "message": without_secrets(message),
+        "configuration": isinstance(error, ConfigurationError),
+        "transient": getattr(error, "transient", False) is True,
+        "retry_after": getattr(error, "retry_after", None),
+        "known": known,
+    }
+
+
+async def _talk(handle: int) -> None:
+    reader, writer = await asyncio.open_connection(sock=socket.socket(fileno=handle), limit=READ_AHEAD_BYTES)
+    with suppress(ConnectionError):  # the server is gone
+        await WorkerProcess(reader, writer).work()
+        writer.close()
+        await writer.wait_closed()
+    sys.stderr.flush()
+    os._exit(0)  # threads of a model library may still be loading or drawing, and nobody waits for them
+
+
+def main() -> None:
+    handle, number = int(sys.argv[1]), sys.argv[2]
+    os.set_inheritable(handle, False)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the server, which knows how to end in order
+    with logging_to_stderr(f"worker {number}: %(message)s"):
+        asyncio.run(_talk(handle))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,101 @@
+"""A generator that does what its prompt says, most of it bad; loaded through an entry point like anybody's.
+
+It leaves a line in the file that `AWKWARD_LOG` names for everything that happens to it, so that tests in
+another process can tell.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import time
+from pathlib import Path
+
+from PIL import Image
+
+from interleave.backends.protocols import GeneratorCapabilities, ImageRequest
+from interleave.backends.specs import BackendOptions, Spec
+from interleave.errors import BackendError, ConfigurationError
+
+LOG = Path(os.environ.get("AWKWARD_LOG", os.devnull))
+
+
+def note(line: str) -> None:
+    with LOG.open("a") as file:
+        file.write(f"{line}\n")
+
+
+class AwkwardGenerator:
+    class Options(BackendOptions):
+        load: str = "well"
+        steps: int | None = None
+        guidance: float | None = None
+        size: int | None = None
+        seeds: bool = True
+        max_sources: int = 2
+        text_to_image: bool = True
+
+    def __init__(self, *, spec: Spec, options: Options, role: str = "generator") -> None:
+        note(f"loading {os.environ.get('CUDA_VISIBLE_DEVICES', '-')}")
+        if options.load == "dies":
+            os.kill(os.getpid(), signal.SIGKILL)
+        if options.load == "fails":
+            raise RuntimeError(f"no memory for {os.environ.get('AWKWARD_API_KEY', 'weights')}")
+        if options.load == "misconfigured":
+            raise ConfigurationError("there are no weights in './nowhere': name a folder that has some")
+        if options.load == "slowly":
+            time.sleep(1.5)
+        self.options = options
+        self.busy = 0
+        self.capabilities = GeneratorCapabilities(
+            max_sources=options.max_sources,
+            seeds=options.seeds,
+            text_to_image=options.text_to_image,
+            concurrency=options.concurrency,
+        )
+
+    async def generate(self, request: ImageRequest) -> Image.Image:
+        self.busy += 1
+        note(f"begin {request.prompt} {self.busy}")
+        try:
+            return await self._do(request)
+        except asyncio.CancelledError:
+            note(f"cancelled {request.prompt}")
+            raise
+        finally:
+            self.busy -= 1
+
+    async def _do(self, request: ImageRequest) -> Image.Image:
+        verb, _, rest = request.prompt.partition(" ")
+        if verb == "die" or (verb == "die-once" and _first_time(rest)):
+            os.kill(os.getpid(), signal.SIGKILL)
+        if verb == "orphan" and _first_time("orphan") and os.fork() == 0:
+            time.sleep(8)  # a child that outlives its worker, its socket in hand
+            os._exit(0)
+        if verb == "orphan" and _first_time("orphaned"):
+            os.kill(os.getpid(), signal.SIGKILL)
+        if verb == "wait":
+            await asyncio.sleep(float(rest.split()[0]))
+        if verb == "block":
+            time.sleep(float(rest))
+        if verb == "raise":
+            raise ZeroDivisionError(f"in /secret/path with {os.environ.get('AWKWARD_API_KEY')}")
+        if verb == "refuse":
+            raise BackendError("the model does not draw that")
+        if verb == "overloaded":
+            raise BackendError("the model is busy", transient=True, retry_after=7)
+        if verb == "give-up":
+            raise asyncio.CancelledError
+        if verb == "text":
+            return "not a picture"  # type: ignore[return-value]
+        side = 9000 if verb == "huge" else self.options.size or 32
+        return Image.new("RGB", (side, side), (request.seed % 256, len(request.sources), 0))
+
+
+def _first_time(name: str) -> bool:
+    mark = LOG.with_name(name)
+    if mark.exists():
+        return False
+    mark.touch()
+    return True

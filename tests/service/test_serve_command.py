@@ -1,0 +1,173 @@
+"""The command line of the server: what it refuses to start with, and its presets and devices."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+import socket
+from pathlib import Path
+from typing import Any
+
+import pytest
+from serving import CANARY, PLUGINS
+
+from interleave.backends.specs import parse_spec
+from interleave.cli.main import run
+from interleave.errors import ConfigurationError
+from interleave.service.access import Access, is_loopback
+from interleave.service.devices import parse_devices, visible_devices
+from interleave.service.presets import PRESETS, find_preset
+from interleave.service.values import Refusal
+
+Captured = pytest.CaptureFixture[str]
+SOLID = ["--generator", "solid"]
+
+REFUSED: dict[str, tuple[list[str], str]] = {
+    "nothing to serve": ([], "name what to serve: --generator SPEC"),
+    "unknown generator": (["--generator", "sollid"], "Did you mean 'solid'?"),
+    "unknown preset": (["--preset", "klien"], "Did you mean 'klein'?"),
+    "no such number": (["--preset", "12"], "there is no preset '12'"),
+    "G20 every address": ([*SOLID, "--host", "0.0.0.0"], "there is no token"),
+    "G20 every address, IPv6": ([*SOLID, "--host", "::"], "there is no token"),
+    "G20 no address": ([*SOLID, "--host", ""], "there is no token"),
+    "G20 a private address": ([*SOLID, "--host", "10.1.2.3"], "INTERLEAVE_SERVER_TOKEN"),
+    "an empty token": ([*SOLID, "--host", "0.0.0.0", "--token", ""], "the token must be"),
+    "a token with a line break": ([*SOLID, "--token", "a\nb"], "the token must be"),
+    "an address that is not ours": ([*SOLID, "--host", "203.0.113.7", "--token", "t" * 20], "203.0.113.7"),
+    "no port": ([*SOLID, "--port", "70000"], "'--port'"),
+    "no queue": ([*SOLID, "--queue", "0"], "'--queue'"),
+    "an odd device": ([*SOLID, "--devices", "gpu"], "'gpu' is not a device"),
+    "a device twice": ([*SOLID, "--devices", "0,1,0"], "device 0 is named twice"),
+    "cpu and another": ([*SOLID, "--devices", "cpu+0"], "cpu cannot be joined"),
+    "an unknown option": (["--generator", "solid?sise=64"], "Did you mean 'size'?"),
+    "a bad option": (["--generator", "solid?size=1"], "option 'size'"),
+}
+
+
+@pytest.mark.parametrize(("arguments", "words"), REFUSED.values(), ids=REFUSED)
+def test_what_cannot_be_served_is_refused_with_code_2(
+    arguments: list[str], words: str, capfd: Captured
+) -> None:
+    assert run(["serve", "generator", "--port", "0", *arguments]) == 2
+    said = capfd.readouterr().err
+    assert words in said
+    assert "Traceback" not in said
+
+
+def test_a_generator_that_is_misconfigured_ends_the_server(
+    monkeypatch: pytest.MonkeyPatch, capfd: Captured
+) -> None:
+    monkeypatch.setenv("PYTHONPATH", str(PLUGINS))
+    monkeypatch.syspath_prepend(str(PLUGINS))
+    assert run(["serve", "generator", "--port", "0", "--generator", "awkward?load=misconfigured"]) == 2
+    said = capfd.readouterr().err
+    assert "interleave: there are no weights in './nowhere': name a folder" in said
+    assert "starting again" not in said
+
+
+def test_a_port_that_is_taken_is_said(capfd: Captured) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        assert run(["serve", "generator", *SOLID, "--port", port]) == 2
+    assert f"cannot listen on 127.0.0.1:{port}" in capfd.readouterr().err
+
+
+def test_the_missing_extra_is_said_with_its_command(monkeypatch: pytest.MonkeyPatch, capfd: Captured) -> None:
+    found = importlib.util.find_spec
+
+    def without_fastapi(name: str, *more: Any) -> Any:
+        return None if name == "fastapi" else found(name, *more)
+
+    monkeypatch.setattr(importlib.util, "find_spec", without_fastapi)
+    assert run(["serve", "generator", *SOLID]) == 2
+    said = capfd.readouterr().err
+    assert "needs the package 'fastapi'" in said
+    assert 'pip install "interleavethinker[serve]"' in said
+
+
+def test_a_token_on_the_command_line_is_warned_of_and_not_repeated(capfd: Captured) -> None:
+    arguments = [*SOLID, "--host", "203.0.113.7", "--token", CANARY]
+    assert run(["serve", "generator", "--port", "0", *arguments]) == 2
+    said = capfd.readouterr().err
+    assert "--token shows in the list of processes: set INTERLEAVE_SERVER_TOKEN" in said
+    assert CANARY not in said
+
+
+def test_the_presets_are_the_references_eleven_services() -> None:
+    assert [preset.port for preset in PRESETS.values()] == list(range(8001, 8012))
+    assert [preset.number for preset in PRESETS.values()] == list(range(1, 12))
+    for name, preset in PRESETS.items():
+        assert find_preset(name) == find_preset(str(preset.number)) == (name, preset)
+        spec = parse_spec(preset.generator)
+        assert (spec.name, "/" in (spec.model or "")) == ("diffusers", True)
+        assert set(spec.options) in ({"steps", "guidance"}, {"lora"})
+
+
+def test_the_documentation_lists_every_preset() -> None:
+    text = (Path(__file__).parents[2] / "docs" / "serving.md").read_text()
+    for name, preset in PRESETS.items():
+        assert re.search(rf"\| {preset.number} \| `{name}` \| {preset.port} \|", text), name
+
+
+DEVICES: dict[str, tuple[str | None, list[str | None]]] = {
+    "none": (None, [None]),
+    "one": ("0", ["0"]),
+    "two": ("0, 1", ["0", "1"]),
+    "pairs": ("0+1,2+3", ["0+1", "2+3"]),
+    "names": ("GPU-8932f937-d72c,MIG-5c89/1/0", ["GPU-8932f937-d72c", "MIG-5c89/1/0"]),
+    "processors": ("cpu,cpu", ["cpu", "cpu"]),
+}
+
+
+@pytest.mark.parametrize(("text", "devices"), DEVICES.values(), ids=DEVICES)
+def test_devices_are_read(text: str | None, devices: list[str | None]) -> None:
+    assert parse_devices(text) == devices
+
+
+def test_a_worker_sees_its_device_alone_counted_among_those_we_may_use() -> None:
+    scheduler = {"CUDA_VISIBLE_DEVICES": "4,7"}
+    assert visible_devices(None, scheduler) == {}
+    assert visible_devices("1", {}) == {"CUDA_VISIBLE_DEVICES": "1"}
+    assert visible_devices("1", scheduler) == {"CUDA_VISIBLE_DEVICES": "7"}
+    assert visible_devices("0+1", scheduler) == {"CUDA_VISIBLE_DEVICES": "4,7"}
+    assert visible_devices("cpu", scheduler) == {"CUDA_VISIBLE_DEVICES": ""}
+    with pytest.raises(ConfigurationError, match="there is no device 2"):
+        visible_devices("2", scheduler)
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "::1", "127.1.2.3"])
+def test_this_machine_is_this_machine(host: str) -> None:
+    assert is_loopback(host)
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", "", "10.0.0.1", "no.such.host.invalid"])
+def test_all_else_is_not(host: str) -> None:
+    assert not is_loopback(host)
+
+
+NAMES_OF_OURS = ["localhost", "localhost:8011", "127.0.0.1:8011", "[::1]:8011", "LOCALHOST:1"]
+
+
+@pytest.mark.parametrize("host", NAMES_OF_OURS)
+def test_G21_our_own_names_are_answered(host: str) -> None:
+    Access(None).check("/edit", {"host": host})
+
+
+@pytest.mark.parametrize(
+    "host", ["", "evil.example", "localhost.evil.example", "127.0.0.1.evil.example", "[::1"]
+)
+def test_G21_other_names_are_not(host: str) -> None:
+    with pytest.raises(Refusal) as refusal:
+        Access(None).check("/edit", {"host": host})
+    assert refusal.value.status == 403
+
+
+def test_G21_a_token_is_enough_behind_a_proxy_with_a_name_of_its_own() -> None:
+    Access("secret-token").check(
+        "/edit", {"host": "pictures.example", "authorization": "Bearer secret-token"}
+    )
+    with pytest.raises(Refusal):
+        Access("secret-token").check(
+            "/edit",
+            {"host": "a.example", "origin": "https://b.example", "authorization": "Bearer secret-token"},
+        )
