@@ -28,7 +28,7 @@ class Row:
     target: str
     summary: str
     needs: tuple[str, ...] = ()
-    """Top-level packages that must be importable."""
+    """Packages that must be importable."""
     extra: str | None = None
     """The extra of this distribution that installs them."""
     note: str | None = None
@@ -36,7 +36,7 @@ class Row:
 
     @property
     def missing(self) -> tuple[str, ...]:
-        return tuple(package for package in self.needs if importlib.util.find_spec(package) is None)
+        return tuple(package for package in self.needs if not _installed(package))
 
     @property
     def install(self) -> str:
@@ -44,6 +44,13 @@ class Row:
         if self.extra:
             return f'pip install "interleavethinker[{self.extra}]"'
         return f"pip install {' '.join(self.needs)}" if self.needs else ""
+
+
+def _installed(package: str) -> bool:
+    try:
+        return importlib.util.find_spec(package) is not None
+    except ModuleNotFoundError:  # not even the package around it
+        return False
 
 
 WORK_OF = {"planner": "The plan comes", "critic": "The verdicts come", "generator": "The pictures come"}
@@ -54,6 +61,30 @@ GENERATORS = {
         "paints a simple pattern that builds on its source; a double for dry runs and tests",
         note="{} from the built-in double “solid”, which paints patterns; no image model took part.",
     ),
+    "openai-images": Row(
+        "interleave.backends.generators.openai_images:OpenAIImagesGenerator",
+        "OpenAI's image models, and servers that speak their wire: SGLang-Diffusion, vLLM-Omni",
+        needs=("openai", "httpx2"),
+        extra="api",
+    ),
+    "gemini": Row(
+        "interleave.backends.generators.gemini:GeminiGenerator",
+        "Google's image models: Nano Banana, Nano Banana Pro",
+        needs=("google.genai", "httpx2"),
+        extra="api",
+    ),
+    "http": Row(
+        "interleave.backends.generators.http:HttpGenerator",
+        "services that speak /edit and /generate: http://host:8011[,http://…] or http:./FILE",
+        needs=("httpx2",),
+        extra="api",
+    ),
+    "comfyui": Row(
+        "interleave.backends.generators.comfyui:ComfyUIGenerator",
+        "a workflow of your own on a ComfyUI server: comfyui:WORKFLOW.json@http://host:8188",
+        needs=("httpx2",),
+        extra="api",
+    ),
 }
 
 VLMS = {
@@ -62,6 +93,18 @@ VLMS = {
         "answers from a JSONL file, or by a fixed rule; a double for dry runs and tests",
         note="{} from the built-in double “scripted”, which sees nothing and follows a script; "
         "no language model took part.",
+    ),
+    "openai": Row(
+        "interleave.backends.vlms.openai:OpenAIVlm",
+        "chat completions of OpenAI, Azure, vLLM, SGLang, Ollama, OpenRouter and so on",
+        needs=("openai", "httpx2"),
+        extra="api",
+    ),
+    "gemini": Row(
+        "interleave.backends.vlms.gemini:GeminiVlm",
+        "Google's Gemini models",
+        needs=("google.genai", "httpx2"),
+        extra="api",
     ),
 }
 

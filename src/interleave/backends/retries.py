@@ -134,7 +134,9 @@ class RetriedVlm:
 
     async def complete(self, messages: Sequence[Message], sampling: Sampling) -> Reply:
         return await self.policy.call(
-            self.what, lambda: self.vlm.complete(messages, sampling), deadline=VLM_DEADLINE_SECONDS
+            self.what,
+            lambda: self.vlm.complete(messages, sampling),
+            deadline=self.capabilities.deadline or VLM_DEADLINE_SECONDS,
         )
 
 
@@ -152,7 +154,9 @@ class RetriedGenerator:
 
     async def generate(self, request: ImageRequest) -> Image:
         return await self.policy.call(
-            self.what, lambda: self.generator.generate(request), deadline=IMAGE_DEADLINE_SECONDS
+            self.what,
+            lambda: self.generator.generate(request),
+            deadline=self.capabilities.deadline or IMAGE_DEADLINE_SECONDS,
         )
 
 
