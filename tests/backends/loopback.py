@@ -462,9 +462,12 @@ async def endless(exchange: Exchange) -> None:
 
 
 async def gzip_bomb(exchange: Exchange) -> None:
-    packer = zlib.compressobj(9, wbits=31)
-    body = b"".join([*(packer.compress(bytes(1_000_000)) for _ in range(200)), packer.flush()])
+    body = zlib.compress(bytes(50_000_000), level=1, wbits=31) if not BOMBS else BOMBS[0]
+    BOMBS[:] = [body]
     await exchange.send(Answer(body, 200, {"Content-Type": "application/json", "Content-Encoding": "gzip"}))
+
+
+BOMBS: list[bytes] = []
 
 
 async def late(exchange: Exchange) -> None:

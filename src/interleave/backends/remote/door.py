@@ -69,13 +69,29 @@ class Door(httpx2.AsyncBaseTransport):
         await self.inner.aclose()
 
     async def _exchange(self, request: httpx2.Request) -> tuple[httpx2.Response, bytes]:
-        transport = self.inner.of(request.url)
-        response = await transport.handle_async_request(request)
+        response = await self._send(request)
         try:
             return response, await self._read(response)
         finally:
             with suppress(httpx2.TransportError):
                 await response.aclose()
+
+    async def _send(self, request: httpx2.Request) -> httpx2.Response:
+        """The answer's head. A server may close a silent connection just when we use it again: that is no
+        failure of anything, and the request is sent once more on a new one."""
+        transport, opened = self.inner.of(request.url), False
+
+        async def watch(event: str, info: object) -> None:
+            nonlocal opened
+            opened |= event == "connection.connect_tcp.started"
+
+        request.extensions = {**request.extensions, "trace": watch}
+        try:
+            return await transport.handle_async_request(request)
+        except (httpx2.ReadError, httpx2.WriteError, httpx2.RemoteProtocolError):
+            if opened:
+                raise
+            return await transport.handle_async_request(request)
 
     async def _read(self, response: httpx2.Response) -> bytes:
         coding = response.headers.get("content-encoding", "identity")
