@@ -48,6 +48,10 @@ class HttpGenerator:
         """`edit`: everything by /edit. `generate`: only from text, by /generate. `both`: each for its own."""
         text_to_image: bool = True
         """Whether /edit draws without a picture; false for services that only edit."""
+        max_sources: int = Field(default=1, ge=1, le=64)
+        """How many pictures /edit may start from; only `interleave serve generator` takes several."""
+        seeds: bool = True
+        """Whether the service takes seeds; false sends none."""
         steps: int | None = Field(default=None, ge=1, le=100)
         guidance: float | None = Field(default=None, ge=0, le=100)
         negative_prompt: str | None = None
@@ -72,8 +76,9 @@ class HttpGenerator:
         # With several servers one that hangs must leave time for another.
         self.seconds = options.seconds(IMAGE_DEADLINE_SECONDS * (1.0 if len(urls) == 1 else 0.4))
         self.capabilities = GeneratorCapabilities(
-            max_sources=0 if options.wire == "generate" else 1,
+            max_sources=0 if options.wire == "generate" else options.max_sources,
             text_to_image=options.text_to_image or options.wire != "edit",
+            seeds=options.seeds,
             price_per_image=options.price,
             concurrency=options.concurrency or IN_FLIGHT_PER_ENDPOINT * len(urls),
             deadline=options.deadline(IMAGE_DEADLINE_SECONDS),
@@ -87,28 +92,27 @@ class HttpGenerator:
         path = "/generate" if to_generate else "/edit"
         asked = await asyncio.to_thread(self._asked, request, path)
         async with self.pool.turn(wait_seconds=self.seconds) as endpoint:
-            return await self._ask(endpoint.url, path, asked, request)
+            return await self._ask(endpoint.url, path, asked)
 
-    async def _ask(self, url: str, path: str, asked: dict[str, Any], request: ImageRequest) -> Image:
+    async def _ask(self, url: str, path: str, asked: dict[str, Any]) -> Image:
         with typed_outcomes(url):
             response = await self._clients[url]().post(path, json=asked)
             reply = response.json()
         where = f"{url}{path}"
         if reply.get("success") is False:
             raise bad_reply(where, f"it says it failed: {reply.get('error') or 'no reason given'}")
-        _refuse_anothers_picture(where, reply, request)
+        _refuse_anothers_picture(where, reply, asked)
         encoded = reply.get("edited_image") or reply.get("image")
         return await asyncio.to_thread(picture_from_base64, encoded, where=where)
 
     def _asked(self, request: ImageRequest, path: str) -> dict[str, Any]:
         options = self.options
-        asked: dict[str, Any] = {
-            "prompt": request.prompt,
-            "seed": request.seed,
-            "enhance_prompt": options.enhance,
-        }
+        asked: dict[str, Any] = {"prompt": request.prompt, "enhance_prompt": options.enhance}
+        if options.seeds:
+            asked["seed"] = request.seed
         if path == "/edit":
-            asked["image"] = png_base64(request.sources[0]) if request.sources else None
+            pictures = [png_base64(source) for source in request.sources]
+            asked["image"] = pictures if len(pictures) > 1 else next(iter(pictures), None)
         elif options.aspect_ratio is not None:
             asked["aspect_ratio"] = options.aspect_ratio
         for name, wire in WIRE_NAMES.items():
@@ -134,10 +138,10 @@ class HttpGenerator:
         )
 
 
-def _refuse_anothers_picture(where: str, reply: dict[str, Any], request: ImageRequest) -> None:
+def _refuse_anothers_picture(where: str, reply: dict[str, Any], asked: dict[str, Any]) -> None:
     """A balancer that mixes up answers is found out by what the answer repeats of its question."""
-    for name, ours in (("original_prompt", request.prompt), ("seed", request.seed)):
-        if reply.get(name) is not None and reply[name] != ours:
+    for name, ours in (("original_prompt", asked["prompt"]), ("seed", asked.get("seed"))):
+        if ours is not None and reply.get(name) is not None and reply[name] != ours:
             raise bad_reply(where, f"it answers another request (its {name} is not ours)")
 
 

@@ -45,6 +45,8 @@ class Server:
     """Whether it must be asked for base64; OpenAI's own models refuse to be."""
     fields: frozenset[str]
     """Which of our options it understands; the others are refused here, for most servers ignore them."""
+    size: str = "1024x1024"
+    """What it is asked for, where the user says nothing: left to itself, a server may change its mind."""
 
 
 DIFFUSION = frozenset({"steps", "guidance", "true_cfg", "negative_prompt"})
@@ -54,8 +56,8 @@ SERVERS = {
     "sglang": Server(4, seeds=True, says_format=True, fields=DIFFUSION),
     # One model a server; errors are {"detail": …}; what it does not know it ignores without a word.
     "vllm-omni": Server(4, seeds=True, says_format=True, fields=DIFFUSION),
-    # `interleave serve generator`.
-    "interleave": Server(4, seeds=True, says_format=True, fields=DIFFUSION),
+    # `interleave serve generator`: draws one size, and refuses others.
+    "interleave": Server(4, seeds=True, says_format=True, fields=DIFFUSION, size="auto"),
     # Any other: nothing is taken for granted.
     "other": Server(4, seeds=False, says_format=True, fields=frozenset({"quality"})),
 }
@@ -74,7 +76,7 @@ class OpenAIImagesGenerator:
     class Options(RemoteOptions):
         server: Literal["openai", "sglang", "vllm-omni", "interleave", "other"] | None = None
         """What is at the address; OpenAI's own models are known by their names."""
-        size: str = Field(default="1024x1024", pattern=r"^\d{2,4}x\d{2,4}$")
+        size: str | None = Field(default=None, pattern=r"^(auto|\d{2,4}x\d{2,4})$")
         quality: Literal["low", "medium", "high", "auto"] | None = None
         input_fidelity: Literal["low", "high"] | None = None
         steps: int | None = Field(default=None, ge=1, le=1000)
@@ -101,14 +103,17 @@ class OpenAIImagesGenerator:
         base_url = (spec.base_url or OPENAI_URL).rstrip("/")
         self.where = f"openai-images:{spec.model} at {base_url}"
         self.server = SERVERS[options.server or _usual_server(spec.model, base_url)]
+        self.size = options.size or self.server.size
         _refuse_what_is_not_understood(spec, options, self.server)
+        if self.server is SERVERS["openai"]:
+            _refuse_wrong_size(spec.model, self.size)
         header, prefix = ("api-key", "") if options.api_version else ("Authorization", "Bearer ")
         most = self.server.max_sources if options.max_sources is None else options.max_sources
         self.capabilities = GeneratorCapabilities(
             max_sources=most,
             text_to_image=options.text_to_image,
             seeds=self.server.seeds,
-            price_per_image=_price(spec.model, base_url, options),
+            price_per_image=_price(spec.model, base_url, options, self.size),
             concurrency=options.concurrency,
             deadline=options.deadline(IMAGE_DEADLINE_SECONDS),
         )
@@ -143,7 +148,7 @@ class OpenAIImagesGenerator:
         asked: dict[str, Any] = {
             "model": self.model,
             "prompt": request.prompt,
-            "size": options.size,
+            "size": self.size,
             "n": 1,
         }
         if options.quality is not None:
@@ -182,25 +187,28 @@ def _refuse_what_is_not_understood(
                 f"the server {name!r} of {str(spec)!r} knows no {option!r}. "
                 f"It knows: {', '.join(sorted(server.fields))}. Another kind of server is named with ?server="
             )
-    width, height = (int(side) for side in options.size.split("x"))
-    if name != "openai":
-        return
-    if family(spec.model or "") == "gpt-image-2":
+
+
+def _refuse_wrong_size(model: str, size: str) -> None:
+    if size == "auto":
+        raise ConfigurationError(f"size {size!r}: pictures of a run need one size, e.g. {OPENAI_SIZES[0]}")
+    width, height = (int(side) for side in size.split("x"))
+    if family(model) == "gpt-image-2":
         fits = not width % 16 and not height % 16 and width <= 3 * height and height <= 3 * width
         if not fits or width * height > 3840 * 2160:
             raise ConfigurationError(
-                f"size {options.size!r}: {spec.model} draws sides that are multiples of 16, at most three to "
-                "one, and at most 3840×2160 pixels"
+                f"size {size!r}: {model} draws sides that are multiples of 16, at most three to one, "
+                "and at most 3840×2160 pixels"
             )
-    elif "gpt-image" in (spec.model or "") and options.size not in OPENAI_SIZES:
-        raise ConfigurationError(f"size {options.size!r}: {spec.model} draws {', '.join(OPENAI_SIZES)}")
+    elif "gpt-image" in model and size not in OPENAI_SIZES:
+        raise ConfigurationError(f"size {size!r}: {model} draws {', '.join(OPENAI_SIZES)}")
 
 
-def _price(model: str, base_url: str, options: OpenAIImagesGenerator.Options) -> float | None:
+def _price(model: str, base_url: str, options: OpenAIImagesGenerator.Options, size: str) -> float | None:
     if options.price is not None or base_url != OPENAI_URL:
         return options.price
     # Where the quality is left to the model, the dearest one is counted on.
     grade = options.quality if options.quality in ("low", "medium") else "high"
     usual = picture_price(model, grade)
-    width, height = (int(side) for side in options.size.split("x"))
+    width, height = (int(side) for side in size.split("x"))
     return None if usual is None else round(usual * max(1.0, width * height / USUAL_PIXELS), 4)
