@@ -298,8 +298,9 @@ class Loopback:
             return Answer.of({"detail": {"code": "content_filter"}, "error": {"code": "content_filter"}}, 400)
         source = question.get("image")
         sources = [base64.b64decode(source)] if source else []
-        seed = question["seed"] if self.mood != "mixed up" else question["seed"] + 1
-        encoded = await self.encoded(question["prompt"], question["seed"], sources)
+        drawn_with = question.get("seed", 0)
+        seed = drawn_with + 1 if self.mood == "mixed up" else drawn_with
+        encoded = await self.encoded(question["prompt"], drawn_with, sources)
         key = "edited_image" if asked.path == "/edit" else "image"
         told = {"success": True, "task_id": "t", key: encoded, "seed": seed, "gpu_id": 0, "error": None}
         return Answer.of({**told, "original_prompt": question["prompt"]} if key == "edited_image" else told)
