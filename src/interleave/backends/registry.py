@@ -31,6 +31,8 @@ class Row:
     """Packages that must be importable."""
     extra: str | None = None
     """The extra of this distribution that installs them."""
+    key: str | None = None
+    """The environment variable with the key, where its makers' own service is meant."""
     note: str | None = None
     """Said on every document made with it, when it is not what a reader would take it for; {} is its work."""
 
@@ -66,12 +68,14 @@ GENERATORS = {
         "OpenAI's image models, and servers that speak their wire: SGLang-Diffusion, vLLM-Omni",
         needs=("openai", "httpx2"),
         extra="api",
+        key="OPENAI_API_KEY",
     ),
     "gemini": Row(
         "interleave.backends.generators.gemini:GeminiGenerator",
         "Google's image models: Nano Banana, Nano Banana Pro",
         needs=("google.genai", "httpx2"),
         extra="api",
+        key="GEMINI_API_KEY",
     ),
     "http": Row(
         "interleave.backends.generators.http:HttpGenerator",
@@ -99,12 +103,14 @@ VLMS = {
         "chat completions of OpenAI, Azure, vLLM, SGLang, Ollama, OpenRouter and so on",
         needs=("openai", "httpx2"),
         extra="api",
+        key="OPENAI_API_KEY",
     ),
     "gemini": Row(
         "interleave.backends.vlms.gemini:GeminiVlm",
         "Google's Gemini models",
         needs=("google.genai", "httpx2"),
         extra="api",
+        key="GEMINI_API_KEY",
     ),
 }
 

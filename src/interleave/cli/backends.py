@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from typing import Annotated, Any
 
 import typer
@@ -46,10 +47,25 @@ def _rows() -> list[dict[str, Any]]:
     from interleave.backends.registry import known_generators, known_vlms
 
     return [
-        {"kind": kind, "name": name, "ready": not row.missing, "summary": row.summary, "install": row.install}
+        {
+            "kind": kind,
+            "name": name,
+            "ready": not row.missing,
+            "summary": row.summary,
+            "install": row.install,
+            "missing": list(row.missing),
+            "key": row.key,
+            "key_is_set": bool(row.key and os.environ.get(row.key)),
+        }
         for kind, table in (("generator", known_generators()), ("vlm", known_vlms()))
         for name, row in sorted(table.items())
     ]
+
+
+def _readiness(row: dict[str, Any]) -> str:
+    if not row["ready"]:
+        return f"no: {row['install']}"
+    return f"yes; {row['key']} is not set" if row["key"] and not row["key_is_set"] else "yes"
 
 
 def _print(rows: list[dict[str, Any]]) -> None:
@@ -62,8 +78,7 @@ def _print(rows: list[dict[str, Any]]) -> None:
     for heading in ("kind", "name", "ready", "what it is"):
         table.add_column(heading, overflow="fold")
     for row in rows:
-        ready = "yes" if row["ready"] else f"no: {row['install']}"
-        table.add_row(row["kind"], row["name"], ready, row["summary"])
+        table.add_row(row["kind"], row["name"], _readiness(row), row["summary"])
     for name in sorted(profile_files()):
         table.add_row("profile", name, "", load_profile(name).description)
     Console(highlight=False).print(table)

@@ -34,12 +34,19 @@ def check_backend(spec: str, role: str | None, *, quick: bool, json_output: bool
         backend = RetriedGenerator(spec, load_generator(spec))
     else:
         backend = RetriedVlm(spec, load_vlm(spec, role))
+    _say_price(backend)
     results = asyncio.run(_examine(backend, Known(role=role), quick))
     if json_output:
         print(json.dumps(_summary(spec, role, results), ensure_ascii=False))
     else:
         _print(results)
     return _exit_code(results)
+
+
+def _say_price(backend: object) -> None:
+    price = getattr(getattr(backend, "capabilities", None), "price_per_image", None)
+    if price:
+        _say(f"every picture of this check costs about ${price:.3f}; --quick draws fewer")
 
 
 async def _examine(backend: object, known: Known, quick: bool) -> list[Result]:

@@ -16,7 +16,7 @@ from interleave.errors import LimitReached
 from interleave.text import count, visible
 
 if TYPE_CHECKING:
-    from interleave.runs.trajectory import Finished, Trajectory
+    from interleave.runs.trajectory import Event, Finished, Trajectory
 
 
 def work(
@@ -33,7 +33,13 @@ def work(
         trajectory = open_run()
         if trajectory.record.plan is not None and trajectory.models is not None:
             progress.say(f"taking up {trajectory.folder}: what it has comes first")
-        finished = asyncio.run(_follow(trajectory, progress.show))
+        tell_cost = _say_cost(trajectory)
+
+        def show(event: Event) -> None:
+            tell_cost(event)
+            progress.show(event)
+
+        finished = asyncio.run(_follow(trajectory, show))
     except (KeyboardInterrupt, asyncio.CancelledError):
         progress.close()
         if trajectory is None:
@@ -45,6 +51,26 @@ def work(
     finally:
         progress.close()
     return _report(finished, json_output, open_document, fail_on_forced)
+
+
+def _say_cost(trajectory: Trajectory) -> Callable[[Event], None]:
+    """Say what a paid run may cost: now where its steps are known, else as soon as they are planned."""
+    from interleave.events import Planned
+    from interleave.runs.estimate import cost_note, pictures_asked_for, pictures_planned
+
+    models, config, limits = trajectory.models, trajectory.config, trajectory.meter.limits
+    steps = pictures_asked_for(trajectory.request, config)
+
+    def say(pictures: int | None) -> None:
+        if models is not None and (note := cost_note(models, config, limits, steps=pictures)):
+            _say(note)
+
+    def once_planned(event: Event) -> None:
+        if steps is None and isinstance(event, Planned):
+            say(pictures_planned(event.plan))
+
+    say(steps)
+    return once_planned
 
 
 async def _follow(trajectory: Trajectory, show: Callable[..., None]) -> Finished:

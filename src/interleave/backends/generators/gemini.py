@@ -60,7 +60,7 @@ class GeminiGenerator:
     def __init__(self, *, spec: Spec, options: Options, role: str = "generator") -> None:
         if not spec.model:
             raise ConfigurationError(
-                f"{str(spec)!r} names no model: write e.g. gemini:gemini-2.5-flash-image"
+                f"{str(spec)!r} names no model: write e.g. gemini:gemini-3.1-flash-image"
             )
         self.model = spec.model
         self.options = options

@@ -56,7 +56,7 @@ class GeminiVlm:
 
     def __init__(self, *, spec: Spec, options: Options, role: str) -> None:
         if not spec.model:
-            raise ConfigurationError(f"{str(spec)!r} names no model: write e.g. gemini:gemini-2.5-flash")
+            raise ConfigurationError(f"{str(spec)!r} names no model: write e.g. gemini:gemini-3.5-flash")
         self.model = spec.model
         self.options = options
         base_url = (spec.base_url or GEMINI_URL).rstrip("/")
