@@ -9,6 +9,7 @@ import os
 import subprocess
 import sys
 import time
+import urllib.error
 import urllib.request
 from collections.abc import Iterator
 
@@ -66,6 +67,8 @@ def _wait_until_healthy(url: str) -> None:
             with urllib.request.urlopen(f"{url}/health", timeout=5) as answer:
                 if json.load(answer)["gpu_manager_ready"]:
                     return
+        except urllib.error.HTTPError as error:
+            error.close()
         except OSError:
             pass
         time.sleep(0.1)
