@@ -146,6 +146,11 @@ class Loopback:
     def url(self) -> str:
         return f"http://127.0.0.1:{self.port}"
 
+    @property
+    def connections(self) -> int:
+        """How many are open."""
+        return len(self._open)
+
     def stop(self) -> None:
         if self._thread.is_alive():
             self._loop.call_soon_threadsafe(self._stop.set)
@@ -210,6 +215,8 @@ class Loopback:
     async def picture(self, prompt: str, seed: int, sources: list[bytes]) -> bytes:
         if self.mood == "no picture":
             return b"this is no picture at all"
+        if self.mood == "one pixel":
+            return encode_png(Image.new("RGB", (1, 1)))
         if self.mood == "huge picture":
             return huge_png()
         images = tuple(decode_picture(source) for source in sources)
@@ -539,7 +546,3 @@ def _candidate(parts: list[dict[str, Any]], reason: str = "STOP") -> dict[str, A
         "candidates": [{"content": {"role": "model", "parts": parts}, "finishReason": reason, "index": 0}],
         "usageMetadata": {"promptTokenCount": 1000, "candidatesTokenCount": 50, "totalTokenCount": 1050},
     }
-
-
-def painted(data: bytes) -> Image.Image:
-    return decode_picture(data)

@@ -199,6 +199,7 @@ def test_C11_what_google_asks_for_is_waited_for(loopback: Loopback) -> None:
 BAD_PICTURES = {
     "C05 an image that is none": ("no picture", "PNG, JPEG or WebP"),
     "C05 a 300-megapixel PNG": ("huge picture", "too large"),
+    "C07 a picture of one pixel": ("one pixel", "1×1"),
     "C05 base64 garbage": ("garbage", ""),
     "C05 no picture at all": ("empty", ""),
 }
@@ -275,6 +276,17 @@ def test_C25_a_plain_address_is_never_asked_through_a_proxy(
         monkeypatch.setenv(name, f"http://127.0.0.1:{free_port()}")
     asyncio.run(call(backend, loopback.url))
     assert loopback.asked
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_connections_are_closed_with_their_loop_though_the_backend_is_long_forgotten(
+    backend: str, loopback: Loopback
+) -> None:
+    asyncio.run(call(backend, loopback.url))
+    ends = time.monotonic() + 10
+    while loopback.connections and time.monotonic() < ends:
+        time.sleep(0.01)
+    assert not loopback.connections
 
 
 @pytest.mark.parametrize("backend", BACKENDS)

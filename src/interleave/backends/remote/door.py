@@ -192,8 +192,8 @@ def _bypassed(url: str) -> bool:
 class PerLoop(Generic[Client]):
     """One client for every event loop that uses it, closed when that loop ends.
 
-    A connection belongs to the loop it was opened in, and a backend may live through several. asyncio closes
-    open async generators when a loop ends, so one of them holds the HTTP client.
+    A connection belongs to the loop it was opened in, and a backend may live through several, or end before
+    its loop. asyncio closes open async generators when a loop ends, so one of them holds the HTTP client.
     """
 
     def __init__(
@@ -201,25 +201,29 @@ class PerLoop(Generic[Client]):
     ) -> None:
         self._open_http = open_http
         self._wrap = wrap
-        self._clients: WeakKeyDictionary[asyncio.AbstractEventLoop, tuple[Client, AsyncGenerator[None]]] = (
-            WeakKeyDictionary()
-        )
+        self._clients: WeakKeyDictionary[asyncio.AbstractEventLoop, Client] = WeakKeyDictionary()
 
     def __call__(self) -> Client:
         loop = asyncio.get_running_loop()
         if loop not in self._clients:
             http = self._open_http()
-            holder = _held(http)
+            _HOLDERS[http] = _held(http, lambda: self._clients.pop(loop, None))
             with suppress(StopIteration):  # it yields without waiting, so that one step reaches the yield
-                holder.__anext__().send(None)
-            self._clients[loop] = (self._wrap(http), holder)
-        return self._clients[loop][0]
+                _HOLDERS[http].__anext__().send(None)
+            self._clients[loop] = self._wrap(http)
+        return self._clients[loop]
 
 
-async def _held(http: httpx2.AsyncClient) -> AsyncGenerator[None]:
+_HOLDERS: dict[httpx2.AsyncClient, AsyncGenerator[None]] = {}
+"""What closes each open client, kept alive here: a holder that is forgotten early is not waited for."""
+
+
+async def _held(http: httpx2.AsyncClient, forget: Callable[[], object]) -> AsyncGenerator[None]:
     try:
         yield
     finally:
+        forget()
+        _HOLDERS.pop(http, None)
         await http.aclose()
 
 

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 MAX_PICTURE_BYTES = 48_000_000
 """What fits, as base64, into the largest answer that is read."""
+SMALLEST_SIDE = 8
+"""No model draws less; a single pixel is what some services send in place of a failure."""
 _DATA_URL = re.compile(r"data:[\w/+.-]*;base64,", re.IGNORECASE)
 
 
@@ -40,6 +42,9 @@ def picture_from_base64(text: object, *, where: str) -> Image:
 
 def picture_from_bytes(data: bytes, *, where: str) -> Image:
     try:
-        return decode_picture(data, name="its picture", max_bytes=MAX_PICTURE_BYTES)
+        picture = decode_picture(data, name="its picture", max_bytes=MAX_PICTURE_BYTES)
     except InputError as error:
         raise bad_reply(where, str(error)) from None
+    if min(picture.size) < SMALLEST_SIDE:
+        raise bad_reply(where, f"its picture has {picture.width}×{picture.height} pixels")
+    return picture
