@@ -91,6 +91,7 @@ class Exchange:
 
     server: Loopback
     asked: Asked
+    reader: asyncio.StreamReader
     writer: asyncio.StreamWriter
     answer: Callable[[], Awaitable[Answer]]
 
@@ -181,7 +182,7 @@ class Loopback:
             while (asked := await _read(reader)) is not None:
                 self.asked.append(asked)
                 self._number += 1
-                exchange = Exchange(self, asked, writer, lambda asked=asked: self._answer(asked))
+                exchange = Exchange(self, asked, reader, writer, lambda asked=asked: self._answer(asked))
                 fault = self.fault(self._number, asked)
                 if fault is not None:
                     await fault(exchange)
