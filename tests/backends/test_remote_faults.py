@@ -78,6 +78,15 @@ FAULTS = {
         False,
         "too large",
     ),
+    "C10 400 of Google for a wrong key": Row(
+        wire.status(
+            400,
+            {"error": {"code": 400, "message": "bad", "details": [{"reason": "API_KEY_INVALID"}]}},
+        ),
+        Failure.DENIED,
+        False,
+        "?key=",
+    ),
     "C11 429": Row(wire.status(429), Failure.BUSY, True, "told 429"),
     "C11 429 with Retry-After": Row(wire.status(429, Retry_After="7"), Failure.BUSY, True),
     "C11 429 out of money": Row(
@@ -276,6 +285,26 @@ def test_C25_a_plain_address_is_never_asked_through_a_proxy(
         monkeypatch.setenv(name, f"http://127.0.0.1:{free_port()}")
     asyncio.run(call(backend, loopback.url))
     assert loopback.asked
+
+
+@pytest.mark.parametrize("backend", ["openai", "gemini", "http"])
+def test_C25_through_a_proxy_goes_only_a_sealed_tunnel(
+    backend: str, loopback: Loopback, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MY_KEY", "the-key-that-no-proxy-may-see")
+    monkeypatch.setenv("HTTPS_PROXY", loopback.url)
+    monkeypatch.setenv("NO_PROXY", "")
+    loopback.fails_with(wire.status(503))
+    spec = BACKENDS[backend].format(url="https://far.invalid", seconds=PATIENCE) + "&key=MY_KEY"
+    with pytest.raises(BackendError):
+        if backend == "http":
+            asyncio.run(load_generator(spec).generate(ImageRequest("a secret prompt", 7)))
+        else:
+            vlm = load_vlm(spec, "planner")
+            asyncio.run(vlm.complete([Message("user", (Text("a secret prompt"),))], Sampling()))
+    (asked,) = loopback.asked
+    assert asked.method == "CONNECT"
+    assert "the-key" not in str(asked.headers) and not asked.body
 
 
 @pytest.mark.parametrize("backend", BACKENDS)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import json
 import logging
 from collections.abc import Callable
 from pathlib import Path
@@ -212,6 +213,29 @@ def test_the_key_of_one_service_is_never_sent_to_another(
     generate(loopback, "other", "gemini", "gemini")
     for asked in loopback.asked:
         assert CANARY not in str(asked.headers)
+
+
+@pytest.mark.parametrize(
+    ("role", "spec"), [*(("generator", spec) for spec in GENERATORS.values()), ("critic", VLMS["openai"])]
+)
+def test_a_server_that_fits_is_found_to_fit(
+    role: str, spec: str, loopback: Loopback, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command = ["backends", "check", spec.format(url=loopback.url), "--role", role, "--json", "--quick"]
+    assert run(command) == 0
+    report = json.loads(capsys.readouterr().out)
+    assert report["fits"] is True
+    assert "failed" not in {check["status"] for check in report["checks"]}
+
+
+def test_a_server_that_ignores_its_sources_is_found_out(
+    loopback: Loopback, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    draw = loopback.picture
+    monkeypatch.setattr(loopback, "picture", lambda prompt, seed, sources: draw(prompt, seed, []))
+    monkeypatch.setenv("COLUMNS", "200")
+    assert run(["backends", "check", loopback.url, "--quick"]) == 1
+    assert "two different sources gave the same picture" in capsys.readouterr().out
 
 
 def test_a_missing_key_is_named_with_the_variable(capsys: pytest.CaptureFixture[str]) -> None:

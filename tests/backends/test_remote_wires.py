@@ -101,6 +101,13 @@ def test_openai_other_models_get_the_usual_fields(model: str, loopback: Loopback
     assert {"max_tokens", "temperature"} <= set(only(loopback).json)
 
 
+def test_another_limit_than_the_usual_is_kept_whatever_the_spec_says(loopback: Loopback) -> None:
+    ask(f"openai:m@{loopback.url}/v1?max_tokens=16000", Sampling(max_tokens=64))
+    ask(f"gemini:m@{loopback.url}?max_tokens=16000", Sampling(max_tokens=64))
+    first, second = loopback.asked
+    assert first.json["max_tokens"] == second.json["generationConfig"]["maxOutputTokens"] == 64
+
+
 def test_openai_quirks_can_be_said(loopback: Loopback) -> None:
     ask(f"openai:m@{loopback.url}/v1?tokens_field=max_completion_tokens&temperature=omit&detail=low")
     question = only(loopback).json

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pydantic import Field
 
+from interleave.backends.protocols import Sampling
 from interleave.backends.specs import BackendOptions
 
 
@@ -22,3 +23,9 @@ class RemoteOptions(BackendOptions):
     def deadline(self, usual: float) -> float | None:
         """How long all tries together may take, where that is longer than usual."""
         return self.timeout if self.timeout is not None and self.timeout > usual else None
+
+
+def room_for(sampling: Sampling, chosen: int | None) -> int:
+    """How many tokens an answer may have: the user's choice in place of the usual, never of another limit."""
+    is_usual = sampling.max_tokens == Sampling.max_tokens
+    return chosen if chosen is not None and is_usual else sampling.max_tokens

@@ -44,6 +44,7 @@ _KINDS = {
 _FOR_GOOD = {501, 505}
 """5xx that say "never", not "not now"."""
 _OUT_OF_MONEY = {"insufficient_quota", "billing_hard_limit_reached", "billing_not_active"}
+_WRONG_KEY = {"API_KEY_INVALID", "invalid_api_key"}
 _FILTERED = {
     "content_filter",
     "content_policy_violation",
@@ -72,13 +73,15 @@ def error_of_status(
             kind=Failure.INVALID,
         )
     told = _told(body)
-    codes = {str(told.get(field)) for field in ("code", "type", "status") if told.get(field)}
+    codes = _codes(told)
     if codes & _FILTERED:
         said = _excerpt(told.get("message"), key)
         return BackendError(f"{where} refused the request: {said or 'content filter'}", kind=Failure.REFUSED)
     if status == 429 and codes & _OUT_OF_MONEY:
         return BackendError(f"{where} answered 429: the account has no credit left", kind=Failure.DENIED)
     kind = _KINDS.get(status, Failure.INVALID if status < 500 else Failure.FAILED)
+    if codes & _WRONG_KEY:  # Google answers 400 to a wrong key
+        kind = Failure.DENIED
     if kind is Failure.DENIED:
         # What such an answer says often repeats the key, so it is not shown at all.
         return BackendError(f"{where} answered {status}: {_about(key)}", kind=kind)
@@ -161,6 +164,16 @@ def _seconds_until(date: str) -> float | None:
         return max(0.0, parsedate_to_datetime(date).timestamp() - time.time())
     except (ValueError, TypeError, OverflowError):
         return None
+
+
+def _codes(told: Mapping[str, Any]) -> set[str]:
+    """The words by which an error is known, wherever its dialect puts them."""
+    details = told.get("details")
+    all_told = [told, *(details if isinstance(details, list) else [])]
+    fields = ("code", "type", "status", "reason")
+    return {
+        str(each[name]) for each in all_told if isinstance(each, dict) for name in fields if each.get(name)
+    }
 
 
 def _google_delay(told: Mapping[str, Any]) -> float | None:

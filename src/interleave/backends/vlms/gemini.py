@@ -11,7 +11,7 @@ from pydantic import Field
 from interleave.backends.protocols import Message, Reply, Sampling, VlmCapabilities
 from interleave.backends.remote.door import typed_outcomes
 from interleave.backends.remote.keys import key_for
-from interleave.backends.remote.options import RemoteOptions
+from interleave.backends.remote.options import RemoteOptions, room_for
 from interleave.backends.remote.outcomes import bad_reply, refused
 from interleave.backends.remote.prices import token_price, typical_price
 from interleave.backends.remote.sdks import GEMINI_URL, gemini_clients
@@ -43,7 +43,7 @@ class GeminiVlm:
 
     class Options(RemoteOptions):
         max_tokens: int | None = Field(default=None, ge=16, le=1_000_000)
-        """Room for an answer, where the usual 4096 are too few: thinking counts."""
+        """Room for an answer in place of the usual 4096 tokens: thinking counts."""
         thinking: Literal["minimal", "low", "medium", "high"] | None = None
         """How much a Gemini 3 model thinks."""
         thinking_budget: int | None = Field(default=None, ge=-1, le=100_000)
@@ -95,7 +95,7 @@ class GeminiVlm:
         options = self.options
         config: dict[str, Any] = {
             "temperature": sampling.temperature,
-            "max_output_tokens": max(sampling.max_tokens, options.max_tokens or 0),
+            "max_output_tokens": room_for(sampling, options.max_tokens),
             "automatic_function_calling": {"disable": True},
         }
         if system := "\n\n".join(message.text for message in messages if message.role == "system"):

@@ -20,7 +20,7 @@ from interleave.backends.protocols import Message, Reply, Sampling, Token, VlmCa
 from interleave.backends.remote.door import typed_outcomes
 from interleave.backends.remote.encoding import data_url
 from interleave.backends.remote.keys import key_for
-from interleave.backends.remote.options import RemoteOptions
+from interleave.backends.remote.options import RemoteOptions, room_for
 from interleave.backends.remote.outcomes import bad_reply
 from interleave.backends.remote.prices import token_price, typical_price
 from interleave.backends.remote.sdks import OPENAI_URL, openai_clients
@@ -47,7 +47,7 @@ class OpenAIVlm:
         """Azure's, e.g. 2025-04-01-preview; the key then goes into Azure's header."""
         tokens_field: Literal["max_tokens", "max_completion_tokens"] | None = None
         max_tokens: int | None = Field(default=None, ge=16, le=1_000_000)
-        """Room for an answer, where the usual 4096 are too few: reasoning counts."""
+        """Room for an answer in place of the usual 4096 tokens: reasoning counts."""
         temperature: Literal["send", "omit"] | None = None
         """Whether the temperature is sent; reasoning models refuse any."""
         reasoning: Literal["none", "minimal", "low", "medium", "high", "xhigh"] | None = None
@@ -106,7 +106,7 @@ class OpenAIVlm:
         question: dict[str, Any] = {
             "model": self.model,
             "messages": [self._message(message) for message in messages],
-            limit: max(sampling.max_tokens, options.max_tokens or 0),
+            limit: room_for(sampling, options.max_tokens),
         }
         if (options.temperature or ("omit" if thinks else "send")) == "send":
             question["temperature"] = sampling.temperature
