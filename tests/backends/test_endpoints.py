@@ -89,6 +89,27 @@ def test_C13_a_slow_server_gets_less_and_holds_nobody_up(four: list[Loopback]) -
     assert shares[0] * 3 < min(shares[1:]), shares
 
 
+def test_C13_a_server_that_was_slow_once_is_not_left_alone_for_ever(
+    four: list[Loopback], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("interleave.backends.remote.endpoints.PACE_SECONDS", 0.1)
+    four[0].delay = 0.3
+
+    async def story() -> None:
+        generator = at(four)
+        for number in range(24):
+            await generator.generate(ImageRequest(f"cat {number}", number))
+        slow = len(four[0].of("/edit"))
+        four[0].delay = 0.0
+        await asyncio.sleep(0.2)
+        for number in range(24):
+            await generator.generate(ImageRequest(f"cat {number}", number))
+        assert slow <= 4
+        assert len(four[0].of("/edit")) > slow
+
+    asyncio.run(story())
+
+
 @pytest.mark.usefixtures("impatient")
 def test_C13_a_dead_server_is_taken_out_and_comes_back(four: list[Loopback]) -> None:
     async def story() -> None:

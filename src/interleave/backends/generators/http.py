@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 REFERENCE_PORT = 8011
 """Where the reference's only finished service listens; for hosts in a file that name no port."""
-IN_FLIGHT_PER_ENDPOINT = 16
+IN_FLIGHT_PER_ENDPOINT = 8
 WIRE_NAMES = {
     "steps": "num_inference_steps",
     "guidance": "guidance_scale",

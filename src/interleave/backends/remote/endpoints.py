@@ -1,4 +1,6 @@
-"""Several servers of one kind: each call goes to the one with the fewest in flight.
+"""Several servers of one kind: each call goes to the one that will have it done first.
+
+That is the one with the fewest in flight, each weighed with the time the server has lately taken for one.
 
 A server that cannot be reached, or fails twice in a row, is taken out; its `/health` is asked every few
 seconds, and when it says yes the server is back. While all are out, calls wait for the first to come back,
@@ -9,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
@@ -24,6 +27,8 @@ log = logging.getLogger(__name__)
 FAILURES_TO_LEAVE = 2
 """So many failures in a row; one that cannot even be reached leaves at once."""
 HEALTH_SECONDS = 10.0
+PACE_SECONDS = 30.0
+"""How long the pace of a server that gets no calls is believed."""
 INNOCENT = {Failure.INVALID, Failure.REFUSED, Failure.DENIED, Failure.NO_PICTURE, Failure.BUSY}
 """Failures that say nothing about the server's health."""
 
@@ -39,6 +44,20 @@ class Endpoint:
     out: bool = False
     has_answered: bool = False
     last_used: int = 0
+    pace: float | None = None
+    """Seconds it takes for one call, its queue left out; None where that is not known, or not any more."""
+    last_ended: float = 0.0
+
+    def took(self, seconds: float, among: int) -> None:
+        """One call among so many took so long; what is new counts for a third."""
+        latest = seconds / among
+        self.pace = latest if self.pace is None else self.pace + (latest - self.pace) / 3
+        self.last_ended = time.monotonic()
+
+    def forget_old_pace(self) -> None:
+        """A server that was once slow, and is therefore left alone, must get a chance to show otherwise."""
+        if not self.in_flight and time.monotonic() - self.last_ended > PACE_SECONDS:
+            self.pace = None
 
 
 class EndpointPool:
@@ -64,6 +83,7 @@ class EndpointPool:
         except TimeoutError:
             raise unreachable(self.named, f"none came back within {wait_seconds:g} s") from None
         endpoint.in_flight += 1
+        started, among = time.monotonic(), endpoint.in_flight
         try:
             yield endpoint
         except BackendError as error:
@@ -71,6 +91,7 @@ class EndpointPool:
             raise
         else:
             endpoint.failures, endpoint.has_answered = 0, True
+            endpoint.took(time.monotonic() - started, among)
         finally:
             endpoint.in_flight -= 1
 
@@ -82,7 +103,11 @@ class EndpointPool:
                 ready = self.endpoints
                 break
             await self._wait_for_one_to_return()
-        chosen = min(ready, key=lambda each: (each.in_flight, each.last_used))
+        for each in ready:
+            each.forget_old_pace()
+        # One whose pace is not known yet is believed to be as fast as the fastest: so it is tried.
+        fastest = min((each.pace for each in ready if each.pace), default=1.0)
+        chosen = min(ready, key=lambda each: ((each.in_flight + 1) * (each.pace or fastest), each.last_used))
         chosen.last_used = next(self._uses)
         return chosen
 
