@@ -6,7 +6,7 @@ InterleaveError
 ├── InputError           a request, picture or file from outside cannot be used
 ├── RunError             a run folder is damaged, busy, or does not fit what was asked
 │   └── StorageError         the disk failed while a run was under way; what is on it can be continued
-├── BackendError         a model or an API failed; `transient` says whether trying again may help
+├── BackendError         a model or an API failed; `kind` says how, `transient` whether trying again may help
 ├── ReplyError           a model answered, but not in the agreed form; `reply` has the text
 └── LimitReached         a limit set by the user ended the run in order
 

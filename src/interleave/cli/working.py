@@ -33,12 +33,7 @@ def work(
         trajectory = open_run()
         if trajectory.record.plan is not None and trajectory.models is not None:
             progress.say(f"taking up {trajectory.folder}: what it has comes first")
-        tell_cost = _say_cost(trajectory)
-
-        def show(event: Event) -> None:
-            tell_cost(event)
-            progress.show(event)
-
+        show = _telling_cost(trajectory, progress.show)
         finished = asyncio.run(_follow(trajectory, show))
     except (KeyboardInterrupt, asyncio.CancelledError):
         progress.close()
@@ -53,24 +48,25 @@ def work(
     return _report(finished, json_output, open_document, fail_on_forced)
 
 
-def _say_cost(trajectory: Trajectory) -> Callable[[Event], None]:
+def _telling_cost(trajectory: Trajectory, show: Callable[[Event], None]) -> Callable[[Event], None]:
     """Say what a paid run may cost: now where its steps are known, else as soon as they are planned."""
     from interleave.events import Planned
     from interleave.runs.estimate import cost_note, pictures_asked_for, pictures_planned
 
     models, config, limits = trajectory.models, trajectory.config, trajectory.meter.limits
-    steps = pictures_asked_for(trajectory.request, config)
+    pictures = pictures_asked_for(trajectory.request, config)
 
-    def say(pictures: int | None) -> None:
-        if models is not None and (note := cost_note(models, config, limits, steps=pictures)):
+    def tell(count: int | None) -> None:
+        if models is not None and (note := cost_note(models, config, limits, steps=count)):
             _say(note)
 
-    def once_planned(event: Event) -> None:
-        if steps is None and isinstance(event, Planned):
-            say(pictures_planned(event.plan))
+    def show_and_tell(event: Event) -> None:
+        if pictures is None and isinstance(event, Planned):
+            tell(pictures_planned(event.plan))
+        show(event)
 
-    say(steps)
-    return once_planned
+    tell(pictures)
+    return show_and_tell
 
 
 async def _follow(trajectory: Trajectory, show: Callable[..., None]) -> Finished:

@@ -98,7 +98,7 @@ def error_of_status(
 
 def bad_reply(where: str, problem: str, *, excerpt: str = "", key: Key | None = None) -> BackendError:
     """An answer that is none; often the page of a proxy whose server is just starting: tried again."""
-    shown = _excerpt(excerpt, key)
+    shown, problem = _excerpt(excerpt, key), _excerpt(problem, key)
     return BackendError(
         f"{where} sent no usable answer: {problem}" + (f" ({shown!r})" if shown else ""),
         transient=True,
