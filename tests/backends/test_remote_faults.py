@@ -158,6 +158,7 @@ def test_a_fault_becomes_the_right_error_in_time(backend: str, fault: str, loopb
 def test_C01_a_closed_port_is_unreachable(backend: str, loopback: Loopback) -> None:
     error = outcome_of(backend, f"http://127.0.0.1:{free_port()}")
     assert (error.kind, error.transient) == (Failure.UNREACHABLE, True)
+    assert "is it running?" in str(error)
 
 
 @pytest.mark.parametrize("backend", BACKENDS)

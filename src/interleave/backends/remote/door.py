@@ -129,11 +129,12 @@ class Door(httpx2.AsyncBaseTransport):
             raise outcomes.bad_reply(self.where, f"it is a JSON {type(value).__name__}, not an object")
 
     def _unreachable(self, error: BaseException) -> BackendError:
-        untrusted = any(isinstance(cause, ssl.SSLCertVerificationError) for cause in _causes(error))
-        reason = str(error) or type(error).__name__
-        if untrusted:
+        causes = list(_causes(error))
+        if any(isinstance(cause, ssl.SSLCertVerificationError) for cause in causes):
             return outcomes.unreachable(self.where, "its certificate is not trusted", for_good=True)
-        return outcomes.unreachable(self.where, reason)
+        if any(isinstance(cause, ConnectionRefusedError) for cause in causes):
+            return outcomes.unreachable(self.where, "connection refused: is it running?")
+        return outcomes.unreachable(self.where, str(error) or type(error).__name__)
 
 
 class _Transports:
