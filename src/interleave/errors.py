@@ -6,7 +6,7 @@ InterleaveError
 ├── InputError           a request, picture or file from outside cannot be used
 ├── RunError             a run folder is damaged, busy, or does not fit what was asked
 │   └── StorageError         the disk failed while a run was under way; what is on it can be continued
-├── BackendError         a model or an API failed; `transient` says whether trying again may help
+├── BackendError         a model or an API failed; `kind` says how, `transient` whether trying again may help
 ├── ReplyError           a model answered, but not in the agreed form; `reply` has the text
 └── LimitReached         a limit set by the user ended the run in order
 
@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable
+from enum import StrEnum
 
 EVIDENCE_CHARACTERS = 300
 """How much of a bad reply an error message shows; the whole reply stays on the exception."""
@@ -51,12 +52,41 @@ class StorageError(RunError):
         return cls(f"cannot write {path} ({reason}): make room or mend the disk, then continue the run")
 
 
+class Failure(StrEnum):
+    """How a model or an API failed."""
+
+    FAILED = "failed"
+    UNREACHABLE = "unreachable"
+    """No connection, or one that broke."""
+    TIMEOUT = "timeout"
+    BUSY = "busy"
+    """It asks to come back later."""
+    DENIED = "denied"
+    """The key is missing, wrong, or has no right or no money left."""
+    INVALID = "invalid"
+    """It says that the request is wrong."""
+    BAD_REPLY = "bad_reply"
+    """It answered with something that is no answer."""
+    REFUSED = "refused"
+    """It understood and will not do it: a content filter, or its own refusal."""
+    NO_PICTURE = "no_picture"
+    """It answered with words where a picture was asked for."""
+
+
 class BackendError(InterleaveError, RuntimeError):
     """A model or an API failed."""
 
-    def __init__(self, message: str, *, transient: bool = False, retry_after: float | None = None) -> None:
+    def __init__(
+        self,
+        message: str,
+        *,
+        transient: bool = False,
+        retry_after: float | None = None,
+        kind: Failure = Failure.FAILED,
+    ) -> None:
         super().__init__(message)
         self.transient = transient
+        self.kind = kind
         self.retry_after = retry_after
         """Seconds the backend asked us to wait, if it did."""
 

@@ -33,8 +33,8 @@ async def ask(
         try:
             return read(reply)
         except ReplyError as error:
-            if not reasks_left:
-                raise
+            if not reasks_left or reply.finish_reason == "content_filter":
+                raise  # a filter does not listen to complaints
             asked = (*messages, *_complaint(reply, error, pack))
     raise AssertionError("unreachable: the last ask returns or raises")
 

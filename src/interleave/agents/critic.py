@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from interleave.agents.asking import ask
 from interleave.agents.prompts import PromptPack
-from interleave.agents.replies import JUDGEMENT_KEYS, parse_verdict
+from interleave.agents.replies import JUDGEMENT_KEYS, VERDICT_SCHEMA, parse_verdict
 from interleave.backends.protocols import Message, Reply, Sampling, VisionLanguageModel
 from interleave.errors import ReplyError
 from interleave.pictures import white_canvas
@@ -72,7 +72,11 @@ class VlmCritic:
 
     async def judge(self, seen: CriticInput) -> Verdict:
         """The verdict; one that stays unreadable is an outcome of its own, never a rejection."""
-        sampling = Sampling(token_probabilities=self.vlm.capabilities.token_probabilities, slot=seen.slot)
+        sampling = Sampling(
+            token_probabilities=self.vlm.capabilities.token_probabilities,
+            schema=VERDICT_SCHEMA,
+            slot=seen.slot,
+        )
         reader = _VerdictReader()
         try:
             return await ask(

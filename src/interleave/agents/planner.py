@@ -6,7 +6,7 @@ from typing import Protocol
 
 from interleave.agents.asking import ask
 from interleave.agents.prompts import PromptPack
-from interleave.agents.replies import parse_plan
+from interleave.agents.replies import PLAN_SCHEMA, parse_plan
 from interleave.backends.protocols import Message, Reply, Sampling, VisionLanguageModel
 from interleave.counting import named_step_count
 from interleave.errors import ConfigurationError, ReplyError
@@ -44,7 +44,7 @@ class VlmPlanner:
             return _checked(parse_plan(reply), request, wanted, self.max_steps, reply.text)
 
         messages = planner_messages(request, self.pack)
-        return await ask(self.vlm, messages, read, sampling=Sampling(), pack=self.pack)
+        return await ask(self.vlm, messages, read, sampling=Sampling(schema=PLAN_SCHEMA), pack=self.pack)
 
 
 def wanted_steps(request: Request, max_steps: int) -> int | None:

@@ -42,6 +42,32 @@ REFINEMENT_KEYS = ("refine_prompt", "refined_prompt")
 SCORE_KEYS = ("score",)
 
 
+def _object_schema(**properties: Any) -> dict[str, Any]:
+    """Every key required and no other allowed: what strict structured output asks for."""
+    required = list(properties)
+    return {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
+
+
+_TEXT_OR_NULL = {"type": ["string", "null"]}
+PLAN_SCHEMA = _object_schema(
+    execution_plan={
+        "type": "array",
+        "items": _object_schema(
+            step_number={"type": "integer"},
+            step_name=_TEXT_OR_NULL,
+            instruction=_TEXT_OR_NULL,
+            prompt=_TEXT_OR_NULL,
+            auxiliary_text=_TEXT_OR_NULL,
+        ),
+    }
+)
+VERDICT_SCHEMA = _object_schema(previous_step_success={"type": "boolean"}, refine_prompt={"type": "string"})
+MARKS_SCHEMA = _object_schema(
+    score={"type": "array", "items": {"type": "number"}}, reasoning={"type": "string"}
+)
+"""The same forms as JSON schemas, for backends that can hold a model to them."""
+
+
 def parse_plan(reply: Reply | str) -> Plan:
     """The plan in a planner's reply."""
     return _parse(reply, PLAN_KEYS, _plan)
@@ -90,6 +116,8 @@ def _parse(reply: Reply | str, keys: tuple[str, ...], read: Callable[[Any, str],
     text, finish_reason = (reply, "stop") if isinstance(reply, str) else (reply.text, reply.finish_reason)
     if finish_reason == "length":
         raise ReplyError("the reply was cut off at its length limit: answer more briefly", reply=text)
+    if finish_reason == "content_filter":
+        raise ReplyError("the model or its content filter refused to answer", reply=text)
     if len(text) > MAX_CHARACTERS:
         raise ReplyError(f"the reply has {len(text):,} characters, more than {MAX_CHARACTERS:,}", reply=text)
     try:

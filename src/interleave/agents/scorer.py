@@ -8,7 +8,7 @@ from typing import Protocol
 from interleave.agents.asking import ask
 from interleave.agents.critic import CriticInput, pair_slots
 from interleave.agents.prompts import PromptPack
-from interleave.agents.replies import parse_marks
+from interleave.agents.replies import MARKS_SCHEMA, parse_marks
 from interleave.backends.protocols import Sampling, VisionLanguageModel
 from interleave.types import Scores
 
@@ -40,4 +40,5 @@ class VlmScorer:
 
     async def _marks(self, prompt: str, seen: CriticInput) -> tuple[float, float]:
         messages = self.pack.messages(prompt, pair_slots(seen))
-        return await ask(self.vlm, messages, parse_marks, sampling=Sampling(slot=seen.slot), pack=self.pack)
+        sampling = Sampling(schema=MARKS_SCHEMA, slot=seen.slot)
+        return await ask(self.vlm, messages, parse_marks, sampling=sampling, pack=self.pack)

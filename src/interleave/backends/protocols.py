@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
 
 from interleave.types import Part, Slot, Text
 
@@ -37,6 +37,8 @@ class GeneratorCapabilities:
     """US dollars a picture; 0 for one that costs nothing, None where it is not known."""
     concurrency: int | None = None
     """How many pictures it can draw at once; None where it has no limit of its own."""
+    deadline: float | None = None
+    """Seconds a picture may take, with all its tries; None where the usual limit will do."""
 
 
 @runtime_checkable
@@ -71,6 +73,8 @@ class Sampling:
     max_tokens: int = 4096
     token_probabilities: bool = False
     """Whether the reply should carry token probabilities, where the backend can give them."""
+    schema: Mapping[str, Any] | None = None
+    """The form of the answer as a JSON schema, for backends that can hold a model to it."""
     slot: Slot = Slot()
 
 
@@ -101,8 +105,14 @@ class VlmCapabilities:
 
     token_probabilities: bool = False
     knows_its_price: bool = False
+    repeatable: bool = False
+    """Whether the same question, asked greedily, gets the same answer every time."""
     concurrency: int | None = None
     """How many calls it takes at once; None where it has no limit of its own."""
+    deadline: float | None = None
+    """Seconds an answer may take, with all its tries; None where the usual limit will do."""
+    typical_price: float | None = None
+    """US dollars an ordinary call costs, for estimates; None where it is not known."""
 
 
 @runtime_checkable

@@ -29,17 +29,19 @@ class Row:
     target: str
     summary: str
     needs: tuple[str, ...] = ()
-    """Top-level packages that must be importable."""
+    """Packages that must be importable."""
     extra: str | None = None
     """The extra of this distribution that installs them."""
     takes: str | None = None
     """A function that raises `InputError` for a request this planner cannot take, before it is loaded."""
+    key: str | None = None
+    """The environment variable with the key, where its makers' own service is meant."""
     note: str | None = None
     """Said on every document made with it, when it is not what a reader would take it for; {} is its work."""
 
     @property
     def missing(self) -> tuple[str, ...]:
-        return tuple(package for package in self.needs if importlib.util.find_spec(package) is None)
+        return tuple(package for package in self.needs if not _installed(package))
 
     @property
     def install(self) -> str:
@@ -47,6 +49,13 @@ class Row:
         if self.extra:
             return f'pip install "interleavethinker[{self.extra}]"'
         return f"pip install {' '.join(self.needs)}" if self.needs else ""
+
+
+def _installed(package: str) -> bool:
+    try:
+        return importlib.util.find_spec(package) is not None
+    except ModuleNotFoundError:  # not even the package around it
+        return False
 
 
 WORK_OF = {"planner": "The plan comes", "critic": "The verdicts come", "generator": "The pictures come"}
@@ -62,6 +71,32 @@ GENERATORS = {
         "the miniature's world as its own perfect painter: draws by rule, not by a model",
         note="{} from “world”, a program that draws the miniature by rule; no image model took part.",
     ),
+    "openai-images": Row(
+        "interleave.backends.generators.openai_images:OpenAIImagesGenerator",
+        "OpenAI's image models, and servers that speak their wire: SGLang-Diffusion, vLLM-Omni",
+        needs=("openai", "httpx2"),
+        extra="api",
+        key="OPENAI_API_KEY",
+    ),
+    "gemini": Row(
+        "interleave.backends.generators.gemini:GeminiGenerator",
+        "Google's image models: Nano Banana, Nano Banana Pro",
+        needs=("google.genai", "httpx2"),
+        extra="api",
+        key="GEMINI_API_KEY",
+    ),
+    "http": Row(
+        "interleave.backends.generators.http:HttpGenerator",
+        "services that speak /edit and /generate: http://host:8011[,http://…] or http:./FILE",
+        needs=("httpx2",),
+        extra="api",
+    ),
+    "comfyui": Row(
+        "interleave.backends.generators.comfyui:ComfyUIGenerator",
+        "a workflow of your own on a ComfyUI server: comfyui:WORKFLOW.json@http://host:8188",
+        needs=("httpx2",),
+        extra="api",
+    ),
 }
 
 VLMS = {
@@ -70,6 +105,20 @@ VLMS = {
         "answers from a JSONL file, or by a fixed rule; a double for dry runs and tests",
         note="{} from the built-in double “scripted”, which sees nothing and follows a script; "
         "no language model took part.",
+    ),
+    "openai": Row(
+        "interleave.backends.vlms.openai:OpenAIVlm",
+        "chat completions of OpenAI, Azure, vLLM, SGLang, Ollama, OpenRouter and so on",
+        needs=("openai", "httpx2"),
+        extra="api",
+        key="OPENAI_API_KEY",
+    ),
+    "gemini": Row(
+        "interleave.backends.vlms.gemini:GeminiVlm",
+        "Google's Gemini models",
+        needs=("google.genai", "httpx2"),
+        extra="api",
+        key="GEMINI_API_KEY",
     ),
 }
 

@@ -1,13 +1,14 @@
-"""`interleave backends`: what can be named in a spec, what is installed, what to install."""
+"""`interleave backends`: what can be named in a spec, what is installed, what to install, and what fits."""
 
 from __future__ import annotations
 
 import json
-from typing import Any
+import os
+from typing import Annotated, Any
 
 import typer
 
-from interleave.cli import options
+from interleave.cli import checking, options
 
 app = typer.Typer(help="The models that can be named, and whether they are ready.", rich_markup_mode=None)
 
@@ -25,14 +26,46 @@ def backends(context: typer.Context, json_output: options.Json = False) -> int:
     return 0
 
 
+@app.command()
+def check(
+    spec: Annotated[str, typer.Argument(metavar="SPEC", help="The backend, e.g. 'solid?size=256'.")],
+    role: Annotated[
+        str | None,
+        typer.Option(metavar="generator|planner|critic|scorer", help="What it is to be used as."),
+    ] = None,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Leave out the checks that need many calls.")
+    ] = False,
+    json_output: options.Json = False,
+    debug: options.Debug = False,
+) -> int:
+    """Try every promise of the contract on a backend; exits with 1 when one is broken, 3 when it is down."""
+    return checking.check_backend(spec, role, quick=quick, json_output=json_output)
+
+
 def _rows() -> list[dict[str, Any]]:
     from interleave.backends.registry import known_generators, known_vlms
 
     return [
-        {"kind": kind, "name": name, "ready": not row.missing, "summary": row.summary, "install": row.install}
+        {
+            "kind": kind,
+            "name": name,
+            "ready": not row.missing,
+            "summary": row.summary,
+            "install": row.install,
+            "missing": list(row.missing),
+            "key": row.key,
+            "key_is_set": bool(row.key and os.environ.get(row.key)),
+        }
         for kind, table in (("generator", known_generators()), ("vlm", known_vlms()))
         for name, row in sorted(table.items())
     ]
+
+
+def _readiness(row: dict[str, Any]) -> str:
+    if not row["ready"]:
+        return f"no: {row['install']}"
+    return f"yes; {row['key']} is not set" if row["key"] and not row["key_is_set"] else "yes"
 
 
 def _print(rows: list[dict[str, Any]]) -> None:
@@ -45,8 +78,7 @@ def _print(rows: list[dict[str, Any]]) -> None:
     for heading in ("kind", "name", "ready", "what it is"):
         table.add_column(heading, overflow="fold")
     for row in rows:
-        ready = "yes" if row["ready"] else f"no: {row['install']}"
-        table.add_row(row["kind"], row["name"], ready, row["summary"])
+        table.add_row(row["kind"], row["name"], _readiness(row), row["summary"])
     for name in sorted(profile_files()):
         table.add_row("profile", name, "", load_profile(name).description)
     Console(highlight=False).print(table)

@@ -16,7 +16,7 @@ from interleave.errors import LimitReached
 from interleave.text import count, visible
 
 if TYPE_CHECKING:
-    from interleave.runs.trajectory import Finished, Trajectory
+    from interleave.runs.trajectory import Event, Finished, Trajectory
 
 
 def work(
@@ -33,7 +33,8 @@ def work(
         trajectory = open_run()
         if trajectory.record.plan is not None and trajectory.models is not None:
             progress.say(f"taking up {trajectory.folder}: what it has comes first")
-        finished = asyncio.run(_follow(trajectory, progress.show))
+        show = _telling_cost(trajectory, progress.show)
+        finished = asyncio.run(_follow(trajectory, show))
     except (KeyboardInterrupt, asyncio.CancelledError):
         progress.close()
         if trajectory is None:
@@ -45,6 +46,27 @@ def work(
     finally:
         progress.close()
     return _report(finished, json_output, open_document, fail_on_forced)
+
+
+def _telling_cost(trajectory: Trajectory, show: Callable[[Event], None]) -> Callable[[Event], None]:
+    """Say what a paid run may cost: now where its steps are known, else as soon as they are planned."""
+    from interleave.events import Planned
+    from interleave.runs.estimate import cost_note, pictures_asked_for, pictures_planned
+
+    models, config, limits = trajectory.models, trajectory.config, trajectory.meter.limits
+    pictures = pictures_asked_for(trajectory.request, config)
+
+    def tell(count: int | None) -> None:
+        if models is not None and (note := cost_note(models, config, limits, steps=count)):
+            _say(note)
+
+    def show_and_tell(event: Event) -> None:
+        if pictures is None and isinstance(event, Planned):
+            tell(pictures_planned(event.plan))
+        show(event)
+
+    tell(pictures)
+    return show_and_tell
 
 
 async def _follow(trajectory: Trajectory, show: Callable[..., None]) -> Finished:

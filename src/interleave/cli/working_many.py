@@ -14,7 +14,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from interleave.cli.working import cancel_on_terminate
 from interleave.errors import ConfigurationError
-from interleave.text import one_line, visible
+from interleave.text import count, one_line, visible
 
 if TYPE_CHECKING:
     from interleave.runs.batch import Batch, BatchSummary, Ended
@@ -36,6 +36,7 @@ def work_many(
 ) -> int:
     """Answer the requests of a file and print what came of them; returns the exit code."""
     from interleave.runs.batch import summary_as_json
+    from interleave.runs.estimate import cost_note
     from interleave.runs.generating import open_batch
     from interleave.runs.requests import read_requests
 
@@ -46,6 +47,8 @@ def work_many(
         _say(f"left out: {problem}")
     _say("loading models…")
     batch = open_batch(out, **choices)
+    if note := cost_note(batch.models, batch.config, batch.limits):
+        _say(f"{note}; so for every step of {count(len(items), 'request')}")
     bar, started = make_bar(len(items)), time.monotonic()
     try:
         summary = asyncio.run(_follow(batch, items, bar, concurrency, retry_failed))

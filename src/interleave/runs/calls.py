@@ -146,7 +146,7 @@ class JournalledVlm:
             lambda: self.vlm.complete(messages, asked),
             kind=Reply,
             price=None,
-            deadline=VLM_DEADLINE_SECONDS,
+            deadline=self.capabilities.deadline or VLM_DEADLINE_SECONDS,
         )
         self.desk.meter.spend(reply.cost)
         await self.desk.keep(
@@ -198,7 +198,7 @@ class JournalledGenerator:
             lambda: self.generator.generate(asked),
             kind=Image,
             price=price,
-            deadline=IMAGE_DEADLINE_SECONDS,
+            deadline=self.capabilities.deadline or IMAGE_DEADLINE_SECONDS,
         )
         self.desk.meter.spend(price)
         if too_large(drawn.size):

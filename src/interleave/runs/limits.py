@@ -66,6 +66,6 @@ def refuse_unpriced(limits: Limits, priced: dict[str, bool]) -> None:
     unknown = [role for role, known in priced.items() if not known]
     if limits.max_cost is not None and unknown:
         raise ConfigurationError(
-            f"--max-cost needs backends that know their price, and the {unknown[0]} does not: "
-            "limit the run with --max-calls instead"
+            f"--max-cost needs backends that know their price, and the {unknown[0]} does not: say it in its "
+            "spec where it takes one (?price=0.04), or limit the run with --max-calls instead"
         )

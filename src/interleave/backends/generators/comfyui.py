@@ -1,0 +1,187 @@
+"""`comfyui:WORKFLOW.json@http://HOST:8188`: a workflow of your own on a ComfyUI server.
+
+Export the workflow with *Export (API)*. Before each picture the sources are uploaded, and prompt, seed and
+file names are written into a copy of the workflow; then it is queued, waited for and fetched. Where they
+belong is found by itself in most workflows; options say it for the others.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import uuid
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager, suppress
+from typing import TYPE_CHECKING, Any
+
+from pydantic import Field
+
+from interleave.backends.generators.comfyui_workflow import Workflow, read_workflow
+from interleave.backends.protocols import GeneratorCapabilities, ImageRequest
+from interleave.backends.remote.door import ANYTHING, PICTURE, PerLoop, open_client, typed_outcomes
+from interleave.backends.remote.encoding import picture_from_bytes
+from interleave.backends.remote.keys import key_for
+from interleave.backends.remote.options import RemoteOptions
+from interleave.backends.remote.outcomes import bad_reply, too_slow, unreachable
+from interleave.backends.remote.refusals import refuse_wrong_sources
+from interleave.backends.retries import IMAGE_DEADLINE_SECONDS
+from interleave.backends.specs import Spec
+from interleave.errors import BackendError, ConfigurationError
+from interleave.pictures import encode_png
+from interleave.text import one_line
+
+if TYPE_CHECKING:
+    import httpx2
+    from PIL.Image import Image
+
+FIRST_POLL_SECONDS, LONGEST_POLL_SECONDS = 0.1, 2.0
+CANCEL_SECONDS = 5.0
+
+
+class ComfyUIGenerator:
+    """A ComfyUI server with a workflow."""
+
+    class Options(RemoteOptions):
+        text: str | None = None
+        """The workflow for pictures drawn from text alone, where the main one edits."""
+        prompt: str | None = Field(default=None, pattern=r"^[^.]+\.[^.]+$")
+        """NODE.INPUT that holds the prompt, e.g. 6.text."""
+        seed: str | None = Field(default=None, pattern=r"^[^.]+\.[^.]+$")
+        """NODE.INPUT that holds the seed, e.g. 3.seed."""
+        images: str | None = None
+        """The nodes that load the sources, joined by commas, in order."""
+        output: str | None = None
+        """The node whose picture is meant, where several save one."""
+        price: float | None = Field(default=None, ge=0)
+        """US dollars a picture."""
+
+    def __init__(self, *, spec: Spec, options: Options, role: str = "generator") -> None:
+        if not spec.model or not spec.base_url:
+            raise ConfigurationError(
+                f"{str(spec)!r}: write comfyui:WORKFLOW.json@http://host:8188, the workflow saved in API form"
+            )
+        self.options = options
+        places = {"prompt": options.prompt, "seed": options.seed}
+        loaders = tuple(options.images.split(",")) if options.images else None
+        main = read_workflow(spec.model, places, loaders)
+        text = read_workflow(options.text, places, ()) if options.text else None
+        if text is not None and not main.loaders:
+            raise ConfigurationError(
+                f"{spec.model!r} loads no picture, so it draws from text itself: drop text={options.text}"
+            )
+        self.edit = main if main.loaders else None
+        self.text = text if main.loaders else main
+        self.where = f"comfyui at {spec.base_url}"
+        flows = [flow for flow in (self.edit, self.text) if flow is not None]
+        self.capabilities = GeneratorCapabilities(
+            max_sources=len(main.loaders),
+            text_to_image=self.text is not None,
+            seeds=all(flow.seeds for flow in flows),
+            price_per_image=options.price,
+            concurrency=options.concurrency,
+            deadline=options.deadline(IMAGE_DEADLINE_SECONDS),
+        )
+        url, key = spec.base_url.rstrip("/"), key_for(spec.base_url, options.key)
+        self.seconds = options.seconds(IMAGE_DEADLINE_SECONDS)
+        self._client: PerLoop[httpx2.AsyncClient] = PerLoop(
+            lambda: open_client(self.where, seconds=self.seconds, key=key, base_url=url), lambda http: http
+        )
+
+    async def generate(self, request: ImageRequest) -> Image:
+        refuse_wrong_sources(self.where, request, self.capabilities)
+        flow = self.edit if request.sources else self.text
+        if flow is None:
+            raise BackendError(f"{self.where}: no workflow fits this request")
+        try:
+            async with asyncio.timeout(self.seconds):
+                with typed_outcomes(self.where):
+                    data = await self._drawn(flow, request)
+        except TimeoutError:
+            raise too_slow(self.where, self.seconds) from None
+        return await asyncio.to_thread(picture_from_bytes, data, where=self.where)
+
+    async def _drawn(self, flow: Workflow, request: ImageRequest) -> bytes:
+        http = self._client()
+        names = [await self._upload(http, source) for source in request.sources]
+        graph = flow.filled(request.prompt, request.seed, names)
+        queued = (await http.post("/prompt", json={"prompt": graph, "client_id": uuid.uuid4().hex})).json()
+        job = queued.get("prompt_id")
+        if not isinstance(job, str):
+            raise bad_reply(self.where, "it queued the workflow without saying as what")
+        async with self._taken_back_if_abandoned(http, job):
+            outputs = await self._outputs(http, job)
+        return await self._fetch(http, outputs)
+
+    async def _upload(self, http: httpx2.AsyncClient, source: Image) -> str:
+        data = await asyncio.to_thread(encode_png, source)
+        # Named by its contents: the same picture is uploaded over itself, never over another.
+        name = f"interleave-{hashlib.sha256(data).hexdigest()[:24]}.png"
+        form = {"overwrite": "true", "type": "input"}
+        reply = (
+            await http.post("/upload/image", files={"image": (name, data, "image/png")}, data=form)
+        ).json()
+        if not isinstance(reply.get("name"), str):
+            raise bad_reply(self.where, "it took a picture without saying under which name")
+        folder = reply.get("subfolder")
+        return f"{folder}/{reply['name']}" if folder else str(reply["name"])
+
+    async def _outputs(self, http: httpx2.AsyncClient, job: str) -> dict[str, Any]:
+        """What the workflow has made, as soon as it is done; raises when it failed or was lost."""
+        pause = FIRST_POLL_SECONDS
+        while True:
+            entry = (await http.get(f"/history/{job}")).json().get(job)
+            if isinstance(entry, dict):
+                self._refuse_failure(entry)
+                outputs = entry.get("outputs")
+                return outputs if isinstance(outputs, dict) else {}
+            if not await self._is_queued(http, job) and job not in (await http.get(f"/history/{job}")).json():
+                raise unreachable(self.where, "it has forgotten the workflow: was it started again?")
+            await asyncio.sleep(pause)
+            pause = min(pause * 1.5, LONGEST_POLL_SECONDS)
+
+    async def _is_queued(self, http: httpx2.AsyncClient, job: str, *, running: bool = False) -> bool:
+        queue = (await http.get("/queue")).json()
+        lists = ("queue_running",) if running else ("queue_running", "queue_pending")
+        return any(job in entry for name in lists for entry in queue.get(name) or [])
+
+    def _refuse_failure(self, entry: dict[str, Any]) -> None:
+        status = entry.get("status") or {}
+        if status.get("status_str") != "error":
+            return
+        reasons = [
+            str(told.get("exception_message") or "")
+            for kind, told in status.get("messages") or []
+            if kind == "execution_error" and isinstance(told, dict)
+        ]
+        reason = one_line(" ".join(reasons) or "no reason given", 200)
+        raise BackendError(
+            f"{self.where}: the workflow failed: {reason}", transient="out of memory" in reason.lower()
+        )
+
+    async def _fetch(self, http: httpx2.AsyncClient, outputs: dict[str, Any]) -> bytes:
+        nodes = [self.options.output] if self.options.output else list(outputs)
+        pictures = [
+            picture
+            for node in nodes
+            for picture in (outputs.get(node) or {}).get("images") or []
+            if isinstance(picture, dict) and isinstance(picture.get("filename"), str)
+        ]
+        if not pictures:
+            raise bad_reply(self.where, "the workflow made no picture")
+        saved = [picture for picture in pictures if picture.get("type") == "output"]
+        chosen = (saved or pictures)[0]
+        place = {name: str(chosen.get(name) or "") for name in ("filename", "subfolder", "type")}
+        return (await http.get("/view", params=place, extensions=PICTURE)).content
+
+    @asynccontextmanager
+    async def _taken_back_if_abandoned(self, http: httpx2.AsyncClient, job: str) -> AsyncGenerator[None]:
+        """Nobody draws for a call that has been given up."""
+        try:
+            yield
+        except (asyncio.CancelledError, TimeoutError):
+            with suppress(BackendError, TimeoutError):
+                async with asyncio.timeout(CANCEL_SECONDS):
+                    await http.post("/queue", json={"delete": [job]}, extensions=ANYTHING)
+                    if await self._is_queued(http, job, running=True):
+                        await http.post("/interrupt", json={"prompt_id": job}, extensions=ANYTHING)
+            raise

@@ -1,0 +1,156 @@
+"""A ComfyUI workflow in API form, and the places in it where prompt, seed and pictures go.
+
+The prompt goes where a text says `{{prompt}}`, else into the text that a sampler's `positive` input leads
+to; the seed into every number called `seed` or `noise_seed`; sources into the `LoadImage` nodes, in the
+order of their numbers.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from interleave.errors import ConfigurationError
+
+PROMPT = "{{prompt}}"
+SEED_INPUTS = ("seed", "noise_seed")
+LOADER = "LoadImage"
+TEXT_INPUTS = ("text", "prompt", "string", "value", "clip_l", "t5xxl")
+
+Place = tuple[str, str]
+Graph = dict[str, dict[str, Any]]
+
+
+@dataclass(frozen=True)
+class Workflow:
+    """A workflow and its places."""
+
+    graph: Graph
+    prompts: tuple[Place, ...]
+    seeds: tuple[Place, ...]
+    loaders: tuple[str, ...]
+
+    def filled(self, prompt: str, seed: int, names: Sequence[str]) -> Graph:
+        """A copy with these in their places; with fewer pictures than loaders the last one is repeated."""
+        graph = copy.deepcopy(self.graph)
+        for node, name in self.prompts:
+            held = graph[node]["inputs"].get(name)
+            slotted = isinstance(held, str) and PROMPT in held
+            graph[node]["inputs"][name] = held.replace(PROMPT, prompt) if slotted else prompt
+        for node, name in self.seeds:
+            graph[node]["inputs"][name] = seed
+        for position, node in enumerate(self.loaders):
+            graph[node]["inputs"]["image"] = names[min(position, len(names) - 1)]
+        return graph
+
+
+def read_workflow(path: str, places: Mapping[str, str | None], loaders: tuple[str, ...] | None) -> Workflow:
+    """The workflow in a file; `loaders` None means all its `LoadImage` nodes."""
+    graph = _read(path)
+    prompts = _chosen(graph, places.get("prompt"), path) or _slots(graph) or _positive_texts(graph)
+    if not prompts:
+        raise ConfigurationError(
+            f"the workflow {path!r} has no place for a prompt: write {PROMPT} into its text, "
+            "or name the place with ?prompt=NODE.INPUT"
+        )
+    if loaders is None:
+        loaders = tuple(sorted(_of_class(graph, LOADER), key=_by_number))
+    for node in loaders:
+        if node not in graph:
+            raise ConfigurationError(f"the workflow {path!r} has no node {node!r}. It has: {_few(graph)}")
+    seeds = _chosen(graph, places.get("seed"), path) or tuple(_seed_places(graph))
+    return Workflow(graph, tuple(prompts), seeds, loaders)
+
+
+def _read(path: str) -> Graph:
+    try:
+        value = json.loads(Path(path).read_text("utf-8-sig"))
+    except FileNotFoundError:
+        raise ConfigurationError(f"the workflow {path!r} does not exist") from None
+    except (OSError, ValueError, RecursionError) as error:
+        raise ConfigurationError(f"the workflow {path!r} cannot be read ({error})") from None
+    if isinstance(value, dict) and "nodes" in value and "links" in value:
+        raise ConfigurationError(
+            f"the workflow {path!r} is saved for the editor: save it again with 'Export (API)'"
+        )
+    in_api_form = (
+        isinstance(value, dict)
+        and value
+        and all(
+            isinstance(node, dict) and "class_type" in node and isinstance(node.get("inputs"), dict)
+            for node in value.values()
+        )
+    )
+    if not in_api_form:
+        raise ConfigurationError(f"{path!r} is no ComfyUI workflow in API form: use 'Export (API)'")
+    return dict(value)
+
+
+def _chosen(graph: Graph, place: str | None, path: str) -> tuple[Place, ...]:
+    if place is None:
+        return ()
+    node, _, name = place.partition(".")
+    if node not in graph or name not in graph[node]["inputs"]:
+        raise ConfigurationError(f"the workflow {path!r} has no place {place!r}. Its nodes: {_few(graph)}")
+    return ((node, name),)
+
+
+def _slots(graph: Graph) -> tuple[Place, ...]:
+    return tuple(
+        (node, name)
+        for node, content in graph.items()
+        for name, value in content["inputs"].items()
+        if isinstance(value, str) and PROMPT in value
+    )
+
+
+def _positive_texts(graph: Graph) -> tuple[Place, ...]:
+    """The texts that the `positive` inputs of samplers and guiders lead to."""
+    found: dict[Place, None] = {}
+    for content in graph.values():
+        if _is_link(content["inputs"].get("positive")):
+            for place in _texts_above(graph, content["inputs"]["positive"][0], set()):
+                found[place] = None
+    return tuple(found)
+
+
+def _texts_above(graph: Graph, node: str, seen: set[str]) -> Iterator[Place]:
+    if node in seen or node not in graph:
+        return
+    seen.add(node)
+    inputs = graph[node]["inputs"]
+    own = [(node, name) for name in TEXT_INPUTS if isinstance(inputs.get(name), str)]
+    if own:
+        yield from own
+        return
+    for name, value in inputs.items():
+        if _is_link(value) and name != "negative":
+            yield from _texts_above(graph, value[0], seen)
+
+
+def _seed_places(graph: Graph) -> Iterator[Place]:
+    for node, content in graph.items():
+        for name in SEED_INPUTS:
+            if isinstance(content["inputs"].get(name), int):
+                yield node, name
+
+
+def _of_class(graph: Graph, kind: str) -> list[str]:
+    return [node for node, content in graph.items() if content["class_type"] == kind]
+
+
+def _is_link(value: Any) -> bool:
+    return isinstance(value, list) and len(value) == 2 and isinstance(value[0], str)
+
+
+def _by_number(node: str) -> tuple[int, str]:
+    return (int(node), "") if node.isdigit() else (1_000_000, node)
+
+
+def _few(graph: Graph) -> str:
+    named = [f"{node} ({content['class_type']})" for node, content in graph.items()]
+    return ", ".join(named[:12]) + (" …" if len(named) > 12 else "")

@@ -1,0 +1,136 @@
+"""`gemini:MODEL` as generator: Nano Banana and Nano Banana Pro, through google-genai.
+
+These models draw as part of an answer: they may answer with words only, which is an outcome of its own and
+is asked again, and they take no seed, so the same request gives another picture every time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+from pydantic import Field
+
+from interleave.backends.protocols import GeneratorCapabilities, ImageRequest
+from interleave.backends.remote.door import typed_outcomes
+from interleave.backends.remote.encoding import picture_from_bytes
+from interleave.backends.remote.keys import key_for
+from interleave.backends.remote.options import RemoteOptions
+from interleave.backends.remote.outcomes import no_picture, refused
+from interleave.backends.remote.prices import family, picture_price
+from interleave.backends.remote.refusals import refuse_wrong_sources
+from interleave.backends.remote.sdks import GEMINI_URL, gemini_clients
+from interleave.backends.retries import IMAGE_DEADLINE_SECONDS
+from interleave.backends.specs import Spec
+from interleave.backends.vlms.gemini import BLOCKING, gemini_part, reason_of, the_candidate
+from interleave.errors import ConfigurationError
+from interleave.types import Picture, Text
+
+if TYPE_CHECKING:
+    from google.genai import types as genai
+    from PIL.Image import Image
+
+
+@dataclass(frozen=True)
+class ImageModel:
+    """What one of Google's image models can do."""
+
+    max_sources: int
+    sizes: tuple[str, ...]
+
+
+IMAGE_MODELS = {
+    "gemini-2.5-flash-image": ImageModel(max_sources=3, sizes=("1K",)),  # Nano Banana
+    "gemini-3-pro-image": ImageModel(max_sources=14, sizes=("1K", "2K", "4K")),  # Nano Banana Pro
+    "gemini-3.1-flash-image": ImageModel(max_sources=14, sizes=("1K", "2K", "4K")),  # Nano Banana 2
+}
+UNKNOWN_MODEL = ImageModel(max_sources=3, sizes=("1K", "2K", "4K"))
+
+
+class GeminiGenerator:
+    """An image model of Google's."""
+
+    class Options(RemoteOptions):
+        aspect_ratio: str = Field(default="1:1", pattern=r"^\d{1,2}:\d{1,2}$")
+        size: Literal["1K", "2K", "4K"] = "1K"
+        price: float | None = Field(default=None, ge=0)
+        """US dollars a picture, where it is not that of the table."""
+
+    def __init__(self, *, spec: Spec, options: Options, role: str = "generator") -> None:
+        if not spec.model:
+            raise ConfigurationError(
+                f"{str(spec)!r} names no model: write e.g. gemini:gemini-3.1-flash-image"
+            )
+        self.model = spec.model
+        self.options = options
+        known = IMAGE_MODELS.get(family(spec.model), UNKNOWN_MODEL)
+        if options.size not in known.sizes:
+            raise ConfigurationError(
+                f"size {options.size!r}: {spec.model} draws only {', '.join(known.sizes)}"
+            )
+        self.says_size = len(known.sizes) > 1
+        base_url = (spec.base_url or GEMINI_URL).rstrip("/")
+        self.where = f"gemini:{spec.model} at {base_url}"
+        price = options.price
+        if price is None and base_url == GEMINI_URL:
+            price = picture_price(spec.model, options.size)
+        self.capabilities = GeneratorCapabilities(
+            max_sources=known.max_sources,
+            seeds=False,
+            price_per_image=price,
+            concurrency=options.concurrency,
+            deadline=options.deadline(IMAGE_DEADLINE_SECONDS),
+        )
+        self._client = gemini_clients(
+            self.where,
+            base_url=base_url,
+            key=key_for(base_url, options.key, header="x-goog-api-key", prefix=""),
+            seconds=options.seconds(IMAGE_DEADLINE_SECONDS),
+        )
+
+    async def generate(self, request: ImageRequest) -> Image:
+        refuse_wrong_sources(self.where, request, self.capabilities)
+        contents = await asyncio.to_thread(_contents, request)
+        with typed_outcomes(self.where):
+            response = await self._client().aio.models.generate_content(
+                model=self.model, contents=contents, config=self._config()
+            )
+            data = self._picture(response)
+        return await asyncio.to_thread(picture_from_bytes, data, where=self.where)
+
+    def _config(self) -> genai.GenerateContentConfig:
+        from google.genai import types as genai
+
+        image: dict[str, Any] = {"aspect_ratio": self.options.aspect_ratio}
+        if self.says_size:
+            image["image_size"] = self.options.size
+        return genai.GenerateContentConfig(
+            response_modalities=["TEXT", "IMAGE"],
+            image_config=genai.ImageConfig(**image),
+            automatic_function_calling=genai.AutomaticFunctionCallingConfig(disable=True),
+        )
+
+    def _picture(self, response: genai.GenerateContentResponse) -> bytes:
+        """The last picture that is no sketch of its thinking; raises a typed error when there is none."""
+        candidate = the_candidate(response, self.where)
+        parts = (candidate.content.parts if candidate.content else None) or []
+        drawn = [
+            part.inline_data.data
+            for part in parts
+            if part.inline_data and part.inline_data.data and not part.thought
+        ]
+        if drawn:
+            return drawn[-1]
+        reason = reason_of(candidate)
+        said = " ".join(part.text for part in parts if part.text and not part.thought)
+        if reason in BLOCKING:
+            raise refused(self.where, said or reason)
+        raise no_picture(self.where, said or reason)
+
+
+def _contents(request: ImageRequest) -> list[genai.ContentUnion]:
+    from google.genai import types as genai
+
+    parts = [gemini_part(Picture(source)) for source in request.sources]
+    return [genai.Content(role="user", parts=[*parts, gemini_part(Text(request.prompt))])]

@@ -1,0 +1,214 @@
+"""`openai-images:MODEL[@BASE_URL]`: pictures by OpenAI's Images wire, and by the servers that speak it.
+
+What they make of the same wire differs; `SERVERS` has the differences, one row each. A request is JSON to
+`/images/generations` without a source, and a form to `/images/edits` with one or several.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+from pydantic import Field
+
+from interleave.backends.protocols import GeneratorCapabilities, ImageRequest
+from interleave.backends.remote.door import typed_outcomes
+from interleave.backends.remote.encoding import picture_from_base64
+from interleave.backends.remote.keys import key_for
+from interleave.backends.remote.options import RemoteOptions
+from interleave.backends.remote.outcomes import bad_reply
+from interleave.backends.remote.prices import family, picture_price
+from interleave.backends.remote.refusals import refuse_wrong_sources
+from interleave.backends.remote.sdks import OPENAI_URL, openai_clients
+from interleave.backends.retries import IMAGE_DEADLINE_SECONDS
+from interleave.backends.specs import Spec
+from interleave.errors import ConfigurationError
+from interleave.pictures import encode_png
+
+if TYPE_CHECKING:
+    from openai.types import ImagesResponse
+    from PIL.Image import Image
+
+OPENAI_SIZES = ("1024x1024", "1024x1536", "1536x1024")
+USUAL_PIXELS = 1024 * 1024
+
+
+@dataclass(frozen=True)
+class Server:
+    """What a server makes of the Images wire."""
+
+    max_sources: int
+    seeds: bool
+    """Whether it takes a seed and keeps to it."""
+    says_format: bool
+    """Whether it must be asked for base64; OpenAI's own models refuse to be."""
+    fields: frozenset[str]
+    """Which of our options it understands; the others are refused here, for most servers ignore them."""
+    size: str = "1024x1024"
+    """What it is asked for, where the user says nothing: left to itself, a server may change its mind."""
+
+
+DIFFUSION = frozenset({"steps", "guidance", "true_cfg", "negative_prompt"})
+SERVERS = {
+    "openai": Server(16, seeds=False, says_format=False, fields=frozenset({"quality", "input_fidelity"})),
+    # Asked for no format, it answers with an address on a disk of its own.
+    "sglang": Server(4, seeds=True, says_format=True, fields=DIFFUSION),
+    # One model a server; errors are {"detail": …}; what it does not know it ignores without a word.
+    "vllm-omni": Server(4, seeds=True, says_format=True, fields=DIFFUSION),
+    # `interleave serve generator`: draws one size, and refuses others.
+    "interleave": Server(4, seeds=True, says_format=True, fields=DIFFUSION, size="auto"),
+    # Any other: nothing is taken for granted.
+    "other": Server(4, seeds=False, says_format=True, fields=frozenset({"quality"})),
+}
+WIRE_NAMES = {
+    "steps": "num_inference_steps",
+    "guidance": "guidance_scale",
+    "true_cfg": "true_cfg_scale",
+    "negative_prompt": "negative_prompt",
+    "input_fidelity": "input_fidelity",
+}
+
+
+class OpenAIImagesGenerator:
+    """An image generator behind the Images wire."""
+
+    class Options(RemoteOptions):
+        server: Literal["openai", "sglang", "vllm-omni", "interleave", "other"] | None = None
+        """What is at the address; OpenAI's own models are known by their names."""
+        size: str | None = Field(default=None, pattern=r"^(auto|\d{2,4}x\d{2,4})$")
+        quality: Literal["low", "medium", "high", "auto"] | None = None
+        input_fidelity: Literal["low", "high"] | None = None
+        steps: int | None = Field(default=None, ge=1, le=1000)
+        guidance: float | None = Field(default=None, ge=0, le=100)
+        true_cfg: float | None = Field(default=None, ge=0, le=100)
+        negative_prompt: str | None = None
+        max_sources: int | None = Field(default=None, ge=0, le=64)
+        """How many pictures an edit may start from, where the model at the address differs from the usual."""
+        text_to_image: bool = True
+        """Whether the model can draw from text alone; false for models that only edit."""
+        price: float | None = Field(default=None, ge=0)
+        """US dollars a picture, where it is not that of the table."""
+        api_version: str | None = None
+        """Azure's, e.g. 2025-04-01-preview."""
+
+    def __init__(self, *, spec: Spec, options: Options, role: str = "generator") -> None:
+        if not spec.model:
+            raise ConfigurationError(
+                f"{str(spec)!r} names no model: write openai-images:MODEL, "
+                "or openai-images:MODEL@http://host:8000/v1"
+            )
+        self.model = spec.model
+        self.options = options
+        base_url = (spec.base_url or OPENAI_URL).rstrip("/")
+        self.where = f"openai-images:{spec.model} at {base_url}"
+        self.server = SERVERS[options.server or _usual_server(spec.model, base_url)]
+        self.size = options.size or self.server.size
+        _refuse_what_is_not_understood(spec, options, self.server)
+        if self.server is SERVERS["openai"]:
+            _refuse_wrong_size(spec.model, self.size)
+        header, prefix = ("api-key", "") if options.api_version else ("Authorization", "Bearer ")
+        most = self.server.max_sources if options.max_sources is None else options.max_sources
+        self.capabilities = GeneratorCapabilities(
+            max_sources=most,
+            text_to_image=options.text_to_image,
+            seeds=self.server.seeds,
+            price_per_image=_price(spec.model, base_url, options, self.size),
+            concurrency=options.concurrency,
+            deadline=options.deadline(IMAGE_DEADLINE_SECONDS),
+        )
+        self._client = openai_clients(
+            self.where,
+            base_url=base_url,
+            key=key_for(base_url, options.key, header=header, prefix=prefix),
+            seconds=options.seconds(IMAGE_DEADLINE_SECONDS),
+            api_version=options.api_version,
+        )
+
+    async def generate(self, request: ImageRequest) -> Image:
+        refuse_wrong_sources(self.where, request, self.capabilities)
+        asked = self._asked(request)
+        sources = [
+            (f"source-{number}.png", await asyncio.to_thread(encode_png, source), "image/png")
+            for number, source in enumerate(request.sources, 1)
+        ]
+        with typed_outcomes(self.where):
+            images = self._client().images
+            if sources:
+                # A list goes out as image[], one picture as image: every server knows both, none knows a mix.
+                image: Any = sources if len(sources) > 1 else sources[0]
+                response = await images.edit(image=image, **asked)
+            else:
+                response = await images.generate(**asked)
+            encoded = self._encoded(response)
+        return await asyncio.to_thread(picture_from_base64, encoded, where=self.where)
+
+    def _asked(self, request: ImageRequest) -> dict[str, Any]:
+        options = self.options
+        asked: dict[str, Any] = {
+            "model": self.model,
+            "prompt": request.prompt,
+            "size": self.size,
+            "n": 1,
+        }
+        if options.quality is not None:
+            asked["quality"] = options.quality
+        extra = {
+            wire: getattr(options, name)
+            for name, wire in WIRE_NAMES.items()
+            if getattr(options, name) is not None and not (name == "input_fidelity" and not request.sources)
+        }
+        if self.server.says_format:
+            extra["response_format"] = "b64_json"
+        if self.server.seeds:
+            extra["seed"] = request.seed
+        return {**asked, "extra_body": extra}
+
+    def _encoded(self, response: ImagesResponse) -> str | None:
+        if not response.data:
+            raise bad_reply(self.where, "it holds no pictures")
+        first = response.data[0]
+        if first.b64_json is None and first.url:
+            raise bad_reply(self.where, "it holds an address instead of a picture, and nothing is fetched")
+        return first.b64_json
+
+
+def _usual_server(model: str, base_url: str) -> str:
+    return "openai" if base_url == OPENAI_URL or "gpt-image" in model else "other"
+
+
+def _refuse_what_is_not_understood(
+    spec: Spec, options: OpenAIImagesGenerator.Options, server: Server
+) -> None:
+    name = next(name for name, row in SERVERS.items() if row is server)
+    for option in ("quality", *WIRE_NAMES):
+        if getattr(options, option) is not None and option not in server.fields:
+            raise ConfigurationError(
+                f"the server {name!r} of {str(spec)!r} knows no {option!r}. "
+                f"It knows: {', '.join(sorted(server.fields))}. Another kind of server is named with ?server="
+            )
+
+
+def _refuse_wrong_size(model: str, size: str) -> None:
+    if size == "auto":
+        raise ConfigurationError(f"size {size!r}: pictures of a run need one size, e.g. {OPENAI_SIZES[0]}")
+    width, height = (int(side) for side in size.split("x"))
+    if family(model) == "gpt-image-2":
+        fits = not width % 16 and not height % 16 and width <= 3 * height and height <= 3 * width
+        if not fits or width * height > 3840 * 2160:
+            raise ConfigurationError(
+                f"size {size!r}: {model} draws sides that are multiples of 16, at most three to one, "
+                "and at most 3840×2160 pixels"
+            )
+    elif "gpt-image" in model and size not in OPENAI_SIZES:
+        raise ConfigurationError(f"size {size!r}: {model} draws {', '.join(OPENAI_SIZES)}")
+
+
+def _price(model: str, base_url: str, options: OpenAIImagesGenerator.Options, size: str) -> float | None:
+    if options.price is not None or base_url != OPENAI_URL:
+        return options.price
+    # Where the quality is left to the model, the dearest one is counted on.
+    grade = options.quality if options.quality in ("low", "medium") else "high"
+    usual = picture_price(model, grade)
+    width, height = (int(side) for side in size.split("x"))
+    return None if usual is None else round(usual * max(1.0, width * height / USUAL_PIXELS), 4)

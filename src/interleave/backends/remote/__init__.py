@@ -1,0 +1,1 @@
+"""What all backends behind a network share: the door, typed outcomes, keys, prices, pictures as text."""

@@ -1,0 +1,213 @@
+"""What became of a request over the network, as one typed error: the only place that reads statuses.
+
+| what happened                             | kind         | tried again |
+|-------------------------------------------|--------------|-------------|
+| no connection, reset, cut off             | unreachable  | yes         |
+| certificate not trusted                   | unreachable  | no          |
+| 408, 504, or longer than the deadline     | timeout      | yes         |
+| 409, 425, 429, 503, 529                   | busy         | yes         |
+| 429 because the money is spent            | denied       | no          |
+| 401, 403, 407                             | denied       | no          |
+| other 4xx, a redirect                     | invalid      | no          |
+| 4xx of a content filter                   | refused      | no          |
+| other 5xx                                 | failed       | yes         |
+| not JSON, no picture in it, too large     | bad_reply    | yes         |
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from collections.abc import Mapping
+from email.utils import parsedate_to_datetime
+from typing import Any
+
+from interleave.backends.remote.keys import Key
+from interleave.errors import BackendError, Failure
+from interleave.text import one_line
+
+EXCERPT_CHARACTERS = 200
+_KINDS = {
+    401: Failure.DENIED,
+    402: Failure.DENIED,
+    403: Failure.DENIED,
+    407: Failure.DENIED,
+    408: Failure.TIMEOUT,
+    409: Failure.BUSY,
+    425: Failure.BUSY,
+    429: Failure.BUSY,
+    503: Failure.BUSY,
+    504: Failure.TIMEOUT,
+    529: Failure.BUSY,
+}
+_FOR_GOOD = {501, 505}
+"""5xx that say "never", not "not now"."""
+_OUT_OF_MONEY = {"insufficient_quota", "billing_hard_limit_reached", "billing_not_active"}
+_WRONG_KEY = {"API_KEY_INVALID", "invalid_api_key"}
+_FILTERED = {
+    "content_filter",
+    "content_policy_violation",
+    "moderation_blocked",
+    "responsible_ai_policy_violation",
+    "image_generation_user_error",
+}
+_DELAY = re.compile(r"(\d+(?:\.\d+)?)s\Z")
+
+ADVICE = {
+    400: "check the model and its options",
+    404: "check the model's name and the address",
+    405: "check the address",
+    413: "send fewer or smaller pictures",
+    422: "check the model and its options",
+}
+
+
+def error_of_status(
+    where: str, status: int, headers: Mapping[str, str], body: bytes, *, key: Key | None
+) -> BackendError:
+    """The error that an answer with a status other than 2xx stands for."""
+    if 300 <= status < 400:
+        return BackendError(
+            f"{where} answers with a redirect ({status}), which is never followed: write the final address",
+            kind=Failure.INVALID,
+        )
+    told = _told(body)
+    codes = _codes(told)
+    if codes & _FILTERED:
+        said = _excerpt(told.get("message"), key)
+        return BackendError(f"{where} refused the request: {said or 'content filter'}", kind=Failure.REFUSED)
+    if status == 429 and codes & _OUT_OF_MONEY:
+        return BackendError(f"{where} answered 429: the account has no credit left", kind=Failure.DENIED)
+    kind = _KINDS.get(status, Failure.INVALID if status < 500 else Failure.FAILED)
+    if codes & _WRONG_KEY:  # Google answers 400 to a wrong key
+        kind = Failure.DENIED
+    if kind is Failure.DENIED:
+        # What such an answer says often repeats the key, so it is not shown at all.
+        return BackendError(f"{where} answered {status}: {_about(key)}", kind=kind)
+    transient = kind is not Failure.INVALID and status not in _FOR_GOOD
+    said = _excerpt(told.get("message"), key)
+    parts = [f"{where} answered {status}", said, "" if transient else ADVICE.get(status, "")]
+    return BackendError(
+        ": ".join(part for part in parts if part),
+        transient=transient,
+        retry_after=retry_after(headers, told) if transient else None,
+        kind=kind,
+    )
+
+
+def bad_reply(where: str, problem: str, *, excerpt: str = "", key: Key | None = None) -> BackendError:
+    """An answer that is none; often the page of a proxy whose server is just starting: tried again."""
+    shown, problem = _excerpt(excerpt, key), _excerpt(problem, key)
+    return BackendError(
+        f"{where} sent no usable answer: {problem}" + (f" ({shown!r})" if shown else ""),
+        transient=True,
+        kind=Failure.BAD_REPLY,
+    )
+
+
+def unreachable(where: str, reason: str, *, for_good: bool = False) -> BackendError:
+    advice = "" if not for_good else "; fix its certificate, or trust its authority with SSL_CERT_FILE"
+    return BackendError(
+        f"{where} cannot be reached ({reason}){advice}", transient=not for_good, kind=Failure.UNREACHABLE
+    )
+
+
+def too_slow(where: str, seconds: float) -> BackendError:
+    return BackendError(
+        f"{where} gave no whole answer within {seconds:g} s", transient=True, kind=Failure.TIMEOUT
+    )
+
+
+def refused(where: str, reason: str) -> BackendError:
+    """The model understood, and will not."""
+    return BackendError(
+        f"{where} refused the request: {one_line(reason, EXCERPT_CHARACTERS)}", kind=Failure.REFUSED
+    )
+
+
+def no_picture(where: str, said: str) -> BackendError:
+    """Words instead of a picture; asked again, most models draw."""
+    words = one_line(said, EXCERPT_CHARACTERS)
+    return BackendError(
+        f"{where} answered without a picture" + (f": {words!r}" if words else ""),
+        transient=True,
+        kind=Failure.NO_PICTURE,
+    )
+
+
+def retry_after(headers: Mapping[str, str], told: Mapping[str, Any] | None = None) -> float | None:
+    """Seconds the server asks us to wait; None where it does not, or says nothing sensible."""
+    lower = {name.lower(): value for name, value in headers.items()}
+    in_ms = _number(lower.get("retry-after-ms"))
+    if in_ms is not None and in_ms >= 0:
+        return in_ms / 1000
+    value = lower.get("retry-after")
+    seconds = _number(value)
+    if seconds is None and value is not None:
+        seconds = _seconds_until(value)
+    if seconds is None:
+        seconds = _google_delay(told or {})
+    return seconds if seconds is not None and seconds >= 0 else None
+
+
+def _number(value: str | None) -> float | None:
+    try:
+        number = float(value) if value is not None else None
+    except ValueError:
+        return None
+    return number if number is not None and number == number and abs(number) != float("inf") else None
+
+
+def _seconds_until(date: str) -> float | None:
+    try:
+        return max(0.0, parsedate_to_datetime(date).timestamp() - time.time())
+    except (ValueError, TypeError, OverflowError):
+        return None
+
+
+def _codes(told: Mapping[str, Any]) -> set[str]:
+    """The words by which an error is known, wherever its dialect puts them."""
+    details = told.get("details")
+    all_told = [told, *(details if isinstance(details, list) else [])]
+    fields = ("code", "type", "status", "reason")
+    return {
+        str(each[name]) for each in all_told if isinstance(each, dict) for name in fields if each.get(name)
+    }
+
+
+def _google_delay(told: Mapping[str, Any]) -> float | None:
+    details = told.get("details")
+    for detail in details if isinstance(details, list) else []:
+        delay = detail.get("retryDelay") if isinstance(detail, dict) else None
+        if isinstance(delay, str) and (found := _DELAY.match(delay)):
+            return float(found[1])
+    return None
+
+
+def _told(body: bytes) -> dict[str, Any]:
+    """What an error answer says, whatever dialect it speaks: OpenAI's, FastAPI's, Google's or none."""
+    try:
+        value = json.loads(body)
+    except (ValueError, RecursionError):
+        return {"message": body[: 4 * EXCERPT_CHARACTERS].decode("utf-8", "replace")}
+    if isinstance(value, list) and len(value) == 1:
+        value = value[0]
+    if not isinstance(value, dict):
+        return {"message": str(value)[:EXCERPT_CHARACTERS]}
+    inner = value.get("error")
+    if isinstance(inner, dict):
+        return inner
+    message = inner if isinstance(inner, str) else value.get("detail", value.get("message", ""))
+    return {**value, "message": message if isinstance(message, str) else json.dumps(message)[:1000]}
+
+
+def _excerpt(text: object, key: Key | None) -> str:
+    words = str(text or "")[: 20 * EXCERPT_CHARACTERS]
+    return one_line(key.redact(words) if key else words, EXCERPT_CHARACTERS)
+
+
+def _about(key: Key | None) -> str:
+    if key is None:
+        return "it wants a key: name the environment variable that holds it with ?key=NAME"
+    return f"the key in {key.variable} is not accepted, or may not do this"

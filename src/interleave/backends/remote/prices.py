@@ -1,0 +1,106 @@
+"""What services charge, in one table: US dollars, list prices of July 2026.
+
+A name in the table stands for its dated versions too (`gpt-4o-2024-11-20`). Where a price is not here, or
+yours differs, say it in the spec: `?price=0.04` for a picture, `?price_in=…&price_out=…` for a million
+tokens.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class TokenPrice:
+    """US dollars for a million tokens."""
+
+    read: float
+    written: float
+
+    def cost(self, *, read: int, written: int) -> float:
+        return (read * self.read + written * self.written) / 1_000_000
+
+
+TYPICAL_READ, TYPICAL_WRITTEN = 3_500, 500
+"""Tokens of an ordinary call: instructions, two pictures, a paragraph of thinking, a short answer."""
+
+TOKENS = {
+    "gpt-4.1": TokenPrice(2.00, 8.00),
+    "gpt-4.1-mini": TokenPrice(0.40, 1.60),
+    "gpt-4.1-nano": TokenPrice(0.10, 0.40),
+    "gpt-4o": TokenPrice(2.50, 10.00),
+    "gpt-4o-mini": TokenPrice(0.15, 0.60),
+    "gpt-5": TokenPrice(1.25, 10.00),
+    "gpt-5-mini": TokenPrice(0.25, 2.00),
+    "gpt-5-nano": TokenPrice(0.05, 0.40),
+    "gpt-5.1": TokenPrice(1.25, 10.00),
+    "gpt-5.2": TokenPrice(1.75, 14.00),
+    "gpt-5.4": TokenPrice(2.50, 15.00),
+    "gpt-5.4-mini": TokenPrice(0.75, 4.50),
+    "gpt-5.4-nano": TokenPrice(0.20, 1.25),
+    "gpt-5.5": TokenPrice(5.00, 30.00),
+    "gpt-5.6": TokenPrice(5.00, 30.00),
+    "o3": TokenPrice(2.00, 8.00),
+    "o4-mini": TokenPrice(1.10, 4.40),
+    "gemini-2.5-flash": TokenPrice(0.30, 2.50),
+    "gemini-2.5-flash-lite": TokenPrice(0.10, 0.40),
+    "gemini-2.5-pro": TokenPrice(1.25, 10.00),
+    "gemini-3-flash": TokenPrice(0.50, 3.00),
+    "gemini-3-pro": TokenPrice(2.00, 12.00),
+    "gemini-3.1-flash-lite": TokenPrice(0.25, 1.50),
+    "gemini-3.1-pro": TokenPrice(2.00, 12.00),
+    "gemini-3.5-flash": TokenPrice(1.50, 9.00),
+    "gemini-3.5-flash-lite": TokenPrice(0.30, 2.50),
+    "gemini-3.6-flash": TokenPrice(1.50, 7.50),
+}
+
+
+@dataclass(frozen=True)
+class PicturePrice:
+    """US dollars for a picture, by quality or size, and for a picture it starts from."""
+
+    drawn: dict[str, float]
+    source: float
+
+    def of(self, grade: str) -> float | None:
+        """A picture of this grade drawn from one source: what a step of a run costs at most."""
+        return round(self.drawn[grade] + self.source, 6) if grade in self.drawn else None
+
+
+PICTURES = {
+    "gpt-image-1": PicturePrice({"low": 0.011, "medium": 0.042, "high": 0.167}, source=0.01),
+    "gpt-image-1-mini": PicturePrice({"low": 0.005, "medium": 0.011, "high": 0.036}, source=0.003),
+    "gpt-image-1.5": PicturePrice({"low": 0.009, "medium": 0.034, "high": 0.133}, source=0.01),
+    "gpt-image-2": PicturePrice({"low": 0.006, "medium": 0.053, "high": 0.211}, source=0.01),
+    "gemini-2.5-flash-image": PicturePrice({"1K": 0.039}, source=0.0004),
+    "gemini-3-pro-image": PicturePrice({"1K": 0.134, "2K": 0.134, "4K": 0.24}, source=0.0011),
+    "gemini-3.1-flash-image": PicturePrice({"1K": 0.0672, "2K": 0.101, "4K": 0.151}, source=0.0006),
+}
+"""OpenAI's are for 1024×1024 by quality, Google's by size; `source` is what a picture to start from adds."""
+
+_VERSION = re.compile(r"(-preview(-\d{2}-\d{4}|-\d{2}-\d{2})?|-latest|-\d{4}-\d{2}-\d{2}|-\d{3})\Z")
+
+
+def family(model: str) -> str:
+    """The name of a model without its date or state: what prices and quirks go by."""
+    return _VERSION.sub("", model.rsplit("/", 1)[-1])
+
+
+def token_price(
+    model: str, price_in: float | None = None, price_out: float | None = None
+) -> TokenPrice | None:
+    """The user's price, or the table's; None where neither knows."""
+    if price_in is not None or price_out is not None:
+        return TokenPrice(price_in or 0.0, price_out or 0.0)
+    return TOKENS.get(family(model))
+
+
+def typical_price(price: TokenPrice | None) -> float | None:
+    return price.cost(read=TYPICAL_READ, written=TYPICAL_WRITTEN) if price else None
+
+
+def picture_price(model: str, grade: str) -> float | None:
+    """The table's price of one picture, drawn from one source; None where it is not known."""
+    known = PICTURES.get(family(model))
+    return known.of(grade) if known else None

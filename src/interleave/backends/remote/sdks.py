@@ -1,0 +1,54 @@
+"""The SDKs of OpenAI and Google, built on our door: no retries, no key, no way out of their own."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from interleave.backends.remote.door import PerLoop, open_client, trusted
+from interleave.backends.remote.keys import PLACEHOLDER, Key
+
+if TYPE_CHECKING:
+    import httpx2
+    from google.genai import Client
+    from openai import AsyncOpenAI
+
+OPENAI_URL = "https://api.openai.com/v1"
+GEMINI_URL = "https://generativelanguage.googleapis.com"
+
+
+def openai_clients(
+    where: str, *, base_url: str, key: Key | None, seconds: float, api_version: str | None = None
+) -> PerLoop[AsyncOpenAI]:
+    """OpenAI's client; with an `api_version` it speaks to Azure."""
+
+    def wrap(http: httpx2.AsyncClient) -> AsyncOpenAI:
+        from openai import AsyncOpenAI, Omit
+
+        # The SDK would tell every server the organization and project of the environment.
+        ids = ("OpenAI-Organization", "OpenAI-Project")
+        return AsyncOpenAI(
+            api_key=PLACEHOLDER,
+            base_url=base_url,
+            max_retries=0,
+            default_query={"api-version": api_version} if api_version else None,
+            default_headers=None if base_url == OPENAI_URL else dict.fromkeys(ids, Omit()),  # type: ignore[arg-type]
+            http_client=http,
+        )
+
+    return PerLoop(lambda: open_client(where, seconds=seconds, key=key, base_url=base_url), wrap)
+
+
+def gemini_clients(where: str, *, base_url: str, key: Key | None, seconds: float) -> PerLoop[Client]:
+    """Google's client for the Gemini API."""
+
+    def wrap(http: httpx2.AsyncClient) -> Client:
+        import httpx2
+        from google.genai import Client
+        from google.genai.types import HttpOptions
+
+        # It makes a client for calls that wait as well, which is never used.
+        unused = httpx2.Client(verify=trusted(), trust_env=False)
+        options = HttpOptions(base_url=base_url, httpx_async_client=http, httpx_client=unused)
+        return Client(api_key=PLACEHOLDER, vertexai=False, http_options=options)
+
+    return PerLoop(lambda: open_client(where, seconds=seconds, key=key, base_url=base_url), wrap)

@@ -1,0 +1,240 @@
+"""Several servers behind one spec: who gets a call, who is taken out, who comes back."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import loopback as wire
+import pytest
+from loopback import Loopback, free_port
+
+from interleave.backends.generators.http import HttpGenerator
+from interleave.backends.protocols import ImageGenerator, ImageRequest
+from interleave.backends.registry import load_generator
+from interleave.backends.remote.endpoints import read_endpoints
+from interleave.backends.retries import RetriedGenerator
+from interleave.errors import BackendError, ConfigurationError, Failure
+
+
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("interleave.backends.retries.random.uniform", lambda low, high: 0.02)
+
+
+@pytest.fixture
+def four() -> Iterator[list[Loopback]]:
+    servers = [Loopback() for _ in range(4)]
+    yield servers
+    for server in servers:
+        server.stop()
+
+
+def at(servers: list[Loopback], options: str = "probe=0.05&timeout=10") -> ImageGenerator:
+    return load_generator(",".join(server.url for server in servers) + f"?{options}")
+
+
+async def draw_many(generator: ImageGenerator, count: int) -> list[BaseException]:
+    """So many pictures at once, under the retry policy; returns what failed in the end."""
+    retried = RetriedGenerator("the generator", generator)
+    ended = await asyncio.gather(
+        *(retried.generate(ImageRequest(f"cat {number}", number)) for number in range(count)),
+        return_exceptions=True,
+    )
+    return [each for each in ended if isinstance(each, BaseException)]
+
+
+async def until(true: Callable[[], bool]) -> None:
+    """Wait for what must come soon, on a busy machine too."""
+    async with asyncio.timeout(20):
+        while not true():
+            await asyncio.sleep(0.01)
+
+
+def is_out(generator: ImageGenerator, number: int) -> bool:
+    assert isinstance(generator, HttpGenerator)
+    return generator.pool.endpoints[number].out
+
+
+def test_calls_go_to_the_server_with_the_fewest_in_flight(four: list[Loopback]) -> None:
+    for server in four:
+        server.delay = 0.05
+    assert not asyncio.run(draw_many(at(four), 40))
+    shares = [len(server.of("/edit")) for server in four]
+    assert sum(shares) == 40
+    assert min(shares) >= 7, shares
+    assert max(server.most_in_flight for server in four) <= 11
+
+
+@pytest.mark.usefixtures("impatient")
+def test_C13_a_slow_server_gets_less_and_holds_nobody_up(four: list[Loopback]) -> None:
+    for server in four:
+        server.delay = 0.02
+    four[0].delay = 0.4
+
+    async def steady() -> None:
+        generator = at(four)
+        work = iter(range(60))
+
+        async def worker() -> None:
+            for number in work:
+                await generator.generate(ImageRequest(f"cat {number}", number))
+
+        await asyncio.gather(*(worker() for _ in range(8)))
+
+    asyncio.run(steady())
+    shares = [len(server.of("/edit")) for server in four]
+    assert shares[0] * 3 < min(shares[1:]), shares
+
+
+def test_C13_a_server_that_was_slow_once_is_not_left_alone_for_ever(
+    four: list[Loopback], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("interleave.backends.remote.endpoints.PACE_SECONDS", 0.1)
+    four[0].delay = 0.3
+
+    async def story() -> None:
+        generator = at(four)
+        for number in range(24):
+            await generator.generate(ImageRequest(f"cat {number}", number))
+        slow = len(four[0].of("/edit"))
+        four[0].delay = 0.0
+        await asyncio.sleep(0.2)
+        for number in range(24):
+            await generator.generate(ImageRequest(f"cat {number}", number))
+        assert slow <= 4
+        assert len(four[0].of("/edit")) > slow
+
+    asyncio.run(story())
+
+
+@pytest.mark.usefixtures("impatient")
+def test_C13_a_dead_server_is_taken_out_and_comes_back(four: list[Loopback]) -> None:
+    async def story() -> None:
+        generator = at(four)
+        four[0].fault = lambda number, asked: wire.reset
+        assert not await draw_many(generator, 40)
+        tried_while_dead = len(four[0].of("/edit"))
+        assert tried_while_dead <= 12, "it was asked again and again"
+        await until(lambda: bool(four[0].of("/health")))
+        assert four[0].of("/health"), "nobody asked whether it is back"
+        four[0].fault = lambda number, asked: None
+        await until(lambda: not is_out(generator, 0))
+        assert not await draw_many(generator, 40)
+        assert len(four[0].of("/edit")) > tried_while_dead + 4, "it never came back"
+
+    asyncio.run(story())
+
+
+@pytest.mark.usefixtures("impatient")
+def test_C13_a_server_that_sends_rubbish_is_taken_out_after_two(four: list[Loopback]) -> None:
+    four[0].mood = "no picture"
+    four[0].healthy = False
+
+    async def one_after_another() -> None:
+        generator = RetriedGenerator("the generator", at(four))
+        for number in range(16):
+            await generator.generate(ImageRequest(f"cat {number}", number))
+
+    asyncio.run(one_after_another())
+    assert len(four[0].of("/edit")) == 2
+
+
+@pytest.mark.usefixtures("impatient")
+def test_C17_a_server_whose_worker_died_stays_out_until_it_says_it_is_ready(four: list[Loopback]) -> None:
+    async def story() -> None:
+        generator = at(four)
+        four[0].fault = lambda number, asked: wire.status(500) if asked.path == "/edit" else None
+        four[0].health = {"status": "Healthy", "gpu_manager_ready": False}
+        assert not await draw_many(generator, 24)
+        tried = len(four[0].of("/edit"))
+        four[0].fault = lambda number, asked: None
+        asked_before = len(four[0].of("/health"))
+        await until(lambda: len(four[0].of("/health")) > asked_before + 1)
+        assert not await draw_many(generator, 24)
+        assert len(four[0].of("/edit")) == tried
+        four[0].health = {"status": "Healthy", "gpu_manager_ready": True}
+        await until(lambda: not is_out(generator, 0))
+        assert not await draw_many(generator, 24)
+        assert len(four[0].of("/edit")) > tried
+
+    asyncio.run(story())
+
+
+def test_C12_while_all_are_down_calls_wait_and_go_on_by_themselves(
+    four: list[Loopback], caplog: pytest.LogCaptureFixture
+) -> None:
+    async def story() -> None:
+        generator = at(four)
+        await generator.generate(ImageRequest("a cat", 1))
+        for server in four:
+            server.fault = lambda number, asked: wire.reset
+        waiting = asyncio.create_task(draw_many(generator, 12))
+        await asyncio.sleep(2.0)
+        assert not waiting.done()
+        edits = Counter(asked.path for server in four for asked in server.asked)["/edit"]
+        assert edits <= 1 + 12 * 3, "an outage was answered with a storm"
+        for server in four:
+            server.fault = lambda number, asked: None
+        assert not await asyncio.wait_for(waiting, 20)
+
+    asyncio.run(story())
+    assert "waiting for one to come back" in caplog.text
+    assert "is back" in caplog.text
+
+
+def test_an_address_where_nobody_ever_answered_is_said_at_once() -> None:
+    generator = load_generator(f"http://127.0.0.1:{free_port()}?timeout=60")
+    for _ in range(2):
+        with pytest.raises(BackendError, match="cannot be reached") as failure:
+            asyncio.run(asyncio.wait_for(generator.generate(ImageRequest("a cat", 1)), 10))
+        assert failure.value.kind is Failure.UNREACHABLE
+
+
+def test_C18_a_full_queue_is_no_reason_to_take_a_server_out(four: list[Loopback]) -> None:
+    async def story() -> None:
+        generator = at(four[:1])
+        four[0].fault = lambda number, asked: wire.status(429, Retry_After="0") if number <= 4 else None
+        assert not await draw_many(generator, 3)
+        assert not four[0].of("/health")
+
+    asyncio.run(story())
+
+
+def test_a_backend_lives_through_several_event_loops(four: list[Loopback]) -> None:
+    generator = at(four)
+    for _ in range(3):
+        assert not asyncio.run(draw_many(generator, 8))
+
+
+def test_a_file_of_endpoints_is_read(four: list[Loopback]) -> None:
+    lines = ["# our servers", four[0].url, "", f"127.0.0.1:{four[1].port}  # the second", four[0].url + "/"]
+    Path("servers.txt").write_text("\n".join(lines), "utf-8")
+    assert read_endpoints(Path("servers.txt"), 8011) == [four[0].url, four[1].url]
+    assert not asyncio.run(draw_many(load_generator("http:./servers.txt"), 8))
+    assert four[0].of("/edit") and four[1].of("/edit")
+
+
+def test_a_bare_host_in_a_file_gets_the_port_of_the_services() -> None:
+    Path("ip.txt").write_text("10.0.0.7\n10.0.0.8\n", "utf-8")
+    assert read_endpoints(Path("ip.txt"), 8007) == ["http://10.0.0.7:8007", "http://10.0.0.8:8007"]
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("", "names none"),
+        ("# nothing\n", "names none"),
+        ("http://user:secret@host:8011", "not an address"),
+        ("not a host", "not an address"),
+        ("host:port", "not an address"),
+        ("ftp://host", "not an address"),
+    ],
+)
+def test_a_bad_file_of_endpoints_is_refused(text: str, says: str) -> None:
+    Path("ip.txt").write_text(text, "utf-8")
+    with pytest.raises(ConfigurationError, match=says) as refusal:
+        load_generator("http:./ip.txt")
+    assert "secret" not in str(refusal.value)
