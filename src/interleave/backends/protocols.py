@@ -101,6 +101,8 @@ class VlmCapabilities:
 
     token_probabilities: bool = False
     knows_its_price: bool = False
+    repeatable: bool = False
+    """Whether the same question, asked greedily, gets the same answer every time."""
     concurrency: int | None = None
     """How many calls it takes at once; None where it has no limit of its own."""
 

@@ -12,10 +12,22 @@ import logging
 import random
 import time
 from collections.abc import Awaitable, Callable, Sequence
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
-from interleave.backends.protocols import Message, Reply, Sampling, VisionLanguageModel, VlmCapabilities
+from interleave.backends.protocols import (
+    GeneratorCapabilities,
+    ImageGenerator,
+    ImageRequest,
+    Message,
+    Reply,
+    Sampling,
+    VisionLanguageModel,
+    VlmCapabilities,
+)
 from interleave.errors import BackendError
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
 
 T = TypeVar("T")
 log = logging.getLogger(__name__)
@@ -123,6 +135,24 @@ class RetriedVlm:
     async def complete(self, messages: Sequence[Message], sampling: Sampling) -> Reply:
         return await self.policy.call(
             self.what, lambda: self.vlm.complete(messages, sampling), deadline=VLM_DEADLINE_SECONDS
+        )
+
+
+class RetriedGenerator:
+    """An image generator under the policy, for calls outside a run."""
+
+    def __init__(self, what: str, generator: ImageGenerator, policy: RetryPolicy | None = None) -> None:
+        self.what = what
+        self.generator = generator
+        self.policy = policy or RetryPolicy()
+
+    @property
+    def capabilities(self) -> GeneratorCapabilities:
+        return self.generator.capabilities
+
+    async def generate(self, request: ImageRequest) -> Image:
+        return await self.policy.call(
+            self.what, lambda: self.generator.generate(request), deadline=IMAGE_DEADLINE_SECONDS
         )
 
 

@@ -1,13 +1,13 @@
-"""`interleave backends`: what can be named in a spec, what is installed, what to install."""
+"""`interleave backends`: what can be named in a spec, what is installed, what to install, and what fits."""
 
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import Annotated, Any
 
 import typer
 
-from interleave.cli import options
+from interleave.cli import checking, options
 
 app = typer.Typer(help="The models that can be named, and whether they are ready.", rich_markup_mode=None)
 
@@ -23,6 +23,23 @@ def backends(context: typer.Context, json_output: options.Json = False) -> int:
         return 0
     _print(rows)
     return 0
+
+
+@app.command()
+def check(
+    spec: Annotated[str, typer.Argument(metavar="SPEC", help="The backend, e.g. 'solid?size=256'.")],
+    role: Annotated[
+        str | None,
+        typer.Option(metavar="generator|planner|critic|scorer", help="What it is to be used as."),
+    ] = None,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Leave out the checks that need many calls.")
+    ] = False,
+    json_output: options.Json = False,
+    debug: options.Debug = False,
+) -> int:
+    """Try every promise of the contract on a backend; exits with 1 when one is broken, 3 when it is down."""
+    return checking.check_backend(spec, role, quick=quick, json_output=json_output)
 
 
 def _rows() -> list[dict[str, Any]]:

@@ -54,6 +54,7 @@ class ScriptedVlm:
         self.capabilities = VlmCapabilities(
             token_probabilities=any(line.tokens for line in self.lines),
             knows_its_price=True,
+            repeatable=True,
             concurrency=options.concurrency,
         )
 

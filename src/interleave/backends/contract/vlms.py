@@ -1,0 +1,142 @@
+"""What a vision-language model must do."""
+
+from __future__ import annotations
+
+import asyncio
+from functools import partial
+
+from PIL import Image
+
+from interleave.backends.contract.checks import (
+    PROMPTS,
+    Check,
+    Known,
+    NotPromised,
+    ends_when_cancelled,
+    must,
+    refusal_allowed,
+)
+from interleave.backends.protocols import Message, Reply, Sampling, VisionLanguageModel, VlmCapabilities
+from interleave.types import Picture, Slot, Text
+
+QUESTION = (
+    Message("system", (Text("Be brief."),)),
+    Message(
+        "user",
+        (Text("How a frog grows up, in three pictures"), Picture(Image.new("RGB", (256, 256), "green"))),
+    ),
+)
+AT_ONCE = 4
+
+
+async def it_is_a_model(vlm: VisionLanguageModel, known: Known) -> None:
+    must(isinstance(vlm, VisionLanguageModel), "it has no 'capabilities' or no 'complete'")
+    must(isinstance(vlm.capabilities, VlmCapabilities), f"its capabilities are a {type(vlm.capabilities)}")
+
+
+async def a_reply_has_text_and_says_how_it_ended(vlm: VisionLanguageModel, known: Known) -> None:
+    reply = await ask(vlm)
+    must(isinstance(reply, Reply), f"it returned a {type(reply).__name__}, not a Reply")
+    must(bool(reply.text.strip()), "the reply is empty")
+    must(reply.finish_reason == "stop", f"the reply ended with {reply.finish_reason!r}, not 'stop'")
+
+
+async def a_greedy_answer_is_the_same_every_time(vlm: VisionLanguageModel, known: Known) -> None:
+    only_repeatable(vlm, known)
+    must((await ask(vlm)).text == (await ask(vlm)).text, "the same question got two answers")
+
+
+async def a_price_is_given_where_it_is_promised(vlm: VisionLanguageModel, known: Known) -> None:
+    reply = await ask(vlm)
+    promised, given = vlm.capabilities.knows_its_price, reply.cost is not None
+    must(promised or not given, "it gave a price, but says it knows none")
+    must(given or not promised, "it says it knows its price, and gave none")
+    must(reply.cost is None or reply.cost >= 0, f"the price is {reply.cost}")
+
+
+async def token_probabilities_spell_the_reply(vlm: VisionLanguageModel, known: Known) -> None:
+    if not vlm.capabilities.token_probabilities:
+        raise NotPromised("it gives no token probabilities")
+    reply = await vlm.complete(QUESTION, Sampling(token_probabilities=True, slot=Slot(step=1, attempt=1)))
+    must(bool(reply.tokens), "it says it gives token probabilities, and gave none")
+    spelled = "".join(token.text for token in reply.tokens)
+    must(spelled == reply.text, f"its tokens spell {spelled[:80]!r}, and its reply is {reply.text[:80]!r}")
+    must(all(0 <= token.probability <= 1 for token in reply.tokens), "a probability is not between 0 and 1")
+
+
+async def a_short_limit_is_kept(vlm: VisionLanguageModel, known: Known) -> None:
+    reply = await vlm.complete(QUESTION, Sampling(max_tokens=64, slot=Slot(step=1, attempt=1)))
+    written = reply.usage.get("completion_tokens")
+    if written is None:
+        raise NotPromised("it does not count its tokens")
+    must(written <= 64, f"it was allowed 64 tokens and wrote {written}")
+
+
+async def this_is_answered(vlm: VisionLanguageModel, known: Known, *, name: str) -> None:
+    with refusal_allowed(name):
+        reply = await ask(vlm, Message("user", (Text(PROMPTS[name]),)))
+    must(bool(reply.text), "the reply is empty")
+
+
+async def pictures_without_words_are_answered(vlm: VisionLanguageModel, known: Known) -> None:
+    pictures = tuple(Picture(Image.new("RGB", (256, 256), colour)) for colour in ("red", "green", "blue"))
+    must(bool((await ask(vlm, Message("user", pictures))).text), "the reply is empty")
+
+
+async def a_conversation_is_answered(vlm: VisionLanguageModel, known: Known) -> None:
+    earlier = (Message("assistant", (Text("No."),)), Message("user", (Text("Try again."),)))
+    must(bool((await ask(vlm, *QUESTION, *earlier)).text), "the reply is empty")
+
+
+async def answers_given_at_once_are_those_given_one_by_one(vlm: VisionLanguageModel, known: Known) -> None:
+    questions = [Message("user", (Text(f"Say the number {number}."),)) for number in range(AT_ONCE)]
+    together = await asyncio.gather(*(ask(vlm, question) for question in questions))
+    must(all(reply.text for reply in together), "a reply is empty")
+    only_repeatable(vlm, known)
+    one_by_one = [await ask(vlm, question) for question in questions]
+    must(
+        [reply.text for reply in together] == [reply.text for reply in one_by_one],
+        "questions asked at once got other answers, or each other's",
+    )
+
+
+async def a_cancelled_call_ends_and_breaks_nothing(vlm: VisionLanguageModel, known: Known) -> None:
+    before = await ask(vlm)
+    await ends_when_cancelled(ask(vlm))
+    after = await ask(vlm)
+    only_repeatable(vlm, known)
+    must(before.text == after.text, "after a cancelled call, the same question got another answer")
+
+
+async def ask(vlm: VisionLanguageModel, *messages: Message) -> Reply:
+    return await vlm.complete(messages or QUESTION, Sampling(slot=Slot(step=1, attempt=1)))
+
+
+def only_repeatable(vlm: VisionLanguageModel, known: Known) -> None:
+    repeatable = vlm.capabilities.repeatable if known.repeatable is None else known.repeatable
+    if not repeatable:
+        raise NotPromised("its answers are not repeatable, so nothing can be told from comparing them")
+
+
+VLM_CHECKS = (
+    Check("it is a model and says what it can do", it_is_a_model),
+    Check("a reply has text and says how it ended", a_reply_has_text_and_says_how_it_ended),
+    Check("a greedy answer is the same every time", a_greedy_answer_is_the_same_every_time),
+    Check("a price is given where it is promised", a_price_is_given_where_it_is_promised),
+    Check("token probabilities spell the reply where they are promised", token_probabilities_spell_the_reply),
+    Check("a limit on tokens is kept", a_short_limit_is_kept),
+    Check("pictures without words are answered", pictures_without_words_are_answered),
+    Check("a conversation with earlier answers is answered", a_conversation_is_answered),
+    Check(
+        "answers given at once are those given one by one",
+        answers_given_at_once_are_those_given_one_by_one,
+        thorough=True,
+    ),
+    Check("a cancelled call ends and breaks nothing", a_cancelled_call_ends_and_breaks_nothing),
+    *(
+        Check(
+            f"it answers whatever people write: {name}", partial(this_is_answered, name=name), thorough=True
+        )
+        for name in PROMPTS
+    ),
+)
