@@ -9,13 +9,15 @@ from interleave.errors import BackendError, ConfigurationError, InterleaveError
 
 
 @contextmanager
-def as_backend_error(what: str, batch: int) -> Iterator[None]:
+def as_backend_error(
+    what: str, batch: int, *, let_through: type[Exception] = InterleaveError
+) -> Iterator[None]:
     """A failure while a model works."""
     import torch
 
     try:
         yield
-    except InterleaveError:
+    except (InterleaveError, let_through):
         raise
     except torch.OutOfMemoryError:
         raise BackendError(

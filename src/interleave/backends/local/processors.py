@@ -64,7 +64,9 @@ def image_text_processor(model_type: str, tokenizer: Any, image_processor: Any) 
                 setattr(self, f"{name}_id", tokenizer.convert_tokens_to_ids(token))
             ProcessorMixin.__init__(self, image_processor, tokenizer, chat_template=chat_template)
 
-    ImageTextProcessor.__name__ = base.__name__  # so that what it saves is read by the original class elsewhere
+    # So that what it saves is read by the original class elsewhere.
+    ImageTextProcessor.__name__ = base.__name__
+    ImageTextProcessor.__module__ = base.__module__
     return ImageTextProcessor(image_processor, tokenizer, tokenizer.chat_template)
 
 

@@ -16,7 +16,7 @@ from interleave.backends.tiny.tokenizers import tiny_tokenizer, vocabulary_size
 HIDDEN = 64
 HEAD = 16
 PIECE_CHARACTERS = 7
-FITTING = 0.25
+FITTING = 0.15
 """How strongly a piece is followed by the next one: enough to be first, not enough to be certain."""
 PLAN = (
     "<think>Two steps.</think><answer>{'execution_plan': [{'step_number': 1, 'instruction': 'A pond lies still', "

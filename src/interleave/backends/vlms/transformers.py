@@ -185,8 +185,9 @@ class LoadedModel:
             warnings.filterwarnings("ignore", "Already found a `peft_config`")  # several adapters are the point
             with as_configuration_error(f"the adapter in {folder} does not fit the model"):
                 info = model.load_adapter(str(folder), adapter_name=name)
-        if info is not None:
-            refuse_bad_fit(folder, vars(info), source)
+        # Adapters that were there before are listed as missing too.
+        missing = {key for key in getattr(info, "missing_keys", ()) if name in key}
+        refuse_bad_fit(folder, {**(vars(info) if info else {}), "missing_keys": missing}, source)
         model.eval()
 
 
