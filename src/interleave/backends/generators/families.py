@@ -56,8 +56,6 @@ class Family:
     """The negative prompt its makers advise; None where it takes none."""
     other: Mapping[str, object] = field(default_factory=dict)
     """Further arguments of every call."""
-    resizes_to: int | None = None
-    """The area to which the pipeline scales sources by itself, for the toy models to know."""
 
     def advice(self, model: str) -> Advice:
         return self.models.get(model, Advice())
@@ -104,7 +102,6 @@ FAMILIES: dict[str, Family] = {
         negative=" ",
         most_sources=1,
         starts_on_white=True,
-        resizes_to=1024 * 1024,
     ),
     "QwenImageEditPlusPipeline": Family(
         "Qwen-Image-Edit 2509 and 2511: edits up to three sources",
@@ -115,8 +112,6 @@ FAMILIES: dict[str, Family] = {
         negative=" ",
         most_sources=3,
         starts_on_white=True,
-        other={"guidance_scale": 1.0},
-        resizes_to=1024 * 1024,
     ),
     "FluxPipeline": Family(
         "FLUX.1: draws from text (dev, Krea, schnell)",
@@ -170,7 +165,6 @@ FAMILIES: dict[str, Family] = {
         takes_size=False,
         prompt_tokens_parameter=None,
         cut_prompts=True,  # diffusers 0.42 fails on one that is too long
-        resizes_to=1024 * 1024,
     ),
     "OmniGenPipeline": Family(
         "OmniGen: draws, and edits up to three sources",

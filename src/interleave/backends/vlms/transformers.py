@@ -74,12 +74,14 @@ class TransformersVlm:
             if options.adapter
             else None
         )
-        self.compiled = self.loaded.device.type == "cuda" if options.compile is None else options.compile
+        worthwhile = self.loaded.device.type == "cuda" and options.quantization == "none"
+        self.compiled = worthwhile if options.compile is None else options.compile
         if self.compiled and self.loaded.device.type == "cuda":
             self.loaded.warm_up(self._question((Message("user", ()),), Sampling()))
         self.capabilities = VlmCapabilities(
             token_probabilities=True,
             knows_its_price=True,
+            repeatable=options.batch == 1,  # in company, numbers differ in their last digits
             concurrency=options.concurrency or options.batch or DEFAULT_BATCH,
         )
 
