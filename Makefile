@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
-EXTRAS := dev
+EXTRAS := dev,local
 
 .PHONY: setup demo test test-all bench lint format clean
 

@@ -47,14 +47,16 @@ def check(
 ) -> int:
     """Try every promise of the contract on a backend; exits with 1 when one is broken, 3 when it is down.
 
-    With --profile NAME, all three models of a profile are tried; with --tiny as well, models of the same classes
-    are built at toy size with random weights, tried, and run together once. Nothing is downloaded for that.
+    With --profile NAME, all three models of a profile are tried; with --tiny as well, models of the same
+    classes are built at toy size with random weights, tried, and run together once. Nothing is fetched.
     """
     from interleave.errors import ConfigurationError
 
     if profile is not None:
         if spec is not None or role is not None:
-            raise ConfigurationError("--profile names all three models: drop SPEC and --role, or drop --profile")
+            raise ConfigurationError(
+                "--profile names all three models: drop SPEC and --role, or drop --profile"
+            )
         return checking_profiles.check_profile(profile, tiny=tiny, quick=quick, json_output=json_output)
     if tiny:
         raise ConfigurationError("--tiny goes with --profile NAME")

@@ -1,4 +1,4 @@
-"""`interleave backends check --profile`: all three models of a profile; with `--tiny` toys of them, and a loop."""
+"""`interleave backends check --profile`: all models of a profile; with `--tiny` toys of them, and a loop."""
 
 from __future__ import annotations
 
@@ -30,13 +30,18 @@ def check_profile(name: str, *, tiny: bool, quick: bool, json_output: bool) -> i
     with TemporaryDirectory(prefix="interleave-") as folder:
         if tiny:
             specs = _toys(specs, Path(folder) / "models")
-        tried = {role: try_backend(str(spec), role, quick=quick, show=not json_output) for role, spec in specs.items()}
+        tried = {
+            role: try_backend(str(spec), role, quick=quick, show=not json_output)
+            for role, spec in specs.items()
+        }
         loop = _run_loop(specs, profile.prompts, Path(folder) / "run") if tiny else None
     codes = [exit_code(results) for results in tried.values()]
     code = max(codes) if any(codes) else loop["code"] if loop else 0
     if json_output:
         backends = [summary(str(specs[role]), role, results) for role, results in tried.items()]
-        print(json.dumps({"profile": name, "tiny": tiny, "fits": code == 0, "backends": backends, "loop": loop}))
+        print(
+            json.dumps({"profile": name, "tiny": tiny, "fits": code == 0, "backends": backends, "loop": loop})
+        )
     elif loop:
         print(f"loop: {loop['status']}, {count(loop['pictures'], 'picture')} drawn, {loop['seconds']:.1f} s")
     return code
@@ -50,7 +55,8 @@ def _toys(specs: dict[str, Spec], folder: Path) -> dict[str, Spec]:
         row = (known_generators() if role == "generator" else known_vlms()).get(spec.name)
         if row is not None and row.missing:
             raise MissingDependency(
-                f"the {role} {spec.name!r} needs the package {row.missing[0]!r}. Install it with: {row.install}"
+                f"the {role} {spec.name!r} needs the package {row.missing[0]!r}. "
+                f"Install it with: {row.install}"
             )
     from interleave.backends.tiny.toys import left_out, toy_spec
 

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 GPU_BATCH = 4
-"""Pictures drawn together on a GPU by default. A CPU gains nothing, and one by one they are repeatable to the bit."""
+"""Pictures drawn together on a GPU by default. A CPU gains nothing; alone they are repeatable."""
 
 
 @dataclass(frozen=True)
@@ -93,7 +93,7 @@ class DiffusersGenerator:
         """LoRA weights: a file, a folder, ORG/NAME or ORG/NAME/FILE.safetensors."""
         lora_scale: float = Field(default=1.0, ge=-10, le=10)
         offload: Offload = "none"
-        """`model` keeps only the part at work on the GPU, `sequential` only the layer: slower, in less memory."""
+        """`model` keeps only the part at work on the GPU, `sequential` only the layer: slower."""
 
     def __init__(self, *, spec: Spec, options: Options, role: str = "generator") -> None:
         if spec.base_url or not spec.model:
@@ -149,7 +149,7 @@ class DiffusersGenerator:
     def _refuse(self, request: ImageRequest) -> None:
         if len(request.sources) > self.settings.max_sources:
             raise BackendError(
-                f"this generator takes at most {self.settings.max_sources} sources, not {len(request.sources)}"
+                f"the generator takes at most {self.settings.max_sources} sources, not {len(request.sources)}"
             )
         if not request.sources and not self.family.text_to_image:
             raise BackendError("this generator only changes pictures, and was given none to start from")
@@ -169,8 +169,14 @@ class DiffusersGenerator:
         ids = tokenizer(prompt, truncation=False, verbose=False).input_ids
         if len(ids) <= limit:
             return prompt
-        log.warning("the prompt has %d tokens, and the generator reads the first %d: shorten it", len(ids), limit)
-        return str(tokenizer.decode(ids[:limit], skip_special_tokens=True)) if self.family.cut_prompts else prompt
+        log.warning(
+            "the prompt has %d tokens, and the generator reads the first %d: shorten it", len(ids), limit
+        )
+        return (
+            str(tokenizer.decode(ids[:limit], skip_special_tokens=True))
+            if self.family.cut_prompts
+            else prompt
+        )
 
     def _together(self, drawing: Drawing) -> object:
         """Drawings for which this is equal can be made in one batch."""
@@ -280,7 +286,11 @@ def _settle(
     )
     return Settings(
         steps=_first(
-            options.steps, lightning and lightning.steps, folder.num_inference_steps, advice.steps, family.steps
+            options.steps,
+            lightning and lightning.steps,
+            folder.num_inference_steps,
+            advice.steps,
+            family.steps,
         ),
         guidance=_first(
             options.guidance,
@@ -295,7 +305,9 @@ def _settle(
         ),
         prompt_tokens=prompt_tokens,
         max_sources=min(family.most_sources, _first(folder.max_sources, family.most_sources)),
-        more={"text_encoder_out_layers": folder.text_encoder_out_layers} if folder.text_encoder_out_layers else {},
+        more={"text_encoder_out_layers": folder.text_encoder_out_layers}
+        if folder.text_encoder_out_layers
+        else {},
     )
 
 

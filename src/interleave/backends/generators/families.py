@@ -1,7 +1,7 @@
 """The diffusers pipelines we know how to call: one row per family. Adding one is adding a row.
 
-A row says what the pipeline's `__call__` names things and what its makers advise; everything else, batches, seeds,
-sizes, masks, progress, is the same for all of them and is written once, in `diffusers.py`.
+A row says what the pipeline's `__call__` names things and what its makers advise; everything else, batches,
+seeds, sizes, masks, progress, is the same for all of them and is written once, in `diffusers.py`.
 """
 
 from __future__ import annotations
@@ -192,8 +192,8 @@ def family_of(pipeline: str) -> Family:
         raise ConfigurationError(ABSENT[pipeline])
     if pipeline not in FAMILIES:
         raise ConfigurationError(
-            f"the pipeline {pipeline!r} is not known. {did_you_mean(pipeline, FAMILIES)} To add it, write a row for it "
-            "in interleave/backends/generators/families.py (docs/add-a-generator.md shows one)"
+            f"the pipeline {pipeline!r} is not known. {did_you_mean(pipeline, FAMILIES)} To add it, write a "
+            "row for it in interleave/backends/generators/families.py (docs/add-a-generator.md shows one)"
         )
     return FAMILIES[pipeline]
 
@@ -205,7 +205,7 @@ def pipeline_of(model: str) -> str | None:
 
 @dataclass(frozen=True)
 class Lightning:
-    """What the Lightning LoRAs of Qwen-Image want: few steps, no guidance, and a fixed shift of the schedule."""
+    """What the Lightning LoRAs of Qwen-Image want: few steps, no guidance, a fixed shift of the schedule."""
 
     steps: int
     guidance: float = 1.0

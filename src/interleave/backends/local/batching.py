@@ -1,8 +1,8 @@
 """Calls of many trajectories, run as few batches by one thread.
 
-A model in this process blocks, and a GPU does one thing at a time. So every device has one *lane*, a thread that
-all models on it take turns in, and every model has a *queue*. When a queue's turn comes, the oldest call is
-taken and with it those waiting behind it that can be computed together. A call that is cancelled while it
+A model in this process blocks, and a GPU does one thing at a time. So every device has one *lane*, a thread
+that all models on it take turns in, and every model has a *queue*. When a queue's turn comes, the oldest call
+is taken and with it those waiting behind it that can be computed together. A call that is cancelled while it
 waits is never run; one that is cancelled while it runs is marked, so that the model can stop early.
 
 Batching decides how fast things are done, never which: where a batch fails, its calls are run one by one,
@@ -84,7 +84,7 @@ class BatchQueue(Generic[Job, Result]):
             raise
 
     def _take_turn(self) -> None:
-        """Run one batch, if anything still waits: every call asks for a turn, and most find their work done."""
+        """Run one batch, if anything still waits: every call asks for a turn, many for nothing."""
         if self.most > 1 and 0 < len(self._waiting) < self.most:
             time.sleep(LINGER_SECONDS)
         batch = [ticket for ticket in self._take_batch() if ticket.future.set_running_or_notify_cancel()]

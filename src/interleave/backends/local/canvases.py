@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 LEAST_SIDE = 64
 LARGEST_RATIO = 8
 STEP = 16
-"""Sides are multiples of this: pipelines round them down, and a picture must be of the size that was asked for."""
+"""Sides are multiples of this: pipelines round others down, and a picture must be as large as was asked."""
 
 
 def takeable(image: Image) -> Image:

@@ -1,7 +1,7 @@
 """Model folders: found on disk or on the Hub, and looked through before anything in them is loaded.
 
-Only safetensors are read, because a pickle can run any code. Code that comes with a model is refused unless the
-user says otherwise. A file that is cut off, missing or of another model is named, with what to do about it.
+Only safetensors are read, because a pickle can run any code. Code that comes with a model is refused unless
+the user says otherwise. A file that is cut off, missing or of another model is named, with what to do.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def find_adapter(source: Source) -> Path:
 
 
 def find_pipeline(source: Source) -> Path:
-    """The folder of a diffusers pipeline; of a repository only its components, not other copies of the weights."""
+    """The folder of a diffusers pipeline; of a repository only its parts, not other copies of the weights."""
     if folder := _local(source, "model_index.json"):
         return folder
     index = read_json(_from_hub(source, ["model_index.json"], nested=False) / "model_index.json", source)
@@ -87,7 +87,8 @@ def find_weights(source: Source) -> Path:
         _refuse_pickles(folder)
     listed = ", ".join(path.name for path in found) or "no .safetensors file"
     raise ConfigurationError(
-        f"which weights of {source.model!r} are meant? There is {listed}: name one, e.g. {source.model}/FILE.safetensors"
+        f"which weights of {source.model!r} are meant? There is {listed}: "
+        f"name one, e.g. {source.model}/FILE.safetensors"
     )
 
 
@@ -106,7 +107,7 @@ def _local(source: Source, marker: str) -> Path | None:
 def _from_hub(source: Source, patterns: Sequence[str], *, nested: bool) -> Path:
     if not HUB_ID.match(source.model):
         raise ConfigurationError(
-            f"{source.model!r} is no model: write ORG/NAME as on the Hub, or a path that starts with '/' or '.'"
+            f"{source.model!r} is no model: write ORG/NAME as on the Hub, or a path that starts with / or ."
         )
     from huggingface_hub import errors, snapshot_download
 
@@ -128,11 +129,12 @@ def _from_hub(source: Source, patterns: Sequence[str], *, nested: bool) -> Path:
         raise ConfigurationError(f"the model {source.model!r} has no revision {source.revision!r}") from None
     except errors.RepositoryNotFoundError:
         raise ConfigurationError(
-            f"there is no model {source.model!r} on the Hub, or it is private: check the name, or set HF_TOKEN"
+            f"there is no model {source.model!r} on the Hub, or it is private: check its name, set HF_TOKEN"
         ) from None
     except (errors.HfHubHTTPError, OSError) as error:
         raise ConfigurationError(
-            f"the model {source.model!r} cannot be brought from the Hub ({_first_line(error)}). {_not_on_disk(source)}"
+            f"the model {source.model!r} cannot be brought from the Hub ({_first_line(error)}). "
+            + _not_on_disk(source)
         ) from None
     return Path(folder)
 
@@ -140,8 +142,9 @@ def _from_hub(source: Source, patterns: Sequence[str], *, nested: bool) -> Path:
 def _not_on_disk(source: Source) -> str:
     revision = f" --revision {source.revision}" if source.revision else ""
     return (
-        f"the model {source.model!r} is not on this disk, and the Hub cannot be reached. Where there is a network, "
-        f"run: hf download {source.model}{revision} (with HF_TOKEN set, if its licence must be accepted)"
+        f"the model {source.model!r} is not on this disk, and the Hub cannot be reached. "
+        f"Where there is a network, run: hf download {source.model}{revision} "
+        "(with HF_TOKEN set, if its licence must be accepted)"
     )
 
 
@@ -156,9 +159,9 @@ def check_pipeline(folder: Path, source: Source, *, trust_remote_code: bool) -> 
     """Refuse what is unsafe or broken in a pipeline's folder; returns its index."""
     path = folder / "model_index.json"
     index = read_json(path, source)
-    if not isinstance(index.get("_class_name"), str) or "custom_pipeline" in index:
-        if not trust_remote_code:
-            raise _brings_code(path, "a pipeline of its own")
+    own_pipeline = not isinstance(index.get("_class_name"), str) or "custom_pipeline" in index
+    if own_pipeline and not trust_remote_code:
+        raise _brings_code(path, "a pipeline of its own")
     for name, value in index.items():
         if name.startswith("_") or not isinstance(value, list) or value[0] is None:
             continue
@@ -166,7 +169,9 @@ def check_pipeline(folder: Path, source: Source, *, trust_remote_code: bool) -> 
             raise _brings_code(path, f"code for its part {name!r}")
         part = folder / name
         if not part.is_dir():
-            raise ConfigurationError(f"{path} names a part {name!r}, and there is no folder {part}: {source.again}")
+            raise ConfigurationError(
+                f"{path} names a part {name!r}, and there is no folder {part}: {source.again}"
+            )
         if not trust_remote_code:
             _refuse_code(part)
         if _has_weights(part):
@@ -188,8 +193,8 @@ def refuse_bad_fit(folder: Path, info: Mapping[str, Any], source: Source) -> Non
         name, found, wanted = mismatched[0][:3]
         where = _file_with(folder, str(name), source)
         raise ConfigurationError(
-            f"{where} does not fit its config.json: {name!r} has the shape {_shape(found)} there, and the model needs "
-            f"{_shape(wanted)}. It belongs to another model: {source.again}"
+            f"{where} does not fit its config.json: {name!r} has the shape {_shape(found)} there, and the "
+            f"model needs {_shape(wanted)}. It belongs to another model: {source.again}"
         )
     missing = sorted(info.get("missing_keys") or ())
     if missing:
@@ -221,14 +226,18 @@ def read_header(path: Path, source: Source) -> dict[str, Any]:
         with path.open("rb") as file:
             length = struct.unpack("<Q", file.read(8))[0] if size >= 8 else 0
             if not 0 < length <= min(size - 8, MOST_HEADER_BYTES):
-                raise ConfigurationError(f"{path} is no whole safetensors file ({size:,} bytes): {source.again}")
+                raise ConfigurationError(
+                    f"{path} is no whole safetensors file ({size:,} bytes): {source.again}"
+                )
             header = json.loads(file.read(length))
         tensors = {name: entry for name, entry in header.items() if name != "__metadata__"}
         end = 8 + length + max((entry["data_offsets"][1] for entry in tensors.values()), default=0)
     except (OSError, ValueError, RecursionError, KeyError, TypeError, AttributeError, IndexError) as error:
         if isinstance(error, ConfigurationError):
             raise
-        raise ConfigurationError(f"{path} is no safetensors file ({_first_line(error)}): {source.again}") from None
+        raise ConfigurationError(
+            f"{path} is no safetensors file ({_first_line(error)}): {source.again}"
+        ) from None
     if size != end:
         kind = "cut off" if size < end else "longer than it says"
         raise ConfigurationError(f"{path} is {kind}: {size:,} bytes of {end:,}. {source.again.capitalize()}")
@@ -262,7 +271,10 @@ def _weight_files(folder: Path, source: Source) -> list[Path]:
 def _file_with(folder: Path, tensor: str, source: Source) -> Path:
     """The file that holds a tensor; the folder, where a name was changed on the way."""
     for path in _weight_files(folder, source):
-        if any(name == tensor or name.endswith(f".{tensor}") or tensor.endswith(f".{name}") for name in read_header(path, source)):
+        if any(
+            name == tensor or name.endswith(f".{tensor}") or tensor.endswith(f".{name}")
+            for name in read_header(path, source)
+        ):
             return path
     return folder
 
@@ -293,8 +305,8 @@ def _pickle(path: Path) -> ConfigurationError:
 
 def _brings_code(path: Path, what: str) -> ConfigurationError:
     return ConfigurationError(
-        f"{path} wants to run {what}, which could do anything on this machine: read that code, and if you trust it "
-        "add ?trust_remote_code=true"
+        f"{path} wants to run {what}, which could do anything on this machine: read that code, "
+        "and if you trust it add ?trust_remote_code=true"
     )
 
 

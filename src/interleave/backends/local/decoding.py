@@ -1,8 +1,8 @@
 """Answers of a vision-language model to a batch of questions, decoded together.
 
 On CUDA the keys and values live in a cache of fixed size and the step that makes a token is compiled: a plain
-step of an 8B model spends nine tenths of its time launching kernels. Caches are kept and used again, because a
-compiled step is recorded for the memory it has seen.
+step of an 8B model spends nine tenths of its time launching kernels. Caches are kept and used again, because
+a compiled step is recorded for the memory it has seen.
 """
 
 from __future__ import annotations
@@ -56,13 +56,17 @@ class Decoder:
         self.processor = processor
         self.tokenizer = getattr(processor, "tokenizer", processor)
         self.special = [
-            str(token) for token in self.tokenizer.added_tokens_decoder.values() if getattr(token, "special", False)
+            str(token)
+            for token in self.tokenizer.added_tokens_decoder.values()
+            if getattr(token, "special", False)
         ]
         self.ends = _end_tokens(model, self.tokenizer)
         self.context: int | None = getattr(model.config.get_text_config(), "max_position_embeddings", None)
         self._caches: dict[tuple[int, int], Any] = {}
 
-    def answer(self, questions: Sequence[Question], gone: Callable[[int], bool] = lambda row: False) -> list[Reply]:
+    def answer(
+        self, questions: Sequence[Question], gone: Callable[[int], bool] = lambda row: False
+    ) -> list[Reply]:
         """The replies, in order; a row that is `gone` may end early."""
         import torch
 
@@ -146,9 +150,7 @@ class Decoder:
         length = -(-length // CACHE_STEP) * CACHE_STEP
         cache = self._caches.pop((rows, length), None)
         if cache is None:
-            cache = StaticCache(
-                config=self.model.config.get_text_config(decoder=True), max_cache_len=length
-            )
+            cache = StaticCache(config=self.model.config.get_text_config(decoder=True), max_cache_len=length)
         else:
             cache.reset()
         self._caches[(rows, length)] = cache
@@ -176,7 +178,7 @@ class Decoder:
 
 
 class _Probabilities:
-    """Listens in while tokens are chosen, and keeps the probability of each choice; never a whole distribution."""
+    """Listens in while tokens are chosen, and keeps the probability of each choice, not of all others."""
 
     def __init__(self, prompt: int) -> None:
         self._prompt = prompt
@@ -198,7 +200,9 @@ class _Probabilities:
 
     def _settle(self, ids: Tensor) -> None:
         if self._last is not None:
-            self._chosen.append(self._last.gather(1, ids[:, None].to(self._last.device)).squeeze(1).clamp(max=1.0))
+            self._chosen.append(
+                self._last.gather(1, ids[:, None].to(self._last.device)).squeeze(1).clamp(max=1.0)
+            )
             self._last = None
 
 
@@ -234,7 +238,7 @@ def within(image: Image, max_pixels: int | None) -> Image:
 
 
 def _filled_up(questions: Sequence[Question]) -> list[Question]:
-    """A batch of 1, 2, 4, 8…: the last question is asked several times, so that few sizes are compiled for."""
+    """A batch of 1, 2, 4, 8…: the last question is asked again, so that few sizes are compiled for."""
     size = 1 << (len(questions) - 1).bit_length()
     return [*questions, *[questions[-1]] * (size - len(questions))]
 

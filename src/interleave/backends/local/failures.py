@@ -21,8 +21,8 @@ def as_backend_error(
         raise
     except torch.OutOfMemoryError:
         raise BackendError(
-            f"{what} ran out of memory{f' with {batch} calls at once' if batch > 1 else ''}: use a smaller ?batch= "
-            "or picture size, ?quantization=, or (diffusers) ?offload=model"
+            f"{what} ran out of memory{f' with {batch} calls at once' if batch > 1 else ''}: "
+            "use a smaller ?batch= or picture size, ?quantization=, or (diffusers) ?offload=model"
         ) from None
     except Exception as error:  # the libraries raise anything at all
         raise BackendError(f"{what} failed: {_said(error)}") from error
@@ -39,7 +39,8 @@ def as_configuration_error(what: str) -> Iterator[None]:
         raise
     except torch.OutOfMemoryError:
         raise ConfigurationError(
-            f"{what}: there is not enough memory on the device. Use ?quantization=, ?device=, or (diffusers) ?offload=model"
+            f"{what}: there is not enough memory on the device. "
+            "Use ?quantization=, ?device=, or (diffusers) ?offload=model"
         ) from None
     except Exception as error:
         raise ConfigurationError(f"{what}: {_said(error)}") from error

@@ -45,7 +45,7 @@ def choose_device(wanted: str) -> torch.device:
         index = int(wanted.partition(":")[2] or 0)
         if index >= count:
             raise ConfigurationError(
-                f"the device {wanted!r} is not there ({count} CUDA devices are): use ?device=cpu, or another number"
+                f"the device {wanted!r} is not there ({count} CUDA devices are): use ?device=cpu or another"
             )
         return torch.device("cuda", index)
     if wanted == "mps" and not _mps():
@@ -75,7 +75,7 @@ def refuse_quantisation(wanted: Quantisation, device: torch.device) -> None:
         )
     if importlib.util.find_spec("bitsandbytes") is None:
         raise ConfigurationError(
-            f"?quantization={wanted} needs the package 'bitsandbytes'. Install it with: pip install bitsandbytes"
+            f"?quantization={wanted} needs a package. Install it with: pip install bitsandbytes"
         )
 
 

@@ -80,14 +80,16 @@ def add_lora(pipeline: Any, source: Source, scale: float) -> Path:
     with quiet_diffusers(), as_configuration_error(f"the LoRA {path} does not fit {type(pipeline).__name__}"):
         pipeline.load_lora_weights(str(path.parent), weight_name=path.name, adapter_name="lora")
         if not any("lora" in names for names in pipeline.get_list_adapters().values()):
-            raise ConfigurationError(f"the LoRA {path} fits no layer of {type(pipeline).__name__}: it is for another model")
+            raise ConfigurationError(
+                f"the LoRA {path} fits no layer of {type(pipeline).__name__}: it is for another model"
+            )
         pipeline.set_adapters(["lora"], [scale])
     return path
 
 
 def compile_blocks(pipeline: Any) -> None:
-    """Compile the blocks that repeat: nearly all of the gain, and a fraction of the time that the whole takes."""
-    denoiser = getattr(pipeline, "transformer", None) or getattr(pipeline, "unet", None)
+    """Compile the blocks that repeat: nearly all of the gain, in a fraction of the time the whole takes."""
+    denoiser: Any = getattr(pipeline, "transformer", None) or getattr(pipeline, "unet", None)
     if getattr(denoiser, "_repeated_blocks", None):
         denoiser.compile_repeated_blocks(fullgraph=False)
     elif denoiser is not None:
@@ -123,8 +125,8 @@ def _load_part(
     part = getattr(importlib.import_module(library), kind, None)
     if part is None:
         raise ConfigurationError(
-            f"{folder.parent / 'model_index.json'} names {library}.{kind}, which the installed {library} does not have: "
-            f"upgrade it with pip install --upgrade {library}"
+            f"{folder.parent / 'model_index.json'} names {library}.{kind}, which the installed {library} "
+            f"does not have: upgrade it with pip install --upgrade {library}"
         )
     if not _has_weights(part):
         return None

@@ -1,7 +1,7 @@
 """What turns messages and pictures into tensors, also where torchvision is not installed.
 
-The processors of the Qwen-VL models insist on a video processor, which insists on torchvision. We show models no
-videos, so where that is missing the same processor is made without one.
+The processors of the Qwen-VL models insist on a video processor, which insists on torchvision. We show models
+no videos, so where that is missing the same processor is made without one.
 """
 
 from __future__ import annotations
@@ -57,8 +57,10 @@ def image_text_processor(model_type: str, tokenizer: Any, image_processor: Any) 
     base = getattr(transformers, BASES[model_type])
 
     class ImageTextProcessor(base):  # type: ignore[misc, valid-type]
-        # The attributes of a processor are the arguments of its __init__: without the argument, no video processor.
-        def __init__(self, image_processor: Any = None, tokenizer: Any = None, chat_template: Any = None) -> None:
+        # The parts of a processor are the arguments of its __init__: without one for videos, no such part.
+        def __init__(
+            self, image_processor: Any = None, tokenizer: Any = None, chat_template: Any = None
+        ) -> None:
             for name, token in TOKENS.items():
                 setattr(self, name, token)
                 setattr(self, f"{name}_id", tokenizer.convert_tokens_to_ids(token))

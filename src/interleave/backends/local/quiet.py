@@ -1,4 +1,4 @@
-"""The libraries' own progress bars and chatter, silenced while they load: stderr belongs to our progress line."""
+"""The libraries' progress bars and chatter, silenced while they load: stderr belongs to our progress line."""
 
 from __future__ import annotations
 
@@ -37,5 +37,3 @@ def quiet_diffusers() -> Iterator[None]:
     finally:
         talk.set_verbosity(level)
         talk.enable_progress_bar()
-
-

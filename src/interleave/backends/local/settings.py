@@ -13,7 +13,7 @@ FILE_NAME = "interleave.json"
 
 
 class CallSettings(Value):
-    """Arguments of a pipeline's call; what is left out is as the family has it, what a spec says comes first."""
+    """Arguments of a pipeline's call; what is left out is the family's, and what a spec says comes first."""
 
     num_inference_steps: int | None = Field(default=None, ge=1, le=1000)
     guidance_scale: float | None = Field(default=None, ge=0, le=100)

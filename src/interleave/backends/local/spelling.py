@@ -12,7 +12,9 @@ UNFINISHED = "\ufffd"
 def spell(tokenizer: Any, ids: Sequence[int]) -> list[str]:
     """The text that each token adds; a character of several tokens comes with the last of them."""
     pieces: list[str] = []
-    start = shown = 0  # where a clean piece of text starts, and how many of its tokens are already spelled out
+    start = shown = (
+        0  # where a clean piece of text starts, and how many of its tokens are already spelled out
+    )
     for end in range(1, len(ids) + 1):
         before = _decode(tokenizer, ids[start:shown])
         now = _decode(tokenizer, ids[start:end])

@@ -1,7 +1,7 @@
 """Edits of different pictures in one FLUX.2 batch.
 
-The pipeline shows all the sources it is given to every prompt of a batch. Told how many belong to each prompt, it
-can show each prompt its own; the sources of all prompts must be of the same sizes.
+The pipeline shows all the sources it is given to every prompt of a batch. Told how many belong to each,
+it can show each prompt its own; the sources of all prompts must be of the same sizes.
 """
 
 from __future__ import annotations

@@ -42,7 +42,9 @@ def build_tiny_lora(folder: Path, pipeline_folder: Path, *, seed: int = 1) -> Pa
         torch.manual_seed(seed)
         lora = LoraConfig(r=2, lora_alpha=8, target_modules=["to_q", "to_v"], init_lora_weights=False)
         made.transformer.add_adapter(lora)
-        type(made).save_lora_weights(folder, transformer_lora_layers=get_peft_model_state_dict(made.transformer))
+        type(made).save_lora_weights(
+            folder, transformer_lora_layers=get_peft_model_state_dict(made.transformer)
+        )
     return folder / "pytorch_lora_weights.safetensors"
 
 
@@ -165,7 +167,9 @@ def _flux1(pipeline: str) -> tuple[Any, dict[str, Any]]:
     t5 = T5Config(vocab_size=words, d_model=32, d_ff=32, d_kv=8, num_heads=4, num_layers=2)
     transformer = diffusers.FluxTransformer2DModel(
         patch_size=1,
-        in_channels=4 + 4 + 256 if fill else 4,  # latents, those of the source, and the mask in blocks of 16×16
+        in_channels=4 + 4 + 256
+        if fill
+        else 4,  # latents, those of the source, and the mask in blocks of 16×16
         out_channels=4,
         num_layers=1,
         num_single_layers=1,

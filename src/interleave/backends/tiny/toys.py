@@ -35,7 +35,9 @@ def toy_spec(spec: Spec, role: str, folder: Path) -> Spec:
 
 def left_out(spec: Spec) -> list[str]:
     """The options of a spec that cannot be tried on this machine."""
-    return [] if _has_gpu() else [f"{key}={spec.options[key]}" for key in sorted(NEED_A_GPU & set(spec.options))]
+    return (
+        [] if _has_gpu() else [f"{key}={spec.options[key]}" for key in sorted(NEED_A_GPU & set(spec.options))]
+    )
 
 
 def _toy_vlm(spec: Spec, role: str, folder: Path) -> Spec:

@@ -1,13 +1,14 @@
 """Toy-sized `Qwen3VLForConditionalGeneration` models and LoRA adapters for them.
 
-All weights are random. Where an answer is wanted, embedding and output layer are made to fit each other so that
-each piece of the answer is most likely to follow the one before it: such a model really decodes, token by token, with
-real probabilities that depend on what it is shown, and says the same words in the end.
+All weights are random. Where an answer is wanted, embedding and output layer are made to fit each other so
+that each piece of the answer is most likely to follow the one before it: such a model really decodes, token
+by token, with real probabilities that depend on what it is shown, and says the same words in the end.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -19,12 +20,14 @@ PIECE_CHARACTERS = 7
 FITTING = 0.15
 """How strongly a piece is followed by the next one: enough to be first, not enough to be certain."""
 PLAN = (
-    "<think>Two steps.</think><answer>{'execution_plan': [{'step_number': 1, 'instruction': 'A pond lies still', "
-    "'prompt': 'a green pond, watercolour'}, {'step_number': 2, 'instruction': 'Frogspawn drifts', "
-    '\'prompt\': "put some spawn near its shore"}]}</answer>'
+    "<think>Two steps.</think><answer>{'execution_plan': [{'step_number': 1, "
+    "'instruction': 'A pond lies still', 'prompt': 'a green pond, watercolour'}, "
+    "{'step_number': 2, 'instruction': 'Frogspawn drifts', "
+    "'prompt': \"put some spawn near its shore\"}]}</answer>"
 )
 VERDICT = (
-    '<think>Both pictures compared.</think><answer>{"previous_step_success": true, "refine_prompt": ""}</answer>'
+    "<think>Both pictures compared.</think>"
+    '<answer>{"previous_step_success": true, "refine_prompt": ""}</answer>'
 )
 ANSWERS = {"planner": PLAN, "critic": VERDICT}
 
@@ -135,5 +138,5 @@ def _fit(model: Any, tokenizer: Any, chain: Sequence[str]) -> None:
     embedding, head = model.get_input_embeddings().weight, model.get_output_embeddings().weight
     with torch.no_grad():
         embedding.normal_(std=1.0)
-        for (before,), (after,) in zip(ids, ids[1:], strict=False):
+        for (before,), (after,) in pairwise(ids):
             head[after] = FITTING * embedding[before]

@@ -1,7 +1,7 @@
 """`transformers:ORG/NAME`: a vision-language model in this process, any `AutoModelForImageTextToText`.
 
-Two specs that name the same weights share them: a planner and a critic made from one base are one loaded model
-with two adapters (`?adapter=`), and their calls are batched in one queue.
+Two specs that name the same weights share them: a planner and a critic made from one base are one loaded
+model with two adapters (`?adapter=`), and their calls are batched in one queue.
 """
 
 from __future__ import annotations
@@ -107,7 +107,14 @@ def share(source: Source, options: TransformersVlm.Options) -> LoadedModel:
     dtype = choose_dtype(options.dtype, device)
     refuse_quantisation(options.quantization, device)
     folder = find_model(source)
-    key = (folder.resolve(), device, dtype, options.attention, options.quantization, options.trust_remote_code)
+    key = (
+        folder.resolve(),
+        device,
+        dtype,
+        options.attention,
+        options.quantization,
+        options.trust_remote_code,
+    )
     with _LOADING:
         loaded = _LOADED.get(key)
         if loaded is None:
@@ -184,7 +191,9 @@ class LoadedModel:
     def _load_adapter(self, folder: Path, name: str, source: Source) -> None:
         model = self.decoder.model
         with quiet(), warnings.catch_warnings():
-            warnings.filterwarnings("ignore", "Already found a `peft_config`")  # several adapters are the point
+            warnings.filterwarnings(
+                "ignore", "Already found a `peft_config`"
+            )  # several adapters are the point
             with as_configuration_error(f"the adapter in {folder} does not fit the model"):
                 info = model.load_adapter(str(folder), adapter_name=name)
         # Adapters that were there before are listed as missing too.
@@ -222,7 +231,9 @@ def _quantisation(options: TransformersVlm.Options, device: Any) -> Any:
     if options.quantization == "8bit":
         return BitsAndBytesConfig(load_in_8bit=True)
     return BitsAndBytesConfig(
-        load_in_4bit=True, bnb_4bit_quant_type="nf4", bnb_4bit_compute_dtype=choose_dtype(options.dtype, device)
+        load_in_4bit=True,
+        bnb_4bit_quant_type="nf4",
+        bnb_4bit_compute_dtype=choose_dtype(options.dtype, device),
     )
 
 
