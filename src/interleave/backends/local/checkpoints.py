@@ -10,7 +10,7 @@ import json
 import os
 import re
 import struct
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -186,7 +186,9 @@ def check_weights_file(path: Path, source: Source) -> None:
     read_header(path, source)
 
 
-def refuse_bad_fit(folder: Path, info: Mapping[str, Any], source: Source) -> None:
+def refuse_bad_fit(
+    folder: Path, info: Mapping[str, Any], source: Source, *, dispensable: Collection[str] = ()
+) -> None:
     """Refuse weights that are not those of the model: of other shapes, or with tensors missing."""
     mismatched = sorted(info.get("mismatched_keys") or (), key=str)
     if mismatched:
@@ -196,7 +198,7 @@ def refuse_bad_fit(folder: Path, info: Mapping[str, Any], source: Source) -> Non
             f"{where} does not fit its config.json: {name!r} has the shape {_shape(found)} there, and the "
             f"model needs {_shape(wanted)}. It belongs to another model: {source.again}"
         )
-    missing = sorted(info.get("missing_keys") or ())
+    missing = sorted(set(info.get("missing_keys") or ()) - set(dispensable))
     if missing:
         raise ConfigurationError(
             f"the weights in {folder} are not whole: {missing[0]!r} is missing"

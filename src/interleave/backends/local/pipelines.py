@@ -140,7 +140,8 @@ def _load_part(
             output_loading_info=True,
             **_quantised(library, folder.name, quantization, dtype),
         )
-    refuse_bad_fit(folder, info, source)
+    # Of a text encoder a pipeline uses the inner layers, and some are published without what comes after.
+    refuse_bad_fit(folder, info, source, dispensable={"lm_head.weight"})
     return model.eval()
 
 
