@@ -9,7 +9,9 @@ from pathlib import Path
 
 import pytest
 
-os.environ["HF_HUB_OFFLINE"] = "1"  # read when the Hub's library is imported: models are built here, never fetched
+os.environ["HF_HUB_OFFLINE"] = (
+    "1"  # read when the Hub's library is imported: models are built here, never fetched
+)
 
 
 @pytest.fixture(autouse=True)

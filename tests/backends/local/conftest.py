@@ -87,7 +87,7 @@ def mask(models: Path) -> Path:
 
 @pytest.fixture
 def small_references(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let the pipelines that scale every source to a megapixel be content with 64 pixels: seconds a picture."""
+    """Let pipelines that scale every source to a megapixel be content with 64 pixels: seconds a call."""
     from diffusers.pipelines.longcat_image import pipeline_longcat_image_edit as longcat
     from diffusers.pipelines.qwenimage import pipeline_qwenimage_edit as edit
     from diffusers.pipelines.qwenimage import pipeline_qwenimage_edit_plus as plus

@@ -1,4 +1,4 @@
-"""The queue that turns calls into batches: what is computed together, what is left out, what failure means."""
+"""The queue that turns calls into batches: what is computed together, what never, and what failure means."""
 
 from __future__ import annotations
 

@@ -230,7 +230,7 @@ def test_a_broken_index_is_refused(klein: Path, copy_of: Copy, broken: bytes) ->
 
 @pytest.mark.parametrize("name", ["klein", "a/b/c", "ORG/", "/"])
 def test_what_is_no_name_on_the_hub_is_refused(name: str) -> None:
-    with pytest.raises(ConfigurationError, match="write ORG/NAME as on the Hub|does not exist|has no"):
+    with pytest.raises(ConfigurationError, match=r"write ORG/NAME as on the Hub|does not exist|has no"):
         load_generator(f"diffusers:{name}")
 
 

@@ -41,7 +41,9 @@ def ask(vlm: TransformersVlm, messages: Sequence[Message], sampling: Sampling = 
     return asyncio.run(vlm.complete(messages, sampling))
 
 
-def ask_all(calls: Sequence[tuple[TransformersVlm, Sequence[Message]]], sampling: Sampling = SHORT) -> list[Reply]:
+def ask_all(
+    calls: Sequence[tuple[TransformersVlm, Sequence[Message]]], sampling: Sampling = SHORT
+) -> list[Reply]:
     async def together() -> list[Reply]:
         return await asyncio.gather(*(vlm.complete(messages, sampling) for vlm, messages in calls))
 
@@ -82,7 +84,13 @@ def test_an_answer_depends_on_words_and_pictures_and_their_order(toy_vlm: ToyVlm
     vlm = load(toy_vlm(None))
     replies = [
         ask(vlm, asked(*question)).tokens
-        for question in (("a", "red"), ("b", "red"), ("a", "blue"), ("a", "red", "blue"), ("a", "blue", "red"))
+        for question in (
+            ("a", "red"),
+            ("b", "red"),
+            ("a", "blue"),
+            ("a", "red", "blue"),
+            ("a", "blue", "red"),
+        )
     ]
     assert len(set(replies)) == 5
 
@@ -92,8 +100,12 @@ def test_a_reply_that_reaches_its_limit_says_so(toy_vlm: ToyVlm) -> None:
     assert (reply.finish_reason, reply.usage["completion_tokens"]) == ("length", 5)
     assert PLAN.startswith(reply.text)
     whole = len(split_into_distinct(PLAN))
-    assert ask(load(toy_vlm("planner")), asked("a frog"), Sampling(max_tokens=whole)).finish_reason == "length"
-    assert ask(load(toy_vlm("planner")), asked("a frog"), Sampling(max_tokens=whole + 1)).finish_reason == "stop"
+    assert (
+        ask(load(toy_vlm("planner")), asked("a frog"), Sampling(max_tokens=whole)).finish_reason == "length"
+    )
+    assert (
+        ask(load(toy_vlm("planner")), asked("a frog"), Sampling(max_tokens=whole + 1)).finish_reason == "stop"
+    )
 
 
 def test_questions_of_all_lengths_asked_at_once_are_one_batch_with_the_same_answers(
@@ -175,6 +187,7 @@ def test_a_static_cache_gives_the_same_answers_and_is_used_again(toy_vlm: ToyVlm
 
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:.*script_method.*:DeprecationWarning")  # torch's own, when it compiles
 def test_a_compiled_step_gives_the_same_answers(toy_vlm: ToyVlm) -> None:
     vlm, compiled = load(toy_vlm("critic")), load(toy_vlm("critic"), "?compile=true")
     questions = [asked("a", "red"), asked("longer " * 9), asked("b")]
@@ -240,7 +253,9 @@ def test_large_pictures_are_scaled_down_and_cost_fewer_tokens(models: Path) -> N
 def test_a_question_beyond_the_models_context_is_refused_for_good(toy_vlm: ToyVlm) -> None:
     vlm = load(toy_vlm(None))
     vlm.loaded.decoder.context = 40
-    with pytest.raises(BackendError, match=r"the question has \d+ tokens, and the model reads at most 40") as refusal:
+    with pytest.raises(
+        BackendError, match=r"the question has \d+ tokens, and the model reads at most 40"
+    ) as refusal:
         ask(vlm, asked("word " * 50))
     assert not refusal.value.transient
     short = ask(vlm, (Message("user", (Text("x"),)),), Sampling(max_tokens=4000))
@@ -255,7 +270,9 @@ def test_one_question_that_cannot_be_answered_does_not_take_its_batch_along(toy_
 
     async def together() -> list[Reply | BaseException]:
         questions = [asked("a"), asked("word " * 200), asked("b")]
-        return await asyncio.gather(*(vlm.complete(each, SHORT) for each in questions), return_exceptions=True)
+        return await asyncio.gather(
+            *(vlm.complete(each, SHORT) for each in questions), return_exceptions=True
+        )
 
     first, second, third = asyncio.run(together())
     vlm.loaded.decoder.context = 65_536
@@ -263,7 +280,9 @@ def test_one_question_that_cannot_be_answered_does_not_take_its_batch_along(toy_
     assert isinstance(second, BackendError)
 
 
-def test_a_failure_of_the_library_is_a_backend_error(toy_vlm: ToyVlm, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failure_of_the_library_is_a_backend_error(
+    toy_vlm: ToyVlm, monkeypatch: pytest.MonkeyPatch
+) -> None:
     import torch
 
     vlm = load(toy_vlm(None))
@@ -275,7 +294,7 @@ def test_a_failure_of_the_library_is_a_backend_error(toy_vlm: ToyVlm, monkeypatc
         return generate
 
     monkeypatch.setattr(vlm.loaded.decoder.model, "generate", fails(RuntimeError("no kernel\nlong trace")))
-    with pytest.raises(BackendError, match="the model failed: RuntimeError: no kernel$"):
+    with pytest.raises(BackendError, match=r"the model failed: RuntimeError: no kernel$"):
         ask(vlm, asked("a"))
     monkeypatch.setattr(vlm.loaded.decoder.model, "generate", fails(torch.OutOfMemoryError("2 GB")))
     with pytest.raises(BackendError, match="the model ran out of memory: use a smaller"):

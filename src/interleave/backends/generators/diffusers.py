@@ -211,11 +211,12 @@ class DiffusersGenerator:
             **settings.more,
             "prompt": [_marked(drawing, family) for drawing in drawings],
             "num_inference_steps": settings.steps,
-            family.guidance_parameter: settings.guidance,
             # on the CPU whatever the device, so that a seed means the same everywhere
             "generator": [torch.Generator().manual_seed(drawing.request.seed) for drawing in drawings],
             "output_type": "np",
         }
+        if family.guidance_parameter:
+            arguments[family.guidance_parameter] = settings.guidance
         negative = family.negative if self.options.negative_prompt is None else self.options.negative_prompt
         if negative is not None:
             arguments["negative_prompt"] = [negative] * len(drawings)

@@ -33,7 +33,8 @@ class Family:
     guidance: float
     side: int = 1024
     """Width and height of a picture, unless a model folder or a user says otherwise."""
-    guidance_parameter: str = "guidance_scale"
+    guidance_parameter: str | None = "guidance_scale"
+    """None where there is no such knob."""
     most_sources: int = 0
     source_parameter: str = "image"
     source_mark: str | None = None

@@ -12,6 +12,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+from interleave.backends.local.quiet import quiet
 from interleave.backends.tiny.tokenizers import tiny_tokenizer, vocabulary_size
 
 HIDDEN = 64
@@ -47,8 +48,9 @@ def build_tiny_vlm(folder: Path, *, answer: str | None = None, seed: int = 0) ->
         _fit(model, tokenizer, ["\n", *pieces, tokenizer.eos_token])
     model.generation_config.eos_token_id = tokenizer.eos_token_id
     model.generation_config.pad_token_id = tokenizer.pad_token_id
-    model.save_pretrained(folder)
-    image_text_processor("qwen3_vl", tokenizer, _image_processor()).save_pretrained(folder)
+    with quiet():
+        model.save_pretrained(folder)
+        image_text_processor("qwen3_vl", tokenizer, _image_processor()).save_pretrained(folder)
     return folder
 
 
@@ -60,7 +62,8 @@ def build_tiny_adapter(folder: Path, base: Path, *, seed: int = 1) -> Path:
 
     torch.manual_seed(seed)
     lora = LoraConfig(r=2, lora_alpha=8, target_modules=["q_proj", "v_proj"], init_lora_weights=False)
-    get_peft_model(AutoModelForImageTextToText.from_pretrained(base), lora).save_pretrained(folder)
+    with quiet():
+        get_peft_model(AutoModelForImageTextToText.from_pretrained(base), lora).save_pretrained(folder)
     return folder
 
 
