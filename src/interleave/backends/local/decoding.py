@@ -8,6 +8,8 @@ a compiled step is recorded for the memory it has seen.
 from __future__ import annotations
 
 import copy
+import threading
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -102,7 +104,8 @@ class Decoder:
             processor_kwargs={"padding": True, "padding_side": "left"},
         )
         made.pop("token_type_ids", None)
-        return {name: value.to(self.model.device) for name, value in made.items()}
+        # BatchFeature moves every tensor, and changes the format of those that are no whole numbers
+        return dict(made.to(self.model.device, dtype=self.model.dtype))
 
     def _conversation(self, question: Question) -> list[dict[str, Any]]:
         return [
@@ -252,11 +255,19 @@ def _end_tokens(model: Any, tokenizer: Any) -> frozenset[int]:
     return frozenset(found)
 
 
+def prepare_cuda_graphs() -> None:
+    """Recorded CUDA graphs are kept per thread, and torch sets that up only in the thread that imports it."""
+    import torch._inductor.cudagraph_trees as trees
+
+    if not hasattr(trees.local, "tree_manager_containers"):
+        trees.local.tree_manager_containers = {}
+        trees.local.tree_manager_locks = defaultdict(threading.Lock)
+
+
 def _compile_config() -> Any:
-    import torch
+    import torch._dynamo.config as dynamo
     from transformers import CompileConfig
 
-    dynamo = torch._dynamo.config
     if hasattr(dynamo, "recompile_limit"):
         dynamo.recompile_limit = max(dynamo.recompile_limit, RECOMPILE_LIMIT)
     config = CompileConfig(dynamic=False)

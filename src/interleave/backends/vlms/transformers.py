@@ -25,7 +25,7 @@ from interleave.backends.local.checkpoints import (
     read_json,
     refuse_bad_fit,
 )
-from interleave.backends.local.decoding import Decoder, Question
+from interleave.backends.local.decoding import Decoder, Question, prepare_cuda_graphs
 from interleave.backends.local.failures import as_backend_error, as_configuration_error
 from interleave.backends.local.options import (
     LocalOptions,
@@ -159,7 +159,7 @@ class LoadedModel:
 
     def _warm_up(self, question: Question) -> None:
         if self.device.type == "cuda":
-            _prepare_cuda_graphs()
+            prepare_cuda_graphs()
         stop_at_once = [False, False, False]  # a compiled step is traced, recorded, then played: three tokens
 
         def gone(row: int) -> bool:
@@ -235,14 +235,3 @@ def _quantisation(options: TransformersVlm.Options, device: Any) -> Any:
         bnb_4bit_quant_type="nf4",
         bnb_4bit_compute_dtype=choose_dtype(options.dtype, device),
     )
-
-
-def _prepare_cuda_graphs() -> None:
-    """Recorded CUDA graphs are kept per thread, and torch sets that up only in the thread that imports it."""
-    from collections import defaultdict
-
-    import torch._inductor.cudagraph_trees as trees
-
-    if not hasattr(trees.local, "tree_manager_containers"):
-        trees.local.tree_manager_containers = {}
-        trees.local.tree_manager_locks = defaultdict(threading.Lock)
