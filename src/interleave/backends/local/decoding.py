@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from PIL.Image import Image
     from torch import Tensor
 
-CACHE_STEP = 2048
-"""Sizes of fixed caches are multiples of this, so that few of them are ever compiled for."""
+CACHE_STEP = 4096
+"""Sizes of fixed caches are multiples of this, so that few of them, mostly one, are ever compiled for."""
 CACHES_KEPT = 2
 RECOMPILE_LIMIT = 64
 
