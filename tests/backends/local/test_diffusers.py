@@ -251,7 +251,7 @@ def test_a_prompt_that_will_not_be_read_to_its_end_is_reported(
         draw(generator, ImageRequest("a cat", 7))
         assert not caplog.records
         draw(generator, ImageRequest("a cat " * 40, 7))
-    assert "tokens, and the generator reads the first 16" in caplog.text
+    assert "tokens, and the generator reads the first 4" in caplog.text
 
 
 def test_a_prompt_too_long_for_longcat_is_cut_rather_than_broken(
@@ -396,6 +396,17 @@ def test_a_new_family_is_one_row(klein: Path, copy_of: Copy, monkeypatch: pytest
     row = Family("klein with a cache of its sources", {}, steps=2, guidance=1.0, guidance_parameter=None)
     monkeypatch.setitem(FAMILIES, "Flux2KleinKVPipeline", row)
     assert draw(load(folder), ImageRequest("a cat", 7))[0].size == (64, 64)
+
+
+def test_a_setting_that_a_pipeline_does_not_have_is_refused(klein: Path, toy_pipeline: ToyPipeline) -> None:
+    with pytest.raises(ConfigurationError, match=r"leave out \?negative_prompt="):
+        load(klein, "?negative_prompt=ugly")
+    with pytest.raises(ConfigurationError, match=r"leave out \?prompt_tokens="):
+        load(toy_pipeline("LongCatImagePipeline"), "?prompt_tokens=64")
+    generator = load(toy_pipeline("QwenImagePipeline"), "?negative_prompt=ugly&guidance=2")
+    plain = load(toy_pipeline("QwenImagePipeline"))
+    request = ImageRequest("a cat", 7)
+    assert draw(generator, request)[0].tobytes() != draw(plain, request)[0].tobytes()
 
 
 @pytest.mark.parametrize(

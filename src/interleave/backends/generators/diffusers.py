@@ -143,8 +143,7 @@ class DiffusersGenerator:
         sources = tuple(self._as_taken(source, size) for source in request.sources)
         if not sources and self.family.starts_on_white:
             sources = (white_canvas(size),)
-        prompt = self._within_limit(request.prompt)
-        return await self.queue.do(Drawing(replace(request, prompt=prompt), sources, size))
+        return await self.queue.do(Drawing(request, sources, size))
 
     def _refuse(self, request: ImageRequest) -> None:
         if len(request.sources) > self.settings.max_sources:
@@ -159,24 +158,23 @@ class DiffusersGenerator:
             return on_canvas(takeable(source), size)  # the picture that comes back is of the source's size
         return takeable(source)
 
-    def _within_limit(self, prompt: str) -> str:
-        """The prompt, with a word in the log where its end will not be read."""
-        limit = self.settings.prompt_tokens
-        if limit is None:
-            return prompt
+    def _within_limit(self, drawing: Drawing) -> Drawing:
+        """The drawing, with a word in the log where the end of its prompt will not be read."""
+        if self.settings.prompt_tokens is None:
+            return drawing
+        limit = self.settings.prompt_tokens - self.family.prompt_overhead
         tokenizer = getattr(self.pipeline, self.family.tokenizer)
         tokenizer = getattr(tokenizer, "tokenizer", tokenizer)
-        ids = tokenizer(prompt, truncation=False, verbose=False).input_ids
+        ids = tokenizer(drawing.request.prompt, truncation=False, verbose=False).input_ids
         if len(ids) <= limit:
-            return prompt
+            return drawing
         log.warning(
             "the prompt has %d tokens, and the generator reads the first %d: shorten it", len(ids), limit
         )
-        return (
-            str(tokenizer.decode(ids[:limit], skip_special_tokens=True))
-            if self.family.cut_prompts
-            else prompt
-        )
+        if not self.family.cut_prompts:
+            return drawing
+        kept = str(tokenizer.decode(ids[:limit], skip_special_tokens=True))
+        return replace(drawing, request=replace(drawing.request, prompt=kept))
 
     def _together(self, drawing: Drawing) -> object:
         """Drawings for which this is equal can be made in one batch."""
@@ -185,7 +183,8 @@ class DiffusersGenerator:
         return (drawing.size, tuple(source.size for source in drawing.sources))
 
     def _run(self, batch: Sequence[Ticket[Drawing, Image]]) -> list[Image]:
-        drawings = [ticket.job for ticket in batch]
+        # Here, in the lane: a tokenizer must not be used by two threads at once.
+        drawings = [self._within_limit(ticket.job) for ticket in batch]
 
         def after_step(pipeline: Any, step: int, timestep: Any, tensors: dict[str, Any]) -> dict[str, Any]:
             if all(ticket.cancelled for ticket in batch):
@@ -250,6 +249,7 @@ class DiffusersGenerator:
         for name in self.settings.more:
             if name not in self._parameters:
                 raise ConfigurationError(f"{where}: {type(self.pipeline).__name__} takes no {name!r}")
+        self._refuse_options()
         if self.options.lora:
             add_lora(self.pipeline, Source(self.options.lora), self.options.lora_scale)
         if lightning:
@@ -259,6 +259,19 @@ class DiffusersGenerator:
         place(self.pipeline, self.device, self.options.offload)
         if self.options.compile:
             compile_blocks(self.pipeline)
+
+    def _refuse_options(self) -> None:
+        """What the pipeline has no argument for is refused, never ignored."""
+        taken = {
+            "guidance": self.family.guidance_parameter,
+            "negative_prompt": "negative_prompt" if "negative_prompt" in self._parameters else None,
+            "prompt_tokens": self.family.prompt_tokens_parameter,
+        }
+        for option, parameter in taken.items():
+            if parameter is None and getattr(self.options, option) is not None:
+                raise ConfigurationError(
+                    f"{type(self.pipeline).__name__} has no such setting: leave out ?{option}="
+                )
 
     def _read_mask(self) -> Image | None:
         if self.family.takes_mask and not self.options.mask:
