@@ -7,6 +7,7 @@ import json
 import logging
 import threading
 from collections.abc import Callable, Sequence
+from itertools import combinations
 from pathlib import Path
 
 import numpy
@@ -45,9 +46,9 @@ def draw(generator: DiffusersGenerator, *requests: ImageRequest) -> list[Image.I
 
 
 def alike(one: Image.Image, other: Image.Image) -> bool:
-    """Whether two pictures differ only as sums do that are added in another order."""
+    """Whether two pictures differ only as sums do that are added in another order: here and there by one."""
     difference = numpy.abs(numpy.asarray(one, int) - numpy.asarray(other, int))
-    return one.size == other.size and difference.max() <= 2
+    return one.size == other.size and difference.mean() < 0.02
 
 
 def calls(generator: DiffusersGenerator, monkeypatch: pytest.MonkeyPatch) -> list[dict[str, object]]:
@@ -72,7 +73,7 @@ def test_pictures_from_text_are_drawn_together_and_each_has_its_own_seed(
     together = draw(batched, *requests)
     assert [len(call["prompt"]) for call in seen] == [4, 2]  # type: ignore[arg-type]
     assert all(alike(*pair) for pair in zip(together, draw(alone, *requests), strict=True))
-    assert len({picture.tobytes() for picture in together}) == 6
+    assert not any(alike(one, other) for one, other in combinations(together, 2))
 
 
 def test_edits_of_different_pictures_are_drawn_together_and_each_sees_its_own(
@@ -85,7 +86,7 @@ def test_edits_of_different_pictures_are_drawn_together_and_each_sees_its_own(
     together = draw(batched, *requests)
     assert len(seen) == 1
     assert all(alike(*pair) for pair in zip(together, draw(alone, *requests), strict=True))
-    assert len({picture.tobytes() for picture in together}) == 3
+    assert not any(alike(one, other) for one, other in combinations(together, 2))
 
 
 def test_what_does_not_fit_together_is_drawn_apart(klein: Path, monkeypatch: pytest.MonkeyPatch) -> None:

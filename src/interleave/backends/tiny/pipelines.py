@@ -14,6 +14,7 @@ from interleave.backends.tiny.tokenizers import tiny_tokenizer, vocabulary_size
 from interleave.errors import ConfigurationError
 
 SIDE = 64
+LIVELINESS = 3.0
 
 
 def build_tiny_pipeline(folder: Path, pipeline: str, *, seed: int = 0) -> Path:
@@ -25,6 +26,7 @@ def build_tiny_pipeline(folder: Path, pipeline: str, *, seed: int = 0) -> Path:
     with quiet_diffusers():
         torch.manual_seed(seed)
         made, settings = BUILDERS[pipeline](pipeline)
+        _enliven(made.transformer)
         made.save_pretrained(folder)
     (folder / FILE_NAME).write_text(json.dumps({"width": SIDE, "height": SIDE, **settings}), "utf-8")
     return folder
@@ -46,6 +48,16 @@ def build_tiny_lora(folder: Path, pipeline_folder: Path, *, seed: int = 1) -> Pa
             folder, transformer_lora_layers=get_peft_model_state_dict(made.transformer)
         )
     return folder / "pytorch_lora_weights.safetensors"
+
+
+def _enliven(transformer: Any) -> None:
+    """Larger weights than models start with, so that words and sources are seen in the picture."""
+    import torch
+
+    with torch.no_grad():
+        for weights in transformer.parameters():
+            if weights.ndim > 1:
+                weights.mul_(LIVELINESS)
 
 
 def _flux2_klein(pipeline: str) -> tuple[Any, dict[str, Any]]:
