@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import importlib.util
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -15,7 +14,7 @@ from interleave.backends.local.checkpoints import (
 )
 from interleave.backends.local.failures import as_configuration_error
 from interleave.backends.local.options import Quantisation
-from interleave.backends.local.processors import image_text_processor
+from interleave.backends.local.processors import has_torchvision, load_without_videos
 from interleave.backends.local.quiet import quiet_diffusers
 from interleave.errors import ConfigurationError
 
@@ -118,8 +117,9 @@ def _load_part(
 ) -> Any | None:
     """A part with weights, or one that needs our help; None for what the pipeline loads well by itself."""
     library, kind = named[0], named[1]
-    if kind in QWEN_PROCESSORS and importlib.util.find_spec("torchvision") is None:
-        return _processor(folder, QWEN_PROCESSORS[kind])
+    if kind in QWEN_PROCESSORS and not has_torchvision():
+        with as_configuration_error(f"the processor in {folder} cannot be loaded"):
+            return load_without_videos(folder, QWEN_PROCESSORS[kind])
     if library not in ("diffusers", "transformers"):
         return None
     part = getattr(importlib.import_module(library), kind, None)
@@ -150,15 +150,6 @@ def _has_weights(part: type) -> bool:
     from transformers import PreTrainedModel
 
     return isinstance(part, type) and issubclass(part, ModelMixin | PreTrainedModel)
-
-
-def _processor(folder: Path, model_type: str) -> Any:
-    from transformers import AutoImageProcessor, AutoTokenizer
-
-    with as_configuration_error(f"the processor in {folder} cannot be loaded"):
-        tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True)
-        pictures = AutoImageProcessor.from_pretrained(folder, local_files_only=True)
-    return image_text_processor(model_type, tokenizer, pictures)
 
 
 def _quantised(library: str, name: str, quantization: Quantisation, dtype: torch.dtype) -> dict[str, Any]:

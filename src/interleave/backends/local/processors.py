@@ -28,24 +28,28 @@ TOKENS = {
 
 def load_processor(folder: Path, model_type: str, *, trust_remote_code: bool = False) -> Any:
     """The processor in a model folder."""
-    from transformers import AutoImageProcessor, AutoProcessor, AutoTokenizer
+    from transformers import AutoProcessor
 
-    if _has_torchvision():
+    if model_type in BASES and not has_torchvision():
+        return load_without_videos(folder, model_type)
+    try:
         return AutoProcessor.from_pretrained(
             folder, trust_remote_code=trust_remote_code, local_files_only=True
         )
-    if model_type not in BASES:
-        try:
-            return AutoProcessor.from_pretrained(
-                folder, trust_remote_code=trust_remote_code, local_files_only=True
-            )
-        except ImportError as error:
-            raise MissingDependency(
-                f"the processor of {folder} needs a package that is not installed. "
-                f"Install it with: pip install torchvision ({str(error).strip().splitlines()[0]})"
-            ) from None
+    except ImportError as error:
+        raise MissingDependency(
+            f"the processor of {folder} needs a package that is not installed. "
+            f"Install it with: pip install torchvision ({str(error).strip().splitlines()[0]})"
+        ) from None
+
+
+def load_without_videos(folder: Path, model_type: str) -> Any:
+    """The processor of a Qwen-VL model, for text and pictures."""
+    from transformers import AutoTokenizer
+    from transformers.models.qwen2_vl.image_processing_pil_qwen2_vl import Qwen2VLImageProcessorPil
+
     tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True)
-    pictures = AutoImageProcessor.from_pretrained(folder, local_files_only=True)
+    pictures = Qwen2VLImageProcessorPil.from_pretrained(folder, local_files_only=True)
     return image_text_processor(model_type, tokenizer, pictures)
 
 
@@ -72,5 +76,5 @@ def image_text_processor(model_type: str, tokenizer: Any, image_processor: Any) 
     return ImageTextProcessor(image_processor, tokenizer, tokenizer.chat_template)
 
 
-def _has_torchvision() -> bool:
+def has_torchvision() -> bool:
     return importlib.util.find_spec("torchvision") is not None
