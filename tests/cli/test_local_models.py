@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from io import StringIO
 from pathlib import Path
+from typing import Any
 
 import pytest
 from rich.console import Console
@@ -109,6 +110,34 @@ def test_a_run_with_local_models_is_repeatable_and_a_missing_model_is_said_in_tw
     assert run(["generate", "A frog", *models, "--generator", "diffusers:Some/Model", "--out", "three"]) == 2
     assert "hf download Some/Model" in capsys.readouterr().err
     assert not Path("three").exists()
+
+
+def test_calls_of_many_trajectories_are_computed_together(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from interleave import generate_many
+    from interleave.backends.local.batching import BatchQueue
+    from interleave.backends.tiny.pipelines import build_tiny_pipeline
+    from interleave.backends.tiny.vlms import PLAN, VERDICT, build_tiny_vlm
+
+    batches: dict[str, list[int]] = {"Question": [], "Drawing": []}
+    settle = BatchQueue._settle
+
+    def counted(batch: list[Any], results: list[Any]) -> None:
+        batches[type(batch[0].job).__name__].append(len(batch))
+        settle(batch, results)
+
+    monkeypatch.setattr(BatchQueue, "_settle", staticmethod(counted))
+    summary = generate_many(
+        [f"A frog, number {number}" for number in range(8)],
+        out="many",
+        planner=f"transformers:{build_tiny_vlm(tmp_path / 'planner', answer=PLAN)}",
+        critic=f"transformers:{build_tiny_vlm(tmp_path / 'critic', answer=VERDICT)}",
+        generator=f"diffusers:{build_tiny_pipeline(tmp_path / 'klein', 'Flux2KleinPipeline')}?batch=8",
+    )
+    assert (summary.done, summary.failed) == (8, 0)
+    assert (sum(batches["Question"]), sum(batches["Drawing"])) == (8 + 16, 16)
+    assert len(batches["Question"]) <= 12 and len(batches["Drawing"]) <= 8
 
 
 def test_a_terminal_shows_how_far_a_picture_is() -> None:
