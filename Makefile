@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
-EXTRAS := dev,api,serve
+EXTRAS := dev,api,local,serve
 
 .PHONY: setup demo test test-all bench lint format clean
 

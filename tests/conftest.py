@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import socket
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
+os.environ["HF_HUB_OFFLINE"] = (
+    "1"  # read when the Hub's library is imported: models are built here, never fetched
+)
 
 
 @pytest.fixture(autouse=True)

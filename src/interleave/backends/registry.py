@@ -60,7 +60,15 @@ def _installed(package: str) -> bool:
 
 WORK_OF = {"planner": "The plan comes", "critic": "The verdicts come", "generator": "The pictures come"}
 
+LOCAL_NEEDS = ("torch", "transformers", "diffusers", "accelerate", "peft")
+
 GENERATORS = {
+    "diffusers": Row(
+        "interleave.backends.generators.diffusers:DiffusersGenerator",
+        "an image model in this process: FLUX.2 and FLUX.1, Qwen-Image, LongCat-Image, OmniGen",
+        needs=LOCAL_NEEDS,
+        extra="local",
+    ),
     "solid": Row(
         "interleave.backends.generators.solid:SolidGenerator",
         "paints a simple pattern that builds on its source; a double for dry runs and tests",
@@ -100,6 +108,12 @@ GENERATORS = {
 }
 
 VLMS = {
+    "transformers": Row(
+        "interleave.backends.vlms.transformers:TransformersVlm",
+        "a vision-language model in this process, such as Qwen3-VL",
+        needs=LOCAL_NEEDS,
+        extra="local",
+    ),
     "scripted": Row(
         "interleave.backends.vlms.scripted:ScriptedVlm",
         "answers from a JSONL file, or by a fixed rule; a double for dry runs and tests",

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from interleave.cli import checking, options
+from interleave.cli import checking, checking_profiles, options
 
 app = typer.Typer(help="The models that can be named, and whether they are ready.", rich_markup_mode=None)
 
@@ -28,7 +28,9 @@ def backends(context: typer.Context, json_output: options.Json = False) -> int:
 
 @app.command()
 def check(
-    spec: Annotated[str, typer.Argument(metavar="SPEC", help="The backend, e.g. 'solid?size=256'.")],
+    spec: Annotated[
+        str | None, typer.Argument(metavar="SPEC", help="The backend, e.g. 'solid?size=256'.")
+    ] = None,
     role: Annotated[
         str | None,
         typer.Option(metavar="generator|planner|critic|scorer", help="What it is to be used as."),
@@ -36,10 +38,31 @@ def check(
     quick: Annotated[
         bool, typer.Option("--quick", help="Leave out the checks that need many calls.")
     ] = False,
+    profile: options.ProfileName = None,
+    tiny: Annotated[
+        bool,
+        typer.Option("--tiny", help="With --profile: toy models of the same classes, and one whole run."),
+    ] = False,
     json_output: options.Json = False,
     debug: options.Debug = False,
 ) -> int:
-    """Try every promise of the contract on a backend; exits with 1 when one is broken, 3 when it is down."""
+    """Try every promise of the contract on a backend; exits with 1 when one is broken, 3 when it is down.
+
+    With --profile NAME, all three models of a profile are tried; with --tiny as well, models of the same
+    classes are built at toy size with random weights, tried, and run together once. Nothing is fetched.
+    """
+    from interleave.errors import ConfigurationError
+
+    if profile is not None:
+        if spec is not None or role is not None:
+            raise ConfigurationError(
+                "--profile names all three models: drop SPEC and --role, or drop --profile"
+            )
+        return checking_profiles.check_profile(profile, tiny=tiny, quick=quick, json_output=json_output)
+    if tiny:
+        raise ConfigurationError("--tiny goes with --profile NAME")
+    if spec is None:
+        raise ConfigurationError("name a backend, e.g. 'solid?size=256', or a profile with --profile NAME")
     return checking.check_backend(spec, role, quick=quick, json_output=json_output)
 
 

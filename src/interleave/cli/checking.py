@@ -22,11 +22,19 @@ ROLES = ("generator", "planner", "critic", "scorer")
 
 def check_backend(spec: str, role: str | None, *, quick: bool, json_output: bool) -> int:
     """Load the backend of a spec and try the contract of its role on it; returns the exit code."""
+    role = role or _role_of(spec)
+    results = try_backend(spec, role, quick=quick, show=not json_output)
+    if json_output:
+        print(json.dumps(summary(spec, role, results), ensure_ascii=False))
+    return exit_code(results)
+
+
+def try_backend(spec: str, role: str, *, quick: bool, show: bool) -> list[Result]:
+    """Load the backend of a spec and try the contract of its role on it."""
     from interleave.backends.contract import Known
     from interleave.backends.registry import load_generator, load_vlm
     from interleave.backends.retries import RetriedGenerator, RetriedVlm
 
-    role = role or _role_of(spec)
     if role not in ROLES:
         raise ConfigurationError(f"--role {role!r} is none of {', '.join(ROLES)}")
     backend: object
@@ -36,11 +44,9 @@ def check_backend(spec: str, role: str | None, *, quick: bool, json_output: bool
         backend = RetriedVlm(spec, load_vlm(spec, role))
     _say_price(backend)
     results = asyncio.run(_examine(backend, Known(role=role), quick))
-    if json_output:
-        print(json.dumps(_summary(spec, role, results), ensure_ascii=False))
-    else:
+    if show:
         _print(results)
-    return _exit_code(results)
+    return results
 
 
 def _say_price(backend: object) -> None:
@@ -100,16 +106,18 @@ def _table(results: list[Result]) -> Table:
     return table
 
 
-def _summary(spec: str, role: str, results: list[Result]) -> dict[str, object]:
+def summary(spec: str, role: str, results: list[Result]) -> dict[str, object]:
+    """What came of it, for programs."""
     return {
         "spec": spec,
         "role": role,
-        "fits": _exit_code(results) == 0,
+        "fits": exit_code(results) == 0,
         "checks": [asdict(result) for result in results],
     }
 
 
-def _exit_code(results: list[Result]) -> int:
+def exit_code(results: list[Result]) -> int:
+    """0 when it fits, 1 when a promise is broken, 3 when it cannot be reached."""
     if any(result.unreachable for result in results):
         return 3
     return 1 if any(result.status == "failed" for result in results) else 0

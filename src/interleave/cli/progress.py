@@ -9,7 +9,7 @@ from rich.text import Text
 
 from interleave import events
 from interleave.text import count, one_line, visible
-from interleave.types import Outcome, Plan, PlanStep, Verdict
+from interleave.types import Outcome, Plan, PlanStep, Slot, Verdict
 
 if TYPE_CHECKING:
     from rich.status import Status
@@ -25,6 +25,7 @@ class Progress(Protocol):
 
     def say(self, message: str) -> None: ...
     def show(self, event: Event) -> None: ...
+    def drawing(self, slot: Slot, done: int, total: int) -> None: ...
     def close(self) -> None: ...
 
 
@@ -57,6 +58,9 @@ class PlainProgress:
                 self.say(f"step {step.number}: text only")
             case events.StepFinished(step=step) if event.forced:
                 self.say(f"step {step.number}: no attempt was accepted, the best one is shown")
+
+    def drawing(self, slot: Slot, done: int, total: int) -> None:
+        pass  # too many lines for a log
 
     def close(self) -> None:
         pass
@@ -91,6 +95,13 @@ class LiveProgress:
                 self.marks.clear()
                 if step is not self.steps[-1]:
                     self._live(self._line(self._step(step.number + 1), "drawing…"))
+
+    def drawing(self, slot: Slot, done: int, total: int) -> None:
+        """How far a picture is; called from the thread that draws it."""
+        if self.steps and slot.step and done < total:
+            self._live(
+                self._line(self._step(slot.step), f"drawing attempt {slot.attempt}: {done} of {total}…")
+            )
 
     def close(self) -> None:
         if self.status is not None:

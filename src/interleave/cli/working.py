@@ -23,6 +23,7 @@ def work(
     open_run: Callable[[], Trajectory], *, json_output: bool, open_document: bool, fail_on_forced: bool
 ) -> int:
     """Open a run, carry it out, and print what came of it; returns the exit code."""
+    from interleave.backends.progress import listening
     from interleave.cli.progress import make_progress
     from interleave.runs.record import read_record, summary
 
@@ -34,7 +35,8 @@ def work(
         if trajectory.record.plan is not None and trajectory.models is not None:
             progress.say(f"taking up {trajectory.folder}: what it has comes first")
         show = _telling_cost(trajectory, progress.show)
-        finished = asyncio.run(_follow(trajectory, show))
+        with listening(progress.drawing):
+            finished = asyncio.run(_follow(trajectory, show))
     except (KeyboardInterrupt, asyncio.CancelledError):
         progress.close()
         if trajectory is None:

@@ -1,0 +1,136 @@
+"""Calls of many trajectories, run as few batches by one thread.
+
+A model in this process blocks, and a GPU does one thing at a time. So every device has one *lane*, a thread
+that all models on it take turns in, and every model has a *queue*. When a queue's turn comes, the oldest call
+is taken and with it those waiting behind it that can be computed together. A call that is cancelled while it
+waits is never run; one that is cancelled while it runs is marked, so that the model can stop early.
+
+Batching decides how fast things are done, never which: where a batch fails, its calls are run one by one,
+and only those that fail by themselves are failures.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections.abc import Callable, Hashable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Generic, TypeVar
+
+Job = TypeVar("Job")
+Result = TypeVar("Result")
+
+LINGER_SECONDS = 0.01
+"""How long an unfilled batch waits for company: the callers answered last need so long to ask again."""
+
+
+@dataclass(eq=False)
+class Ticket(Generic[Job, Result]):
+    """One call on its way through a queue."""
+
+    job: Job
+    future: Future[Result] = field(default_factory=Future)
+    _abandoned: threading.Event = field(default_factory=threading.Event)
+
+    @property
+    def cancelled(self) -> bool:
+        """Whether nobody waits for the answer any more."""
+        return self._abandoned.is_set()
+
+    def abandon(self) -> None:
+        self._abandoned.set()
+
+
+class BatchQueue(Generic[Job, Result]):
+    """Calls that wait for one model."""
+
+    def __init__(
+        self,
+        run: Callable[[Sequence[Ticket[Job, Result]]], Sequence[Result]],
+        *,
+        lane: ThreadPoolExecutor,
+        most: int = 1,
+        together: Callable[[Job], Hashable] = lambda job: None,
+        recover: Callable[[], None] = lambda: None,
+    ) -> None:
+        """`run` computes a batch, in order; jobs with an equal `together` fit in one batch of at most `most`.
+
+        `recover` is called in the lane after `run` has failed, to let go of what it held.
+        """
+        self._run = run
+        self._lane = lane
+        self.most = most
+        self._together = together
+        self._recover = recover
+        self._waiting: list[Ticket[Job, Result]] = []
+        self._lock = threading.Lock()
+
+    async def do(self, job: Job) -> Result:
+        """The result of a job; raises what the model raised for it."""
+        ticket: Ticket[Job, Result] = Ticket(job)
+        with self._lock:
+            self._waiting.append(ticket)
+        self._lane.submit(self._take_turn)
+        try:
+            return await asyncio.wrap_future(ticket.future)
+        except asyncio.CancelledError:
+            ticket.abandon()
+            with self._lock:
+                if ticket in self._waiting:
+                    self._waiting.remove(ticket)
+            raise
+
+    def _take_turn(self) -> None:
+        """Run one batch, if anything still waits: every call asks for a turn, many for nothing."""
+        if self.most > 1 and 0 < len(self._waiting) < self.most:
+            time.sleep(LINGER_SECONDS)
+        batch = [ticket for ticket in self._take_batch() if ticket.future.set_running_or_notify_cancel()]
+        if not batch:
+            return
+        try:
+            self._settle(batch, self._run(batch))
+        except BaseException as error:
+            self._recover()
+            if len(batch) == 1:
+                batch[0].future.set_exception(error)
+            else:
+                self._one_by_one(batch)
+
+    def _take_batch(self) -> list[Ticket[Job, Result]]:
+        with self._lock:
+            if not self._waiting:
+                return []
+            kind = self._together(self._waiting[0].job)
+            batch = [ticket for ticket in self._waiting if self._together(ticket.job) == kind][: self.most]
+            self._waiting = [ticket for ticket in self._waiting if ticket not in batch]
+            return batch
+
+    def _one_by_one(self, batch: Sequence[Ticket[Job, Result]]) -> None:
+        for ticket in batch:
+            if ticket.cancelled:
+                continue
+            try:
+                self._settle([ticket], self._run([ticket]))
+            except BaseException as error:
+                self._recover()
+                ticket.future.set_exception(error)
+
+    @staticmethod
+    def _settle(batch: Sequence[Ticket[Job, Result]], results: Sequence[Result]) -> None:
+        if len(results) != len(batch):
+            raise RuntimeError(f"a batch of {len(batch)} brought {len(results)} results")
+        for ticket, result in zip(batch, results, strict=True):
+            ticket.future.set_result(result)
+
+
+@cache
+def lane_of(device: str) -> ThreadPoolExecutor:
+    """The one thread in which everything on this device is computed.
+
+    One thread for all models of a device keeps them from fighting over it, and CUDA graphs, which belong to
+    the thread that recorded them, stay usable.
+    """
+    return ThreadPoolExecutor(max_workers=1, thread_name_prefix=f"interleave-{device}")

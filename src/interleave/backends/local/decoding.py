@@ -1,0 +1,275 @@
+"""Answers of a vision-language model to a batch of questions, decoded together.
+
+On CUDA the keys and values live in a cache of fixed size and the step that makes a token is compiled: a plain
+step of an 8B model spends nine tenths of its time launching kernels. Caches are kept and used again, because
+a compiled step is recorded for the memory it has seen.
+"""
+
+from __future__ import annotations
+
+import copy
+import threading
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from interleave.backends.local.spelling import plain, spell
+from interleave.backends.protocols import Message, Reply, Token
+from interleave.errors import BackendError
+from interleave.types import Text
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+    from torch import Tensor
+
+CACHE_STEP = 4096
+"""Sizes of fixed caches are multiples of this, so that few of them, mostly one, are ever compiled for."""
+CACHES_KEPT = 2
+RECOMPILE_LIMIT = 64
+
+
+@dataclass(frozen=True)
+class Question:
+    """One call of a model."""
+
+    messages: tuple[Message, ...]
+    max_tokens: int
+    temperature: float = 0.0
+    probabilities: bool = False
+    adapter: str | None = None
+    max_pixels: int | None = None
+    static: bool = False
+    """Whether to decode in a cache of fixed size,"""
+    compiled: bool = False
+    """and with a compiled step."""
+
+    @property
+    def together(self) -> tuple[object, ...]:
+        """Questions for which this is equal can be answered in one batch."""
+        return (self.adapter, self.temperature, self.static, self.compiled)
+
+
+class Decoder:
+    """Asks one loaded model. Must be used by one thread at a time."""
+
+    def __init__(self, model: Any, processor: Any) -> None:
+        self.model = model
+        self.processor = processor
+        self.tokenizer = getattr(processor, "tokenizer", processor)
+        self.special = [
+            str(token)
+            for token in self.tokenizer.added_tokens_decoder.values()
+            if getattr(token, "special", False)
+        ]
+        self.ends = _end_tokens(model, self.tokenizer)
+        self.context: int | None = getattr(model.config.get_text_config(), "max_position_embeddings", None)
+        self._caches: dict[tuple[int, int], Any] = {}
+
+    def answer(
+        self, questions: Sequence[Question], gone: Callable[[int], bool] = lambda row: False
+    ) -> list[Reply]:
+        """The replies, in order; a row that is `gone` may end early."""
+        import torch
+
+        rows = _filled_up(questions) if questions[0].compiled else list(questions)
+        inputs = self._inputs(rows)
+        prompt = inputs["input_ids"].shape[1]
+        tokens = self._room_for(rows, prompt)
+        probabilities = _Probabilities(prompt) if any(each.probabilities for each in rows) else None
+        with torch.inference_mode():
+            written = self.model.generate(
+                **inputs,
+                generation_config=self._settings(questions[0], tokens),
+                logits_processor=[probabilities] if probabilities else None,
+                stopping_criteria=[_Stop(prompt, [each.max_tokens for each in rows], gone)],
+                **self._cache(questions[0], len(rows), prompt + tokens),
+            )
+        chosen = written[:, prompt:].tolist()
+        chances = probabilities.of(written) if probabilities else None
+        lengths = inputs["attention_mask"].sum(dim=1).tolist()
+        return [
+            self._reply(each, ids, chances[row] if chances else None, length)
+            for row, (each, ids, length) in enumerate(zip(questions, chosen, lengths, strict=False))
+        ]
+
+    def _inputs(self, questions: Sequence[Question]) -> dict[str, Tensor]:
+        conversations = [self._conversation(each) for each in questions]
+        made = self.processor.apply_chat_template(
+            conversations,
+            tokenize=True,
+            add_generation_prompt=True,
+            return_dict=True,
+            return_tensors="pt",
+            processor_kwargs={"padding": True, "padding_side": "left"},
+        )
+        made.pop("token_type_ids", None)
+        # BatchFeature moves every tensor, and changes the format of those that are no whole numbers
+        return dict(made.to(self.model.device, dtype=self.model.dtype))
+
+    def _conversation(self, question: Question) -> list[dict[str, Any]]:
+        return [
+            {"role": message.role, "content": [self._part(part, question) for part in message.parts]}
+            for message in question.messages
+        ]
+
+    def _part(self, part: Any, question: Question) -> dict[str, Any]:
+        if isinstance(part, Text):
+            return {"type": "text", "text": plain(part.text, self.special)}
+        return {"type": "image", "image": within(part.image, question.max_pixels)}
+
+    def _room_for(self, questions: Sequence[Question], prompt: int) -> int:
+        """How many tokens may be written, at most, to a prompt of this length."""
+        wanted = max(each.max_tokens for each in questions)
+        room = wanted if self.context is None else min(wanted, self.context - prompt)
+        if room < 1:
+            raise BackendError(
+                f"the question has {prompt:,} tokens, and the model reads at most {self.context:,}: "
+                "shorten it, show fewer pictures, or smaller ones with ?max_pixels="
+            )
+        return room
+
+    def _settings(self, question: Question, tokens: int) -> Any:
+        settings = copy.deepcopy(self.model.generation_config)
+        settings.max_new_tokens = tokens
+        settings.max_length = None
+        settings.do_sample = question.temperature > 0
+        settings.temperature = question.temperature if settings.do_sample else None
+        if not settings.do_sample:
+            settings.top_p = settings.top_k = settings.min_p = None
+        settings.eos_token_id = sorted(self.ends)
+        if settings.pad_token_id is None:
+            settings.pad_token_id = min(self.ends)
+        settings.disable_compile = not question.compiled
+        if question.compiled:
+            settings.compile_config = _compile_config()
+        return settings
+
+    def _cache(self, question: Question, rows: int, length: int) -> dict[str, Any]:
+        if not question.static:
+            return {}
+        from transformers import StaticCache
+
+        length = -(-length // CACHE_STEP) * CACHE_STEP
+        cache = self._caches.pop((rows, length), None)
+        if cache is None:
+            cache = StaticCache(config=self.model.config.get_text_config(decoder=True), max_cache_len=length)
+        else:
+            cache.reset()
+        self._caches[(rows, length)] = cache
+        while len(self._caches) > CACHES_KEPT:
+            del self._caches[next(iter(self._caches))]
+        return {"past_key_values": cache}
+
+    def _reply(self, question: Question, ids: list[int], chances: list[float] | None, prompt: int) -> Reply:
+        end = next((place for place, token in enumerate(ids) if token in self.ends), None)
+        ids = ids[: question.max_tokens if end is None else min(end, question.max_tokens)]
+        pieces = spell(self.tokenizer, ids)
+        tokens = (
+            tuple(Token(*pair) for pair in zip(pieces, chances, strict=False))
+            if question.probabilities and chances is not None
+            else ()
+        )
+        ended = end is not None and end <= question.max_tokens
+        return Reply(
+            "".join(pieces),
+            "stop" if ended else "length",
+            usage={"prompt_tokens": int(prompt), "completion_tokens": len(ids)},
+            cost=0.0,
+            tokens=tokens,
+        )
+
+
+class _Probabilities:
+    """Listens in while tokens are chosen, and keeps the probability of each choice, not of all others."""
+
+    def __init__(self, prompt: int) -> None:
+        self._prompt = prompt
+        self._chosen: list[Tensor] = []
+        self._last: Tensor | None = None
+
+    def __call__(self, input_ids: Tensor, scores: Tensor) -> Tensor:
+        self._settle(input_ids[:, -1])
+        self._last = scores.float().softmax(dim=-1)
+        return scores
+
+    def of(self, written: Tensor) -> list[list[float]]:
+        import torch
+
+        steps = written.shape[1] - self._prompt
+        if len(self._chosen) < steps:
+            self._settle(written[:, self._prompt + len(self._chosen)])
+        return [[float(each) for each in row] for row in torch.stack(self._chosen[:steps], dim=1).tolist()]
+
+    def _settle(self, ids: Tensor) -> None:
+        if self._last is not None:
+            self._chosen.append(
+                self._last.gather(1, ids[:, None].to(self._last.device)).squeeze(1).clamp(max=1.0)
+            )
+            self._last = None
+
+
+class _Stop:
+    """Ends rows that nobody waits for any more, and rows that have reached a limit of their own."""
+
+    def __init__(self, prompt: int, limits: Sequence[int], gone: Callable[[int], bool]) -> None:
+        self._prompt = prompt
+        self._limits = limits
+        self._gone = gone
+        self._state: tuple[bool, ...] = ()
+        self._answer: Tensor | None = None
+
+    def __call__(self, input_ids: Tensor, scores: Any, **_: Any) -> Tensor:
+        import torch
+
+        written = input_ids.shape[1] - self._prompt
+        state = tuple(written >= limit or self._gone(row) for row, limit in enumerate(self._limits))
+        if self._answer is None or state != self._state:  # a new tensor only when something has changed
+            self._state, self._answer = state, torch.tensor(state, device=input_ids.device)
+        return self._answer
+
+
+def within(image: Image, max_pixels: int | None) -> Image:
+    """A picture of at most so many pixels."""
+    if max_pixels is None or image.width * image.height <= max_pixels:
+        return image
+    from PIL import Image as pillow
+
+    scale = (max_pixels / (image.width * image.height)) ** 0.5
+    size = (max(1, int(image.width * scale)), max(1, int(image.height * scale)))
+    return image.resize(size, pillow.Resampling.BICUBIC)
+
+
+def _filled_up(questions: Sequence[Question]) -> list[Question]:
+    """A batch of 1, 2, 4, 8…: the last question is asked again, so that few sizes are compiled for."""
+    size = 1 << (len(questions) - 1).bit_length()
+    return [*questions, *[questions[-1]] * (size - len(questions))]
+
+
+def _end_tokens(model: Any, tokenizer: Any) -> frozenset[int]:
+    ends = model.generation_config.eos_token_id
+    listed = ends if isinstance(ends, list) else [ends]
+    found = {int(each) for each in (*listed, tokenizer.eos_token_id) if each is not None}
+    if not found:
+        raise BackendError("the model's generation_config.json names no end-of-text token (eos_token_id)")
+    return frozenset(found)
+
+
+def prepare_cuda_graphs() -> None:
+    """Recorded CUDA graphs are kept per thread, and torch sets that up only in the thread that imports it."""
+    import torch._inductor.cudagraph_trees as trees
+
+    if not hasattr(trees.local, "tree_manager_containers"):
+        trees.local.tree_manager_containers = {}
+        trees.local.tree_manager_locks = defaultdict(threading.Lock)
+
+
+def _compile_config() -> Any:
+    import torch._dynamo.config as dynamo
+    from transformers import CompileConfig
+
+    if hasattr(dynamo, "recompile_limit"):
+        dynamo.recompile_limit = max(dynamo.recompile_limit, RECOMPILE_LIMIT)
+    config = CompileConfig(dynamic=False)
+    config._compile_all_devices = True  # where a user asks for it, also on a CPU
+    return config

@@ -1,0 +1,51 @@
+"""What the libraries raise, said in our words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from interleave.errors import BackendError, ConfigurationError, InterleaveError
+
+
+@contextmanager
+def as_backend_error(
+    what: str, batch: int, *, let_through: type[Exception] = InterleaveError
+) -> Iterator[None]:
+    """A failure while a model works."""
+    import torch
+
+    try:
+        yield
+    except (InterleaveError, let_through):
+        raise
+    except torch.OutOfMemoryError:
+        raise BackendError(
+            f"{what} ran out of memory{f' with {batch} calls at once' if batch > 1 else ''}: "
+            "use a smaller ?batch= or picture size, ?quantization=, or (diffusers) ?offload=model"
+        ) from None
+    except Exception as error:  # the libraries raise anything at all
+        raise BackendError(f"{what} failed: {_said(error)}") from error
+
+
+@contextmanager
+def as_configuration_error(what: str) -> Iterator[None]:
+    """A failure while a model is loaded."""
+    import torch
+
+    try:
+        yield
+    except InterleaveError:
+        raise
+    except torch.OutOfMemoryError:
+        raise ConfigurationError(
+            f"{what}: there is not enough memory on the device. "
+            "Use ?quantization=, ?device=, or (diffusers) ?offload=model"
+        ) from None
+    except Exception as error:
+        raise ConfigurationError(f"{what}: {_said(error)}") from error
+
+
+def _said(error: Exception) -> str:
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return f"{type(error).__name__}: {lines[0][:300]}" if lines else type(error).__name__

@@ -1,0 +1,96 @@
+"""What every model in this process can be told in its spec, and which device and number format that means."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal
+
+from pydantic import Field
+
+from interleave.backends.specs import BackendOptions
+from interleave.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    import torch
+
+Quantisation = Literal["none", "8bit", "4bit"]
+
+
+class LocalOptions(BackendOptions):
+    """Options of a model that runs in this process."""
+
+    device: str = Field(default="auto", pattern=r"^(auto|cpu|mps|cuda(:\d+)?)$")
+    """`cpu`, `mps`, `cuda` or `cuda:1`; `auto` takes a GPU where there is one."""
+    dtype: Literal["auto", "float32", "float16", "bfloat16"] = "auto"
+    """`auto`: bfloat16 on a GPU, float32 on a CPU, where half precision is many times slower."""
+    revision: str | None = None
+    """A branch, tag or commit on the Hub."""
+    batch: int | None = Field(default=None, ge=1, le=1024)
+    """How many calls are computed together at most."""
+    compile: bool | None = None
+    """Whether to compile the model: minutes at the start, faster afterwards."""
+    quantization: Quantisation = "none"
+    """Weights in fewer bits, with bitsandbytes on a CUDA device."""
+    trust_remote_code: bool = False
+    """Whether code that comes with the model may be run."""
+
+
+def choose_device(wanted: str) -> torch.device:
+    """The device a spec asks for; refuses one that is not there."""
+    import torch
+
+    if wanted == "auto":
+        wanted = "cuda" if torch.cuda.is_available() else "mps" if _mps() else "cpu"
+    if wanted.startswith("cuda"):
+        count = torch.cuda.device_count()
+        index = int(wanted.partition(":")[2] or 0)
+        if index >= count:
+            raise ConfigurationError(
+                f"the device {wanted!r} is not there ({count} CUDA devices are): use ?device=cpu or another"
+            )
+        return torch.device("cuda", index)
+    if wanted == "mps" and not _mps():
+        raise ConfigurationError("the device 'mps' is not there: use ?device=cpu")
+    return torch.device(wanted)
+
+
+def choose_dtype(wanted: str, device: torch.device) -> torch.dtype:
+    """The number format of the weights."""
+    import torch
+
+    if wanted == "auto":
+        return torch.float32 if device.type == "cpu" else torch.bfloat16
+    formats = {"float32": torch.float32, "float16": torch.float16, "bfloat16": torch.bfloat16}
+    return formats[wanted]
+
+
+def refuse_quantisation(wanted: Quantisation, device: torch.device) -> None:
+    """Quantised weights need a CUDA device and a package of their own."""
+    import importlib.util
+
+    if wanted == "none":
+        return
+    if device.type != "cuda":
+        raise ConfigurationError(
+            f"?quantization={wanted} needs a CUDA device, and this is {device.type!r}: leave it out"
+        )
+    if importlib.util.find_spec("bitsandbytes") is None:
+        raise ConfigurationError(
+            f"?quantization={wanted} needs a package. Install it with: pip install bitsandbytes"
+        )
+
+
+def let_go_of_memory(device: torch.device) -> None:
+    """Hand memory that a failed call held back to the device."""
+    import gc
+
+    import torch
+
+    gc.collect()
+    if device.type == "cuda":
+        torch.cuda.empty_cache()
+
+
+def _mps() -> bool:
+    import torch
+
+    return bool(torch.backends.mps.is_available())

@@ -1,0 +1,237 @@
+"""`transformers:ORG/NAME`: a vision-language model in this process, any `AutoModelForImageTextToText`.
+
+Two specs that name the same weights share them: a planner and a critic made from one base are one loaded
+model with two adapters (`?adapter=`), and their calls are batched in one queue.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+import warnings
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Literal
+from weakref import WeakValueDictionary
+
+from pydantic import Field
+
+from interleave.backends.local.batching import BatchQueue, Ticket, lane_of
+from interleave.backends.local.checkpoints import (
+    Source,
+    check_model,
+    find_adapter,
+    find_model,
+    read_json,
+    refuse_bad_fit,
+)
+from interleave.backends.local.decoding import Decoder, Question, prepare_cuda_graphs
+from interleave.backends.local.failures import as_backend_error, as_configuration_error
+from interleave.backends.local.options import (
+    LocalOptions,
+    choose_device,
+    choose_dtype,
+    let_go_of_memory,
+    refuse_quantisation,
+)
+from interleave.backends.local.processors import load_processor
+from interleave.backends.local.quiet import quiet
+from interleave.backends.protocols import Message, Reply, Sampling, VlmCapabilities
+from interleave.backends.specs import Spec
+from interleave.errors import ConfigurationError
+
+TRAINED_PIXELS = 1024 * 1024
+"""What the planner and critic checkpoints were trained to look at; larger pictures are scaled down."""
+DEFAULT_BATCH = 8
+
+_LOADED: WeakValueDictionary[tuple[object, ...], LoadedModel] = WeakValueDictionary()
+_LOADING = threading.Lock()
+
+
+class TransformersVlm:
+    """A model from the Hub or a folder, asked in batches."""
+
+    class Options(LocalOptions):
+        attention: Literal["auto", "sdpa", "eager", "flash_attention_2", "flash_attention_3"] = "auto"
+        adapter: str | None = None
+        """A LoRA adapter for the model: a folder, or ORG/NAME."""
+        adapter_revision: str | None = None
+        max_pixels: int | None = Field(default=TRAINED_PIXELS, ge=1024)
+        """Pictures with more pixels are scaled down to this."""
+        cache: Literal["auto", "dynamic", "static"] = "auto"
+        """Whether keys and values live in memory of fixed size; `auto`: where the model is compiled."""
+
+    def __init__(self, *, spec: Spec, options: Options, role: str) -> None:
+        if spec.base_url or not spec.model:
+            raise ConfigurationError(
+                f"{str(spec)!r}: name a model, as in 'transformers:Qwen/Qwen3-VL-8B-Instruct' or "
+                "'transformers:./folder', without an address"
+            )
+        self.options = options
+        self.loaded = share(Source(spec.model, options.revision), options)
+        self.adapter = (
+            self.loaded.add_adapter(Source(options.adapter, options.adapter_revision))
+            if options.adapter
+            else None
+        )
+        worthwhile = self.loaded.device.type == "cuda" and options.quantization == "none"
+        self.compiled = worthwhile if options.compile is None else options.compile
+        if self.compiled and self.loaded.device.type == "cuda":
+            self.loaded.warm_up(self._question((Message("user", ()),), Sampling()))
+        self.capabilities = VlmCapabilities(
+            token_probabilities=True,
+            knows_its_price=True,
+            repeatable=options.batch == 1,  # in company, numbers differ in their last digits
+            concurrency=options.concurrency or options.batch or DEFAULT_BATCH,
+        )
+
+    async def complete(self, messages: Sequence[Message], sampling: Sampling) -> Reply:
+        return await self.loaded.queue.do(self._question(tuple(messages), sampling))
+
+    def _question(self, messages: tuple[Message, ...], sampling: Sampling) -> Question:
+        return Question(
+            messages,
+            sampling.max_tokens,
+            sampling.temperature,
+            sampling.token_probabilities,
+            adapter=self.adapter,
+            max_pixels=self.options.max_pixels,
+            static=self.compiled if self.options.cache == "auto" else self.options.cache == "static",
+            compiled=self.compiled and self.options.cache != "dynamic",
+        )
+
+
+def share(source: Source, options: TransformersVlm.Options) -> LoadedModel:
+    """The loaded model of a source; the one that is in use already, where it is the same."""
+    device = choose_device(options.device)
+    dtype = choose_dtype(options.dtype, device)
+    refuse_quantisation(options.quantization, device)
+    folder = find_model(source)
+    key = (
+        folder.resolve(),
+        device,
+        dtype,
+        options.attention,
+        options.quantization,
+        options.trust_remote_code,
+    )
+    with _LOADING:
+        loaded = _LOADED.get(key)
+        if loaded is None:
+            loaded = _LOADED[key] = LoadedModel(folder, source, options)
+        loaded.queue.most = max(loaded.queue.most, options.batch or DEFAULT_BATCH)
+        return loaded
+
+
+class LoadedModel:
+    """Weights on a device, and the queue of calls to them."""
+
+    def __init__(self, folder: Path, source: Source, options: TransformersVlm.Options) -> None:
+        check_model(folder, source, trust_remote_code=options.trust_remote_code)
+        self.device = choose_device(options.device)
+        self.lane = lane_of(str(self.device))
+        model = _load(folder, source, options)
+        model_type = str(read_json(folder / "config.json", source).get("model_type"))
+        with quiet(), as_configuration_error(f"the processor in {folder} cannot be loaded"):
+            processor = load_processor(folder, model_type, trust_remote_code=options.trust_remote_code)
+        self.decoder = Decoder(model, processor)
+        self.adapters: dict[str, Path] = {}
+        self.queue: BatchQueue[Question, Reply] = BatchQueue(
+            self._run,
+            lane=self.lane,
+            together=lambda question: question.together,
+            recover=lambda: let_go_of_memory(self.device),
+        )
+
+    def add_adapter(self, source: Source) -> str:
+        """Load a LoRA adapter beside the others; returns the name it is switched on by."""
+        folder = find_adapter(source)
+        name = f"adapter_{hashlib.sha256(str(folder.resolve()).encode()).hexdigest()[:12]}"
+        if name not in self.adapters:
+            check_model(folder, source, trust_remote_code=False)
+            self.lane.submit(self._load_adapter, folder, name, source).result()
+            self.adapters[name] = folder
+        return name
+
+    def warm_up(self, question: Question) -> None:
+        """Compile before the first call, whose deadline does not allow for it."""
+        self.lane.submit(self._warm_up, question).result()
+
+    def _warm_up(self, question: Question) -> None:
+        if self.device.type == "cuda":
+            prepare_cuda_graphs()
+        stop_at_once = [False, False, False]  # a compiled step is traced, recorded, then played: three tokens
+
+        def gone(row: int) -> bool:
+            if stop_at_once:
+                stop_at_once.pop()
+            return not stop_at_once
+
+        self._use_adapter(question.adapter)
+        self.decoder.answer([question], gone)
+
+    def _run(self, batch: Sequence[Ticket[Question, Reply]]) -> list[Reply]:
+        with as_backend_error("the model", len(batch)):
+            self._use_adapter(batch[0].job.adapter)
+            return self.decoder.answer(
+                [ticket.job for ticket in batch],
+                # rows beyond the batch only fill it up, and end with its last one
+                lambda row: batch[min(row, len(batch) - 1)].cancelled,
+            )
+
+    def _use_adapter(self, name: str | None) -> None:
+        if not self.adapters:
+            return
+        if name is None:
+            self.decoder.model.disable_adapters()
+        else:
+            self.decoder.model.enable_adapters()
+            self.decoder.model.set_adapter(name)
+
+    def _load_adapter(self, folder: Path, name: str, source: Source) -> None:
+        model = self.decoder.model
+        with quiet(), warnings.catch_warnings():
+            warnings.filterwarnings(
+                "ignore", "Already found a `peft_config`"
+            )  # several adapters are the point
+            with as_configuration_error(f"the adapter in {folder} does not fit the model"):
+                info = model.load_adapter(str(folder), adapter_name=name)
+        # Adapters that were there before are listed as missing too.
+        missing = {key for key in getattr(info, "missing_keys", ()) if name in key}
+        refuse_bad_fit(folder, {**(vars(info) if info else {}), "missing_keys": missing}, source)
+        model.eval()
+
+
+def _load(folder: Path, source: Source, options: TransformersVlm.Options) -> Any:
+    from transformers import AutoModelForImageTextToText
+
+    device = choose_device(options.device)
+    with quiet(), as_configuration_error(f"the model in {folder} cannot be loaded"):
+        model, info = AutoModelForImageTextToText.from_pretrained(
+            folder,
+            dtype=choose_dtype(options.dtype, device),
+            attn_implementation=None if options.attention == "auto" else options.attention,
+            device_map={"": device} if device.type != "cpu" else None,
+            quantization_config=_quantisation(options, device),
+            trust_remote_code=options.trust_remote_code,
+            use_safetensors=True,
+            local_files_only=True,
+            ignore_mismatched_sizes=True,  # they are refused below, with the file named
+            output_loading_info=True,
+        )
+    refuse_bad_fit(folder, info, source)
+    return model.eval()
+
+
+def _quantisation(options: TransformersVlm.Options, device: Any) -> Any:
+    if options.quantization == "none":
+        return None
+    from transformers import BitsAndBytesConfig
+
+    if options.quantization == "8bit":
+        return BitsAndBytesConfig(load_in_8bit=True)
+    return BitsAndBytesConfig(
+        load_in_4bit=True,
+        bnb_4bit_quant_type="nf4",
+        bnb_4bit_compute_dtype=choose_dtype(options.dtype, device),
+    )

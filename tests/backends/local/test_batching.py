@@ -1,0 +1,147 @@
+"""The queue that turns calls into batches: what is computed together, what never, and what failure means."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from interleave.backends.local.batching import BatchQueue, Ticket, lane_of
+
+Queue = BatchQueue[int, int]
+
+
+class Doubler:
+    """Doubles numbers, slowly enough for others to queue up; can be held, and can be made to fail."""
+
+    def __init__(self, *, fails: Callable[[Sequence[int]], bool] = lambda jobs: False) -> None:
+        self.batches: list[list[int]] = []
+        self.fails = fails
+        self.go = threading.Event()
+        self.go.set()
+        self.busy = threading.Event()
+
+    def __call__(self, batch: Sequence[Ticket[int, int]]) -> list[int]:
+        jobs = [ticket.job for ticket in batch]
+        self.batches.append(jobs)
+        self.busy.set()
+        assert self.go.wait(5)
+        if self.fails(jobs):
+            raise ValueError(f"cannot double {jobs}")
+        return [2 * job for job in jobs]
+
+
+@pytest.fixture
+def lane() -> ThreadPoolExecutor:
+    return lane_of("test")
+
+
+async def all_of(queue: Queue, jobs: Sequence[int]) -> list[int | BaseException]:
+    return await asyncio.gather(*(queue.do(job) for job in jobs), return_exceptions=True)
+
+
+def test_calls_that_wait_are_computed_together(lane: ThreadPoolExecutor) -> None:
+    model = Doubler()
+    assert asyncio.run(all_of(Queue(model, lane=lane, most=8), range(6))) == [0, 2, 4, 6, 8, 10]
+    assert model.batches == [[0, 1, 2, 3, 4, 5]]
+
+
+def test_a_batch_has_at_most_so_many(lane: ThreadPoolExecutor) -> None:
+    model = Doubler()
+    assert asyncio.run(all_of(Queue(model, lane=lane, most=4), range(10))) == [2 * job for job in range(10)]
+    assert model.batches == [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9]]
+
+
+def test_only_calls_that_fit_together_share_a_batch_and_the_oldest_is_never_overtaken(
+    lane: ThreadPoolExecutor,
+) -> None:
+    model = Doubler()
+    queue = Queue(model, lane=lane, most=8, together=lambda job: job % 2)
+    asyncio.run(all_of(queue, range(5)))
+    assert model.batches == [[0, 2, 4], [1, 3]]
+
+
+def test_a_call_that_is_cancelled_while_it_waits_is_never_computed(lane: ThreadPoolExecutor) -> None:
+    model = Doubler()
+    queue = Queue(model, lane=lane)
+
+    async def work() -> int:
+        model.go.clear()
+        first, second, third = (asyncio.create_task(queue.do(job)) for job in (1, 2, 3))
+        await asyncio.to_thread(model.busy.wait, 5)
+        second.cancel()
+        await asyncio.sleep(0)
+        model.go.set()
+        assert await first == 2
+        with pytest.raises(asyncio.CancelledError):
+            await second
+        return await third
+
+    assert asyncio.run(work()) == 6
+    assert model.batches == [[1], [3]]
+
+
+def test_a_call_that_is_cancelled_while_it_is_computed_ends_at_once_and_is_marked(
+    lane: ThreadPoolExecutor,
+) -> None:
+    seen: list[bool] = []
+    started, go = threading.Event(), threading.Event()
+
+    def model(batch: Sequence[Ticket[int, int]]) -> list[int]:
+        started.set()
+        assert go.wait(5)
+        seen.append(batch[0].cancelled)
+        return [0]
+
+    async def work() -> None:
+        call = asyncio.create_task(Queue(model, lane=lane).do(1))
+        await asyncio.to_thread(started.wait, 5)
+        call.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await asyncio.wait_for(call, 1)
+        go.set()
+
+    asyncio.run(work())
+    lane.submit(lambda: None).result(5)
+    assert seen == [True]
+
+
+def test_where_a_batch_fails_only_those_fail_that_fail_alone(lane: ThreadPoolExecutor) -> None:
+    model = Doubler(fails=lambda jobs: 2 in jobs)
+    recovered: list[int] = []
+    queue = Queue(model, lane=lane, most=8, recover=lambda: recovered.append(1))
+    results = asyncio.run(all_of(queue, range(4)))
+    assert [results[0], results[1], results[3]] == [0, 2, 6]
+    assert isinstance(results[2], ValueError)
+    assert model.batches == [[0, 1, 2, 3], [0], [1], [2], [3]]
+    assert len(recovered) == 2
+
+
+def test_what_is_too_much_at_once_is_computed_one_by_one(lane: ThreadPoolExecutor) -> None:
+    model = Doubler(fails=lambda jobs: len(jobs) > 1)
+    assert asyncio.run(all_of(Queue(model, lane=lane, most=8), range(4))) == [0, 2, 4, 6]
+
+
+def test_a_model_that_brings_too_few_results_is_an_error_and_nobody_waits_for_ever(
+    lane: ThreadPoolExecutor,
+) -> None:
+    queue: Queue = Queue(lambda batch: [], lane=lane)
+    with pytest.raises(RuntimeError, match="a batch of 1 brought 0 results"):
+        asyncio.run(asyncio.wait_for(queue.do(1), 5))
+
+
+def test_everything_on_a_device_is_computed_by_one_thread_and_event_loops_may_come_and_go() -> None:
+    threads: set[int] = set()
+
+    def model(batch: Sequence[Ticket[int, int]]) -> list[int]:
+        threads.add(threading.get_ident())
+        return [ticket.job for ticket in batch]
+
+    for number in range(3):
+        queue = Queue(model, lane=lane_of("test"))
+        assert asyncio.run(queue.do(number)) == number
+    assert len(threads) == 1
+    assert lane_of("test") is not lane_of("another")

@@ -1,0 +1,151 @@
+"""Models in this process through the command line: toys of every class of a profile, and a whole run."""
+
+from __future__ import annotations
+
+import json
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from interleave import comparable, read_record
+from interleave.cli.main import run
+from interleave.cli.progress import LiveProgress
+from interleave.events import Planned
+from interleave.types import Plan, PlanStep, Slot
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("diffusers")
+torch.set_num_threads(1)
+
+Captured = pytest.CaptureFixture[str]
+
+
+def check(*arguments: str) -> int:
+    return run(["backends", "check", *arguments])
+
+
+def test_the_profile_of_the_paper_is_tried_with_toys_of_its_models(capsys: Captured) -> None:
+    assert check("--profile", "klein", "--tiny", "--quick", "--json") == 0
+    printed = capsys.readouterr()
+    report = json.loads(printed.out)
+    assert report["fits"] is True
+    assert [backend["role"] for backend in report["backends"]] == ["planner", "critic", "generator"]
+    assert all(
+        any(each["status"] == "passed" for each in backend["checks"]) for backend in report["backends"]
+    )
+    assert (report["loop"]["status"], report["loop"]["pictures"]) == ("done", 2)
+    assert report["loop"]["calls"] == {"planner": 1, "critic": 2, "generator": 2, "repeated": 0}
+    assert "a toy of InterleaveThinker/InterleaveThinker-Planner-8B" in printed.err
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("profile", ["klein", "klein-quick", "klein-4b", "qwen-edit"])
+def test_every_profile_of_real_models_is_tried_with_toys(profile: str, capsys: Captured) -> None:
+    quick = ["--quick"] if profile == "qwen-edit" else []
+    assert check("--profile", profile, "--tiny", *quick) == 0
+    assert "loop: done, 2 pictures drawn" in capsys.readouterr().out
+
+
+def test_options_of_a_profile_are_kept_adapters_and_loras_built_and_what_needs_a_gpu_is_named(
+    capsys: Captured,
+) -> None:
+    if torch.cuda.is_available():
+        pytest.skip("this machine has a GPU")
+    models = "transformers:Qwen/Qwen3-VL-8B-Instruct?batch=1&adapter=me/adapter&quantization=4bit"
+    generator = "diffusers:black-forest-labs/FLUX.2-klein-4B?steps=2&lora=me/lora&size=512&offload=model"
+    Path("own.toml").write_text(f'planner = "{models}"\ncritic = "{models}"\ngenerator = "{generator}"\n')
+    assert check("--profile", "./own.toml", "--tiny", "--quick", "--json") == 0
+    printed = capsys.readouterr()
+    specs = [backend["spec"] for backend in json.loads(printed.out)["backends"]]
+    assert all("batch=1" in spec and "adapter=/" in spec and "4bit" not in spec for spec in specs[:2])
+    assert "steps=2" in specs[2] and "lora=/" in specs[2] and "size" not in specs[2]
+    assert "critic: quantization=4bit needs a GPU and is left out here" in printed.err
+    assert "generator: offload=model needs a GPU and is left out here" in printed.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--tiny"], "--tiny goes with --profile"),
+        ([], "name a backend"),
+        (["solid", "--profile", "klein"], "drop SPEC"),
+        (["--profile", "no-such"], "no profile named 'no-such'"),
+        (["--profile", "./remote.toml", "--tiny"], "no toy can be built of the planner"),
+        (["--profile", "./unknown.toml", "--tiny"], "the pipeline class of 'Some/Model' is not known"),
+    ],
+)
+def test_what_cannot_be_tried_is_refused(arguments: list[str], words: str, capsys: Captured) -> None:
+    rest = 'critic = "scripted"\ngenerator = '
+    Path("remote.toml").write_text(f'planner = "http://h:1"\n{rest}"solid"\n')
+    Path("unknown.toml").write_text(f'planner = "scripted"\n{rest}"diffusers:Some/Model"\n')
+    assert check(*arguments) == 2
+    assert words in capsys.readouterr().err
+
+
+def test_a_profile_of_doubles_can_be_tried_as_it_is(capsys: Captured) -> None:
+    assert check("--profile", "dry-run", "--quick", "--json") == 0
+    report = json.loads(capsys.readouterr().out)
+    assert (report["fits"], report["tiny"], report["loop"]) == (True, False, None)
+
+
+def test_a_run_with_local_models_is_repeatable_and_a_missing_model_is_said_in_two_lines(
+    tmp_path: Path, capsys: Captured
+) -> None:
+    from interleave.backends.tiny.pipelines import build_tiny_pipeline
+    from interleave.backends.tiny.vlms import PLAN, VERDICT, build_tiny_vlm
+
+    planner = build_tiny_vlm(tmp_path / "planner", answer=PLAN)
+    critic = build_tiny_vlm(tmp_path / "critic", answer=VERDICT)
+    klein = build_tiny_pipeline(tmp_path / "klein", "Flux2KleinPipeline")
+    models = ["--planner", f"transformers:{planner}?batch=1", "--critic", f"transformers:{critic}?batch=1"]
+    for out in ("one", "two"):
+        assert run(["generate", "A frog", *models, "--generator", f"diffusers:{klein}", "--out", out]) == 0
+    assert comparable("one") == comparable("two")
+    first = read_record("one").steps[0]
+    assert first.attempts[0].verdict.confidence and 0.5 < first.attempts[0].verdict.confidence < 1
+    capsys.readouterr()
+    assert run(["generate", "A frog", *models, "--generator", "diffusers:Some/Model", "--out", "three"]) == 2
+    assert "hf download Some/Model" in capsys.readouterr().err
+    assert not Path("three").exists()
+
+
+def test_calls_of_many_trajectories_are_computed_together(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from interleave import generate_many
+    from interleave.backends.local.batching import BatchQueue
+    from interleave.backends.tiny.pipelines import build_tiny_pipeline
+    from interleave.backends.tiny.vlms import PLAN, VERDICT, build_tiny_vlm
+
+    batches: dict[str, list[int]] = {"Question": [], "Drawing": []}
+    settle = BatchQueue._settle
+
+    def counted(batch: list[Any], results: list[Any]) -> None:
+        batches[type(batch[0].job).__name__].append(len(batch))
+        settle(batch, results)
+
+    monkeypatch.setattr(BatchQueue, "_settle", staticmethod(counted))
+    summary = generate_many(
+        [f"A frog, number {number}" for number in range(8)],
+        out="many",
+        planner=f"transformers:{build_tiny_vlm(tmp_path / 'planner', answer=PLAN)}",
+        critic=f"transformers:{build_tiny_vlm(tmp_path / 'critic', answer=VERDICT)}",
+        generator=f"diffusers:{build_tiny_pipeline(tmp_path / 'klein', 'Flux2KleinPipeline')}?batch=8",
+    )
+    assert (summary.done, summary.failed) == (8, 0)
+    assert (sum(batches["Question"]), sum(batches["Drawing"])) == (8 + 16, 16)
+    assert len(batches["Question"]) <= 12 and len(batches["Drawing"]) <= 8
+
+
+def test_a_terminal_shows_how_far_a_picture_is() -> None:
+    terminal = StringIO()
+    progress = LiveProgress(Console(file=terminal, force_terminal=True, width=100))
+    progress.drawing(Slot(step=1, attempt=1), 1, 4)  # before there is a plan there is nothing to show
+    progress.show(Planned(Plan(steps=(PlanStep(number=1, name="A pond", prompt="a pond"),))))
+    progress.drawing(Slot(step=1, attempt=2), 3, 4)
+    assert progress.status is not None
+    assert "drawing attempt 2: 3 of 4…" in str(progress.status.status)
+    progress.close()

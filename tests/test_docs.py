@@ -1,0 +1,92 @@
+"""What the pages say is tried: code runs, commands name profiles, specs and options that exist."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import tomllib
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from interleave.backends import contract
+from interleave.backends.generators.families import FAMILIES, pipeline_of
+from interleave.backends.registry import known_generators, known_vlms
+from interleave.backends.specs import parse_spec
+from interleave.runs.profiles import profile_files
+
+DOCS = Path(__file__).parent.parent / "docs"
+ADD = (DOCS / "add-a-generator.md").read_text("utf-8")
+REAL = (DOCS / "real-models.md").read_text("utf-8")
+
+
+def blocks(page: str, language: str) -> list[str]:
+    return re.findall(rf"```{language}\n(.*?)```", page, re.DOTALL)
+
+
+def commands(page: str) -> list[list[str]]:
+    text = "\n".join(blocks(page, "bash")).replace("\\\n", " ")
+    return [shlex.split(line, comments=True) for line in text.splitlines() if line.startswith("interleave ")]
+
+
+def test_the_generator_of_the_page_keeps_the_contract_and_draws() -> None:
+    file, trial, row = blocks(ADD, "python")
+    names: dict[str, object] = {}
+    exec(compile(file, "stripes.py", "exec"), names)
+    exec(compile(trial, "try.py", "exec"), names)
+    assert Path("runs/rainbow/document.html").exists()
+    contract.require(names["stripes"])
+    known = dict(FAMILIES)
+    try:
+        exec(compile(row, "row.py", "exec"), {})
+        assert pipeline_of("Tongyi-MAI/Z-Image-Turbo") == "ZImagePipeline"
+    finally:
+        FAMILIES.clear()
+        FAMILIES.update(known)
+
+
+def test_its_entry_point_names_the_class() -> None:
+    (package,) = blocks(ADD, "toml")
+    points = tomllib.loads(package)["project"]["entry-points"]
+    assert points == {"interleave.generators": {"stripes": "stripes:StripesGenerator"}}
+
+
+@pytest.mark.parametrize("command", commands(REAL), ids=" ".join)
+def test_the_recipes_name_what_there_is(command: list[str]) -> None:
+    named = dict(pairwise(command))
+    assert named.get("--profile", "klein") in profile_files()
+    for role in ("--planner", "--critic", "--generator"):
+        if role not in named:
+            continue
+        spec = parse_spec(named[role])
+        row = (known_generators() if role == "--generator" else known_vlms()).get(spec.name)
+        if row is None or row.missing:
+            continue  # of another extra
+        module, _, name = row.target.partition(":")
+        options = getattr(__import__(module, fromlist=[name]), name).Options
+        options.model_validate(spec.options)
+
+
+def test_every_profile_of_real_models_is_on_the_page_and_its_models_are_in_the_table() -> None:
+    for name in ("klein", "klein-quick", "klein-4b", "qwen-edit"):
+        assert name in profile_files()
+        assert f"`{name}`" in REAL or f"--profile {name}" in REAL
+
+
+def test_every_option_of_the_two_backends_is_on_the_page() -> None:
+    pytest.importorskip("torch")
+    from interleave.backends.generators.diffusers import DiffusersGenerator
+    from interleave.backends.vlms.transformers import TransformersVlm
+
+    options = {*DiffusersGenerator.Options.model_fields, *TransformersVlm.Options.model_fields}
+    missing = {name for name in options if f"`{name}=" not in REAL} - {"concurrency", "adapter_revision"}
+    assert not missing
+
+
+def test_the_settings_of_the_page_are_settings() -> None:
+    from interleave.backends.local.settings import CallSettings
+
+    (settings,) = blocks(REAL, "json")
+    assert CallSettings.model_validate_json(settings).width == 256
+    assert all(f'"{name}"' in settings for name in CallSettings.model_fields)
