@@ -142,7 +142,7 @@ AGENTS = {
         "plans, judges and scores by rule in the miniature's world: the teacher and upper bound",
         note="{} from the “oracle”, a program that knows the miniature's language and reads its pictures; "
         "no language model took part.",
-        takes="interleave.mini.language.checker:refuse_foreign_words",
+        takes="interleave.mini.oracle:refuse_unknown",
     ),
 }
 """Planners, critics and scorers that are no models: they are asked for a plan or a verdict, not for text."""

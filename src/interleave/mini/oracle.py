@@ -54,6 +54,13 @@ class Oracle:
         return await asyncio.to_thread(_scored, seen)
 
 
+def refuse_unknown(request: Request) -> None:
+    """Raise for a request that is not of the language, as far as can be told without reading pictures."""
+    refuse_foreign_words(request)
+    if not request.pictures:
+        true_task(request)
+
+
 def true_task(request: Request) -> Task:
     """What a request comes to, its pictures read."""
     parts = [

@@ -216,6 +216,9 @@ class Journal:
         """Let go of the file; a thread that is still at work for a cancelled call must not write to it."""
         with self._writing:
             self._broken = self._broken or StorageError(f"{self.path} is closed")
+            # Said aloud, because a child that is just being forked has a copy of the file and of its lock.
+            with suppress(OSError):
+                fcntl.flock(self._file, fcntl.LOCK_UN)
             os.close(self._file)
 
     def _break(self, error: OSError) -> StorageError:

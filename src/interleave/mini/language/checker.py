@@ -53,7 +53,12 @@ def vocabulary() -> frozenset[str]:
         *(riddle for riddles in RIDDLES.values() for riddle in riddles),
         *(*NOUNS, *(plural(noun) for noun in NOUNS), *COLOURS, *SIZES, *NUMBERS, *CATEGORIES),
         *(*BACKGROUND_OF_NOUN, *BACKGROUND_OF_PHRASE, *CELL_OF, *ROWS, *RELATIONS, *DIRECTIONS),
-        *(*GO_ON, *DESCRIBE, "a an some one with and there is are step steps picture pictures"),
+        *(
+            *GO_ON,
+            *DESCRIBE,
+            "please kindly can could you i want to now me",
+            "a an some one with and there is are step steps picture pictures images scenes",
+        ),
     ]
     return frozenset(word.lower() for text in texts for word in _WORD.findall(_GAP.sub(" ", text)))
 

@@ -124,6 +124,8 @@ def _read_step(words: Words, scene: Scene) -> Operation:
 
 
 def _read_put_down(words: Words, scene: Scene) -> Operation:
+    if scene.gripper is None or scene.gripper.holds != words["colour"].lower():
+        raise NotUnderstood(f"the gripper holds no {words['colour']} block")
     return Place(find_position(scene, words["where"]))
 
 

@@ -28,6 +28,7 @@ from interleave.mini.language.splits import (
 )
 from interleave.mini.language.tale import Beat
 from interleave.mini.language.topics import DOMAINS, Topic, Written
+from interleave.mini.language.variants import variants
 from interleave.mini.world.changes import changes
 from interleave.mini.world.drawing import draw
 from interleave.mini.world.operations import apply_all
@@ -50,6 +51,10 @@ DESCRIBE = (
     "Label each step of this sequence.",
 )
 _TRIES = 20_000
+_TELLING = (
+    *(("story", domain, topic) for domain, topics in DOMAINS.items() for topic in topics),
+    *(("know", KNOWLEDGE, topic) for topic in RIDDLE_TOPICS),
+)
 _GO_ON = {normalised(text).lower() for text in GO_ON}
 _DESCRIBE = {normalised(text).lower() for text in DESCRIBE}
 
@@ -247,11 +252,11 @@ def read_task(parts: Sequence[str | Scene]) -> Task:
 
 def _read_told(text: str) -> Task:
     plain = normalised(text)
-    for suite, domains in (("story", DOMAINS), ("know", {KNOWLEDGE: RIDDLE_TOPICS})):
-        for domain, topics in domains.items():
-            for topic in topics:
-                if written := topic.read(plain):
-                    return _told(suite, domain, topic, Written(text, written.template, {}, written.tale))
+    for variant in variants(plain):
+        for suite, domain, topic in _TELLING:
+            written = topic.read(variant.text)
+            if written is not None and variant.steps in (None, len(written.tale.beats)):
+                return _told(suite, domain, topic, Written(text, written.template, {}, written.tale))
     raise NotUnderstood(f"no request of the language reads like this: {plain!r}")
 
 

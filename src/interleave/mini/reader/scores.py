@@ -7,8 +7,8 @@ from interleave.mini.world.scene import CELLS, Scene, Thing
 from interleave.types import Scores
 
 CLEAR = 0.08
-"""A cell read with less confidence counts as unclear: half-drawn and blended things fall below it, noise of a
-tenth of the range, JPEG at 20, a shift by a pixel do not (`benchmarks/reader.py` measures both sides)."""
+"""A cell read with less confidence counts as unclear: half-drawn and blended things fall below it, noise of
+20 in 255, blur by a pixel and JPEG at 20 do not; a shift by a pixel may (see `benchmarks/reader.py`)."""
 _UNWANTED_CHANGE = 3.4
 """Marks lost for every cell that changed without being asked to."""
 

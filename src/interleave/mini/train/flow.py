@@ -231,7 +231,7 @@ def train_flow(
 def _stream(examples: Examples) -> Any:
     import torch
 
-    class Stream(torch.utils.data.IterableDataset):  # type: ignore[type-arg]
+    class Stream(torch.utils.data.IterableDataset):  # type: ignore[misc]
         def __iter__(self) -> Iterator[Batch]:
             return iter(examples)
 

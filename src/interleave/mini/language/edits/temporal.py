@@ -25,7 +25,7 @@ EDITS: tuple[Edit, ...] = (
         at_stage(_GROWING, -1),
         (
             "Show the picture when {ref} has reached its last stage.",
-            "A long time later {ref} is complete. Draw it.",
+            "A long time later {ref} has come to its end. Draw it.",
         ),
         _GROWING,
     ),

@@ -10,6 +10,7 @@ from interleave.mini.language.words import a, bare_noun, the, within
 from interleave.mini.world.operations import (
     Add,
     ChangeBackground,
+    Impossible,
     Move,
     Recolour,
     Remove,
@@ -45,6 +46,8 @@ def _joining(hero: Thing, friends: tuple[Thing, ...], place: str) -> Tale:
 
 
 def _journey(hero: Thing, start: str, stop: str, end: str) -> Tale:
+    if start == end:
+        raise Impossible("a journey does not end where it began")
     tale = Tale(start, {4: hero}, name="Setting out", caption=f"{a(hero)} sets out {within(start)}")
     for place in (stop, end):
         tale.then(
@@ -103,7 +106,9 @@ def _bedtime(hero: Thing, toy: Thing, place: str) -> Tale:
         place, {4: hero, 5: toy}, name="Playing", caption=f"{a(hero)} plays with {a(toy)} {within(place)}"
     )
     tale.then(Remove(5), name="Tidy", caption=f"{the(toy)} is put away")
-    return tale.then(ChangeBackground("night"), name="Night", caption=f"it is night: sleep well, {hero.noun}")
+    return tale.then(
+        ChangeBackground("night"), name="Night", caption=f"night has come, and {the(hero)} sleeps"
+    )
 
 
 def _ride(hero: Thing, vehicle: Thing, place: str) -> Tale:
@@ -159,7 +164,7 @@ TOPICS: tuple[Topic, ...] = (
         {"hero": AThing(ANIMALS + VEHICLES), "start": PLACE, "stop": PLACE, "end": PLACE},
         _journey,
         (
-            "Show the journey of {hero} that starts {start}, goes on {stop} and ends {end}.",
+            "Show the journey of {hero} that starts {start}, is {stop} next and ends {end}.",
             "A travel story: {hero} is first {start}, then {stop} and at last {end}.",
         ),
     ),

@@ -1,0 +1,39 @@
+"""Small liberties people take with a request, undone: "please", "step by step", "in four pictures"."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from interleave.mini.language.words import NUMBERS
+
+_POLITE = re.compile(
+    r"^(?:please|kindly|can you|could you|i want you to|now)[, ]+(?:please )?", re.IGNORECASE
+)
+_TAIL = re.compile(
+    rf",? (?:step by step|please|in (?P<n>{'|'.join(NUMBERS)}|\d) (?:pictures|steps|images|scenes))$",
+    re.IGNORECASE,
+)
+_OPENINGS = ("", "show me ", "show ", "tell ", "draw ")
+
+
+@dataclass(frozen=True)
+class Variant:
+    """Another way to put a request; `steps` where it named their number."""
+
+    text: str
+    steps: int | None = None
+
+
+def variants(text: str) -> Iterator[Variant]:
+    """A normalised request as it is, then without its politeness and its tails, with usual openings."""
+    yield Variant(text)
+    bare, steps = _POLITE.sub("", text), None
+    while found := _TAIL.search(bare):
+        bare = bare[: found.start()]
+        if said := found["n"]:
+            steps = int(said) if said.isdigit() else NUMBERS.index(said.lower())
+    for opening in _OPENINGS:
+        begun = bare if not opening else opening + bare[:1].lower() + bare[1:]
+        yield Variant(begun, steps)
