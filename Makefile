@@ -18,7 +18,8 @@ $(READY): pyproject.toml constraints.txt
 
 demo: $(READY)
 	@rm -rf runs/demo
-	@$(BIN)/interleave generate "How a frog grows up, step by step, in four pictures" --out runs/demo
+	@$(BIN)/interleave generate "How a frog grows up, step by step, in four pictures" \
+		--profile oracle --generator "world?mistakes=0.4" --out runs/demo
 
 test: $(READY)
 	$(BIN)/python -m pytest -m "not slow"

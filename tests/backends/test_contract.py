@@ -15,6 +15,8 @@ GENERATORS = {
     "solid": 512,
     "solid?size=256": 256,
     "solid?size=64&delay=0.001": 64,
+    "world": 256,
+    "world?mistakes=0.5": 256,
 }
 
 VLMS = [

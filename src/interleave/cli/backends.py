@@ -67,8 +67,9 @@ def check(
 
 
 def _rows() -> list[dict[str, Any]]:
-    from interleave.backends.registry import known_generators, known_vlms
+    from interleave.backends.registry import AGENTS, known_generators, known_vlms
 
+    tables = (("generator", known_generators()), ("vlm", known_vlms()), ("agent", AGENTS))
     return [
         {
             "kind": kind,
@@ -80,7 +81,7 @@ def _rows() -> list[dict[str, Any]]:
             "key": row.key,
             "key_is_set": bool(row.key and os.environ.get(row.key)),
         }
-        for kind, table in (("generator", known_generators()), ("vlm", known_vlms()))
+        for kind, table in tables
         for name, row in sorted(table.items())
     ]
 

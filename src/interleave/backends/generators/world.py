@@ -29,7 +29,7 @@ class WorldPainter:
             raise ConfigurationError(f"{str(spec)!r}: 'world' takes no model and no address, only ?mistakes=")
         self.options = options
         self.capabilities = GeneratorCapabilities(
-            max_sources=1, price_per_image=0.0, concurrency=options.concurrency
+            max_sources=1, seeds=False, price_per_image=0.0, concurrency=options.concurrency
         )
 
     async def generate(self, request: ImageRequest) -> Image.Image:

@@ -6,6 +6,7 @@ A short prompt says what to do. An exact one also says where precisely, which si
 from __future__ import annotations
 
 import re
+import zlib
 from collections.abc import Sequence
 from random import Random
 
@@ -23,6 +24,7 @@ from interleave.mini.language.words import (
     listed,
     the,
 )
+from interleave.mini.world.kinds import BACKGROUNDS
 from interleave.mini.world.operations import ChangeBackground, Operation, apply_all
 from interleave.mini.world.scene import Scene
 
@@ -89,7 +91,9 @@ def is_exact(prompt: str) -> bool:
 def literal_scene(prompt: str, before: Scene | None) -> Scene:
     """What a painter makes of a text it does not understand: the things it names, wherever there is room."""
     words = normalised(prompt).lower()
-    background = before.background if before else "paper"
+    # A painter that has not understood where to be is somewhere: always in the same place for the same words.
+    anywhere = BACKGROUNDS[zlib.crc32(words.encode("utf-8", "replace")) % len(BACKGROUNDS)]
+    background = before.background if before else anywhere
     for phrase, name in _PLACE_WORDS.items():
         if re.search(rf"\b{re.escape(phrase)}\b", words):
             background = name
