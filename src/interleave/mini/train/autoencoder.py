@@ -22,6 +22,7 @@ LATENT_NOISE = 0.08
 """Noise on latents while decoding is learned, in units of their spread: a flow does not draw them exactly."""
 THING_WEIGHT = 4.0
 EDGE_WEIGHT = 0.6
+_PART = 16
 
 
 @dataclass(frozen=True)
@@ -29,6 +30,8 @@ class VaeTraining:
     batch: int = 64
     rate: float = 1.2e-3
     log_every: int = 200
+    measured_on: int = 768
+    """Pictures from which the spread of the latents is taken."""
 
 
 class RandomScenes:
@@ -89,7 +92,7 @@ def train_vae(vae: Any, painter: TorchPainter, clock: Clock, log: Log, how: VaeT
             log.write(stage="vae", step=step, seconds=clock.spent, loss=loss.item())
     average.swap()
     vae.eval()
-    set_normalisation(vae, painter, scenes)
+    set_normalisation(vae, painter, scenes, how.measured_on)
 
 
 def _round_trip(vae: Any, pictures: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
@@ -118,21 +121,15 @@ def _weights(pixels: torch.Tensor, empty: torch.Tensor) -> torch.Tensor:
     return (weight / weight.mean()).unsqueeze(1)
 
 
-def set_normalisation(vae: Any, painter: TorchPainter, scenes: RandomScenes, batches: int = 24) -> None:
+def set_normalisation(vae: Any, painter: TorchPainter, scenes: RandomScenes, pictures: int) -> None:
     """Mean and variance of every channel, which the pipeline reads from the VAE's batch norm."""
     import torch
 
     with torch.no_grad():
-        patches = torch.cat(
-            [
-                patchify(
-                    vae.encode(
-                        to_model_range(painter.paint(scenes.codes(32, filled=0.35)))
-                    ).latent_dist.mode()
-                )
-                for _ in range(batches)
-            ]
-        ).float()
+        shown = (
+            to_model_range(painter.paint(scenes.codes(_PART, filled=0.35))) for _ in range(0, pictures, _PART)
+        )
+        patches = torch.cat([patchify(vae.encode(each).latent_dist.mode()) for each in shown]).float()
         vae.bn.running_mean.copy_(patches.mean(dim=(0, 2, 3)))
         vae.bn.running_var.copy_(patches.var(dim=(0, 2, 3)))
 

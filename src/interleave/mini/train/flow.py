@@ -25,6 +25,8 @@ CHANGE_WEIGHT = 3.0
 SOURCE_NOISE = 0.12
 """Noise on the picture an edit starts from: in use it was drawn by the model itself."""
 MOST_SKIPPED = 50
+KEEP_EVERY = 120.0
+"""Seconds between two states on disk."""
 SOURCE_TIME = 10
 """Where the pipeline puts the first source on the time axis of positions."""
 
@@ -36,8 +38,6 @@ class FlowTraining:
     rate: float = 1.0e-3
     workers: int = 0
     log_every: int = 100
-    evaluate_every: float = 240.0
-    """Seconds between evaluations."""
 
 
 @dataclass(frozen=True)
@@ -197,7 +197,7 @@ def train_flow(
         flow.transformer.compile_repeated_blocks(fullgraph=True, dynamic=False)
     loader = iter(torch.utils.data.DataLoader(_stream(examples), batch_size=None, num_workers=how.workers))
     losses: dict[bool, list[torch.Tensor]] = {True: [], False: []}
-    skipped = 0
+    skipped, kept = 0, clock.now
     for step in clock.steps():
         batch = _on(next(loader), flow.device)
         for group in optimizer.param_groups:
@@ -224,6 +224,9 @@ def train_flow(
             }
             log.write(stage="flow", step=step, seconds=clock.spent, **means)
             losses = {True: [], False: []}
+        if clock.now - kept > KEEP_EVERY:
+            _keep(state, modules, optimizer, average, clock)
+            kept = clock.now
     _keep(state, modules, optimizer, average, clock)
     return average
 

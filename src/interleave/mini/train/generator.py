@@ -98,7 +98,7 @@ def _vae_stage(orders: Orders, shape: Any, painter: TorchPainter, reader: Reader
         return AutoencoderKLFlux2.from_pretrained(folder).to(painter.device).eval()
     vae = build_vae(shape)
     train_vae(vae, painter, Clock(orders.vae_minutes), log, orders.vae)
-    share = readable_share(vae, painter, reader, count=max(50, 4 * orders.evaluate))
+    share = readable_share(vae, painter, reader, count=5 * orders.evaluate)
     log.write(stage="vae", readable_after_round_trip=share)
     vae.save_pretrained(folder, safe_serialization=True)
     return vae

@@ -1,0 +1,164 @@
+"""The generator's training at toy size: real classes, and the promises the long run rests on."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("diffusers")
+
+from interleave.cli.main import run  # noqa: E402
+from interleave.mini.language.prompts import understand  # noqa: E402
+from interleave.mini.language.splits import is_held_out_pair  # noqa: E402
+from interleave.mini.train.autoencoder import RandomScenes, VaeTraining  # noqa: E402
+from interleave.mini.train.clock import Clock, learning_rate  # noqa: E402
+from interleave.mini.train.examples import sample_example  # noqa: E402
+from interleave.mini.train.flow import Flow, FlowTraining, encode_prompts  # noqa: E402
+from interleave.mini.train.generator import Orders, train_generator  # noqa: E402
+from interleave.mini.train.latents import LatentSpace, patchify, unpatchify  # noqa: E402
+from interleave.mini.train.parts import (  # noqa: E402
+    TOY,
+    GeneratorShape,
+    build_pipeline,
+    build_text_encoder,
+    build_transformer,
+    build_vae,
+    text_layers,
+)
+from interleave.mini.train.tokenizer import language_tokenizer  # noqa: E402
+from interleave.mini.world import Scene, Thing, draw  # noqa: E402
+from interleave.mini.world.batches import scene_of  # noqa: E402
+
+pytestmark = pytest.mark.filterwarnings("ignore")  # of the libraries, at import and at saving
+SECOND = 1 / 60
+TINY_VAE = VaeTraining(batch=2, measured_on=16)
+TINY_FLOW = FlowTraining(text_batch=2, edit_batch=2, log_every=1)
+
+
+@pytest.fixture(scope="module")
+def tokenizer() -> Any:
+    return language_tokenizer(samples=400)
+
+
+def test_examples_are_understood_and_hold_nothing_out_of_the_test_split() -> None:
+    rng = Random(0)
+    for example in (sample_example(rng) for _ in range(400)):
+        assert understand(example.prompt, example.before) == example.after
+        assert not any(is_held_out_pair(thing) for thing in example.after.things.values())
+
+
+def test_random_scenes_for_the_vae_are_scenes_without_held_out_pairs() -> None:
+    for row in RandomScenes("cpu").codes(200).numpy():
+        assert not any(is_held_out_pair(thing) for thing in scene_of(row).things.values())
+
+
+def test_every_prompt_fits_and_a_word_is_a_token(tokenizer: Any) -> None:
+    rng = Random(1)
+    lengths = [len(tokenizer(sample_example(rng).prompt)["input_ids"]) for _ in range(300)]
+    assert max(lengths) <= GeneratorShape().sequence
+    assert len(tokenizer("Paint the red cat blue.")["input_ids"]) == 6
+    assert tokenizer.decode(tokenizer("Größe ≠ 3 😀")["input_ids"]) == "Größe ≠ 3 😀"
+
+
+def test_what_is_shipped_fits_into_the_package(tokenizer: Any) -> None:
+    shape = GeneratorShape()
+    parts = (build_vae(shape), build_text_encoder(shape, 1728), build_transformer(shape))
+    sizes = [2 * sum(parameter.numel() for parameter in part.parameters()) for part in parts]
+    assert sum(sizes) <= 22e6
+    assert max(sizes) < 16 * 2**20
+
+
+def test_patches_are_the_pipelines(tokenizer: Any) -> None:
+    from diffusers import Flux2KleinPipeline
+
+    latents = torch.randn(2, 4, 8, 8)
+    assert torch.equal(patchify(latents), Flux2KleinPipeline._patchify_latents(latents))
+    assert torch.equal(unpatchify(patchify(latents)), latents)
+
+
+@pytest.mark.parametrize("edit", [False, True])
+def test_training_draws_as_the_pipeline_does(tokenizer: Any, edit: bool) -> None:
+    torch.manual_seed(0)
+    vae = build_vae(TOY).eval()
+    vae.bn.running_mean.normal_()
+    vae.bn.running_var.uniform_(0.5, 2)
+    text_encoder, transformer = build_text_encoder(TOY, len(tokenizer)).eval(), build_transformer(TOY).eval()
+    flow = Flow(TOY, LatentSpace(vae), text_encoder, transformer, tokenizer.pad_token_id)
+    pipeline = build_pipeline(vae, text_encoder, tokenizer, transformer)
+    pipeline.set_progress_bar_config(disable=True)
+    source = draw(Scene.of("meadow", {4: Thing("cat", "red")}))
+    noise = torch.randn((1, 256, 16), generator=torch.Generator().manual_seed(7))
+    drawn = pipeline(
+        prompt="Paint the red cat blue.",
+        latents=noise.transpose(1, 2).reshape(1, 16, 16, 16),
+        num_inference_steps=TOY.steps,
+        guidance_scale=1.0,
+        height=256,
+        width=256,
+        max_sequence_length=TOY.sequence,
+        text_encoder_out_layers=text_layers(TOY),
+        **({"image": [source]} if edit else {}),
+    ).images[0]
+    tokens = torch.as_tensor(encode_prompts(tokenizer, ["Paint the red cat blue."], TOY))
+    given = torch.as_tensor(np.array(source))[None] if edit else None
+    ours = flow.draw(tokens, given, seed=7)[0].numpy().astype(int)
+    assert np.abs(ours - np.asarray(drawn).astype(int)).max() <= 1
+
+
+def test_a_training_is_stopped_goes_on_and_ends_in_a_pipeline_that_a_backend_loads(tmp_path: Path) -> None:
+    orders = Orders(
+        tmp_path,
+        "toy",
+        vae_minutes=0.5 * SECOND,
+        flow_minutes=4 * SECOND,
+        stop_after=0.5 * SECOND,
+        device="cpu",
+        evaluate=1,
+        vae=TINY_VAE,
+        flow=TINY_FLOW,
+    )
+    assert train_generator(orders) == {}
+    vae = (tmp_path / "vae" / "diffusion_pytorch_model.safetensors").read_bytes()
+    found = train_generator(replace(orders, stop_after=None))
+    assert (tmp_path / "vae" / "diffusion_pytorch_model.safetensors").read_bytes() == vae
+    assert {"text, 1 things", "edit, all, short", "chain of 10, all right"} <= found.keys()
+    seconds = [
+        line["seconds"]
+        for line in map(json.loads, (tmp_path / "log.jsonl").read_text().splitlines())
+        if line["stage"] == "flow"
+    ]
+    assert seconds == sorted(seconds)
+
+    from interleave.backends.contract import Known, Status, checks_for
+    from interleave.backends.registry import load_generator
+
+    backend = load_generator(f"diffusers:{tmp_path / 'pipeline'}?device=cpu")
+    first = [check for check in checks_for("generator") if str(check) in ("it draws a picture",)]
+    assert first
+    import asyncio
+
+    for check in first:
+        result = asyncio.run(check.on(backend, Known(size=(256, 256))))
+        assert result.status is Status.PASSED, result.reason
+
+
+def test_the_clock_and_the_rate() -> None:
+    assert Clock(0).is_over
+    assert not Clock(1).is_over
+    assert Clock(1, spent=61).is_over
+    rates = [learning_rate(1.0, share / 100) for share in range(101)]
+    assert max(rates) == pytest.approx(1.0, abs=0.01)
+    assert rates[0] < 0.1
+    assert rates[2:] == sorted(rates[2:], reverse=True)
+
+
+def test_an_unknown_shape_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["mini", "train", "generator", "--out", str(tmp_path), "--shape", "huge"]) == 2
+    assert "mini, toy" in capsys.readouterr().err
