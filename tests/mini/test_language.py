@@ -303,7 +303,9 @@ def test_the_literal_scene_shows_what_is_named() -> None:
 
 def test_the_literal_scene_stays_where_it_was() -> None:
     assert literal_scene("What comes next?", Scene.of("snow", {0: CAT})) == Scene("snow")
-    assert literal_scene("What comes next?", None) == Scene("paper")
+    somewhere = literal_scene("What comes next?", None)
+    assert somewhere == literal_scene("what comes  next", None)
+    assert not somewhere.things
 
 
 def test_the_literal_scene_has_room_for_nine_things() -> None:

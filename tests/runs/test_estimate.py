@@ -73,7 +73,7 @@ def test_the_critic_is_counted_where_its_price_is_known(
             made.capabilities = VlmCapabilities(knows_its_price=True, typical_price=0.01)  # type: ignore[misc]
         return made
 
-    monkeypatch.setattr("interleave.runs.assembly.load_vlm", priced_vlm)
+    monkeypatch.setattr("interleave.backends.registry.load_agent", priced_vlm)
     note = next(line for line in said(capsys, "A boat in 2 pictures") if line.startswith("cost"))
     assert "the critic about $0.10 at most" in note
 

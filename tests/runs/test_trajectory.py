@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import aclosing
 from pathlib import Path
 from typing import Any
@@ -15,6 +17,7 @@ import interleave
 from interleave.agents.critic import CriticInput
 from interleave.backends.protocols import GeneratorCapabilities, ImageRequest
 from interleave.errors import BackendError, InputError, ReplyError, RunError
+from interleave.events import StepFinished
 from interleave.runs.config import Limits
 from interleave.runs.generating import reopen_trajectory
 from interleave.runs.journal import Called, Drawn, Journal, Replied, read_journal
@@ -468,6 +471,28 @@ def test_a_stream_that_was_walked_away_from_lets_go_of_its_folder() -> None:
         return type(last).__name__
 
     assert asyncio.run(twice()) == "Finished"
+
+
+def test_A05_a_run_that_is_cancelled_while_its_end_waits_for_a_thread_lets_go_of_its_folder() -> None:
+    async def cancelled() -> None:
+        loop, free, drawn = asyncio.get_running_loop(), threading.Event(), asyncio.Event()
+        loop.set_default_executor(ThreadPoolExecutor(1))
+
+        async def watch() -> None:
+            async for event in interleave.stream(REQUEST, out="run"):
+                if isinstance(event, StepFinished) and event.step.number == 4:
+                    loop.run_in_executor(None, free.wait)  # the only thread: the run's end has to queue
+                    drawn.set()
+
+        watching = asyncio.create_task(watch())
+        await drawn.wait()
+        await asyncio.sleep(0.1)
+        watching.cancel()
+        await asyncio.gather(watching, return_exceptions=True)
+        free.set()
+
+    asyncio.run(cancelled())
+    assert generate().status == "done"
 
 
 def test_a_page_says_only_what_is_true_of_its_models() -> None:

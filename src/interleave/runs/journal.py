@@ -168,6 +168,7 @@ class Journal:
         """Told of every line, so that nobody has to read back what was just written."""
         self._writing = threading.Lock()
         self._broken: StorageError | None = None
+        self._closed = False
         try:
             self._lock()
             self._size = self._drop_torn_line()
@@ -215,6 +216,9 @@ class Journal:
     def close(self) -> None:
         """Let go of the file; a thread that is still at work for a cancelled call must not write to it."""
         with self._writing:
+            if self._closed:
+                return
+            self._closed = True
             self._broken = self._broken or StorageError(f"{self.path} is closed")
             # Said aloud, because a child that is just being forked has a copy of the file and of its lock.
             with suppress(OSError):

@@ -11,6 +11,7 @@ from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 from dataclasses import dataclass, field
 from pathlib import Path
+from threading import Lock
 
 from interleave import events
 from interleave.agents.critic import Critic, VlmCritic
@@ -131,6 +132,8 @@ class Trajectory:
         self.replay = Replay.of(self.entries, redraw=redraw)
         made = sum(isinstance(entry, lines.Called) for entry in self.entries)
         self.meter = Meter(limits, calls=made, cost=self.record.cost or 0.0)
+        self._ending = Lock()
+        self._ended: RunRecord | None = None
 
     async def run(self) -> AsyncGenerator[Event]:
         """Carry the request out; the last event is `Finished`, whatever happened."""
@@ -155,7 +158,11 @@ class Trajectory:
         except Exception as bug:  # of a user's own model, perhaps: let go of the folder and say what it was
             self._end("failed", BackendError(f"{type(bug).__name__}: {bug}"))
             raise
-        record = await asyncio.to_thread(self._end, status, error)
+        try:
+            record = await asyncio.to_thread(self._end, status, error)
+        except asyncio.CancelledError:
+            self._end(status, error)  # what only waits for a thread is cancelled too, and would never end
+            raise
         yield Finished(record, self.folder, error)
 
     def _pipeline(self, models: Models) -> AsyncGenerator[events.Event]:
@@ -213,13 +220,16 @@ class Trajectory:
             await models.disk.sync(self.journal)
 
     def _end(self, status: Status, error: InterleaveError | None) -> RunRecord:
-        """Journal how it ended, write its pages, and only then let go of the folder."""
-        try:
-            record = self.record if self.models is None else self._journal_end(status, error)
-            self._write_pages(record)
-            return record
-        finally:
-            self.journal.close()
+        """Journal how it ended, write its pages, and only then let go of the folder; once, whoever asks."""
+        with self._ending:
+            if self._ended is None:
+                try:
+                    record = self.record if self.models is None else self._journal_end(status, error)
+                    self._write_pages(record)
+                finally:
+                    self.journal.close()
+                self._ended = record
+            return self._ended
 
     def _journal_end(self, status: Status, error: InterleaveError | None) -> RunRecord:
         """The record with its end; where the disk fails even here, what is on it and how it ended."""
