@@ -20,7 +20,7 @@ from interleave.benchmarks.mini import ItemScore, Result, Settings, StepScore, d
 from interleave.benchmarks.report import BY_CONSTRUCTION, write_report
 from interleave.benchmarks.statistics import estimate
 from interleave.cli.main import run
-from interleave.errors import ConfigurationError
+from interleave.errors import BackendError, ConfigurationError
 from interleave.mini.language.tasks import SUITES
 from interleave.mini.world import Scene, draw
 
@@ -310,3 +310,32 @@ def test_intervals_of_other_means_are_near_the_normal_ones() -> None:
 def test_equal_values_and_no_values_have_honest_intervals() -> None:
     assert estimate([0.5] * 4).low < 0.5 < estimate([0.5] * 4).high
     assert (estimate([]).low, estimate([]).high) == (0, 1)
+
+
+def test_models_that_are_prompted_are_measured_too(tmp_path: Path) -> None:
+    choices = {"profile": "oracle", "critic": "scripted"}
+    result, _ = run_mini(Settings("know", "full", items=2, choices=choices), tmp_path / "out")
+    assert result.coverage == 1
+    assert result.calls["critic"] >= 2
+
+
+def test_tasks_that_failed_are_tried_again_and_said(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    command = ["bench", "mini", "--profile", "oracle", "--suite", "know", "--items", "2", "--out"]
+    broken = monkeypatch.context()
+    with broken as patched:
+        patched.setattr(
+            "interleave.backends.generators.world.WorldPainter._paint",
+            lambda self, request: (_ for _ in ()).throw(BackendError("out of paint")),
+        )
+        assert run([*command, str(tmp_path)]) == 3
+    assert "2 of 2 tasks failed" in capsys.readouterr().err.replace("\n", " ")
+    assert run([*command, str(tmp_path)]) == 0
+
+
+def test_a_folder_of_another_suite_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    command = ["bench", "mini", "--profile", "oracle", "--items", "1", "--out", str(tmp_path)]
+    assert run([*command, "--suite", "know"]) == 0
+    assert run([*command, "--suite", "edit"]) == 2
+    assert "choose another --out" in capsys.readouterr().err

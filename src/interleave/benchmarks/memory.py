@@ -39,7 +39,7 @@ class RememberingVlm:
         self._replies: dict[tuple[Any, ...], Reply] = {}
 
     async def complete(self, messages: tuple[Message, ...], sampling: Sampling) -> Reply:
-        key = (*map(_said, messages), replace(sampling, slot=Slot()))
+        key = (*map(_said, messages), repr(replace(sampling, slot=Slot())))
         if key not in self._replies:
             self._replies[key] = await self._vlm.complete(messages, sampling)
         return self._replies[key]

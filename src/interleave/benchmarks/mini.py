@@ -25,6 +25,7 @@ from interleave.mini.reader import shared_reader
 from interleave.mini.reader.scores import shows
 from interleave.runs.assembly import load_models, resolve, split_choices
 from interleave.runs.batch import Batch, Ended
+from interleave.runs.config import RunConfig
 from interleave.runs.record import RunRecord, StepRecord, read_record
 from interleave.runs.requests import items_of
 from interleave.runs.store import PictureStore, write_whole
@@ -145,13 +146,18 @@ def run_mini(
     settings: Settings, out: Path, progress: Progress = lambda *_: None
 ) -> tuple[Result, list[Answered]]:
     """Run what has not been run in this folder yet, score everything, and write the result."""
+    before = _result_before(out)
+    if before is not None and (before.suite, before.system) != (settings.suite, settings.system):
+        raise ConfigurationError(
+            f"{out} holds the suite {before.suite!r} with the system {before.system!r}: choose another --out"
+        )
     work = list(islice(tasks(settings.suite, "test", seed=settings.seed), settings.items))
     started = time.monotonic()
-    passes = asyncio.run(_run_passes(settings, work, out, progress))
+    config, passes = asyncio.run(_run_passes(settings, work, out, progress))
     most = max(passes)
     answered = passes[most]
-    seconds = time.monotonic() - started + _seconds_before(out)
-    result = _result(settings, passes, most, answered, seconds)
+    seconds = time.monotonic() - started + (before.seconds if before else 0.0)
+    result = _result(settings, config, passes, most, answered, seconds)
     write_whole(out / RESULT_NAME, result.model_dump_json(indent=1).encode())
     return result, answered
 
@@ -165,7 +171,7 @@ def default_folder(settings: Settings) -> Path:
 
 async def _run_passes(
     settings: Settings, work: Sequence[Task], out: Path, progress: Progress
-) -> dict[int, list[Answered]]:
+) -> tuple[RunConfig, dict[int, list[Answered]]]:
     """The run, and for the full system the same with fewer attempts, by the number of attempts."""
     chosen, limits = split_choices(
         choices_for(settings.system, work, {**settings.choices, "seed": settings.seed})
@@ -174,14 +180,14 @@ async def _run_passes(
     models = remembering(load_models(config, pack, chosen))
     most = config.max_attempts
     fewer = [count for count in FEWER_ATTEMPTS if count < most] if settings.system == "full" else []
-    passes = {}
+    passes: dict[int, list[Answered]] = {}
     for attempts in (most, *fewer):
         folder = out / f"attempts-{attempts}"
         limited = config.model_copy(update={"max_attempts": attempts})
         batch = Batch(folder, limited, limits, models)
         ended = await _run_batch(batch, work, settings.concurrency, partial(progress, attempts, len(work)))
         passes[attempts] = [_answered(task, ended.get(task.id), folder) for task in work]
-    return passes
+    return config, passes
 
 
 async def _run_batch(
@@ -189,7 +195,7 @@ async def _run_batch(
 ) -> dict[str, Ended]:
     asked = ((task.id, task.request()) for task in work)
     ended: dict[str, Ended] = {}
-    async with aclosing(batch.run(items_of(asked), concurrency=concurrency)) as all_ended:
+    async with aclosing(batch.run(items_of(asked), concurrency=concurrency, retry_failed=True)) as all_ended:
         async for each in all_ended:
             ended[each.id] = each
             progress(len(ended))
@@ -234,13 +240,13 @@ def _pictures(record: RunRecord, store: PictureStore) -> dict[int, Image]:
 
 def _result(
     settings: Settings,
+    config: RunConfig,
     passes: dict[int, list[Answered]],
     most: int,
     answered: list[Answered],
     seconds: float,
 ) -> Result:
     items = [each.score for each in answered]
-    config = next((each.record.config for each in answered if each.record), None)
     calls = [each.record.calls for each in answered if each.record]
     roles = ("planner", "critic", "generator")
     left_out = {"base": ("planner", "critic"), "plan": ("critic",)}.get(settings.system, ())
@@ -256,8 +262,8 @@ def _result(
         },
         seconds_per_item=round(seconds / len(items), 3),
         max_attempts=most,
-        models={role: getattr(config, role).spec for role in roles if config and role not in left_out},
-        notes=tuple(note for role in roles if config and (note := getattr(config, role).note)),
+        models={role: getattr(config, role).spec for role in roles if role not in left_out},
+        notes=tuple(note for role in roles if (note := getattr(config, role).note)),
         by_attempts={
             str(attempts): _scores([each.score for each in passes[attempts]]) for attempts in sorted(passes)
         },
@@ -291,12 +297,12 @@ def _by_topic(items: Sequence[ItemScore], level: str) -> dict[str, Scores]:
     return {name: _scores(group) for name, group in sorted(groups.items())} if len(groups) > 1 else {}
 
 
-def _seconds_before(out: Path) -> float:
-    """The time earlier sessions have spent on this folder."""
+def _result_before(out: Path) -> Result | None:
+    """What an earlier session has left in this folder."""
     try:
-        return Result.model_validate_json((out / RESULT_NAME).read_bytes()).seconds
+        return Result.model_validate_json((out / RESULT_NAME).read_bytes())
     except (OSError, ValidationError):
-        return 0.0
+        return None
 
 
 def _share(values: Sequence[bool]) -> float:

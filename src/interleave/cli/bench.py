@@ -77,7 +77,14 @@ def mini(
     else:
         _print_table(result, console)
         typer.echo(str(page))
-    return 0
+    failed = [each.score for each in answered if each.score.status == "failed"]
+    if failed:
+        console.print(
+            f"{len(failed)} of {result.items} tasks failed, the first with: {failed[0].reason} "
+            "(the same command tries them again)",
+            highlight=False,
+        )
+    return 0 if not failed else 1 if len(failed) < result.items else 3
 
 
 def _print_table(result: Result, console: Console) -> None:

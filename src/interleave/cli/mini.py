@@ -22,7 +22,7 @@ def _train() -> None:
 @train.command()
 def generator(
     out: Annotated[Path, typer.Option(help="Where checkpoints, log and the finished pipeline go.")],
-    shape: Annotated[str, typer.Option(help="mini (what is shipped) or toy (seconds, for a try).")] = "mini",
+    shape: Annotated[str, typer.Option(help="mini (what will be shipped) or toy (for a try).")] = "mini",
     vae_minutes: Annotated[float, typer.Option(min=0, help="Time for the picture encoder.")] = 7,
     flow_minutes: Annotated[float, typer.Option(min=0, help="Time for text encoder and transformer.")] = 17,
     stop_after: Annotated[
@@ -39,6 +39,9 @@ def generator(
     from interleave.mini.train.generator import Orders, train_generator
 
     orders = Orders(out, shape, vae_minutes, flow_minutes, stop_after, device, workers, seed, evaluate)
-    train_generator(orders)
+    if not train_generator(orders):
+        typer.echo("stopped: the same command goes on", err=True)
+        return 1
+    typer.echo(f"use it with: --generator diffusers:{(out / 'pipeline').absolute()}", err=True)
     typer.echo(str(out / "pipeline"))
     return 0

@@ -140,6 +140,10 @@ def _from_hub(source: Source, patterns: Sequence[str], *, nested: bool) -> Path:
 
 
 def _not_on_disk(source: Source) -> str:
+    if Path(source.model).is_dir():
+        return (
+            f"{source.model!r} names a model of the Hub; for the folder of that name write './{source.model}'"
+        )
     revision = f" --revision {source.revision}" if source.revision else ""
     return (
         f"the model {source.model!r} is not on this disk, and the Hub cannot be reached. "
