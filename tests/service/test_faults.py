@@ -425,7 +425,7 @@ def test_G26_a_failure_shows_no_trace_path_or_key_and_can_be_looked_up(awkward: 
     assert "Traceback" not in reply.text
     assert "awkward_generators.py" not in reply.text
     assert CANARY not in reply.text
-    assert reply.headers["x-request-id"] in awkward.errors.read_text()
+    awkward.until(lambda: reply.headers["x-request-id"] in awkward.errors.read_text())
 
 
 def test_G28_the_log_has_one_clean_line_a_request(server: Server) -> None:

@@ -7,7 +7,7 @@ agents, mark their work, and are the upper bound in benchmarks; every output the
 from __future__ import annotations
 
 import asyncio
-import difflib
+import re
 from random import Random
 from typing import TYPE_CHECKING
 
@@ -78,9 +78,19 @@ def true_task(request: Request) -> Task:
 
 
 def _nearest_requests(text: str, count: int = 2) -> list[str]:
-    rng = Random(0)
-    known = [sample_task("story", rng).text for _ in range(300)]
-    return difflib.get_close_matches(text, known, count, 0) or known[:count]
+    """Requests of different topics that share the most words with this one."""
+    rng, asked = Random(0), _words(text)
+    nearest: dict[str, tuple[float, str]] = {}
+    for _ in range(600):
+        task = sample_task("story", rng)
+        words = _words(task.text)
+        shared = len(words & asked) / len(words | asked)
+        nearest[task.topic] = max(nearest.get(task.topic, (0.0, "")), (shared, task.text))
+    return [text for _, text in sorted(nearest.values(), reverse=True)[:count]]
+
+
+def _words(text: str) -> set[str]:
+    return set(re.findall(r"[a-z]+", text.lower()))
 
 
 def _judged(seen: CriticInput) -> Verdict:

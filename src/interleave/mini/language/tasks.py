@@ -251,13 +251,17 @@ def read_task(parts: Sequence[str | Scene]) -> Task:
 
 
 def _read_told(text: str) -> Task:
-    plain = normalised(text)
+    plain, wrong_number = normalised(text), ""
     for variant in variants(plain):
         for suite, domain, topic in _TELLING:
             written = topic.read(variant.text)
-            if written is not None and variant.steps in (None, len(written.tale.beats)):
+            if written is None:
+                continue
+            steps = len(written.tale.beats)
+            if variant.steps in (None, steps):
                 return _told(suite, domain, topic, Written(text, written.template, {}, written.tale))
-    raise NotUnderstood(f"no request of the language reads like this: {plain!r}")
+            wrong_number = f"this takes {steps} pictures, not {variant.steps}"
+    raise NotUnderstood(wrong_number or "none reads like this")
 
 
 def _read_edit(scene: Scene, text: str, parts: tuple[str | Scene, ...]) -> Task:
