@@ -339,3 +339,11 @@ def test_a_folder_of_another_suite_is_refused(tmp_path: Path, capsys: pytest.Cap
     assert run([*command, "--suite", "know"]) == 0
     assert run([*command, "--suite", "edit"]) == 2
     assert "choose another --out" in capsys.readouterr().err
+
+
+def test_reading_a_finished_benchmark_back_takes_no_time_of_its_own(tmp_path: Path) -> None:
+    settings = Settings("know", "full", items=2, choices={"profile": "oracle"})
+    first, _ = run_mini(settings, tmp_path)
+    again, _ = run_mini(settings, tmp_path)
+    assert first.seconds > 0
+    assert again == first

@@ -265,3 +265,13 @@ def test_known_words_that_are_no_request_end_in_exit_code_2_with_examples(capsys
     assert code == 2
     assert "Requests it knows read like “" in err
     assert "Traceback" not in err
+
+
+def test_a_page_says_that_its_painter_errs_on_purpose() -> None:
+    request = "Show the phases of the moon."
+    page = interleave.generate(
+        request, profile="oracle", generator="world?mistakes=0.1", out="wrong"
+    ).document
+    assert "errs on purpose" in page.read_text("utf-8")
+    page = interleave.generate(request, profile="oracle", out="right").document
+    assert "errs on purpose" not in page.read_text("utf-8")

@@ -10,7 +10,7 @@ from __future__ import annotations
 import importlib.util
 import pkgutil
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib.metadata import entry_points
 from typing import Any, cast
 
@@ -38,6 +38,8 @@ class Row:
     """The environment variable with the key, where its makers' own service is meant."""
     note: str | None = None
     """Said on every document made with it, when it is not what a reader would take it for; {} is its work."""
+    notes_on: Mapping[str, str] = field(default_factory=dict)
+    """Said besides, where its spec has this option."""
 
     @property
     def missing(self) -> tuple[str, ...]:
@@ -78,6 +80,7 @@ GENERATORS = {
         "interleave.backends.generators.world:WorldPainter",
         "the miniature's world as its own perfect painter: draws by rule, not by a model",
         note="{} from “world”, a program that draws the miniature by rule; no image model took part.",
+        notes_on={"mistakes": "It errs on purpose now and then."},
     ),
     "openai-images": Row(
         "interleave.backends.generators.openai_images:OpenAIImagesGenerator",
@@ -186,7 +189,10 @@ def note_for(spec: str | Spec, *, role: str) -> str | None:
     parsed = spec if isinstance(spec, Spec) else parse_spec(spec)
     rows = known_generators() if role == "generator" else known_vlms() | AGENTS
     row = rows.get(parsed.name)
-    return row.note.format(WORK_OF.get(role, "This comes")) if row and row.note else None
+    if row is None or row.note is None:
+        return None
+    more = (said for option, said in row.notes_on.items() if option in parsed.options)
+    return " ".join([row.note.format(WORK_OF.get(role, "This comes")), *more])
 
 
 def _entry_points(group: str) -> dict[str, Row]:

@@ -118,6 +118,7 @@ class Result(Value):
     """The share of tasks that were answered to the end; the others count as wrong."""
     calls: dict[str, int]
     seconds_per_item: float
+    """Of the run itself, as `calls` is: not of its repetitions with fewer attempts, nor of scoring."""
     max_attempts: int
     models: dict[str, str]
     notes: tuple[str, ...] = ()
@@ -152,11 +153,10 @@ def run_mini(
             f"{out} holds the suite {before.suite!r} with the system {before.system!r}: choose another --out"
         )
     work = list(islice(tasks(settings.suite, "test", seed=settings.seed), settings.items))
-    started = time.monotonic()
-    config, passes = asyncio.run(_run_passes(settings, work, out, progress))
+    config, passes, seconds = asyncio.run(_run_passes(settings, work, out, progress))
     most = max(passes)
     answered = passes[most]
-    seconds = time.monotonic() - started + (before.seconds if before else 0.0)
+    seconds += before.seconds if before else 0.0
     result = _result(settings, config, passes, most, answered, seconds)
     write_whole(out / RESULT_NAME, result.model_dump_json(indent=1).encode())
     return result, answered
@@ -171,8 +171,8 @@ def default_folder(settings: Settings) -> Path:
 
 async def _run_passes(
     settings: Settings, work: Sequence[Task], out: Path, progress: Progress
-) -> tuple[RunConfig, dict[int, list[Answered]]]:
-    """The run, and for the full system the same with fewer attempts, by the number of attempts."""
+) -> tuple[RunConfig, dict[int, list[Answered]], float]:
+    """The run, and for the full system the same with fewer attempts; and how long the run itself took."""
     chosen, limits = split_choices(
         choices_for(settings.system, work, {**settings.choices, "seed": settings.seed})
     )
@@ -181,13 +181,18 @@ async def _run_passes(
     most = config.max_attempts
     fewer = [count for count in FEWER_ATTEMPTS if count < most] if settings.system == "full" else []
     passes: dict[int, list[Answered]] = {}
+    seconds = 0.0
     for attempts in (most, *fewer):
         folder = out / f"attempts-{attempts}"
         limited = config.model_copy(update={"max_attempts": attempts})
         batch = Batch(folder, limited, limits, models)
+        is_work = any(task.id not in batch.ended or batch.ended[task.id].status == "failed" for task in work)
+        started = time.monotonic()
         ended = await _run_batch(batch, work, settings.concurrency, partial(progress, attempts, len(work)))
+        if attempts == most and is_work:  # reading back what is there is no work
+            seconds = time.monotonic() - started
         passes[attempts] = [_answered(task, ended.get(task.id), folder) for task in work]
-    return config, passes
+    return config, passes, seconds
 
 
 async def _run_batch(

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from interleave.backends.local.byte_pairs import byte_level_bpe
+
 SPECIAL = [
     "<|endoftext|>",
     "<|im_start|>",
@@ -21,7 +23,7 @@ CORPUS = [
     '{"execution_plan": [{"step_number": 1, "prompt": "a"}], "previous_step_success": true}',
     "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa",
 ]
-MERGES = 160
+BYTES, MERGES = 256, 160
 WORDS = r"'\p{L}+|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
 CHAT_TEMPLATE = """\
 {%- for message in messages -%}
@@ -39,22 +41,10 @@ CHAT_TEMPLATE = """\
 
 def tiny_tokenizer(pieces: Sequence[str] = (), *, context: int = 32_768) -> Any:
     """A `Qwen2Tokenizer` that can write anything; each of `pieces` is one token."""
-    from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
+    from tokenizers import AddedToken
     from transformers import Qwen2Tokenizer
 
-    core = Tokenizer(models.BPE())
-    alphabet = pre_tokenizers.ByteLevel.alphabet()
-    core.pre_tokenizer = pre_tokenizers.Sequence(
-        [
-            pre_tokenizers.Split(Regex(WORDS), behavior="isolated"),
-            pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False),
-        ]
-    )
-    core.decoder = decoders.ByteLevel()
-    trainer = trainers.BpeTrainer(
-        vocab_size=len(alphabet) + MERGES, initial_alphabet=alphabet, show_progress=False, special_tokens=[]
-    )
-    core.train_from_iterator(CORPUS * 20, trainer)
+    core = byte_level_bpe(CORPUS * 20, words=WORDS, vocabulary=BYTES + MERGES)
     core.add_special_tokens(SPECIAL)
     core.add_tokens([AddedToken(piece, normalized=False, special=False) for piece in pieces])
     return Qwen2Tokenizer(

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-SETTINGS_NAME = "interleave.json"
+from interleave.backends.local.settings import FILE_NAME as SETTINGS_NAME
+from interleave.backends.local.settings import CallSettings
 
 
 @dataclass(frozen=True)
@@ -127,13 +127,13 @@ def save_pipeline(pipeline: Any, shape: GeneratorShape, folder: Path) -> None:
     import torch
 
     pipeline.to(torch.float16).save_pretrained(folder, safe_serialization=True)
-    settings = {
-        "num_inference_steps": shape.steps,
-        "guidance_scale": 1.0,
-        "width": shape.side,
-        "height": shape.side,
-        "max_sequence_length": shape.sequence,
-        "text_encoder_out_layers": list(text_layers(shape)),
-        "max_sources": 1,
-    }
-    (folder / SETTINGS_NAME).write_text(json.dumps(settings, indent=1) + "\n", "utf-8")
+    settings = CallSettings(
+        num_inference_steps=shape.steps,
+        guidance_scale=1.0,
+        width=shape.side,
+        height=shape.side,
+        max_sequence_length=shape.sequence,
+        text_encoder_out_layers=text_layers(shape),
+        max_sources=1,
+    )
+    (folder / SETTINGS_NAME).write_text(settings.model_dump_json(indent=1) + "\n", "utf-8")

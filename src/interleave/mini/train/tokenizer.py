@@ -5,6 +5,8 @@ from __future__ import annotations
 from random import Random
 from typing import Any
 
+from interleave.backends.local.byte_pairs import byte_level_bpe
+
 PAD, END = "<|endoftext|>", "<|im_end|>"
 PLAIN_TEMPLATE = "{%- for message in messages -%}{{- message['content'] -}}{%- endfor -%}"
 """A prompt and nothing else: every token of scaffold would be drawn with and say nothing."""
@@ -15,24 +17,9 @@ _SAMPLES = 4000
 
 def language_tokenizer(*, vocabulary: int = _VOCABULARY, samples: int = _SAMPLES) -> Any:
     """A `Qwen2Tokenizer` with a token for every common word of the language; it can write anything."""
-    from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
     from transformers import Qwen2Tokenizer
 
-    core = Tokenizer(models.BPE())
-    core.pre_tokenizer = pre_tokenizers.Sequence(
-        [
-            pre_tokenizers.Split(Regex(_WORDS), behavior="isolated"),
-            pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False),
-        ]
-    )
-    core.decoder = decoders.ByteLevel()
-    trainer = trainers.BpeTrainer(
-        vocab_size=vocabulary,
-        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
-        show_progress=False,
-        special_tokens=[],
-    )
-    core.train_from_iterator(_corpus(samples), trainer)
+    core = byte_level_bpe(_corpus(samples), words=_WORDS, vocabulary=vocabulary)
     core.add_special_tokens([PAD, END])
     return Qwen2Tokenizer(
         tokenizer_object=core,
