@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
-EXTRAS := dev,api,local,serve
+EXTRAS := dev,api,local,serve,train,ray
 
 .PHONY: setup demo test test-all bench lint format clean
 

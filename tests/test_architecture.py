@@ -19,12 +19,23 @@ LAYERS: list[set[str]] = [
     {"sources", "mini.oracle"},
     {"pipeline"},
     {"runs"},
-    {"benchmarks", "service", "mini.train"},
+    {"benchmarks", "data", "service", "training", "mini.train"},
     {"cli"},
     {"__init__", "__main__"},
 ]
 DEPTH = {part: depth for depth, layer in enumerate(LAYERS) for part in layer}
-HEAVY = {"torch", "transformers", "diffusers", "trl", "ray", "fastapi", "openai", "google"}
+HEAVY = {
+    "torch",
+    "transformers",
+    "diffusers",
+    "trl",
+    "datasets",
+    "pyarrow",
+    "ray",
+    "fastapi",
+    "openai",
+    "google",
+}
 FILES = sorted(ROOT.rglob("*.py"))
 
 

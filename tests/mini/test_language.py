@@ -381,3 +381,11 @@ def test_muddled_prompts_are_understood_or_refused_but_never_break_the_reading()
             except (NotUnderstood, Impossible):
                 outcomes["refused"] += 1
     assert outcomes["refused"] > 300
+
+
+def test_only_the_block_that_is_held_can_be_put_down() -> None:
+    held = Scene("workbench", gripper=Gripper(1, "blue"))
+    down = understand("Put the blue block down on the left.", held)
+    assert down.cells[3] == Thing("block", "blue", Size.SMALL)
+    with pytest.raises(NotUnderstood, match="holds no red block"):
+        understand("Put the red block down on the left.", held)

@@ -18,9 +18,15 @@ from interleave.cli.main import run  # noqa: E402
 from interleave.mini.language.prompts import understand  # noqa: E402
 from interleave.mini.language.splits import is_held_out_pair  # noqa: E402
 from interleave.mini.train.autoencoder import RandomScenes, VaeTraining  # noqa: E402
-from interleave.mini.train.clock import Clock, learning_rate  # noqa: E402
+from interleave.mini.train.clock import Clock, Log, learning_rate  # noqa: E402
 from interleave.mini.train.examples import sample_example  # noqa: E402
-from interleave.mini.train.flow import Flow, FlowTraining, encode_prompts  # noqa: E402
+from interleave.mini.train.flow import (  # noqa: E402
+    Examples,
+    Flow,
+    FlowTraining,
+    encode_prompts,
+    train_flow,
+)
 from interleave.mini.train.generator import Orders, train_generator  # noqa: E402
 from interleave.mini.train.latents import LatentSpace, patchify, unpatchify  # noqa: E402
 from interleave.mini.train.parts import (  # noqa: E402
@@ -34,7 +40,7 @@ from interleave.mini.train.parts import (  # noqa: E402
 )
 from interleave.mini.train.tokenizer import language_tokenizer  # noqa: E402
 from interleave.mini.world import Scene, Thing, draw  # noqa: E402
-from interleave.mini.world.batches import scene_of  # noqa: E402
+from interleave.mini.world.batches import TorchPainter, scene_of  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # of the libraries, at import and at saving
 SECOND = 1 / 60
@@ -83,20 +89,38 @@ def test_patches_are_the_pipelines(tokenizer: Any) -> None:
     assert torch.equal(unpatchify(patchify(latents)), latents)
 
 
-@pytest.mark.parametrize("edit", [False, True])
-def test_training_draws_as_the_pipeline_does(tokenizer: Any, edit: bool) -> None:
+@pytest.fixture(scope="module")
+def lively(tokenizer: Any) -> Flow:
+    """A toy whose pictures depend visibly on everything it is given, as fresh weights do not."""
     torch.manual_seed(0)
     vae = build_vae(TOY).eval()
     vae.bn.running_mean.normal_()
-    vae.bn.running_var.uniform_(0.5, 2)
+    vae.bn.running_var.uniform_(0.3, 3)
     text_encoder, transformer = build_text_encoder(TOY, len(tokenizer)).eval(), build_transformer(TOY).eval()
-    flow = Flow(TOY, LatentSpace(vae), text_encoder, transformer, tokenizer.pad_token_id)
-    pipeline = build_pipeline(vae, text_encoder, tokenizer, transformer)
+    for weight in transformer.parameters():
+        if weight.dim() > 1:
+            torch.nn.init.normal_(weight, std=0.3)
+    return Flow(TOY, LatentSpace(vae), text_encoder, transformer, tokenizer.pad_token_id)
+
+
+def picture_of(*, edit: bool) -> Any:
+    return draw(Scene.of("meadow", {4: Thing("cat", "red")})) if edit else None
+
+
+def by_training(flow: Flow, tokenizer: Any, prompt: str, source: Any) -> Any:
+    tokens = torch.as_tensor(encode_prompts(tokenizer, [prompt], TOY))
+    given = None if source is None else torch.as_tensor(np.array(source))[None]
+    return flow.draw(tokens, given, seed=7)[0].numpy().astype(int)
+
+
+@pytest.mark.parametrize("edit", [False, True])
+def test_training_draws_as_the_pipeline_does(lively: Flow, tokenizer: Any, edit: bool) -> None:
+    pipeline = build_pipeline(lively.space.vae, lively.text_encoder, tokenizer, lively.transformer)
     pipeline.set_progress_bar_config(disable=True)
-    source = draw(Scene.of("meadow", {4: Thing("cat", "red")}))
+    prompt, source = "Paint the red cat blue.", picture_of(edit=edit)
     noise = torch.randn((1, 256, 16), generator=torch.Generator().manual_seed(7))
     drawn = pipeline(
-        prompt="Paint the red cat blue.",
+        prompt=prompt,
         latents=noise.transpose(1, 2).reshape(1, 16, 16, 16),
         num_inference_steps=TOY.steps,
         guidance_scale=1.0,
@@ -106,10 +130,35 @@ def test_training_draws_as_the_pipeline_does(tokenizer: Any, edit: bool) -> None
         text_encoder_out_layers=text_layers(TOY),
         **({"image": [source]} if edit else {}),
     ).images[0]
-    tokens = torch.as_tensor(encode_prompts(tokenizer, ["Paint the red cat blue."], TOY))
-    given = torch.as_tensor(np.array(source))[None] if edit else None
-    ours = flow.draw(tokens, given, seed=7)[0].numpy().astype(int)
+    ours = by_training(lively, tokenizer, prompt, source)
     assert np.abs(ours - np.asarray(drawn).astype(int)).max() <= 1
+
+
+def test_the_toy_would_show_a_difference(lively: Flow, tokenizer: Any) -> None:
+    source = picture_of(edit=True)
+    usual = by_training(lively, tokenizer, "Paint the red cat blue.", source)
+    for other in (
+        by_training(lively, tokenizer, "Remove the dog.", source),
+        by_training(lively, tokenizer, "Paint the red cat blue.", draw(Scene("night"))),
+        by_training(lively, tokenizer, "Paint the red cat blue.", None),
+    ):
+        assert np.abs(usual - other).max() > 5
+
+
+def test_a_batch_without_a_finite_gradient_changes_no_weight(
+    lively: Flow, tokenizer: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        Flow, "loss", lambda self, batch, painter: next(self.transformer.parameters()).sum() * float("nan")
+    )
+    monkeypatch.setattr("interleave.mini.train.flow.MOST_SKIPPED", 2)
+    before = [weight.detach().clone() for weight in lively.transformer.parameters()]
+    log, examples = Log(tmp_path / "log.jsonl"), Examples(tokenizer, TOY, TINY_FLOW, seed=0)
+    with pytest.raises(RuntimeError, match="diverged"):
+        train_flow(lively, examples, TorchPainter(), Clock(1), log, TINY_FLOW, tmp_path / "flow.pt")
+    after = list(lively.transformer.parameters())
+    assert all(torch.equal(a, b) for a, b in zip(before, after, strict=True))
+    assert not (tmp_path / "flow.pt").exists()
 
 
 def test_a_training_is_stopped_goes_on_and_ends_in_a_pipeline_that_a_backend_loads(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import subprocess
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import aclosing
@@ -500,3 +501,14 @@ def test_a_page_says_only_what_is_true_of_its_models() -> None:
     page = generate(plan=plan).document.read_text("utf-8")
     assert "The plan comes from" not in page
     assert "The verdicts come from the built-in double" in page
+
+
+def test_a_child_that_was_started_meanwhile_does_not_keep_the_folder_locked(tmp_path: Path) -> None:
+    first = Journal(tmp_path / "journal.jsonl")
+    child = subprocess.Popen(["sleep", "30"], pass_fds=[first._file])  # it has a copy of the open file
+    try:
+        first.close()
+        Journal(tmp_path / "journal.jsonl").close()
+    finally:
+        child.kill()
+        child.wait()

@@ -13,7 +13,7 @@ from typing import Annotated, NoReturn
 
 import typer
 
-from interleave.cli import backends, bench, generate, mini, plan, prompts, resume, serve, show
+from interleave.cli import backends, bench, data, generate, mini, plan, prompts, resume, serve, show, train
 from interleave.errors import BackendError, InterleaveError, LimitReached, ReplyError, StorageError
 from interleave.version import __version__
 
@@ -35,6 +35,8 @@ app.command()(show.show)
 app.add_typer(backends.app, name="backends")
 app.add_typer(prompts.app, name="prompts")
 app.add_typer(bench.app, name="bench")
+app.add_typer(data.app, name="data")
+app.add_typer(train.app, name="train")
 app.add_typer(mini.app, name="mini")
 app.add_typer(serve.app, name="serve")
 

@@ -1,0 +1,1 @@
+"""Training: one reward for every trainer, supervised fine-tuning and GRPO for planner and critic."""
