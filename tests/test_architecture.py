@@ -13,7 +13,7 @@ LAYERS: list[set[str]] = [
     {"version", "errors", "text", "counting", "configuration"},
     {"pictures"},
     {"types"},
-    {"mini"},
+    {"mini", "estimates"},
     {"events", "backends"},
     {"agents"},
     {"sources", "mini.oracle"},

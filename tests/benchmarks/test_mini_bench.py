@@ -18,9 +18,9 @@ from interleave.backends.specs import parse_spec
 from interleave.benchmarks.memory import RememberingGenerator
 from interleave.benchmarks.mini import ItemScore, Result, Settings, StepScore, default_folder, run_mini
 from interleave.benchmarks.report import BY_CONSTRUCTION, write_report
-from interleave.benchmarks.statistics import estimate
 from interleave.cli.main import run
 from interleave.errors import BackendError, ConfigurationError
+from interleave.estimates import estimate
 from interleave.mini.language.tasks import SUITES
 from interleave.mini.world import Scene, draw
 

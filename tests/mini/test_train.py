@@ -45,7 +45,7 @@ from interleave.mini.world.batches import TorchPainter, scene_of  # noqa: E402
 pytestmark = pytest.mark.filterwarnings("ignore")  # of the libraries, at import and at saving
 SECOND = 1 / 60
 TINY_VAE = VaeTraining(batch=2, measured_on=16)
-TINY_FLOW = FlowTraining(text_batch=2, edit_batch=2, log_every=1)
+TINY_FLOW = FlowTraining(text_batch=2, edit_batch=2, history_batch=2, log_every=1)
 
 
 @pytest.fixture(scope="module")
@@ -109,7 +109,7 @@ def picture_of(*, edit: bool) -> Any:
 
 def by_training(flow: Flow, tokenizer: Any, prompt: str, source: Any) -> Any:
     tokens = torch.as_tensor(encode_prompts(tokenizer, [prompt], TOY))
-    given = None if source is None else torch.as_tensor(np.array(source))[None]
+    given = [] if source is None else [torch.as_tensor(np.array(source))[None]]
     return flow.draw(tokens, given, seed=7)[0].numpy().astype(int)
 
 

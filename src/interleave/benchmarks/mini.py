@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any
 from pydantic import Field, ValidationError
 
 from interleave.benchmarks.memory import remembering
-from interleave.benchmarks.statistics import Estimate, estimate
 from interleave.benchmarks.systems import choices_for
 from interleave.errors import ConfigurationError, did_you_mean
+from interleave.estimates import Estimate, estimate
 from interleave.mini.language.splits import UNSEEN_PAIR, UNSEEN_TEMPLATE
 from interleave.mini.language.tasks import SUITES, Task, tasks
 from interleave.mini.reader import shared_reader

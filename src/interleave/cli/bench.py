@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from interleave.benchmarks.mini import Result, Scores
-    from interleave.benchmarks.statistics import Estimate
+    from interleave.estimates import Estimate
 
 app = typer.Typer(help="Measure planners, critics and generators.", no_args_is_help=True)
 

@@ -18,9 +18,11 @@ from interleave.mini.world.scene import CELLS, GRID
 if TYPE_CHECKING:
     import torch
 
-LATENT_NOISE = 0.08
+LATENT_NOISE = 0.06
 """Noise on latents while decoding is learned, in units of their spread: a flow does not draw them exactly."""
 THING_WEIGHT = 4.0
+OUTLINE_WEIGHT = 5.0
+"""For the fine lines of the backgrounds, which are faint and would be smoothed away."""
 EDGE_WEIGHT = 0.6
 _PART = 16
 
@@ -103,22 +105,32 @@ def _round_trip(vae: Any, pictures: torch.Tensor, weight: torch.Tensor) -> torch
     noisy = latents + LATENT_NOISE * spread * torch.randn_like(latents)
     drawn = vae.decode(noisy).sample.float()
     error = (drawn - pictures).abs()
-    edges = _edges(drawn - pictures)
+    edges = _edges(drawn - pictures, weight)
     return (weight * (error + error**2)).mean() + EDGE_WEIGHT * edges + 1e-4 * latents.float().pow(2).mean()
 
 
-def _edges(difference: torch.Tensor) -> torch.Tensor:
+def _edges(difference: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
     """How far outlines are from where they belong."""
-    down = (difference[:, :, 1:] - difference[:, :, :-1]).abs().mean()
-    across = (difference[:, :, :, 1:] - difference[:, :, :, :-1]).abs().mean()
-    return down + across
+    down = weight[:, :, 1:] * (difference[:, :, 1:] - difference[:, :, :-1]).abs()
+    across = weight[:, :, :, 1:] * (difference[:, :, :, 1:] - difference[:, :, :, :-1]).abs()
+    return down.mean() + across.mean()
 
 
 def _weights(pixels: torch.Tensor, empty: torch.Tensor) -> torch.Tensor:
-    """Things count more than the background, which is easy; the mean is one."""
+    """Things and outlines count more than flat ground, which is easy; the mean is one."""
     thing = ((pixels.int() - empty.int()).abs().amax(dim=3) > 6).float()
-    weight = 1 + THING_WEIGHT * thing
+    weight = 1 + THING_WEIGHT * thing + OUTLINE_WEIGHT * (1 - thing) * _outlines(empty)
     return (weight / weight.mean()).unsqueeze(1)
+
+
+def _outlines(pixels: torch.Tensor) -> torch.Tensor:
+    """1 within a pixel of where brightness jumps, 0 on flat ground and gentle slopes."""
+    import torch
+
+    brightness = pixels.float().mean(dim=3).unsqueeze(1)
+    highest = torch.nn.functional.max_pool2d(brightness, 3, stride=1, padding=1)
+    lowest = -torch.nn.functional.max_pool2d(-brightness, 3, stride=1, padding=1)
+    return (highest - lowest > 4).float().squeeze(1)
 
 
 def set_normalisation(vae: Any, painter: TorchPainter, scenes: RandomScenes, pictures: int) -> None:

@@ -35,6 +35,8 @@ from interleave.mini.world.scene import CELLS, GRID, Gripper, Scene, Size, Thing
 MOST_THINGS = 6
 FROM_NOTHING = 0.35
 FROM_STORIES = 0.3
+WITH_EARLIER = 0.12
+"""The share of edits that are also shown the picture before the last, as `--sources history` does."""
 _NOUNS = tuple(NOUNS)
 _COLOURS = tuple(COLOURS)
 _PAIRS = tuple(
@@ -49,6 +51,13 @@ class Example:
     prompt: str
     before: Scene | None
     after: Scene
+    earlier: Scene | None = None
+    """What came before `before`, where that is shown too."""
+
+    @property
+    def sources(self) -> tuple[Scene, ...]:
+        """The pictures it starts from, oldest first."""
+        return tuple(scene for scene in (self.earlier, self.before) if scene is not None)
 
 
 def sample_example(rng: Random) -> Example:
@@ -66,7 +75,7 @@ def _at_random(rng: Random) -> Example | None:
     operations = random_operations(scene, rng)
     if operations is None:
         return None
-    return Example(_ask(operations, scene, rng), scene, apply_all(operations, scene))
+    return Example(_ask(operations, scene, rng), scene, apply_all(operations, scene), _earlier(scene, rng))
 
 
 def _from_story(rng: Random) -> Example | None:
@@ -74,10 +83,20 @@ def _from_story(rng: Random) -> Example | None:
     task = sample_task("story", rng)
     if task.unseen or hashed_split(repr(task.parts)) != "train":
         return None
-    beat = rng.choice(task.beats)
+    number = rng.randrange(len(task.beats))
+    beat = task.beats[number]
     if beat.before is None:
         return Example(_describe(beat.scene, rng), None, beat.scene)
-    return Example(_ask(beat.operations, beat.before, rng), beat.before, beat.scene)
+    has_earlier = number >= 2 and rng.random() < WITH_EARLIER
+    earlier = task.beats[number - 2].scene if has_earlier else None
+    return Example(_ask(beat.operations, beat.before, rng), beat.before, beat.scene, earlier)
+
+
+def _earlier(scene: Scene, rng: Random) -> Scene | None:
+    """A scene from which this one may have come; None for most edits."""
+    if rng.random() >= WITH_EARLIER:
+        return None
+    return apply_all(random_operations(scene, rng) or (), scene)
 
 
 def _describe(scene: Scene, rng: Random) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -28,26 +28,27 @@ MOST_SKIPPED = 50
 KEEP_EVERY = 120.0
 """Seconds between two states on disk."""
 SOURCE_TIME = 10
-"""Where the pipeline puts the first source on the time axis of positions."""
+"""Where the pipeline puts the first source on the time axis of positions; the second is as far again."""
+MOST_SOURCES = 2
 
 
 @dataclass(frozen=True)
 class FlowTraining:
     text_batch: int = 384
     edit_batch: int = 288
-    rate: float = 1.0e-3
+    history_batch: int = 192
+    rate: float = 7e-4
     workers: int = 0
     log_every: int = 100
 
 
 @dataclass(frozen=True)
 class Batch:
-    """Examples of one sort: all with a source, or all without."""
+    """Examples with equally many sources, which stand oldest first."""
 
     tokens: Any
-    before: Any
+    sources: tuple[Any, ...]
     after: Any
-    is_edit: bool
 
 
 class Examples:
@@ -61,21 +62,21 @@ class Examples:
 
         worker = torch.utils.data.get_worker_info()
         rng = Random(f"{self.seed}/{worker.id if worker else 0}")
-        waiting: dict[bool, list[Example]] = {True: [], False: []}
-        sizes = {True: self.how.edit_batch, False: self.how.text_batch}
+        sizes = (self.how.text_batch, self.how.edit_batch, self.how.history_batch)
+        waiting: tuple[list[Example], ...] = tuple([] for _ in sizes)
         while True:
             example = sample_example(rng)
-            is_edit = example.before is not None
-            waiting[is_edit].append(example)
-            if len(waiting[is_edit]) == sizes[is_edit]:
-                yield self.batch(waiting[is_edit])
-                waiting[is_edit] = []
+            count = len(example.sources)
+            waiting[count].append(example)
+            if len(waiting[count]) == sizes[count]:
+                yield self.batch(waiting[count])
+                waiting[count].clear()
 
     def batch(self, examples: list[Example]) -> Batch:
-        is_edit = examples[0].before is not None
         tokens = encode_prompts(self.tokenizer, [example.prompt for example in examples], self.shape)
-        before = scene_codes([example.before or example.after for example in examples])
-        return Batch(tokens, before, scene_codes([example.after for example in examples]), is_edit)
+        sources = zip(*(example.sources for example in examples), strict=True)
+        after = scene_codes([example.after for example in examples])
+        return Batch(tokens, tuple(scene_codes(scenes) for scenes in sources), after)
 
 
 def encode_prompts(tokenizer: Any, prompts: list[str], shape: GeneratorShape) -> np.ndarray[Any, Any]:
@@ -98,10 +99,12 @@ class Flow:
         self.device = next(transformer.parameters()).device
         side = shape.side // 16
         grid = torch.cartesian_prod(torch.arange(1), torch.arange(side), torch.arange(side), torch.arange(1))
-        source = grid + torch.tensor([SOURCE_TIME, 0, 0, 0])
+        placed = [grid + torch.tensor([SOURCE_TIME * count, 0, 0, 0]) for count in range(MOST_SOURCES + 1)]
         words = torch.cartesian_prod(*(torch.arange(n) for n in (1, 1, 1, shape.sequence)))
         self.word_ids = words.to(self.device)
-        self.picture_ids = {False: grid.to(self.device), True: torch.cat([grid, source]).to(self.device)}
+        self.picture_ids = [
+            torch.cat(placed[: count + 1]).to(self.device) for count in range(MOST_SOURCES + 1)
+        ]
 
     def words(self, tokens: torch.Tensor) -> torch.Tensor:
         """What the transformer is told."""
@@ -114,17 +117,17 @@ class Flow:
         return self.torch.cat([states[layer] for layer in text_layers(self.shape)], dim=-1)
 
     def velocity(
-        self, noisy: torch.Tensor, time: torch.Tensor, words: torch.Tensor, source: torch.Tensor | None
+        self, noisy: torch.Tensor, time: torch.Tensor, words: torch.Tensor, sources: Sequence[torch.Tensor]
     ) -> torch.Tensor:
         count, length = noisy.shape[:2]
-        pictures = noisy if source is None else self.torch.cat([noisy, source], dim=1)
+        pictures = self.torch.cat([noisy, *sources], dim=1) if sources else noisy
         guessed = self.transformer(
             hidden_states=pictures,
             timestep=time,
             guidance=None,
             encoder_hidden_states=words,
             txt_ids=self.word_ids.expand(count, -1, -1),
-            img_ids=self.picture_ids[source is not None].expand(count, -1, -1),
+            img_ids=self.picture_ids[len(sources)].expand(count, -1, -1),
             return_dict=False,
         )[0]
         return guessed[:, :length]
@@ -133,21 +136,25 @@ class Flow:
         torch = self.torch
         with torch.no_grad():
             target = self.space.tokens(painter.paint(batch.after))
-            start = self.space.tokens(painter.paint(batch.before if batch.is_edit else _emptied(batch.after)))
-            changed = ((target - start).abs().mean(dim=2, keepdim=True) > 0.15).float()
+            given = batch.sources or (_emptied(batch.after),)
+            starts = [self.space.tokens(painter.paint(codes)) for codes in given]
+            changed = ((target - starts[-1]).abs().mean(dim=2, keepdim=True) > 0.15).float()
             weight = 1 + CHANGE_WEIGHT * changed
             weight = weight / weight.mean()
             noise = torch.randn_like(target)
             even = torch.rand(len(target), device=self.device)
             time = SHIFT * even / (1 + (SHIFT - 1) * even)
             noisy = target + time.view(-1, 1, 1) * (noise - target)
-            amount = SOURCE_NOISE * torch.rand(len(target), 1, 1, device=self.device)
-            source = start + amount * torch.randn_like(start) if batch.is_edit else None
-        guessed = self.velocity(noisy, time, self.words(batch.tokens), source)
+            sources = [self._as_if_drawn(start) for start in starts] if batch.sources else ()
+        guessed = self.velocity(noisy, time, self.words(batch.tokens), sources)
         return (weight * (guessed.float() - (noise - target)) ** 2).mean()
 
+    def _as_if_drawn(self, picture: torch.Tensor) -> torch.Tensor:
+        amount = SOURCE_NOISE * self.torch.rand(len(picture), 1, 1, device=self.device)
+        return picture + amount * self.torch.randn_like(picture)
+
     def draw(
-        self, tokens: torch.Tensor, source_pixels: torch.Tensor | None, seed: int, steps: int | None = None
+        self, tokens: torch.Tensor, sources: Sequence[torch.Tensor], seed: int, steps: int | None = None
     ) -> torch.Tensor:
         """Pictures as bytes, in as many steps as in use: what the pipeline does, for a whole batch."""
         torch = self.torch
@@ -157,12 +164,12 @@ class Flow:
         random = torch.Generator(self.device).manual_seed(seed)
         with torch.no_grad():
             words = self.words(tokens)
-            source = None if source_pixels is None else self.space.tokens(source_pixels.to(self.device))
+            starts = [self.space.tokens(pixels.to(self.device)) for pixels in sources]
             size = (len(tokens), (self.shape.side // 16) ** 2, 4 * self.shape.latent_channels)
             picture = torch.randn(size, generator=random, device=self.device)
             for now, then in pairwise(times):
                 time = torch.full((len(tokens),), now, device=self.device)
-                picture = picture + (then - now) * self.velocity(picture, time, words, source).float()
+                picture = picture + (then - now) * self.velocity(picture, time, words, starts).float()
             return self.space.pixels(picture)
 
 
@@ -180,8 +187,12 @@ def train_flow(
     log: Log,
     how: FlowTraining,
     state: Path,
+    glance: Callable[[], dict[str, float]] = dict,
 ) -> Average:
-    """Train until the clock says stop, and keep everything needed to go on in `state`."""
+    """Train until the clock says stop, and keep everything needed to go on in `state`.
+
+    Now and then the averaged weights are put in place for a `glance`, whose findings are logged.
+    """
     import torch
 
     on_gpu = flow.device.type == "cuda"
@@ -196,7 +207,8 @@ def train_flow(
     if on_gpu:
         flow.transformer.compile_repeated_blocks(fullgraph=True, dynamic=False)
     loader = iter(torch.utils.data.DataLoader(_stream(examples), batch_size=None, num_workers=how.workers))
-    losses: dict[bool, list[torch.Tensor]] = {True: [], False: []}
+    losses: list[list[torch.Tensor]] = [[] for _ in range(MOST_SOURCES + 1)]
+    highest = torch.zeros((), device=flow.device)
     skipped, kept = 0, clock.now
     for step in clock.steps():
         batch = _on(next(loader), flow.device)
@@ -209,7 +221,8 @@ def train_flow(
         if torch.isfinite(norm):
             optimizer.step()
             average.update()
-            losses[batch.is_edit].append(loss.detach())
+            losses[len(batch.sources)].append(loss.detach())
+            highest = torch.maximum(highest, norm)
         else:  # one bad batch would spoil every weight for good
             skipped += 1
             log.write(stage="flow", step=step, skipped=skipped, loss=loss.item(), norm=norm.item())
@@ -218,14 +231,18 @@ def train_flow(
         optimizer.zero_grad(set_to_none=True)
         if step % how.log_every == 0:
             means = {
-                name: torch.stack(losses[kind]).mean().item()
-                for kind, name in ((False, "text"), (True, "edit"))
-                if losses[kind]
+                name: torch.stack(some).mean().item()
+                for name, some in zip(("text", "edit", "history"), losses, strict=True)
+                if some
             }
-            log.write(stage="flow", step=step, seconds=clock.spent, **means)
-            losses = {True: [], False: []}
+            log.write(stage="flow", step=step, seconds=clock.spent, **means, highest_norm=highest.item())
+            losses = [[] for _ in losses]
+            highest.zero_()
         if clock.now - kept > KEEP_EVERY:
             _keep(state, modules, optimizer, average, clock)
+            average.swap()
+            log.write(stage="glance", step=step, seconds=clock.spent, **glance())
+            average.swap()
             kept = clock.now
     _keep(state, modules, optimizer, average, clock)
     return average
@@ -244,11 +261,11 @@ def _stream(examples: Examples) -> Any:
 def _on(batch: Batch, device: Any) -> Batch:
     import torch
 
-    tokens, before, after = (
+    tokens, after, *sources = (
         torch.as_tensor(each).long().to(device, non_blocking=True)
-        for each in (batch.tokens, batch.before, batch.after)
+        for each in (batch.tokens, batch.after, *batch.sources)
     )
-    return Batch(tokens, before, after, batch.is_edit)
+    return Batch(tokens, tuple(sources), after)
 
 
 def _keep(state: Path, modules: tuple[Any, ...], optimizer: Any, average: Average, clock: Clock) -> None:

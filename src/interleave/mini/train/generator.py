@@ -1,6 +1,7 @@
 """The generator from nothing: tokenizer, VAE, flow, evaluation; a pipeline any diffusers user can load.
 
 OUT/vae        the trained VAE                 OUT/flow.pt       everything needed to go on
+OUT/samples    pictures drawn on the way
 OUT/pipeline   the finished `Flux2KleinPipeline` in half precision
 OUT/log.jsonl  losses and times                OUT/evaluation.json
 A stage that is finished is not repeated; the same command goes on where it was stopped.
@@ -14,11 +15,13 @@ from pathlib import Path
 from typing import Any
 
 from interleave.errors import ConfigurationError
+from interleave.estimates import Estimate
 from interleave.mini.reader import Reader
 from interleave.mini.train.autoencoder import VaeTraining, readable_share, train_vae
 from interleave.mini.train.clock import Clock, Log
 from interleave.mini.train.evaluation import drawing_with, evaluate
 from interleave.mini.train.flow import Examples, Flow, FlowTraining, seconds_spent, train_flow
+from interleave.mini.train.glance import Glance
 from interleave.mini.train.latents import LatentSpace
 from interleave.mini.train.parts import (
     SHAPES,
@@ -51,7 +54,7 @@ class Orders:
     flow: FlowTraining = field(default_factory=FlowTraining)
 
 
-def train_generator(orders: Orders) -> dict[str, float]:
+def train_generator(orders: Orders) -> dict[str, Estimate]:
     """Train what is not trained yet, save the pipeline, and return what the evaluation found."""
     import torch
 
@@ -59,6 +62,7 @@ def train_generator(orders: Orders) -> dict[str, float]:
         raise ConfigurationError(f"no shape named {orders.shape!r}: choose one of {', '.join(SHAPES)}")
     torch.manual_seed(orders.seed)
     torch.set_float32_matmul_precision("high")
+    torch.backends.cudnn.benchmark = True
     device = orders.device or ("cuda" if torch.cuda.is_available() else "cpu")
     shape = SHAPES[orders.shape]
     log = Log(orders.out / "log.jsonl")
@@ -75,32 +79,38 @@ def train_generator(orders: Orders) -> dict[str, float]:
     # The seed moves on with the time spent: a second session does not repeat the examples of the first.
     examples = Examples(tokenizer, shape, how, orders.seed + int(clock.before))
     if not clock.is_over:
-        average = train_flow(flow, examples, painter, clock, log, how, state)
+        glance = Glance(drawing_with(flow, tokenizer), reader, orders.out / "samples")
+        average = train_flow(flow, examples, painter, clock, log, how, state, glance)
         average.swap()
         if not clock.is_over:  # to be continued
             return {}
     text_encoder.eval()
     transformer.eval()
+    pipeline = build_pipeline(vae, text_encoder, tokenizer, transformer)
+    save_pipeline(pipeline, shape, orders.out / "pipeline")
     found = evaluate(drawing_with(flow, tokenizer), reader, count=orders.evaluate, seed=orders.seed)
     for name, share in found.items():
-        log.write(stage="evaluation", what=name, right=share)
-    (orders.out / "evaluation.json").write_text(json.dumps(found, indent=1) + "\n", "utf-8")
-    pipeline = build_pipeline(vae, text_encoder, tokenizer, transformer)
-    save_pipeline(pipeline.to("cpu"), shape, orders.out / "pipeline")
+        log.write(stage="evaluation", what=name, **share.model_dump())
+    shares = {name: share.model_dump() for name, share in found.items()}
+    (orders.out / "evaluation.json").write_text(json.dumps(shares, indent=1) + "\n", "utf-8")
     return found
 
 
 def _vae_stage(orders: Orders, shape: Any, painter: TorchPainter, reader: Reader, log: Log) -> Any:
     from diffusers import AutoencoderKLFlux2
 
-    folder = orders.out / "vae"
-    if (folder / "config.json").exists():
-        return AutoencoderKLFlux2.from_pretrained(folder).to(painter.device).eval()
-    vae = build_vae(shape)
-    train_vae(vae, painter, Clock(orders.vae_minutes), log, orders.vae)
+    folder, spent = orders.out / "vae", orders.out / "vae.json"
+    is_there = (folder / "config.json").exists()
+    vae = AutoencoderKLFlux2.from_pretrained(folder) if is_there else build_vae(shape)
+    before = json.loads(spent.read_bytes())["seconds"] if is_there and spent.exists() else 0.0
+    clock = Clock(orders.vae_minutes, spent=before)
+    if is_there and (clock.is_over or (orders.out / "flow.pt").exists()):  # the flow is bound to its VAE
+        return vae.to(painter.device).eval()
+    train_vae(vae, painter, clock, log, orders.vae)
     share = readable_share(vae, painter, reader, count=5 * orders.evaluate)
     log.write(stage="vae", readable_after_round_trip=share)
     vae.save_pretrained(folder, safe_serialization=True)
+    spent.write_text(json.dumps({"seconds": clock.spent}) + "\n", "utf-8")
     return vae
 
 

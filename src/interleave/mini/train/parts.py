@@ -127,6 +127,7 @@ def save_pipeline(pipeline: Any, shape: GeneratorShape, folder: Path) -> None:
     import torch
 
     pipeline.to(torch.float16).save_pretrained(folder, safe_serialization=True)
+    pipeline.to(torch.float32)  # what is measured next is what was saved
     settings = CallSettings(
         num_inference_steps=shape.steps,
         guidance_scale=1.0,
@@ -134,6 +135,6 @@ def save_pipeline(pipeline: Any, shape: GeneratorShape, folder: Path) -> None:
         height=shape.side,
         max_sequence_length=shape.sequence,
         text_encoder_out_layers=text_layers(shape),
-        max_sources=1,
+        max_sources=2,
     )
     (folder / SETTINGS_NAME).write_text(settings.model_dump_json(indent=1) + "\n", "utf-8")
