@@ -65,6 +65,12 @@ WORK_OF = {"planner": "The plan comes", "critic": "The verdicts come", "generato
 LOCAL_NEEDS = ("torch", "transformers", "diffusers", "accelerate", "peft")
 
 GENERATORS = {
+    "mini": Row(
+        "interleave.backends.generators.mini:MiniGenerator",
+        "the miniature's own model, a small FLUX.2-klein that ships with this package and runs on a CPU",
+        needs=LOCAL_NEEDS,
+        extra="local",
+    ),
     "diffusers": Row(
         "interleave.backends.generators.diffusers:DiffusersGenerator",
         "an image model in this process: FLUX.2 and FLUX.1, Qwen-Image, LongCat-Image, OmniGen",

@@ -126,7 +126,7 @@ def save_pipeline(pipeline: Any, shape: GeneratorShape, folder: Path) -> None:
     """Half precision, with what a call needs to know beside it; any diffusers user can load it."""
     import torch
 
-    pipeline.to(torch.float16).save_pretrained(folder, safe_serialization=True)
+    pipeline.to(torch.float16).save_pretrained(folder, safe_serialization=True, max_shard_size="12MB")
     pipeline.to(torch.float32)  # what is measured next is what was saved
     settings = CallSettings(
         num_inference_steps=shape.steps,

@@ -16,12 +16,15 @@ _SAMPLES = 4000
 
 
 def language_tokenizer(*, vocabulary: int = _VOCABULARY, samples: int = _SAMPLES) -> Any:
-    """A `Qwen2Tokenizer` with a token for every common word of the language; it can write anything."""
-    from transformers import Qwen2Tokenizer
+    """A token for every common word of the language; it can write anything.
+
+    Not a `Qwen2Tokenizer`: that class forgets, when it is loaded again, how this one splits words.
+    """
+    from transformers import PreTrainedTokenizerFast
 
     core = byte_level_bpe(_corpus(samples), words=_WORDS, vocabulary=vocabulary)
     core.add_special_tokens([PAD, END])
-    return Qwen2Tokenizer(
+    return PreTrainedTokenizerFast(
         tokenizer_object=core,
         eos_token=END,
         pad_token=PAD,
