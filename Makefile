@@ -18,8 +18,7 @@ $(READY): pyproject.toml constraints.txt
 
 demo: $(READY)
 	@rm -rf runs/demo
-	@$(BIN)/interleave generate "How a frog grows up, step by step, in four pictures" \
-		--profile oracle --generator "world?mistakes=0.4" --out runs/demo
+	@$(BIN)/interleave generate --requests examples/gallery.jsonl --profile mini --gallery --out runs/demo
 
 test: $(READY)
 	$(BIN)/python -m pytest -m "not slow"

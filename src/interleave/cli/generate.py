@@ -27,6 +27,7 @@ def generate(
     concurrency: options.Concurrency = None,
     retry_failed: options.RetryFailed = False,
     skip_bad: options.SkipBad = False,
+    gallery: options.Gallery = False,
     redraw: options.Redraw = False,
     dry_run: options.DryRun = False,
     fail_on_forced: options.FailOnForced = False,
@@ -79,11 +80,14 @@ def generate(
             concurrency=concurrency or DEFAULT_CONCURRENCY,
             retry_failed=retry_failed,
             skip_bad=skip_bad,
+            gallery=gallery,
             fail_on_forced=fail_on_forced,
             json_output=json_output,
         )
-    if concurrency is not None or retry_failed or skip_bad:
-        raise ConfigurationError("--concurrency, --retry-failed and --skip-bad go with --requests FILE.jsonl")
+    if concurrency is not None or retry_failed or skip_bad or gallery:
+        raise ConfigurationError(
+            "--concurrency, --retry-failed, --skip-bad and --gallery go with --requests FILE.jsonl"
+        )
     parts = inputs.gather_parts(request, image, from_file) or made_for
     asked = inputs.build_request(parts or ([inputs.GIVEN_PLAN_TITLE] if given_plan else []))
 

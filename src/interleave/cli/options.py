@@ -74,6 +74,10 @@ RetryFailed = Annotated[
 SkipBad = Annotated[
     bool, typer.Option("--skip-bad", help="With --requests: leave out lines that cannot be used.")
 ]
+Gallery = Annotated[
+    bool,
+    typer.Option("--gallery", help="With --requests: a page for every run, and one that shows them all."),
+]
 Redraw = Annotated[
     bool, typer.Option("--redraw", help="Draw pictures again that are missing or altered in the folder.")
 ]

@@ -31,12 +31,14 @@ def work_many(
     concurrency: int,
     retry_failed: bool,
     skip_bad: bool,
+    gallery: bool,
     fail_on_forced: bool,
     json_output: bool,
 ) -> int:
     """Answer the requests of a file and print what came of them; returns the exit code."""
     from interleave.runs.batch import summary_as_json
     from interleave.runs.estimate import cost_note
+    from interleave.runs.gallery import write_gallery
     from interleave.runs.generating import open_batch
     from interleave.runs.requests import read_requests
 
@@ -62,10 +64,19 @@ def work_many(
     _say(f"{summary.done} done, {summary.short} short, {summary.failed} failed")
     if summary.failed or summary.short:
         _say("run the same command with --retry-failed to take up what failed or ended short")
-    print(summary_as_json(summary, out, time.monotonic() - started) if json_output else out)
+    made = write_gallery(out, _in_order(items, out)) if gallery else out
+    print(summary_as_json(summary, out, time.monotonic() - started) if json_output else made)
     if summary.failed:
         return 3
     return 1 if summary.short or (fail_on_forced and summary.forced) else 0
+
+
+def _in_order(items: list[Item], out: Path) -> list[Ended]:
+    """How the requests ended, in the order in which they stand in their file."""
+    from interleave.runs.batch import read_index
+
+    ended = {each.id: each for each in read_index(out)}
+    return [ended[item.id] for item in items if item.id in ended]
 
 
 async def _follow(

@@ -49,8 +49,8 @@ def write_document(folder: Path, record: RunRecord) -> Path:
 
 def render_document(folder: Path, record: RunRecord) -> str:
     """The page of a run."""
-    pictures = _Pictures(PictureStore(folder))
-    return _template().render(
+    pictures = EmbeddedPictures(PictureStore(folder))
+    return page_template("document.html.j2").render(
         record=record,
         title=one_line(record.title, 120),
         pictures=pictures,
@@ -78,7 +78,7 @@ def prompt_changes(before: str, after: str) -> list[Change]:
     return changes
 
 
-class _Pictures:
+class EmbeddedPictures:
     """Pictures as data URLs."""
 
     def __init__(self, store: PictureStore) -> None:
@@ -136,7 +136,8 @@ def verdict_of(attempt: AttemptRecord) -> str:
 
 
 @cache
-def _template() -> Template:
+def page_template(name: str) -> Template:
+    """A page of this package; what a user or a model wrote is escaped in it."""
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
     environment = Environment(
@@ -149,4 +150,4 @@ def _template() -> Template:
     environment.filters["visible"] = visible
     environment.filters["state"] = state_of
     environment.filters["verdict"] = verdict_of
-    return environment.get_template("document.html.j2")
+    return environment.get_template(name)

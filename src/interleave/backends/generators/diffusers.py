@@ -162,10 +162,10 @@ class DiffusersGenerator:
         """The drawing, with a word in the log where the end of its prompt will not be read."""
         if self.settings.prompt_tokens is None:
             return drawing
-        limit = self.settings.prompt_tokens - self.family.prompt_overhead
         tokenizer = getattr(self.pipeline, self.family.tokenizer)
         tokenizer = getattr(tokenizer, "tokenizer", tokenizer)
         ids = tokenizer(drawing.request.prompt, truncation=False, verbose=False).input_ids
+        limit = self.settings.prompt_tokens - (_scaffold(tokenizer) if self.family.chat else 0)
         if len(ids) <= limit:
             return drawing
         log.warning(
@@ -285,6 +285,14 @@ class DiffusersGenerator:
     def _recover(self) -> None:
         self.pipeline.maybe_free_model_hooks()
         let_go_of_memory(self.device)
+
+
+def _scaffold(tokenizer: Any) -> int:
+    """How many tokens the chat template puts around a prompt."""
+    empty = tokenizer.apply_chat_template(
+        [{"role": "user", "content": ""}], tokenize=False, add_generation_prompt=True, enable_thinking=False
+    )
+    return len(tokenizer(empty).input_ids)
 
 
 def _settle(

@@ -50,8 +50,8 @@ class Family:
     prompt_tokens: int | None = 512
     """How many tokens of a prompt are read; None where there is no such limit."""
     prompt_tokens_parameter: str | None = "max_sequence_length"
-    prompt_overhead: int = 0
-    """How many of them go to the words that the pipeline puts around a prompt."""
+    chat: bool = False
+    """Whether the pipeline puts a prompt into its tokenizer's chat template, whose words are read too."""
     tokenizer: str = "tokenizer"
     cut_prompts: bool = False
     """Whether a prompt that is too long must be cut before it is passed on."""
@@ -77,7 +77,7 @@ FAMILIES: dict[str, Family] = {
         guidance=1.0,
         most_sources=4,
         batches="everything",
-        prompt_overhead=12,
+        chat=True,
     ),
     "Flux2Pipeline": Family(
         "FLUX.2: draws and edits, up to ten sources",

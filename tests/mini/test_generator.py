@@ -1,0 +1,89 @@
+"""The generator that ships with the package, with its real weights."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+
+pytest.importorskip("diffusers")
+
+from interleave.backends.generators.mini import WEIGHTS
+from interleave.backends.protocols import ImageRequest
+from interleave.backends.registry import load_generator
+from interleave.errors import ConfigurationError
+from interleave.mini.language.prompts import edit_prompt, scene_prompt
+from interleave.mini.reader import shared_reader
+from interleave.mini.reader.scores import shows
+from interleave.mini.train.examples import random_operations, random_scene, sample_example
+from interleave.mini.train.tokenizer import language_tokenizer
+from interleave.mini.world import Scene, Thing, draw
+from interleave.mini.world.operations import apply_all
+
+pytestmark = pytest.mark.filterwarnings("ignore")  # of the libraries, while they load
+
+
+@pytest.fixture(scope="module")
+def mini() -> Any:
+    return load_generator("mini?device=cpu")
+
+
+def drawn_right(generator: Any, prompt: str, sources: tuple[Scene, ...], wanted: Scene) -> bool:
+    pictures = tuple(draw(scene) for scene in sources)
+    picture = asyncio.run(generator.generate(ImageRequest(prompt, 7, pictures)))
+    return shows(shared_reader().read(picture), wanted)
+
+
+def test_it_draws_and_edits_what_it_is_told(mini: Any) -> None:
+    """Measured: 99.9 % of exact edits, 99.9 % from text. Of twelve, one may fail."""
+    rng = Random("smoke")
+    right = []
+    for things in (1, 2, 4, 6):
+        scene = random_scene(rng, things)
+        right.append(drawn_right(mini, scene_prompt(scene), (), scene))
+    while len(right) < 12:
+        scene = random_scene(rng, 3)
+        if operations := random_operations(scene, rng):
+            prompt = edit_prompt(operations, scene, exact=True)
+            right.append(drawn_right(mini, prompt, (scene,), apply_all(operations, scene)))
+    assert sum(right) >= 11
+
+
+def test_words_with_a_hyphen_are_one_word_when_it_is_loaded_too(mini: Any) -> None:
+    before = Scene.of("kitchen", {4: Thing("cup", "brown")})
+    after = Scene.of("kitchen", {4: Thing("cup", "brown", state=1)})
+    assert drawn_right(mini, "Turn the brown cup into a brown half-full cup.", (before,), after)
+
+
+def test_it_reads_prompts_as_it_did_in_training(mini: Any) -> None:
+    rng, fresh = Random(5), language_tokenizer()
+    for prompt in (sample_example(rng).prompt for _ in range(300)):
+        assert mini.pipeline.tokenizer(prompt).input_ids == fresh(prompt).input_ids
+
+
+def test_it_starts_from_two_pictures(mini: Any) -> None:
+    assert mini.capabilities.max_sources == 2
+    earlier = Scene.of("meadow", {4: Thing("cat", "red")})
+    before = Scene.of("meadow", {4: Thing("cat", "red"), 3: Thing("ball", "blue")})
+    after = Scene.of("meadow", {4: Thing("cat", "green"), 3: Thing("ball", "blue")})
+    assert drawn_right(mini, "Paint the red cat green.", (earlier, before), after)
+
+
+def test_its_files_are_small_enough_to_ship() -> None:
+    sizes = [file.stat().st_size for file in WEIGHTS.rglob("*") if file.is_file()]
+    assert max(sizes) <= 16_000_000
+    assert sum(sizes) <= 22_000_000
+
+
+def test_its_files_say_nothing_of_the_machine_that_made_them() -> None:
+    for file in WEIGHTS.rglob("*.json"):
+        assert "_name_or_path" not in file.read_text("utf-8"), file
+
+
+@pytest.mark.parametrize("spec", ["mini:other", "mini@http://host"])
+def test_it_takes_no_name_and_no_address(spec: str, tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match="the model in this package"):
+        load_generator(spec)
