@@ -1,7 +1,7 @@
-"""An output folder that is absent, as it was before, or complete, whenever the process dies.
+"""An output that is absent, as it was before, or complete, whenever the process dies.
 
-It is made beside its place under another name and moved there when it is done. What a process that died left
-behind is cleared by the next one that makes the same folder.
+It is made beside its place under another name and moved there when it is done. A folder that a process left
+half made is cleared by the next one that makes the same.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import IO
 
 from interleave.errors import RunError, StorageError
 from interleave.runs.folder import refuse_foreign_folder
@@ -41,6 +42,26 @@ def whole_folder(out: Path, marker: str, *, replace: bool = False) -> Iterator[P
                 shutil.rmtree(old, ignore_errors=True)
     except OSError as error:
         raise StorageError.at(out, error) from error
+
+
+@contextmanager
+def whole_file(out: Path, *, replace: bool = False) -> Iterator[IO[bytes]]:
+    """A file to fill, moved to `out` when the block ends well."""
+    if out.exists() and not replace:
+        raise RunError(f"{out} is already there: choose another with --out, or make it anew with --replace")
+    temporary = out.with_name(f".{out.name}.{os.getpid()}.tmp")
+    try:
+        out.parent.mkdir(parents=True, exist_ok=True)
+        with open(temporary, "wb") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, out)
+        sync_folder(out.parent)
+    except OSError as error:
+        raise StorageError.at(out, error) from error
+    finally:
+        temporary.unlink(missing_ok=True)
 
 
 def _move(making: Path, out: Path, old: Path) -> None:

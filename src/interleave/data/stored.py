@@ -23,12 +23,12 @@ class StoredPicture(Image.Image):
     def __init__(self, store: PictureStore, name: str) -> None:
         super().__init__()
         self._mode = "RGB"
-        self._store = store
+        self.store = store
         self.name = name
 
     @property
     def path(self) -> Path:
-        return self._store.path(self.name)
+        return self.store.path(self.name)
 
     @property
     def size(self) -> tuple[int, int]:
@@ -39,7 +39,7 @@ class StoredPicture(Image.Image):
     def load(self) -> Any:
         """Bring in the pixels; raises `MissingPicture` when the file is not there as it was stored."""
         if self._im is None:
-            picture = self._store.get(self.name)
+            picture = self.store.get(self.name)
             self._im, self._size = picture.im, picture.size
         return super().load()
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from interleave.cli.data import export, select
+from interleave.cli.data import export, select, sequences
 
 app = typer.Typer(help="Make training data: requests, runs, scores, rows.", no_args_is_help=True)
 
@@ -16,3 +16,4 @@ def _data() -> None:
 
 app.command()(select.select)
 app.command()(export.export)
+app.command()(sequences.sequences)

@@ -43,6 +43,7 @@ class Exhibit:
     """The hash of its bytes, and what kind of file it is."""
     size: tuple[int, int]
     path: Path | None = None
+    """Absolute."""
     made: bytes | None = None
     """Its bytes, where no collection has it: a white canvas, or a picture scaled down."""
 
@@ -53,14 +54,14 @@ class Exhibit:
 
 def stored(picture: StoredPicture) -> Exhibit:
     """A picture of a run; raises `MissingPicture` when there is no picture in its file."""
-    path = picture.path
-    return Exhibit(picture.name, _size_at(path, picture.name), path=path)
+    return _stored(picture.store, picture.name)
 
 
 @lru_cache(maxsize=256)
-def _size_at(path: Path, name: str) -> tuple[int, int]:
+def _stored(store: PictureStore, name: str) -> Exhibit:
     """A picture is in several rows that follow each other: look once."""
-    return StoredPicture(PictureStore(path.parent.parent), name).size
+    picture = StoredPicture(store, name)
+    return Exhibit(name, picture.size, path=picture.path)
 
 
 @cache
@@ -73,7 +74,7 @@ def foreign(path: Path) -> Image:
     """A picture from outside that knows its file; raises `InputError` when it cannot be used."""
     image = read_picture(path)
     name = f"{file_digest(path)}{path.suffix.lower()}"
-    return labelled(image, Exhibit(name, image.size, path=path))
+    return labelled(image, Exhibit(name, image.size, path=Path(os.path.abspath(path))))
 
 
 def labelled(image: Image, exhibit: Exhibit) -> Image:
@@ -126,7 +127,7 @@ class Shelf:
     def path(self, exhibit: Exhibit, *, absolute: bool = False) -> str:
         """What a text format writes: a path inside its own folder, or the absolute one of the original."""
         if self.form is PictureForm.REFERENCED and exhibit.path is not None:
-            return os.path.abspath(exhibit.path)
+            return str(exhibit.path)
         place = f"{FOLDER}/{exhibit.name[:2]}/{exhibit.name}"
         self.keep(exhibit, place)
         outside = absolute or self.form is PictureForm.REFERENCED

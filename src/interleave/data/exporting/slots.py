@@ -9,6 +9,7 @@ no difference.
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 from interleave.backends.protocols import Message
 from interleave.data.exporting.rows import Row
@@ -21,16 +22,19 @@ _CONTROL = re.compile(r"<(?=\|\w+\|>)")
 _MEDIA = re.compile(r"<(?=(?:image|video|audio)>)", re.IGNORECASE)
 
 
+@lru_cache(maxsize=1024)
 def without_controls(text: str) -> str:
     """The text with no control token of a chat template in it."""
     return _CONTROL.sub(f"<{_BREAK}", text)
 
 
+@lru_cache(maxsize=1024)
 def without_slots(text: str) -> str:
     """The text with neither a control token nor a mark that stands for a picture, film or sound."""
     return _MEDIA.sub(f"<{_BREAK}", without_controls(text))
 
 
+@lru_cache(maxsize=1024)
 def is_escaped(text: str) -> bool:
     """Whether a text has anything in it that would be taken for more than text."""
     return bool(_MEDIA.search(text) or _CONTROL.search(text))

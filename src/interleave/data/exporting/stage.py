@@ -78,7 +78,8 @@ def export(
     """Write the rows of a selection in every format asked for; returns the manifest."""
     for name in options.formats:
         format_named(name)
-    places = read_places(selection, options.collections)
+    read = read_places(selection, options.collections)
+    places = {name: Path(os.path.abspath(path)) for name, path in read.items()}
     pack, any_pack = _words(places, options.prompts)
     with whole_folder(out, MANIFEST_NAME, replace=replace) as making:
         job = Job(
