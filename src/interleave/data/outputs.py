@@ -78,12 +78,17 @@ def _held(lock: Path, out: Path) -> Iterator[None]:
     try:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
+            is_ours = os.path.samestat(os.fstat(file), os.stat(lock))  # not one that was just thrown away
+        except (BlockingIOError, FileNotFoundError):
+            is_ours = False
+        if not is_ours:
             raise RunError(
                 f"another process is making {out}: wait for it, or choose another folder with --out"
-            ) from None
-        yield
-        with suppress(OSError):
-            os.unlink(lock)
+            )
+        try:
+            yield
+        finally:
+            with suppress(OSError):
+                os.unlink(lock)
     finally:
         os.close(file)
