@@ -76,7 +76,7 @@ def picture(text: str, size: tuple[int, int] = SIZE) -> Image.Image:
 
 
 def random_collection(folder: Path, rng: Random, runs: int) -> Path:
-    """Any run folders whatever: scores missing, failed, equal; verdicts unreadable; steps without pictures."""
+    """Any run folders whatever: scores missing, failed or equal, verdicts unreadable, steps of text only."""
     folder.mkdir(parents=True)
     names = [f"runs/{number % 3}/{number:03d}" for number in range(runs)]
     rng.shuffle(names)
