@@ -76,13 +76,18 @@ def read_documents(
             problems.append(f"{joined.path}:{number}: {' '.join(reason.split())[:300]}")
 
 
-def read_items(path: Path) -> Iterator[Numbered]:
-    """The documents of a JSON list or of JSON lines."""
+def refuse_pickle(path: Path) -> None:
+    """CoMM is published as pickles of torch."""
     if path.suffix in (".pth", ".pt", ".pkl"):
         raise InputError(
             f"{path} is a pickle, which can run code when it is opened: write it as JSON first, "
             "with a program you trust"
         )
+
+
+def read_items(path: Path) -> Iterator[Numbered]:
+    """The documents of a JSON list or of JSON lines."""
+    refuse_pickle(path)
     try:
         if path.suffix == ".jsonl":
             with open(path, encoding="utf-8-sig") as file:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import chain, groupby
@@ -14,7 +15,7 @@ from interleave.agents.prompts import PromptPack
 from interleave.agents.prompts.library import load_pack
 from interleave.data.exporting.card import write_card
 from interleave.data.exporting.formats import FORMATS, format_named
-from interleave.data.exporting.joined import Joined, read_items
+from interleave.data.exporting.joined import Joined, read_items, refuse_pickle
 from interleave.data.exporting.lengths import Lengths, checked_folder
 from interleave.data.exporting.pictures import PictureForm
 from interleave.data.exporting.rows import Kind
@@ -78,6 +79,8 @@ def export(
     """Write the rows of a selection in every format asked for; returns the manifest."""
     for name in options.formats:
         format_named(name)
+    for each in options.joined:
+        refuse_pickle(each.path)
     read = read_places(selection, options.collections)
     places = {name: Path(os.path.abspath(path)) for name, path in read.items()}
     pack, any_pack = _words(places, options.prompts)
@@ -94,15 +97,13 @@ def export(
             checked_folder(options.tokenizer),
             options.max_tokens,
         )
-        collected = _Collected(making)
         runs = {name: run_names(path) for name, path in places.items()}
         tasks = chain(_run_tasks(selection, places, runs, options), _join_tasks(options.joined))
-        total, done = sum(map(len, runs.values())), 0
-        for report in in_order(partial(do, job), tasks, _workers(total, options)):
-            collected.take(report)
-            done += report.units
-            progress(min(done, total), total)
-        collected.close()
+        total = sum(map(len, runs.values()))
+        with closing(_Collected(making)) as collected:
+            for report in in_order(partial(do, job), tasks, _workers(total, options)):
+                collected.take(report)
+                progress(min(collected.units, total), total)
         _refuse(collected, options)
         return _finish(making, job, collected, selection, options)
 
@@ -182,6 +183,7 @@ class _Collected:
     makers: Counter[str] = field(default_factory=Counter)
     problems: list[str] = field(default_factory=list)
     escaped: int = 0
+    units: int = 0
 
     def take(self, report: Report) -> None:
         for place, piece in report.pieces.items():
@@ -196,6 +198,7 @@ class _Collected:
         self.makers.update(report.makers)
         self.problems += report.problems
         self.escaped += report.escaped
+        self.units += report.units
 
     def path(self, place: Place) -> Path:
         name, split, kind = place
