@@ -35,8 +35,6 @@ def work_many(
     json_output: bool,
 ) -> int:
     """Answer the requests of a file and print what came of them; returns the exit code."""
-    from interleave.runs.batch import summary_as_json
-    from interleave.runs.estimate import cost_note
     from interleave.runs.generating import open_batch
     from interleave.runs.requests import read_requests
 
@@ -47,7 +45,29 @@ def work_many(
         _say(f"left out: {problem}")
     _say("loading models…")
     batch = open_batch(out, **choices)
-    if note := cost_note(batch.models, batch.config, batch.limits):
+    return follow_many(
+        batch,
+        items,
+        concurrency=concurrency,
+        retry_failed=retry_failed,
+        fail_on_forced=fail_on_forced,
+        json_output=json_output,
+    )
+
+
+def follow_many(
+    batch: Batch,
+    items: list[Item],
+    *,
+    concurrency: int,
+    retry_failed: bool,
+    fail_on_forced: bool,
+    json_output: bool,
+) -> int:
+    """Carry items out in front of a user, and print what came of them; returns the exit code."""
+    from interleave.runs.batch import summary_as_json
+
+    for note in batch.crew.notes:
         _say(f"{note}; so for every step of {count(len(items), 'request')}")
     bar, started = make_bar(len(items)), time.monotonic()
     try:
@@ -57,15 +77,23 @@ def work_many(
         return 130
     finally:
         bar.close()
+    _tell(summary)
+    seconds = time.monotonic() - started
+    print(summary_as_json(summary, batch.folder, seconds) if json_output else batch.folder)
+    if summary.failed:
+        return 3
+    return 1 if summary.short or summary.busy or (fail_on_forced and summary.forced) else 0
+
+
+def _tell(summary: BatchSummary) -> None:
     for failure in summary.failures[:5]:
         _say(f"failed: {one_line(failure.id, 60)}: {one_line(failure.reason, 200)}")
     _say(f"{summary.done} done, {summary.short} short, {summary.failed} failed")
     if summary.failed or summary.short:
         _say("run the same command with --retry-failed to take up what failed or ended short")
-    print(summary_as_json(summary, out, time.monotonic() - started) if json_output else out)
-    if summary.failed:
-        return 3
-    return 1 if summary.short or (fail_on_forced and summary.forced) else 0
+    if summary.busy:
+        left = count(summary.busy, "request")
+        _say(f"{left} left to another process that is at work on them: run the same command again afterwards")
 
 
 async def _follow(
@@ -146,7 +174,7 @@ class PlainBar:
 
 
 def _ended(summary: BatchSummary) -> int:
-    return summary.done + summary.short + summary.failed
+    return summary.done + summary.short + summary.failed + summary.busy
 
 
 def _say(message: str) -> None:
