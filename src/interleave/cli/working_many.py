@@ -42,8 +42,8 @@ def work_many(
         raise ConfigurationError("--requests needs --out DIR: the folder below which the runs are made")
     items, problems = read_requests(requests, skip_bad=skip_bad)
     for problem in problems:
-        _say(f"left out: {problem}")
-    _say("loading models…")
+        say(f"left out: {problem}")
+    say("loading models…")
     batch = open_batch(out, **choices)
     return follow_many(
         batch,
@@ -68,12 +68,12 @@ def follow_many(
     from interleave.runs.batch import summary_as_json
 
     for note in batch.crew.notes:
-        _say(f"{note}; so for every step of {count(len(items), 'request')}")
+        say(f"{note}; so for every step of {count(len(items), 'request')}")
     bar, started = make_bar(len(items)), time.monotonic()
     try:
         summary = asyncio.run(_follow(batch, items, bar, concurrency, retry_failed))
     except (KeyboardInterrupt, asyncio.CancelledError):
-        _say("interleave: interrupted. Run the same command again to go on")
+        say("interleave: interrupted. Run the same command again to go on")
         return 130
     finally:
         bar.close()
@@ -87,13 +87,13 @@ def follow_many(
 
 def _tell(summary: BatchSummary) -> None:
     for failure in summary.failures[:5]:
-        _say(f"failed: {one_line(failure.id, 60)}: {one_line(failure.reason, 200)}")
-    _say(f"{summary.done} done, {summary.short} short, {summary.failed} failed")
+        say(f"failed: {one_line(failure.id, 60)}: {one_line(failure.reason, 200)}")
+    say(f"{summary.done} done, {summary.short} short, {summary.failed} failed")
     if summary.failed or summary.short:
-        _say("run the same command with --retry-failed to take up what failed or ended short")
+        say("run the same command with --retry-failed to take up what failed or ended short")
     if summary.busy:
         left = count(summary.busy, "request")
-        _say(f"{left} left to another process that is at work on them: run the same command again afterwards")
+        say(f"{left} left to another process that is at work on them: run the same command again afterwards")
 
 
 async def _follow(
@@ -167,7 +167,7 @@ class PlainBar:
             return  # nothing was left to do
         left = (self.total - finished) / rate if rate else 0
         failed = f", {summary.failed} failed" if summary.failed else ""
-        _say(f"{finished} of {self.total} ended{failed}, {rate:.1f}/s, about {left:.0f} s left")
+        say(f"{finished} of {self.total} ended{failed}, {rate:.1f}/s, about {left:.0f} s left")
 
     def close(self) -> None:
         pass
@@ -177,5 +177,6 @@ def _ended(summary: BatchSummary) -> int:
     return summary.done + summary.short + summary.failed + summary.busy
 
 
-def _say(message: str) -> None:
+def say(message: str) -> None:
+    """One line on standard error."""
     print(" ".join(visible(message).split()), file=sys.stderr)

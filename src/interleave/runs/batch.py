@@ -33,7 +33,7 @@ from interleave.runs.disk import Disk
 from interleave.runs.folder import alone_in, open_journal, refuse_foreign_folder
 from interleave.runs.journal import Line
 from interleave.runs.requests import Item
-from interleave.runs.shards import Shard
+from interleave.runs.shards import WHOLE, Shard
 from interleave.runs.store import write_whole
 from interleave.text import slug
 from interleave.version import __version__
@@ -119,12 +119,10 @@ class BatchSummary:
 class Batch:
     """A folder of many runs, open for writing."""
 
-    def __init__(
-        self, folder: Path, casting: Casting, crew: Crew, *, shard: Shard = Shard(), disk: Disk | None = None
-    ) -> None:
+    def __init__(self, folder: Path, casting: Casting, crew: Crew, *, shard: Shard = WHOLE) -> None:
         self.folder = folder
         self.crew = crew
-        self.disk = disk or Disk()
+        self.disk = Disk()
         keep_casting(folder, casting)
         self.index = open_journal(folder, f"{INDEX_STEM}{shard.label}.jsonl")
         self.ended = {ended.id: ended for ended in read_index(folder)}

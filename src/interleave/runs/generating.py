@@ -143,7 +143,7 @@ def batch_of(folder: Path, config: RunConfig, limits: Limits, models: Models) ->
     """A folder of runs that are all made with the same models, in this process."""
     casting = Casting(config=config)
     studio = Studio(folder, casting, limits, {config.generator.identity: models})
-    return Batch(folder, casting, studio, disk=models.disk)
+    return Batch(folder, casting, studio)
 
 
 def plan(request: Requestable, **choices: Any) -> Plan:

@@ -39,3 +39,6 @@ class Shard:
     def has(self, identity: str) -> bool:
         """Whether this is its part; decided by the id alone, so that a file may grow between two shards."""
         return int(fraction("shard", identity) * self.of) == self.number - 1
+
+
+WHOLE = Shard()
