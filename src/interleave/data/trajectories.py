@@ -1,11 +1,12 @@
 """Trajectories out of a collection: every run that has ended, in one order, with what its critic saw.
 
-A collection is a folder with run folders somewhere below it. A run goes by its folder's path relative to the
-collection, so that every stage names it alike wherever the collection lies. Links to folders are not followed.
+A collection is a folder with run folders somewhere below it. A run goes by its folder's path relative to
+the collection, so that every stage names it alike wherever the collection lies. Links are not followed.
 """
 
 from __future__ import annotations
 
+import hashlib
 import logging
 import os
 import sys
@@ -19,6 +20,7 @@ from pydantic import ValidationError
 
 from interleave.agents.critic import CriticInput, critic_input
 from interleave.backends.protocols import GeneratorCapabilities
+from interleave.data.manifest import file_digest
 from interleave.data.stored import StoredPicture
 from interleave.errors import InputError, InterleaveError, RunError
 from interleave.runs.journal import FILE_NAME as JOURNAL_NAME
@@ -46,6 +48,8 @@ class Trajectory:
     """Its folder relative to the collection, with forward slashes."""
     folder: Path
     record: RunRecord
+    digest: str = ""
+    """Of the file its record was read from."""
 
     @cached_property
     def store(self) -> PictureStore:
@@ -111,7 +115,7 @@ class Trajectory:
 
 
 def read_collection(folder: Path, *, skipped: Counter[str] | None = None) -> Iterator[Trajectory]:
-    """Every trajectory of a collection, by name. Why runs were left out is counted in `skipped`, or logged."""
+    """Every trajectory of a collection, by name; why runs are left out is counted or logged."""
     told = Counter[str]() if skipped is None else skipped
     for name in run_names(folder):
         trajectory = read_trajectory(folder, name)
@@ -138,7 +142,7 @@ def run_names(folder: Path) -> list[str]:
 def read_trajectory(folder: Path, name: str) -> Trajectory | str:
     """One run of a collection, or in a word why it is none: its status, unplanned, or damaged."""
     try:
-        record = _read_ended(folder / name)
+        record, digest = _read_ended(folder / name)
     except InterleaveError as error:
         log.warning("%s", error)
         return DAMAGED
@@ -146,7 +150,7 @@ def read_trajectory(folder: Path, name: str) -> Trajectory | str:
         return record.status
     if record.plan is None:
         return UNPLANNED
-    return Trajectory(name, folder / name, record)
+    return Trajectory(name, folder / name, record, digest)
 
 
 def _find_runs(folder: str, name: str) -> Iterator[str]:
@@ -163,7 +167,7 @@ def _find_runs(folder: str, name: str) -> Iterator[str]:
             yield from _find_runs(f"{folder}/{each}", f"{name}/{each}" if name else each)
 
 
-def _read_ended(run: Path) -> RunRecord:
+def _read_ended(run: Path) -> tuple[RunRecord, str]:
     """The record as `run.json` has it; the journal is asked where that is missing or tells of no end.
 
     The journal alone is the truth, but folding it takes ten times as long. A run that has ended has written
@@ -171,11 +175,12 @@ def _read_ended(run: Path) -> RunRecord:
     """
     path = run / RECORD_NAME
     try:
-        record = RunRecord.model_validate_json(path.read_bytes())
+        data = path.read_bytes()
+        record = RunRecord.model_validate_json(data)
         if record.status in ENDED:
-            return record
+            return record, hashlib.sha256(data).hexdigest()
     except (FileNotFoundError, ValidationError):
         pass
     except OSError as error:
         raise RunError(f"{path} cannot be read ({error.strerror})") from None
-    return read_record(run)
+    return read_record(run), file_digest(run / JOURNAL_NAME)

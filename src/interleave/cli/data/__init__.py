@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from interleave.cli.data import collect
+from interleave.cli.data import collect, score, select
 
 app = typer.Typer(help="Make training data: requests, runs, scores, rows.", no_args_is_help=True)
 
@@ -15,3 +15,5 @@ def _data() -> None:
 
 
 app.command()(collect.collect)
+app.command()(score.score)
+app.command()(select.select)

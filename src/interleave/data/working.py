@@ -1,0 +1,48 @@
+"""The same work for many things, in one process or several; what comes out does not depend on how many."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ProcessPoolExecutor
+from itertools import islice
+from typing import TypeVar
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+AHEAD = 2
+"""How many results a worker may be ahead of whoever takes them: memory does not grow with the input."""
+
+
+def default_workers() -> int:
+    """As many as there are processors for us."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def in_order(work: Callable[[T], R], tasks: Iterable[T], workers: int = 1) -> Iterator[R]:
+    """The results of the work, in the order of the tasks, whoever is done first."""
+    if workers <= 1:
+        yield from map(work, tasks)
+        return
+    waiting = iter(tasks)
+    # Spawned, not forked: a copy of a process with threads may hold their locks for ever.
+    pool = ProcessPoolExecutor(workers, mp_context=multiprocessing.get_context("spawn"))
+    try:
+        under_way: deque[Future[R]] = deque(
+            pool.submit(work, task) for task in islice(waiting, AHEAD * workers)
+        )
+        while under_way:
+            yield under_way.popleft().result()
+            under_way.extend(pool.submit(work, task) for task in islice(waiting, 1))
+    finally:
+        pool.shutdown(wait=True, cancel_futures=True)
+
+
+def chunks(things: Iterable[T], size: int) -> Iterator[list[T]]:
+    """The things in lists of this size; the last may be shorter."""
+    iterator = iter(things)
+    while chunk := list(islice(iterator, size)):
+        yield chunk
