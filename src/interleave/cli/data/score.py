@@ -12,10 +12,13 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from interleave.cli import options
+from interleave.cli.data.following import following
+from interleave.cli.working import cancel_on_terminate
+from interleave.cli.working_many import say
+from interleave.text import one_line
 
 if TYPE_CHECKING:
-    from interleave.data.scoring.score_book import ScoreBook
-    from interleave.data.scoring.scoring import Scoring, Tally
+    from interleave.data.scoring.scoring import Scoring
 
 
 def score(
@@ -24,7 +27,8 @@ def score(
         str, typer.Option("--scorer", metavar="SPEC", help="A vision-language model, or 'oracle'.")
     ],
     name: Annotated[
-        str | None, typer.Option(metavar="NAME", help="What its scores are called. [default: after the scorer]")
+        str | None,
+        typer.Option(metavar="NAME", help="What its scores are called. [default: after the scorer]"),
     ] = None,
     prompts: options.PackName = None,
     concurrency: Annotated[int, typer.Option(min=1, max=4096, help="Attempts in flight at once.")] = 64,
@@ -45,29 +49,26 @@ def score(
 
     Another scorer's scores lie beside the first. What cannot be read is kept as a failure, never a number.
     """
-    from interleave.agents.prompts.library import DEFAULT_PACK, load_pack
-    from interleave.cli.working_many import say
-    from interleave.data.scoring.desk import open_desk
-    from interleave.data.scoring.score_book import ScoreBook, maker_of
-    from interleave.data.scoring.scoring import Scoring
+    from interleave.agents.prompts.library import DEFAULT_PACK
+    from interleave.data.scoring.scoring import open_scoring
     from interleave.runs.config import Limits
     from interleave.runs.shards import Shard
 
-    part = Shard.parse(shard)
-    pack = load_pack(prompts or DEFAULT_PACK)
-    maker = maker_of(scorer, pack)
-    limits = Limits(max_calls=max_calls, max_cost=max_cost)
     say("loading the scorer…")
-    desk = open_desk(scorer, pack, limits)
-    book = ScoreBook(collection, name or maker.default_name, maker, shard=part)
-    desk.count_from(book.calls, book.cost)
-    scoring = Scoring(book, desk, shard=part, retry_failed=retry_failed)
+    scoring = open_scoring(
+        collection,
+        scorer,
+        name=name,
+        prompts=prompts or DEFAULT_PACK,
+        limits=Limits(max_calls=max_calls, max_cost=max_cost),
+        shard=Shard.parse(shard),
+        retry_failed=retry_failed,
+    )
     return _work(scoring, concurrency, json_output)
 
 
 def _work(scoring: Scoring, concurrency: int, json_output: bool) -> int:
     """Score in front of a user; returns the exit code."""
-    from interleave.cli.working_many import say
     from interleave.errors import LimitReached, StorageError
 
     started, status = time.monotonic(), "done"
@@ -83,3 +84,51 @@ def _work(scoring: Scoring, concurrency: int, json_output: bool) -> int:
         with suppress(StorageError):  # the scores are safe, and the same command writes it again
             scoring.book.describe()
     return _report(scoring, status, time.monotonic() - started, json_output)
+
+
+async def _follow(scoring: Scoring, concurrency: int) -> None:
+    cancel_on_terminate()
+    with following("runs scored") as progress:
+        async with aclosing(scoring.run(concurrency=concurrency)) as lines:
+            async for _ in lines:
+                progress(scoring.tally.taken, scoring.tally.runs)
+
+
+def _report(scoring: Scoring, status: str, seconds: float, json_output: bool) -> int:
+    tally, book = scoring.tally, scoring.book
+    for failure in tally.failures[:5]:
+        place = f"{failure.run}, step {failure.step}, attempt {failure.attempt}"
+        say(f"not scored: {place}: {one_line(failure.failure, 200)}")
+    if tally.left_out:
+        say(
+            "runs left out: "
+            + ", ".join(f"{number:,} {why}" for why, number in sorted(tally.left_out.items()))
+        )
+    say(f"{tally.scored:,} scored, {tally.failed:,} failed, {tally.already:,} had been done before")
+    if tally.failed:
+        say("run the same command with --retry-failed to score again what failed")
+    print(_as_json(scoring, status, seconds) if json_output else book.journal.path)
+    if tally.failed and not tally.scored:
+        return 3
+    return 1 if tally.failed or status == "short" else 0
+
+
+def _as_json(scoring: Scoring, status: str, seconds: float) -> str:
+    tally = scoring.tally
+    return json.dumps(
+        {
+            "collection": str(scoring.book.collection),
+            "name": scoring.book.name,
+            "scores": str(scoring.book.journal.path),
+            "status": "failed" if tally.failed else status,
+            "scored": tally.scored,
+            "failed": tally.failed,
+            "already": tally.already,
+            "left_out": dict(sorted(tally.left_out.items())),
+            "calls": tally.calls,
+            "cost": tally.cost,
+            "seconds": round(seconds, 3),
+            "failures": [failure.model_dump() for failure in tally.failures],
+        },
+        ensure_ascii=False,
+    )

@@ -57,7 +57,7 @@ class Recipe:
     def _shares(self) -> tuple[float, ...]:
         if self.weights and len(self.weights) != len(self.generators):
             raise ConfigurationError(
-                f"{count(len(self.generators), 'generator')} and {count(len(self.weights), "weight")}: "
+                f"{count(len(self.generators), 'generator')} and {count(len(self.weights), 'weight')}: "
                 "--weight for each --generator, in the same order, or none at all"
             )
         for weight in self.weights:

@@ -39,13 +39,21 @@ class ScoringDesk(Protocol):
     async def score(self, seen: CriticInput, bill: Bill) -> Scores: ...
 
 
-def open_desk(spec: str, pack: PromptPack, limits: Limits, *, calls: int = 0, cost: float = 0.0) -> ScoringDesk:
-    """Load a scorer; calls and cost are those of earlier sessions, which count against the limits."""
+def load_scorer(spec: str, limits: Limits) -> VisionLanguageModel | Scorer:
+    """A model that is to score, or an agent that computes marks; refuses limits that mean nothing to it."""
     scorer = load_agent(spec, "scorer")
-    if not isinstance(scorer, VisionLanguageModel):
-        return ComputingDesk(scorer)
-    refuse_unpriced(limits, {"scorer": scorer.capabilities.knows_its_price})
-    return ModelDesk(scorer, pack, Meter(limits, calls=calls, cost=cost))
+    if isinstance(scorer, VisionLanguageModel):
+        refuse_unpriced(limits, {"scorer": scorer.capabilities.knows_its_price})
+        return scorer
+    agent: Scorer = scorer
+    return agent
+
+
+def open_desk(scorer: VisionLanguageModel | Scorer, pack: PromptPack, meter: Meter) -> ScoringDesk:
+    """The place where a scorer works; the meter knows the limits, and what earlier sessions have spent."""
+    if isinstance(scorer, VisionLanguageModel):
+        return ModelDesk(scorer, pack, meter)
+    return ComputingDesk(scorer)
 
 
 @dataclass

@@ -11,6 +11,7 @@ from typing import Any
 
 from pydantic import SerializerFunctionWrapHandler, model_serializer
 
+from interleave.agents.prompts import PromptPack
 from interleave.backends.specs import parse_spec, without_tuning
 from interleave.data.collecting.collection import MANIFEST_NAME
 from interleave.data.manifest import SUFFIX, Manifest, file_digest, read_manifest, write_manifest
@@ -75,6 +76,11 @@ class Maker:
     def as_options(self) -> dict[str, object]:
         words = self.prompts.model_dump() if self.prompts else None
         return {"scorer": self.identity, "prompts": words}
+
+
+def maker_of(spec: str, pack: PromptPack | None) -> Maker:
+    words = PackConfig(name=pack.name, version=pack.description.version, digest=pack.digest) if pack else None
+    return Maker(spec, words)
 
 
 class ScoreBook:

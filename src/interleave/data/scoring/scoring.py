@@ -11,18 +11,24 @@ from collections import Counter
 from collections.abc import AsyncGenerator, Iterator
 from contextlib import aclosing
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from interleave.agents.critic import CriticInput
+from interleave.agents.prompts.library import DEFAULT_PACK, load_pack
+from interleave.backends.protocols import VisionLanguageModel
 from interleave.data.scores import Place
-from interleave.data.scoring.desk import Bill, ScoringDesk
-from interleave.data.scoring.score_book import Failed, ScoreBook, Scored
+from interleave.data.scoring.desk import Bill, ScoringDesk, load_scorer, open_desk
+from interleave.data.scoring.score_book import Failed, ScoreBook, Scored, maker_of
 from interleave.data.trajectories import Trajectory, read_trajectory, run_names
 from interleave.errors import BackendError, Failure, LimitReached, ReplyError, RunError, StorageError
 from interleave.runs.batch import FAILURES_IN_A_ROW, FIRST_RETAKE_SECONDS, RETAKES
+from interleave.runs.config import Limits
 from interleave.runs.disk import Disk
+from interleave.runs.limits import Meter
 from interleave.runs.record import AttemptRecord, StepRecord
 from interleave.runs.shards import WHOLE, Shard
 
+NO_LIMITS = Limits()
 DIGITS = 4
 """Marks are kept to so many decimals."""
 
@@ -82,13 +88,13 @@ class Scoring:
     """One session at the scores of a collection."""
 
     def __init__(
-        self, book: ScoreBook, desk: ScoringDesk, *, shard: Shard = WHOLE, retry_failed: bool = False
+        self, names: list[str], book: ScoreBook, desk: ScoringDesk, *, retry_failed: bool = False
     ) -> None:
+        self.names = names
         self.book = book
         self.desk = desk
         self.retry_failed = retry_failed
-        self.names = [name for name in run_names(book.collection) if shard.has(name)]
-        self.tally = Tally(runs=len(self.names))
+        self.tally = Tally(runs=len(names))
         self.disk = Disk()
 
     async def run(self, *, concurrency: int) -> AsyncGenerator[Scored | Failed]:
@@ -175,7 +181,10 @@ class Scoring:
             scores = await self.desk.score(seen, bill)
         except StorageError:
             raise
-        except (ReplyError, RunError) as error:  # not readable, or a picture that is not there: never a number
+        except (
+            ReplyError,
+            RunError,
+        ) as error:  # not readable, or a picture that is not there: never a number
             return _failed(job, bill, str(error))
         run, step, attempt = job.place
         return Scored(
@@ -187,6 +196,26 @@ class Scoring:
             calls=bill.calls,
             cost=bill.cost,
         )
+
+
+def open_scoring(
+    collection: Path,
+    spec: str,
+    *,
+    name: str | None = None,
+    prompts: str = DEFAULT_PACK,
+    limits: Limits = NO_LIMITS,
+    shard: Shard = WHOLE,
+    retry_failed: bool = False,
+) -> Scoring:
+    """Check all that can be checked and load the scorer; only then is anything written."""
+    names = [run for run in run_names(collection) if shard.has(run)]
+    pack = load_pack(prompts)
+    scorer = load_scorer(spec, limits)
+    maker = maker_of(spec, pack if isinstance(scorer, VisionLanguageModel) else None)
+    book = ScoreBook(collection, name or maker.default_name, maker, shard=shard)
+    desk = open_desk(scorer, pack, Meter(limits, calls=book.calls, cost=book.cost))
+    return Scoring(names, book, desk, retry_failed=retry_failed)
 
 
 def _failed(job: Job, bill: Bill, why: str) -> Failed:
