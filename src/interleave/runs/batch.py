@@ -197,7 +197,8 @@ class Batch:
 
 def keep_casting(folder: Path, casting: Casting) -> None:
     """Write down what a folder's runs are made with; refuse a folder where that is something else."""
-    refuse_foreign_folder(folder, CONFIG_NAME, LOCK_NAME)
+    if not (folder / LOCK_NAME).exists():  # else it is ours, though another shard may just be beginning
+        refuse_foreign_folder(folder, marker=CONFIG_NAME)
     with alone_in(folder, LOCK_NAME):  # two shards may begin at the same moment
         path = folder / CONFIG_NAME
         if not path.exists():

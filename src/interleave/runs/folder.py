@@ -17,14 +17,14 @@ from interleave.runs.store import PictureStore, name_of
 from interleave.types import Picture, Request, Text
 
 
-def refuse_foreign_folder(folder: Path, *markers: str) -> None:
-    """An output folder must be new, empty, or ours by one of these files; else it belongs to somebody."""
+def refuse_foreign_folder(folder: Path, *, marker: str = FILE_NAME) -> None:
+    """An output folder must be new, empty, or ours by this file: anything else belongs to somebody."""
     if not folder.exists():
         return
     if not folder.is_dir():
         raise RunError(f"{folder} is a file: choose another folder with --out")
     contents = {entry.name for entry in folder.iterdir()}
-    if contents and not contents & set(markers or (FILE_NAME,)):
+    if contents and marker not in contents:
         raise RunError(
             f"{folder} holds other things ({sorted(contents)[0]!r}…): choose a new or empty folder with --out"
         )

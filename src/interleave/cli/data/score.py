@@ -28,7 +28,7 @@ def score(
     ],
     name: Annotated[
         str | None,
-        typer.Option(metavar="NAME", help="What its scores are called. [default: after the scorer]"),
+        typer.Option(metavar="NAME", help="The name of its scores. [default: after the scorer]"),
     ] = None,
     prompts: options.PackName = None,
     concurrency: Annotated[int, typer.Option(min=1, max=4096, help="Attempts in flight at once.")] = 64,
@@ -100,10 +100,8 @@ def _report(scoring: Scoring, status: str, seconds: float, json_output: bool) ->
         place = f"{failure.run}, step {failure.step}, attempt {failure.attempt}"
         say(f"not scored: {place}: {one_line(failure.failure, 200)}")
     if tally.left_out:
-        say(
-            "runs left out: "
-            + ", ".join(f"{number:,} {why}" for why, number in sorted(tally.left_out.items()))
-        )
+        reasons = ", ".join(f"{number:,} {why}" for why, number in sorted(tally.left_out.items()))
+        say(f"runs left out: {reasons}")
     say(f"{tally.scored:,} scored, {tally.failed:,} failed, {tally.already:,} had been done before")
     if tally.failed:
         say("run the same command with --retry-failed to score again what failed")

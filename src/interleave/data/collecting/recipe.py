@@ -58,7 +58,7 @@ class Recipe:
         if self.weights and len(self.weights) != len(self.generators):
             raise ConfigurationError(
                 f"{count(len(self.generators), 'generator')} and {count(len(self.weights), 'weight')}: "
-                "--weight for each --generator, in the same order, or none at all"
+                "give a --weight for each --generator, in the same order, or none at all"
             )
         for weight in self.weights:
             if not (weight > 0 and math.isfinite(weight)):

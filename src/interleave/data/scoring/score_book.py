@@ -12,6 +12,7 @@ from typing import Any
 from pydantic import SerializerFunctionWrapHandler, model_serializer
 
 from interleave.agents.prompts import PromptPack
+from interleave.backends.registry import note_for
 from interleave.backends.specs import parse_spec, without_tuning
 from interleave.data.collecting.collection import MANIFEST_NAME
 from interleave.data.manifest import SUFFIX, Manifest, file_digest, read_manifest, write_manifest
@@ -116,6 +117,7 @@ class ScoreBook:
                 options=self.maker.as_options(),
                 inputs=_inputs(self.collection),
                 counts={"attempts": len(scores), "scored": scored, "failed": len(scores) - scored},
+                notes=tuple(filter(None, [note_for(self.maker.spec, role="scorer")])),
             )
             write_manifest(self._manifest, manifest)
         return manifest
@@ -151,7 +153,7 @@ def _spent(files: list[Path]) -> tuple[int, float]:
     return calls, cost
 
 
-def _rows(files: list[Path]) -> Iterator[dict[str, float]]:
+def _rows(files: list[Path]) -> Iterator[dict[str, Any]]:
     for path in files:
         with open(path, "rb") as file:
             yield from (json.loads(line) for line in file if line.endswith(b"\n"))

@@ -184,7 +184,7 @@ class Scoring:
         except (
             ReplyError,
             RunError,
-        ) as error:  # not readable, or a picture that is not there: never a number
+        ) as error:  # not readable, or a picture is not there: no number
             return _failed(job, bill, str(error))
         run, step, attempt = job.place
         return Scored(
