@@ -6,7 +6,9 @@ them are built by the same functions from these, a million of them without one b
 
 from __future__ import annotations
 
+import os
 import struct
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +28,7 @@ class StoredPicture(Image.Image):
         self.store = store
         self.name = name
 
-    @property
+    @cached_property
     def path(self) -> Path:
         return self.store.path(self.name)
 
@@ -46,8 +48,11 @@ class StoredPicture(Image.Image):
 
 def _size_in_header(path: Path) -> tuple[int, int]:
     try:
-        with open(path, "rb") as file:
-            _, chunk, width, height = _HEADER.unpack(file.read(_HEADER.size))
+        file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)  # half the cost of open(), a million times
+        try:
+            _, chunk, width, height = _HEADER.unpack(os.read(file, _HEADER.size))
+        finally:
+            os.close(file)
     except OSError:
         raise MissingPicture(path, "is missing") from None
     except struct.error:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from itertools import chain, groupby
 from pathlib import Path
+from typing import Any
 
 from interleave.agents.prompts import PromptPack
 from interleave.agents.prompts.library import load_pack
@@ -90,6 +91,7 @@ def export(
             pack,
             any_pack,
             options.pictures,
+            _schemas(options),
             making,
             Path(os.path.abspath(out)),
             options.validation,
@@ -106,6 +108,15 @@ def export(
                 progress(min(collected.units, total), total)
         _refuse(collected, options)
         return _finish(making, job, collected, selection, options)
+
+
+def _schemas(options: ExportOptions) -> dict[tuple[str, Kind], Any]:
+    return {
+        (name, kind): schema(kind, options.pictures)
+        for name in options.formats
+        if (schema := FORMATS[name].schema) is not None
+        for kind in FORMATS[name].kinds
+    }
 
 
 def _words(places: dict[str, Path], wanted: str | None) -> tuple[PromptPack, bool]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -38,6 +38,8 @@ class Job:
     any_pack: bool
     """Whether runs asked with other words are taken too."""
     pictures: PictureForm
+    schemas: Mapping[tuple[str, Kind], Any]
+    """Of the formats that have one: made once, as it takes a library that is slow to import."""
     making: Path
     final: Path
     validation: float
@@ -172,7 +174,7 @@ class _Worker:
     def _finished(self) -> Report:
         for place, rows in self.encoded.items():
             name, _, kind = place
-            self.report.pieces[place] = pack_rows(rows, FORMATS[name], kind, self.job.pictures)
+            self.report.pieces[place] = pack_rows(rows, FORMATS[name], self.job.schemas.get((name, kind)))
             self.report.rows[place] += len(rows)
         return self.report
 

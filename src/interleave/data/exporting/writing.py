@@ -8,8 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from interleave.data.exporting.formats import Format
-from interleave.data.exporting.pictures import PictureForm
-from interleave.data.exporting.rows import Kind
 
 if TYPE_CHECKING:
     import pyarrow
@@ -22,14 +20,14 @@ Piece = Any
 """Rows ready to be written: JSON lines as bytes, or an Arrow record batch."""
 
 
-def pack_rows(rows: Sequence[dict[str, Any]], form: Format, kind: Kind, pictures: PictureForm) -> Piece:
+def pack_rows(rows: Sequence[dict[str, Any]], form: Format, schema: pyarrow.Schema | None) -> Piece:
     """Encoded rows as a piece of a file; done by the workers, so that writing is all that is left."""
-    if form.schema is None:
+    if schema is None:
         separator = ",\n" if form.suffix == ".json" else "\n"
         return separator.join(json.dumps(row, ensure_ascii=False) for row in rows).encode()
     import pyarrow
 
-    return pyarrow.RecordBatch.from_pylist(list(rows), schema=form.schema(kind, pictures))
+    return pyarrow.RecordBatch.from_pylist(list(rows), schema=schema)
 
 
 class RowFile(Protocol):

@@ -37,7 +37,7 @@ from interleave.data.selecting.steps import (
     scored,
 )
 from interleave.data.trajectories import Trajectory, read_trajectory, run_names
-from interleave.data.working import chunks, in_order
+from interleave.data.working import chunks, in_order, no_collector
 from interleave.errors import InputError
 from interleave.text import count
 
@@ -78,7 +78,7 @@ def select(
 ) -> Manifest:
     """Give every attempt of the collections its part, and write that down; returns the manifest."""
     places = named(collections)
-    with whole_folder(out, MANIFEST_NAME, replace=replace) as folder:
+    with no_collector(), whole_folder(out, MANIFEST_NAME, replace=replace) as folder:
         reading = _Reading(options, progress)
         steps = [step for name, path in places.items() for step in reading.steps(name, path)]
         if not steps:
