@@ -107,7 +107,7 @@ BAD = [
             "messages": [{"role": "user", "content": "<image>"}, {"role": "assistant", "content": "a"}],
             "images": ["gone.png"],
         },
-        "'gone.png' is not in",
+        "'gone.png' is not there",
     ),
     ({"text": "hi"}, "'conversations' is missing"),
     ([], "has no attribute"),

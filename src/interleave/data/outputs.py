@@ -65,6 +65,7 @@ def whole_file(out: Path, *, replace: bool = False) -> Iterator[IO[bytes]]:
 
 
 def _move(making: Path, out: Path, old: Path) -> None:
+    os.sync()  # one call for all files, of which there may be very many
     shutil.rmtree(old, ignore_errors=True)
     if out.exists():
         os.replace(out, old)

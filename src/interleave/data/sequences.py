@@ -127,7 +127,7 @@ def _make(reflection: bool, folder: Path, runs: list[tuple[Path, str]]) -> _Made
         try:
             item = sequence(trajectory, reflection=reflection, folder=folder)
         except InterleaveError as error:
-            made.problems.append(f"{name}: {error}")
+            made.problems.append(f"{name}: {str(error).replace(f'{collection}/', '')}")
         else:
             made.lines.append(json.dumps(item, ensure_ascii=False).encode())
             made.counts.update({"sequences": 1, "pictures": len(item["images"])})

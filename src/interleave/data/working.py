@@ -5,13 +5,19 @@ from __future__ import annotations
 import gc
 import multiprocessing
 import os
+import signal
+import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from functools import partial
 from itertools import islice
+from multiprocessing import connection
 from typing import TypeVar
+
+from interleave.errors import RunError
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -33,7 +39,8 @@ def in_order(work: Callable[[T], R], tasks: Iterable[T], workers: int = 1) -> It
         return
     waiting = iter(tasks)
     # Spawned, not forked: a copy of a process with threads may hold their locks for ever.
-    pool = ProcessPoolExecutor(workers, mp_context=multiprocessing.get_context("spawn"))
+    context = multiprocessing.get_context("spawn")
+    pool = ProcessPoolExecutor(workers, mp_context=context, initializer=_follow_the_parent)
     try:
         under_way: deque[Future[R]] = deque(
             pool.submit(calmly, task) for task in islice(waiting, AHEAD * workers)
@@ -41,8 +48,25 @@ def in_order(work: Callable[[T], R], tasks: Iterable[T], workers: int = 1) -> It
         while under_way:
             yield under_way.popleft().result()
             under_way.extend(pool.submit(calmly, task) for task in islice(waiting, 1))
+    except BrokenProcessPool:
+        raise RunError(
+            "a worker process died, perhaps for want of memory: try again with fewer --workers"
+        ) from None
     finally:
         pool.shutdown(wait=True, cancel_futures=True)
+
+
+def _follow_the_parent() -> None:
+    """In a worker: leave interrupts to the parent, and do not outlive it."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        threading.Thread(target=_end_with, args=(parent.sentinel,), daemon=True).start()
+
+
+def _end_with(sentinel: int) -> None:
+    connection.wait([sentinel])
+    os._exit(1)
 
 
 @contextmanager

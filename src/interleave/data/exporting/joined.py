@@ -73,7 +73,7 @@ def read_documents(
             yield READERS[joined.form](name, joined.path.parent, item, pack, skipped)
         except (InterleaveError, KeyError, TypeError, ValueError, AttributeError) as error:
             reason = f"{error} is missing" if isinstance(error, KeyError) else str(error)
-            problems.append(f"{joined.path}:{number}: {' '.join(reason.split())[:300]}")
+            problems.append(f"{joined.path.name}:{number}: {' '.join(reason.split())[:300]}")
 
 
 def refuse_pickle(path: Path) -> None:
@@ -164,10 +164,10 @@ def _picture(folder: Path, name: str) -> Picture:
     for place in IMAGE_FOLDERS:
         path = (folder / place / name).resolve()
         if not path.is_relative_to(folder.resolve()):
-            raise InputError(f"the picture {name!r} lies outside {folder}")
+            raise InputError(f"the picture {name!r} lies outside the folder of the file")
         if path.exists():
             return Picture(foreign(path))
-    raise InputError(f"the picture {name!r} is not in {folder}")
+    raise InputError(f"the picture {name!r} is not there")
 
 
 READERS: Mapping[str, Callable[[str, Path, Any, PromptPack, Counter[str]], JoinedDocument]] = {

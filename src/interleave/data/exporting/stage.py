@@ -87,17 +87,17 @@ def export(
     pack, any_pack = _words(places, options.prompts)
     with whole_folder(out, MANIFEST_NAME, replace=replace) as making:
         job = Job(
-            options.formats,
-            pack,
-            any_pack,
-            options.pictures,
-            _schemas(options),
-            making,
-            Path(os.path.abspath(out)),
-            options.validation,
-            held_out(options.held_out),
-            checked_folder(options.tokenizer),
-            options.max_tokens,
+            formats=options.formats,
+            pack=pack,
+            any_pack=any_pack,
+            pictures=options.pictures,
+            schemas=_schemas(options),
+            making=making,
+            final=Path(os.path.abspath(out)),
+            validation=options.validation,
+            held_out=held_out(options.held_out),
+            tokenizer=checked_folder(options.tokenizer),
+            max_tokens=options.max_tokens,
         )
         runs = {name: run_names(path) for name, path in places.items()}
         tasks = chain(_run_tasks(selection, places, runs, options), _join_tasks(options.joined))
@@ -263,11 +263,8 @@ def _manifest(job: Job, collected: _Collected, selection: Path, options: ExportO
         for kind, lengths in sorted(collected.lengths.items())
         for what, number in lengths.summary().items()
     }
-    how = (
-        "counted by the tokenizer"
-        if options.tokenizer
-        else "an estimate: 4 bytes of text or 32 × 32 pixels each"
-    )
+    estimate = "an estimate: 4 bytes of text or 32 × 32 pixels each"
+    how = "counted by the tokenizer" if options.tokenizer else estimate
     notes = [f"tokens are {how}, without those of a chat template"]
     if collected.escaped:
         notes.append(
@@ -288,7 +285,7 @@ def _manifest(job: Job, collected: _Collected, selection: Path, options: ExportO
         },
         inputs={
             "selection": file_digest(selection / SELECTION_MANIFEST),
-            **{each.path.name: file_digest(each.path) for each in (*options.joined,)},
+            **{each.path.name: file_digest(each.path) for each in options.joined},
             **{path.name: file_digest(path) for path in options.held_out},
         },
         counts={**rows, **tokens, "problems": len(collected.problems)},

@@ -109,7 +109,7 @@ class _Worker:
                 self.report.skipped[HELD_OUT] += 1
             else:
                 self._refuse_other_words(trajectory)
-                self._take_run(f"{task.collection}/{name}", trajectory, chosen)
+                self._take_run(f"{task.collection}/{name}", trajectory, chosen, task.folder)
         return self._finished()
 
     def join(self, task: JoinTask) -> Report:
@@ -123,7 +123,9 @@ class _Worker:
         self.report.units = len(task.items)
         return self._finished()
 
-    def _take_run(self, prefix: str, trajectory: Trajectory, chosen: tuple[Selected, ...]) -> None:
+    def _take_run(
+        self, prefix: str, trajectory: Trajectory, chosen: tuple[Selected, ...], collection: Path
+    ) -> None:
         config = trajectory.record.config
         for role in ("planner", "critic", "generator"):
             self.report.makers[f"{role} {getattr(config, role).identity}"] += 1
@@ -133,7 +135,8 @@ class _Worker:
                 for row in rows:
                     self._take(split, row)
             except InterleaveError as error:
-                self.report.problems.append(f"{prefix}: {error}")
+                # what is told goes into the manifest too, which names no place of this machine
+                self.report.problems.append(f"{prefix}: {str(error).replace(f'{collection}/', '')}")
 
     def _rows(
         self, prefix: str, trajectory: Trajectory, chosen: tuple[Selected, ...]

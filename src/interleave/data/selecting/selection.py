@@ -62,7 +62,7 @@ def read_selection(folder: Path) -> Iterator[Selected]:
 
 
 def named(collections: Sequence[Path]) -> dict[str, Path]:
-    """Collections by name: the name of the folder, with a number where two are called alike."""
+    """Collections by name, sorted: the name of the folder, with a number where two are called alike."""
     unique = {Path(os.path.realpath(each)): each for each in collections}
     result: dict[str, Path] = {}
     for path in sorted(unique):
@@ -70,7 +70,7 @@ def named(collections: Sequence[Path]) -> dict[str, Path]:
         while name in result:
             name, number = f"{path.name}-{number}", number + 1
         result[name] = unique[path]
-    return result
+    return dict(sorted(result.items()))
 
 
 def write_places(folder: Path, out: Path, collections: dict[str, Path]) -> None:
