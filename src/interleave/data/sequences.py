@@ -183,7 +183,7 @@ def _told(step: StepRecord, attempts: Sequence[AttemptRecord], *, reflection: bo
             thought = _plain(attempt.verdict.reasoning)
             yield f"<critic><think>{thought}</think>{json.dumps(answer, ensure_ascii=False)}</critic>"
     text = step.plan.caption if step.plan.prompt is not None else step.plan.text
-    if text is not None:
+    if text:
         yield f"<info>{_plain(text)}</info>"
 
 
