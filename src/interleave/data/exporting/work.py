@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -149,6 +149,8 @@ class _Worker:
 
     def _take(self, split: str, row: Row) -> None:
         """Measure a row and encode it for every format that has its kind."""
+        if split != row.split:
+            row = replace(row, split=split)
         length = length_of(row, self.job.tokenizer)
         if self.job.max_tokens is not None and length > self.job.max_tokens:
             self.report.skipped[f"{row.kind}: longer than {self.job.max_tokens} tokens"] += 1
