@@ -368,6 +368,16 @@ def test_K14_requests_that_are_held_out_are_left_out_and_told(tmp_path: Path) ->
     assert all("/Seen/" in row["id"] for row in swift_rows(tmp_path / "rows", "agent_sft"))
 
 
+def test_K15_a_request_whose_picture_is_missing_cannot_be_told_from_a_held_out_one(tmp_path: Path) -> None:
+    folder = write_run(tmp_path / "col", "run", [[Try()]], request=["Change it", picture("given")])
+    [trajectory] = read_collection(tmp_path / "col")
+    (folder / "images" / str(trajectory.record.request[1].image)).unlink()
+    (tmp_path / "test.jsonl").write_text('{"id": "1", "request": "never to be seen"}\n')
+    options = ExportOptions(("swift",), held_out=(tmp_path / "test.jsonl",))
+    with pytest.raises(InputError, match=r"col/run: the picture run/images/.* is missing"):
+        exported(tmp_path / "col", tmp_path, options)
+
+
 def test_K14_a_leak_can_be_made_an_error(tmp_path: Path) -> None:
     given = picture("given")
     write_run(tmp_path / "col", "run", [[Try()]], request=["Change it", given])

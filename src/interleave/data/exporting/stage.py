@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from contextlib import closing
+from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import chain, groupby
@@ -217,8 +217,9 @@ class _Collected:
         return folder / f"{kind}{FORMATS[name].suffix}"
 
     def close(self) -> None:
-        for file in self.files.values():
-            file.close()
+        with ExitStack() as all_files:  # also when the first of them cannot be closed
+            for file in self.files.values():
+                all_files.callback(file.close)
 
 
 def _refuse(collected: _Collected, options: ExportOptions) -> None:

@@ -105,11 +105,17 @@ class _Worker:
             trajectory = read_trajectory(task.folder, name)
             if not isinstance(trajectory, Trajectory):
                 self.report.skipped[f"run {trajectory}"] += 1
-            elif self._is_held_out(trajectory):
-                self.report.skipped[HELD_OUT] += 1
-            else:
-                self._refuse_other_words(trajectory)
-                self._take_run(f"{task.collection}/{name}", trajectory, chosen, task.folder)
+                continue
+            self._refuse_other_words(trajectory)
+            prefix = f"{task.collection}/{name}"
+            try:
+                if self._is_held_out(trajectory):
+                    self.report.skipped[HELD_OUT] += 1
+                    continue
+            except InterleaveError as error:
+                self._tell(prefix, error, task.folder)
+                continue
+            self._take_run(prefix, trajectory, chosen, task.folder)
         return self._finished()
 
     def join(self, task: JoinTask) -> Report:
@@ -135,8 +141,11 @@ class _Worker:
                 for row in rows:
                     self._take(split, row)
             except InterleaveError as error:
-                # what is told goes into the manifest too, which names no place of this machine
-                self.report.problems.append(f"{prefix}: {str(error).replace(f'{collection}/', '')}")
+                self._tell(prefix, error, collection)
+
+    def _tell(self, prefix: str, error: InterleaveError, collection: Path) -> None:
+        """Note a problem; it goes into the manifest too, which names no place of this machine."""
+        self.report.problems.append(f"{prefix}: {str(error).replace(f'{collection}/', '')}")
 
     def _rows(
         self, prefix: str, trajectory: Trajectory, chosen: tuple[Selected, ...]
