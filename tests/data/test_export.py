@@ -269,6 +269,12 @@ def test_a_request_that_names_its_number_of_steps_is_not_cut(tmp_path: Path) -> 
     assert skipped == {"not cut: the request names its number of steps": 1}
 
 
+def test_a_request_that_would_grow_too_long_is_not_cut(tmp_path: Path) -> None:
+    rows, skipped = plans_of(tmp_path, request="x" * 65_520)
+    assert set(rows) == {"plan", "annotated"}
+    assert skipped == {"not cut: with its steps the request is longer than one may be": 1}
+
+
 def test_pictures_are_annotated_with_text_only_steps(tmp_path: Path) -> None:
     rows, _ = plans_of(tmp_path)
     plan = parse_plan(rows["annotated"].completion or "")
@@ -435,6 +441,16 @@ def test_a_run_that_is_gone_since_it_was_selected_from_is_an_error(tmp_path: Pat
     shutil.rmtree(tmp_path / "col" / "b")
     with pytest.raises(InputError, match="select again"):
         export(tmp_path / "selection", tmp_path / "rows", SWIFT)
+
+
+def test_a_collection_that_has_grown_is_told(tmp_path: Path) -> None:
+    write_run(tmp_path / "col", "a", [[Try()]])
+    select([tmp_path / "col"], tmp_path / "selection")
+    assert not any("changed" in note for note in export(tmp_path / "selection", tmp_path / "x", SWIFT).notes)
+    write_run(tmp_path / "col", "b", [[Try()]], request="Another")
+    manifest = export(tmp_path / "selection", tmp_path / "y", SWIFT)
+    assert any("'col' has changed since it was selected from" in note for note in manifest.notes)
+    assert manifest.counts["swift/train/critic_sft"] == 1
 
 
 def test_runs_made_with_other_words_need_a_choice(tmp_path: Path) -> None:

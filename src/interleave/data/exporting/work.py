@@ -20,7 +20,7 @@ from interleave.data.exporting.slots import is_escaped
 from interleave.data.exporting.splitting import fingerprint_of, fingerprint_of_texts, shown, split_of
 from interleave.data.exporting.writing import Piece, pack_rows
 from interleave.data.selecting.selection import Selected
-from interleave.data.trajectories import Trajectory, read_trajectory
+from interleave.data.trajectories import Trajectory, digest_line, read_trajectory
 from interleave.errors import ConfigurationError, InterleaveError
 from interleave.types import Text
 
@@ -80,6 +80,9 @@ class Report:
     problems: list[str] = field(default_factory=list)
     escaped: int = 0
     """Rows in whose texts marks and control tokens were broken."""
+    collection: str = ""
+    digest_lines: bytes = b""
+    """What the runs add to the digest of their collection."""
     units: int = 0
     """Runs or documents that were looked at."""
 
@@ -100,9 +103,12 @@ class _Worker:
         }
 
     def export(self, task: RunsTask) -> Report:
+        self.report.collection = task.collection
         for name, chosen in task.runs:
             self.report.units += 1
             trajectory = read_trajectory(task.folder, name)
+            digest = trajectory.digest if isinstance(trajectory, Trajectory) else ""
+            self.report.digest_lines += digest_line(name, digest)
             if not isinstance(trajectory, Trajectory):
                 self.report.skipped[f"run {trajectory}"] += 1
                 continue
