@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import json
 import shutil
+import subprocess
+import sys
+import time
 from collections import Counter
 from pathlib import Path
 from random import Random
@@ -478,6 +481,29 @@ def test_an_export_is_not_overwritten_unasked(selection: Path, tmp_path: Path) -
     export(selection, tmp_path / "rows", SWIFT)
     with pytest.raises(RunError, match="--replace"):
         export(selection, tmp_path / "rows", SWIFT)
+
+
+@pytest.mark.slow
+def test_an_export_that_was_killed_is_made_again_as_if_nothing_had_been(tmp_path: Path) -> None:
+    for number in range(120):
+        write_run(
+            tmp_path / "col", f"runs/{number}", [[REFUSED, Try()], [Try()]], request=f"Request {number}"
+        )
+    select([tmp_path / "col"], tmp_path / "selection")
+    command = [sys.executable, "-m", "interleave", "data", "export", "selection", "--out", "rows"]
+    command += ["--format", "trl", "--format", "swift", "--workers", "2"]
+    process = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    half = tmp_path / ".rows.making" / "swift"
+    while not half.exists():
+        assert process.poll() is None, "it was over before it could be killed"
+        time.sleep(0.001)
+    process.kill()
+    process.wait()
+    assert half.exists() and not (tmp_path / "rows").exists()
+    subprocess.run(command, cwd=tmp_path, check=True, capture_output=True)
+    export(tmp_path / "selection", tmp_path / "undisturbed", ExportOptions(("trl", "swift")))
+    assert bytes_of(tmp_path / "rows") == bytes_of(tmp_path / "undisturbed")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["col", "rows", "selection", "undisturbed"]
 
 
 # Lengths
