@@ -29,10 +29,6 @@ def test_every_run_has_a_strip_in_the_order_of_the_file_and_a_document(
     page = index.read_text("utf-8")
     titles = re.findall(r"<h2[^>]*>(.*?)</h2>", page)
     assert titles == [text.replace("<", "&lt;").replace(">", "&gt;") for text in texts]
-        "A boat in 2 pictures",
-        "&lt;b&gt;Zebras&lt;/b&gt; in 8 pictures",
-        "An ant in 1 picture",
-    ]
     links = re.findall(r'<a href="([^"]+)"', page)
     assert len(links) == 3
     assert all((index.parent / link).is_file() for link in links)
