@@ -23,8 +23,8 @@ def _train() -> None:
 def generator(
     out: Annotated[Path, typer.Option(help="Where checkpoints, log and the finished pipeline go.")],
     shape: Annotated[str, typer.Option(help="mini (what will be shipped) or toy (for a try).")] = "mini",
-    vae_minutes: Annotated[float, typer.Option(min=0, help="Time for the picture encoder.")] = 7,
-    flow_minutes: Annotated[float, typer.Option(min=0, help="Time for text encoder and transformer.")] = 17,
+    vae_minutes: Annotated[float, typer.Option(min=0, help="Time for the picture encoder.")] = 10,
+    flow_minutes: Annotated[float, typer.Option(min=0, help="Time for text encoder and transformer.")] = 18.5,
     stop_after: Annotated[
         float | None,
         typer.Option(min=0, help="Stop the second after so many minutes; run again to go on."),

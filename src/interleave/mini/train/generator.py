@@ -41,8 +41,8 @@ class Orders:
 
     out: Path
     shape: str = "mini"
-    vae_minutes: float = 7.0
-    flow_minutes: float = 17.0
+    vae_minutes: float = 10.0
+    flow_minutes: float = 18.5
     stop_after: float | None = None
     """Minutes after which this session stops the flow, to go on later."""
     device: str | None = None

@@ -1,0 +1,171 @@
+"""Makes the table, the curves and the sample sheet of the generator in docs/miniature.md.
+
+The log and the evaluation are those of the training that made the shipped weights; the sheet is drawn anew.
+Run with: python docs/miniature/generator.py
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from random import Random
+from typing import Any
+
+from PIL import Image
+
+from interleave.backends.protocols import ImageRequest
+from interleave.backends.registry import load_generator
+from interleave.mini.language.prompts import edit_prompt, scene_prompt
+from interleave.mini.train.examples import random_operations, random_scene
+from interleave.mini.world import draw
+
+FOLDER = Path(__file__).parent
+LOG, EVALUATION = FOLDER / "generator-log.jsonl", FOLDER / "generator-evaluation.json"
+OPERATIONS = {
+    "add": "add a thing",
+    "remove": "remove",
+    "recolour": "paint",
+    "resize": "make larger, smaller",
+    "changestate": "change the state",
+    "replace": "replace",
+    "move": "move",
+    "swap": "let two change places",
+    "changebackground": "change the background",
+    "pick": "the gripper picks up",
+    "place": "the gripper puts down",
+    "all": "**all**",
+}
+WIDTH, HEIGHT, LEFT, BOTTOM, RIGHT, TOP = 760, 300, 56, 40, 56, 18
+INKS = {"text": "#2b5c8a", "edit": "#a2442f", "short": "#c8811a", "exact": "#2f6b46"}
+
+
+def table() -> str:
+    """What the evaluation at the end of training found."""
+    found = json.loads(EVALUATION.read_text("utf-8"))
+    rows = ["| from text | right | | edits | short prompt | exact prompt |", "|---|---:|---|---|---:|---:|"]
+    texts = [(f"{n} thing{'s' * (n > 1)}", f"text, {n} things") for n in range(1, 7)]
+    texts.append(("a kind in a colour never trained", "text, unseen pair"))
+    texts.append(("**edits of edits**, all right after", ""))
+    texts += [(f"{n} edit{'s' * (n > 1)}", f"chain of {n}, all right") for n in (1, 3, 5, 10)]
+    for (label, key), (operation, said) in zip(texts, OPERATIONS.items(), strict=True):
+        share = _share(found[key]) if key else ""
+        short, exact = (_share(found[f"edit, {operation}, {manner}"]) for manner in ("short", "exact"))
+        rows.append(f"| {label} | {share} | | {said} | {short} | {exact} |")
+    rows.append(f"| | | | short, shown an earlier picture too | {_share(found['edit, two pictures'])} | |")
+    return "\n".join(rows)
+
+
+def _share(estimate: dict[str, float]) -> str:
+    mean, low, high = (100 * estimate[key] for key in ("mean", "low", "high"))
+    return f"{mean:.1f} ({low:.1f}–{high:.1f})"
+
+
+def curves() -> str:
+    """Loss and shares of right pictures over the minutes of the flow's training, as an SVG."""
+    lines = [json.loads(line) for line in LOG.read_text("utf-8").splitlines()]
+    flow = [line for line in lines if line["stage"] == "flow" and "text" in line and "edit" in line]
+    glances = [line for line in lines if line["stage"] == "glance"]
+    last = max(line["seconds"] for line in flow) / 60
+
+    def across(seconds: float) -> float:
+        return LEFT + seconds / 60 / last * (WIDTH - LEFT - RIGHT)
+
+    def up(share: float) -> float:
+        return HEIGHT - BOTTOM - share * (HEIGHT - BOTTOM - TOP)
+
+    parts = [*_axes(last, across, up)]
+    for name, said, ink in (("text", "loss from text", "text"), ("edit", "loss of edits", "edit")):
+        parts.append(_line([(across(p["seconds"]), up(min(1, p[name]))) for p in flow], INKS[ink], said, 1.5))
+    for name, said in (
+        ("text", "three things from text"),
+        ("short", "edits, short"),
+        ("exact", "edits, exact"),
+    ):
+        points = [(across(line["seconds"]), up(line[name])) for line in glances]
+        parts.append(_line(points, INKS[name], f"right: {said}", 2.5, dashed=True))
+    parts += _legend()
+    body = "\n".join(parts)
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" font-size="12" '
+        'font-family="system-ui, sans-serif">\n'
+        f'<rect width="{WIDTH}" height="{HEIGHT}" fill="#fdfcf9"/>\n{body}\n</svg>\n'
+    )
+
+
+def _axes(last: float, across: Callable[[float], float], up: Callable[[float], float]) -> Iterable[str]:
+    for tenths in range(0, 11, 2):
+        y = up(tenths / 10)
+        yield f'<path d="M{LEFT} {y:.1f}H{WIDTH - RIGHT}" stroke="#e3ded3"/>'
+        yield _label(LEFT - 8, y + 4, f"{tenths / 10:.1f}", "end")
+        yield _label(WIDTH - RIGHT + 8, y + 4, f"{tenths * 10} %", "start")
+    for minute in range(0, int(last) + 1, 3):
+        yield _label(across(minute * 60), HEIGHT - BOTTOM + 18, str(minute), "middle")
+    yield _label(WIDTH / 2, HEIGHT - 6, "minutes", "middle")
+
+
+def _label(x: float, y: float, said: str, anchor: str) -> str:
+    return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}" fill="#6d675e">{said}</text>'
+
+
+def _line(
+    points: Sequence[tuple[float, float]], ink: str, title: str, width: float, *, dashed: bool = False
+) -> str:
+    path = "M" + "L".join(f"{x:.1f} {y:.1f}" for x, y in points)
+    dash = ' stroke-dasharray="7 4"' if dashed else ""
+    style = f'fill="none" stroke="{ink}" stroke-width="{width}"{dash}'
+    return f'<path d="{path}" {style}><title>{title}</title></path>'
+
+
+def _legend() -> Iterable[str]:
+    entries = (
+        ("text", "loss, from text", False),
+        ("edit", "loss, edits", False),
+        ("text", "right: three things from text", True),
+        ("short", "right: edits, short prompt", True),
+        ("exact", "right: edits, exact prompt", True),
+    )
+    for row, (ink, said, dashed) in enumerate(entries):
+        y = 96 + 18 * row
+        yield _line([(WIDTH - 290, y), (WIDTH - 262, y)], INKS[ink], said, 2, dashed=dashed)
+        yield f'<text x="{WIDTH - 254}" y="{y + 4}" fill="#23211d">{said}</text>'
+
+
+def samples() -> Image.Image:
+    """Eight scenes; below them the same drawn from text, and edited by a short prompt: nothing is chosen."""
+    generator = load_generator("mini")
+    rng = Random("samples")
+    scenes = [random_scene(rng, 1 + number % 5) for number in range(8)]
+    sheet = Image.new("RGB", (8 * 260 - 4, 3 * 260 - 4), "white")
+    for column, scene in enumerate(scenes):
+        operations = random_operations(scene, rng) or ()
+        drawn = _draw(generator, scene_prompt(scene), ())
+        edited = _draw(generator, edit_prompt(operations, scene), (drawn,))
+        for row, picture in enumerate((draw(scene), drawn, edited)):
+            sheet.paste(picture, (column * 260, row * 260))
+        print(f"{column + 1}. {scene_prompt(scene)} → {edit_prompt(operations, scene)}")
+    return sheet
+
+
+def _draw(generator: Any, prompt: str, sources: tuple[Image.Image, ...]) -> Image.Image:
+    picture: Image.Image = asyncio.run(generator.generate(ImageRequest(prompt, 1, sources)))
+    return picture
+
+
+def main() -> int:
+    page = FOLDER.parent / "miniature.md"
+    begin, end = "<!-- made by miniature/generator.py -->\n", "<!-- end -->"
+    inside = re.compile(f"({re.escape(begin)}).*?({re.escape(end)})", re.DOTALL)
+    page.write_text(
+        inside.sub(lambda found: f"{found[1]}{table()}\n{found[2]}", page.read_text("utf-8")), "utf-8"
+    )
+    (FOLDER / "generator-curves.svg").write_text(curves(), "utf-8")
+    samples().save(FOLDER / "generator-samples.webp", quality=90, method=6)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
