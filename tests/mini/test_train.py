@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from PIL import Image
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("diffusers")
@@ -17,6 +18,7 @@ pytest.importorskip("diffusers")
 from interleave.cli.main import run  # noqa: E402
 from interleave.mini.language.prompts import understand  # noqa: E402
 from interleave.mini.language.splits import is_held_out_pair  # noqa: E402
+from interleave.mini.reader import shared_reader  # noqa: E402
 from interleave.mini.train.autoencoder import RandomScenes, VaeTraining  # noqa: E402
 from interleave.mini.train.clock import Clock, Log, learning_rate  # noqa: E402
 from interleave.mini.train.examples import sample_example  # noqa: E402
@@ -28,6 +30,7 @@ from interleave.mini.train.flow import (  # noqa: E402
     train_flow,
 )
 from interleave.mini.train.generator import Orders, train_generator  # noqa: E402
+from interleave.mini.train.glance import Glance  # noqa: E402
 from interleave.mini.train.latents import LatentSpace, patchify, unpatchify  # noqa: E402
 from interleave.mini.train.parts import (  # noqa: E402
     TOY,
@@ -41,6 +44,7 @@ from interleave.mini.train.parts import (  # noqa: E402
 from interleave.mini.train.tokenizer import language_tokenizer  # noqa: E402
 from interleave.mini.world import Scene, Thing, draw  # noqa: E402
 from interleave.mini.world.batches import TorchPainter, scene_of  # noqa: E402
+from interleave.mini.world.drawing import draw_many  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # of the libraries, at import and at saving
 SECOND = 1 / 60
@@ -159,6 +163,66 @@ def test_a_batch_without_a_finite_gradient_changes_no_weight(
     after = list(lively.transformer.parameters())
     assert all(torch.equal(a, b) for a, b in zip(before, after, strict=True))
     assert not (tmp_path / "flow.pt").exists()
+
+
+def test_a_glance_sees_the_averaged_weights_and_leaves_the_others_in_place(
+    lively: Flow, tokenizer: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("interleave.mini.train.flow.KEEP_EVERY", 0.0)
+    seen: list[Any] = []
+
+    def glance() -> dict[str, float]:
+        seen.append([weight.detach().clone() for weight in lively.transformer.parameters()])
+        return {"text": 0.5}
+
+    log, examples = Log(tmp_path / "log.jsonl"), Examples(tokenizer, TOY, TINY_FLOW, seed=0)
+    clock = Clock(0.1, stop_after=0.02)
+    average = train_flow(
+        lively, examples, TorchPainter(), clock, log, TINY_FLOW, tmp_path / "flow.pt", glance
+    )
+    lines = [json.loads(line) for line in (tmp_path / "log.jsonl").read_text("utf-8").splitlines()]
+    assert {"text": 0.5}.items() <= next(line for line in lines if line["stage"] == "glance").items()
+    averaged = average.mean[len(list(lively.text_encoder.parameters())) :]
+    assert all(map(torch.equal, seen[-1], averaged))
+    assert not all(map(torch.equal, seen[-1], lively.transformer.parameters()))
+
+
+def test_a_glance_draws_counts_and_keeps_a_sheet(tmp_path: Path) -> None:
+    asked: list[tuple[int, int]] = []
+    reader = shared_reader()
+
+    def by_the_world(prompts: Any, sources: Any, seed: int) -> Any:
+        asked.append((len(prompts), len(sources)))
+        starts: Any = [reading.scene for reading in reader.read_many(sources[0])] if sources else [None] * 8
+        return draw_many([understand(prompt, start) for prompt, start in zip(prompts, starts, strict=True)])
+
+    found = Glance(by_the_world, reader, tmp_path / "samples", pictures=8)()
+    assert found == {"text": 1.0, "short": 1.0, "exact": 1.0}
+    assert asked == [(8, 0), (8, 1), (8, 1)]
+    assert Image.open(tmp_path / "samples" / "000.png").size == (8 * 256, 4 * 256)
+
+
+def test_a_vae_is_trained_further_but_not_under_a_flow_that_knows_it(tmp_path: Path) -> None:
+    orders = Orders(
+        tmp_path,
+        "toy",
+        vae_minutes=SECOND / 10,
+        flow_minutes=10,
+        stop_after=SECOND / 10,
+        device="cpu",
+        evaluate=1,
+        vae=TINY_VAE,
+        flow=TINY_FLOW,
+    )
+    weights = tmp_path / "vae" / "diffusion_pytorch_model.safetensors"
+    train_generator(orders)
+    first = weights.read_bytes()
+    train_generator(replace(orders, vae_minutes=1))
+    assert weights.read_bytes() == first
+    (tmp_path / "flow.pt").unlink()
+    (tmp_path / "vae.json").write_text('{"seconds": 0}', "utf-8")
+    train_generator(orders)
+    assert weights.read_bytes() != first
 
 
 def test_a_training_is_stopped_goes_on_and_ends_in_a_pipeline_that_a_backend_loads(tmp_path: Path) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 
@@ -30,3 +32,12 @@ class Average:
                 now = parameter.detach().clone().float()
                 parameter.copy_(mean)
                 mean.copy_(now)
+
+    @contextmanager
+    def in_place(self) -> Iterator[None]:
+        """Within it the modules have the averaged weights."""
+        self.swap()
+        try:
+            yield
+        finally:
+            self.swap()

@@ -30,6 +30,8 @@ KEEP_EVERY = 120.0
 SOURCE_TIME = 10
 """Where the pipeline puts the first source on the time axis of positions; the second is as far again."""
 MOST_SOURCES = 2
+LOSS_NAMES = ("text", "edit", "history")
+"""What the log calls the loss of batches with no source, with one and with two."""
 
 
 @dataclass(frozen=True)
@@ -207,9 +209,7 @@ def train_flow(
     if on_gpu:
         flow.transformer.compile_repeated_blocks(fullgraph=True, dynamic=False)
     loader = iter(torch.utils.data.DataLoader(_stream(examples), batch_size=None, num_workers=how.workers))
-    losses: list[list[torch.Tensor]] = [[] for _ in range(MOST_SOURCES + 1)]
-    highest = torch.zeros((), device=flow.device)
-    skipped, kept = 0, clock.now
+    losses, kept = _Losses(log), clock.now
     for step in clock.steps():
         batch = _on(next(loader), flow.device)
         for group in optimizer.param_groups:
@@ -221,31 +221,48 @@ def train_flow(
         if torch.isfinite(norm):
             optimizer.step()
             average.update()
-            losses[len(batch.sources)].append(loss.detach())
-            highest = torch.maximum(highest, norm)
+            losses.add(batch, loss, norm)
         else:  # one bad batch would spoil every weight for good
-            skipped += 1
-            log.write(stage="flow", step=step, skipped=skipped, loss=loss.item(), norm=norm.item())
-            if skipped > MOST_SKIPPED:
-                raise RuntimeError(f"{skipped} batches without a finite gradient: the training has diverged")
+            losses.skip(step, loss, norm)
         optimizer.zero_grad(set_to_none=True)
         if step % how.log_every == 0:
-            means = {
-                name: torch.stack(some).mean().item()
-                for name, some in zip(("text", "edit", "history"), losses, strict=True)
-                if some
-            }
-            log.write(stage="flow", step=step, seconds=clock.spent, **means, highest_norm=highest.item())
-            losses = [[] for _ in losses]
-            highest.zero_()
+            losses.write(step, clock.spent)
         if clock.now - kept > KEEP_EVERY:
             _keep(state, modules, optimizer, average, clock)
-            average.swap()
-            log.write(stage="glance", step=step, seconds=clock.spent, **glance())
-            average.swap()
+            with average.in_place():
+                log.write(stage="glance", step=step, seconds=clock.spent, **glance())
             kept = clock.now
     _keep(state, modules, optimizer, average, clock)
     return average
+
+
+class _Losses:
+    """What was measured since the last line of the log, by the number of sources."""
+
+    def __init__(self, log: Log) -> None:
+        self.log = log
+        self.skipped = 0
+        self._start()
+
+    def _start(self) -> None:
+        self.seen: dict[str, list[torch.Tensor]] = {name: [] for name in LOSS_NAMES}
+        self.norms: list[torch.Tensor] = []
+
+    def add(self, batch: Batch, loss: torch.Tensor, norm: torch.Tensor) -> None:
+        self.seen[LOSS_NAMES[len(batch.sources)]].append(loss.detach())
+        self.norms.append(norm)
+
+    def skip(self, step: int, loss: torch.Tensor, norm: torch.Tensor) -> None:
+        self.skipped += 1
+        self.log.write(stage="flow", step=step, skipped=self.skipped, loss=loss.item(), norm=norm.item())
+        if self.skipped > MOST_SKIPPED:
+            raise RuntimeError(f"{self.skipped} batches without a finite gradient: the training has diverged")
+
+    def write(self, step: int, seconds: float) -> None:
+        means = {name: sum(some).item() / len(some) for name, some in self.seen.items() if some}
+        highest = max((norm.item() for norm in self.norms), default=0.0)
+        self.log.write(stage="flow", step=step, seconds=seconds, **means, highest_norm=highest)
+        self._start()
 
 
 def _stream(examples: Examples) -> Any:
