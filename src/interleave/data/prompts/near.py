@@ -13,11 +13,12 @@ import math
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable
-
-from interleave.counting import first_number
+from itertools import pairwise
 
 _WORD = re.compile(r"[^\W_]+(?:['’][^\W_]+)*")
 _EDGE = ""
+_TEENS = "ten eleven twelve thirteen fourteen fifteen sixteen seventeen eighteen nineteen twenty"
+_NUMBER_WORDS = frozenset(f"two three four five six seven eight nine {_TEENS}".split())
 DEFAULT_THRESHOLD = 0.8
 ROUNDING = 1e-9
 
@@ -28,23 +29,13 @@ def plain(text: str) -> str:
 
 
 def shingles(text: str) -> frozenset[str]:
-    """The pairs of neighbouring words of a text, its first and last word among them; numbers are all alike."""
+    """The pairs of neighbouring words of a text, with its edges; all numbers are alike."""
     words = [_EDGE, *(_number_as_mark(word) for word in plain(text).split()), _EDGE]
-    return frozenset(f"{one} {two}" for one, two in zip(words, words[1:], strict=False))
+    return frozenset(f"{one} {two}" for one, two in pairwise(words))
 
 
 def _number_as_mark(word: str) -> str:
-    return "#" if word.isdecimal() or (word in _NUMBER_WORDS) else word
-
-
-_NUMBER_WORDS = frozenset(
-    word
-    for word in (
-        "two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen "
-        "seventeen eighteen nineteen twenty thirty forty fifty"
-    ).split()
-    if first_number(word)
-)
+    return "#" if word.isdecimal() or word in _NUMBER_WORDS else word
 
 
 class NearDuplicates:

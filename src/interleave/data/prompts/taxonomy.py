@@ -62,9 +62,7 @@ def unfit_phrase(entry: str) -> str | None:
     return None
 
 
-Entries = Annotated[
-    tuple[str, ...], BeforeValidator(_lines), Field(min_length=1), AfterValidator(_usable)
-]
+Entries = Annotated[tuple[str, ...], BeforeValidator(_lines), Field(min_length=1), AfterValidator(_usable)]
 Bank = Annotated[Entries, AfterValidator(_phrases)]
 
 
@@ -100,7 +98,9 @@ class SubCategory:
 
     def with_words(self, words: Mapping[str, tuple[str, ...]]) -> SubCategory:
         """The same with more words in its banks."""
-        banks = {slot: tuple(dict.fromkeys((*bank, *words.get(slot, ())))) for slot, bank in self.banks.items()}
+        banks = {
+            slot: tuple(dict.fromkeys((*bank, *words.get(slot, ())))) for slot, bank in self.banks.items()
+        }
         return replace(self, banks=banks)
 
 
@@ -124,7 +124,7 @@ def read_taxonomy(folder: Path = OUR_WORLD) -> Taxonomy:
     files = sorted(folder.glob("*.toml"))
     if not files:
         raise ConfigurationError(
-            f"{folder} holds no taxonomy: it needs a TOML file for each domain, such as those in {OUR_WORLD.name}/"
+            f"{folder} holds no taxonomy: it needs a TOML file for each domain, such as those in {OUR_WORLD}"
         )
     found: dict[Key, Path] = {}
     subcategories: list[SubCategory] = []

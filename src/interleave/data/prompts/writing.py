@@ -88,8 +88,8 @@ class Writer:
                 progress(sum(map(len, written.values())))
         if missing:
             raise InputError(
-                f"this taxonomy yields {items - missing:,} different requests, not {items:,}: ask for that many "
-                "with --items, allow more likeness with --near, or add words with --expand"
+                f"this taxonomy yields {items - missing:,} different requests, not {items:,}: "
+                "ask for that many with --items, allow more likeness with --near, or add words with --expand"
             )
         return _in_turn(list(written.values()))
 
