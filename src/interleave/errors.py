@@ -5,6 +5,7 @@ InterleaveError
 │   └── MissingDependency    an optional package is not installed
 ├── InputError           a request, picture or file from outside cannot be used
 ├── RunError             a run folder is damaged, busy, or does not fit what was asked
+│   ├── FolderInUse          another process is at work in it
 │   └── StorageError         the disk failed while a run was under way; what is on it can be continued
 ├── BackendError         a model or an API failed; `kind` says how, `transient` whether trying again may help
 ├── ReplyError           a model answered, but not in the agreed form; `reply` has the text
@@ -41,6 +42,10 @@ class InputError(InterleaveError, ValueError):
 
 class RunError(InterleaveError):
     """A run folder is damaged, busy, or does not fit what was asked of it."""
+
+
+class FolderInUse(RunError):
+    """Another process is at work in the folder: nothing is wrong with it, but it must be left alone."""
 
 
 class StorageError(RunError):

@@ -26,6 +26,7 @@ from interleave.mini.reader.scores import shows
 from interleave.runs.assembly import load_models, resolve, split_choices
 from interleave.runs.batch import Batch, Ended
 from interleave.runs.config import RunConfig
+from interleave.runs.generating import batch_of
 from interleave.runs.record import RunRecord, StepRecord, read_record
 from interleave.runs.requests import items_of
 from interleave.runs.store import PictureStore, write_whole
@@ -185,7 +186,7 @@ async def _run_passes(
     for attempts in (most, *fewer):
         folder = out / f"attempts-{attempts}"
         limited = config.model_copy(update={"max_attempts": attempts})
-        batch = Batch(folder, limited, limits, models)
+        batch = batch_of(folder, limited, limits, models)
         is_work = any(task.id not in batch.ended or batch.ended[task.id].status == "failed" for task in work)
         started = time.monotonic()
         ended = await _run_batch(batch, work, settings.concurrency, partial(progress, attempts, len(work)))

@@ -35,8 +35,6 @@ def work_many(
     json_output: bool,
 ) -> int:
     """Answer the requests of a file and print what came of them; returns the exit code."""
-    from interleave.runs.batch import summary_as_json
-    from interleave.runs.estimate import cost_note
     from interleave.runs.generating import open_batch
     from interleave.runs.requests import read_requests
 
@@ -44,28 +42,58 @@ def work_many(
         raise ConfigurationError("--requests needs --out DIR: the folder below which the runs are made")
     items, problems = read_requests(requests, skip_bad=skip_bad)
     for problem in problems:
-        _say(f"left out: {problem}")
-    _say("loading models…")
+        say(f"left out: {problem}")
+    say("loading models…")
     batch = open_batch(out, **choices)
-    if note := cost_note(batch.models, batch.config, batch.limits):
-        _say(f"{note}; so for every step of {count(len(items), 'request')}")
+    return follow_many(
+        batch,
+        items,
+        concurrency=concurrency,
+        retry_failed=retry_failed,
+        fail_on_forced=fail_on_forced,
+        json_output=json_output,
+    )
+
+
+def follow_many(
+    batch: Batch,
+    items: list[Item],
+    *,
+    concurrency: int,
+    retry_failed: bool,
+    fail_on_forced: bool,
+    json_output: bool,
+) -> int:
+    """Carry items out in front of a user, and print what came of them; returns the exit code."""
+    from interleave.runs.batch import summary_as_json
+
+    for note in batch.crew.notes:
+        say(f"{note}; so for every step of {count(len(items), 'request')}")
     bar, started = make_bar(len(items)), time.monotonic()
     try:
         summary = asyncio.run(_follow(batch, items, bar, concurrency, retry_failed))
     except (KeyboardInterrupt, asyncio.CancelledError):
-        _say("interleave: interrupted. Run the same command again to go on")
+        say("interleave: interrupted. Run the same command again to go on")
         return 130
     finally:
         bar.close()
-    for failure in summary.failures[:5]:
-        _say(f"failed: {one_line(failure.id, 60)}: {one_line(failure.reason, 200)}")
-    _say(f"{summary.done} done, {summary.short} short, {summary.failed} failed")
-    if summary.failed or summary.short:
-        _say("run the same command with --retry-failed to take up what failed or ended short")
-    print(summary_as_json(summary, out, time.monotonic() - started) if json_output else out)
+    _tell(summary)
+    seconds = time.monotonic() - started
+    print(summary_as_json(summary, batch.folder, seconds) if json_output else batch.folder)
     if summary.failed:
         return 3
-    return 1 if summary.short or (fail_on_forced and summary.forced) else 0
+    return 1 if summary.short or summary.busy or (fail_on_forced and summary.forced) else 0
+
+
+def _tell(summary: BatchSummary) -> None:
+    for failure in summary.failures[:5]:
+        say(f"failed: {one_line(failure.id, 60)}: {one_line(failure.reason, 200)}")
+    say(f"{summary.done} done, {summary.short} short, {summary.failed} failed")
+    if summary.failed or summary.short:
+        say("run the same command with --retry-failed to take up what failed or ended short")
+    if summary.busy:
+        left = count(summary.busy, "request")
+        say(f"{left} left to another process that is at work on them: run the same command again afterwards")
 
 
 async def _follow(
@@ -139,15 +167,16 @@ class PlainBar:
             return  # nothing was left to do
         left = (self.total - finished) / rate if rate else 0
         failed = f", {summary.failed} failed" if summary.failed else ""
-        _say(f"{finished} of {self.total} ended{failed}, {rate:.1f}/s, about {left:.0f} s left")
+        say(f"{finished} of {self.total} ended{failed}, {rate:.1f}/s, about {left:.0f} s left")
 
     def close(self) -> None:
         pass
 
 
 def _ended(summary: BatchSummary) -> int:
-    return summary.done + summary.short + summary.failed
+    return summary.done + summary.short + summary.failed + summary.busy
 
 
-def _say(message: str) -> None:
+def say(message: str) -> None:
+    """One line on standard error."""
     print(" ".join(visible(message).split()), file=sys.stderr)

@@ -2,8 +2,11 @@
 
 DIR/batch.json      the configuration all of them share
 DIR/index.jsonl     one line for each that has ended: a cache of what the run folders say, so that 40,000
-                    finished runs are not opened to learn that they are finished
+                    finished runs are not opened to learn that they are finished; a shard has one of its own
 DIR/runs/ab/…       the run folders, named by a hash: ids never become paths
+
+Who carries a request out is a crew: this process, or others. The order of the work, the index and what
+becomes of failures are the same for all.
 
 So many trajectories are open at a time and no more, and each has one call under way; calls to a model take
 their turns in the order in which they come. A short trajectory therefore never waits for a long one, and
@@ -15,46 +18,46 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
-import logging
-import resource
+import random
 from collections.abc import AsyncGenerator, Iterable, Iterator
 from contextlib import aclosing, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import Literal, Protocol
 
 from pydantic import ValidationError
 
-from interleave.errors import BackendError, InterleaveError, RunError, StorageError
-from interleave.runs.config import Limits, RunConfig, differences
-from interleave.runs.folder import open_journal, refuse_foreign_folder
-from interleave.runs.journal import Journal, Line
-from interleave.runs.models import Models
-from interleave.runs.record import RunRecord
+from interleave.errors import BackendError, RunError
+from interleave.runs.casting import Casting, casting_differences
+from interleave.runs.disk import Disk
+from interleave.runs.folder import alone_in, open_journal, refuse_foreign_folder
+from interleave.runs.journal import Line
 from interleave.runs.requests import Item
+from interleave.runs.shards import WHOLE, Shard
 from interleave.runs.store import write_whole
-from interleave.runs.trajectory import Finished, Trajectory
 from interleave.text import slug
-from interleave.types import Value
 from interleave.version import __version__
-
-log = logging.getLogger(__name__)
 
 VERSION = 1
 CONFIG_NAME = "batch.json"
-INDEX_NAME = "index.jsonl"
+LOCK_NAME = "batch.lock"
+INDEX_STEM = "index"
 DEFAULT_CONCURRENCY = 64
 FAILURES_IN_A_ROW = 50
 """After so many failures with not one success between them, something is wrong with all of them."""
 
-ItemStatus = Literal["done", "short", "failed"]
+RETAKES = 5
+"""How often a request that failed for a passing reason is taken up again without getting any further."""
+FIRST_RETAKE_SECONDS = 2.0
+
+ItemStatus = Literal["done", "short", "failed", "busy"]
+"""Busy: another process has its run folder, and it is left to that process."""
 
 
-class BatchConfig(Value):
+class BatchConfig(Casting):
     """The `batch.json` of a batch."""
 
     version: int = VERSION
-    config: RunConfig
     software: str
 
 
@@ -68,7 +71,22 @@ class Ended(Line):
     reason: str = ""
     forced: int = 0
     calls: int = 0
+    repeated: int = 0
+    """Of these calls, those that had to be made again."""
     seconds: float = 0.0
+    passing: bool = False
+    """Whether it failed for a reason that may pass, such as a server that is down."""
+
+
+class Crew(Protocol):
+    """Carries requests out, many at once."""
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What a user should know before the first call: what it may cost."""
+        ...
+
+    async def carry_out(self, item: Item) -> Ended: ...
 
 
 @dataclass
@@ -79,8 +97,10 @@ class BatchSummary:
     done: int = 0
     short: int = 0
     failed: int = 0
+    busy: int = 0
     forced: int = 0
     calls: int = 0
+    repeated: int = 0
     already: int = 0
     """Of those, how many had ended before this session."""
     failures: list[Ended] = field(default_factory=list)
@@ -90,6 +110,7 @@ class BatchSummary:
         setattr(self, ended.status, getattr(self, ended.status) + 1)
         self.forced += bool(ended.forced)
         self.calls += ended.calls
+        self.repeated += ended.repeated
         self.already += already
         if ended.status == "failed" and len(self.failures) < FAILURES_IN_A_ROW:
             self.failures.append(ended)
@@ -98,15 +119,13 @@ class BatchSummary:
 class Batch:
     """A folder of many runs, open for writing."""
 
-    def __init__(self, folder: Path, config: RunConfig, limits: Limits, models: Models) -> None:
-        refuse_foreign_folder(folder, marker=CONFIG_NAME)
+    def __init__(self, folder: Path, casting: Casting, crew: Crew, *, shard: Shard = WHOLE) -> None:
         self.folder = folder
-        self.config = config
-        self.limits = limits
-        self.models = models
-        self.index = _open_index(folder, config)
+        self.crew = crew
+        self.disk = Disk()
+        keep_casting(folder, casting)
+        self.index = open_journal(folder, f"{INDEX_STEM}{shard.label}.jsonl")
         self.ended = {ended.id: ended for ended in read_index(folder)}
-        _allow_many_files()
 
     async def run(
         self, items: Iterable[Item], *, concurrency: int = DEFAULT_CONCURRENCY, retry_failed: bool = False
@@ -142,15 +161,16 @@ class Batch:
                     if before is not None and not (retry_failed and before.status != "done"):
                         yield before
                     else:
-                        running.add(asyncio.create_task(self._one(item)))
+                        running.add(asyncio.create_task(self._patiently(item)))
                 if not running:
                     return
                 finished, running = await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
                 for ended in [task.result() for task in finished]:
-                    self.index.append(ended)
+                    if ended.status != "busy":
+                        self.index.append(ended)
                     failures_in_a_row = failures_in_a_row + 1 if ended.status == "failed" else 0
                     yield ended
-                await self.models.disk.sync(self.index)
+                await self.disk.sync(self.index)
                 if failures_in_a_row >= FAILURES_IN_A_ROW:
                     raise BackendError(
                         f"{failures_in_a_row} requests in a row have failed, the last with: {ended.reason} "
@@ -161,41 +181,54 @@ class Batch:
                 task.cancel()
             await asyncio.gather(*running, return_exceptions=True)
 
-    async def _one(self, item: Item) -> Ended:
-        folder = run_folder(item.id)
-        try:
-            finished = await self._carry_out(item, self.folder / folder)
-        except StorageError:
-            raise  # a full disk is everybody's
-        except InterleaveError as error:
-            return Ended(id=item.id, digest=item.digest, folder=folder, status="failed", reason=str(error))
-        except Exception as error:  # a bug in one trajectory must not end the other 39,999
-            log.exception("the request %r failed in an unexpected way", item.id)
-            reason = f"{type(error).__name__}: {error}"
-            return Ended(id=item.id, digest=item.digest, folder=folder, status="failed", reason=reason)
-        if isinstance(finished.error, StorageError):
-            raise finished.error
-        return _ended(item, folder, finished.record)
+    async def _patiently(self, item: Item) -> Ended:
+        """Carry it out; what fails for a passing reason is taken up again after a while, as long as it gets
+        further each time, and a few times if it does not."""
+        furthest, in_vain = 0, 0
+        while True:
+            ended = await self.crew.carry_out(item)
+            got_to = ended.calls - ended.repeated
+            in_vain = in_vain + 1 if got_to <= furthest else 1
+            if not ended.passing or in_vain > RETAKES:
+                return ended
+            furthest = got_to
+            await asyncio.sleep(FIRST_RETAKE_SECONDS * 2.0 ** (in_vain - 1) * random.uniform(0.5, 1.5))
 
-    async def _carry_out(self, item: Item, folder: Path) -> Finished:
-        request = await asyncio.to_thread(item.load)
-        trajectory = Trajectory(
-            folder, request, self.config, self.limits, lambda: self.models, document=False
-        )
-        async with aclosing(trajectory.run()) as events:
-            async for event in events:
-                if isinstance(event, Finished):
-                    return event
-        raise AssertionError("a run always ends with Finished")
+
+def keep_casting(folder: Path, casting: Casting) -> None:
+    """Write down what a folder's runs are made with; refuse a folder where that is something else."""
+    if not (folder / LOCK_NAME).exists():  # else it is ours, though another shard may just be beginning
+        refuse_foreign_folder(folder, marker=CONFIG_NAME)
+    with alone_in(folder, LOCK_NAME):  # two shards may begin at the same moment
+        path = folder / CONFIG_NAME
+        if not path.exists():
+            shared = BatchConfig(**dict(casting), software=__version__)
+            write_whole(path, shared.model_dump_json(indent=1).encode())
+        elif different := casting_differences(casting, read_casting(folder)):
+            raise RunError(
+                f"{folder} holds runs with another configuration ({'; '.join(different)}): "
+                "choose another folder with --out"
+            )
+
+
+def read_casting(folder: Path) -> Casting:
+    """What the runs of a folder are made with."""
+    path = folder / CONFIG_NAME
+    try:
+        return BatchConfig.model_validate_json(path.read_bytes())
+    except (ValidationError, OSError) as error:
+        raise RunError(f"{path} cannot be read ({str(error).splitlines()[0]})") from None
 
 
 def read_index(folder: Path) -> list[Ended]:
     """The last word on every request that has ended; a line that cannot be read counts for nothing."""
     last: dict[str, Ended] = {}
-    for line in (folder / INDEX_NAME).read_bytes().split(b"\n"):
-        with suppress(ValidationError):  # the run folders know better: the index only saves opening them
-            ended = Ended.model_validate_json(line)
-            last[ended.id] = ended
+    for path in sorted(folder.glob(f"{INDEX_STEM}*.jsonl")):
+        for line in path.read_bytes().split(b"\n"):
+            with suppress(ValidationError):  # the run folders know better: the index only saves opening them
+                ended = Ended.model_validate_json(line)
+                if ended.id not in last or last[ended.id].status != "done":  # what is done stays done
+                    last[ended.id] = ended
     return list(last.values())
 
 
@@ -205,64 +238,26 @@ def run_folder(identity: str) -> str:
     return "/".join(["runs", name[:2], "-".join(filter(None, [name, slug(identity, 24)]))])
 
 
-def _ended(item: Item, folder: str, record: RunRecord) -> Ended:
-    calls = record.calls
-    return Ended(
-        id=item.id,
-        digest=item.digest,
-        folder=folder,
-        status=record.status if record.status in ("done", "short") else "failed",
-        reason=record.reason,
-        forced=len(record.forced_steps),
-        calls=calls.planner + calls.critic + calls.generator + calls.repeated,
-        seconds=record.seconds,
-    )
-
-
-def _open_index(folder: Path, config: RunConfig) -> Journal:
-    path = folder / CONFIG_NAME
-    if path.exists():
-        try:
-            before = BatchConfig.model_validate_json(path.read_bytes())
-        except (ValidationError, OSError) as error:
-            raise RunError(f"{path} cannot be read ({str(error).splitlines()[0]})") from None
-        if different := differences(config, before.config):
-            raise RunError(
-                f"{folder} holds runs with another configuration ({'; '.join(different)}): "
-                "choose another folder with --out"
-            )
-    index = open_journal(folder, INDEX_NAME)
-    if not path.exists():
-        shared = BatchConfig(config=config, software=__version__)
-        try:
-            write_whole(path, shared.model_dump_json(indent=1).encode())
-        except StorageError:
-            index.close()
-            raise
-    return index
-
-
-def _allow_many_files() -> None:
-    """Every trajectory in flight holds a journal open; the usual soft limit stops at about a thousand."""
-    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-    with suppress(ValueError, OSError):
-        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
-
-
 def summary_as_json(summary: BatchSummary, folder: Path, seconds: float) -> str:
     """What `--json` prints for a batch."""
     return json.dumps(
         {
             "out": str(folder),
-            "status": "failed" if summary.failed else "short" if summary.short else "done",
+            "status": _status(summary),
             "total": summary.total,
             "done": summary.done,
             "short": summary.short,
             "failed": summary.failed,
+            "busy": summary.busy,
             "already": summary.already,
             "calls": summary.calls,
+            "repeated": summary.repeated,
             "seconds": round(seconds, 3),
             "failures": [{"id": f.id, "folder": f.folder, "reason": f.reason} for f in summary.failures],
         },
         ensure_ascii=False,
     )
+
+
+def _status(summary: BatchSummary) -> str:
+    return "failed" if summary.failed else "short" if summary.short or summary.busy else "done"

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import fcntl
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from interleave.errors import RunError
@@ -61,6 +65,23 @@ def open_journal(folder: Path, name: str = FILE_NAME) -> Journal:
         raise RunError(
             f"cannot write to {folder} ({error.strerror}): choose another folder with --out"
         ) from None
+
+
+@contextmanager
+def alone_in(folder: Path, lock_name: str) -> Iterator[None]:
+    """Wait until nobody else is at this place, and keep others waiting: for moments, never for work."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        file = os.open(folder / lock_name, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o644)
+    except OSError as error:
+        raise RunError(
+            f"cannot write to {folder} ({error.strerror}): choose another folder with --out"
+        ) from None
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(file)
 
 
 def request_parts(request: Request) -> tuple[RequestPart, ...]:

@@ -25,11 +25,14 @@ from interleave.runs.assembly import (
     split_choices,
 )
 from interleave.runs.batch import DEFAULT_CONCURRENCY, Batch, BatchSummary, Ended
+from interleave.runs.casting import Casting
 from interleave.runs.config import OBJECT, Limits, RunConfig
 from interleave.runs.folder import stored_request
 from interleave.runs.limits import refuse_unpriced
+from interleave.runs.models import Models
 from interleave.runs.record import read_record
 from interleave.runs.requests import items_of
+from interleave.runs.studio import Studio
 from interleave.runs.trajectory import Event, Finished, Trajectory
 from interleave.text import slug
 from interleave.types import Part, Plan, Request
@@ -133,7 +136,14 @@ def open_batch(folder: Path, **choices: Any) -> Batch:
     config, pack = resolve(chosen)
     models = load_models(config, pack, chosen)
     refuse_unpriced(limits, models.prices_known(planner_is_asked=config.plan is None))
-    return Batch(folder, config, limits, models)
+    return batch_of(folder, config, limits, models)
+
+
+def batch_of(folder: Path, config: RunConfig, limits: Limits, models: Models) -> Batch:
+    """A folder of runs that are all made with the same models, in this process."""
+    casting = Casting(config=config)
+    studio = Studio(folder, casting, limits, {config.generator.identity: models})
+    return Batch(folder, casting, studio)
 
 
 def plan(request: Requestable, **choices: Any) -> Plan:

@@ -19,7 +19,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, TypeAdapter, ValidationError
 
-from interleave.errors import RunError, StorageError
+from interleave.errors import FolderInUse, RunError, StorageError
 from interleave.runs.config import RunConfig
 from interleave.types import Plan, Value, Verdict
 
@@ -176,7 +176,7 @@ class Journal:
             os.close(self._file)
             raise
 
-    def append(self, entry: Line) -> None:
+    def append(self, entry: Value) -> None:
         """Remember a line; it is written with the next write or sync."""
         if self._broken is not None:
             raise self._broken  # nothing may follow a line that is perhaps only half there
@@ -237,7 +237,7 @@ class Journal:
                 with suppress(BlockingIOError):  # perhaps only a reader who asks whether anybody writes
                     return fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 time.sleep(LOCK_WAIT_SECONDS)
-            raise RunError(
+            raise FolderInUse(
                 f"another process is writing to {self.path.parent}: wait for it, "
                 "or choose another folder with --out"
             )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import re
+import secrets
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -100,7 +101,8 @@ def sweep(run: Path) -> None:
 
 def write_whole(path: Path, data: bytes) -> None:
     """Write a file so that it is absent, as it was before, or complete, whenever the power fails."""
-    temporary = f"{path.parent}/.{path.name}.{os.getpid()}.tmp"
+    # several machines may write the same file at once, and their processes may have the same number
+    temporary = f"{path.parent}/.{path.name}.{secrets.token_hex(6)}.tmp"
     try:
         _write_new(temporary, data)
         os.replace(temporary, path)

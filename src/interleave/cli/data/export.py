@@ -1,0 +1,111 @@
+"""`interleave data export`: rows in the forms that trainers read."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from interleave.cli import options
+from interleave.cli.data.following import following
+
+if TYPE_CHECKING:
+    from interleave.data.manifest import Manifest
+
+
+def export(
+    selection: Annotated[Path, typer.Argument(metavar="SELECTION", help="What 'data select' has left.")],
+    out: Annotated[Path, typer.Option("--out", metavar="DIR", help="The folder of the export.")],
+    formats: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--format",
+            metavar="trl|llamafactory|swift|verl|easyr1|reference",
+            help="May be repeated. [default: trl]",
+        ),
+    ] = None,
+    prompts: Annotated[
+        str | None,
+        typer.Option(metavar="PACK", help="The words of the rows. [default: those of the collection]"),
+    ] = None,
+    pictures: Annotated[
+        str,
+        typer.Option(
+            metavar="embedded|referenced", help="Pictures held by the export, or named where they lie."
+        ),
+    ] = "embedded",
+    validation: Annotated[
+        float, typer.Option(min=0, max=0.9, help="The share of requests kept for validation.")
+    ] = 0.02,
+    held_out: Annotated[
+        list[Path] | None,
+        typer.Option(metavar="FILE.jsonl", help="Requests that nothing may be trained on; may be repeated."),
+    ] = None,
+    fail_on_leak: Annotated[
+        bool, typer.Option("--fail-on-leak", help="Stop when a run answers a request that is held out.")
+    ] = False,
+    join: Annotated[
+        list[str] | None,
+        typer.Option(metavar="comm:FILE|sharegpt:FILE", help="Foreign interleaved data; may be repeated."),
+    ] = None,
+    collection: Annotated[
+        list[Path] | None,
+        typer.Option(metavar="DIR", help="Where a collection lies now, if it was moved; may be repeated."),
+    ] = None,
+    tokenizer: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="Count tokens with this model's tokenizer, instead of estimating."),
+    ] = None,
+    max_tokens: Annotated[int | None, typer.Option(min=1, help="Leave out rows that are longer.")] = None,
+    skip_bad: Annotated[
+        bool, typer.Option("--skip-bad", help="Leave out rows that cannot be made, and go on.")
+    ] = False,
+    workers: Annotated[
+        int | None, typer.Option(min=1, help="Processes that make rows. [default: one a processor]")
+    ] = None,
+    replace: Annotated[bool, typer.Option("--replace", help="Make an export anew that is there.")] = False,
+    json_output: options.Json = False,
+    debug: options.Debug = False,
+) -> int:
+    """Write rows for trainers: planner SFT, critic SFT, critic RL, and both jobs for one agent.
+
+    The planner learns from all trajectories, the critic from what was selected. A card beside the rows says
+    what they are and how to load them.
+    """
+    from interleave.data.exporting.joined import Joined
+    from interleave.data.exporting.pictures import PictureForm
+    from interleave.data.exporting.stage import ExportOptions
+    from interleave.data.exporting.stage import export as run
+    from interleave.data.working import default_workers
+    from interleave.errors import ConfigurationError, did_you_mean
+
+    if pictures not in set(PictureForm):
+        raise ConfigurationError(f"--pictures {pictures!r} is unknown. {did_you_mean(pictures, PictureForm)}")
+    chosen = ExportOptions(
+        formats=tuple(dict.fromkeys(formats or ["trl"])),
+        prompts=prompts,
+        pictures=PictureForm(pictures),
+        validation=validation,
+        held_out=tuple(held_out or ()),
+        fail_on_leak=fail_on_leak,
+        joined=tuple(Joined.parse(each) for each in join or ()),
+        collections=tuple(collection or ()),
+        tokenizer=tokenizer,
+        max_tokens=max_tokens,
+        skip_bad=skip_bad,
+        workers=workers or default_workers(),
+    )
+    with following("runs exported") as progress:
+        manifest = run(selection, out, chosen, replace=replace, progress=progress)
+    _tell(manifest)
+    print(manifest.model_dump_json() if json_output else out)
+    return 0
+
+
+def _tell(manifest: Manifest) -> None:
+    for name, number in manifest.counts.items():
+        if "/" in name:
+            typer.echo(f"  {number:>9,} rows  {name}", err=True)
+    for note in manifest.notes[:20]:
+        typer.echo(note, err=True)

@@ -1,0 +1,106 @@
+"""`interleave data select`: which attempts teach a critic, and how."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from interleave.cli import options
+from interleave.cli.data.following import following
+
+if TYPE_CHECKING:
+    from interleave.data.manifest import Manifest
+
+FROM_DATA = "[default: from the data]"
+
+
+def select(
+    collections: Annotated[
+        list[Path], typer.Argument(metavar="COLLECTION…", help="Folders with scored runs.")
+    ],
+    out: Annotated[Path, typer.Option("--out", metavar="DIR", help="The folder of the selection.")],
+    scores: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Whose scores count, where several have scored.")
+    ] = None,
+    max_fall: Annotated[
+        float | None,
+        typer.Option(min=0, help=f"Drop a step that ends further than this below its best. {FROM_DATA}"),
+    ] = None,
+    min_best: Annotated[
+        float | None,
+        typer.Option(min=0, max=10, help=f"Drop a step of which no attempt reaches this. {FROM_DATA}"),
+    ] = None,
+    variance: Annotated[
+        float | None,
+        typer.Option(min=0, help=f"Steps whose scores vary more than this go to RL. {FROM_DATA}"),
+    ] = None,
+    ratio: Annotated[float, typer.Option(min=0, help="SFT rows for each RL row, where it can be had.")] = 2.0,
+    max_copies: Annotated[int, typer.Option(min=1, help="How often balancing may repeat an attempt.")] = 4,
+    no_balance: Annotated[
+        bool, typer.Option("--no-balance", help="Leave judgements as uneven as they are.")
+    ] = False,
+    no_filter: Annotated[
+        bool,
+        typer.Option(
+            "--no-filter", help="Drop no steps and balance nothing: the unfiltered set of the ablation."
+        ),
+    ] = False,
+    seed: Annotated[int, typer.Option(help="Decides by lot which attempts balancing repeats.")] = 0,
+    workers: Annotated[
+        int | None, typer.Option(min=1, help="Processes that read runs. [default: one a processor]")
+    ] = None,
+    replace: Annotated[bool, typer.Option("--replace", help="Make a selection anew that is there.")] = False,
+    json_output: options.Json = False,
+    debug: options.Debug = False,
+) -> int:
+    """Give every attempt its part: sft, rl, or dropped with a reason.
+
+    Steps whose scores fall or stay low are dropped. Of the rest, those whose scores vary go to RL and the
+    others to SFT. Then acceptances and refusals are made even. The thresholds used are printed and kept.
+    """
+    from interleave.data.selecting.rules import Wishes
+    from interleave.data.selecting.stage import SelectOptions
+    from interleave.data.selecting.stage import select as run
+    from interleave.data.working import default_workers
+
+    wishes = Wishes(max_fall, min_best, variance, ratio, filtered=not no_filter)
+    chosen = SelectOptions(
+        wishes,
+        scores=scores,
+        balanced=not no_balance,
+        max_copies=max_copies,
+        seed=seed,
+        workers=workers or default_workers(),
+    )
+    with following("runs read") as progress:
+        manifest = run(collections, out, chosen, replace=replace, progress=progress)
+    _tell(manifest)
+    print(manifest.model_dump_json() if json_output else out)
+    return 0
+
+
+def _tell(manifest: Manifest) -> None:
+    """The thresholds and the counts, for a person."""
+    used, counts = manifest.options, manifest.counts
+    if used["filtered"]:
+        _say(
+            f"thresholds: a step is dropped when it falls by more than {used['max_fall']:g} "
+            f"or never reaches {used['min_best']:g}"
+        )
+    _say(f"thresholds: a step whose scores vary by more than {used['variance']:g} goes to RL")
+    _say(f"{counts['attempts']:,} attempts of {counts['steps']:,} steps of {counts['runs']:,} runs")
+    for part in ("sft", "rl"):
+        rows, accepted = counts[f"{part} rows"], counts.get(f"{part} rows accepted", 0)
+        _say(f"  {part:<8}{counts[part]:>9,}   {rows:,} rows, {accepted:,} of them acceptances")
+    _say(f"  {'dropped':<8}{counts['dropped']:>9,}")
+    for name, number in counts.items():
+        if name.startswith("dropped: "):
+            _say(f"  {'':<8}{number:>9,}   {name.removeprefix('dropped: ')}")
+    for note in manifest.notes:
+        _say(note)
+
+
+def _say(message: str) -> None:
+    typer.echo(message, err=True)

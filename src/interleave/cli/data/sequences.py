@@ -1,0 +1,44 @@
+"""`interleave data sequences`: whole trajectories for models that write text and pictures."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from interleave.cli import options
+from interleave.cli.data.following import following
+
+
+def sequences(
+    collections: Annotated[list[Path], typer.Argument(metavar="COLLECTION…", help="Folders with runs.")],
+    out: Annotated[Path, typer.Option("--out", metavar="FILE.json", help="The file of the sequences.")],
+    reflection: Annotated[
+        bool, typer.Option("--reflection", help="Tell every attempt and what the critic said of it.")
+    ] = False,
+    skip_bad: Annotated[
+        bool, typer.Option("--skip-bad", help="Leave out trajectories whose pictures are missing.")
+    ] = False,
+    workers: Annotated[
+        int | None, typer.Option(min=1, help="Processes that read runs. [default: one a processor]")
+    ] = None,
+    replace: Annotated[bool, typer.Option("--replace", help="Make a file anew that is there.")] = False,
+    json_output: options.Json = False,
+    debug: options.Debug = False,
+) -> int:
+    """Write interleaved sequences: the plan's steps with the pictures that were accepted for them.
+
+    With --reflection also the attempts that were refused, and why. Trajectories with a step that was never
+    accepted are left out, and counted.
+    """
+    from interleave.data.sequences import SequenceOptions, make_sequences
+    from interleave.data.working import default_workers
+
+    chosen = SequenceOptions(reflection, skip_bad, workers or default_workers())
+    with following("runs read") as progress:
+        manifest = make_sequences(collections, out, chosen, replace=replace, progress=progress)
+    for name, number in manifest.counts.items():
+        typer.echo(f"  {number:>9,}  {name}", err=True)
+    print(manifest.model_dump_json() if json_output else out)
+    return 0

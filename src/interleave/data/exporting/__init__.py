@@ -1,0 +1,1 @@
+"""Rows that train a planner and a critic, in the forms that trainers read. One file per format."""

@@ -1,0 +1,1 @@
+"""Which attempts teach a critic, and how: a part for every attempt, and none without a reason."""

@@ -1,0 +1,101 @@
+"""The selection on disk: a line for every attempt, and where the collections lie that they come from."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Literal
+
+from pydantic import Field, TypeAdapter, ValidationError
+
+from interleave.errors import InputError
+from interleave.types import Value
+
+FILE_NAME = "selection.jsonl"
+MANIFEST_NAME = "selection.manifest.json"
+PLACES_NAME = "collections.json"
+
+Part = Literal["sft", "rl", "dropped"]
+
+
+class Selected(Value):
+    """One attempt and its part."""
+
+    collection: str
+    run: str
+    step: int
+    attempt: int
+    part: Part
+    reason: str | None = None
+    """Why it is dropped."""
+    accepted: bool | None = None
+    """The critic's judgement, where there is one."""
+    semantics: float | None = None
+    quality: float | None = None
+    copies: int = Field(default=0, ge=0)
+    """How many rows it becomes."""
+
+
+_LINE = TypeAdapter(Selected)
+_PLACES = TypeAdapter(dict[str, str])
+
+
+def read_selection(folder: Path) -> Iterator[Selected]:
+    """Every line of a selection, in the order of collection, run, step and attempt."""
+    path = folder / FILE_NAME
+    try:
+        with open(path, "rb") as file:
+            for number, line in enumerate(file, start=1):
+                try:
+                    yield _LINE.validate_json(line)
+                except ValidationError as error:
+                    reason = error.errors()[0]["msg"]
+                    raise InputError(
+                        f"{path}:{number} is damaged ({reason}): make it again with 'interleave data select'"
+                    ) from None
+    except OSError as error:
+        raise InputError(
+            f"{folder} is not a selection: {FILE_NAME} cannot be read ({error.strerror})"
+        ) from None
+
+
+def named(collections: Sequence[Path]) -> dict[str, Path]:
+    """Collections by name, sorted: the name of the folder, with a number where two are called alike."""
+    unique = {Path(os.path.realpath(each)): each for each in collections}
+    result: dict[str, Path] = {}
+    for path in sorted(unique):
+        name, number = path.name or "collection", 2
+        while name in result:
+            name, number = f"{path.name}-{number}", number + 1
+        result[name] = unique[path]
+    return dict(sorted(result.items()))
+
+
+def write_places(folder: Path, out: Path, collections: dict[str, Path]) -> None:
+    """Note where the collections lie as seen from `out`, where the selection will lie."""
+    places = {name: os.path.relpath(path, os.path.realpath(out)) for name, path in collections.items()}
+    (folder / PLACES_NAME).write_text(json.dumps(places, indent=1, sort_keys=True) + "\n", "utf-8")
+
+
+def read_places(folder: Path, moved: Sequence[Path] = ()) -> dict[str, Path]:
+    """The collections of a selection by name; `moved` says where they lie now, if elsewhere."""
+    path = folder / PLACES_NAME
+    try:
+        places = _PLACES.validate_json(path.read_bytes())
+    except OSError as error:
+        raise InputError(
+            f"{folder} is not a selection: {path.name} cannot be read ({error.strerror})"
+        ) from None
+    except ValidationError:
+        raise InputError(f"{path} is damaged: make it again with 'interleave data select'") from None
+    now = named(moved) if moved else {name: folder / place for name, place in places.items()}
+    if len(places) == len(now) == 1:
+        now = {next(iter(places)): next(iter(now.values()))}
+    if missing := sorted(name for name in places if name not in now or not now[name].is_dir()):
+        raise InputError(
+            f"the collection {missing[0]!r} of the selection {folder} is not at {now.get(missing[0], '?')}: "
+            "say where it lies with --collection"
+        )
+    return {name: now[name] for name in sorted(places)}

@@ -1,0 +1,203 @@
+"""`data sequences`: whole trajectories as one text with pictures in it, for models that write both.
+
+`<gthink>` the plan's reasoning, then for each step `<plan>` its prompt, `<image>` a picture and, where there
+is a caption, `<info>`. With reflection every attempt is there in order, each with `<critic>`: what was
+thought of it and what was tried next. Every tag is closed, and a step without a caption simply has none. Only
+trajectories all of whose steps were accepted are taken: the others do not end well.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from interleave.data.manifest import Manifest, manifest_path, write_manifest
+from interleave.data.outputs import whole_file
+from interleave.data.selecting.selection import named
+from interleave.data.trajectories import Trajectory, read_trajectory, run_names
+from interleave.data.working import chunks, in_order
+from interleave.errors import InputError, InterleaveError
+from interleave.runs.journal import RequestPart
+from interleave.runs.record import AttemptRecord, StepRecord
+from interleave.types import Outcome
+
+PICTURE = "<image><img_token></image>"
+SHORT = "ended short"
+NOT_ACCEPTED = "a step was not accepted"
+NOTHING_DRAWN = "no pictures"
+UNREADABLE = "an attempt has no readable verdict"
+RUNS_AT_ONCE = 200
+SHOWN_PROBLEMS = 5
+_TAGS = re.compile(r"<(?=/?(?:gthink|plan|image|img_token|info|critic|think)>)", re.IGNORECASE)
+
+
+@dataclass(frozen=True)
+class SequenceOptions:
+    """What a user may say."""
+
+    reflection: bool = False
+    skip_bad: bool = False
+    workers: int = 1
+
+
+def make_sequences(
+    collections: Sequence[Path],
+    out: Path,
+    options: SequenceOptions = SequenceOptions(),
+    *,
+    replace: bool = False,
+    progress: Callable[[int, int], None] = lambda done, total: None,
+) -> Manifest:
+    """Write the sequences of all trajectories of the collections that end well; returns the manifest."""
+    places = {name: Path(os.path.abspath(path)) for name, path in named(collections).items()}
+    runs = [(path, name) for path in places.values() for name in run_names(path)]
+    work = partial(_make, options.reflection, Path(os.path.abspath(out)).parent)
+    workers = options.workers if len(runs) > 10 * RUNS_AT_ONCE else 1  # they cost a second to start
+    told, digest = _Made(), hashlib.sha256()
+    with whole_file(out, replace=replace) as file:
+        for made in in_order(work, chunks(runs, RUNS_AT_ONCE), workers):
+            for line in made.lines:
+                file.write((b",\n" if file.tell() else b"[\n") + line)
+            digest.update(made.digest)
+            told.count(made)
+            progress(told.units, len(runs))
+        file.write(b"\n]\n")
+        _refuse(told, options)
+    manifest = Manifest(
+        stage="sequences",
+        options={"reflection": options.reflection},
+        inputs={"+".join(places): digest.hexdigest()},
+        counts={"runs": len(runs), **dict(sorted(told.counts.items()))},
+        notes=tuple(f"left out: {problem}" for problem in told.problems[:100]),
+    )
+    write_manifest(manifest_path(out), manifest)
+    return manifest
+
+
+def _refuse(told: _Made, options: SequenceOptions) -> None:
+    """Nothing is left behind where something is wrong, unless the user said how to go on."""
+    problems, counts = told.problems, told.counts
+    if problems and not options.skip_bad:
+        more = f" … and {len(problems) - SHOWN_PROBLEMS} more" if len(problems) > SHOWN_PROBLEMS else ""
+        raise InputError(
+            f"{len(problems)} trajectories cannot be told, nothing was written: "
+            f"{'; '.join(problems[:SHOWN_PROBLEMS])}{more} (leave them out with --skip-bad)"
+        )
+    if not counts["sequences"]:
+        left = ", ".join(f"{number:,} {why}" for why, number in sorted(counts.items()) if number)
+        raise InputError(f"no trajectory makes a sequence ({left}): nothing was written")
+
+
+@dataclass
+class _Made:
+    """What came of some runs."""
+
+    lines: list[bytes] = field(default_factory=list)
+    counts: Counter[str] = field(default_factory=Counter)
+    problems: list[str] = field(default_factory=list)
+    units: int = 0
+    digest: bytes = b""
+
+    def count(self, other: _Made) -> None:
+        """Take in what another has to tell, but not its lines."""
+        self.counts.update(other.counts)
+        self.problems += other.problems
+        self.units += other.units
+
+
+def _make(reflection: bool, folder: Path, runs: list[tuple[Path, str]]) -> _Made:
+    made = _Made(units=len(runs))
+    for collection, name in runs:
+        trajectory = read_trajectory(collection, name)
+        if not isinstance(trajectory, Trajectory):
+            made.counts[f"left out: {trajectory}"] += 1
+            continue
+        made.digest += f"{name}\0{trajectory.digest}\0".encode()
+        if why := why_left_out(trajectory, reflection=reflection):
+            made.counts[f"left out: {why}"] += 1
+            continue
+        try:
+            item = sequence(trajectory, reflection=reflection, folder=folder)
+        except InterleaveError as error:
+            made.problems.append(f"{name}: {str(error).replace(f'{collection}/', '')}")
+        else:
+            made.lines.append(json.dumps(item, ensure_ascii=False).encode())
+            made.counts.update({"sequences": 1, "pictures": len(item["images"])})
+    return made
+
+
+def why_left_out(trajectory: Trajectory, *, reflection: bool) -> str | None:
+    """Why a trajectory makes no sequence, or None when it makes one."""
+    record = trajectory.record
+    drawn = [step for step in record.steps if step.plan.prompt is not None]
+    if record.status != "done":
+        return SHORT
+    if not drawn:
+        return NOTHING_DRAWN
+    if not all(step.accepted and step.attempt for step in drawn):
+        return NOT_ACCEPTED
+    if reflection and not all(_is_readable(attempt) for step in drawn for attempt in step.attempts):
+        return UNREADABLE
+    return None
+
+
+def sequence(trajectory: Trajectory, *, reflection: bool, folder: Path) -> dict[str, Any]:
+    """A trajectory as one exchange; pictures by their paths as seen from the folder of the file."""
+    record = trajectory.record
+    names = [part.image for part in record.request if part.image]
+    asked = "".join(_asked(part) for part in record.request)
+    told = [f"<gthink>{_plain(record.plan.reasoning if record.plan else '')}</gthink>"]
+    for step in record.steps:
+        attempts = step.attempts if reflection else tuple(filter(None, [step.attempt]))
+        told += _told(step, attempts, reflection=reflection)
+        names += [attempt.image for attempt in attempts]
+    return {
+        "messages": [
+            {"role": "user", "content": asked},
+            {"role": "assistant", "content": "".join(told)},
+        ],
+        "images": [_path(trajectory, name, folder) for name in names],
+    }
+
+
+def _asked(part: RequestPart) -> str:
+    return PICTURE if part.image else _plain(part.text or "")
+
+
+def _told(step: StepRecord, attempts: Sequence[AttemptRecord], *, reflection: bool) -> Iterator[str]:
+    if step.plan.prompt is not None:
+        yield f"<plan>{_plain(step.plan.prompt)}</plan>"
+    for attempt in attempts:
+        yield PICTURE
+        if reflection and attempt.verdict is not None:
+            refined = attempt.verdict.refined_prompt or ""
+            answer = {"success": attempt.verdict.accepted, "refine_prompt": _plain(refined)}
+            thought = _plain(attempt.verdict.reasoning)
+            yield f"<critic><think>{thought}</think>{json.dumps(answer, ensure_ascii=False)}</critic>"
+    text = step.plan.caption if step.plan.prompt is not None else step.plan.text
+    if text is not None:
+        yield f"<info>{_plain(text)}</info>"
+
+
+def _is_readable(attempt: AttemptRecord) -> bool:
+    return attempt.verdict is not None and attempt.verdict.outcome is not Outcome.UNREADABLE
+
+
+def _path(trajectory: Trajectory, name: str, folder: Path) -> str:
+    """Where a picture lies; looked at, so that a missing one is found now and not while training."""
+    picture = trajectory.picture(name)
+    _ = picture.size
+    return os.path.relpath(picture.path, folder)
+
+
+def _plain(text: str) -> str:
+    """Text in which nothing is taken for a tag: a zero-width space breaks what looks like one."""
+    return _TAGS.sub("<\u200b", text)

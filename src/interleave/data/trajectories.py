@@ -1,0 +1,186 @@
+"""Trajectories out of a collection: every run that has ended, in one order, with what its critic saw.
+
+A collection is a folder with run folders somewhere below it. A run goes by its folder's path relative to
+the collection, so that every stage names it alike wherever the collection lies. Links are not followed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import os
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from interleave.agents.critic import CriticInput, critic_input
+from interleave.backends.protocols import GeneratorCapabilities
+from interleave.data.manifest import file_digest
+from interleave.data.stored import StoredPicture
+from interleave.errors import InputError, InterleaveError, RunError
+from interleave.runs.journal import FILE_NAME as JOURNAL_NAME
+from interleave.runs.record import AttemptRecord, RunRecord, StepRecord, read_record
+from interleave.runs.store import FOLDER as IMAGES
+from interleave.runs.store import PictureStore
+from interleave.runs.trajectory import RECORD_NAME
+from interleave.sources import Album
+from interleave.text import count
+from interleave.types import Picture, Request, Slot, Text
+
+log = logging.getLogger(__name__)
+
+ENDED = ("done", "short")
+UNPLANNED = "unplanned"
+DAMAGED = "damaged"
+_ANY_NUMBER_OF_SOURCES = GeneratorCapabilities(max_sources=sys.maxsize)
+
+
+@dataclass(frozen=True)
+class Trajectory:
+    """One run that has ended, with a plan."""
+
+    name: str
+    """Its folder relative to the collection, with forward slashes."""
+    folder: Path
+    record: RunRecord
+    digest: str = ""
+    """Of the file its record was read from."""
+
+    @cached_property
+    def store(self) -> PictureStore:
+        return PictureStore(self.folder)
+
+    def picture(self, name: str) -> StoredPicture:
+        """A picture the record names; its file is not touched before it is looked at."""
+        return StoredPicture(self.store, name)
+
+    def picture_path(self, name: str) -> Path:
+        """Where a picture the record names lies; raises `RunError` for what cannot be the name of one."""
+        return self.store.path(name)
+
+    @cached_property
+    def request(self) -> Request:
+        """What the user asked for; its pictures stay in their files until they are looked at."""
+        return Request(
+            tuple(
+                Picture(self.picture(part.image)) if part.image else Text(part.text or "")
+                for part in self.record.request
+            )
+        )
+
+    def sources_of(self, step: StepRecord) -> tuple[StoredPicture, ...]:
+        """The pictures a step was drawn from, oldest first; none means text-to-image.
+
+        With the rule `history` these are all pictures so far. The generator took the latest of them, as many
+        as it can take: a redraw does the same.
+        """
+        return self._sources[step.plan.number]
+
+    def critic_input(self, step: StepRecord, attempt: AttemptRecord) -> CriticInput:
+        """What the critic saw of an attempt, built by the function that built it in the run."""
+        return critic_input(
+            step.plan.prompt or "",
+            attempt.prompt,
+            self.sources_of(step),
+            self.picture(attempt.image),
+            Slot(step.plan.number, attempt.number),
+        )
+
+    def attempts(self) -> Iterator[tuple[StepRecord, AttemptRecord]]:
+        """Every picture that was drawn, in the order of drawing."""
+        return ((step, attempt) for step in self.record.steps for attempt in step.attempts)
+
+    @cached_property
+    def _sources(self) -> dict[int, tuple[StoredPicture, ...]]:
+        """The run's own rule, played through again with names instead of pixels."""
+        given = tuple(self.picture(part.image) for part in self.record.request if part.image)
+        album = Album(given, self.record.config.sources, _ANY_NUMBER_OF_SOURCES)
+        if self.record.plan is not None:
+            album.prepare_for(self.record.plan)
+        sources = {}
+        for step in self.record.steps:
+            if not step.attempts:
+                continue
+            sources[step.plan.number] = tuple(
+                image for image in album.sources_of(step.plan) if isinstance(image, StoredPicture)
+            )
+            if step.attempt is not None:
+                album.add(step.plan.number, self.picture(step.attempt.image))
+        return sources
+
+
+def read_collection(folder: Path, *, skipped: Counter[str] | None = None) -> Iterator[Trajectory]:
+    """Every trajectory of a collection, by name; why runs are left out is counted or logged."""
+    told = Counter[str]() if skipped is None else skipped
+    for name in run_names(folder):
+        trajectory = read_trajectory(folder, name)
+        if isinstance(trajectory, Trajectory):
+            yield trajectory
+        else:
+            told[trajectory] += 1
+    if skipped is None and told:
+        reasons = ", ".join(f"{number:,} {reason}" for reason, number in sorted(told.items()))
+        log.warning("%s: %s left out (%s)", folder, count(told.total(), "run"), reasons)
+
+
+def run_names(folder: Path) -> list[str]:
+    """The names of all runs below a folder, sorted; raises when there is none."""
+    try:
+        names = sorted(_find_runs(str(folder), ""))
+    except OSError as error:
+        raise InputError(f"{error.filename} cannot be read ({error.strerror})") from None
+    if not names:
+        raise InputError(f"{folder} holds no runs: give a folder that 'interleave data collect' has filled")
+    return names
+
+
+def read_trajectory(folder: Path, name: str) -> Trajectory | str:
+    """One run of a collection, or in a word why it is none: its status, unplanned, or damaged."""
+    try:
+        record, digest = _read_ended(folder / name)
+    except InterleaveError as error:
+        log.warning("%s", error)
+        return DAMAGED
+    if record.status not in ENDED:
+        return record.status
+    if record.plan is None:
+        return UNPLANNED
+    return Trajectory(name, folder / name, record, digest)
+
+
+def _find_runs(folder: str, name: str) -> Iterator[str]:
+    folders = []
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            if entry.name in (JOURNAL_NAME, RECORD_NAME):
+                yield name or "."
+                return
+            if entry.is_dir(follow_symlinks=False) and not entry.name.startswith("."):
+                folders.append(entry.name)
+    for each in folders:
+        if each != IMAGES:
+            yield from _find_runs(f"{folder}/{each}", f"{name}/{each}" if name else each)
+
+
+def _read_ended(run: Path) -> tuple[RunRecord, str]:
+    """The record as `run.json` has it; the journal is asked where that is missing or tells of no end.
+
+    The journal alone is the truth, but folding it takes ten times as long. A run that has ended has written
+    its record after its journal, and continuing it writes another.
+    """
+    path = run / RECORD_NAME
+    try:
+        data = path.read_bytes()
+        record = RunRecord.model_validate_json(data)
+        if record.status in ENDED:
+            return record, hashlib.sha256(data).hexdigest()
+    except (FileNotFoundError, ValidationError):
+        pass
+    except OSError as error:
+        raise RunError(f"{path} cannot be read ({error.strerror})") from None
+    return read_record(run), file_digest(run / JOURNAL_NAME)

@@ -1,0 +1,93 @@
+"""The same work for many things, in one process or several; what comes out does not depend on how many."""
+
+from __future__ import annotations
+
+import gc
+import multiprocessing
+import os
+import signal
+import threading
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
+from functools import partial
+from itertools import islice
+from multiprocessing import connection
+from typing import TypeVar
+
+from interleave.errors import RunError
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+AHEAD = 2
+"""How many results a worker may be ahead of whoever takes them: memory does not grow with the input."""
+
+
+def default_workers() -> int:
+    """As many as there are processors for us."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def in_order(work: Callable[[T], R], tasks: Iterable[T], workers: int = 1) -> Iterator[R]:
+    """The results of the work, in the order of the tasks, whoever is done first."""
+    calmly = partial(_calmly, work)
+    if workers <= 1:
+        yield from map(calmly, tasks)
+        return
+    waiting = iter(tasks)
+    # Spawned, not forked: a copy of a process with threads may hold their locks for ever.
+    context = multiprocessing.get_context("spawn")
+    pool = ProcessPoolExecutor(workers, mp_context=context, initializer=_follow_the_parent)
+    try:
+        under_way: deque[Future[R]] = deque(
+            pool.submit(calmly, task) for task in islice(waiting, AHEAD * workers)
+        )
+        while under_way:
+            yield under_way.popleft().result()
+            under_way.extend(pool.submit(calmly, task) for task in islice(waiting, 1))
+    except BrokenProcessPool:
+        raise RunError(
+            "a worker process died, perhaps for want of memory: try again with fewer --workers"
+        ) from None
+    finally:
+        pool.shutdown(wait=True, cancel_futures=True)
+
+
+def _follow_the_parent() -> None:
+    """In a worker: leave interrupts to the parent, and do not outlive it."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        threading.Thread(target=_end_with, args=(parent.sentinel,), daemon=True).start()
+
+
+def _end_with(sentinel: int) -> None:
+    connection.wait([sentinel])
+    os._exit(1)
+
+
+@contextmanager
+def no_collector() -> Iterator[None]:
+    """Without the search for cycles: half the time goes to it where many values are made that have none."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
+
+
+def _calmly(work: Callable[[T], R], task: T) -> R:
+    with no_collector():
+        return work(task)
+
+
+def chunks(things: Iterable[T], size: int) -> Iterator[list[T]]:
+    """The things in lists of this size; the last may be shorter."""
+    iterator = iter(things)
+    while chunk := list(islice(iterator, size)):
+        yield chunk

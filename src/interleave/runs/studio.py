@@ -1,0 +1,104 @@
+"""One process that carries requests out: models loaded once, shared by all its runs, each in its folder."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import resource
+from collections.abc import Mapping
+from contextlib import aclosing, suppress
+from pathlib import Path
+
+from interleave.errors import BackendError, FolderInUse, InterleaveError, StorageError
+from interleave.runs.batch import Ended, ItemStatus, run_folder
+from interleave.runs.casting import Casting
+from interleave.runs.config import Limits
+from interleave.runs.estimate import cost_note
+from interleave.runs.models import Models
+from interleave.runs.record import RunRecord
+from interleave.runs.requests import Item
+from interleave.runs.trajectory import Finished, Trajectory
+
+log = logging.getLogger(__name__)
+
+
+class Studio:
+    """The crew of a work on one machine."""
+
+    def __init__(self, folder: Path, casting: Casting, limits: Limits, models: Mapping[str, Models]) -> None:
+        self.folder = folder
+        self.casting = casting
+        self.limits = limits
+        self.models = models
+        """The models by the identity of their generator: a mixture has several, and shares the others."""
+        _allow_many_files()
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What its generators may cost."""
+        notes = (cost_note(models, self.casting.config, self.limits) for models in self.models.values())
+        return tuple(dict.fromkeys(note for note in notes if note))
+
+    async def carry_out(self, item: Item) -> Ended:
+        """How the request ended, whatever happened; only a disk that fails is everybody's matter."""
+        try:
+            finished = await self._run(item)
+        except StorageError:
+            raise
+        except FolderInUse as error:
+            return _not_run(item, "busy", str(error))
+        except InterleaveError as error:
+            return _not_run(item, "failed", str(error))
+        except Exception as error:  # a bug in one trajectory must not end the other 39,999
+            log.exception("the request %r failed in an unexpected way", item.id)
+            return _not_run(item, "failed", f"{type(error).__name__}: {error}")
+        if isinstance(finished.error, StorageError):
+            raise finished.error
+        return _ended(item, finished)
+
+    async def _run(self, item: Item) -> Finished:
+        request = await asyncio.to_thread(item.load)
+        config = self.casting.config_for(item.id)
+        models = self.models[config.generator.identity]
+        folder = self.folder / run_folder(item.id)
+        trajectory = Trajectory(folder, request, config, self.limits, lambda: models, document=False)
+        async with aclosing(trajectory.run()) as events:
+            async for event in events:
+                if isinstance(event, Finished):
+                    return event
+        raise AssertionError("a run always ends with Finished")
+
+
+def _not_run(item: Item, status: ItemStatus, reason: str) -> Ended:
+    return Ended(id=item.id, digest=item.digest, folder=run_folder(item.id), status=status, reason=reason)
+
+
+def _ended(item: Item, finished: Finished) -> Ended:
+    record, error = finished.record, finished.error
+    return Ended(
+        id=item.id,
+        digest=item.digest,
+        folder=run_folder(item.id),
+        status=_status(record),
+        reason=record.reason,
+        forced=len(record.forced_steps),
+        calls=record.calls.planner + record.calls.critic + record.calls.generator + record.calls.repeated,
+        repeated=record.calls.repeated,
+        seconds=record.seconds,
+        passing=isinstance(error, BackendError) and error.transient,
+    )
+
+
+def _status(record: RunRecord) -> ItemStatus:
+    match record.status:
+        case "done" | "short":
+            return record.status
+        case _:
+            return "failed"
+
+
+def _allow_many_files() -> None:
+    """Every trajectory in flight holds a journal open; the usual soft limit stops at about a thousand."""
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with suppress(ValueError, OSError):
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))

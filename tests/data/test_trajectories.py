@@ -1,0 +1,177 @@
+"""Trajectories: every ended run, in order, with exactly what its generator and critic saw."""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from PIL import Image
+from run_folders import REFUSED, Try, picture, write_run
+
+import interleave
+from interleave.agents.critic import CriticInput
+from interleave.backends.protocols import GeneratorCapabilities, ImageRequest
+from interleave.data.stored import StoredPicture
+from interleave.data.trajectories import Trajectory, read_collection, read_trajectory, run_names
+from interleave.errors import InputError
+from interleave.pictures import pixel_digest
+from interleave.runs.store import MissingPicture
+from interleave.types import Outcome, Plan, PlanStep, Verdict
+
+Seen = dict[tuple[int, int], tuple[str, ...]]
+
+
+class SpyGenerator:
+    """Draws something new each time, and remembers what it was given."""
+
+    capabilities = GeneratorCapabilities(max_sources=9)
+
+    def __init__(self) -> None:
+        self.sources: Seen = {}
+
+    async def generate(self, request: ImageRequest) -> Image.Image:
+        self.sources[request.slot.step, request.slot.attempt] = tuple(map(pixel_digest, request.sources))
+        return picture(f"{request.slot}")
+
+
+class SpyCritic:
+    """Refuses the first attempt of every even step, and remembers what it saw."""
+
+    def __init__(self) -> None:
+        self.seen: Seen = {}
+
+    async def judge(self, seen: CriticInput) -> Verdict:
+        self.seen[seen.slot.step, seen.slot.attempt] = _digests(seen)
+        if seen.slot.step % 2 == 0 and seen.slot.attempt == 1:
+            return Verdict(outcome=Outcome.REJECTED, refined_prompt="better")
+        return Verdict(outcome=Outcome.ACCEPTED)
+
+
+def _digests(seen: CriticInput) -> tuple[str, ...]:
+    return (seen.planned_prompt, seen.prompt, pixel_digest(seen.before), pixel_digest(seen.after))
+
+
+PLAN = Plan(
+    steps=(
+        PlanStep(number=1, prompt="one"),
+        PlanStep(number=2, prompt="two"),
+        PlanStep(number=3, caption="only text"),
+        PlanStep(number=4, prompt="four", sources=(1, 2)),
+        PlanStep(number=5, prompt="five", sources=()),
+        PlanStep(number=6, prompt="six"),
+    )
+)
+
+
+@pytest.mark.parametrize("rule", ["previous", "history"])
+@pytest.mark.parametrize("given", [0, 2])
+def test_sources_and_critic_inputs_are_those_of_the_run(tmp_path: Path, rule: str, given: int) -> None:
+    generator, critic = SpyGenerator(), SpyCritic()
+    request = ["Make it", *(picture(f"given {number}") for number in range(given))]
+    interleave.generate(
+        request,
+        out=tmp_path / "col" / "runs" / "one",
+        plan=PLAN,
+        generator=generator,
+        critic=critic,
+        sources=rule,
+    )
+    [trajectory] = read_collection(tmp_path / "col")
+    attempts = list(trajectory.attempts())
+    assert {
+        (step.plan.number, each.number): tuple(map(pixel_digest, trajectory.sources_of(step)))
+        for step, each in attempts
+    } == generator.sources
+    assert {
+        (step.plan.number, each.number): _digests(trajectory.critic_input(step, each))
+        for step, each in attempts
+    } == critic.seen
+
+
+def test_runs_come_sorted_by_name_whatever_the_order_on_disk(tmp_path: Path) -> None:
+    for name in ("runs/b/2", "runs/a-c/1", "runs/a/9", "z"):
+        write_run(tmp_path, name, [[Try()]])
+    assert [each.name for each in read_collection(tmp_path)] == ["runs/a-c/1", "runs/a/9", "runs/b/2", "z"]
+
+
+def test_runs_that_are_no_trajectories_are_counted_with_a_reason(tmp_path: Path) -> None:
+    write_run(tmp_path, "good", [[Try()]])
+    write_run(tmp_path, "short", [[Try()]], status="short")
+    (tmp_path / "damaged").mkdir()
+    (tmp_path / "damaged" / "run.json").write_text("{")
+    skipped: Counter[str] = Counter()
+    assert [each.name for each in read_collection(tmp_path, skipped=skipped)] == ["good", "short"]
+    assert skipped == {"damaged": 1}
+
+
+def test_a_failed_run_is_left_out_and_logged(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    class Broken(SpyGenerator):
+        async def generate(self, request: ImageRequest) -> Image.Image:
+            raise interleave.BackendError("out of paint")
+
+    with pytest.raises(interleave.BackendError):
+        interleave.generate(
+            "Make it", out=tmp_path / "runs/bad", plan=PLAN, generator=Broken(), critic=SpyCritic()
+        )
+    write_run(tmp_path, "runs/good", [[Try()]])
+    with caplog.at_level(logging.WARNING):
+        assert [each.name for each in read_collection(tmp_path)] == ["runs/good"]
+    assert "1 run left out (1 failed)" in caplog.text
+
+
+def test_a_run_without_its_record_is_read_from_its_journal(tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    interleave.generate("Make it", out=run, plan=PLAN, generator=SpyGenerator(), critic=SpyCritic())
+    before = read_trajectory(tmp_path, "run")
+    (run / "run.json").unlink()
+    after = read_trajectory(tmp_path, "run")
+    assert isinstance(before, Trajectory) and isinstance(after, Trajectory)
+    assert after.record == before.record
+
+
+def test_a_folder_without_runs_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="holds no runs"):
+        run_names(tmp_path)
+
+
+def test_pictures_stay_in_their_files_until_they_are_looked_at(tmp_path: Path) -> None:
+    folder = write_run(tmp_path, "run", [[REFUSED, Try()]])
+    [trajectory] = read_collection(tmp_path)
+    for file in (folder / "images").iterdir():
+        file.unlink()
+    [(step, first), _] = trajectory.attempts()
+    with pytest.raises(MissingPicture, match="is missing"):
+        trajectory.critic_input(step, first)  # the white canvas has the size of the picture
+
+
+def test_an_altered_picture_is_refused_when_it_is_looked_at(tmp_path: Path) -> None:
+    write_run(tmp_path, "run", [[Try()]])
+    [trajectory] = read_collection(tmp_path)
+    name = trajectory.record.steps[0].attempts[0].image
+    path = trajectory.picture_path(name)
+    path.write_bytes(path.read_bytes() + b"x")
+    image = trajectory.picture(name)
+    assert image.size == (8, 6)
+    with pytest.raises(MissingPicture, match="altered"):
+        image.tobytes()
+
+
+def test_a_stored_picture_is_a_picture_like_any_other(tmp_path: Path) -> None:
+    write_run(tmp_path, "run", [[Try()]])
+    [trajectory] = read_collection(tmp_path)
+    attempt = trajectory.record.steps[0].attempts[0]
+    image = trajectory.picture(attempt.image)
+    assert isinstance(image, StoredPicture)
+    plain = picture("run/1/1")
+    assert image.resize((4, 3)).tobytes() == plain.resize((4, 3)).tobytes()
+    assert pixel_digest(image) == pixel_digest(plain)
+    assert image.convert("L").getextrema() == plain.convert("L").getextrema()
+
+
+def test_I01_a_name_of_a_picture_cannot_lead_out_of_the_folder(tmp_path: Path) -> None:
+    write_run(tmp_path, "run", [[Try()]])
+    [trajectory] = read_collection(tmp_path)
+    with pytest.raises(interleave.RunError, match="damaged"):
+        trajectory.picture_path("../../etc/passwd")
