@@ -56,25 +56,26 @@ def test_K13_one_worker_two_workers_and_no_ray_give_the_same_set_of_items() -> N
         assert Path(made, MANIFEST_NAME).read_bytes() == Path("whole", MANIFEST_NAME).read_bytes()
 
 
-def test_A02_the_requests_of_a_killed_worker_are_done_by_others() -> None:
+def test_A02_the_requests_of_killed_workers_are_done_by_others() -> None:
     requests = write_requests(24)
     recipe = Recipe({}, ("solid?size=64&delay=0.2",))
-    folder, killed = Path("made"), []
+    folder, killed = Path("made"), set[int]()
 
-    async def kill_one_and_go_on() -> list[Ended]:
+    async def kill_two_and_go_on() -> list[Ended]:
         all_ended = []
         async with aclosing(batch.run(Work.of(Path(requests)).items, concurrency=8)) as ending:
             async for ended in ending:
                 all_ended.append(ended)
-                if not killed:
-                    killed.append(await crew.workers[0].process.remote())
-                    os.kill(killed[0], signal.SIGKILL)
+                if len(all_ended) in (1, 10):
+                    killed.add(process := await crew.workers[0].process.remote())
+                    os.kill(process, signal.SIGKILL)
         return all_ended
 
     with ray_crew(recipe, folder, Path(requests), Team(workers=2, concurrency=4)) as crew:
         batch = Batch(folder, recipe.casting(), crew)
-        all_ended = asyncio.run(kill_one_and_go_on())
-    assert killed
+        all_ended = asyncio.run(kill_two_and_go_on())
+    assert len(killed) == 2
+    assert len(crew.workers) == 2
     assert {ended.status for ended in all_ended} == {"done"}
     assert len(all_ended) == 24
     assert collect(requests, "whole", "--generator", "solid?size=64&delay=0.2") == 0

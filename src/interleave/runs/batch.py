@@ -202,8 +202,11 @@ class Batch:
 
 def keep_casting(folder: Path, casting: Casting) -> None:
     """Write down what a folder's runs are made with; refuse a folder where that is something else."""
-    if not (folder / LOCK_NAME).exists():  # else it is ours, though another shard may just be beginning
+    try:
         refuse_foreign_folder(folder, marker=CONFIG_NAME)
+    except RunError:
+        if not (folder / LOCK_NAME).exists():  # else it is ours, and another shard is just beginning in it
+            raise
     with alone_in(folder, LOCK_NAME):  # two shards may begin at the same moment
         path = folder / CONFIG_NAME
         if not path.exists():
