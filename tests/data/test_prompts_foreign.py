@@ -224,7 +224,7 @@ def test_I05_I06_odd_texts_come_back_as_they_were(folder: Path) -> None:
 def test_pictures_are_copied_and_stand_where_the_text_says(folder: Path) -> None:
     path = write(
         folder,
-        '{"id": 1, "user_input": "First <image> then <image>, go on.", "user_input_image": ["a.png", "b.png"]}',
+        '{"id": 1, "user_input": "One <image> two <image>, go on.", "user_input_image": ["a.png", "b.png"]}',
         '{"id": 2, "user_input": "Go on from here.", "user_input_image": "a.png", "mine": {"x": 1}}',
     )
     assert run(["data", "prompts", "--from", str(path), "--out", "out/r.jsonl"]) == 0
