@@ -205,7 +205,7 @@ UNUSABLE: list[tuple[str, object, str]] = [
     ("I08 no path", at(0, target_img=None), "not the path"),
     ("I08 a NUL", at(0, target_img="a\x00.png"), "not the path"),
     ("I08 not a picture", at(0, target_img="text.png"), "cannot be used"),
-    ("I05 half a surrogate pair", at(0, refine_prompt="\ud800"), "surrogate"),
+    ("I05 half a surrogate pair", at(0, refine_prompt="\ud800"), "unicode"),
     ("I05 a NUL in the reasoning", at(0, reasoning="\x00"), "NUL"),
 ]
 

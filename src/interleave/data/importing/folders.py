@@ -81,13 +81,12 @@ def _journal_lines(
             finished += 1
         for number, attempt in enumerate(attempts.get(step.number, ()), start=1):
             drawn += 1
-            place = {"step": step.number, "attempt": number}
-            yield lines.Called(time=time, role="generator", call=drawn, **place)
+            yield _called("generator", drawn, step.number, number, time)
             yield _drawn(attempt, drawn, number, pictures[attempt.picture], time)
             if attempt.verdict is not None:
                 judged += 1
-                yield lines.Called(time=time, role="critic", call=judged, **place)
-                yield lines.Judged(time=time, verdict=attempt.verdict, **place)
+                yield _called("critic", judged, step.number, number, time)
+                yield lines.Judged(time=time, step=step.number, attempt=number, verdict=attempt.verdict)
         if step.number in attempts:
             yield _step_finished(step, attempts[step.number], time)
             finished += 1
@@ -98,6 +97,10 @@ def _journal_lines(
 
 def _by_step(run: ImportedRun) -> Iterator[tuple[int, Iterator[ImportedAttempt]]]:
     return groupby(run.attempts, key=lambda attempt: attempt.step)
+
+
+def _called(role: lines.Role, call: int, step: int, attempt: int, time: float) -> lines.Called:
+    return lines.Called(time=time, role=role, call=call, step=step, attempt=attempt)
 
 
 def _drawn(attempt: ImportedAttempt, call: int, number: int, image: str, time: float) -> lines.Drawn:
