@@ -73,7 +73,10 @@ def lines(labels: Sequence[str], series: Sequence[Series], *, top: float, across
 
 
 def ranking(values: Mapping[str, float], *, title: str, of: Mapping[str, float] | None = None) -> str:
-    """Lying bars with their labels, in the order given; `of` draws what each could have been behind it."""
+    """Lying bars in the order given; `of` draws behind each what it could have been.
+
+    A label shows the last part of a name such as "art / lettering", and its title the whole.
+    """
     top = max([*values.values(), *(of or {}).values()], default=0) or 1
     height = ROW * len(values) + 8
     room = WIDTH - LABEL - 64
@@ -88,7 +91,7 @@ def ranking(values: Mapping[str, float], *, title: str, of: Mapping[str, float] 
         end = LABEL + room * max(value, whole or 0) / top
         said = f"{value:,.0f} of {whole:,.0f}" if whole else f"{value:,.0f}"
         rows.append(
-            f'<text class="name" x="{LABEL - 8}" y="{y + 14}">{escape(shortened(name))}'
+            f'<text class="name" x="{LABEL - 8}" y="{y + 14}">{escape(shortened(name.rpartition(" / ")[2]))}'
             f"<title>{escape(name)}</title></text>"
             f'<rect class="tone-a" x="{LABEL}" y="{y + 3}" width="{room * value / top:.1f}" height="14">'
             f"<title>{escape(name)}: {said}</title></rect>"
@@ -97,16 +100,16 @@ def ranking(values: Mapping[str, float], *, title: str, of: Mapping[str, float] 
     return _svg(rows, height, title)
 
 
-def shortened(name: str, length: int = 34) -> str:
+def shortened(name: str, length: int = 30) -> str:
     return name if len(name) <= length else name[: length - 1].rstrip() + "…"
 
 
 def nice_top(value: float) -> float:
-    """The end of an axis: the next 1, 2, 2.5 or 5 times a power of ten."""
+    """The end of an axis: the next number that four equal parts of it are easy to read from."""
     if value <= 0:
         return 1.0
     power = 10.0 ** math.floor(math.log10(value))
-    return next(power * step for step in (1, 2, 2.5, 5, 10) if power * step >= value * (1 - 1e-9))
+    return next(power * step for step in (1, 2, 3, 4, 6, 8, 10) if power * step >= value * (1 - 1e-9))
 
 
 def _framed(
