@@ -71,6 +71,7 @@ def test_requests_are_balanced_over_the_subcategories(taxonomy: Taxonomy, rows: 
     assert max(counts.values()) - min(counts.values()) <= 1
     first = coverage(rows[:75])
     assert set(first.values()) == {1}  # any first part is balanced too
+    assert {row.domain for row in rows[:8]} == set(taxonomy.domains)
 
 
 def test_requests_use_every_word_of_a_subcategory(taxonomy: Taxonomy, rows: list[RequestRow]) -> None:

@@ -23,17 +23,21 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A small collection, scored and selected."""
     folder = tmp_path_factory.mktemp("report")
     corpus, collection = folder / "requests.jsonl", folder / "collection"
-    assert (
-        run(
-            ["data", "prompts", "--source", "mini", "--suite", "story", "--items", "10", "--out", str(corpus)]
-        )
-        == 0
-    )
-    makers = ["--planner", "oracle", "--critic", "oracle", "--generator", "world?mistakes=0.4"]
+    assert run(["data", "prompts", "--source", "world", "--items", "10", "--out", str(corpus)]) == 0
+    makers = ["--planner", "scripted", "--critic", "scripted", "--generator", "solid"]
     assert run(["data", "collect", str(corpus), "--out", str(collection), *makers]) == 0
-    assert run(["data", "score", str(collection), "--scorer", "oracle"]) == 0
+    assert run(["data", "score", str(collection), "--scorer", "scripted"]) == 0
+    _make_scores_differ(collection / "scores" / "scripted.jsonl")
     assert run(["data", "select", str(collection), "--out", str(folder / "selection"), "--workers", "1"]) == 0
     return folder
+
+
+def _make_scores_differ(path: Path) -> None:
+    """The double always gives the same marks; with others there is something to select and to draw."""
+    rows = [json.loads(line) for line in path.read_text().splitlines()]
+    for place, row in enumerate(rows):
+        row["semantics"] = 2.0 + (place * 7 + row["attempt"]) % 8
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
 
 
 @pytest.fixture(scope="module")
@@ -91,7 +95,7 @@ def test_the_numbers_are_those_of_the_files(made: Path, page: str) -> None:
     words = " ".join(" ".join(Tags(page).words).split())
     assert f"{len(trajectories)} runs (10 done)" in words
     assert f"{len(attempts)} attempts" in words
-    assert f"{len(read_scores(made / 'collection'))} attempts scored by oracle" in words
+    assert f"{len(read_scores(made / 'collection'))} attempts scored by scripted" in words
     selected = list(read_selection(made / "selection"))
     rows = {part: sum(line.copies for line in selected if line.part == part) for part in ("sft", "rl")}
     assert f"{rows['sft']} / {rows['rl']} critic rows" in words

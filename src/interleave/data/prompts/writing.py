@@ -75,7 +75,7 @@ class Writer:
         """So many different requests; raises `InputError` when the taxonomy has not so many."""
         self._seen: set[str] = set()
         self._near = NearDuplicates(self.threshold, sample=self._sample()) if self.threshold else None
-        writers = {each.key: self._rows_of(each) for each in self.taxonomy.subcategories}
+        writers = {each.key: self._rows_of(each) for each in _domains_in_turn(self.taxonomy)}
         written: dict[Key, list[RequestRow]] = {key: [] for key in writers}
         while (missing := items - sum(map(len, written.values()))) and writers:
             for key, share in _shares(missing, list(writers)).items():
@@ -129,6 +129,16 @@ class Writer:
             self.refused.near += 1
             return False
         return True
+
+
+def _domains_in_turn(taxonomy: Taxonomy) -> list[SubCategory]:
+    """The first sub-category of every domain, then the second of each: a small corpus has all domains too."""
+    place: Counter[str] = Counter()
+    order: dict[Key, int] = {}
+    for each in taxonomy.subcategories:
+        order[each.key] = place[each.domain]
+        place[each.domain] += 1
+    return sorted(taxonomy.subcategories, key=lambda each: order[each.key])
 
 
 def _shares(items: int, keys: Sequence[Key]) -> dict[Key, int]:
