@@ -148,6 +148,8 @@ def _request_of(fields: dict[str, Any]) -> Any:
     text, pictures = fields["user_input"], _picture_names(fields.get("user_input_image"))
     if not isinstance(text, str):
         raise InputError(f'"user_input" must be a text, not {type(text).__name__}')
+    if not text.strip() and not pictures:
+        raise InputError('"user_input" is empty')
     if not pictures:
         return text
     return place_pictures(text, pictures)
