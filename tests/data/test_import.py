@@ -345,3 +345,21 @@ def test_a_folder_with_nothing_in_it_and_a_folder_of_somebody_elses_are_refused(
     (tmp_path / "theirs" / "thesis.tex").touch()
     assert run(["data", "import", "src", "--out", "theirs"]) == 2
     assert [path.name for path in (tmp_path / "theirs").iterdir()] == ["thesis.tex"]
+
+
+def test_a_collection_may_lie_below_what_is_imported_but_not_around_it(tmp_path: Path) -> None:
+    write(tmp_path / "src" / "7_x", GOOD, *ALL)
+    for _ in range(2):
+        (outcome,) = import_all(tmp_path / "src", tmp_path / "src" / "imported")
+        assert outcome.run
+    with pytest.raises(InputError, match="holds what is to be imported"):
+        import_all(tmp_path / "src", tmp_path)
+
+
+def test_a_link_out_of_the_folder_is_not_followed(tmp_path: Path) -> None:
+    Image.new("RGB", (4, 4)).save(tmp_path / "secret.png")
+    folder = write(tmp_path / "src" / "7_x", GOOD, *ALL)
+    (folder / "step1_0.png").unlink()
+    (folder / "step1_0.png").symlink_to(tmp_path / "secret.png")
+    (outcome,) = import_all(tmp_path / "src", tmp_path / "out")
+    assert "outside" in str(outcome.problem)

@@ -255,3 +255,9 @@ def test_the_name_of_the_file_is_checked(capsys: pytest.CaptureFixture[str]) -> 
 def test_json_tells_the_counts(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["data", "prompts", "--source", "world", "--items", "75", "--out", "r.jsonl", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["counts"]["requests"] == 75
+
+
+def test_a_folder_that_cannot_be_made_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "file").touch()
+    assert run(["data", "prompts", "--source", "world", "--items", "5", "--out", "file/r.jsonl"]) == 2
+    assert "choose another file with --out" in capsys.readouterr().err

@@ -68,9 +68,9 @@ def import_all(
     root = src if src.is_dir() else src.parent
     if not src.exists():
         raise InputError(f"{src} does not exist")
-    if out.resolve().is_relative_to(root.resolve()) and out.exists() and root.resolve() == out.resolve():
-        raise InputError(f"{out} is what is to be imported: choose another folder with --out")
-    found, problems = _find(src, root)
+    if root.resolve().is_relative_to(out.resolve()):
+        raise InputError(f"{out} holds what is to be imported: choose another folder with --out")
+    found, problems = _find(src, root, out)
     if not found and not problems:
         raise InputError(f"{src} holds neither an {RECORD} nor a result list of the reference")
     refuse_foreign_folder(out, marker=REPORT if (out / REPORT).exists() else RUNS)
@@ -121,9 +121,10 @@ def _finish(outcomes: list[Outcome], src: Path, out: Path, pack: str) -> None:
     write_manifest(out / MANIFEST, manifest)
 
 
-def _find(src: Path, root: Path) -> tuple[list[_Found], list[Outcome]]:
-    """Records and result items in a fixed order, and files that cannot be read."""
+def _find(src: Path, root: Path, out: Path) -> tuple[list[_Found], list[Outcome]]:
+    """Records and result items in a fixed order, and files that cannot be read; what we made is passed over."""
     files = [src] if src.is_file() else sorted(path for path in src.rglob("*.json") if path.is_file())
+    files = [path for path in files if not path.resolve().is_relative_to(out.resolve())]
     records = [path for path in files if path.name == RECORD or (src.is_file() and not _list_in(path))]
     found: list[_Found] = []
     problems: list[Outcome] = []

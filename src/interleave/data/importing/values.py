@@ -35,14 +35,6 @@ class ImportedRun:
 
 
 @dataclass
-class Unusable:
-    """A record that could not be read, and why."""
-
-    source: str
-    problem: str
-
-
-@dataclass
 class Notes:
     """What is odd about a record, gathered while it is read."""
 

@@ -12,7 +12,7 @@ from pydantic import Field
 
 from interleave.data.manifest import Manifest, file_digest, manifest_path, read_manifest
 from interleave.data.prompts.near import DEFAULT_THRESHOLD
-from interleave.data.prompts.rows import RequestRow, is_there_already, write_corpus
+from interleave.data.prompts.rows import RequestRow, is_there_already, make_folder, write_corpus
 from interleave.data.prompts.taxonomy import OUR_WORLD, Key, Taxonomy, read_taxonomy
 from interleave.errors import ConfigurationError
 from interleave.types import Value
@@ -73,7 +73,7 @@ def _from_mini(settings: Settings, out: Path, progress: Progress) -> Found:
     from interleave.data.prompts.miniature import mini_requests
     from interleave.mini.language.tasks import SUITES
 
-    out.parent.mkdir(parents=True, exist_ok=True)
+    make_folder(out.parent)
     rows = mini_requests(
         out.parent,
         settings.items,
@@ -130,7 +130,7 @@ def _from_files(settings: Settings, out: Path, progress: Progress) -> Found:
     if not corpus.rows:
         raise ConfigurationError(f"there are no requests in {', '.join(map(str, settings.files))}")
     rows = _balanced(corpus.rows, settings.items) if settings.items else corpus.rows
-    out.parent.mkdir(parents=True, exist_ok=True)
+    make_folder(out.parent)
     copy_pictures(pictures, out.parent)
     counts = {
         "bad lines left out": len(corpus.bad),

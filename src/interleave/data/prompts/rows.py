@@ -11,7 +11,7 @@ from typing import Any
 from pydantic import Field
 
 from interleave.data.manifest import Manifest, manifest_path, read_manifest, write_manifest
-from interleave.errors import RunError, StorageError
+from interleave.errors import RunError
 from interleave.runs.store import write_whole
 from interleave.types import Value
 
@@ -68,11 +68,18 @@ def is_there_already(path: Path, manifest: Manifest) -> bool:
     )
 
 
+def make_folder(folder: Path) -> None:
+    """Make the folder of a corpus; raises `RunError` where it cannot be."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise RunError(
+            f"cannot write to {folder} ({error.strerror}): choose another file with --out"
+        ) from None
+
+
 def write_corpus(path: Path, rows: Sequence[RequestRow], manifest: Manifest) -> None:
     """Write the lines whole, then the manifest: where there is a manifest, the corpus is complete."""
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise StorageError.at(path.parent, error) from error
+    make_folder(path.parent)
     write_whole(path, b"".join(row.line() for row in rows))
     write_manifest(manifest_path(path), manifest)
