@@ -134,6 +134,15 @@ def test_a_record_that_ends_early_is_a_short_run(tmp_path: Path) -> None:
     assert ended.steps[0].forced and ended.steps[0].shown == 2
 
 
+def test_a_step_shows_its_last_accepted_attempt_whatever_came_after(tmp_path: Path) -> None:
+    value = record(attempt(1, 2, True), attempt(1, 0, False, "again"), attempt(2, 8, True))
+    write(tmp_path / "src" / "1", value, *ALL)
+    (outcome,) = import_all(tmp_path / "src", tmp_path / "out")
+    first = only_run(tmp_path / "out").record.steps[0]
+    assert (first.shown, first.accepted, first.forced) == (1, True, False)
+    assert not outcome.warnings  # step 2 started from what step 1 shows
+
+
 def test_a_first_source_that_is_no_white_canvas_is_the_users_picture(tmp_path: Path) -> None:
     value = record(attempt(1, 2, True, source_img="mine.png"), attempt(2, 8, True))
     write(tmp_path / "src" / "1", value, *ALL, "mine.png")

@@ -47,6 +47,7 @@ def test_K14_no_split_has_a_request_of_another_or_what_training_never_sees(tmp_p
     for split in ("train", "validation", "test"):
         command = ["data", "prompts", "--source", "mini", "--suite", "story", "--items", "120"]
         assert run([*command, "--split", split, "--out", f"{split}.jsonl"]) == 0
+        assert {row["split"] for row in rows_of(tmp_path / f"{split}.jsonl")} == {split}
         seen[split] = {str(row["request"]) for row in rows_of(tmp_path / f"{split}.jsonl")}
         assert len(seen[split]) == 120
     assert not seen["train"] & seen["test"] and not seen["train"] & seen["validation"]

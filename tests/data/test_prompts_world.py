@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from itertools import combinations
 from pathlib import Path
+from random import Random
 
 import pytest
 
@@ -112,6 +113,19 @@ def test_the_search_for_near_texts_finds_just_what_comparing_all_finds(taxonomy:
             assert near.add(text) == (like[0] if like else None)
             if not like:
                 kept.append(ours)
+
+
+@pytest.mark.parametrize("threshold", [0.3, 0.5, 0.6, 0.75, 0.8, 1.0])
+def test_the_search_misses_none_of_many_short_texts(threshold: float) -> None:
+    rng = Random(threshold)
+    texts = [" ".join(rng.choices("abcd", k=rng.randint(1, 6))) for _ in range(500)]
+    near, kept = NearDuplicates(threshold, sample=texts[:50]), []
+    for text in texts:
+        ours = shingles(text)
+        like = [n for n, other in enumerate(kept) if len(ours & other) >= threshold * len(ours | other)]
+        assert near.add(text) == (like[0] if like else None)
+        if not like:
+            kept.append(ours)
 
 
 @pytest.mark.parametrize(

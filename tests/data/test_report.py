@@ -95,6 +95,8 @@ def test_the_numbers_are_those_of_the_files(made: Path, page: str) -> None:
     words = " ".join(" ".join(Tags(page).words).split())
     assert f"{len(trajectories)} runs (10 done)" in words
     assert f"{len(attempts)} attempts" in words
+    forced = sum(step.forced for trajectory in trajectories for step in trajectory.record.steps)
+    assert f"{forced} steps never accepted" in words
     assert f"{len(read_scores(made / 'collection'))} attempts scored by scripted" in words
     selected = list(read_selection(made / "selection"))
     rows = {part: sum(line.copies for line in selected if line.part == part) for part in ("sft", "rl")}

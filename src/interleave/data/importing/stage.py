@@ -122,7 +122,7 @@ def _finish(outcomes: list[Outcome], src: Path, out: Path, pack: str) -> None:
 
 
 def _find(src: Path, root: Path, out: Path) -> tuple[list[_Found], list[Outcome]]:
-    """Records and result items in a fixed order, and files that cannot be read; what we made is passed over."""
+    """Records and result items in a fixed order, and files that cannot be read; never our own output."""
     files = [src] if src.is_file() else sorted(path for path in src.rglob("*.json") if path.is_file())
     files = [path for path in files if not path.resolve().is_relative_to(out.resolve())]
     records = [path for path in files if path.name == RECORD or (src.is_file() and not _list_in(path))]
