@@ -247,11 +247,11 @@ def test_a_failure_mended_by_another_shard_is_done_for_all() -> None:
     Path("critic.jsonl").write_text(json.dumps({"text": '{"success": true}'}) + "\n")
     requests = write_requests(4)
     options = ["--critic", "scripted:./critic.jsonl"]
-    collect(requests, "made", *options, "--shard", "1/2")
-    collect(requests, "made", *options, "--shard", "2/2")
+    assert collect(requests, "made", *options) == 3
     Path("critic.jsonl").write_text((json.dumps({"text": '{"success": true}'}) + "\n") * 9)
-    assert collect(requests, "made", *options, "--retry-failed") == 0
-    assert collect(requests, "made", *options, "--shard", "1/2") == 0
+    for part in ("1/2", "2/2"):
+        assert collect(requests, "made", *options, "--retry-failed", "--shard", part) == 0
+    assert collect(requests, "made", *options) == 0
     assert {ended.status for ended in read_index(Path("made"))} == {"done"}
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import errno
 import json
 import os
@@ -57,10 +58,12 @@ class Model:
         self.asked: list[tuple[Message, ...]] = []
         self.answers: Any = lambda number: '{"score": [8, 9]}'
         self.cost: float | None = None
+        self.delay = 0.0
 
     async def complete(self, messages: Any, sampling: Sampling) -> Reply:
         self.asked.append(tuple(messages))
         answer = self.answers(len(self.asked))
+        await asyncio.sleep(self.delay)
         if isinstance(answer, Exception):
             raise answer
         return Reply(answer, cost=self.cost)
@@ -327,6 +330,7 @@ def test_A19_failures_in_a_row_end_it(
 def test_E04_the_limit_of_calls_holds_over_all_sessions(
     concurrency: str, model: Model, capsys: Captured
 ) -> None:
+    model.delay = 0.01  # what is under way when the limit is reached may end
     assert score("--max-calls", "10", "--concurrency", concurrency) == 1
     assert "--max-calls" in capsys.readouterr().err
     assert len(model.asked) == 10
