@@ -315,6 +315,14 @@ def test_C10_a_wrong_key_ends_it_at_once_and_spoils_no_attempt(model: Model, cap
 
 
 @pytest.mark.usefixtures("made")
+def test_a_bug_that_one_attempt_meets_does_not_end_the_others(model: Model) -> None:
+    model.answers = lambda number: ZeroDivisionError("a bug") if number == 3 else '{"score": [8, 9]}'
+    assert score("--concurrency", "1") == 1
+    failures = [each for each in read_scores(Path("made")).values() if isinstance(each, Failure)]
+    assert failures == [Failure(reason="ZeroDivisionError: a bug")]
+
+
+@pytest.mark.usefixtures("made")
 def test_A19_failures_in_a_row_end_it(
     model: Model, monkeypatch: pytest.MonkeyPatch, capsys: Captured
 ) -> None:
