@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
+import subprocess
 import sys
 from collections import Counter
 from contextlib import aclosing
@@ -247,11 +249,11 @@ def test_a_failure_mended_by_another_shard_is_done_for_all() -> None:
     Path("critic.jsonl").write_text(json.dumps({"text": '{"success": true}'}) + "\n")
     requests = write_requests(4)
     options = ["--critic", "scripted:./critic.jsonl"]
-    collect(requests, "made", *options, "--shard", "1/2")
-    collect(requests, "made", *options, "--shard", "2/2")
+    assert collect(requests, "made", *options) == 3
     Path("critic.jsonl").write_text((json.dumps({"text": '{"success": true}'}) + "\n") * 9)
-    assert collect(requests, "made", *options, "--retry-failed") == 0
-    assert collect(requests, "made", *options, "--shard", "1/2") == 0
+    for part in ("1/2", "2/2"):
+        assert collect(requests, "made", *options, "--retry-failed", "--shard", part) == 0
+    assert collect(requests, "made", *options) == 0
     assert {ended.status for ended in read_index(Path("made"))} == {"done"}
 
 
@@ -286,6 +288,37 @@ def test_I01_I02_ids_never_become_paths_and_stay_distinct(tmp_path: Path) -> Non
     assert len(run_names(Path("made"))) == len(HOSTILE_IDS)
     assert set(tmp_path.parent.iterdir()) == before
     assert {path.name for path in tmp_path.iterdir()} == {"made", "requests.jsonl"}
+
+
+ODD_REQUESTS = [
+    "<image> of a cat, in 1 picture", "{text_input} {0.__class__} %s $HOME `ls`, in 1 picture",
+    "<answer>{}</answer> <|im_end|>, in 1 picture", "قصة قطة, in 1 picture", "👨‍👩‍👧‍👦 Z̷a̷l̷g̷o̷, in 1 picture",
+    "\u202eevil\ttabs, in 1 picture", "é e\u0301, in 1 picture",
+]  # fmt: skip
+
+
+def test_I05_I06_odd_requests_are_kept_to_the_letter() -> None:
+    rows = [{"id": str(number), "request": text} for number, text in enumerate(ODD_REQUESTS)]
+    assert collect(write_rows("requests.jsonl", *rows), "made") == 0
+    for number, text in enumerate(ODD_REQUESTS):
+        record = interleave.read_record(Path("made", run_folder(str(number))))
+        assert [part.text for part in record.request] == [text]
+
+
+@pytest.mark.slow
+def test_I10_a_bare_environment_will_do() -> None:
+    requests = write_rows("requests.jsonl", {"id": "é", "request": "قطة 🐈, in 1 picture"})
+    bare = {"LC_ALL": "C", "TZ": "Nowhere/Odd", "TMPDIR": "/no/such/folder", "PATH": os.environ["PATH"]}
+    python_path = {key: value for key, value in os.environ.items() if key == "PYTHONPATH"}
+    command = ["data", "collect", requests, "--out", "made", "--dry-run", "--generator", SMALL]
+    done = subprocess.run(
+        [sys.executable, "-m", "interleave", *command],
+        env=bare | python_path,
+        capture_output=True,
+        timeout=60,
+    )
+    assert done.returncode == 0, done.stderr
+    assert [ended.id for ended in read_index(Path("made"))] == ["é"]
 
 
 def test_I03_I07_bad_lines_and_clashes_are_refused_before_anything_starts(capsys: Captured) -> None:

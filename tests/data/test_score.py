@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import errno
 import json
 import os
@@ -57,10 +58,12 @@ class Model:
         self.asked: list[tuple[Message, ...]] = []
         self.answers: Any = lambda number: '{"score": [8, 9]}'
         self.cost: float | None = None
+        self.delay = 0.0
 
     async def complete(self, messages: Any, sampling: Sampling) -> Reply:
         self.asked.append(tuple(messages))
         answer = self.answers(len(self.asked))
+        await asyncio.sleep(self.delay)
         if isinstance(answer, Exception):
             raise answer
         return Reply(answer, cost=self.cost)
@@ -312,6 +315,14 @@ def test_C10_a_wrong_key_ends_it_at_once_and_spoils_no_attempt(model: Model, cap
 
 
 @pytest.mark.usefixtures("made")
+def test_a_bug_that_one_attempt_meets_does_not_end_the_others(model: Model) -> None:
+    model.answers = lambda number: ZeroDivisionError("a bug") if number == 3 else '{"score": [8, 9]}'
+    assert score("--concurrency", "1") == 1
+    failures = [each for each in read_scores(Path("made")).values() if isinstance(each, Failure)]
+    assert failures == [Failure(reason="ZeroDivisionError: a bug")]
+
+
+@pytest.mark.usefixtures("made")
 def test_A19_failures_in_a_row_end_it(
     model: Model, monkeypatch: pytest.MonkeyPatch, capsys: Captured
 ) -> None:
@@ -327,6 +338,7 @@ def test_A19_failures_in_a_row_end_it(
 def test_E04_the_limit_of_calls_holds_over_all_sessions(
     concurrency: str, model: Model, capsys: Captured
 ) -> None:
+    model.delay = 0.01  # what is under way when the limit is reached may end
     assert score("--max-calls", "10", "--concurrency", concurrency) == 1
     assert "--max-calls" in capsys.readouterr().err
     assert len(model.asked) == 10
