@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,6 +12,7 @@ from random import Random
 from PIL import Image
 
 from interleave.agents.prompts.library import load_pack
+from interleave.pictures import encode_png
 from interleave.runs.config import PackConfig, RoleConfig, RunConfig
 from interleave.runs.journal import RequestPart, Status
 from interleave.runs.record import AttemptRecord, RunRecord, StepRecord
@@ -114,7 +116,16 @@ def _plan_step(number: int, drawn: bool, captions: bool) -> PlanStep:
 
 
 def _part(part: str | Image.Image, store: PictureStore) -> RequestPart:
-    return RequestPart(text=part) if isinstance(part, str) else RequestPart(image=store.put(part))
+    return RequestPart(text=part) if isinstance(part, str) else RequestPart(image=_put(part, store))
+
+
+def _put(image: Image.Image, store: PictureStore) -> str:
+    """As the store does it, but without waiting for the disk."""
+    data = encode_png(image)
+    name = f"{hashlib.sha256(data).hexdigest()}.png"
+    store.folder.mkdir(exist_ok=True)
+    store.path(name).write_bytes(data)
+    return name
 
 
 def _step(step: PlanStep, tries: Sequence[Try], store: PictureStore, name: str) -> StepRecord:
@@ -122,7 +133,7 @@ def _step(step: PlanStep, tries: Sequence[Try], store: PictureStore, name: str) 
     prompt = step.prompt or ""
     for number, each in enumerate(tries, start=1):
         verdict = None if each.outcome is None else _verdict(each)
-        image = store.put(picture(f"{name}/{step.number}/{number}"))
+        image = _put(picture(f"{name}/{step.number}/{number}"), store)
         attempts.append(
             AttemptRecord(number=number, prompt=prompt, seed=number, image=image, verdict=verdict)
         )

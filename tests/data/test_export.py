@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import json
 import shutil
+import subprocess
+import sys
+import time
 from collections import Counter
 from pathlib import Path
 from random import Random
@@ -269,6 +272,12 @@ def test_a_request_that_names_its_number_of_steps_is_not_cut(tmp_path: Path) -> 
     assert skipped == {"not cut: the request names its number of steps": 1}
 
 
+def test_a_request_that_would_grow_too_long_is_not_cut(tmp_path: Path) -> None:
+    rows, skipped = plans_of(tmp_path, request="x" * 65_520)
+    assert set(rows) == {"plan", "annotated"}
+    assert skipped == {"not cut: with its steps the request is longer than one may be": 1}
+
+
 def test_pictures_are_annotated_with_text_only_steps(tmp_path: Path) -> None:
     rows, _ = plans_of(tmp_path)
     plan = parse_plan(rows["annotated"].completion or "")
@@ -368,6 +377,16 @@ def test_K14_requests_that_are_held_out_are_left_out_and_told(tmp_path: Path) ->
     assert all("/Seen/" in row["id"] for row in swift_rows(tmp_path / "rows", "agent_sft"))
 
 
+def test_K15_a_request_whose_picture_is_missing_cannot_be_told_from_a_held_out_one(tmp_path: Path) -> None:
+    folder = write_run(tmp_path / "col", "run", [[Try()]], request=["Change it", picture("given")])
+    [trajectory] = read_collection(tmp_path / "col")
+    (folder / "images" / str(trajectory.record.request[1].image)).unlink()
+    (tmp_path / "test.jsonl").write_text('{"id": "1", "request": "never to be seen"}\n')
+    options = ExportOptions(("swift",), held_out=(tmp_path / "test.jsonl",))
+    with pytest.raises(InputError, match=r"col/run: the picture run/images/.* is missing"):
+        exported(tmp_path / "col", tmp_path, options)
+
+
 def test_K14_a_leak_can_be_made_an_error(tmp_path: Path) -> None:
     given = picture("given")
     write_run(tmp_path / "col", "run", [[Try()]], request=["Change it", given])
@@ -427,6 +446,16 @@ def test_a_run_that_is_gone_since_it_was_selected_from_is_an_error(tmp_path: Pat
         export(tmp_path / "selection", tmp_path / "rows", SWIFT)
 
 
+def test_a_collection_that_has_grown_is_told(tmp_path: Path) -> None:
+    write_run(tmp_path / "col", "a", [[Try()]])
+    select([tmp_path / "col"], tmp_path / "selection")
+    assert not any("changed" in note for note in export(tmp_path / "selection", tmp_path / "x", SWIFT).notes)
+    write_run(tmp_path / "col", "b", [[Try()]], request="Another")
+    manifest = export(tmp_path / "selection", tmp_path / "y", SWIFT)
+    assert any("'col' has changed since it was selected from" in note for note in manifest.notes)
+    assert manifest.counts["swift/train/critic_sft"] == 1
+
+
 def test_runs_made_with_other_words_need_a_choice(tmp_path: Path) -> None:
     for name in ("a", "b"):
         folder = write_run(tmp_path / "col", name, [[Try()]])
@@ -452,6 +481,29 @@ def test_an_export_is_not_overwritten_unasked(selection: Path, tmp_path: Path) -
     export(selection, tmp_path / "rows", SWIFT)
     with pytest.raises(RunError, match="--replace"):
         export(selection, tmp_path / "rows", SWIFT)
+
+
+@pytest.mark.slow
+def test_an_export_that_was_killed_is_made_again_as_if_nothing_had_been(tmp_path: Path) -> None:
+    for number in range(120):
+        write_run(
+            tmp_path / "col", f"runs/{number}", [[REFUSED, Try()], [Try()]], request=f"Request {number}"
+        )
+    select([tmp_path / "col"], tmp_path / "selection")
+    command = [sys.executable, "-m", "interleave", "data", "export", "selection", "--out", "rows"]
+    command += ["--format", "trl", "--format", "swift", "--workers", "2"]
+    process = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    half = tmp_path / ".rows.making" / "swift"
+    while not half.exists():
+        assert process.poll() is None, "it was over before it could be killed"
+        time.sleep(0.001)
+    process.kill()
+    process.wait()
+    assert half.exists() and not (tmp_path / "rows").exists()
+    subprocess.run(command, cwd=tmp_path, check=True, capture_output=True)
+    export(tmp_path / "selection", tmp_path / "undisturbed", ExportOptions(("trl", "swift")))
+    assert bytes_of(tmp_path / "rows") == bytes_of(tmp_path / "undisturbed")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["col", "rows", "selection", "undisturbed"]
 
 
 # Lengths

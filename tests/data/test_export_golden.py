@@ -174,6 +174,7 @@ def test_verl_gets_what_its_reward_needs_in_its_own_columns(rows: Path) -> None:
     for row in every(rows, "verl/**/critic_rl.parquet"):
         assert set(row) == {"data_source", "prompt", "images", "ability", "reward_model", "extra_info"}
         assert row["reward_model"]["style"] == "rule"
+        assert {"split", "index"} <= set(row["extra_info"])
         assert set(row["reward_model"]["ground_truth"]) == {"success", "semantics", "quality"}
         assert slots(row["prompt"]) == len(row["images"]) == 2
         assert all(set(image) == {"bytes"} for image in row["images"])

@@ -24,7 +24,7 @@ from interleave.mini.language.tasks import sample_task
 from interleave.mini.oracle import Oracle
 
 ORACLE = Oracle(spec=parse_spec("oracle"), options=Oracle.Options(), role="scorer")
-SUITES = ("story", "story", "story", "continue", "edit", "annotate")
+SUITES = ("story", "story", "continue", "annotate")
 
 
 @pytest.fixture(scope="module")

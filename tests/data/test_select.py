@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 from random import Random
 
@@ -18,6 +20,13 @@ from interleave.data.selecting.rules import Wishes
 from interleave.data.selecting.selection import read_places, read_selection
 from interleave.data.selecting.stage import SelectOptions, select
 from interleave.errors import InputError, RunError
+
+FULL_DISK = """
+import resource, sys
+resource.setrlimit(resource.RLIMIT_FSIZE, (1024, 1024))
+from interleave.cli.main import main
+main(sys.argv[1:])
+"""
 
 
 @pytest.fixture(scope="module")
@@ -208,3 +217,23 @@ def test_what_a_process_left_half_made_is_cleared(tmp_path: Path) -> None:
     select([tmp_path / "col"], tmp_path / "out")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["col", "out"]
     assert not (tmp_path / "out" / "half").exists()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("stage", ["select", "export", "sequences"])
+def test_a_full_disk_leaves_nothing_behind_and_says_so(tmp_path: Path, stage: str) -> None:
+    """A limit on the size of files stands in for a disk that has no room."""
+    for number in range(9):
+        write_run(tmp_path / "col", f"run-{number}", [[REFUSED, Try()], [Try()]])
+    select([tmp_path / "col"], tmp_path / "selection")
+    source = "selection" if stage == "export" else "col"
+    before = sorted(path.name for path in tmp_path.iterdir())
+    done = subprocess.run(
+        [sys.executable, "-c", FULL_DISK, "data", stage, source, "--out", "out"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 3
+    assert "nothing was left behind" in done.stderr and "Traceback" not in done.stderr
+    assert sorted(path.name for path in tmp_path.iterdir()) == before

@@ -41,7 +41,7 @@ def whole_folder(out: Path, marker: str, *, replace: bool = False) -> Iterator[P
                 shutil.rmtree(making, ignore_errors=True)
                 shutil.rmtree(old, ignore_errors=True)
     except OSError as error:
-        raise StorageError.at(out, error) from error
+        raise _cannot_write(out, error) from error
 
 
 @contextmanager
@@ -59,9 +59,17 @@ def whole_file(out: Path, *, replace: bool = False) -> Iterator[IO[bytes]]:
         os.replace(temporary, out)
         sync_folder(out.parent)
     except OSError as error:
-        raise StorageError.at(out, error) from error
+        raise _cannot_write(out, error) from error
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def _cannot_write(out: Path, error: OSError) -> StorageError:
+    reason = error.strerror or " ".join(str(error).split())
+    return StorageError(
+        f"cannot write {out} ({reason}), nothing was left behind: make room or mend the disk, "
+        "then run the same command again"
+    )
 
 
 def _move(making: Path, out: Path, old: Path) -> None:

@@ -22,7 +22,7 @@ from typing import Any
 from interleave.data.manifest import Manifest, manifest_path, write_manifest
 from interleave.data.outputs import whole_file
 from interleave.data.selecting.selection import named
-from interleave.data.trajectories import Trajectory, read_trajectory, run_names
+from interleave.data.trajectories import Trajectory, digest_line, read_trajectory, run_names
 from interleave.data.working import chunks, in_order
 from interleave.errors import InputError, InterleaveError
 from interleave.runs.journal import RequestPart
@@ -120,7 +120,7 @@ def _make(reflection: bool, folder: Path, runs: list[tuple[Path, str]]) -> _Made
         if not isinstance(trajectory, Trajectory):
             made.counts[f"left out: {trajectory}"] += 1
             continue
-        made.digest += f"{name}\0{trajectory.digest}\0".encode()
+        made.digest += digest_line(name, trajectory.digest)
         if why := why_left_out(trajectory, reflection=reflection):
             made.counts[f"left out: {why}"] += 1
             continue
@@ -183,7 +183,7 @@ def _told(step: StepRecord, attempts: Sequence[AttemptRecord], *, reflection: bo
             thought = _plain(attempt.verdict.reasoning)
             yield f"<critic><think>{thought}</think>{json.dumps(answer, ensure_ascii=False)}</critic>"
     text = step.plan.caption if step.plan.prompt is not None else step.plan.text
-    if text is not None:
+    if text:
         yield f"<info>{_plain(text)}</info>"
 
 

@@ -128,6 +128,11 @@ def read_collection(folder: Path, *, skipped: Counter[str] | None = None) -> Ite
         log.warning("%s: %s left out (%s)", folder, count(told.total(), "run"), reasons)
 
 
+def digest_line(name: str, digest: str = "") -> bytes:
+    """What a run adds to the digest of its collection; one that is no trajectory adds its name."""
+    return f"{name}\0{digest}\0".encode()
+
+
 def run_names(folder: Path) -> list[str]:
     """The names of all runs below a folder, sorted; raises when there is none."""
     try:

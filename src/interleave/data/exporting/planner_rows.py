@@ -21,12 +21,14 @@ from interleave.counting import named_step_count
 from interleave.data.exporting.pictures import exhibits_of
 from interleave.data.exporting.rows import PLANNER_SFT, Row
 from interleave.data.trajectories import Trajectory
+from interleave.errors import InputError
 from interleave.mini.language.tasks import DESCRIBE, GO_ON
 from interleave.types import MAX_REQUEST_PICTURES, Part, Picture, Plan, PlanStep, Request, Text
 
 NAMES_ITS_STEPS = "not cut: the request names its number of steps"
 TOO_SHORT = "not cut: no step with a picture has a step after it"
 NAMES_SOURCES = "not cut: a later step starts from a picture that is the user's after the cut"
+TOO_LONG = "not cut: with its steps the request is longer than one may be"
 HAS_PICTURES = "not cut: the request has pictures itself"
 NOT_ACCEPTED = "not annotated: a picture was not accepted"
 TOO_FEW = "not annotated: fewer than two pictures with text"
@@ -90,9 +92,12 @@ def continued(
         return
     lot = Random(f"{prefix}/continued")
     cut = lot.choice(cuts)
-    request = Request((*opening, *_shown(steps[:cut]), Text(lot.choice(GO_ON))))
     try:
+        request = Request((*opening, *_shown(steps[:cut]), Text(lot.choice(GO_ON))))
         rest = Plan(steps=tuple(step.plan for step in steps[cut:]))
+    except InputError:
+        skipped[TOO_LONG] += 1
+        return
     except ValidationError:
         skipped[NAMES_SOURCES] += 1
         return

@@ -7,6 +7,7 @@ from typing import Literal
 
 from interleave.backends.protocols import Message
 from interleave.data.exporting.pictures import Exhibit
+from interleave.data.exporting.splitting import TRAIN
 from interleave.types import Picture
 
 Kind = Literal["planner_sft", "critic_sft", "critic_rl", "agent_sft"]
@@ -46,6 +47,7 @@ class Row:
     """One for each picture of the prompt, in its order."""
     completion: str | None = None
     baseline: Baseline | None = None
+    split: str = TRAIN
 
     def __post_init__(self) -> None:
         slots = sum(isinstance(part, Picture) for message in self.prompt for part in message.parts)

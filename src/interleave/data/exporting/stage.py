@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
-from contextlib import closing
+from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import chain, groupby
@@ -33,7 +34,7 @@ from interleave.data.exporting.work import (
     places_of,
 )
 from interleave.data.exporting.writing import RowFile, open_rows
-from interleave.data.manifest import Manifest, file_digest, write_manifest
+from interleave.data.manifest import Manifest, file_digest, read_manifest, write_manifest
 from interleave.data.outputs import whole_folder
 from interleave.data.selecting.selection import MANIFEST_NAME as SELECTION_MANIFEST
 from interleave.data.selecting.selection import Selected, read_places, read_selection
@@ -195,6 +196,7 @@ class _Collected:
     problems: list[str] = field(default_factory=list)
     escaped: int = 0
     units: int = 0
+    digests: dict[str, Any] = field(default_factory=lambda: defaultdict(hashlib.sha256))
 
     def take(self, report: Report) -> None:
         for place, piece in report.pieces.items():
@@ -210,6 +212,8 @@ class _Collected:
         self.problems += report.problems
         self.escaped += report.escaped
         self.units += report.units
+        if report.collection:
+            self.digests[report.collection].update(report.digest_lines)
 
     def path(self, place: Place) -> Path:
         name, split, kind = place
@@ -217,8 +221,9 @@ class _Collected:
         return folder / f"{kind}{FORMATS[name].suffix}"
 
     def close(self) -> None:
-        for file in self.files.values():
-            file.close()
+        with ExitStack() as all_files:  # also when the first of them cannot be closed
+            for file in self.files.values():
+                all_files.callback(file.close)
 
 
 def _refuse(collected: _Collected, options: ExportOptions) -> None:
@@ -270,6 +275,7 @@ def _manifest(job: Job, collected: _Collected, selection: Path, options: ExportO
         notes.append(
             f"{collected.escaped} rows had marks or control tokens in their texts, which were broken"
         )
+    notes += _changes(collected, selection)
     notes += [f"{number} × {why}" for why, number in sorted(collected.skipped.items()) if number]
     notes += [f"left out: {problem}" for problem in collected.problems[:100]]
     return Manifest(
@@ -291,3 +297,13 @@ def _manifest(job: Job, collected: _Collected, selection: Path, options: ExportO
         counts={**rows, **tokens, "problems": len(collected.problems)},
         notes=tuple(notes),
     )
+
+
+def _changes(collected: _Collected, selection: Path) -> list[str]:
+    """Collections that are not as they were when they were selected from."""
+    before = read_manifest(selection / SELECTION_MANIFEST).inputs
+    return [
+        f"the collection {name!r} has changed since it was selected from: new runs teach the planner only"
+        for name, digest in sorted(collected.digests.items())
+        if before.get(name) != digest.hexdigest()
+    ]

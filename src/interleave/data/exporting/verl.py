@@ -38,6 +38,7 @@ def encode(row: Row, shelf: Shelf) -> dict[str, Any]:
             },
         },
         "extra_info": {
+            "split": row.split,
             "index": int.from_bytes(hashlib.sha256(row.id.encode()).digest()[:6], "big"),
             "id": row.id,
             "planned_prompt": baseline.planned_prompt,
@@ -70,6 +71,7 @@ def schema(kind: Kind, form: PictureForm) -> pyarrow.Schema:
         return pa.schema([("id", text), ("messages", messages), ("images", pa.list_(picture))])
     truth = pa.struct([("success", pa.bool_()), ("semantics", pa.float64()), ("quality", pa.float64())])
     extra = [
+        ("split", text),
         ("index", pa.int64()),
         ("id", text),
         ("planned_prompt", text),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,7 @@ from interleave.data.exporting.slots import is_escaped
 from interleave.data.exporting.splitting import fingerprint_of, fingerprint_of_texts, shown, split_of
 from interleave.data.exporting.writing import Piece, pack_rows
 from interleave.data.selecting.selection import Selected
-from interleave.data.trajectories import Trajectory, read_trajectory
+from interleave.data.trajectories import Trajectory, digest_line, read_trajectory
 from interleave.errors import ConfigurationError, InterleaveError
 from interleave.types import Text
 
@@ -80,6 +80,9 @@ class Report:
     problems: list[str] = field(default_factory=list)
     escaped: int = 0
     """Rows in whose texts marks and control tokens were broken."""
+    collection: str = ""
+    digest_lines: bytes = b""
+    """What the runs add to the digest of their collection."""
     units: int = 0
     """Runs or documents that were looked at."""
 
@@ -100,16 +103,25 @@ class _Worker:
         }
 
     def export(self, task: RunsTask) -> Report:
+        self.report.collection = task.collection
         for name, chosen in task.runs:
             self.report.units += 1
             trajectory = read_trajectory(task.folder, name)
+            digest = trajectory.digest if isinstance(trajectory, Trajectory) else ""
+            self.report.digest_lines += digest_line(name, digest)
             if not isinstance(trajectory, Trajectory):
                 self.report.skipped[f"run {trajectory}"] += 1
-            elif self._is_held_out(trajectory):
-                self.report.skipped[HELD_OUT] += 1
-            else:
-                self._refuse_other_words(trajectory)
-                self._take_run(f"{task.collection}/{name}", trajectory, chosen, task.folder)
+                continue
+            self._refuse_other_words(trajectory)
+            prefix = f"{task.collection}/{name}"
+            try:
+                if self._is_held_out(trajectory):
+                    self.report.skipped[HELD_OUT] += 1
+                    continue
+            except InterleaveError as error:
+                self._tell(prefix, error, task.folder)
+                continue
+            self._take_run(prefix, trajectory, chosen, task.folder)
         return self._finished()
 
     def join(self, task: JoinTask) -> Report:
@@ -135,8 +147,11 @@ class _Worker:
                 for row in rows:
                     self._take(split, row)
             except InterleaveError as error:
-                # what is told goes into the manifest too, which names no place of this machine
-                self.report.problems.append(f"{prefix}: {str(error).replace(f'{collection}/', '')}")
+                self._tell(prefix, error, collection)
+
+    def _tell(self, prefix: str, error: InterleaveError, collection: Path) -> None:
+        """Note a problem; it goes into the manifest too, which names no place of this machine."""
+        self.report.problems.append(f"{prefix}: {str(error).replace(f'{collection}/', '')}")
 
     def _rows(
         self, prefix: str, trajectory: Trajectory, chosen: tuple[Selected, ...]
@@ -149,6 +164,8 @@ class _Worker:
 
     def _take(self, split: str, row: Row) -> None:
         """Measure a row and encode it for every format that has its kind."""
+        if split != row.split:
+            row = replace(row, split=split)
         length = length_of(row, self.job.tokenizer)
         if self.job.max_tokens is not None and length > self.job.max_tokens:
             self.report.skipped[f"{row.kind}: longer than {self.job.max_tokens} tokens"] += 1

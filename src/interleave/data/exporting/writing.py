@@ -94,10 +94,14 @@ class ParquetFile:
             self._flush()
 
     def close(self) -> None:
-        if self.waiting:
-            self._flush()
-        if self.writer is not None:
+        if self.writer is None:
+            return
+        try:
+            if self.waiting:
+                self._flush()
             self.writer.close()
+        finally:
+            self.writer.is_open = False  # or it tries once more when it is thrown away, and complains aloud
 
     def _flush(self) -> None:
         import pyarrow

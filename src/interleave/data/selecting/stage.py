@@ -36,7 +36,7 @@ from interleave.data.selecting.steps import (
     judged,
     scored,
 )
-from interleave.data.trajectories import Trajectory, read_trajectory, run_names
+from interleave.data.trajectories import Trajectory, digest_line, read_trajectory, run_names
 from interleave.data.working import chunks, in_order, no_collector
 from interleave.errors import InputError
 from interleave.text import count
@@ -193,7 +193,7 @@ class _Reading:
         workers = self.options.workers if len(names) > 10 * RUNS_AT_ONCE else 1  # they cost a second to start
         for batch in in_order(partial(read_briefly, collection), chunks(names, RUNS_AT_ONCE), workers):
             for brief in batch:
-                digest.update(f"{brief.run}\0{brief.digest}\0".encode())
+                digest.update(digest_line(brief.run, brief.digest))
                 self.runs += brief.skipped is None
                 self.skipped.update([brief.skipped] if brief.skipped else [])
                 for number, judgements in brief.steps:
