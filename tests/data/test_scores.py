@@ -37,7 +37,7 @@ def test_a_later_line_wins_and_a_failure_is_no_number() -> None:
 
 
 def test_the_files_of_shards_are_read_together_and_numbers_stay_numbers() -> None:
-    write("one.jsonl", line(semantics=8, quality=8))
+    write("one.jsonl", line(semantics=8, quality=8), line(step=2, failure="busy"))
     made = write("one.1-of-2.jsonl", line(failure="busy"), line(step=2, semantics=1, quality=1))
     assert read_scores(made, "one") == {
         ("runs/ab/x", 1, 1): Scores(semantics=8, quality=8),

@@ -26,8 +26,10 @@ KILLED = -signal.SIGKILL
 class Order:
     """What to run, and where to kill it."""
 
-    folder: str
     ledger: str
+    folder: str = ""
+    arguments: list[str] | None = None
+    """A command to run instead of the request; its ledger tells calls apart by what was asked."""
     kill_at: int | None = None
     """Kill at the so-maniest touch of the disk."""
     kill_after: float | None = None
@@ -79,13 +81,19 @@ def _serve() -> None:
 def _child(order: Order) -> None:
     status = 1
     try:
-        _keep_ledger(Path(order.ledger))
+        _keep_ledger(Path(order.ledger), with_fingerprints=order.arguments is not None)
         if order.kill_at is not None:
             _kill_at_touch(order.kill_at)
         if order.kill_after is not None:
             threading.Timer(order.kill_after, _die).start()
         import interleave
 
+        if order.arguments is not None:
+            from interleave.cli.main import run as run_command
+
+            os.dup2(2, 1)  # standard output is for exit statuses
+            status = run_command(order.arguments)
+            return
         run = interleave.generate(REQUEST, out=order.folder, generator=f"solid?delay={order.delay}")
         status = 0 if run.status == "done" else 3
     finally:
@@ -97,20 +105,23 @@ def _die() -> None:
     time.sleep(10)
 
 
-def _keep_ledger(path: Path) -> None:
+def _keep_ledger(path: Path, *, with_fingerprints: bool) -> None:
     from interleave.backends.generators.solid import SolidGenerator
     from interleave.backends.vlms.scripted import ScriptedVlm
+    from interleave.runs.replay import fingerprint_of_drawing, fingerprint_of_messages
 
     ledger = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     write = os.write
     generate, complete = SolidGenerator.generate, ScriptedVlm.complete
 
     async def noted_generate(self: Any, request: Any) -> Any:
-        write(ledger, f"generator:{request.slot.call}\n".encode())
+        print_of_it = f":{fingerprint_of_drawing(request)}" if with_fingerprints else ""
+        write(ledger, f"generator:{request.slot.call}{print_of_it}\n".encode())
         return await generate(self, request)
 
     async def noted_complete(self: Any, messages: Any, sampling: Any) -> Any:
-        write(ledger, f"{self.role}:{sampling.slot.call}\n".encode())
+        print_of_it = f":{fingerprint_of_messages(messages)}" if with_fingerprints else ""
+        write(ledger, f"{self.role}:{sampling.slot.call}{print_of_it}\n".encode())
         return await complete(self, messages, sampling)
 
     SolidGenerator.generate = noted_generate  # type: ignore[method-assign]

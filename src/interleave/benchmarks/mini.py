@@ -157,7 +157,7 @@ def run_mini(
     config, passes, seconds = asyncio.run(_run_passes(settings, work, out, progress))
     most = max(passes)
     answered = passes[most]
-    seconds += before.seconds if before else 0.0
+    seconds = round(seconds + (before.seconds if before else 0.0), 3)
     result = _result(settings, config, passes, most, answered, seconds)
     write_whole(out / RESULT_NAME, result.model_dump_json(indent=1).encode())
     return result, answered

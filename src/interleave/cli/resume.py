@@ -26,7 +26,8 @@ def resume(
 
     if (run / CONFIG_NAME).exists():
         raise ConfigurationError(
-            f"{run} holds many runs: continue them with the generate --requests command that started them"
+            f"{run} holds many runs: continue them with the command that started them, "
+            "generate --requests or data collect"
         )
     _, limits = split_choices({"max_calls": max_calls, "max_seconds": max_seconds, "max_cost": max_cost})
 

@@ -18,6 +18,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
+import logging
 import random
 from collections.abc import AsyncGenerator, Iterable, Iterator
 from contextlib import aclosing, suppress
@@ -37,6 +38,8 @@ from interleave.runs.shards import WHOLE, Shard
 from interleave.runs.store import write_whole
 from interleave.text import slug
 from interleave.version import __version__
+
+log = logging.getLogger(__name__)
 
 VERSION = 1
 CONFIG_NAME = "batch.json"
@@ -192,13 +195,18 @@ class Batch:
             if not ended.passing or in_vain > RETAKES:
                 return ended
             furthest = got_to
-            await asyncio.sleep(FIRST_RETAKE_SECONDS * 2.0 ** (in_vain - 1) * random.uniform(0.5, 1.5))
+            seconds = FIRST_RETAKE_SECONDS * 2.0 ** (in_vain - 1) * random.uniform(0.5, 1.5)
+            log.warning("the request %r is taken up again in %.0f s: %s", item.id, seconds, ended.reason)
+            await asyncio.sleep(seconds)
 
 
 def keep_casting(folder: Path, casting: Casting) -> None:
     """Write down what a folder's runs are made with; refuse a folder where that is something else."""
-    if not (folder / LOCK_NAME).exists():  # else it is ours, though another shard may just be beginning
+    try:
         refuse_foreign_folder(folder, marker=CONFIG_NAME)
+    except RunError:
+        if not (folder / LOCK_NAME).exists():  # else it is ours, and another shard is just beginning in it
+            raise
     with alone_in(folder, LOCK_NAME):  # two shards may begin at the same moment
         path = folder / CONFIG_NAME
         if not path.exists():

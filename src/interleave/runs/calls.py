@@ -28,7 +28,7 @@ from interleave.backends.protocols import (
     VlmCapabilities,
 )
 from interleave.backends.retries import IMAGE_DEADLINE_SECONDS, VLM_DEADLINE_SECONDS
-from interleave.errors import BackendError, Failure
+from interleave.errors import BackendError
 from interleave.pictures import as_rgb, sealed, too_large
 from interleave.runs.journal import (
     Called,
@@ -78,19 +78,16 @@ class CallDesk:
             self.journal.append(Called.model_validate(place))
             self.journal.write()
             try:
-                result = _of_kind(await call(), kind, role)
+                return _of_kind(await call(), kind, role)
             except BackendError as error:
-                if error.kind is Failure.BUSY:
-                    gate.narrow()
                 self.journal.append(
                     CallFailed.model_validate(place | {"error": str(error), "transient": error.transient})
                 )
                 raise
-            gate.widen()
-            return result
 
-        gate = self.models.gates[role]
-        async with gate.turn(slot):  # waiting for a turn does not count against the deadline
+        async with self.models.gates[role].turn(
+            slot
+        ):  # waiting for a turn does not count against the deadline
             started = time.monotonic()
             result = await self.models.retries.call(f"the {role}", once, deadline=deadline)
             return result, round(time.monotonic() - started, 3)

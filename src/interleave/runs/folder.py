@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from interleave.errors import RunError
+from interleave.errors import RunError, StorageError
 from interleave.pictures import pixel_digest
 from interleave.runs.config import RunConfig, differences
-from interleave.runs.journal import FILE_NAME, Journal, RequestPart
+from interleave.runs.journal import FILE_NAME, Journal, RequestPart, no_locks
 from interleave.runs.record import RunRecord
 from interleave.runs.store import PictureStore, name_of
 from interleave.types import Picture, Request, Text
@@ -62,6 +63,8 @@ def open_journal(folder: Path, name: str = FILE_NAME) -> Journal:
         folder.mkdir(parents=True, exist_ok=True)
         return Journal(folder / name)
     except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):  # nothing is wrong with the folder
+            raise StorageError.at(folder, error) from error
         raise RunError(
             f"cannot write to {folder} ({error.strerror}): choose another folder with --out"
         ) from None
@@ -78,7 +81,10 @@ def alone_in(folder: Path, lock_name: str) -> Iterator[None]:
             f"cannot write to {folder} ({error.strerror}): choose another folder with --out"
         ) from None
     try:
-        fcntl.flock(file, fcntl.LOCK_EX)
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX)
+        except OSError as error:
+            raise no_locks(folder, error) from None
         yield
     finally:
         os.close(file)

@@ -242,10 +242,7 @@ class Journal:
                 "or choose another folder with --out"
             )
         except OSError as error:
-            raise RunError(
-                f"the file system of {self.path.parent} gives no locks ({error.strerror}), so two "
-                "processes could write there at once: choose a folder on a local disk with --out"
-            ) from None
+            raise no_locks(self.path.parent, error) from None
 
     def _drop_torn_line(self) -> int:
         """Cut off a last line that was never finished; returns the size of what is left."""
@@ -256,6 +253,14 @@ class Journal:
             os.ftruncate(self._file, kept)
             os.fsync(self._file)
         return kept
+
+
+def no_locks(folder: Path, error: OSError) -> RunError:
+    """What to say where a file system cannot keep two processes apart."""
+    return RunError(
+        f"the file system of {folder} gives no locks ({error.strerror}), so two processes could write "
+        "there at once: choose a folder on a local disk with --out"
+    )
 
 
 def is_being_written(folder: Path) -> bool:

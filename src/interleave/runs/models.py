@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import math
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
@@ -25,41 +24,28 @@ class Gate:
 
     Redrawing goes first: a trajectory does not fall behind the others for having been refused, and at the
     end of many nobody waits for a few stragglers.
-
-    A model that says it is busy has the gate narrowed to half of the calls that are under way, and every
-    answer widens it a little: so hundreds of trajectories settle at what the model can take, and those
-    that wait here make no calls that would only be refused.
     """
 
     def __init__(self, concurrency: int | None) -> None:
-        self._most = math.inf if concurrency is None else concurrency
-        self._room: float = self._most
-        self._inside = 0
+        self._free = concurrency
         self._queue: list[tuple[int, int, asyncio.Future[None]]] = []
         self._arrivals = count()
 
     @asynccontextmanager
     async def turn(self, slot: Slot) -> AsyncGenerator[None]:
         """Wait for a turn, and give it on afterwards."""
+        if self._free is None:
+            yield
+            return
         await self._wait(slot)
         try:
             yield
         finally:
-            self._leave()
-
-    def narrow(self) -> None:
-        """The model is busy: let half as many through."""
-        self._room = max(1.0, min(self._room, self._inside) / 2)
-
-    def widen(self) -> None:
-        """The model has answered: where the gate is narrowed, let a little more through."""
-        if self._room < self._most:
-            self._room = min(self._room + 1 / self._room, self._most)
-            self._let_in()
+            self._pass_on()
 
     async def _wait(self, slot: Slot) -> None:
-        if self._inside + 1 <= self._room:
-            self._inside += 1
+        if self._free:
+            self._free -= 1
             return
         mine: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         heappush(self._queue, (-slot.attempt, next(self._arrivals), mine))
@@ -67,19 +53,16 @@ class Gate:
             await mine
         except asyncio.CancelledError:
             if mine.done() and not mine.cancelled():
-                self._leave()  # the turn came in the same moment: it must not be lost
+                self._pass_on()  # the turn came in the same moment: it must not be lost
             raise
 
-    def _leave(self) -> None:
-        self._inside -= 1
-        self._let_in()
-
-    def _let_in(self) -> None:
-        while self._queue and self._inside + 1 <= self._room:
+    def _pass_on(self) -> None:
+        while self._queue:
             _, _, waiting = heappop(self._queue)
             if not waiting.done():
-                self._inside += 1
                 waiting.set_result(None)
+                return
+        self._free = (self._free or 0) + 1
 
 
 @dataclass

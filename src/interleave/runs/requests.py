@@ -74,7 +74,7 @@ def read_requests(path: Path, *, skip_bad: bool = False) -> tuple[list[Item], li
     items: dict[str, Item] = {}
     first_line: dict[str, int] = {}
     problems: list[str] = []
-    for number, offset, line in _lines(path):
+    for number, offset, line in lines_of(path):
         try:
             item = _read_line(path, offset, line)
             clash = items.setdefault(item.id, item)
@@ -96,7 +96,7 @@ def read_requests(path: Path, *, skip_bad: bool = False) -> tuple[list[Item], li
     return list(items.values()), problems
 
 
-def _lines(path: Path) -> Iterator[tuple[int, int, bytes]]:
+def lines_of(path: Path) -> Iterator[tuple[int, int, bytes]]:
     """Number, offset and bytes of every line that is not blank; one that is too long is cut short."""
     try:
         with open(path, "rb") as file:
@@ -115,14 +115,14 @@ def _lines(path: Path) -> Iterator[tuple[int, int, bytes]]:
 
 
 def _read_line(path: Path, offset: int, line: bytes) -> Item:
-    row = _parse(line)
+    row = parse_line(line)
     parts = _checked_parts(row.get("request"), path.parent)
     digest = _digest("".join(f"\x00{type(part).__name__}\x00{part}" for part in parts))
 
     def load() -> Request:
         with open(path, "rb") as file:
             file.seek(offset)
-            again = _checked_parts(_parse(file.readline(MAX_LINE_BYTES + 1)).get("request"), path.parent)
+            again = _checked_parts(parse_line(file.readline(MAX_LINE_BYTES + 1)).get("request"), path.parent)
         if again != parts:
             raise InputError(f"{path} has changed since it was checked")
         return Request.of([part if isinstance(part, str) else read_picture(part) for part in again])
@@ -130,7 +130,8 @@ def _read_line(path: Path, offset: int, line: bytes) -> Item:
     return _item(row.get("id"), digest, load)
 
 
-def _parse(line: bytes) -> dict[str, Any]:
+def parse_line(line: bytes) -> dict[str, Any]:
+    """The object of a JSONL line; raises `InputError` with the reason where it is none."""
     if len(line) > MAX_LINE_BYTES:
         raise InputError(f"the line has more than {MAX_LINE_BYTES:,} bytes")
     try:
@@ -145,7 +146,7 @@ def _parse(line: bytes) -> dict[str, Any]:
 
 
 def _checked_parts(request: Any, root: Path) -> list[RawPart]:
-    parts = raw_parts(request, lambda name: _picture_file(root, name))
+    parts = raw_parts(request, lambda name: picture_file(root, name))
     if not any(isinstance(part, Path) for part in parts):
         Request.of([part for part in parts if isinstance(part, str)])  # raises where the text is unusable
     return parts
@@ -171,7 +172,8 @@ def raw_parts(request: Any, find_picture: Callable[[str], Path]) -> list[RawPart
     return parts
 
 
-def _picture_file(root: Path, name: str) -> Path:
+def picture_file(root: Path, name: str) -> Path:
+    """The picture of this name below a folder; raises `InputError` where it is not there, or not below it."""
     if "://" in name:
         raise InputError(f"{name[:80]!r} is an address: nothing is fetched from the web")
     path = root / name

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from interleave.cli.data import collect, export, score, select, sequences
+from interleave.cli.data import collect, export, importing, prompts, report, score, select, sequences
 
 app = typer.Typer(help="Make training data: requests, runs, scores, rows.", no_args_is_help=True)
 
@@ -14,8 +14,11 @@ def _data() -> None:
     """Make training data: requests, runs, scores, rows."""
 
 
+app.command()(prompts.prompts)
 app.command()(collect.collect)
 app.command()(score.score)
 app.command()(select.select)
 app.command()(export.export)
 app.command()(sequences.sequences)
+app.command("import")(importing.import_runs)
+app.command()(report.report)

@@ -7,10 +7,10 @@ the same path, as on a shared disk, and have this package installed.
 
 from __future__ import annotations
 
-import asyncio
+import logging
 import os
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,13 +23,14 @@ from interleave.runs.requests import Item, read_requests
 from interleave.runs.studio import Studio
 from interleave.text import count
 
-RESTARTS = 3
-"""How often a worker that died is started again."""
+log = logging.getLogger(__name__)
+
+REPLACEMENTS = 3
+"""How many workers may take the place of one that died."""
 MOST_DEATHS = 3
 """With how many workers a request may die before it is held to be the cause."""
 OBJECT_STORE_BYTES = 200_000_000
 """Only ids and outcomes travel; pictures go to disk."""
-PAUSE_SECONDS = 0.5
 
 
 @dataclass(frozen=True)
@@ -77,14 +78,15 @@ class Worker:
 class RayCrew:
     """Workers on a Ray cluster, as one crew."""
 
-    def __init__(self, team: Team, workers: list[Any], notes: tuple[str, ...]) -> None:
-        self.team = team
-        self.workers = workers
-        self.notes = notes
+    def __init__(self, hire: Callable[[], Any], workers: int) -> None:
+        self._hire = hire
+        self.workers = [hire() for _ in range(workers)]
+        self.notes = _prepare(self.workers)
+        self._replacements = REPLACEMENTS * workers
         self._busy: Counter[Any] = Counter()
 
     async def carry_out(self, item: Item) -> Ended:
-        from ray.exceptions import ActorDiedError, RayActorError, RayTaskError
+        from ray.exceptions import RayActorError, RayTaskError
 
         for _ in range(MOST_DEATHS):
             worker = self._least_busy()
@@ -93,11 +95,8 @@ class RayCrew:
                 return Ended.model_validate(await worker.carry_out.remote(item.id, item.digest))
             except RayTaskError as error:
                 raise error.cause from None
-            except ActorDiedError:
-                with suppress(ValueError):  # somebody else may have noticed first
-                    self.workers.remove(worker)
             except RayActorError:
-                await asyncio.sleep(PAUSE_SECONDS)  # it is being started again
+                self._replace(worker)
             finally:
                 self._busy[worker] -= 1
         reason = f"its worker died {MOST_DEATHS} times (out of memory, perhaps)"
@@ -110,6 +109,30 @@ class RayCrew:
             raise BackendError("all workers have died: mend it, then run the same command again")
         return min(self.workers, key=lambda worker: self._busy[worker])
 
+    def _replace(self, dead: Any) -> None:
+        """Hire another worker, once, whoever noticed first; it takes work while it still loads its models."""
+        if dead not in self.workers:
+            return
+        self.workers.remove(dead)
+        log.warning("a worker died; its requests go on with others")
+        if self._replacements:
+            self._replacements -= 1
+            self.workers.append(self._hire())
+
+
+def _prepare(workers: list[Any]) -> tuple[str, ...]:
+    """Have all workers load their models, and hear what the first has to say."""
+    import ray
+    from ray.exceptions import RayActorError, RayTaskError
+
+    try:
+        notes: tuple[str, ...] = ray.get([worker.prepare.remote() for worker in workers])[0]
+    except RayTaskError as error:
+        raise error.cause from None
+    except RayActorError as error:
+        raise BackendError(f"a worker died while it loaded its models: {error}") from error
+    return notes
+
 
 @contextmanager
 def ray_crew(recipe: Recipe, folder: Path, requests: Path, team: Team) -> Iterator[RayCrew]:
@@ -120,14 +143,13 @@ def ray_crew(recipe: Recipe, folder: Path, requests: Path, team: Team) -> Iterat
         _refuse_too_many(ray, team)
         actor = ray.remote(Worker).options(
             max_concurrency=team.concurrency + 1,
-            max_restarts=RESTARTS,
+            max_restarts=0,  # while Ray restarts a worker, what is sent to it fails: the crew hires a new one
             num_cpus=1,
             num_gpus=team.gpus,
             scheduling_strategy="SPREAD",
         )
         told = (recipe, str(folder.absolute()), str(requests.absolute()), os.getcwd())
-        workers = [actor.remote(*told) for _ in range(team.workers)]
-        yield RayCrew(team, workers, _prepared(ray, workers))
+        yield RayCrew(lambda: actor.remote(*told), team.workers)
     finally:
         ray.shutdown()
 
@@ -165,16 +187,3 @@ def _refuse_too_many(ray: Any, team: Team) -> None:
                 f"the cluster has {what}s for {count(room, 'worker')}, not for {team.workers}: "
                 f"use --workers {max(room, 1)}, or a larger cluster"
             )
-
-
-def _prepared(ray: Any, workers: list[Any]) -> tuple[str, ...]:
-    """Have all workers load their models, and hear what the first has to say."""
-    from ray.exceptions import RayActorError, RayTaskError
-
-    try:
-        notes: tuple[str, ...] = ray.get([worker.prepare.remote() for worker in workers])[0]
-    except RayTaskError as error:
-        raise error.cause from None
-    except RayActorError as error:
-        raise BackendError(f"a worker died while it loaded its models: {error}") from error
-    return notes

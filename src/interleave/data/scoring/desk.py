@@ -12,7 +12,6 @@ from interleave.agents.scorer import Scorer, VlmScorer
 from interleave.backends.protocols import Message, Reply, Sampling, VisionLanguageModel, VlmCapabilities
 from interleave.backends.registry import load_agent
 from interleave.backends.retries import VLM_DEADLINE_SECONDS, RetryPolicy
-from interleave.errors import BackendError, Failure
 from interleave.runs.config import Limits
 from interleave.runs.limits import Meter, refuse_unpriced
 from interleave.runs.models import Gate
@@ -87,17 +86,12 @@ class ModelDesk:
             self.meter.spend(expected)  # what is under way counts, or many at once would overrun the limit
             try:
                 return await self.vlm.complete(messages, sampling)
-            except BackendError as error:
-                if error.kind is Failure.BUSY:
-                    self.gate.narrow()
-                raise
             finally:
                 self.meter.spend(-expected)
 
         deadline = self.vlm.capabilities.deadline or VLM_DEADLINE_SECONDS
         async with self.gate.turn(sampling.slot):
             reply = await self.retries.call("the scorer", self._within_limits(call), deadline=deadline)
-        self.gate.widen()
         self.meter.spend(reply.cost)
         return reply
 

@@ -6,6 +6,7 @@ Every line is on disk before it counts. A command that was killed goes on with t
 from __future__ import annotations
 
 import asyncio
+import logging
 import random
 from collections import Counter
 from collections.abc import AsyncGenerator, Iterator
@@ -20,13 +21,15 @@ from interleave.data.scores import Place
 from interleave.data.scoring.desk import Bill, ScoringDesk, load_scorer, open_desk
 from interleave.data.scoring.score_book import Failed, ScoreBook, Scored, maker_of
 from interleave.data.trajectories import Trajectory, read_trajectory, run_names
-from interleave.errors import BackendError, Failure, LimitReached, ReplyError, RunError, StorageError
+from interleave.errors import BackendError, Failure, InterleaveError, LimitReached, StorageError
 from interleave.runs.batch import FAILURES_IN_A_ROW, FIRST_RETAKE_SECONDS, RETAKES
 from interleave.runs.config import Limits
 from interleave.runs.disk import Disk
 from interleave.runs.limits import Meter
 from interleave.runs.record import AttemptRecord, StepRecord
 from interleave.runs.shards import WHOLE, Shard
+
+log = logging.getLogger(__name__)
 
 NO_LIMITS = Limits()
 DIGITS = 4
@@ -136,12 +139,7 @@ class Scoring:
                 if not running:
                     return
                 finished, running = await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
-                # One may have ended all of it: the lines of the others are kept all the same.
-                lines = [task.result() for task in finished if not task.exception()]
-                for line in lines:
-                    self.book.journal.append(line)
-                await self.disk.sync(self.book.journal)
-                for line in lines:
+                for line in await self._keep(finished):
                     failures_in_a_row = failures_in_a_row + 1 if isinstance(line, Failed) else 0
                     self.tally.count(line)
                     yield line
@@ -161,6 +159,14 @@ class Scoring:
                 task.cancel()
             await asyncio.gather(*running, return_exceptions=True)
 
+    async def _keep(self, finished: set[asyncio.Task[Scored | Failed]]) -> list[Scored | Failed]:
+        """The lines of those that have one, on disk, also where another has met the end of all work."""
+        lines = [task.result() for task in finished if not task.exception()]
+        for line in lines:
+            self.book.journal.append(line)
+        await self.disk.sync(self.book.journal)
+        return lines
+
     async def _patiently(self, job: Job) -> Scored | Failed:
         """The line of an attempt; where the model fails for a passing reason, it is asked again later."""
         bill = Bill()
@@ -179,13 +185,13 @@ class Scoring:
         try:
             seen = await self.disk.do(job.look)
             scores = await self.desk.score(seen, bill)
-        except StorageError:
+        except (StorageError, LimitReached, BackendError):
             raise
-        except (
-            ReplyError,
-            RunError,
-        ) as error:  # not readable, or a picture is not there: no number
+        except InterleaveError as error:  # not readable, or a picture is not there: never a number
             return _failed(job, bill, str(error))
+        except Exception as error:  # a bug that one attempt meets must not end the others
+            log.exception("scoring %s failed in an unexpected way", job.place)
+            return _failed(job, bill, f"{type(error).__name__}: {error}")
         run, step, attempt = job.place
         return Scored(
             run=run,

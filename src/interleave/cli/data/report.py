@@ -1,0 +1,48 @@
+"""`interleave data report`: a collection as one page."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from interleave.cli import options
+
+
+def report(
+    collection: Annotated[Path, typer.Argument(metavar="COLLECTION", help="A folder of runs.")],
+    out: Annotated[Path, typer.Option("--out", metavar="FILE.html", help="Where the page goes.")],
+    selection: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="What 'data select' made of it: parts and reasons.")
+    ] = None,
+    requests: Annotated[
+        Path | None, typer.Option(metavar="FILE.jsonl", help="Its corpus: how the taxonomy is covered.")
+    ] = None,
+    scores: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Whose scores to show, where several have scored.")
+    ] = None,
+    shown: Annotated[int, typer.Option(min=0, max=500, help="How many runs to show with pictures.")] = 24,
+    seed: Annotated[int, typer.Option(help="Decides by lot which runs are shown.")] = 0,
+    json_output: options.Json = False,
+    debug: options.Debug = False,
+) -> int:
+    """Show a collection as one HTML page with charts and a sample of its runs; it needs no network."""
+    from rich.console import Console
+
+    from interleave.data.report.page import write_page
+    from interleave.text import count
+
+    console = Console(stderr=True, highlight=False)
+    with console.status("reading runs…"):
+        found = write_page(
+            collection, out, selection=selection, requests=requests, scores=scores, shown=shown, seed=seed
+        )
+    console.print(
+        f"{count(found.runs, 'run')}, {count(found.attempts, 'attempt')}; {len(found.sample)} runs shown, "
+        f"{found.left_out.total():,} left out"
+    )
+    counts = {"runs": found.runs, "attempts": found.attempts, "shown": len(found.sample)}
+    print(json.dumps({"report": str(out), **counts}) if json_output else out)
+    return 0

@@ -1,0 +1,1 @@
+"""What the reference system left behind, as run folders that every later stage reads."""

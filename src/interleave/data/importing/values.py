@@ -1,0 +1,45 @@
+"""A foreign run, read and checked, before it becomes a run folder."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from interleave.types import Plan, Verdict
+
+UNKNOWN_PROMPT = "(the prompt was not recorded)"
+
+
+@dataclass(frozen=True)
+class ImportedAttempt:
+    """A picture, the prompt that made it, and what was said about it."""
+
+    step: int
+    prompt: str
+    picture: Path
+    verdict: Verdict | None = None
+    seed: int = 0
+
+
+@dataclass(frozen=True)
+class ImportedRun:
+    """One record of the reference."""
+
+    source: str
+    """Where it stands, relative to what was imported; for result files with the item's number."""
+    request: tuple[str | Path, ...]
+    plan: Plan
+    attempts: tuple[ImportedAttempt, ...]
+    warnings: tuple[str, ...] = ()
+    time: float = 0.0
+
+
+@dataclass
+class Notes:
+    """What is odd about a record, gathered while it is read."""
+
+    said: list[str] = field(default_factory=list)
+
+    def add(self, note: str) -> None:
+        if note not in self.said:
+            self.said.append(note)

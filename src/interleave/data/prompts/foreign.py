@@ -1,0 +1,220 @@
+"""Corpora that others have made: our own lines, or those of the reference (`user_input`, `user_input_image`).
+
+Every line is checked before anything is written. A line that cannot be used is named with its number and
+the reason; none is ever left out in silence. Ids are texts: 1 and "1" are one id, "a" and "A" are two.
+Pictures lie beside the file or below it and are copied, so that a corpus stands on its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from interleave.data.prompts.near import NearDuplicates
+from interleave.data.prompts.rows import PICTURES, JsonPart, RequestRow, content_id
+from interleave.errors import InputError, InterleaveError
+from interleave.pictures import pixel_digest, read_picture
+from interleave.runs.requests import lines_of, parse_line, picture_file, raw_parts
+from interleave.runs.store import PictureStore, name_of
+from interleave.text import count
+from interleave.types import MAX_REQUEST_PICTURES, Request
+
+SHOWN = 20
+_OURS = ("id", "request", "domain", "subcategory", "template", "suite", "split")
+
+
+@dataclass
+class Corpus:
+    """What was found in some files."""
+
+    rows: list[RequestRow] = field(default_factory=list)
+    bad: list[str] = field(default_factory=list)
+    """Lines that cannot be used: where, and why."""
+    repeated: list[str] = field(default_factory=list)
+    """Lines that stand there twice, word for word and with one id: they count once."""
+    near: list[str] = field(default_factory=list)
+    """Requests left out because they say almost the same as another."""
+    without_id: int = 0
+
+
+@dataclass(frozen=True)
+class _Line:
+    where: str
+    row: RequestRow
+    pictures: dict[str, Path]
+    """Names of pictures in the corpus → the files they come from."""
+    said: str
+    """What makes two requests the same: their texts, and their pictures by what they show."""
+
+
+def read_corpora(
+    files: list[Path], *, threshold: float | None, progress: Callable[[int], None] = lambda read: None
+) -> tuple[Corpus, dict[str, Path]]:
+    """The requests of some files, with their pictures; bad lines are collected, not raised."""
+    corpus = Corpus()
+    lines: dict[str, _Line] = {}
+    by_content: dict[str, _Line] = {}
+    for line in _checked(files, corpus, progress):
+        same_id, same_content = lines.get(line.row.id), by_content.get(line.said)
+        if same_id is not None and same_id.said == line.said:
+            corpus.repeated.append(f"{line.where}: the same line as {same_id.where}")
+        elif same_id is not None:
+            corpus.bad.append(
+                f"{line.where}: the id {line.row.id[:80]!r} stands for another request in {same_id.where}"
+            )
+        elif same_content is not None:
+            corpus.bad.append(f"{line.where}: the same request as {same_content.where}, under another id")
+        else:
+            lines[line.row.id] = by_content[line.said] = line
+    kept = _without_near(list(lines.values()), threshold, corpus)
+    corpus.rows = [line.row for line in kept]
+    return corpus, {name: path for line in kept for name, path in line.pictures.items()}
+
+
+def refuse_bad(corpus: Corpus) -> None:
+    """Raise `InputError` that lists the bad lines, if there are any."""
+    if corpus.bad:
+        shown = "; ".join(corpus.bad[:SHOWN])
+        more = f" … and {len(corpus.bad) - SHOWN} more" if len(corpus.bad) > SHOWN else ""
+        raise InputError(
+            f"{count(len(corpus.bad), 'bad line')}, nothing was written: {shown}{more} "
+            "(mend them, or leave them out with --skip-bad)"
+        )
+
+
+def copy_pictures(pictures: dict[str, Path], folder: Path) -> None:
+    """Put the pictures of a corpus beside it."""
+    store = PictureStore(folder)
+    for path in pictures.values():
+        store.put(read_picture(path))
+
+
+def _checked(files: list[Path], corpus: Corpus, progress: Callable[[int], None]) -> Iterator[_Line]:
+    for file in files:
+        for number, _, data in lines_of(file):
+            try:
+                yield _read(file, number, data, corpus)
+            except InterleaveError as error:
+                corpus.bad.append(f"{file.name}:{number}: {error}")
+            progress(number)
+
+
+def _read(file: Path, number: int, data: bytes, corpus: Corpus) -> _Line:
+    fields = parse_line(data)
+    given = raw_parts(_request_of(fields), lambda name: picture_file(file.parent, name))
+    Request.of([part for part in given if isinstance(part, str)] or ["(pictures alone)"])  # raises
+    pictures: dict[str, Path] = {}
+    parts: list[JsonPart] = []
+    said: list[str] = []
+    for part in given:
+        if isinstance(part, str):
+            parts.append({"text": part})
+            said.append(f"\x00text\x00{part}")
+            continue
+        image = read_picture(part)
+        name = name_of(image)
+        pictures[name] = part
+        parts.append({"image": f"{PICTURES}/{name}"})
+        said.append(f"\x00image\x00{pixel_digest(image)}")
+    if len(pictures) > MAX_REQUEST_PICTURES:
+        raise InputError(f"{len(pictures)} pictures, more than the {MAX_REQUEST_PICTURES} allowed")
+    content = "".join(said)
+    row = RequestRow(
+        id=_id_of(fields, content, corpus),
+        request=given[0] if len(given) == 1 and isinstance(given[0], str) else tuple(parts),
+        domain=_text(fields, "domain"),
+        subcategory=_text(fields, "subcategory"),
+        template=_text(fields, "template"),
+        suite=_text(fields, "suite"),
+        split=_text(fields, "split"),
+        extra={key: value for key, value in fields.items() if key not in (*_OURS, *_THEIRS)},
+    )
+    return _Line(f"{file.name}:{number}", row, pictures, content)
+
+
+_THEIRS = ("user_input", "user_input_image")
+
+
+def _request_of(fields: dict[str, Any]) -> Any:
+    """The request as our own lines have it; `<image>` in the reference's text says where a picture goes."""
+    if "request" in fields:
+        if "user_input" in fields:
+            raise InputError('there is both a "request" and a "user_input": keep one of them')
+        return fields["request"]
+    if "user_input" not in fields:
+        raise InputError('there is neither a "request" nor a "user_input"')
+    text, pictures = fields["user_input"], _picture_names(fields.get("user_input_image"))
+    if not isinstance(text, str):
+        raise InputError(f'"user_input" must be a text, not {type(text).__name__}')
+    if not text.strip() and not pictures:
+        raise InputError('"user_input" is empty')
+    if not pictures:
+        return text
+    return place_pictures(text, pictures)
+
+
+def _picture_names(given: Any) -> list[str]:
+    if given is None or given == "":
+        return []
+    names = given if isinstance(given, list) else [given]
+    for name in names:
+        if not isinstance(name, str) or not name.strip():
+            raise InputError(f'"user_input_image" must be a path or a list of paths, not {given!r:.60}')
+    return names
+
+
+def place_pictures(text: str, pictures: list[str]) -> list[JsonPart]:
+    """Text and pictures in order: each at its `<image>` marker, or all before a text that has none."""
+    pieces = text.split("<image>")
+    if len(pieces) == 1:
+        return [*({"image": name} for name in pictures), *([{"text": text}] if text.strip() else [])]
+    if len(pieces) - 1 != len(pictures):
+        raise InputError(
+            f"the text has {count(len(pieces) - 1, '<image> marker')}, and there are "
+            f"{count(len(pictures), 'picture')}"
+        )
+    parts: list[JsonPart] = []
+    for place, piece in enumerate(pieces):
+        if piece.strip():
+            parts.append({"text": piece.strip()})
+        if place < len(pictures):
+            parts.append({"image": pictures[place]})
+    return parts
+
+
+def _id_of(fields: dict[str, Any], content: str, corpus: Corpus) -> str:
+    identity = fields.get("id")
+    if identity is None:
+        corpus.without_id += 1
+        return content_id("request", content)
+    if isinstance(identity, bool) or not isinstance(identity, str | int):
+        raise InputError(f'"id" must be a text or a whole number, not {identity!r:.60}')
+    if not str(identity).strip():
+        raise InputError('"id" is blank: give one, or leave it out')
+    return str(identity)
+
+
+def _text(fields: dict[str, Any], key: str) -> str | None:
+    value = fields.get(key)
+    if value is not None and not isinstance(value, str):
+        raise InputError(f'"{key}" must be a text, not {value!r:.60}')
+    return value
+
+
+def _without_near(lines: list[_Line], threshold: float | None, corpus: Corpus) -> list[_Line]:
+    """Requests of text alone that say almost the same as an earlier one are left out, and named."""
+    if threshold is None:
+        return lines
+    near = NearDuplicates(threshold, sample=(line.row.text for line in lines))
+    compared: list[_Line] = []
+    kept: list[_Line] = []
+    for line in lines:
+        if not line.pictures:
+            if (like := near.add(line.row.text)) is not None:
+                corpus.near.append(f"{line.where}: almost the same as {compared[like].where}")
+                continue
+            compared.append(line)
+        kept.append(line)
+    return kept

@@ -1,0 +1,272 @@
+"""The page: figures and charts on top, then a sample of trajectories with every attempt."""
+
+from __future__ import annotations
+
+import base64
+import io
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from interleave.data.report.charts import Series, bars, lines, ranking
+from interleave.data.report.gathering import UNJUDGED, Gathered, Spread, gather, scores_of
+from interleave.data.scores import Failure as Unscored
+from interleave.data.scores import Place
+from interleave.data.trajectories import Trajectory
+from interleave.errors import ConfigurationError, InterleaveError, StorageError
+from interleave.runs.record import AttemptRecord, StepRecord
+from interleave.runs.store import write_whole
+from interleave.text import one_line, visible
+from interleave.types import Outcome, Scores
+
+THUMBNAIL = 160
+MOST_PLAN_STEPS = 20
+JUDGEMENTS = (Outcome.ACCEPTED.value, Outcome.REJECTED.value, Outcome.UNREADABLE.value, UNJUDGED)
+
+
+@dataclass(frozen=True)
+class Chart:
+    """A drawing with what it shows and how to read it."""
+
+    title: str
+    svg: str
+    note: str
+    legend: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Shot:
+    """One attempt on the page."""
+
+    picture: str | None
+    prompt: str
+    verdict: str
+    reasoning: str
+    score: str
+    shown: bool
+
+
+@dataclass(frozen=True)
+class Scene:
+    number: int
+    text: str
+    planned: str | None
+    forced: bool
+    shots: tuple[Shot, ...]
+
+
+@dataclass(frozen=True)
+class Sheet:
+    """One trajectory on the page."""
+
+    name: str
+    title: str
+    status: str
+    generator: str
+    given: tuple[str, ...]
+    scenes: tuple[Scene, ...]
+
+
+def write_page(
+    collection: Path,
+    out: Path,
+    *,
+    selection: Path | None = None,
+    requests: Path | None = None,
+    scores: str | None = None,
+    shown: int = 24,
+    seed: int = 0,
+) -> Gathered:
+    """Write the page and return what it tells."""
+    import jinja2
+
+    if out.suffix.lower() not in (".html", ".htm"):
+        raise ConfigurationError(f"--out {str(out)!r} must be a file that ends with .html")
+    scorer, numbers = scores_of(collection, scores)
+    found = gather(collection, scores=numbers, selection=selection, requests=requests, shown=shown, seed=seed)
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(Path(__file__).parent / "templates"), autoescape=True
+    )
+    page = environment.get_template("report.html.j2").render(
+        name=collection.resolve().name,
+        found=found,
+        scorer=scorer,
+        charts=charts_of(found, scorer),
+        sheets=[_sheet(trajectory, numbers) for trajectory in found.sample],
+        selected=selection is not None,
+    )
+    try:
+        out.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise StorageError.at(out.parent, error) from error
+    write_whole(out, page.encode("utf-8", "backslashreplace"))
+    return found
+
+
+def charts_of(found: Gathered, scorer: str | None) -> list[Chart]:
+    """Every chart there is something to draw for."""
+    charts = [_scores_chart(found, scorer)] if found.semantics else []
+    charts += [_judgement_chart(found), _plan_chart(found), _attempts_chart(found)]
+    if found.parts:
+        charts.append(_parts_chart(found))
+    if found.reasons:
+        charts.append(
+            Chart(
+                "Reasons for dropping",
+                ranking(dict(found.reasons.most_common()), title="Attempts dropped, by reason"),
+                "Attempts that become no row, by the rule that dropped them.",
+            )
+        )
+    if found.corpus:
+        charts += _coverage_charts(found)
+    return charts
+
+
+def _scores_chart(found: Gathered, scorer: str | None) -> Chart:
+    numbers = sorted(found.semantics)
+    series = [_spread("semantics", found.semantics, numbers), _spread("quality", found.quality, numbers)]
+    return Chart(
+        "Scores by attempt",
+        lines(list(map(str, numbers)), series, top=10, across="attempt", title="Mean scores by attempt"),
+        f"Means of the scorer “{scorer}”, 0 to 10; the middle half is shaded. Later attempts are of steps "
+        "that failed before, so a line that stays level is progress.",
+        ("semantics", "quality"),
+    )
+
+
+def _spread(name: str, spreads: Mapping[int, Spread], numbers: list[int]) -> Series:
+    chosen = [spreads[number] for number in numbers]
+    return Series(
+        name,
+        [spread.mean for spread in chosen],
+        [spread.quantile(0.25) for spread in chosen],
+        [spread.quantile(0.75) for spread in chosen],
+    )
+
+
+def _judgement_chart(found: Gathered) -> Chart:
+    numbers = sorted(found.judgements)
+    named = [name for name in JUDGEMENTS if any(found.judgements[number][name] for number in numbers)]
+    series = [Series(name, [found.judgements[number][name] for number in numbers]) for name in named]
+    return Chart(
+        "Judgements by attempt",
+        bars(list(map(str, numbers)), series, across="attempt", title="Judgements by attempt"),
+        "What the critic said about the first, the second and every further picture of a step.",
+        tuple(named),
+    )
+
+
+def _plan_chart(found: Gathered) -> Chart:
+    counts = _capped(found.plan_lengths, MOST_PLAN_STEPS)
+    return Chart(
+        "Steps per plan",
+        bars(list(counts), [Series("plans", list(counts.values()))], across="steps", title="Steps per plan"),
+        "How long the plans are.",
+    )
+
+
+def _attempts_chart(found: Gathered) -> Chart:
+    counts = _capped(found.attempts_of_steps, MOST_PLAN_STEPS)
+    return Chart(
+        "Attempts per step",
+        bars(
+            list(counts),
+            [Series("steps", list(counts.values()))],
+            across="attempts",
+            title="Attempts per step",
+        ),
+        f"How often a step was drawn; {found.forced:,} of {found.steps:,} steps were never accepted.",
+    )
+
+
+def _parts_chart(found: Gathered) -> Chart:
+    parts = {f"{part}: attempts": float(found.parts[part]) for part in ("sft", "rl", "dropped")}
+    parts |= {f"{part}: rows after balancing": float(found.rows[part]) for part in ("sft", "rl")}
+    return Chart(
+        "Selection",
+        ranking(parts, title="Attempts and rows by part"),
+        "Each attempt ends in exactly one part; balancing repeats some and leaves out others.",
+    )
+
+
+def _coverage_charts(found: Gathered) -> list[Chart]:
+    """Domains, and the sub-categories of each folded into one chart."""
+    charts = []
+    for depth, title in ((1, "Coverage by domain"), (2, "Coverage by sub-category")):
+        whole, had = Counter[str](), Counter[str]()
+        for place, number in found.corpus.items():
+            whole[" / ".join(place.split(" / ")[:depth])] += number
+        for place, number in found.covered.items():
+            had[" / ".join(place.split(" / ")[:depth])] += number
+        names = sorted(whole.keys() | had.keys())
+        charts.append(
+            Chart(
+                title,
+                ranking(
+                    {name: had[name] for name in names}, of={name: whole[name] for name in names}, title=title
+                ),
+                "Runs in this collection, of the requests in the corpus.",
+            )
+        )
+    return charts
+
+
+def _capped(counts: Counter[int], most: int) -> dict[str, float]:
+    """Every number up to the largest, those beyond `most` together."""
+    if not counts:
+        return {}
+    last = min(max(counts), most)
+    shown = {str(number): float(counts[number]) for number in range(min(min(counts), last), last + 1)}
+    beyond = sum(times for number, times in counts.items() if number > most)
+    if beyond:
+        shown[f"{most}+"] = shown.pop(str(most)) + beyond
+    return shown
+
+
+def _sheet(trajectory: Trajectory, scores: Mapping[Place, Scores | Unscored]) -> Sheet:
+    record = trajectory.record
+    given = [part.image for part in record.request if part.image]
+    return Sheet(
+        name=trajectory.name,
+        title=one_line(record.title, 160),
+        status=record.status,
+        generator=record.config.generator.spec,
+        given=tuple(picture for name in given if (picture := _thumbnail(trajectory, name))),
+        scenes=tuple(_scene(trajectory, step, scores) for step in record.steps),
+    )
+
+
+def _scene(trajectory: Trajectory, step: StepRecord, scores: Mapping[Place, Scores | Unscored]) -> Scene:
+    shots = tuple(_shot(trajectory, step, attempt, scores) for attempt in step.attempts)
+    return Scene(step.plan.number, visible(step.plan.text), step.plan.prompt, step.forced, shots)
+
+
+def _shot(
+    trajectory: Trajectory,
+    step: StepRecord,
+    attempt: AttemptRecord,
+    scores: Mapping[Place, Scores | Unscored],
+) -> Shot:
+    verdict = attempt.verdict
+    score = scores.get((trajectory.name, step.plan.number, attempt.number))
+    return Shot(
+        picture=_thumbnail(trajectory, attempt.image),
+        prompt=visible(attempt.prompt),
+        verdict=verdict.outcome.value if verdict else UNJUDGED,
+        reasoning=visible(verdict.reasoning) if verdict else "",
+        score=f"{score.semantics:g} / {score.quality:g}" if isinstance(score, Scores) else "",
+        shown=attempt.number == step.shown,
+    )
+
+
+def _thumbnail(trajectory: Trajectory, name: str) -> str | None:
+    """The picture, small; None where its file is missing or damaged, which the page then says."""
+    try:
+        image = trajectory.store.get(name)
+    except InterleaveError:
+        return None
+    image.thumbnail((THUMBNAIL, THUMBNAIL))
+    data = io.BytesIO()
+    image.save(data, "WEBP", quality=85)
+    return f"data:image/webp;base64,{base64.b64encode(data.getvalue()).decode()}"

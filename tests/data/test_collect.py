@@ -1,0 +1,404 @@
+"""`data collect`: every request in a run folder of its own, with the generator and seed that are its due."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import subprocess
+import sys
+from collections import Counter
+from contextlib import aclosing
+from pathlib import Path
+
+import pytest
+from collections_made import MIXED, OTHER, SMALL, collect, comparables, write_requests, write_rows
+from PIL import Image
+
+import interleave
+from interleave.cli.main import run
+from interleave.data.collecting.collection import MANIFEST_NAME, Work, describe
+from interleave.data.collecting.recipe import Recipe
+from interleave.data.manifest import file_digest, read_manifest
+from interleave.data.trajectories import run_names
+from interleave.errors import RunError
+from interleave.runs.batch import Batch, Ended, read_index, run_folder
+from interleave.runs.casting import Casting, Share
+from interleave.runs.config import RoleConfig
+from interleave.runs.requests import Item
+from interleave.runs.shards import WHOLE, Shard
+
+Captured = pytest.CaptureFixture[str]
+IDS = [f"request-{number}" for number in range(4000)]
+
+
+def mixed_casting(seed: int = 0) -> Casting:
+    return Recipe({"seed": seed}, (SMALL, OTHER), (1.0, 3.0)).casting()
+
+
+def drawn_by(casting: Casting, ids: list[str]) -> Counter[str]:
+    return Counter(casting.config_for(identity).generator.spec for identity in ids)
+
+
+def test_a_file_of_requests_becomes_a_collection(capsys: Captured) -> None:
+    requests = write_requests(5)
+    assert collect(requests, "made", "--json") == 0
+    told = json.loads(capsys.readouterr().out)
+    assert (told["total"], told["done"], told["already"], told["status"]) == (5, 5, 0, "done")
+    assert told["calls"] == 5 * 7
+    assert len(run_names(Path("made"))) == 5
+    manifest = read_manifest(Path("made", MANIFEST_NAME))
+    assert manifest.inputs == {"requests.jsonl": file_digest(Path(requests))}
+    assert manifest.counts["done"] == manifest.counts["requests"] == 5
+    assert manifest.options["generators"] == {SMALL: 1.0}
+    assert "solid" in " ".join(manifest.notes)
+
+
+def test_the_same_command_again_calls_nothing_and_changes_nothing(capsys: Captured) -> None:
+    requests = write_requests(4)
+    collect(requests, "made")
+    before = {path: path.read_bytes() for path in Path("made").rglob("*") if path.is_file()}
+    assert collect(requests, "made", "--json") == 0
+    assert json.loads(capsys.readouterr().out.splitlines()[-1])["already"] == 4
+    assert {path: path.read_bytes() for path in Path("made").rglob("*") if path.is_file()} == before
+
+
+def test_a_mixture_has_the_right_shares() -> None:
+    shares = drawn_by(mixed_casting(), IDS)
+    assert abs(shares[SMALL] - 1000) < 3 * 28  # three standard deviations
+    assert shares[SMALL] + shares[OTHER] == len(IDS)
+
+
+def test_three_generators_of_very_different_weight_have_theirs() -> None:
+    roles = [RoleConfig(spec=f"solid?size={size}") for size in (64, 65, 66)]
+    shares = tuple(
+        Share(generator=role, weight=weight) for role, weight in zip(roles, (0.01, 2, 0.5), strict=True)
+    )
+    casting = mixed_casting().model_copy(update={"mixture": shares})
+    counts = drawn_by(casting, IDS)
+    assert 0 < counts["solid?size=64"] < 40
+    assert abs(counts["solid?size=66"] / len(IDS) - 0.5 / 2.51) < 0.02
+
+
+def test_the_seed_decides_who_draws_and_nothing_else_does() -> None:
+    one, again, other = mixed_casting(), mixed_casting(), mixed_casting(seed=7)
+    assert [one.config_for(each) for each in IDS[:50]] == [again.config_for(each) for each in IDS[:50]]
+    moved = sum(one.config_for(each).generator != other.config_for(each).generator for each in IDS)
+    assert 0.3 < moved / len(IDS) < 0.45  # 2 · 1/4 · 3/4
+
+
+def test_a_shard_has_its_part_of_every_generator() -> None:
+    casting = mixed_casting()
+    for number in range(1, 5):
+        part = [identity for identity in IDS if Shard(number, 4).has(identity)]
+        assert abs(drawn_by(casting, part)[SMALL] / len(part) - 0.25) < 0.06
+
+
+def test_every_request_has_a_seed_of_its_own() -> None:
+    casting = mixed_casting()
+    assert len({casting.config_for(identity).seed for identity in IDS}) == len(IDS)
+
+
+def test_equal_requests_with_different_ids_give_different_pictures() -> None:
+    rows = [{"id": name, "request": "A cat in 1 picture"} for name in ("a", "b")]
+    collect(write_rows("requests.jsonl", *rows), "made")
+    first, second = comparables("made").values()
+    assert first["plan"] == second["plan"]
+    assert first["steps"][0]["attempts"][0]["image"] != second["steps"][0]["attempts"][0]["image"]
+
+
+def test_the_runs_of_a_mixture_say_who_drew_them(capsys: Captured) -> None:
+    assert collect(write_requests(12), "made", *MIXED) == 0
+    said = Counter(
+        interleave.read_record(Path("made", name)).config.generator.spec for name in run_names(Path("made"))
+    )
+    assert said == drawn_by(
+        Recipe({}, (SMALL, OTHER), (1.0, 2.0)).casting(), [f"r{number}" for number in range(12)]
+    )
+    assert len(said) == 2
+    counts = read_manifest(Path("made", MANIFEST_NAME)).counts
+    assert {counts[f"drawn by {spec}"] for spec in said} == set(said.values())
+
+
+def test_the_models_of_a_mixture_share_planner_critic_turns_and_disk() -> None:
+    one, other = Recipe({}, (SMALL, OTHER)).studio(Path("made")).models.values()
+    assert one.planner is other.planner
+    assert one.gates["critic"] is other.gates["critic"]
+    assert one.gates["generator"] is not other.gates["generator"]
+    assert one.disk is other.disk
+    assert one.retries is other.retries
+
+
+def test_K13_shards_one_after_another_equal_one_process() -> None:
+    requests = write_requests(10)
+    collect(requests, "whole", *MIXED)
+    for number in (3, 1, 2):
+        assert collect(requests, "made", *MIXED, "--shard", f"{number}/3") == 0
+    assert comparables("made") == comparables("whole")
+    assert Path("made", MANIFEST_NAME).read_bytes() == Path("whole", MANIFEST_NAME).read_bytes()
+
+
+@pytest.mark.parametrize("of", [1, 2, 3, 7, 64])
+def test_K13_shards_are_disjoint_and_complete(of: int) -> None:
+    shards = [Shard(number, of) for number in range(1, of + 1)]
+    owners = [[shard.number for shard in shards if shard.has(identity)] for identity in IDS[:1000]]
+    assert {len(each) for each in owners} == {1}
+    assert len({each[0] for each in owners}) == of
+
+
+def parts(requests: str, of: int) -> list[Batch]:
+    """Batches of one folder that are open at the same time."""
+    recipe = Recipe({}, (SMALL, OTHER))
+    return [
+        Batch(Path("made"), recipe.casting(), recipe.studio(Path("made")), shard=Shard(number, of))
+        for number in range(1, of + 1)
+    ]
+
+
+async def ended_of(batch: Batch, items: list[Item], concurrency: int = 4) -> list[Ended]:
+    async with aclosing(batch.run(items, concurrency=concurrency)) as all_ended:
+        return [ended async for ended in all_ended]
+
+
+def test_J04_shards_at_the_same_time_make_one_collection() -> None:
+    requests = write_requests(9)
+
+    async def all_at_once() -> None:
+        batches = parts(requests, 3)
+        works = [Work.of(Path(requests), shard=Shard(number, 3)) for number in (1, 2, 3)]
+        await asyncio.gather(
+            *(ended_of(batch, work.items) for batch, work in zip(batches, works, strict=True))
+        )
+
+    asyncio.run(all_at_once())
+    collect(requests, "whole", "--generator", SMALL, "--generator", OTHER)
+    describe(Path("made"), Work.of(Path(requests)))
+    assert comparables("made") == comparables("whole")
+    assert Path("made", MANIFEST_NAME).read_bytes() == Path("whole", MANIFEST_NAME).read_bytes()
+
+
+def test_B16_what_another_process_is_at_is_left_to_it() -> None:
+    requests = write_requests(6)
+    recipe = Recipe({}, ("solid?size=64&delay=0.3",))
+    work = Work.of(Path(requests))
+
+    async def during() -> list[Ended]:
+        first = Batch(Path("made"), recipe.casting(), recipe.studio(Path("made")))
+        second = Batch(Path("made"), recipe.casting(), recipe.studio(Path("made")), shard=Shard(1, 2))
+        one = asyncio.create_task(ended_of(first, work.items, concurrency=6))
+        while len(list(Path("made").glob("runs/*/*/journal.jsonl"))) < 6:
+            await asyncio.sleep(0.01)  # until all six are under way
+        seen = await ended_of(second, work.items)
+        await one
+        return seen
+
+    assert {ended.status for ended in asyncio.run(during())} == {"busy"}
+    assert [ended.status for ended in read_index(Path("made"))] == ["done"] * 6
+
+
+def test_two_whole_collections_at_once_are_refused() -> None:
+    recipe = Recipe({}, (SMALL,))
+    batch = Batch(Path("made"), recipe.casting(), recipe.studio(Path("made")))
+    with pytest.raises(RunError, match="another process"):
+        Batch(Path("made"), recipe.casting(), recipe.studio(Path("made")))
+    batch.index.close()
+
+
+def test_only_the_first_so_many_requests_are_taken(capsys: Captured) -> None:
+    requests = write_requests(8)
+    collect(requests, "made", "--limit", "3")
+    assert {ended.id for ended in read_index(Path("made"))} == {"r0", "r1", "r2"}
+    collect(requests, "made", "--json")
+    told = json.loads(capsys.readouterr().out.splitlines()[-1])
+    assert (told["total"], told["already"]) == (8, 3)
+
+
+def test_shards_of_the_first_so_many_are_parts_of_these() -> None:
+    requests = Path(write_requests(20))
+    taken = [
+        item.id for number in (1, 2) for item in Work.of(requests, limit=7, shard=Shard(number, 2)).items
+    ]
+    assert sorted(taken) == [f"r{number}" for number in range(7)]
+
+
+def test_requests_with_pictures_are_collected() -> None:
+    Path("set").mkdir()
+    Image.new("RGB", (64, 64), "red").save("set/a.png")
+    parts = [{"text": "Continue this in 1 picture"}, {"image": "a.png"}]
+    collect(write_rows("set/requests.jsonl", {"id": "a", "request": parts}), "made")
+    record = interleave.read_record(Path("made", run_folder("a")))
+    assert record.status == "done"
+    assert [bool(part.image) for part in record.request] == [False, True]
+
+
+def test_what_failed_is_taken_up_again_if_asked_for(capsys: Captured) -> None:
+    verdict = json.dumps({"text": '{"success": true}'}) + "\n"
+    Path("critic.jsonl").write_text(verdict)
+    requests = write_requests(3)
+    critic = ["--critic", "scripted:./critic.jsonl"]
+    assert collect(requests, "made", *critic) == 3
+    assert read_manifest(Path("made", MANIFEST_NAME)).counts["failed"] == 3
+    assert "--retry-failed" in capsys.readouterr().err
+    Path("critic.jsonl").write_text(verdict * 9)
+    assert collect(requests, "made", *critic) == 3
+    assert collect(requests, "made", *critic, "--retry-failed") == 0
+    assert read_manifest(Path("made", MANIFEST_NAME)).counts["done"] == 3
+
+
+def test_a_failure_mended_by_another_shard_is_done_for_all() -> None:
+    Path("critic.jsonl").write_text(json.dumps({"text": '{"success": true}'}) + "\n")
+    requests = write_requests(4)
+    options = ["--critic", "scripted:./critic.jsonl"]
+    assert collect(requests, "made", *options) == 3
+    Path("critic.jsonl").write_text((json.dumps({"text": '{"success": true}'}) + "\n") * 9)
+    for part in ("1/2", "2/2"):
+        assert collect(requests, "made", *options, "--retry-failed", "--shard", part) == 0
+    assert collect(requests, "made", *options) == 0
+    assert {ended.status for ended in read_index(Path("made"))} == {"done"}
+
+
+def test_requests_of_another_file_join_and_both_files_are_named() -> None:
+    collect(write_requests(2), "made")
+    collect(write_rows("more.jsonl", {"id": "new", "request": "A cat in 1 picture"}), "made")
+    manifest = read_manifest(Path("made", MANIFEST_NAME))
+    assert set(manifest.inputs) == {"requests.jsonl", "more.jsonl"}
+    assert manifest.counts["requests"] == 3
+
+
+HOSTILE_IDS = [
+    "../../x",
+    "/etc/x",
+    "..",
+    "",
+    " ",
+    "a\nb",
+    "x" * 10_000,
+    "a/b",
+    "\uff0f",
+    "ID",
+    "id",
+    "\u202ee",
+]
+
+
+def test_I01_I02_ids_never_become_paths_and_stay_distinct(tmp_path: Path) -> None:
+    rows = [{"id": name, "request": "A cat in 1 picture"} for name in HOSTILE_IDS]
+    before = set(tmp_path.parent.iterdir())
+    assert collect(write_rows("requests.jsonl", *rows), "made") == 0
+    assert len(run_names(Path("made"))) == len(HOSTILE_IDS)
+    assert set(tmp_path.parent.iterdir()) == before
+    assert {path.name for path in tmp_path.iterdir()} == {"made", "requests.jsonl"}
+
+
+ODD_REQUESTS = [
+    "<image> of a cat, in 1 picture", "{text_input} {0.__class__} %s $HOME `ls`, in 1 picture",
+    "<answer>{}</answer> <|im_end|>, in 1 picture", "قصة قطة, in 1 picture", "👨‍👩‍👧‍👦 Z̷a̷l̷g̷o̷, in 1 picture",
+    "\u202eevil\ttabs, in 1 picture", "é e\u0301, in 1 picture",
+]  # fmt: skip
+
+
+def test_I05_I06_odd_requests_are_kept_to_the_letter() -> None:
+    rows = [{"id": str(number), "request": text} for number, text in enumerate(ODD_REQUESTS)]
+    assert collect(write_rows("requests.jsonl", *rows), "made") == 0
+    for number, text in enumerate(ODD_REQUESTS):
+        record = interleave.read_record(Path("made", run_folder(str(number))))
+        assert [part.text for part in record.request] == [text]
+
+
+@pytest.mark.slow
+def test_I10_a_bare_environment_will_do() -> None:
+    requests = write_rows("requests.jsonl", {"id": "é", "request": "قطة 🐈, in 1 picture"})
+    bare = {"LC_ALL": "C", "TZ": "Nowhere/Odd", "TMPDIR": "/no/such/folder", "PATH": os.environ["PATH"]}
+    python_path = {key: value for key, value in os.environ.items() if key == "PYTHONPATH"}
+    command = ["data", "collect", requests, "--out", "made", "--dry-run", "--generator", SMALL]
+    done = subprocess.run(
+        [sys.executable, "-m", "interleave", *command],
+        env=bare | python_path,
+        capture_output=True,
+        timeout=60,
+    )
+    assert done.returncode == 0, done.stderr
+    assert [ended.id for ended in read_index(Path("made"))] == ["é"]
+
+
+def test_I03_I07_bad_lines_and_clashes_are_refused_before_anything_starts(capsys: Captured) -> None:
+    Path("requests.jsonl").write_text('{"id": 1, "request": "x"}\n{\n{"id": "1", "request": "y"}\n')
+    assert collect("requests.jsonl", "made") == 2
+    err = capsys.readouterr().err
+    assert "requests.jsonl:2" in err and "requests.jsonl:3" in err
+    assert not Path("made").exists()
+
+
+def test_I07_lines_that_are_left_out_stand_in_the_manifest() -> None:
+    Path("requests.jsonl").write_text('{"request": "A cat in 1 picture"}\n{\n')
+    assert collect("requests.jsonl", "made", "--skip-bad") == 0
+    assert "left out: requests.jsonl:2" in " ".join(read_manifest(Path("made", MANIFEST_NAME)).notes)
+
+
+def test_A11_a_folder_of_another_mixture_is_refused_with_what_differs(capsys: Captured) -> None:
+    requests = write_requests(2)
+    collect(requests, "made", *MIXED)
+    assert collect(requests, "made", *MIXED[:-1], "5") == 2
+    assert "'solid?size=80' ×2 there" in capsys.readouterr().err
+    assert collect(requests, "made") == 2
+    assert "the generators are" in capsys.readouterr().err
+    assert collect(requests, "made", *MIXED, "--seed", "5") == 2
+    assert "seed is 0 there and 5 here" in capsys.readouterr().err
+
+
+def test_options_that_only_change_the_speed_may_change() -> None:
+    requests = write_requests(2)
+    collect(requests, "made", "--generator", "solid?size=64&concurrency=1")
+    assert collect(requests, "made", "--generator", "solid?size=64&concurrency=9", "--concurrency", "2") == 0
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        (["--generator", SMALL, "--generator", OTHER, "--weight", "1"], "give a --weight for each"),
+        (["--weight", "1", "--weight", "2"], "give a --weight for each"),
+        (["--generator", SMALL, "--generator", OTHER, "--weight", "1", "--weight", "0"], "more than 0"),
+        (["--generator", SMALL, "--generator", OTHER, "--weight", "1", "--weight", "nan"], "more than 0"),
+        (["--generator", SMALL, "--generator", SMALL], "given twice"),
+        (["--generator", SMALL, "--generator", "sold"], "no image generator named 'sold'"),
+        (["--shard", "0/4"], "--shard 1/4"),
+        (["--shard", "5/4"], "--shard 1/4"),
+        (["--shard", "one of two"], "--shard 1/4"),
+        (["--engine", "rai"], "Did you mean 'ray'"),
+        (["--workers", "2"], "for --engine ray"),
+        (["--limit", "0"], "limit"),
+    ],
+)
+def test_I09_what_cannot_work_is_refused_with_the_option(
+    options: list[str], expected: str, capsys: Captured
+) -> None:
+    assert collect(write_requests(1), "made", *options) == 2
+    assert expected in capsys.readouterr().err
+    assert not Path("made").exists()
+
+
+def test_a_missing_ray_is_named_with_the_command_that_installs_it(
+    monkeypatch: pytest.MonkeyPatch, capsys: Captured
+) -> None:
+    monkeypatch.setitem(sys.modules, "ray", None)
+    assert collect(write_requests(1), "made", "--engine", "ray") == 2
+    assert 'pip install "interleavethinker[ray]"' in capsys.readouterr().err
+
+
+def test_a_limit_ends_runs_short_and_the_collection_with_1(capsys: Captured) -> None:
+    assert collect(write_requests(2), "made", "--max-calls", "4", "--json") == 1
+    assert json.loads(capsys.readouterr().out)["short"] == 2
+
+
+def test_show_tells_how_a_collection_of_shards_stands(capsys: Captured) -> None:
+    requests = write_requests(5)
+    collect(requests, "made", "--shard", "1/2")
+    collect(requests, "made", "--shard", "2/2")
+    assert run(["show", "made"]) == 0
+    assert "5 requests have ended: 5 done" in capsys.readouterr().err
+
+
+def test_the_whole_is_a_shard_with_everything() -> None:
+    assert all(WHOLE.has(identity) for identity in IDS)
+    assert WHOLE.label == ""
+    assert Shard(2, 8).label == ".2-of-8"

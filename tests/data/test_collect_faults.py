@@ -1,0 +1,283 @@
+"""Collections under faults: killed, out of disk, refused by servers. Nothing is lost, little is repeated."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import json
+import os
+import random
+import subprocess
+import sys
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import aclosing
+from pathlib import Path
+from typing import Any
+
+import pytest
+from collections_made import MIXED, SMALL, collect, comparables, results_in, write_requests
+
+import interleave
+from interleave.cli.main import run
+from interleave.data.collecting.collection import MANIFEST_NAME, Work
+from interleave.data.collecting.recipe import Recipe
+from interleave.runs.batch import Batch, read_index
+
+TESTS = Path(__file__).parent.parent
+sys.path += [str(TESTS / "runs"), str(TESTS / "backends")]  # the crash server and the loopback server
+from crashing import KILLED, CrashServer, ledger_of  # noqa: E402
+from loopback import Asked, Fault, Loopback, status  # noqa: E402
+
+
+@pytest.fixture(scope="module")
+def crash_server() -> Iterator[CrashServer]:
+    server = CrashServer()
+    yield server
+    server.close()
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Loopback]:
+    running = Loopback()
+    yield running
+    running.stop()
+
+
+def collect_with_kills(crash_server: CrashServer, count: int, moments: list[float], concurrency: int) -> int:
+    """Kill a collection at these moments after its start, then let it end; returns how often."""
+    requests, ledger = str(Path(write_requests(count)).absolute()), Path("ledger").absolute()
+    arguments = ["data", "collect", requests, "--out", str(Path("made").absolute()), "--dry-run", *MIXED]
+    order = {"arguments": [*arguments, "--concurrency", str(concurrency)], "ledger": str(ledger)}
+    kills = 0
+    for after in moments:
+        kills += go_on(crash_server, order, after) == KILLED
+    assert go_on(crash_server, order, None) == 0
+    made = Counter(ledger_of(ledger))
+    assert set(made) == results_in("made")
+    assert sum(made.values()) - len(made) <= kills * concurrency  # at most one for every open slot
+    return kills
+
+
+def go_on(crash_server: CrashServer, order: dict[str, Any], kill_after: float | None) -> int:
+    kept, before = results_in("made"), Counter(ledger_of(Path(order["ledger"])))
+    ended = crash_server.run(**order, kill_after=kill_after)
+    assert ended in (0, KILLED)
+    made = Counter(ledger_of(Path(order["ledger"]))) - before
+    assert not kept & set(made), "a call whose result was kept was made again"
+    return ended
+
+
+def test_A02_a_collection_killed_again_and_again_ends_as_an_undisturbed_one(
+    crash_server: CrashServer,
+) -> None:
+    moments = [random.Random(seed).uniform(0.2, 0.6) for seed in range(6)]
+    assert collect_with_kills(crash_server, 24, moments, concurrency=8) >= 2
+    assert collect("requests.jsonl", "whole", *MIXED) == 0
+    assert comparables("made") == comparables("whole")
+    assert Path("made", MANIFEST_NAME).read_bytes() == Path("whole", MANIFEST_NAME).read_bytes()
+    assert not list(Path("made").rglob(".*.tmp"))
+
+
+@pytest.mark.slow
+def test_A02_200_trajectories_killed_at_20_random_moments(crash_server: CrashServer) -> None:
+    moments = [random.Random(seed).uniform(0.5, 2.5) for seed in range(20)]
+    assert collect_with_kills(crash_server, 200, moments, concurrency=32) >= 8
+    assert collect("requests.jsonl", "whole", *MIXED) == 0
+    assert comparables("made") == comparables("whole")
+    assert Path("made", MANIFEST_NAME).read_bytes() == Path("whole", MANIFEST_NAME).read_bytes()
+
+
+@pytest.mark.parametrize("after", [1, 4])
+def test_A02_a_collection_that_is_stopped_goes_on_where_it_was(after: int) -> None:
+    requests = write_requests(10)
+    recipe = Recipe({}, (SMALL,))
+
+    async def some() -> None:
+        batch = Batch(Path("made"), recipe.casting(), recipe.studio(Path("made")))
+        async with aclosing(batch.run(Work.of(Path(requests)).items, concurrency=3)) as all_ended:
+            for _ in range(after):
+                await anext(all_ended)
+
+    asyncio.run(some())
+    kept = results_in("made")
+    assert collect(requests, "made") == 0
+    assert kept < results_in("made")
+    assert collect(requests, "whole") == 0
+    assert comparables("made") == comparables("whole")
+
+
+class FullDisk:
+    """Writes work until so many bytes are on the disk; from then on there is no space left."""
+
+    def __init__(self, room: int) -> None:
+        self.room = room
+        self._write = os.write
+        self._lock = threading.Lock()
+
+    def __call__(self, file: int, data: bytes) -> int:
+        with self._lock:
+            if file > 2 and len(data) > self.room:
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+            self.room -= len(data) if file > 2 else 0
+            return self._write(file, data)
+
+
+@pytest.mark.parametrize("room", [0, 1_000, 10_000, 40_000])
+def test_B01_a_full_disk_ends_a_collection_with_3_and_nothing_is_lost(
+    room: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    requests = write_requests(8)
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "write", FullDisk(room))
+        assert collect(requests, "made") == 3
+    err = capsys.readouterr().err
+    assert "No space left on device" in err
+    assert "make room" in err
+    kept = results_in("made")
+    assert collect(requests, "made") == 0
+    assert kept <= results_in("made")
+    assert collect(requests, "whole") == 0
+    assert comparables("made") == comparables("whole")
+    assert not list(Path("made").rglob(".*.tmp"))
+
+
+@pytest.mark.parametrize("name", ["mkdir", "open"])
+def test_B18_no_room_for_another_folder_is_a_full_disk_and_no_failed_request(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    requests = write_requests(6)
+    original, calls = getattr(os, name), 0
+
+    def full(path: object, *arguments: object, **options: object) -> object:
+        nonlocal calls
+        calls += "/runs/" in str(path)
+        if calls > 3 and "/runs/" in str(path):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return original(path, *arguments, **options)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, name, full)
+        assert collect(requests, str(Path("made").absolute())) == 3
+    assert "failed" not in {ended.status for ended in read_index(Path("made"))}
+    assert collect(requests, str(Path("made").absolute())) == 0
+
+
+class RateLimit:
+    """A server that takes so many calls a second and answers all others with 429 and when to come back."""
+
+    def __init__(self, per_second: float, burst: float, retry_after: float) -> None:
+        self.per_second, self.burst = per_second, burst
+        self.refusal = status(429, Retry_After=str(retry_after))
+        self.left, self.at = burst, time.monotonic()
+        self.refused = 0
+
+    def __call__(self, number: int, asked: Asked) -> Fault | None:
+        now = time.monotonic()
+        self.left = min(self.burst, self.left + (now - self.at) * self.per_second)
+        self.at = now
+        if self.left < 1:
+            self.refused += 1
+            return self.refusal
+        self.left -= 1
+        return None
+
+
+def models_of(server: Loopback) -> list[str]:
+    vlm = f"openai:qwen3-vl@{server.url}/v1"
+    return ["--planner", vlm, "--critic", vlm, "--generator", f"{server.url}?concurrency=64"]
+
+
+def collect_from(server: Loopback, requests: str, out: str) -> int:
+    command = ["data", "collect", requests, "--out", out, *models_of(server), "--concurrency", "64", "--json"]
+    return run(command)
+
+
+def storm(server: Loopback, count: int, told: pytest.CaptureFixture[str]) -> None:
+    """Collect from a server that takes a few calls a second while all requests are in flight."""
+    requests = write_requests(count)
+    server.reset()
+    server.fault = limit = RateLimit(per_second=40, burst=8, retry_after=0.2)
+    assert collect_from(server, requests, "made") == 0
+    summary = json.loads(told.readouterr().out)
+    needed = count * 7
+    assert (summary["done"], summary["failed"]) == (count, 0)
+    assert len(server.asked) == needed + limit.refused
+    assert needed / 5 < limit.refused == summary["repeated"]
+    assert limit.refused < needed
+    server.reset()
+    assert collect_from(server, requests, "calm") == 0
+    assert comparables("made") == comparables("calm")
+
+
+def test_C12_a_storm_of_429_ends_with_everything_done_and_few_calls_repeated(
+    server: Loopback, capsys: pytest.CaptureFixture[str]
+) -> None:
+    storm(server, 12, capsys)
+
+
+@pytest.mark.slow
+def test_C12_a_long_storm_of_429_likewise(server: Loopback, capsys: pytest.CaptureFixture[str]) -> None:
+    storm(server, 60, capsys)
+
+
+@pytest.mark.usefixtures("impatient")
+def test_C14_with_seven_of_ten_calls_refused_everything_is_done_in_the_end(server: Loopback) -> None:
+    requests = write_requests(6)
+    server.reset()
+    chance = random.Random(429)
+    server.fault = lambda number, asked: status(429, Retry_After="0.001") if chance.random() < 0.7 else None
+    assert collect_from(server, requests, "made") == 0
+    assert {ended.status for ended in read_index(Path("made"))} == {"done"}
+
+
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("interleave.runs.batch.FIRST_RETAKE_SECONDS", 0.001)
+    monkeypatch.setattr("interleave.backends.retries.BUDGET_PER_SECOND", 10_000.0)
+
+
+@pytest.mark.usefixtures("impatient")
+def test_C13_a_server_that_stays_away_is_given_up_and_taken_up_later(server: Loopback) -> None:
+    requests = write_requests(3)
+    server.reset()
+    server.fails_with(status(503, Retry_After="0"))
+    assert collect_from(server, requests, "made") == 3
+    assert {ended.status for ended in read_index(Path("made"))} == {"failed"}
+    server.reset()
+    command = ["data", "collect", requests, "--out", "made", *models_of(server), "--retry-failed"]
+    assert run(command) == 0
+
+
+@pytest.mark.usefixtures("impatient")
+def test_C10_a_failure_that_will_not_pass_is_not_taken_up_again(server: Loopback) -> None:
+    requests = write_requests(1)
+    server.reset()
+    server.fails_with(status(401))
+    assert collect_from(server, requests, "made") == 3
+    assert len(server.asked) == 1
+
+
+@pytest.mark.slow
+def test_the_generator_is_the_limit_and_not_the_journal() -> None:
+    """Eight pictures at a time, each a fifth of a second: nothing else may take as much of the time."""
+    requests = write_requests(120)
+    started = time.monotonic()
+    assert collect(requests, "made", "--generator", "solid?size=256&delay=0.2&concurrency=8") == 0
+    seconds = time.monotonic() - started
+    pictures = sum(interleave.read_record(folder).calls.generator for folder in Path("made").glob("runs/*/*"))
+    assert pictures == 360
+    assert pictures * 0.2 / 8 / seconds > 0.5  # the share of its time in which the generator draws
+
+
+@pytest.mark.slow
+def test_J04_three_shards_in_three_processes_at_once_make_one_collection() -> None:
+    requests = write_requests(30)
+    command = [sys.executable, "-m", "interleave", "data", "collect", requests, "--out", "made", "--dry-run"]
+    processes = [subprocess.Popen([*command, *MIXED, "--shard", f"{number}/3"]) for number in (1, 2, 3)]
+    assert [process.wait(120) for process in processes] == [0, 0, 0]
+    assert collect(requests, "whole", *MIXED) == 0
+    assert comparables("made") == comparables("whole")
+    assert Path("made", MANIFEST_NAME).read_bytes() == Path("whole", MANIFEST_NAME).read_bytes()
