@@ -43,7 +43,7 @@ def work(
             raise KeyboardInterrupt from None
         if json_output:
             print(json.dumps(summary(read_record(trajectory.folder), trajectory.folder), ensure_ascii=False))
-        _say(f"interleave: interrupted. {_how_to_go_on(trajectory.folder)}")
+        say(f"interleave: interrupted. {_how_to_go_on(trajectory.folder)}")
         return 130
     finally:
         progress.close()
@@ -60,7 +60,7 @@ def _telling_cost(trajectory: Trajectory, show: Callable[[Event], None]) -> Call
 
     def tell(count: int | None) -> None:
         if models is not None and (note := cost_note(models, config, limits, steps=count)):
-            _say(note)
+            say(note)
 
     def show_and_tell(event: Event) -> None:
         if pictures is None and isinstance(event, Planned):
@@ -96,14 +96,14 @@ def _report(finished: Finished, json_output: bool, open_document: bool, fail_on_
     record = finished.record
     pictures = sum(len(step.attempts) for step in record.steps)
     steps = sum(step.finished for step in record.steps)
-    _say(
+    say(
         f"{record.status}: {steps} of {count(len(record.steps), 'step')} finished, "
         f"{count(pictures, 'picture')} drawn, {record.seconds:.1f} s"
     )
     if finished.error is not None:
-        _say(f"interleave: {finished.error}")
+        say(f"interleave: {finished.error}")
     if record.status in ("failed", "short"):
-        _say(_how_to_go_on(finished.folder))
+        say(_how_to_go_on(finished.folder))
     if json_output:
         print(json.dumps(summary(record, finished.folder), ensure_ascii=False))
     elif record.status in ("done", "short"):
@@ -127,5 +127,6 @@ def _how_to_go_on(folder: Path) -> str:
     return f"Continue with: interleave resume {shlex.quote(str(folder))}"
 
 
-def _say(message: str) -> None:
+def say(message: str) -> None:
+    """One line on standard error."""
     print(" ".join(visible(message).split()), file=sys.stderr)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import sys
 import time
 from contextlib import aclosing
 from pathlib import Path
@@ -12,9 +11,9 @@ from typing import TYPE_CHECKING, Any, Protocol
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from interleave.cli.working import cancel_on_terminate
+from interleave.cli.working import cancel_on_terminate, say
 from interleave.errors import ConfigurationError
-from interleave.text import count, one_line, visible
+from interleave.text import count, one_line
 
 if TYPE_CHECKING:
     from interleave.runs.batch import Batch, BatchSummary, Ended
@@ -188,8 +187,3 @@ class PlainBar:
 
 def _ended(summary: BatchSummary) -> int:
     return summary.done + summary.short + summary.failed + summary.busy
-
-
-def say(message: str) -> None:
-    """One line on standard error."""
-    print(" ".join(visible(message).split()), file=sys.stderr)

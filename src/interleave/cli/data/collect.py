@@ -68,7 +68,8 @@ def collect(
 
     Several --generator share the requests by --weight, so that the critic sees failures of every kind.
     """
-    from interleave.cli.working_many import follow_many, say
+    from interleave.cli.working import say
+    from interleave.cli.working_many import follow_many
     from interleave.data.collecting.collection import Work, describe
     from interleave.data.collecting.ray_crew import Team
     from interleave.data.collecting.recipe import Recipe

@@ -13,8 +13,7 @@ import typer
 
 from interleave.cli import options
 from interleave.cli.data.following import following
-from interleave.cli.working import cancel_on_terminate
-from interleave.cli.working_many import say
+from interleave.cli.working import cancel_on_terminate, say
 from interleave.text import one_line
 
 if TYPE_CHECKING:
