@@ -1,9 +1,9 @@
 """Checkpoints that are whole or named as broken.
 
-A checkpoint is a folder `checkpoint-N` as the trainer writes it. When all its files are there they are sealed:
-`whole.json`, written last, has the size and digest of each. What has no seal was cut off by a crash, and is
-passed over; what does not agree with its seal is refused by name, and an older one is taken only if asked for.
-Old ones are removed only after the new one is sealed.
+A checkpoint is a folder `checkpoint-N` as the trainer writes it. When all its files are there they are
+sealed: `whole.json`, written last, has the size and digest of each. What has no seal was cut off by a crash,
+and is passed over; what does not agree with its seal is refused by name, and an older one is taken only if
+asked for. Old ones are removed only after the new one is sealed.
 """
 
 from __future__ import annotations

@@ -78,7 +78,8 @@ class TrainingPart(Value):
     validation_rows: int = Field(default=256, ge=1)
     workers: int = Field(default=0, ge=0, le=128)
     """Processes that decode pictures and make batches."""
-    compile: bool = False
+    picture_cache_mb: int = Field(default=256, ge=0)
+    """Pictures made ready for the model, kept for the next time; for each process that makes batches."""
 
 
 class GrpoPart(Value):
@@ -100,8 +101,6 @@ class GrpoPart(Value):
     loss: Literal["dapo", "grpo", "dr_grpo", "bnpo"] = "dapo"
     """`dapo`: every token counts the same, and masked samples count for nothing."""
     scale: Literal["group", "none"] = "group"
-    static_cache: bool = False
-    """Keys and values in memory of fixed size while generating."""
 
     @property
     def completions(self) -> int:
@@ -142,7 +141,7 @@ class Recipe(Value):
     def a_group_is_updated_whole_batches(self) -> Recipe:
         if self.task == "grpo" and self.grpo.completions % self.grpo.updates:
             raise ValueError(
-                f"grpo.updates: {self.grpo.completions} answers cannot be split into {self.grpo.updates} updates"
+                f"grpo.updates: {self.grpo.completions} answers do not split into {self.grpo.updates} updates"
             )
         return self
 

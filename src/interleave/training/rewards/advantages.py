@@ -1,7 +1,7 @@
 """From rewards to advantages, with failed samples left out as if they had never been drawn.
 
-A group is all replies to one prompt. Its sums are exact (`math.fsum`), so that a sample's advantage is, to the
-last digit, the one it would have had in a group without the failed ones, whatever their number or place.
+A group is all replies to one prompt. Its sums are exact (`math.fsum`), so that a sample's advantage is, to
+the last digit, the one it would have had in a group without the failed ones, whatever their number or place.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ from dataclasses import replace
 
 from interleave.agents.replies import parse_verdict
 from interleave.backends.retries import IMAGE_DEADLINE_SECONDS
-from interleave.errors import InterleaveError, ReplyError
+from interleave.errors import Failure, InterleaveError, ReplyError
 from interleave.text import one_line
 from interleave.training.rewards.formula import Parts, Weights, accuracy, change, total
 from interleave.training.rewards.redraws import Order, Redraw, Redraws
@@ -25,6 +25,8 @@ from interleave.training.rewards.strictness import is_strict
 from interleave.types import Verdict
 
 CONCURRENCY = 64
+ABOUT_THE_PROMPT = (Failure.REFUSED, Failure.INVALID, Failure.NO_PICTURE)
+"""Failures that another try with the same prompt would not mend."""
 
 
 class RewardCore:
@@ -89,7 +91,8 @@ class RewardCore:
             return _masked(cause, prompt)
         except Exception as error:  # somebody else's backend may raise anything; one sample is not the step
             known = isinstance(error, InterleaveError)
-            return _masked(one_line(str(error) if known else f"{type(error).__name__}: {error}", 200), prompt)
+            cause = one_line(str(error) if known else f"{type(error).__name__}: {error}", 200)
+            return _masked(cause, prompt, blameless=getattr(error, "kind", None) not in ABOUT_THE_PROMPT)
         timing = Timing(drawing=redraw.drawing, scoring=redraw.scoring)
         return replace(result, prompt=prompt, timing=timing, from_cache=cached)
 
@@ -120,8 +123,8 @@ def _undrawn(sample: Sample, judged: bool | None) -> Case:
     return Case.SUCCESS if sample.success else Case.ACCEPTED_FAILURE
 
 
-def _masked(cause: str, prompt: str) -> Result:
-    return Result(None, None, Case.MASKED, cause=cause, judged=False, prompt=prompt)
+def _masked(cause: str, prompt: str, *, blameless: bool = True) -> Result:
+    return Result(None, None, Case.MASKED, cause=cause, judged=False, prompt=prompt, blameless=blameless)
 
 
 def _read(completion: str) -> Verdict | None:

@@ -42,5 +42,5 @@ class Health:
         why = f" Most often: {common[0][0]}." if common else ""
         return RewardUnhealthy(
             f"reward_unhealthy: more than {self.most:.0%} of the rewards failed in {self.steps} steps "
-            f"running.{why} The state is saved: mend the generator or the scorer, then give the same command again"
+            f"running.{why} The state is saved: mend the generator or the scorer, then give the same command"
         )

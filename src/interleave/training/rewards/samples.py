@@ -96,3 +96,5 @@ class Result:
     picture: Image | None = field(default=None, repr=False)
     timing: Timing = Timing()
     from_cache: bool = False
+    blameless: bool = False
+    """Masked for no fault of the reply: not the generator refusing this very prompt."""
