@@ -65,14 +65,15 @@ def find_rows(data: Path, task: Task) -> tuple[RowFiles, RowFiles | None]:
         return RowFiles((data,)), None
     if not data.is_dir():
         raise ConfigurationError(f"the data {str(data)!r} does not exist: name an export, or a parquet file")
-    train = _files(data, FILES[task])
+    folder = data if _files(data, FILES[task]) else data / "trl"
+    train = _files(folder, FILES[task])
     if train is None:
         there = ", ".join(sorted(path.name for path in data.glob("*.parquet"))) or "no parquet file"
         raise ConfigurationError(
             f"{data} has no {FILES[task]}.parquet (there is {there}): make it with "
             "`interleave data export … --format trl`"
         )
-    return train, _files(data / "validation", FILES[task])
+    return train, _files(folder / "validation", FILES[task])
 
 
 def _files(folder: Path, stem: str) -> RowFiles | None:
