@@ -27,7 +27,14 @@ from interleave.types import Value
 
 SEAL = "whole.json"
 _FOLDER = re.compile(r"checkpoint-(\d+)\Z")
-_OUT_OF_ROOM = ("No space left", "File too large", "Disk quota", "failed writing file", "PytorchStreamWriter", "unexpected pos")
+_OUT_OF_ROOM = (
+    "No space left",
+    "File too large",
+    "Disk quota",
+    "failed writing file",
+    "PytorchStreamWriter",
+    "unexpected pos",
+)
 
 
 class SealedFile(Value):

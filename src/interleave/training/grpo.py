@@ -16,6 +16,7 @@ from typing import Any
 
 from interleave.agents.prompts.library import load_pack
 from interleave.backends.local.processors import TOKENS
+from interleave.backends.local.quiet import quiet
 from interleave.errors import ConfigurationError
 from interleave.training.keeping import Watch, keeping
 from interleave.training.logs import TrainingLog, say_on_stderr
@@ -159,7 +160,7 @@ def critic_trainer(base: type) -> Any:
             return self._rewards
 
         def _generate_and_score_completions(self, inputs: Any) -> Any:
-            self._before_step = _random_states()
+            self._before_step = (_random_states(), self.state.num_input_tokens_seen)
             output = super()._generate_and_score_completions(inputs)
             if not self.model.training:
                 return output
@@ -225,8 +226,10 @@ def critic_trainer(base: type) -> Any:
 
         def save_before_step(self) -> None:
             """Save the state as it was before the step under way was begun."""
-            _set_random_states(self._before_step)
-            self._save_checkpoint(self.model, None)
+            states, self.state.num_input_tokens_seen = self._before_step
+            _set_random_states(states)
+            with quiet():
+                self._save_checkpoint(self.model, None)
 
         def _show(self, inputs: Any) -> None:
             if not self.accelerator.is_main_process:

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import math
 import time
 from pathlib import Path
 from typing import Any
 
 from interleave.errors import ConfigurationError, InterleaveError, LimitReached
+from interleave.runs.store import write_whole
 from interleave.training import checkpoints
 
 MOST_BAD_STEPS = 3
+COUNTERS = "counters.json"
+COUNTED = ("_total_train_tokens",)
+"""What TRL counts up and does not save."""
 
 
 class TrainingBroken(InterleaveError):
@@ -40,11 +45,22 @@ def keeping(base: type) -> Any:
                 super()._save_checkpoint(model, trial)
                 self.accelerator.wait_for_everyone()
                 if self.accelerator.is_main_process:
+                    write_whole(folder / COUNTERS, json.dumps(self._counters()).encode())
                     checkpoints.seal(
                         folder, step=self.state.global_step, processes=self.accelerator.num_processes
                     )
             if self.accelerator.is_main_process:
                 checkpoints.prune(folder.parent, self.keep)
+
+        def _counters(self) -> dict[str, float]:
+            return {name: getattr(self, name) for name in COUNTED if hasattr(self, name)}
+
+        def _load_optimizer_and_scheduler(self, checkpoint: Any) -> None:
+            super()._load_optimizer_and_scheduler(checkpoint)
+            if checkpoint is not None:
+                for name, value in json.loads((Path(checkpoint) / COUNTERS).read_text("utf-8")).items():
+                    if name in COUNTED:
+                        setattr(self, name, value)
 
     Keeping.__name__ = Keeping.__qualname__ = f"Keeping{base.__name__}"
     return Keeping

@@ -65,7 +65,7 @@ def _what(orders: Orders, rows: Rows, parameters: Parameters, folder: str) -> It
     if inspection and inspection.duplicates:
         yield f"            {count(inspection.duplicates, 'row')} ask the same as an earlier one"
     if inspection and inspection.leaked:
-        yield f"            {count(inspection.leaked, 'validation row')} are also trained on"
+        yield f"            {inspection.leaked:,} of {len(rows.validation):,} validation rows are trained on too"
     share = parameters.learning / parameters.all
     yield f"model       {folder}"
     yield (

@@ -82,7 +82,8 @@ def sft_page(model: Any, processor: Any, rows: Any, folder: Path) -> Path:
     for index in range(min(SFT_SHOWN, len(rows))):
         row = rows[index]
         wanted = _text(row["completion"])
-        answer = answer_greedily(model, processor, row["prompt"], row["images"])
+        tokens = min(SFT_TOKENS, 2 * len(processor.tokenizer(wanted)["input_ids"]) + 16)
+        answer = answer_greedily(model, processor, row["prompt"], row["images"], tokens)
         shown.append(
             Shown(
                 title=str(row.get("id", index)),
@@ -98,7 +99,7 @@ def sft_page(model: Any, processor: Any, rows: Any, folder: Path) -> Path:
     return path
 
 
-def answer_greedily(model: Any, processor: Any, prompt: Any, pictures: Sequence[Any]) -> str:
+def answer_greedily(model: Any, processor: Any, prompt: Any, pictures: Sequence[Any], tokens: int) -> str:
     """The model's most likely answer to a row."""
     import torch
     from trl.data_utils import prepare_multimodal_messages
@@ -108,7 +109,7 @@ def answer_greedily(model: Any, processor: Any, prompt: Any, pictures: Sequence[
         messages, tokenize=True, add_generation_prompt=True, return_dict=True, return_tensors="pt"
     ).to(model.device)
     with torch.inference_mode():
-        written = model.generate(**inputs, max_new_tokens=SFT_TOKENS, do_sample=False)
+        written = model.generate(**inputs, max_new_tokens=tokens, do_sample=False)
     answer: str = processor.batch_decode(
         written[:, inputs["input_ids"].shape[1] :], skip_special_tokens=True
     )[0]
