@@ -97,24 +97,23 @@ def always_refusing(monkeypatch: pytest.MonkeyPatch) -> None:
 # --- learning
 
 
-def test_the_reward_rises_on_a_toy_task(schooled: dict[str, Any], data: Path, tmp_path: Path) -> None:
-    """A critic that half knows the form, and loses it when it samples hotly, learns to keep it."""
+def test_the_reward_rises_on_a_toy_task(toy: Path, data: Path, tmp_path: Path, always_refusing: None) -> None:
+    """A critic that has learned nothing finds out that longer prompts are marked higher."""
     out = tmp_path / "out"
     train(
-        schooled["out"] / "model",
+        toy,
         data,
         out,
-        training__steps=14,
-        training__learning_rate=1.5e-3,
+        Redraws(Painter(), Marker()),
+        training__steps=16,
+        training__learning_rate=5e-3,
         training__device_batch=16,
-        grpo__prompts=2,
         grpo__samples=8,
-        grpo__temperature=1.5,
-        grpo__max_completion=120,
+        grpo__max_completion=16,
     )
     rewards = [line["reward"] for line in read_log(out / "log.jsonl")]
     first, last = sum(rewards[:4]) / 4, sum(rewards[-4:]) / 4
-    assert last > first + 0.1, rewards
+    assert last > first + 0.03, rewards
 
 
 def test_the_logs_and_the_page_say_what_happened(
