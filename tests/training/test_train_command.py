@@ -90,7 +90,8 @@ def test_the_check_counts_what_an_adapter_learns(
     toy: Path, data: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert sft("--data", data, "--model", toy, "--config", "debug-sft", "--lora-rank", 2, "--check") == 0
-    assert "of them learn (2.4%), LoRA of rank 2" in capsys.readouterr().out
+    # a layer: q, o 2·(64+64); k, v 2·(64+32); gate, up, down 2·(64+128); two layers
+    assert "4,096 of them learn (1.6%), LoRA of rank 2" in capsys.readouterr().out
 
 
 def test_the_check_of_grpo_shows_the_first_row(

@@ -22,7 +22,7 @@ class SftCollator:
         self.pad_to = pad_to
         self.pad_id = int(processor.tokenizer.pad_token_id)
 
-    def __call__(self, rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    def __call__(self, rows: Sequence[dict[str, Any]]) -> Any:
         kept = [{name: row[name] for name in ("prompt", "completion", "images")} for row in rows]
         batch = self.inner(kept)
         self._refuse_long(batch, rows)

@@ -132,7 +132,8 @@ class _Sft:
         self.prompt = int(self.batch["input_ids"].shape[1])
 
     def lines(self) -> Iterator[str]:
-        labels, ids = self.batch["labels"][0], self.batch["input_ids"][0]
+        there = self.batch["attention_mask"][0].bool()  # the rest only fills the batch up
+        labels, ids = self.batch["labels"][0][there], self.batch["input_ids"][0][there]
         learned = int((self.batch["labels"] != IGNORED).sum())
         shapes = ", ".join(f"{name} {'×'.join(map(str, value.shape))}" for name, value in self.batch.items())
         yield ""

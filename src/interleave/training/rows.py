@@ -180,7 +180,7 @@ def _looked_at(
     rows: Any, task: Task, folder: Path, pool: Executor | None
 ) -> Iterator[tuple[bytes, int, str | None]]:
     look = partial(look_at, task=task, folder=folder)
-    yield from pool.map(look, rows, chunksize=64) if pool else map(look, rows)  # type: ignore[attr-defined]
+    yield from pool.map(look, rows, chunksize=64) if pool else map(look, rows)
 
 
 def look_at(row: Mapping[str, Any], *, task: Task, folder: Path) -> tuple[bytes, int, str | None]:

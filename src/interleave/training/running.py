@@ -68,7 +68,7 @@ def open_rows(orders: Orders, say: Callable[[str], None]) -> Rows:
     )
     if inspection.duplicates:
         say(f"{count(inspection.duplicates, 'row')} ask the same as an earlier one")
-    if inspection.leaked:
+    if inspection.leaked and validation is not None:
         message = f"{inspection.leaked:,} of {len(validation):,} validation rows are also trained on"
         if orders.fail_on_leak:
             raise ConfigurationError(f"{message}: export again with another split, or drop --fail-on-leak")

@@ -1,7 +1,7 @@
 """ms-swift: a reward plugin, for `--external_plugins …/shims/ms_swift.py --reward_funcs interleave`.
 
 It is called with the replies of a batch and a list for each column of the rows, which are those of
-`interleave data export --format ms-swift`. None masks a sample: ms-swift leaves it out of the group's mean.
+`interleave data export --format swift`. None masks a sample: ms-swift leaves it out of the group's mean.
 """
 
 from __future__ import annotations
