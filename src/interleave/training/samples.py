@@ -77,43 +77,45 @@ def write_page(path: Path, title: str, shown: Sequence[Shown]) -> None:
 
 def sft_page(model: Any, processor: Any, rows: Any, folder: Path) -> Path:
     """What the trained model answers to a few rows, beside what it should."""
-    model.eval()
-    shown = []
-    for index in range(min(SFT_SHOWN, len(rows))):
-        row = rows[index]
-        wanted = _text(row["completion"])
-        tokens = min(SFT_TOKENS, 2 * len(processor.tokenizer(wanted)["input_ids"]) + 16)
-        answer = answer_greedily(model, processor, row["prompt"], row["images"], tokens)
-        shown.append(
-            Shown(
-                title=str(row.get("id", index)),
-                asked=_text(row["prompt"]),
-                answer=answer,
-                wanted=wanted,
-                pictures=tuple((as_address(picture), "") for picture in row["images"]),
-                right=answer.strip() == wanted.strip(),
-            )
+    taken = [rows[index] for index in range(min(SFT_SHOWN, len(rows)))]
+    wanted = [_text(row["completion"]) for row in taken]
+    longest = max(len(processor.tokenizer(text)["input_ids"]) for text in wanted)
+    answers = answer_greedily(model, processor, taken, min(SFT_TOKENS, longest + 16))
+    shown = [
+        Shown(
+            title=str(row.get("id", "")),
+            asked=_text(row["prompt"]),
+            answer=answer,
+            wanted=right,
+            pictures=tuple((as_address(picture), "") for picture in row["images"]),
+            right=answer.strip() == right.strip(),
         )
+        for row, answer, right in zip(taken, answers, wanted, strict=True)
+    ]
     path = folder / PAGE_NAME
     write_page(path, "After supervised fine-tuning", shown)
     return path
 
 
-def answer_greedily(model: Any, processor: Any, prompt: Any, pictures: Sequence[Any], tokens: int) -> str:
-    """The model's most likely answer to a row."""
+def answer_greedily(model: Any, processor: Any, rows: Sequence[Any], tokens: int) -> list[str]:
+    """The model's most likely answers to some rows, written in one batch."""
     import torch
     from trl.data_utils import prepare_multimodal_messages
 
-    messages = prepare_multimodal_messages(prompt, images=list(pictures)) if pictures else prompt
+    messages = [prepare_multimodal_messages(row["prompt"], images=list(row["images"])) for row in rows]
     inputs = processor.apply_chat_template(
-        messages, tokenize=True, add_generation_prompt=True, return_dict=True, return_tensors="pt"
+        messages,
+        tokenize=True,
+        add_generation_prompt=True,
+        return_dict=True,
+        return_tensors="pt",
+        processor_kwargs={"padding": True, "padding_side": "left"},
     ).to(model.device)
+    model.eval()
     with torch.inference_mode():
         written = model.generate(**inputs, max_new_tokens=tokens, do_sample=False)
-    answer: str = processor.batch_decode(
-        written[:, inputs["input_ids"].shape[1] :], skip_special_tokens=True
-    )[0]
-    return answer
+    begun = inputs["input_ids"].shape[1]
+    return list(processor.batch_decode(written[:, begun:], skip_special_tokens=True))
 
 
 def as_address(picture: Image) -> str:
