@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 from test_sft import recipe, stop_after, train
 
 from interleave.errors import ConfigurationError, LimitReached, StorageError
@@ -152,6 +153,9 @@ def trainer_at_two(toy: Path, data: Path, out: Path) -> Any:
         settings, load_learner(settings.model), rows, Output(out), Watch(), lambda message: None
     )
     trainer.create_optimizer_and_scheduler(4)
+    for weights in trainer.model.parameters():
+        weights.grad = torch.ones_like(weights)
+    trainer.optimizer.step()  # so that it has a state to save
     trainer.state.global_step = 1
     trainer._save_checkpoint(trainer.model, None)
     trainer.state.global_step = 2

@@ -65,7 +65,8 @@ def _what(orders: Orders, rows: Rows, parameters: Parameters, folder: str) -> It
     if inspection and inspection.duplicates:
         yield f"            {count(inspection.duplicates, 'row')} ask the same as an earlier one"
     if inspection and inspection.leaked:
-        yield f"            {inspection.leaked:,} of {len(rows.validation):,} validation rows are trained on too"
+        held_out = len(rows.validation)
+        yield f"            {inspection.leaked:,} of {held_out:,} validation rows are also trained on"
     share = parameters.learning / parameters.all
     yield f"model       {folder}"
     yield (
