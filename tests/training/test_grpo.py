@@ -164,6 +164,7 @@ def test_K09_a_resumed_training_has_the_curve_of_an_undisturbed_one(
     assert same(weights(tmp_path / "halves"), weights(tmp_path / "whole"))
 
 
+@pytest.mark.slow
 def test_K09_with_several_updates_a_training_stops_only_between_generations(
     toy: Path, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, always_refusing: None
 ) -> None:

@@ -161,6 +161,7 @@ def test_K09_a_resumed_training_has_the_curve_of_an_undisturbed_one(
     assert same(weights(tmp_path / "halves"), weights(tmp_path / "whole"))
 
 
+@pytest.mark.slow
 def test_K09_an_adapter_goes_on_as_exactly_and_loads(
     toy: Path, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -177,6 +178,7 @@ def test_K09_an_adapter_goes_on_as_exactly_and_loads(
     assert load_vlm(use, "critic").adapter  # type: ignore[attr-defined]
 
 
+@pytest.mark.slow
 def test_K13_the_number_of_workers_does_not_change_what_is_learned(
     toy: Path, data: Path, tmp_path: Path
 ) -> None:
