@@ -27,7 +27,15 @@ from interleave.training.rewards.advantages import batch_advantages, equal_group
 from interleave.training.rewards.core import RewardCore
 from interleave.training.rewards.health import Health, RewardUnhealthy
 from interleave.training.rewards.redraws import Redraws, load_redraws
-from interleave.training.running import Orders, Rows, carry_out, open_rows, processes_now, whole_batches
+from interleave.training.running import (
+    Orders,
+    Rows,
+    carry_out,
+    is_first_process,
+    open_rows,
+    processes_now,
+    whole_batches,
+)
 from interleave.training.samples import SamplePage
 from interleave.training.sft import add_callbacks, common_arguments
 from interleave.training.shims.trl import TrlReward, is_outage
@@ -39,7 +47,8 @@ def train_grpo(
     """Train, from the start or from where it stopped; returns the spec of the result."""
     rows = open_rows(orders, say)
     output = Output(orders.out)
-    output.open(orders.task, orders.recipe, rows.files.digest)
+    if is_first_process():  # the others find it opened, or not yet
+        output.open(orders.task, orders.recipe, rows.files.digest)
     if output.done:
         say("this training is done")
         return output.use

@@ -27,6 +27,8 @@ class Learner:
     folder: Path
     model: Any
     processor: Any
+    base: str
+    """How a spec names the model it starts from: as on the Hub, or by its path."""
     lora: Any
     """A `LoraConfig`, or None where the weights themselves learn."""
 
@@ -50,7 +52,9 @@ def load_learner(part: ModelPart, *, picture_cache_mb: int = 0) -> Learner:
     check_model(folder, source, trust_remote_code=False)
     model = _load(folder, source, part)
     freeze(model, part)
-    return Learner(folder, model, load_eyes(folder, source, part, picture_cache_mb), lora_config(part))
+    processor = load_eyes(folder, source, part, picture_cache_mb)
+    base = str(folder.absolute()) if source.is_path else source.model
+    return Learner(folder, model, processor, base, lora_config(part))
 
 
 def load_eyes(folder: Path, source: Source, part: ModelPart, picture_cache_mb: int = 0) -> Any:

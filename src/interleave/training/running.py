@@ -92,6 +92,11 @@ def processes_now() -> int:
     return int(os.environ.get("WORLD_SIZE", "1"))
 
 
+def is_first_process() -> bool:
+    """Whether this process speaks and writes for all that train together."""
+    return int(os.environ.get("RANK", "0")) == 0
+
+
 def carry_out(trainer: Any, output: Output, watch: Watch, orders: Orders, learner: Learner) -> str:
     """Train from where it stopped to the end; returns how the result is used, or raises why there is none."""
     resume = output.resume_from(fall_back=orders.fall_back)
@@ -113,8 +118,7 @@ def _finish(trainer: Any, output: Output, learner: Learner) -> str:
     with quiet(), checkpoints.storing(output.model):
         trainer.save_model(str(output.model))
     (output.model / "training_args.bin").unlink(missing_ok=True)  # a pickle, and nobody needs it
-    base = str(learner.folder.absolute())
-    use = how_to_use(output.model, base, adapter=adapter)
+    use = how_to_use(output.model, learner.base, adapter=adapter)
     if trainer.accelerator.is_main_process:
         output.finish(steps=trainer.state.global_step, note=use)
     return use

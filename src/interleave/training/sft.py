@@ -11,7 +11,15 @@ from interleave.training.logs import TrainingLog, logging_callback, say_on_stder
 from interleave.training.models import Learner, load_learner
 from interleave.training.output import Output
 from interleave.training.recipes import Recipe
-from interleave.training.running import Orders, Rows, carry_out, open_rows, processes_now, whole_batches
+from interleave.training.running import (
+    Orders,
+    Rows,
+    carry_out,
+    is_first_process,
+    open_rows,
+    processes_now,
+    whole_batches,
+)
 from interleave.training.samples import sft_page
 
 
@@ -19,7 +27,8 @@ def train_sft(orders: Orders, say: Callable[[str], None] = say_on_stderr) -> str
     """Train, from the start or from where it stopped; returns the spec of the result."""
     rows = open_rows(orders, say)
     output = Output(orders.out)
-    output.open(orders.task, orders.recipe, rows.files.digest)
+    if is_first_process():  # the others find it opened, or not yet
+        output.open(orders.task, orders.recipe, rows.files.digest)
     if output.done:
         say("this training is done")
         return output.use
@@ -28,7 +37,7 @@ def train_sft(orders: Orders, say: Callable[[str], None] = say_on_stderr) -> str
     watch = Watch(max_minutes=orders.max_minutes)
     trainer = sft_trainer(orders.recipe, learner, rows, output, watch, say)
     use = carry_out(trainer, output, watch, orders, learner)
-    if trainer.accelerator.is_main_process:
+    if trainer.accelerator.num_processes == 1:  # else its weights may be divided among them
         sft_page(trainer.model, learner.processor, rows.validation or rows.train, output.folder)
     return use
 

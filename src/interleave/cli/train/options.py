@@ -89,9 +89,9 @@ def require_libraries() -> None:
 def run(train: Callable[[Orders, Callable[[str], None]], str], orders: Orders) -> int:
     """Train in front of a user: the spec of the result on stdout, the rest on stderr; the exit code."""
     from interleave.training.logs import say_on_stderr
-    from interleave.training.running import Interrupted
+    from interleave.training.running import Interrupted, is_first_process
 
-    main = int(os.environ.get("RANK", "0")) == 0
+    main = is_first_process()
     try:
         use = train(orders, say_on_stderr if main else _silence)
     except Interrupted as error:
