@@ -20,7 +20,7 @@ from interleave.mini.oracle import _judged, _scored
 from interleave.mini.world import draw
 from interleave.mini.world.mistakes import spoiled
 from interleave.pictures import encode_png
-from interleave.types import Outcome, Picture, Request, Text, Verdict
+from interleave.types import Picture, Request, Text
 
 SHORT = PromptPack(
     load_pack().description,
@@ -150,6 +150,3 @@ def write_rows(path: Path, rows: list[dict[str, Any]]) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
     pyarrow.parquet.write_table(pa.Table.from_pylist(rows, schema=schema), path)
     return path
-
-
-REFUSAL = Verdict(outcome=Outcome.REJECTED, reasoning="wrong", refined_prompt="a better one")

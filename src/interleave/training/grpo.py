@@ -22,6 +22,7 @@ from interleave.training.keeping import Watch, keeping
 from interleave.training.logs import TrainingLog, say_on_stderr
 from interleave.training.models import Learner, load_learner
 from interleave.training.output import Output
+from interleave.training.page import SamplePage
 from interleave.training.recipes import Recipe
 from interleave.training.rewards.advantages import batch_advantages, equal_groups, skipped_groups
 from interleave.training.rewards.core import RewardCore
@@ -36,7 +37,6 @@ from interleave.training.running import (
     processes_now,
     whole_batches,
 )
-from interleave.training.samples import SamplePage
 from interleave.training.sft import add_callbacks, common_arguments
 from interleave.training.shims.trl import TrlReward, is_outage
 

@@ -10,6 +10,7 @@ from interleave.training.keeping import Watch, keeping, watching
 from interleave.training.logs import TrainingLog, logging_callback, say_on_stderr
 from interleave.training.models import Learner, load_learner
 from interleave.training.output import Output
+from interleave.training.page import sft_page
 from interleave.training.recipes import Recipe
 from interleave.training.running import (
     Orders,
@@ -20,7 +21,6 @@ from interleave.training.running import (
     processes_now,
     whole_batches,
 )
-from interleave.training.samples import sft_page
 
 
 def train_sft(orders: Orders, say: Callable[[str], None] = say_on_stderr) -> str:
