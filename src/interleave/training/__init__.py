@@ -1,1 +1,1 @@
-"""Training: one reward for every trainer, supervised fine-tuning and GRPO for planner and critic."""
+"""Training planner and critic: rewards, supervised fine-tuning, GRPO, and shims for other trainers."""

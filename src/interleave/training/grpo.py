@@ -1,0 +1,282 @@
+"""GRPO for a critic, on TRL.
+
+TRL gives a masked sample the advantage zero, but still counts its tokens when it divides the loss, holds it
+to the reference model, and takes sums in single precision. The trainer here takes advantages from
+`rewards/advantages.py` and masks such samples whole, so that a step with failures is the step without them.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+import random
+import time
+from collections.abc import Callable
+from typing import Any
+
+from interleave.agents.prompts.library import load_pack
+from interleave.backends.local.processors import TOKENS
+from interleave.backends.local.quiet import quiet
+from interleave.errors import ConfigurationError
+from interleave.training.keeping import Watch, keeping
+from interleave.training.logs import TrainingLog, say_on_stderr
+from interleave.training.models import Learner, load_learner
+from interleave.training.output import Output
+from interleave.training.page import SamplePage
+from interleave.training.recipes import Recipe
+from interleave.training.rewards.advantages import batch_advantages, equal_groups, skipped_groups
+from interleave.training.rewards.core import RewardCore
+from interleave.training.rewards.health import Health, RewardUnhealthy
+from interleave.training.rewards.redraws import Redraws, load_redraws
+from interleave.training.running import (
+    Orders,
+    Rows,
+    carry_out,
+    is_first_process,
+    open_rows,
+    processes_now,
+    whole_batches,
+)
+from interleave.training.sft import add_callbacks, common_arguments
+from interleave.training.shims.trl import TrlReward, is_outage
+
+
+def train_grpo(
+    orders: Orders, say: Callable[[str], None] = say_on_stderr, redraws: Redraws | None = None
+) -> str:
+    """Train, from the start or from where it stopped; returns the spec of the result."""
+    rows = open_rows(orders, say)
+    output = Output(orders.out)
+    if is_first_process():  # the others find it opened, or not yet
+        output.open(orders.task, orders.recipe, rows.files.digest)
+    if output.done:
+        say("this training is done")
+        return output.use
+    say("loading the models…")
+    reward = load_reward(orders.recipe, redraws)
+    learner = load_learner(orders.recipe.model, picture_cache_mb=orders.recipe.training.picture_cache_mb)
+    watch = Watch(max_minutes=orders.max_minutes, cycle=orders.recipe.grpo.updates)
+    trainer = grpo_trainer(orders.recipe, learner, rows, output, watch, reward, say)
+    try:
+        return carry_out(trainer, output, watch, orders, learner)
+    except RewardUnhealthy:
+        if trainer.outage:  # in the middle of a step: nothing is learned from it, and it is done again
+            trainer.save_before_step()
+        raise
+
+
+def load_reward(recipe: Recipe, redraws: Redraws | None = None) -> TrlReward:
+    """The reward of a recipe, with its generator and scorer."""
+    part = recipe.reward
+    if redraws is None:
+        for name in ("generator", "scorer"):
+            if not getattr(part, name):
+                raise ConfigurationError(f"which {name}? Name it with --{name} SPEC")
+        redraws = load_redraws(part.generator, part.scorer, load_pack(part.prompts))
+    core = RewardCore(
+        redraws,
+        part.weights,
+        concurrency=part.concurrency,
+        deadline=part.deadline,
+        seed=recipe.training.seed,
+    )
+    return TrlReward(core, patience=part.patience, most_failures=part.most_failures)
+
+
+def grpo_trainer(
+    recipe: Recipe,
+    learner: Learner,
+    rows: Rows,
+    output: Output,
+    watch: Watch,
+    reward: TrlReward,
+    say: Callable[[str], None],
+) -> Any:
+    """The trainer of a recipe."""
+    from transformers import TrainerCallback
+    from trl import GRPOConfig, GRPOTrainer
+
+    logging.getLogger("trl.trainer.grpo_trainer").setLevel(logging.ERROR)  # it prints masked rows whole
+    training, grpo = recipe.training, recipe.grpo
+    batches = whole_batches(grpo.completions, training.device_batch, processes_now(), "a generation")
+    if batches % grpo.updates:
+        raise ConfigurationError(
+            f"{batches} batches of a generation do not split into {grpo.updates} updates"
+        )
+    learner.processor.tokenizer.padding_side = "left"  # TRL takes its own padding for granted
+    config = GRPOConfig(
+        **common_arguments(recipe, output, validating=rows.validation is not None),
+        gradient_accumulation_steps=batches // grpo.updates,
+        steps_per_generation=batches,
+        save_steps=math.ceil(training.save_every / grpo.updates) * grpo.updates,
+        num_generations=grpo.samples,
+        num_generations_eval=1,
+        per_device_eval_batch_size=training.device_batch,
+        max_completion_length=grpo.max_completion,
+        temperature=grpo.temperature,
+        top_p=grpo.top_p,
+        top_k=grpo.top_k,
+        beta=grpo.kl,
+        epsilon=grpo.clip_low,
+        epsilon_high=grpo.clip_high,
+        loss_type=grpo.loss,
+        scale_rewards=grpo.scale,
+        pad_to_multiple_of=training.pad_to if training.pad_to > 1 else None,
+        generation_kwargs={"suppress_tokens": picture_tokens(learner.processor.tokenizer)},
+    )
+    trainer = critic_trainer(keeping(GRPOTrainer))(
+        model=learner.model,
+        args=config,
+        train_dataset=rows.train,
+        eval_dataset=rows.validation,
+        processing_class=learner.processor,
+        reward_funcs=reward.reward,
+        peft_config=learner.lora,
+    )
+    trainer.keep = training.keep
+    trainer.say = say
+    trainer.shim = reward
+    trainer.watch = watch
+    trainer.health = Health(recipe.reward.most_failures, recipe.reward.unhealthy_steps)
+    trainer.page = SamplePage(output.folder, "Answers while learning by GRPO")
+    add_callbacks(trainer, TrainerCallback, watch, TrainingLog(output.folder, say))
+    return trainer
+
+
+def picture_tokens(tokenizer: Any) -> list[int]:
+    """Tokens that stand for pictures: one in an answer would be taken for a picture that is not there."""
+    known = tokenizer.get_vocab()
+    return sorted(known[token] for token in TOKENS.values() if token in known)
+
+
+def critic_trainer(base: type) -> Any:
+    """TRL's trainer with our masking, and with an eye on the rewards' health."""
+
+    class CriticTrainer(base):  # type: ignore[misc]
+        outage = False
+        """Whether the step under way was given up."""
+        say: Callable[[str], None]
+        shim: TrlReward
+        watch: Watch
+        health: Health
+        page: SamplePage
+
+        def _generate(self, prompts: Any) -> Any:
+            return self._timed("time/generate", super()._generate, prompts)
+
+        def _calculate_rewards(self, *arguments: Any) -> Any:
+            self._rewards = self._timed("time/reward", super()._calculate_rewards, *arguments)
+            return self._rewards
+
+        def _generate_and_score_completions(self, inputs: Any) -> Any:
+            self._before_step = (_random_states(), self.state.num_input_tokens_seen)
+            output = super()._generate_and_score_completions(inputs)
+            if not self.model.training:
+                return output
+            rewards = [None if math.isnan(value) else value for value in self._rewards[:, 0].tolist()]
+            self._watch_health(rewards)
+            self._show(inputs)
+            return self._without_masked(output, rewards)
+
+        def training_step(self, *arguments: Any, **options: Any) -> Any:
+            started = time.perf_counter()
+            figures = self._metrics["train"]
+            before = _spent(figures)
+            loss = super().training_step(*arguments, **options)
+            elsewhere = _spent(figures) - before
+            figures["time/update"].append(time.perf_counter() - started - elsewhere)
+            return loss
+
+        def _without_masked(self, output: Any, rewards: list[float | None]) -> Any:
+            """The batch as if masked samples, and groups with too few left, were not in it."""
+            import torch
+
+            advantages = batch_advantages(rewards, self.num_generations, self.scale_rewards)
+            count = len(output["advantages"])
+            mine = advantages[self.accelerator.process_index * count :][:count]
+            like = output["advantages"]
+            kept = torch.tensor([each is not None for each in mine], device=like.device)
+            output["advantages"] = torch.tensor(
+                [each or 0.0 for each in mine], dtype=like.dtype, device=like.device
+            )
+            output["completion_mask"] = output["completion_mask"] * kept.unsqueeze(1)
+            tokens = output["completion_mask"].sum()
+            output["num_items_in_batch"] = self.accelerator.gather(tokens).sum()
+            return output
+
+        def _watch_health(self, rewards: list[float | None]) -> None:
+            figures = self._metrics["train"]
+            failed = sum(reward is None for reward in rewards)
+            causes = [result.cause for result in self.shim.results if result.cause]
+            figures["samples/failure_rate"].append(self.health.step(failed, len(rewards), causes))
+            figures["groups/skipped"].append(float(skipped_groups(rewards, self.num_generations)))
+            figures["groups/equal"].append(float(equal_groups(rewards, self.num_generations)))
+            figures["steps/skipped"].append(float(self.watch.skipped))
+            if self._is_outage():
+                self.outage = True
+                raise self._gave_up()
+            if self.health.unhealthy:
+                self.watch.stop(self.health.complaint())
+
+        def _is_outage(self) -> bool:
+            """Whether nothing could be drawn or scored, in any process."""
+            import torch
+
+            mine = is_outage(self.shim.results, self.health.most)
+            flags = torch.tensor([float(mine)], device=self.accelerator.device)
+            return bool(self.accelerator.gather(flags).min() > 0)
+
+        def _gave_up(self) -> RewardUnhealthy:
+            cause = next((result.cause for result in self.shim.results if result.cause), "no reason given")
+            return RewardUnhealthy(
+                f"reward_unhealthy: no reward of step {self.state.global_step + 1} could be got ({cause}). "
+                "Nothing was learned from it, the state is saved: mend it, then give the same command again"
+            )
+
+        def save_before_step(self) -> None:
+            """Save the state as it was before the step under way was begun."""
+            states, self.state.num_input_tokens_seen = self._before_step
+            _set_random_states(states)
+            with quiet():
+                self._save_checkpoint(self.model, None)
+
+        def _show(self, inputs: Any) -> None:
+            if not self.accelerator.is_main_process:
+                return
+            pictures = [row["images"] for row in inputs]
+            shim = self.shim
+            self.page.add(self.state.global_step, shim.samples, shim.completions, shim.results, pictures)
+            if self.state.global_step % self.args.logging_steps == 0:
+                self.page.write()
+
+        def _timed(self, name: str, work: Callable[..., Any], *arguments: Any) -> Any:
+            started = time.perf_counter()
+            done = work(*arguments)
+            mode = "train" if self.model.training else "eval"
+            self._metrics[mode][name].append(time.perf_counter() - started)
+            return done
+
+    return CriticTrainer
+
+
+def _spent(figures: Any) -> float:
+    return float(sum(figures["time/generate"]) + sum(figures["time/reward"]))
+
+
+def _random_states() -> dict[str, Any]:
+    import numpy
+    import torch
+
+    states = {"python": random.getstate(), "numpy": numpy.random.get_state(), "cpu": torch.get_rng_state()}
+    return states | ({"cuda": torch.cuda.get_rng_state_all()} if torch.cuda.is_available() else {})
+
+
+def _set_random_states(states: dict[str, Any]) -> None:
+    import numpy
+    import torch
+
+    random.setstate(states["python"])
+    numpy.random.set_state(states["numpy"])
+    torch.set_rng_state(states["cpu"])
+    if "cuda" in states:
+        torch.cuda.set_rng_state_all(states["cuda"])

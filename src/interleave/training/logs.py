@@ -1,0 +1,126 @@
+"""What a training says while it works: lines for a person, JSON lines for a program, TensorBoard for both."""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from interleave.runs.store import write_whole
+
+LOG_NAME = "log.jsonl"
+SHOWN = {
+    "loss": "loss {:.4f}",
+    "reward": "reward {:.3f}",
+    "reward/format": "format {:.2f}",
+    "judgement/accuracy": "judgement {:.2f}",
+    "reward/semantics": "semantics {:.3f}",
+    "reward/masked": "masked {:.0f}",
+    "mean_token_accuracy": "tokens right {:.3f}",
+    "kl": "KL {:.4f}",
+    "completions/mean_length": "length {:.0f}",
+    "eval_loss": "validation loss {:.4f}",
+    "eval_reward": "validation reward {:.3f}",
+    "learning_rate": "lr {:.2g}",
+    "time/generate": "generate {:.1f} s",
+    "time/reward": "reward {:.1f} s",
+    "time/update": "update {:.1f} s",
+}
+"""What stands in a line on the terminal, in this order."""
+TIMES = ("time/", "step_time", "runtime", "per_second", "epoch_time", "from_cache")
+"""Figures that differ from one machine to the next; without them, two logs can be compared."""
+
+
+class TrainingLog:
+    """Writes every logged step to the terminal, to `log.jsonl` and to TensorBoard."""
+
+    def __init__(self, out: Path, say: Callable[[str], None], *, total: int | None = None) -> None:
+        self.path = out / LOG_NAME
+        self.say = say
+        self.total = total
+        self._board_folder = out / "tensorboard"
+        self._board: Any = None
+
+    def begin(self, step: int) -> None:
+        """Go on after this step: what was logged later belongs to work that is done again."""
+        kept = [line for line in read_log(self.path) if line["step"] <= step]
+        write_whole(self.path, "".join(json.dumps(line) + "\n" for line in kept).encode())
+        self._board = _board(self._board_folder, step)
+        if self._board is None:
+            self.say("TensorBoard is not installed; log.jsonl has every figure")
+
+    def write(self, step: int, figures: Mapping[str, Any]) -> None:
+        numbers = {name: value for name, value in figures.items() if _is_number(value)}
+        with self.path.open("a", encoding="utf-8") as file:
+            file.write(json.dumps({"step": step, **numbers}) + "\n")
+        if self._board is not None:
+            for name, value in numbers.items():
+                self._board.add_scalar(name, value, step)
+        self.say(self.line(step, numbers))
+
+    def line(self, step: int, figures: Mapping[str, Any]) -> str:
+        shown = [form.format(figures[name]) for name, form in SHOWN.items() if name in figures]
+        of = f"/{self.total}" if self.total else ""
+        return "  ".join([f"step {step}{of}", *shown])
+
+    def end(self) -> None:
+        if self._board is not None:
+            self._board.close()
+
+
+def read_log(path: Path) -> list[dict[str, Any]]:
+    """The lines of a log; a last line that a crash cut off is left out."""
+    lines = []
+    for line in path.read_text("utf-8").splitlines() if path.is_file() else []:
+        try:
+            lines.append(json.loads(line))
+        except ValueError:
+            break
+    return lines
+
+
+def comparable(lines: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """A log without what depends on the machine: two equal trainings have equal ones."""
+    return [
+        {name: value for name, value in line.items() if not any(word in name for word in TIMES)}
+        for line in lines
+    ]
+
+
+def logging_callback(base: type, log: TrainingLog) -> Any:
+    """The callback that writes the log; `base` is `TrainerCallback`."""
+
+    class Logging(base):  # type: ignore[misc]
+        def on_train_begin(self, args: Any, state: Any, control: Any, **known: Any) -> None:
+            log.total = state.max_steps
+            if state.is_world_process_zero:
+                log.begin(state.global_step)
+
+        def on_log(self, args: Any, state: Any, control: Any, logs: Any = None, **known: Any) -> None:
+            if state.is_world_process_zero and logs and "train_runtime" not in logs:
+                log.write(state.global_step, logs)
+
+        def on_train_end(self, args: Any, state: Any, control: Any, **known: Any) -> None:
+            if state.is_world_process_zero:
+                log.end()
+
+    return Logging()
+
+
+def say_on_stderr(message: str) -> None:
+    print(message, file=sys.stderr, flush=True)
+
+
+def _board(folder: Path, step: int) -> Any:
+    try:
+        from torch.utils.tensorboard import SummaryWriter
+    except ImportError:
+        return None
+    return SummaryWriter(log_dir=str(folder), purge_step=step + 1)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)

@@ -1,0 +1,121 @@
+"""The output folder of a training: what decides it, how far it is, and where the result is.
+
+    training.json    everything that decides the training, and how it ended
+    checkpoints/     the last few, sealed
+    log.jsonl        every logged step        tensorboard/   the same
+    samples.html     answers of the model, with their pictures
+    model/           the result: a model folder, or a LoRA adapter
+
+The same command on the same folder goes on where it stopped; on a finished one it says so again.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from interleave.errors import ConfigurationError, RunError
+from interleave.runs.store import write_whole
+from interleave.training import checkpoints
+from interleave.training.recipes import Recipe
+from interleave.version import __version__
+
+RECORD = "training.json"
+FREE = {
+    "training": {"save_every", "keep", "log_every", "workers", "picture_cache_mb"},
+    "reward": {"concurrency", "deadline", "patience", "most_failures", "unhealthy_steps"},
+}
+"""Settings that may differ when a training goes on: they do not change what is learned."""
+
+
+@dataclass(frozen=True)
+class Output:
+    """A folder that a training writes to."""
+
+    folder: Path
+
+    @property
+    def checkpoints(self) -> Path:
+        return self.folder / "checkpoints"
+
+    @property
+    def model(self) -> Path:
+        return self.folder / "model"
+
+    @property
+    def record(self) -> Path:
+        return self.folder / RECORD
+
+    @property
+    def done(self) -> bool:
+        return bool(self._read().get("done"))
+
+    def open(self, task: str, recipe: Recipe, rows: str) -> None:
+        """Take the folder for this training; refuses one that holds another."""
+        identity = identity_of(task, recipe, rows)
+        if not self.record.exists():
+            if self.folder.is_dir() and any(self.folder.iterdir()):
+                raise RunError(f"{self.folder} is not empty and holds no training: choose another --out")
+            self.folder.mkdir(parents=True, exist_ok=True)
+            self._write({"identity": identity, "recipe": recipe.model_dump(mode="json"), "done": False})
+            return
+        before = self._read().get("identity", {})
+        if differing := _first_difference(before, identity):
+            raise RunError(
+                f"{self.folder} holds a training with another {differing}: go on with the same one, or "
+                "choose another --out"
+            )
+
+    def resume_from(self, *, fall_back: bool) -> Path | None:
+        """The checkpoint to go on from, if there is one."""
+        return checkpoints.latest(self.checkpoints, fall_back=fall_back)
+
+    def finish(self, *, steps: int, note: str) -> None:
+        """Say that the training is done, and how its result is used."""
+        self._write({**self._read(), "done": True, "steps": steps, "software": __version__, "use": note})
+
+    @property
+    def use(self) -> str:
+        return str(self._read().get("use", ""))
+
+    def _read(self) -> dict[str, Any]:
+        try:
+            value = json.loads(self.record.read_text("utf-8"))
+        except FileNotFoundError:
+            return {}
+        except (OSError, ValueError) as error:
+            raise RunError(f"{self.record} cannot be read ({error}): choose another --out") from None
+        if not isinstance(value, dict):
+            raise RunError(f"{self.record} is no record of a training: choose another --out")
+        return value
+
+    def _write(self, value: dict[str, Any]) -> None:
+        write_whole(self.record, (json.dumps(value, indent=1, ensure_ascii=False) + "\n").encode())
+
+
+def identity_of(task: str, recipe: Recipe, rows: str) -> dict[str, Any]:
+    """What decides a training."""
+    values = recipe.model_dump(mode="json", exclude={"description": True, **FREE})
+    return {"task": task, "rows": rows, **values}
+
+
+def _first_difference(before: dict[str, Any], now: dict[str, Any], place: str = "") -> str | None:
+    for key in sorted(before.keys() | now.keys()):
+        old, new = before.get(key), now.get(key)
+        if isinstance(old, dict) and isinstance(new, dict):
+            if inner := _first_difference(old, new, f"{place}{key}."):
+                return inner
+        elif old != new:
+            return f"{place}{key} ({old!r:.80}, not {new!r:.80})"
+    return None
+
+
+def how_to_use(folder: Path, base: str, *, adapter: bool) -> str:
+    """The spec that loads the result."""
+    path = folder.absolute()
+    spec = f"transformers:{base}?adapter={path}" if adapter else f"transformers:{path}"
+    if "@" in spec:
+        raise ConfigurationError(f"{path} has an '@' in it, which a spec cannot hold: move it")
+    return spec

@@ -1,0 +1,158 @@
+"""A page to look at: answers of the model with the pictures they are about, and what became of them."""
+
+from __future__ import annotations
+
+import base64
+import io
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from interleave.runs.store import write_whole
+from interleave.training.rewards.samples import Result, Sample
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+PAGE_NAME = "samples.html"
+MOST_SHOWN = 64
+SFT_SHOWN = 8
+SFT_TOKENS = 512
+THUMBNAIL = 160
+
+
+@dataclass(frozen=True)
+class Shown:
+    """One answer on the page; pictures are data addresses, with a word beneath each."""
+
+    title: str
+    asked: str
+    answer: str
+    wanted: str = ""
+    pictures: tuple[tuple[str, str], ...] = ()
+    facts: tuple[tuple[str, str], ...] = ()
+    right: bool | None = None
+
+
+class SamplePage:
+    """The last answers of a training, written anew now and then."""
+
+    def __init__(self, folder: Path, title: str) -> None:
+        self.path = folder / PAGE_NAME
+        self.title = title
+        self.shown: deque[Shown] = deque(maxlen=MOST_SHOWN)
+
+    def add(
+        self,
+        step: int,
+        samples: Sequence[Sample],
+        completions: Sequence[str],
+        results: Sequence[Result],
+        pictures: Sequence[Sequence[Image]],
+        *,
+        most: int = 8,
+    ) -> None:
+        """Take some answers of a step: those of its first groups."""
+        for sample, completion, result, seen in list(
+            zip(samples, completions, results, pictures, strict=True)
+        )[:most]:
+            self.shown.append(_scored(step, sample, completion, result, seen))
+
+    def write(self) -> Path:
+        write_page(self.path, self.title, list(reversed(self.shown)))
+        return self.path
+
+
+def write_page(path: Path, title: str, shown: Sequence[Shown]) -> None:
+    import jinja2
+
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(Path(__file__).parent / "templates"), autoescape=True
+    )
+    page = environment.get_template("samples.html.j2").render(title=title, shown=shown)
+    write_whole(path, page.encode())
+
+
+def sft_page(model: Any, processor: Any, rows: Any, folder: Path) -> Path:
+    """What the trained model answers to a few rows, beside what it should."""
+    taken = [rows[index] for index in range(min(SFT_SHOWN, len(rows)))]
+    wanted = [_text(row["completion"]) for row in taken]
+    longest = max(len(processor.tokenizer(text)["input_ids"]) for text in wanted)
+    answers = answer_greedily(model, processor, taken, min(SFT_TOKENS, longest + 16))
+    shown = [
+        Shown(
+            title=str(row.get("id", "")),
+            asked=_text(row["prompt"]),
+            answer=answer,
+            wanted=right,
+            pictures=tuple((as_address(picture), "") for picture in row["images"]),
+            right=answer.strip() == right.strip(),
+        )
+        for row, answer, right in zip(taken, answers, wanted, strict=True)
+    ]
+    path = folder / PAGE_NAME
+    write_page(path, "After supervised fine-tuning", shown)
+    return path
+
+
+def answer_greedily(model: Any, processor: Any, rows: Sequence[Any], tokens: int) -> list[str]:
+    """The model's most likely answers to some rows, written in one batch."""
+    import torch
+    from trl.data_utils import prepare_multimodal_messages
+
+    messages = [prepare_multimodal_messages(row["prompt"], images=list(row["images"])) for row in rows]
+    inputs = processor.apply_chat_template(
+        messages,
+        tokenize=True,
+        add_generation_prompt=True,
+        return_dict=True,
+        return_tensors="pt",
+        processor_kwargs={"padding": True, "padding_side": "left"},
+    ).to(model.device)
+    model.eval()
+    with torch.inference_mode():
+        written = model.generate(**inputs, max_new_tokens=tokens, do_sample=False)
+    begun = inputs["input_ids"].shape[1]
+    return list(processor.batch_decode(written[:, begun:], skip_special_tokens=True))
+
+
+def as_address(picture: Image) -> str:
+    """A small copy of a picture as a data address: the page needs no other file."""
+    small = picture.copy()
+    small.thumbnail((THUMBNAIL, THUMBNAIL))
+    data = io.BytesIO()
+    small.save(data, "WEBP", quality=85)
+    return f"data:image/webp;base64,{base64.b64encode(data.getvalue()).decode()}"
+
+
+def _scored(step: int, sample: Sample, completion: str, result: Result, seen: Sequence[Image]) -> Shown:
+    words = ("before", "after")
+    pictures = [(as_address(picture), word) for picture, word in zip(seen, words, strict=False)]
+    if result.picture is not None:
+        pictures.append((as_address(result.picture), "drawn again"))
+    facts = [("label", "right" if sample.success else "wrong"), ("case", result.case.value)]
+    facts.append(("reward", "masked" if result.total is None else f"{result.total:.3f}"))
+    if result.parts is not None:
+        facts += [(name, f"{value:.2f}") for name, value in result.parts.model_dump().items()]
+    if result.scores is not None:
+        before = sample.previous
+        facts.append(("semantics", f"{before.semantics:.1f} → {result.scores.semantics:.1f}"))
+        facts.append(("quality", f"{before.quality:.1f} → {result.scores.quality:.1f}"))
+    if result.cause:
+        facts.append(("why", result.cause))
+    return Shown(
+        title=f"step {step} · {sample.id}",
+        asked=f"planned: {sample.planned_prompt}\nused: {sample.used_prompt}",
+        answer=completion,
+        pictures=tuple(pictures),
+        facts=tuple(facts),
+        right=None if result.judged is None else result.judged is sample.success,
+    )
+
+
+def _text(messages: Sequence[Any]) -> str:
+    return "\n".join(
+        "".join(part.get("text") or "" for part in message["content"]) for message in messages
+    ).strip()

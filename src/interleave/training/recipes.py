@@ -1,0 +1,215 @@
+"""Recipes: every number that decides a training, as TOML, with the ones we ship beside this file.
+
+What a recipe leaves out has a default here; what the command line says comes first. The whole of it is kept
+in the output folder, and a training goes on only with the same.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import Field, ValidationError, model_validator
+
+from interleave.errors import ConfigurationError, did_you_mean
+from interleave.training.rewards.core import CONCURRENCY
+from interleave.training.rewards.formula import Weights
+from interleave.types import Value
+
+SHIPPED = Path(__file__).parent / "configs"
+LORA_TARGETS = ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj")
+"""The language model's layers; the vision tower names its own otherwise."""
+
+
+class ModelPart(Value):
+    """Which model is trained, and which parts of it."""
+
+    name: str = ""
+    """`ORG/NAME` on the Hub, or a folder; --model comes first."""
+    revision: str | None = None
+    lora_rank: int = Field(default=0, ge=0, le=1024)
+    """0 trains the weights themselves."""
+    lora_alpha: float | None = Field(default=None, gt=0)
+    """Twice the rank, where nothing is said."""
+    lora_dropout: float = Field(default=0.0, ge=0, lt=1)
+    lora_targets: tuple[str, ...] = LORA_TARGETS
+    train_vision: bool = True
+    """Whether the vision tower learns too; the projector goes with it."""
+    weights: Literal["float32", "bfloat16"] = "float32"
+    """How weights are kept: float32 beside bf16 arithmetic, or bf16 alone, which halves the memory."""
+    attention: Literal["auto", "sdpa", "eager", "flash_attention_2", "flash_attention_3"] = "auto"
+    gradient_checkpointing: bool = False
+    """Forget activations and compute them again: less memory, a third more time."""
+    min_pixels: int | None = Field(default=None, ge=1024)
+    max_pixels: int | None = Field(default=None, ge=1024)
+    """Pictures with more pixels are scaled down to this. None: as the model's own processor says."""
+
+
+class TrainingPart(Value):
+    """How it learns."""
+
+    epochs: float = Field(default=1.0, gt=0)
+    steps: int | None = Field(default=None, ge=1)
+    """End after so many steps instead."""
+    batch: int = Field(default=32, ge=1)
+    """Rows a step, over all devices (SFT)."""
+    device_batch: int = Field(default=2, ge=1)
+    """Rows that one device computes at once."""
+    learning_rate: float = Field(default=2e-5, gt=0)
+    schedule: Literal["cosine", "linear", "constant", "constant_with_warmup"] = "cosine"
+    warmup: float = Field(default=0.0, ge=0)
+    """A share of all steps below 1, a number of steps from 1 on."""
+    weight_decay: float = Field(default=0.0, ge=0)
+    optimizer: str = "adamw_torch"
+    adam_beta2: float = Field(default=0.999, gt=0, lt=1)
+    max_grad_norm: float = Field(default=1.0, gt=0)
+    seed: int = Field(default=0, ge=0)
+    max_length: int | None = Field(default=None, ge=1)
+    """Longer rows are refused before training; never cut."""
+    pad_to: int = Field(default=1, ge=1)
+    """Pad batches to a multiple of this, so that fewer shapes occur."""
+    save_every: int = Field(default=500, ge=1)
+    keep: int = Field(default=3, ge=1)
+    """How many checkpoints stay."""
+    log_every: int = Field(default=10, ge=1)
+    validate_every: int | None = Field(default=None, ge=1)
+    validation_rows: int = Field(default=256, ge=1)
+    workers: int = Field(default=0, ge=0, le=128)
+    """Processes that decode pictures and make batches."""
+    picture_cache_mb: int = Field(default=256, ge=0)
+    """Pictures made ready for the model, kept for the next time; for each process that makes batches."""
+
+
+class GrpoPart(Value):
+    """What GRPO needs besides."""
+
+    prompts: int = Field(default=16, ge=1)
+    """Rows that are answered at once, over all devices: one wide batch of generation."""
+    samples: int = Field(default=8, ge=2)
+    """Answers to each: a group."""
+    updates: int = Field(default=1, ge=1)
+    """Steps of the optimizer for one generation."""
+    max_completion: int = Field(default=4096, ge=1)
+    temperature: float = Field(default=1.0, gt=0)
+    top_p: float = Field(default=1.0, gt=0, le=1)
+    top_k: int = Field(default=0, ge=0)
+    kl: float = Field(default=0.0, ge=0)
+    clip_low: float = Field(default=0.2, gt=0)
+    clip_high: float = Field(default=0.2, gt=0)
+    loss: Literal["dapo", "grpo", "dr_grpo", "bnpo"] = "dapo"
+    """`dapo`: every token counts the same, and masked samples count for nothing."""
+    scale: Literal["group", "none"] = "group"
+
+    @property
+    def completions(self) -> int:
+        return self.prompts * self.samples
+
+
+class RewardPart(Weights):
+    """The reward's weights, and how it is got."""
+
+    generator: str = ""
+    scorer: str = ""
+    prompts: str = "default"
+    """The prompt pack a scorer is asked with."""
+    concurrency: int = Field(default=CONCURRENCY, ge=1, le=4096)
+    deadline: float = Field(default=300.0, gt=0)
+    """Seconds for one sample's drawing and scoring."""
+    patience: float = Field(default=600.0, ge=0)
+    """Seconds to wait, in all, when every reward of a step fails, before training stops."""
+    most_failures: float = Field(default=0.10, ge=0, le=1)
+    unhealthy_steps: int = Field(default=3, ge=1)
+
+    @property
+    def weights(self) -> Weights:
+        return Weights(**{name: getattr(self, name) for name in Weights.model_fields})
+
+
+class Recipe(Value):
+    """Everything that decides a training."""
+
+    description: str = ""
+    task: Literal["sft", "grpo"] = "sft"
+    model: ModelPart = ModelPart()
+    training: TrainingPart = TrainingPart()
+    grpo: GrpoPart = GrpoPart()
+    reward: RewardPart = RewardPart()
+
+    @model_validator(mode="after")
+    def a_group_is_updated_whole_batches(self) -> Recipe:
+        if self.task == "grpo" and self.grpo.completions % self.grpo.updates:
+            raise ValueError(
+                f"grpo.updates: {self.grpo.completions} answers do not split into {self.grpo.updates} updates"
+            )
+        return self
+
+
+def load_recipe(name: str | None, *, task: str, changes: Mapping[str, Any] | None = None) -> Recipe:
+    """A recipe by its name or path, with some values changed: `{"training.batch": 64}`."""
+    values = _read(name) if name else {}
+    values.setdefault("task", task)
+    if values["task"] != task:
+        raise ConfigurationError(f"the recipe {name!r} is for {values['task']!r}, not for {task!r}")
+    for key, value in (changes or {}).items():
+        _change(values, key, value)
+    try:
+        return Recipe.model_validate(values)
+    except ValidationError as error:
+        raise _bad_value(error, name) from None
+
+
+def shipped_recipes() -> dict[str, Path]:
+    """The recipes that come with the package."""
+    return {path.stem: path for path in sorted(SHIPPED.glob("*.toml"))}
+
+
+def parse_changes(texts: Sequence[str]) -> dict[str, Any]:
+    """`training.batch=64` and so on, their values read as TOML; a bare word is a text."""
+    changes: dict[str, Any] = {}
+    for text in texts:
+        key, equals, value = text.partition("=")
+        if not equals or "." not in key:
+            raise ConfigurationError(f"--set {text!r}: write PART.KEY=VALUE, as in training.batch=64")
+        try:
+            changes[key.strip()] = tomllib.loads(f"value = {value}")["value"]
+        except tomllib.TOMLDecodeError:
+            changes[key.strip()] = value
+    return changes
+
+
+def _read(name: str) -> dict[str, Any]:
+    known = shipped_recipes()
+    path = known.get(name) or Path(name)
+    if name not in known and not path.is_file():
+        raise ConfigurationError(f"no recipe named {name!r}. {did_you_mean(name, known)}")
+    try:
+        return tomllib.loads(path.read_text("utf-8-sig"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise ConfigurationError(f"{path} is not valid TOML: {error}") from None
+    except OSError as error:
+        raise ConfigurationError(f"{path} cannot be read ({error.strerror})") from None
+
+
+def _change(values: dict[str, Any], key: str, value: Any) -> None:
+    part, _, name = key.partition(".")
+    section = values.setdefault(part, {})
+    if not name or not isinstance(section, dict):
+        raise ConfigurationError(f"there is no setting {key!r}: write PART.KEY, as in training.batch")
+    section[name] = value
+
+
+def _bad_value(error: ValidationError, name: str | None) -> ConfigurationError:
+    first = error.errors()[0]
+    place = ".".join(str(piece) for piece in first["loc"])
+    where = f"the recipe {name!r}" if name else "the settings"
+    if first["type"] == "extra_forbidden":
+        part = Recipe.model_fields.get(str(first["loc"][0]))
+        model = part.annotation if part is not None and len(first["loc"]) > 1 else Recipe
+        known = getattr(model, "model_fields", {})
+        return ConfigurationError(
+            f"{where} has no setting {place!r}. {did_you_mean(str(first['loc'][-1]), known)}"
+        )
+    message = first["msg"].removeprefix("Value error, ")
+    return ConfigurationError(f"{where}: {f'{place}: ' if place else ''}{message[:1].lower()}{message[1:]}")

@@ -1,0 +1,47 @@
+"""The format reward: is this reply exactly in the agreed form?
+
+In use a reply is read with patience (`agents/replies.py`). Training rewards nothing but the form itself:
+thinking, then an answer, and in it one JSON object with a judgement and a prompt. Nothing may stand before,
+between or after; nothing may be left out, doubled or of another type.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+
+from interleave.agents.literals import MAX_CHARACTERS
+from interleave.agents.replies import JUDGEMENT_KEYS, REFINEMENT_KEYS
+from interleave.text import unusable
+
+_FORM = re.compile(r"\s*<think>(?P<thinking>.*?)</think>\s*<answer>(?P<answer>.*?)</answer>\s*", re.DOTALL)
+_TAG = re.compile(r"<\s*/?\s*(?:think|answer)\b[^>]*>", re.IGNORECASE)
+_KEYS = (JUDGEMENT_KEYS[0], REFINEMENT_KEYS[0])
+
+
+def is_strict(completion: str) -> bool:
+    """Whether a critic's reply is in the agreed form, to the letter."""
+    if len(completion) > MAX_CHARACTERS or unusable(completion):
+        return False
+    form = _FORM.fullmatch(completion)
+    if form is None or _TAG.search(form["thinking"]):
+        return False
+    try:
+        pairs = json.loads(form["answer"], object_pairs_hook=list, parse_constant=_refuse)
+    except (ValueError, RecursionError):
+        return False
+    return _is_verdict(pairs)
+
+
+def _is_verdict(pairs: object) -> bool:
+    """Whether these are the pairs of one object: each key once, with a value of its type."""
+    if not isinstance(pairs, list) or not all(isinstance(pair, tuple) for pair in pairs):
+        return False
+    if sorted(key for key, _ in pairs) != sorted(_KEYS):
+        return False
+    values = dict(pairs)
+    return isinstance(values[_KEYS[0]], bool) and isinstance(values[_KEYS[1]], str)
+
+
+def _refuse(constant: str) -> object:
+    raise ValueError(f"{constant} is not JSON")

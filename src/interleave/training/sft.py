@@ -1,0 +1,122 @@
+"""Supervised fine-tuning of a planner or a critic, on TRL."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from interleave.training.collating import SftCollator
+from interleave.training.keeping import Watch, keeping, watching
+from interleave.training.logs import TrainingLog, logging_callback, say_on_stderr
+from interleave.training.models import Learner, load_learner
+from interleave.training.output import Output
+from interleave.training.page import sft_page
+from interleave.training.recipes import Recipe
+from interleave.training.running import (
+    Orders,
+    Rows,
+    carry_out,
+    is_first_process,
+    open_rows,
+    processes_now,
+    whole_batches,
+)
+
+
+def train_sft(orders: Orders, say: Callable[[str], None] = say_on_stderr) -> str:
+    """Train, from the start or from where it stopped; returns the spec of the result."""
+    rows = open_rows(orders, say)
+    output = Output(orders.out)
+    if is_first_process():  # the others find it opened, or not yet
+        output.open(orders.task, orders.recipe, rows.files.digest)
+    if output.done:
+        say("this training is done")
+        return output.use
+    say("loading the model…")
+    learner = load_learner(orders.recipe.model, picture_cache_mb=orders.recipe.training.picture_cache_mb)
+    watch = Watch(max_minutes=orders.max_minutes)
+    trainer = sft_trainer(orders.recipe, learner, rows, output, watch, say)
+    use = carry_out(trainer, output, watch, orders, learner)
+    if trainer.accelerator.num_processes == 1:  # else its weights may be divided among them
+        sft_page(trainer.model, learner.processor, rows.validation or rows.train, output.folder)
+    return use
+
+
+def sft_trainer(
+    recipe: Recipe, learner: Learner, rows: Rows, output: Output, watch: Watch, say: Callable[[str], None]
+) -> Any:
+    """The trainer of a recipe."""
+    from transformers import TrainerCallback
+    from trl import SFTConfig, SFTTrainer
+
+    training = recipe.training
+    accumulate = whole_batches(training.batch, training.device_batch, processes_now(), "a step")
+    config = SFTConfig(
+        **common_arguments(recipe, output, validating=rows.validation is not None),
+        gradient_accumulation_steps=accumulate,
+        save_steps=training.save_every,
+        max_length=None,  # rows are never cut
+        dataset_kwargs={"skip_prepare_dataset": True},
+    )
+    trainer = keeping(SFTTrainer)(
+        model=learner.model,
+        args=config,
+        train_dataset=rows.train,
+        eval_dataset=rows.validation,
+        processing_class=learner.processor,
+        data_collator=SftCollator(learner.processor, max_length=training.max_length, pad_to=training.pad_to),
+        peft_config=learner.lora,
+    )
+    trainer.keep = training.keep
+    trainer.say = say
+    add_callbacks(trainer, TrainerCallback, watch, TrainingLog(output.folder, say))
+    return trainer
+
+
+def common_arguments(recipe: Recipe, output: Output, *, validating: bool) -> dict[str, Any]:
+    """The arguments that both trainers share."""
+    import torch
+
+    training, cuda = recipe.training, torch.cuda.is_available()
+    return {
+        "output_dir": str(output.checkpoints),
+        "num_train_epochs": training.epochs,
+        "max_steps": training.steps or -1,
+        "per_device_train_batch_size": training.device_batch,
+        "learning_rate": training.learning_rate,
+        "lr_scheduler_type": training.schedule,
+        "warmup_steps": training.warmup,
+        "weight_decay": training.weight_decay,
+        "optim": training.optimizer,
+        "adam_beta2": training.adam_beta2,
+        "max_grad_norm": training.max_grad_norm,
+        "seed": training.seed,
+        "data_seed": training.seed,
+        "bf16": cuda,
+        "use_cpu": not cuda,
+        "tf32": True if cuda else None,
+        "gradient_checkpointing": recipe.model.gradient_checkpointing,
+        "gradient_checkpointing_kwargs": {"use_reentrant": False},
+        "save_strategy": "steps",
+        "logging_steps": training.log_every,
+        "logging_first_step": True,
+        "eval_strategy": "steps" if validating else "no",
+        "eval_steps": training.validate_every if validating else None,
+        "dataloader_num_workers": training.workers,
+        "dataloader_persistent_workers": training.workers > 0,
+        "dataloader_prefetch_factor": 4 if training.workers else None,
+        "dataloader_pin_memory": cuda,
+        "remove_unused_columns": False,
+        "report_to": "none",
+        "disable_tqdm": True,
+        "log_level": "error",
+    }
+
+
+def add_callbacks(trainer: Any, base: type, watch: Watch, log: TrainingLog) -> None:
+    """Our own reporting and ending in place of the library's."""
+    from transformers import PrinterCallback
+
+    trainer.remove_callback(PrinterCallback)
+    trainer.add_callback(watching(base)(watch))
+    trainer.add_callback(logging_callback(base, log))

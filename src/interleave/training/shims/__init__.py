@@ -1,0 +1,1 @@
+"""The reward core as each trainer wants to call it."""

@@ -1,0 +1,130 @@
+"""What the shims for other trainers share: the core from options, and samples from their records.
+
+Options come as keyword arguments where a trainer passes them on, else from the environment:
+INTERLEAVE_GENERATOR, INTERLEAVE_SCORER, INTERLEAVE_PROMPTS, INTERLEAVE_IMAGES (the folder that relative paths
+of pictures start from), INTERLEAVE_REWARD_SEED, INTERLEAVE_CONCURRENCY, INTERLEAVE_DEADLINE.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+from collections.abc import Coroutine, Mapping
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from interleave.agents.prompts.library import DEFAULT_PACK, load_pack
+from interleave.backends.retries import IMAGE_DEADLINE_SECONDS
+from interleave.errors import ConfigurationError, InputError
+from interleave.pictures import as_rgb, decode_picture, read_picture
+from interleave.training.rewards.core import CONCURRENCY, RewardCore
+from interleave.training.rewards.formula import Weights
+from interleave.training.rewards.redraws import load_redraws
+from interleave.training.rewards.samples import Result, Sample
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+T = TypeVar("T")
+OPTIONS = {
+    "generator": "INTERLEAVE_GENERATOR",
+    "scorer": "INTERLEAVE_SCORER",
+    "prompts": "INTERLEAVE_PROMPTS",
+    "images": "INTERLEAVE_IMAGES",
+    "seed": "INTERLEAVE_REWARD_SEED",
+    "concurrency": "INTERLEAVE_CONCURRENCY",
+    "deadline": "INTERLEAVE_DEADLINE",
+}
+
+
+def chosen(options: Mapping[str, Any]) -> dict[str, str]:
+    """The options of a reward, from keywords and the environment."""
+    given = {name: options.get(name, os.environ.get(variable)) for name, variable in OPTIONS.items()}
+    for name in ("generator", "scorer"):
+        if not given[name]:
+            raise ConfigurationError(f"which {name}? Set {OPTIONS[name]} to its spec, e.g. http://host:8011")
+    return {name: str(value) for name, value in given.items() if value is not None}
+
+
+def core_of(options: Mapping[str, Any]) -> RewardCore:
+    """The reward core for these options; there is one of each in a process."""
+    weights = {name: str(options[name]) for name in Weights.model_fields if name in options}
+    return _core(tuple(sorted(chosen(options).items())), tuple(sorted(weights.items())))
+
+
+@cache
+def _core(options: tuple[tuple[str, str], ...], weights: tuple[tuple[str, str], ...]) -> RewardCore:
+    given = dict(options)
+    redraws = load_redraws(given["generator"], given["scorer"], load_pack(given.get("prompts", DEFAULT_PACK)))
+    return RewardCore(
+        redraws,
+        Weights.model_validate(dict(weights)),
+        concurrency=int(given.get("concurrency", CONCURRENCY)),
+        deadline=float(given.get("deadline", IMAGE_DEADLINE_SECONDS)),
+        seed=int(given.get("seed", 0)),
+    )
+
+
+def sample_of(record: Mapping[str, Any], images: str | None = None) -> Sample:
+    """A sample from a record whose pictures are bytes, paths or pictures."""
+    folder = Path(images or os.environ.get(OPTIONS["images"], "."))
+    sources = [as_picture(each, folder) for each in _listed(record.get("sources"))]
+    return Sample.of_row({**record, "sources": sources})
+
+
+def as_picture(stored: Any, folder: Path) -> Image:
+    """A picture in any of the forms that trainers hand over."""
+    from PIL.Image import Image
+
+    if isinstance(stored, Image):
+        return as_rgb(stored)
+    if isinstance(stored, bytes):
+        return decode_picture(stored)
+    if isinstance(stored, Mapping):
+        if stored.get("bytes") is not None:
+            return decode_picture(stored["bytes"])
+        stored = stored.get("image") or stored.get("path")
+        if isinstance(stored, Image):
+            return as_rgb(stored)
+    if isinstance(stored, str):
+        return read_picture(folder / stored.removeprefix("file://"))
+    raise InputError(f"a picture of a row comes as a {type(stored).__name__}: bytes or a path are expected")
+
+
+def record_of(result: Result) -> dict[str, float]:
+    """The parts of a reward as numbers that a trainer can log."""
+    parts = result.parts.model_dump() if result.parts else {}
+    return {
+        **{name: float(value) for name, value in parts.items()},
+        "judged_right": 0.0,
+        "masked": float(result.total is None),
+        "redrawn": float(result.scores is not None),
+        "seconds": result.timing.all,
+    }
+
+
+class Loop:
+    """An event loop of our own in a thread, for trainers that call from anywhere, also from another loop."""
+
+    def __init__(self) -> None:
+        self.loop = asyncio.new_event_loop()
+        threading.Thread(target=self.loop.run_forever, daemon=True, name="interleave-rewards").start()
+
+    def wait(self, work: Coroutine[Any, Any, T]) -> T:
+        return asyncio.run_coroutine_threadsafe(work, self.loop).result()
+
+    async def join(self, work: Coroutine[Any, Any, T]) -> T:
+        return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, self.loop))
+
+
+@cache
+def reward_loop() -> Loop:
+    """The one loop of this process: limits on concurrency and the cache hold for all calls together."""
+    return Loop()
+
+
+def _listed(value: Any) -> list[Any]:
+    """A list, also where it comes as an array or not at all."""
+    return [] if value is None else list(value)

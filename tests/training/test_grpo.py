@@ -1,0 +1,328 @@
+"""GRPO with a toy Qwen3-VL: reward rises, failures leave no trace in what is learned, it goes on exactly."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from PIL import Image
+from test_sft import curve, same, stop_after, weights
+
+from interleave.agents.critic import CriticInput
+from interleave.backends.protocols import GeneratorCapabilities, ImageRequest
+from interleave.errors import BackendError, ConfigurationError, LimitReached
+from interleave.training.grpo import grpo_trainer, load_reward, train_grpo
+from interleave.training.keeping import Watch
+from interleave.training.logs import read_log
+from interleave.training.models import load_learner
+from interleave.training.output import Output
+from interleave.training.recipes import Recipe, load_recipe
+from interleave.training.rewards.advantages import batch_advantages
+from interleave.training.rewards.health import RewardUnhealthy
+from interleave.training.rewards.redraws import Redraws
+from interleave.training.running import Orders, open_rows
+from interleave.types import Scores
+
+PROMPTS, SAMPLES = 2, 4
+
+
+def recipe(model: Path, **changes: Any) -> Recipe:
+    return load_recipe(
+        None,
+        task="grpo",
+        changes={
+            "model.name": str(model),
+            "training.device_batch": PROMPTS * SAMPLES,
+            "training.steps": 4,
+            "training.learning_rate": 1e-3,
+            "training.schedule": "constant",
+            "training.log_every": 1,
+            "training.save_every": 2,
+            "grpo.prompts": PROMPTS,
+            "grpo.samples": SAMPLES,
+            "grpo.max_completion": 24,
+            "reward.generator": "world",
+            "reward.scorer": "oracle",
+            "reward.patience": 0.0,
+            **{name.replace("__", "."): value for name, value in changes.items()},
+        },
+    )
+
+
+def train(model: Path, data: Path, out: Path, redraws: Redraws | None = None, **changes: Any) -> str:
+    return train_grpo(Orders("grpo", recipe(model, **changes), data, out), lambda message: None, redraws)
+
+
+class Painter:
+    capabilities = GeneratorCapabilities()
+
+    async def generate(self, request: ImageRequest) -> Image.Image:
+        await asyncio.sleep(0)
+        return Image.new("RGB", (32, 32), (len(request.prompt) % 256, request.seed % 256, 0))
+
+
+class Marker:
+    """Marks by the length of the prompt, and fails when it is told to."""
+
+    def __init__(self, fails: Callable[[int], bool] = lambda call: False) -> None:
+        self.calls = 0
+        self.fails = fails
+
+    async def score(self, seen: CriticInput) -> Scores:
+        self.calls += 1
+        if self.fails(self.calls):
+            raise BackendError("the scorer is down")
+        return Scores(semantics=min(10.0, len(seen.prompt) / 20), quality=5.0)
+
+
+@pytest.fixture
+def always_refusing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever a toy says is taken as a refusal with its own words as the better prompt: all is drawn."""
+    from interleave.training.rewards import core, samples
+    from interleave.types import Outcome, Verdict
+
+    def refuse(completion: str) -> Verdict:
+        return Verdict(outcome=Outcome.REJECTED, refined_prompt=completion.strip().replace("\x00", "") or "x")
+
+    monkeypatch.setattr(core, "_read", refuse)
+    original = samples.Sample.of_row.__func__  # type: ignore[attr-defined]
+    wrong = classmethod(lambda cls, row: original(cls, {**row, "success": False}))
+    monkeypatch.setattr(samples.Sample, "of_row", wrong)
+
+
+# --- learning
+
+
+def test_the_reward_rises_on_a_toy_task(toy: Path, data: Path, tmp_path: Path, always_refusing: None) -> None:
+    """A critic that has learned nothing finds out that longer prompts are marked higher."""
+    out = tmp_path / "out"
+    train(
+        toy,
+        data,
+        out,
+        Redraws(Painter(), Marker()),
+        training__steps=16,
+        training__learning_rate=5e-3,
+        training__device_batch=16,
+        grpo__samples=8,
+        grpo__max_completion=16,
+    )
+    rewards = [line["reward"] for line in read_log(out / "log.jsonl")]
+    first, last = sum(rewards[:4]) / 4, sum(rewards[-4:]) / 4
+    assert last > first + 0.03, rewards
+
+
+def test_the_logs_and_the_page_say_what_happened(
+    schooled: dict[str, Any], data: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "out"
+    use = train(
+        schooled["out"] / "model", data, out, training__steps=2, grpo__max_completion=120, grpo__kl=0.01
+    )
+    assert use == f"transformers:{out / 'model'}"
+    line = read_log(out / "log.jsonl")[-1]
+    for name in (
+        "reward",
+        "reward/format",
+        "reward/accuracy",
+        "reward/semantics",
+        "reward/quality",
+        "reward/masked",
+        "judgement/accuracy",
+        "kl",
+        "completions/mean_length",
+        "time/data",
+        "time/generate",
+        "time/reward",
+        "time/update",
+        "groups/skipped",
+        "groups/equal",
+        "samples/failure_rate",
+    ):
+        assert name in line, name
+    assert list((out / "tensorboard").glob("events.*"))
+    page = (out / "samples.html").read_text()
+    assert "data:image/webp" in page
+    assert "planned:" in page
+
+
+def test_K09_a_resumed_training_has_the_curve_of_an_undisturbed_one(
+    schooled: dict[str, Any], data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hot = {"grpo__temperature": 1.3, "grpo__max_completion": 60, "training__steps": 5, "grpo__kl": 0.01}
+    train(schooled["out"] / "model", data, tmp_path / "whole", **hot)
+    with monkeypatch.context() as patched:
+        stop_after(patched, 3)
+        with pytest.raises(LimitReached):
+            train(schooled["out"] / "model", data, tmp_path / "halves", **hot)
+    train(schooled["out"] / "model", data, tmp_path / "halves", **hot)
+    assert curve(tmp_path / "halves") == curve(tmp_path / "whole")
+    assert same(weights(tmp_path / "halves"), weights(tmp_path / "whole"))
+
+
+@pytest.mark.slow
+def test_K09_with_several_updates_a_training_stops_only_between_generations(
+    toy: Path, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, always_refusing: None
+) -> None:
+    two = {"grpo__updates": 2, "training__device_batch": 4, "training__steps": 6, "training__save_every": 1}
+    train(toy, data, tmp_path / "whole", Redraws(Painter(), Marker()), **two)
+    with monkeypatch.context() as patched:
+        stop_after(patched, 3)
+        with pytest.raises(LimitReached):
+            train(toy, data, tmp_path / "halves", Redraws(Painter(), Marker()), **two)
+    assert read_log(tmp_path / "halves" / "log.jsonl")[-1]["step"] == 4
+    train(toy, data, tmp_path / "halves", Redraws(Painter(), Marker()), **two)
+    assert curve(tmp_path / "halves") == curve(tmp_path / "whole")
+    assert same(weights(tmp_path / "halves"), weights(tmp_path / "whole"))
+
+
+# --- masking
+
+
+@pytest.fixture
+def trainer(
+    toy: Path, data: Path, tmp_path: Path, always_refusing: None
+) -> Callable[..., tuple[Any, list[Any]]]:
+    def build(marker: Marker, **changes: Any) -> tuple[Any, list[Any]]:
+        settings = recipe(toy, **changes)
+        rows = open_rows(Orders("grpo", settings, data, tmp_path / "out"), lambda message: None)
+        learner = load_learner(settings.model)
+        reward = load_reward(settings, Redraws(Painter(), marker))
+        out = Output(tmp_path / "out")
+        out.folder.mkdir(exist_ok=True)
+        made = grpo_trainer(settings, learner, rows, out, Watch(), reward, lambda message: None)
+        made.model.train()
+        return made, [rows.train[index] for index in (0, 1) for _ in range(SAMPLES)]
+
+    return build
+
+
+def test_K02_a_step_with_failures_is_the_step_without_the_failed(
+    trainer: Callable[..., tuple[Any, list[Any]]],
+) -> None:
+    """Advantages to the last digit, and the gradient of a batch that never had the failed samples in it."""
+    made, rows = trainer(Marker(lambda call: call in (2, 7)), grpo__kl=0.05)
+    torch.manual_seed(3)
+    output = made._generate_and_score_completions(rows)
+    totals = [result.total for result in made.shim.results]
+    assert sum(total is None for total in totals) == 2
+    expected = batch_advantages([None if t is None else float(torch.tensor(t)) for t in totals], SAMPLES)
+    assert output["advantages"].tolist() == [float(torch.tensor(each or 0.0)) for each in expected]
+    assert len({*output["advantages"].tolist()}) > 3
+    kept = [place for place, total in enumerate(totals) if total is not None]
+    assert output["completion_mask"].sum(dim=1).gt(0).tolist() == [total is not None for total in totals]
+    assert int(output["num_items_in_batch"]) == int(output["completion_mask"].sum())
+
+    def gradient(batch: dict[str, Any]) -> torch.Tensor:
+        made.model.zero_grad()
+        made.current_gradient_accumulation_steps = 1
+        made._compute_loss(made.model, batch).backward()
+        return torch.cat([each.grad.flatten() for each in made.model.parameters() if each.grad is not None])
+
+    grids = output["image_grid_thw"].prod(dim=1).tolist()
+    pixels = torch.split(output["pixel_values"], [sum(grids[2 * row : 2 * row + 2]) for row in range(8)])
+    without = {
+        name: value[kept] if name not in ("pixel_values", "image_grid_thw", "num_images") else value
+        for name, value in output.items()
+        if isinstance(value, torch.Tensor) and value.dim() and name not in ("pixel_values", "image_grid_thw")
+    } | {
+        "pixel_values": torch.cat([pixels[row] for row in kept]),
+        "image_grid_thw": output["image_grid_thw"].view(8, 2, 3)[kept].reshape(-1, 3),
+        "num_images": [2] * len(kept),
+        "num_items_in_batch": output["num_items_in_batch"],
+    }
+    torch.testing.assert_close(gradient(dict(output)), gradient(without), rtol=1e-4, atol=1e-7)
+
+
+def test_K02_a_group_with_one_valid_sample_is_skipped(trainer: Callable[..., tuple[Any, list[Any]]]) -> None:
+    made, rows = trainer(Marker(lambda call: call in (1, 2, 3)))
+    output = made._generate_and_score_completions(rows)
+    assert output["completion_mask"][:SAMPLES].sum() == 0
+    assert output["advantages"][:SAMPLES].tolist() == [0.0] * SAMPLES
+    assert output["completion_mask"][SAMPLES:].sum() > 0
+    assert made._metrics["train"]["groups/skipped"] == [1.0]
+
+
+def test_K04_equal_rewards_move_nothing(
+    toy: Path, data: Path, tmp_path: Path, always_refusing: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Flat(Marker):
+        async def score(self, seen: CriticInput) -> Scores:
+            return Scores(semantics=5.0, quality=5.0)
+
+    train(
+        toy, data, tmp_path / "out", Redraws(Painter(), Flat()), training__weight_decay=0.5, training__steps=2
+    )
+    from safetensors.torch import load_file
+
+    assert same(weights(tmp_path / "out"), load_file(toy / "model.safetensors"))
+    assert [line["groups/equal"] for line in read_log(tmp_path / "out" / "log.jsonl")] == [2.0, 2.0]
+
+
+# --- health
+
+
+def test_K01_when_the_scorer_is_down_for_a_whole_step_nothing_is_learned_and_it_goes_on_exactly(
+    toy: Path, data: Path, tmp_path: Path, always_refusing: None
+) -> None:
+    per_step = PROMPTS * SAMPLES
+    train(toy, data, tmp_path / "whole", Redraws(Painter(), Marker()))
+    down = Marker(lambda call: call > 2 * per_step)
+    with pytest.raises(RewardUnhealthy, match=r"no reward of step 3 could be got \(the scorer is down\)"):
+        train(toy, data, tmp_path / "out", Redraws(Painter(), down))
+    saved = tmp_path / "out" / "checkpoints" / "checkpoint-2"
+    assert (saved / "whole.json").exists()
+    assert [line["step"] for line in read_log(tmp_path / "out" / "log.jsonl")] == [1, 2]
+    train(toy, data, tmp_path / "out", Redraws(Painter(), Marker()))
+    assert curve(tmp_path / "out") == curve(tmp_path / "whole")
+    assert same(weights(tmp_path / "out"), weights(tmp_path / "whole"))
+
+
+def test_K01_an_outage_between_checkpoints_is_saved_where_it_happened(
+    toy: Path, data: Path, tmp_path: Path, always_refusing: None
+) -> None:
+    train(toy, data, tmp_path / "whole", Redraws(Painter(), Marker()))
+    down = Marker(lambda call: call > PROMPTS * SAMPLES)
+    with pytest.raises(RewardUnhealthy, match="step 2"):
+        train(toy, data, tmp_path / "out", Redraws(Painter(), down))
+    assert (tmp_path / "out" / "checkpoints" / "checkpoint-1" / "whole.json").exists()
+    train(toy, data, tmp_path / "out", Redraws(Painter(), Marker()))
+    assert curve(tmp_path / "out") == curve(tmp_path / "whole")
+
+
+def test_K01_a_short_outage_is_waited_for(
+    toy: Path, data: Path, tmp_path: Path, always_refusing: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shim = "interleave.training.shims.trl.TrlReward.__init__"
+    monkeypatch.setattr(f"{shim}.__defaults__", (600.0, 0.1, 0.01))  # the first pause in milliseconds
+    per_step = PROMPTS * SAMPLES
+    brief = Marker(lambda call: per_step < call <= 3 * per_step)
+    train(toy, data, tmp_path / "whole", Redraws(Painter(), Marker()), training__steps=2)
+    settings = {"training__steps": 2, "reward__patience": 60.0}
+    train(toy, data, tmp_path / "out", Redraws(Painter(), brief), **settings)
+    assert curve(tmp_path / "out") == curve(tmp_path / "whole")
+
+
+def test_K05_too_many_failures_for_three_steps_stop_the_training_with_its_state_saved(
+    toy: Path, data: Path, tmp_path: Path, always_refusing: None
+) -> None:
+    flaky = Marker(lambda call: call % 4 == 0)
+    with pytest.raises(
+        RewardUnhealthy, match="reward_unhealthy: more than 10% of the rewards failed in 3 steps"
+    ):
+        train(toy, data, tmp_path / "out", Redraws(Painter(), flaky), training__steps=9)
+    lines = read_log(tmp_path / "out" / "log.jsonl")
+    assert [line["step"] for line in lines] == [1, 2, 3]
+    assert [line["samples/failure_rate"] for line in lines] == [0.25] * 3
+    assert (tmp_path / "out" / "checkpoints" / "checkpoint-3" / "whole.json").exists()
+
+
+def test_a_generator_and_a_scorer_are_asked_for(toy: Path, data: Path, tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match="which scorer"):
+        train(toy, data, tmp_path / "out", reward__scorer="")
+    with pytest.raises(ConfigurationError, match="no scorer named 'world'"):
+        train(toy, data, tmp_path / "out2", reward__scorer="world")

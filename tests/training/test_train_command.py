@@ -1,0 +1,201 @@
+"""`interleave train` as a user types it: recipes, the check before training, messages and exit codes."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from interleave.cli.main import run
+from interleave.errors import ConfigurationError
+from interleave.training.launching import read_launch, verl_settings
+from interleave.training.logs import read_log
+from interleave.training.memory import Parameters, estimate
+from interleave.training.recipes import Recipe, load_recipe, parse_changes, shipped_recipes
+
+ROOT = Path(__file__).parents[2]
+LAUNCH = ROOT / "launch"
+
+
+@pytest.mark.parametrize("name", shipped_recipes())
+def test_every_recipe_can_be_read_and_starts_with_its_command(name: str) -> None:
+    text = shipped_recipes()[name].read_text("utf-8")
+    task = tomllib.loads(text)["task"]
+    recipe = load_recipe(name, task=task)
+    assert recipe.description
+    assert text.startswith(f"# interleave train {task} ")
+    assert f"--config {name} " in text.splitlines()[0]
+
+
+def test_the_papers_values_are_those_of_the_paper() -> None:
+    planner, critic = (load_recipe(f"qwen3-vl-8b-sft-{role}", task="sft") for role in ("planner", "critic"))
+    assert (planner.training.epochs, critic.training.epochs) == (3, 2)
+    assert critic.training.learning_rate == 2e-5
+    assert (critic.training.batch, critic.training.warmup, critic.training.weight_decay) == (32, 0.1, 1e-6)
+    assert not critic.model.train_vision
+    printed, coded = (load_recipe(f"qwen3-vl-8b-grpo{end}", task="grpo") for end in ("", "-coded"))
+    assert (printed.grpo.kl, coded.grpo.kl) == (1e-3, 0.0)
+    assert (printed.grpo.updates, coded.grpo.updates) == (1, 2)
+    assert printed.training.learning_rate == 2e-6
+    assert (printed.grpo.prompts, printed.grpo.samples, printed.grpo.clip_high) == (16, 8, 0.3)
+
+
+def test_every_value_where_text_and_code_differ_is_marked_so() -> None:
+    for name in ("qwen3-vl-8b-sft-planner", "qwen3-vl-8b-grpo", "qwen3-vl-8b-grpo-coded"):
+        text = shipped_recipes()[name].read_text("utf-8")
+        assert "(printed" in text or "(coded" in text
+
+
+def test_settings_are_changed_by_name_and_wrong_ones_are_said() -> None:
+    changes = parse_changes(["training.batch=64", "model.attention=sdpa", "reward.form='plain'"])
+    recipe = load_recipe(None, task="sft", changes=changes)
+    assert (recipe.training.batch, recipe.model.attention, recipe.reward.form) == (64, "sdpa", "plain")
+    with pytest.raises(ConfigurationError, match=r"no setting 'training.bach'.*Did you mean 'batch'"):
+        load_recipe(None, task="sft", changes={"training.bach": 3})
+    with pytest.raises(ConfigurationError, match=r"training.learning_rate: input should be greater than 0"):
+        load_recipe(None, task="sft", changes={"training.learning_rate": 0})
+    with pytest.raises(ConfigurationError, match=r"write PART.KEY=VALUE"):
+        parse_changes(["batch=3"])
+    with pytest.raises(ConfigurationError, match=r"no recipe named 'mini-stf'.*Did you mean 'mini-sft'"):
+        load_recipe("mini-stf", task="sft")
+    with pytest.raises(ConfigurationError, match="is for 'grpo', not for 'sft'"):
+        load_recipe("mini-grpo", task="sft")
+
+
+def sft(*arguments: object) -> int:
+    return run(["train", "sft", "critic", *map(str, arguments)])
+
+
+def test_the_check_prints_the_plan_the_memory_and_the_first_batch_and_trains_nothing(
+    toy: Path, data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "out"
+    assert sft("--data", data, "--model", toy, "--config", "debug-sft", "--out", out, "--check") == 0
+    said = capsys.readouterr().out
+    assert "4 rows" in said
+    assert "8 pictures, all looked at" in said
+    assert "255,776 parameters, 255,776 of them learn (100.0%)" in said
+    assert "20 of 4 rows: 4 at once × 1 × 1 processes" in said
+    assert "memory      about " in said
+    masked, learned = said.split("--- LEARNED")
+    assert "⟨picture: 4 tokens⟩" in masked
+    assert "previous_step_success" not in masked
+    assert "previous_step_success" in learned
+    assert not out.exists()
+
+
+def test_the_check_counts_what_an_adapter_learns(
+    toy: Path, data: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert sft("--data", data, "--model", toy, "--config", "debug-sft", "--lora-rank", 2, "--check") == 0
+    # a layer: q, o 2·(64+64); k, v 2·(64+32); gate, up, down 2·(64+128); two layers
+    assert "4,096 of them learn (1.6%), LoRA of rank 2" in capsys.readouterr().out
+
+
+def test_the_check_of_grpo_shows_the_first_row(
+    toy: Path, data: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command = ["train", "grpo", "--data", data, "--model", toy, "--config", "debug-grpo", "--check"]
+    assert run([*map(str, command), "--generator", "world", "--scorer", "oracle"]) == 0
+    said = capsys.readouterr().out
+    assert "each generation 2 prompts × 4 answers" in said
+    assert "drawn by world, marked by oracle" in said
+    assert "first row   'rl/0': labelled right, semantics 10" in said
+
+
+def test_memory_of_weights_gradients_and_states_is_counted() -> None:
+    recipe = load_recipe(None, task="sft")
+    parameters = Parameters(all=1000, learning=100, layers=2, hidden=8, kv_width=16)
+    memory = estimate(recipe, parameters, tokens=10, prompt=10, shards=1)
+    assert (memory.weights, memory.gradients, memory.optimizer) == (4000, 400, 800)
+    assert memory.activations == 10 * 8 * 34 * 2
+    half = load_recipe(None, task="sft", changes={"model.weights": "bfloat16"})
+    assert estimate(half, parameters, tokens=10, prompt=10, shards=2).weights == 1000
+
+
+@pytest.mark.parametrize("name", ["accelerate-fsdp.yaml", "accelerate-deepspeed-zero3.yaml"])
+def test_the_launch_files_of_accelerate_fit_the_recipes_they_name(name: str) -> None:
+    text = (LAUNCH / name).read_text("utf-8")
+    recipe = text.split("--config ")[1].split()[0]
+    layers = {"Qwen3VLTextDecoderLayer", "Qwen3VLVisionBlock"}
+    launch = read_launch(LAUNCH / name, load_recipe(recipe, task="sft"), layers)
+    assert launch.problems == ()
+    assert (launch.processes, launch.nodes, launch.sharded) == (8, 1, True)
+
+
+def test_the_classes_that_are_divided_are_the_models(toy: Path, data: Path) -> None:
+    command = ["--config", "debug-sft", "--batch", 16, "--device-batch", 2, "--check"]
+    assert sft("--data", data, "--model", toy, *command, "--launch", LAUNCH / "accelerate-fsdp.yaml") == 0
+
+
+def test_a_launch_file_that_does_not_fit_is_refused(
+    toy: Path, data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = (LAUNCH / "accelerate-fsdp.yaml").read_text("utf-8")
+    other = tmp_path / "other.yaml"
+    other.write_text(text.replace("Qwen3VLVisionBlock", "LlamaDecoderLayer"))
+    command = ["--config", "debug-sft", "--batch", 16, "--device-batch", 2, "--check", "--launch", other]
+    assert sft("--data", data, "--model", toy, *command) == 2
+    assert "names 'LlamaDecoderLayer', which this model does not have" in capsys.readouterr().err
+
+
+def test_the_launch_file_of_verl_says_what_the_recipe_says() -> None:
+    printed, coded = (load_recipe(f"qwen3-vl-8b-grpo{end}", task="grpo") for end in ("", "-coded"))
+    launch = read_launch(LAUNCH / "verl-grpo.sh", printed)
+    assert launch.problems == ()
+    assert (launch.processes, launch.nodes) == (16, 2)
+    problems = read_launch(LAUNCH / "verl-grpo.sh", coded).problems
+    assert any("ppo_mini_batch_size is '16', and the recipe says '8'" in problem for problem in problems)
+    settings = verl_settings((LAUNCH / "verl-grpo.sh").read_text("utf-8"))
+    assert settings["reward.custom_reward_function.reward_kwargs.generator"] == "http://localhost:8011"
+    assert settings["data.train_files"] == "export/verl/critic_rl.parquet"
+
+
+def test_a_user_trains_stops_and_goes_on(
+    toy: Path, data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "out"
+    command = ["--data", data, "--model", toy, "--config", "debug-sft", "--steps", 4, "--out", out]
+    command += ["--set", "training.log_every=1"]
+    assert sft(*command, "--max-minutes", 0) == 1
+    assert "stopped at --max-minutes: the same command goes on" in capsys.readouterr().err
+    assert [line["step"] for line in read_log(out / "log.jsonl")] == [1]
+    assert sft(*command) == 0
+    said = capsys.readouterr()
+    assert said.out.strip() == f"transformers:{out / 'model'}"
+    assert "going on from" in said.err
+    assert [line["step"] for line in read_log(out / "log.jsonl")] == [1, 2, 3, 4]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--data", "nowhere", "--model", "x/y"], "the data 'nowhere' does not exist"),
+        (["--data", "DATA"], "which model? Name it with --model"),
+        (["--data", "DATA", "--model", "./nothing"], "the model folder './nothing' does not exist"),
+        (["--data", "DATA", "--model", "TOY", "--batch", "3"], "cannot be made of batches of 2"),
+    ],
+)
+def test_what_is_wrong_is_said_in_a_line(
+    arguments: list[str], message: str, toy: Path, data: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    names: dict[str, Any] = {"DATA": data, "TOY": toy}
+    assert sft(*[names.get(each, each) for each in arguments]) == 2
+    assert message in capsys.readouterr().err
+
+
+def test_recipes_are_listed_and_shown(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["train", "recipes"]) == 0
+    assert "qwen3-vl-8b-grpo-coded" in capsys.readouterr().out
+    assert run(["train", "recipes", "mini-sft"]) == 0
+    assert "picture_cache_mb = 512" in capsys.readouterr().out
+
+
+def test_a_recipe_is_kept_whole_beside_the_result(schooled: dict[str, Any]) -> None:
+    import json
+
+    record = json.loads((schooled["out"] / "training.json").read_text())
+    assert Recipe.model_validate(record["recipe"]).training.steps == 60
+    assert record["done"]
