@@ -32,6 +32,7 @@ bench: $(READY)
 	$(BIN)/python benchmarks/world.py
 	$(BIN)/python benchmarks/reader.py
 	$(BIN)/python benchmarks/server.py
+	$(BIN)/python benchmarks/data.py
 
 lint: $(READY)
 	$(BIN)/ruff format --check .
