@@ -46,24 +46,26 @@ def server() -> Iterator[Loopback]:
     running.stop()
 
 
-def collect_with_kills(crash_server: CrashServer, count: int, moments: list[float], concurrency: int) -> int:
-    """Kill a collection at these moments after its start, then let it end; returns how often."""
+def collect_with_kills(
+    crash_server: CrashServer, count: int, kills_at: list[dict[str, float]], concurrency: int
+) -> int:
+    """Kill a collection at each of these points, then let it end; returns how often one was reached."""
     requests, ledger = str(Path(write_requests(count)).absolute()), Path("ledger").absolute()
     arguments = ["data", "collect", requests, "--out", str(Path("made").absolute()), "--dry-run", *MIXED]
     order = {"arguments": [*arguments, "--concurrency", str(concurrency)], "ledger": str(ledger)}
     kills = 0
-    for after in moments:
-        kills += go_on(crash_server, order, after) == KILLED
-    assert go_on(crash_server, order, None) == 0
+    for point in kills_at:
+        kills += go_on(crash_server, order, point) == KILLED
+    assert go_on(crash_server, order, {}) == 0
     made = Counter(ledger_of(ledger))
     assert set(made) == results_in("made")
     assert sum(made.values()) - len(made) <= kills * concurrency  # at most one for every open slot
     return kills
 
 
-def go_on(crash_server: CrashServer, order: dict[str, Any], kill_after: float | None) -> int:
+def go_on(crash_server: CrashServer, order: dict[str, Any], kill: dict[str, float]) -> int:
     kept, before = results_in("made"), Counter(ledger_of(Path(order["ledger"])))
-    ended = crash_server.run(**order, kill_after=kill_after)
+    ended = crash_server.run(**order, **kill)
     assert ended in (0, KILLED)
     made = Counter(ledger_of(Path(order["ledger"]))) - before
     assert not kept & set(made), "a call whose result was kept was made again"
@@ -73,8 +75,8 @@ def go_on(crash_server: CrashServer, order: dict[str, Any], kill_after: float | 
 def test_A02_a_collection_killed_again_and_again_ends_as_an_undisturbed_one(
     crash_server: CrashServer,
 ) -> None:
-    moments = [random.Random(seed).uniform(0.2, 0.6) for seed in range(6)]
-    assert collect_with_kills(crash_server, 24, moments, concurrency=8) >= 2
+    touches_of_the_disk = [{"kill_at": touch} for touch in (9, 40, 90, 150)]
+    assert collect_with_kills(crash_server, 24, touches_of_the_disk, concurrency=8) == 4
     assert collect("requests.jsonl", "whole", *MIXED) == 0
     assert comparables("made") == comparables("whole")
     assert Path("made", MANIFEST_NAME).read_bytes() == Path("whole", MANIFEST_NAME).read_bytes()
@@ -83,7 +85,7 @@ def test_A02_a_collection_killed_again_and_again_ends_as_an_undisturbed_one(
 
 @pytest.mark.slow
 def test_A02_200_trajectories_killed_at_20_random_moments(crash_server: CrashServer) -> None:
-    moments = [random.Random(seed).uniform(0.5, 2.5) for seed in range(20)]
+    moments = [{"kill_after": random.Random(seed).uniform(0.5, 2.5)} for seed in range(20)]
     assert collect_with_kills(crash_server, 200, moments, concurrency=32) >= 8
     assert collect("requests.jsonl", "whole", *MIXED) == 0
     assert comparables("made") == comparables("whole")
