@@ -107,21 +107,20 @@ def lively(tokenizer: Any) -> Flow:
     return Flow(TOY, LatentSpace(vae), text_encoder, transformer, tokenizer.pad_token_id)
 
 
-def picture_of(*, edit: bool) -> Any:
-    return draw(Scene.of("meadow", {4: Thing("cat", "red")})) if edit else None
+SOURCES = [draw(Scene("night")), draw(Scene.of("meadow", {4: Thing("cat", "red")}))]
 
 
-def by_training(flow: Flow, tokenizer: Any, prompt: str, source: Any) -> Any:
+def by_training(flow: Flow, tokenizer: Any, prompt: str, sources: Any) -> Any:
     tokens = torch.as_tensor(encode_prompts(tokenizer, [prompt], TOY))
-    given = [] if source is None else [torch.as_tensor(np.array(source))[None]]
+    given = [torch.as_tensor(np.array(source))[None] for source in sources]
     return flow.draw(tokens, given, seed=7)[0].numpy().astype(int)
 
 
-@pytest.mark.parametrize("edit", [False, True])
-def test_training_draws_as_the_pipeline_does(lively: Flow, tokenizer: Any, edit: bool) -> None:
+@pytest.mark.parametrize("count", [0, 1, 2])
+def test_training_draws_as_the_pipeline_does(lively: Flow, tokenizer: Any, count: int) -> None:
     pipeline = build_pipeline(lively.space.vae, lively.text_encoder, tokenizer, lively.transformer)
     pipeline.set_progress_bar_config(disable=True)
-    prompt, source = "Paint the red cat blue.", picture_of(edit=edit)
+    prompt, sources = "Paint the red cat blue.", SOURCES[:count]
     noise = torch.randn((1, 256, 16), generator=torch.Generator().manual_seed(7))
     drawn = pipeline(
         prompt=prompt,
@@ -132,21 +131,24 @@ def test_training_draws_as_the_pipeline_does(lively: Flow, tokenizer: Any, edit:
         width=256,
         max_sequence_length=TOY.sequence,
         text_encoder_out_layers=text_layers(TOY),
-        **({"image": [source]} if edit else {}),
+        **({"image": sources} if sources else {}),
     ).images[0]
-    ours = by_training(lively, tokenizer, prompt, source)
+    ours = by_training(lively, tokenizer, prompt, sources)
     assert np.abs(ours - np.asarray(drawn).astype(int)).max() <= 1
 
 
 def test_the_toy_would_show_a_difference(lively: Flow, tokenizer: Any) -> None:
-    source = picture_of(edit=True)
-    usual = by_training(lively, tokenizer, "Paint the red cat blue.", source)
-    for other in (
-        by_training(lively, tokenizer, "Remove the dog.", source),
-        by_training(lively, tokenizer, "Paint the red cat blue.", draw(Scene("night"))),
-        by_training(lively, tokenizer, "Paint the red cat blue.", None),
+    night, meadow = SOURCES
+    usual = by_training(lively, tokenizer, "Paint the red cat blue.", [night, meadow])
+    for prompt, sources in (
+        ("Remove the dog.", [night, meadow]),
+        ("Paint the red cat blue.", [meadow, night]),
+        ("Paint the red cat blue.", [meadow]),
+        ("Paint the red cat blue.", []),
     ):
-        assert np.abs(usual - other).max() > 5
+        assert (
+            np.abs(usual - by_training(lively, tokenizer, prompt, sources)).max() > 1
+        )  # what the test above lets pass
 
 
 def test_a_batch_without_a_finite_gradient_changes_no_weight(
