@@ -31,6 +31,7 @@ bench: $(READY)
 	$(BIN)/python benchmarks/runs.py
 	$(BIN)/python benchmarks/world.py
 	$(BIN)/python benchmarks/reader.py
+	$(BIN)/python benchmarks/generator.py
 	$(BIN)/python benchmarks/server.py
 	$(BIN)/python benchmarks/data.py
 
