@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 from html.parser import HTMLParser
 from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
+from run_folders import REFUSED, Try, write_run
 
 from interleave.cli.main import run
 from interleave.data.report.charts import Series, bars, lines, nice_top, ranking
@@ -152,6 +154,36 @@ def test_hostile_text_is_shown_as_text_and_a_missing_picture_is_said(tmp_path: P
         ElementTree.fromstring(svg)
 
 
+def test_only_lines_of_this_collection_are_counted_where_a_selection_is_of_two(
+    made: Path, tmp_path: Path
+) -> None:
+    write_run(tmp_path / "other", "run", [[REFUSED, Try()]] * 3)
+    shutil.move(tmp_path / "other/scores/made.jsonl", tmp_path / "other/scores/scripted.jsonl")
+    both = [str(made / "collection"), str(tmp_path / "other")]
+    assert run(["data", "select", *both, "--out", "both"]) == 0
+    assert run(["data", "report", both[1], "--selection", "both", "--out", "p.html"]) == 0
+    titles = re.findall(r"<title>(?:sft|rl|dropped): attempts: (\d+)</title>", Path("p.html").read_text())
+    assert sum(map(int, titles)) == 6
+
+
+def test_a_selection_of_another_collection_is_refused_and_a_moved_one_found(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in ("one", "two"):
+        write_run(tmp_path / name, "run", [[REFUSED, Try()]])
+    assert run(["data", "select", "one", "--out", "selection"]) == 0
+    assert run(["data", "report", "two", "--selection", "selection", "--out", "p.html"]) == 2
+    assert "is not of two: it was made of one" in capsys.readouterr().err
+    shutil.move(tmp_path / "selection", tmp_path / "elsewhere" / "selection")
+    assert run(["data", "report", "one", "--selection", "elsewhere/selection", "--out", "p.html"]) == 0
+
+
+def test_a_second_collection_gets_no_advice_about_requests(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["data", "report", "one", "two", "--out", "p.html"]) == 2
+    said = capsys.readouterr().err
+    assert "(two). See" in said and "quotes" not in said
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
@@ -160,6 +192,7 @@ def test_hostile_text_is_shown_as_text_and_a_missing_picture_is_said(tmp_path: P
         (["{made}", "--out", "p.txt"], ".html"),
         (["{made}", "--out", "p.html", "--scores", "nobody"], "no scores named 'nobody'"),
         (["{made}", "--out", "p.html", "--selection", "."], "not a selection"),
+        (["{made}", "--out", "p.html", "--selection", "s8"], "the selection s8 does not exist"),
         (["{made}", "--out", "p.html", "--requests", "no.jsonl"], "no.jsonl"),
     ],
 )

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from interleave.data.scores import Failure as Unscored
 from interleave.data.scores import Place, read_scores, score_names
-from interleave.data.selecting.selection import read_selection
+from interleave.data.selecting.selection import name_of, read_selection
 from interleave.data.trajectories import Trajectory, read_collection
 from interleave.errors import InterleaveError
 from interleave.runs.batch import read_index
@@ -98,7 +98,10 @@ def gather(
     if places:
         found.corpus = places.counts
     if selection is not None:
+        own = name_of(collection, selection)
         for line in read_selection(selection):
+            if line.collection != own:
+                continue  # a selection may be of several collections
             found.parts[line.part] += 1
             found.rows[line.part] += line.copies
             if line.reason:
