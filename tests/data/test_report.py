@@ -178,6 +178,21 @@ def test_a_selection_of_another_collection_is_refused_and_a_moved_one_found(
     assert run(["data", "report", "one", "--selection", "elsewhere/selection", "--out", "p.html"]) == 0
 
 
+def test_a_page_is_made_anew_and_no_other_file_is_overwritten(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_run(tmp_path / "c", "run", [[Try()]])
+    for _ in range(2):
+        assert run(["data", "report", "c", "--out", "p.html"]) == 0
+    (tmp_path / "mine.html").write_text("<p>work of years</p>")
+    assert run(["data", "report", "c", "--out", "mine.html"]) == 2
+    assert "mine.html was not made by 'data report'" in capsys.readouterr().err
+    assert (tmp_path / "mine.html").read_text() == "<p>work of years</p>"
+    (tmp_path / "folder.html").mkdir()
+    assert run(["data", "report", "c", "--out", "folder.html"]) == 2
+    assert "is a folder" in capsys.readouterr().err
+
+
 def test_a_second_collection_gets_no_advice_about_requests(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["data", "report", "one", "two", "--out", "p.html"]) == 2
     said = capsys.readouterr().err
