@@ -41,3 +41,12 @@ def test_the_size_of_the_taxonomy_is_as_told() -> None:
         len(taxonomy.templates),
     )
     assert abs(int(told[4].replace(",", "")) - len(words)) < 50
+
+
+def test_the_commands_of_the_page_can_be_followed_one_after_the_other() -> None:
+    """None makes anew what an earlier one has made; a collection is only ever continued."""
+    made: dict[str, list[str]] = {}
+    for command in COMMANDS:
+        if "--out" in command:
+            first = made.setdefault(command[command.index("--out") + 1], command)
+            assert first is command or (command[2] == "collect" and command[: len(first)] == first)

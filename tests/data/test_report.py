@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 from html.parser import HTMLParser
 from pathlib import Path
+from statistics import fmean
 from xml.etree import ElementTree
 
 import pytest
+from run_folders import REFUSED, Try, write_run
 
 from interleave.cli.main import run
 from interleave.data.report.charts import Series, bars, lines, nice_top, ranking
@@ -109,6 +112,13 @@ def test_the_numbers_are_those_of_the_files(made: Path, page: str) -> None:
         assert f"<title>{part}: attempts: {number}</title>" in page
 
 
+def test_an_entry_of_the_list_stays_in_one_column_with_its_number(page: str) -> None:
+    rules = dict(re.findall(r"^(nav \w+) \{ ([^}]+) \}", page, re.MULTILINE))
+    assert "columns" in rules["nav ol"] and "padding: 0" in rules["nav ol"]
+    assert "break-inside: avoid" in rules["nav li"]
+    assert re.search(r"margin: 0 0 \S+ 2\.4rem", rules["nav li"])  # room for the number in every column
+
+
 def test_the_coverage_adds_up(made: Path, page: str) -> None:
     corpus = [json.loads(line) for line in (made / "requests.jsonl").read_text().splitlines()]
     for domain in {row["domain"] for row in corpus}:
@@ -152,6 +162,103 @@ def test_hostile_text_is_shown_as_text_and_a_missing_picture_is_said(tmp_path: P
         ElementTree.fromstring(svg)
 
 
+def test_only_lines_of_this_collection_are_counted_where_a_selection_is_of_two(
+    made: Path, tmp_path: Path
+) -> None:
+    write_run(tmp_path / "other", "run", [[REFUSED, Try()]] * 3)
+    shutil.move(tmp_path / "other/scores/made.jsonl", tmp_path / "other/scores/scripted.jsonl")
+    both = [str(made / "collection"), str(tmp_path / "other")]
+    assert run(["data", "select", *both, "--out", "both"]) == 0
+    assert run(["data", "report", both[1], "--selection", "both", "--out", "p.html"]) == 0
+    titles = re.findall(r"<title>(?:sft|rl|dropped): attempts: (\d+)</title>", Path("p.html").read_text())
+    assert sum(map(int, titles)) == 6
+
+
+def test_a_selection_of_another_collection_is_refused_and_a_moved_one_found(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in ("one", "two"):
+        write_run(tmp_path / name, "run", [[REFUSED, Try()]])
+    assert run(["data", "select", "one", "--out", "selection"]) == 0
+    assert run(["data", "report", "two", "--selection", "selection", "--out", "p.html"]) == 2
+    assert "is not of two: it was made of one" in capsys.readouterr().err
+    shutil.move(tmp_path / "selection", tmp_path / "elsewhere" / "selection")
+    assert run(["data", "report", "one", "--selection", "elsewhere/selection", "--out", "p.html"]) == 0
+
+
+def test_generators_are_told_apart(tmp_path: Path) -> None:
+    (tmp_path / "r.jsonl").write_text(
+        "".join(
+            json.dumps({"id": str(number), "request": f"Story {number}, in 2 pictures"}) + "\n"
+            for number in range(6)
+        )
+    )
+    makers = ["--planner", "scripted", "--critic", "scripted", "--generator", "solid?size=64"]
+    assert run(["data", "collect", "r.jsonl", "--out", "c", *makers, "--generator", "solid?size=80"]) == 0
+    assert run(["data", "score", "c", "--scorer", "scripted"]) == 0
+    trajectories = list(read_collection(tmp_path / "c"))
+    scores = read_scores(tmp_path / "c")
+    assert run(["data", "report", "c", "--out", "p.html"]) == 0
+    page = (tmp_path / "p.html").read_text("utf-8")
+    rows = {
+        name: re.findall(r"<td>(.*?)</td>", rest)
+        for name, rest in re.findall(r'<tr><th scope="row">(.*?)</th>(.*?)</tr>', page)
+    }
+    assert set(rows) == {"solid?size=64", "solid?size=80"}
+    for name, cells in rows.items():
+        own = [each for each in trajectories if each.record.config.generator.spec == name]
+        attempts = [(each, *pair) for each in own for pair in each.attempts()]
+        first = [attempt for _, _, attempt in attempts if attempt.number == 1]
+        accepted = sum(bool(attempt.verdict and attempt.verdict.accepted) for attempt in first)
+        marks = [scores[each.name, step.plan.number, attempt.number] for each, step, attempt in attempts]
+        means = [fmean(getattr(mark, kind) for mark in marks) for kind in ("semantics", "quality")]
+        assert cells[:2] == [str(len(own)), str(len(attempts))]
+        assert cells[2].startswith(f"{accepted} of {len(first)} (")
+        assert cells[3:] == [f"{mean:.2f}" for mean in means]
+
+
+def test_what_runs_say_of_themselves_is_said_once(tmp_path: Path) -> None:
+    for suite, seed in (("a", "1"), ("b", "2")):
+        corpus = ["--source", "mini", "--items", "1", "--seed", seed, "--out", f"{suite}.jsonl"]
+        assert run(["data", "prompts", *corpus]) == 0
+        makers = ["--planner", "oracle", "--critic", "oracle", "--generator", "world"]
+        assert run(["data", "collect", f"{suite}.jsonl", "--out", f"c/{suite}", *makers]) == 0
+    notes = {note for each in read_collection(tmp_path / "c") for note in each.record.config.notes}
+    assert notes
+    assert run(["data", "report", "c", "--out", "p.html"]) == 0
+    words = "".join(Tags((tmp_path / "p.html").read_text("utf-8")).words)
+    for note in notes:
+        assert words.count(note) == 1
+
+
+def test_a_corpus_without_a_request_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write_run(tmp_path / "c", "run", [[Try()]])
+    (tmp_path / "empty.jsonl").write_text("\n")
+    assert run(["data", "report", "c", "--requests", "empty.jsonl", "--out", "p.html"]) == 2
+    assert "empty.jsonl holds no request" in capsys.readouterr().err
+
+
+def test_a_page_is_made_anew_and_no_other_file_is_overwritten(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_run(tmp_path / "c", "run", [[Try()]])
+    for _ in range(2):
+        assert run(["data", "report", "c", "--out", "p.html"]) == 0
+    (tmp_path / "mine.html").write_text("<p>work of years</p>")
+    assert run(["data", "report", "c", "--out", "mine.html"]) == 2
+    assert "mine.html was not made by 'data report'" in capsys.readouterr().err
+    assert (tmp_path / "mine.html").read_text() == "<p>work of years</p>"
+    (tmp_path / "folder.html").mkdir()
+    assert run(["data", "report", "c", "--out", "folder.html"]) == 2
+    assert "is a folder" in capsys.readouterr().err
+
+
+def test_a_second_collection_gets_no_advice_about_requests(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["data", "report", "one", "two", "--out", "p.html"]) == 2
+    said = capsys.readouterr().err
+    assert "(two). See" in said and "quotes" not in said
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
@@ -160,6 +267,7 @@ def test_hostile_text_is_shown_as_text_and_a_missing_picture_is_said(tmp_path: P
         (["{made}", "--out", "p.txt"], ".html"),
         (["{made}", "--out", "p.html", "--scores", "nobody"], "no scores named 'nobody'"),
         (["{made}", "--out", "p.html", "--selection", "."], "not a selection"),
+        (["{made}", "--out", "p.html", "--selection", "s8"], "the selection s8 does not exist"),
         (["{made}", "--out", "p.html", "--requests", "no.jsonl"], "no.jsonl"),
     ],
 )

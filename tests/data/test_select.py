@@ -128,7 +128,8 @@ def test_no_filter_drops_only_what_can_be_no_row(tmp_path: Path) -> None:
 def test_thresholds_are_stored_and_a_selection_made_with_them_again_is_the_same(
     collections: list[Path], tmp_path: Path
 ) -> None:
-    used = select(collections, tmp_path / "a").options
+    given = SelectOptions(Wishes(min_best=3.0))
+    used = select(collections, tmp_path / "a", given).options
     wishes = Wishes(used["max_fall"], used["min_best"], used["variance"])
     select(collections, tmp_path / "b", SelectOptions(wishes))
     assert (tmp_path / "a/selection.jsonl").read_bytes() == (tmp_path / "b/selection.jsonl").read_bytes()
@@ -141,6 +142,62 @@ def test_the_command_prints_thresholds_and_counts(
     printed = capsys.readouterr()
     assert printed.out.strip() == str(tmp_path / "out")
     assert "goes to RL" in printed.err and "dropped" in printed.err
+
+
+def mostly_accepted_at_once(folder: Path) -> Path:
+    """What a good generator leaves: most steps are drawn once, and only the others have refusals."""
+    write_run(folder, "at-once", [[Try()]] * 64)
+    write_run(folder, "again", [[Try(REJECTED, 1 + number / 2, 8), Try()] for number in range(11)])
+    return folder
+
+
+def test_where_most_steps_are_accepted_at_once_both_parts_have_both_judgements(tmp_path: Path) -> None:
+    manifest = select([mostly_accepted_at_once(tmp_path / "col")], tmp_path / "out")
+    for part in ("sft", "rl"):
+        assert 0 < manifest.counts[f"{part} rows accepted"] < manifest.counts[f"{part} rows"]
+    assert manifest.notes == ()
+
+
+@pytest.mark.parametrize(
+    ("wish", "part", "judgement"),
+    [
+        (["--variance", "0"], "sft", "an acceptance"),
+        (["--ratio", "2"], "sft", "an acceptance"),
+    ],
+)
+def test_a_part_with_one_judgement_is_told(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], wish: list[str], part: str, judgement: str
+) -> None:
+    collection = mostly_accepted_at_once(tmp_path / "col")
+    assert run(["data", "select", str(collection), "--out", str(tmp_path / "out"), *wish]) == 0
+    said = capsys.readouterr().err
+    [note] = read_manifest(tmp_path / "out" / "selection.manifest.json").notes
+    assert note in said and f"every row of {part} is {judgement}" in note
+    assert "64 rows, all of them acceptances" in said
+
+
+def test_a_part_of_refusals_only_is_told(tmp_path: Path) -> None:
+    write_run(tmp_path / "col", "run", [[REFUSED], [REFUSED]])
+    [note] = select([tmp_path / "col"], tmp_path / "out").notes
+    assert "every row of sft is a refusal" in note
+
+
+def test_a_selection_with_nothing_for_rl_says_how_to_have_some(tmp_path: Path) -> None:
+    write_run(tmp_path / "col", "run", [[REFUSED, Try()]] * 4)
+    [note] = select([tmp_path / "col"], tmp_path / "out").notes
+    assert "nothing goes to RL" in note
+    options = SelectOptions(Wishes(variance=0))
+    assert select([tmp_path / "col"], tmp_path / "all", options).counts["rl"] == 8
+
+
+@pytest.mark.parametrize("ratio", ["0", "-1", "nan", "inf"])
+def test_a_ratio_that_means_nothing_is_refused(
+    collections: list[Path], tmp_path: Path, capsys: pytest.CaptureFixture[str], ratio: str
+) -> None:
+    command = ["data", "select", *map(str, collections), "--out", str(tmp_path / "out"), "--ratio", ratio]
+    assert run(command) == 2
+    assert "must be above 0" in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
 
 
 def test_a_selection_is_not_overwritten_unasked(collections: list[Path], tmp_path: Path) -> None:
@@ -177,7 +234,7 @@ def test_scores_of_attempts_that_are_not_there_are_told(tmp_path: Path) -> None:
     write_run(tmp_path / "col", "run", [[Try()]])
     with open(tmp_path / "col/scores/made.jsonl", "a") as file:
         file.write('{"run": "gone", "step": 1, "attempt": 1, "semantics": 1, "quality": 1}\n')
-    assert select([tmp_path / "col"], tmp_path / "out").notes == ("1 score of attempts that are not there",)
+    assert "1 score of attempts that are not there" in select([tmp_path / "col"], tmp_path / "out").notes
 
 
 def test_two_scorers_need_a_choice(tmp_path: Path) -> None:

@@ -161,7 +161,7 @@ LINES = Thresholds(max_fall=1.0, min_best=5.0, variance=2.0)
 def test_falling_and_low_steps_are_dropped_and_what_is_on_the_line_stays(
     marks: list[float], reason: str | None
 ) -> None:
-    assert why_dropped(figures_of(marks), LINES) == reason
+    assert why_dropped(step("one", *marks), LINES) == reason
 
 
 def test_high_variance_goes_to_rl_and_low_to_sft() -> None:
@@ -176,6 +176,27 @@ def test_the_variance_threshold_comes_as_near_to_two_to_one_as_it_can() -> None:
     assert to_rl == 10
 
 
+def test_at_most_half_of_the_steps_that_vary_go_to_rl_unless_told() -> None:
+    for case in range(CASES):
+        steps = [each for each in random_steps(Random(case)) if each.usable and each.figures]
+        varying = [each.figures.variance for each in steps if each.figures and each.figures.variance > 0]
+        line = variance_for(steps)
+        assert sum(variance > line for variance in varying) <= len(varying) / 2
+        assert line >= variance_for(steps, 2.0)
+
+
+def test_what_is_accepted_in_the_end_or_good_is_never_called_low_unless_told() -> None:
+    good = [step(f"good-{number}", 9.9) for number in range(30)]
+    accepted = step("accepted", 5.0, 6.0)
+    refused = step("refused", 8.8, accepted=(False,))
+    low = step("low", 5.0, accepted=(False,))
+    steps = [*good, accepted, refused, low]
+    from_data = thresholds_for(steps, Wishes())
+    assert [each.run for each in steps if why_dropped(each, from_data)] == ["low"]
+    told = thresholds_for(steps, Wishes(min_best=9.0))
+    assert {each.run for each in steps if why_dropped(each, told)} == {"accepted", "refused", "low"}
+
+
 def test_K12_a_step_that_does_not_vary_never_goes_to_rl() -> None:
     steps = [step(f"same-{number}", 8.0, 8.0) for number in range(9)]
     assert variance_for(steps, 2.0) == 0.0
@@ -188,7 +209,7 @@ def test_defaults_drop_at_most_a_quarter_of_the_retried_for_falling_and_a_tenth_
         lines = thresholds_for(steps, Wishes())
         figures = [each.figures for each in steps if each.figures is not None and each.usable]
         retried = [each for each in steps if each.figures is not None and len(each.attempts) > 1]
-        falling = [each for each in retried if each.figures and why_dropped(each.figures, lines) == FALLING]
+        falling = [each for each in retried if each.figures and why_dropped(each, lines) == FALLING]
         low = [each for each in figures if lines.min_best is not None and each.best < lines.min_best]
         assert len(falling) <= len(retried) / 4
         assert len(low) <= len(figures) / 10

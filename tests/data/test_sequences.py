@@ -153,6 +153,39 @@ def test_where_nothing_ends_well_nothing_is_written(tmp_path: Path) -> None:
     assert not (tmp_path / "out.json").exists()
 
 
+@pytest.mark.parametrize("replace", [[], ["--replace"]])
+def test_a_file_that_was_not_made_here_is_never_overwritten(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], replace: list[str]
+) -> None:
+    write_run(tmp_path / "col", "run", [[Try()]])
+    (tmp_path / "thesis.json").write_text("work of years")
+    assert run(["data", "sequences", "col", "--out", "thesis.json", *replace]) == 2
+    assert "thesis.json was not made by 'data sequences'" in capsys.readouterr().err
+    assert (tmp_path / "thesis.json").read_text() == "work of years"
+
+
+def test_files_that_would_share_a_manifest_are_kept_apart(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_run(tmp_path / "col", "run", [[Try()]])
+    assert run(["data", "sequences", "col", "--out", "told.json"]) == 0
+    kept = (tmp_path / "told.manifest.json").read_bytes()
+    assert run(["data", "sequences", "col", "--out", "told", "--reflection"]) == 2
+    assert "belongs to another file than told" in capsys.readouterr().err
+    assert run(["data", "prompts", "--source", "mini", "--items", "2", "--out", "requests.jsonl"]) == 0
+    assert run(["data", "sequences", "col", "--out", "requests.json"]) == 2
+    assert (tmp_path / "told.manifest.json").read_bytes() == kept
+    assert run(["data", "sequences", "col", "--out", "told.json", "--replace"]) == 0
+
+
+def test_a_folder_in_the_place_of_the_file_is_said(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_run(tmp_path / "col", "run", [[Try()]])
+    assert run(["data", "sequences", "col", "--out", "col", "--replace"]) == 2
+    assert "is a folder" in capsys.readouterr().err
+
+
 def test_the_command_writes_a_file_and_does_not_overwrite_it(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

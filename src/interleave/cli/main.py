@@ -100,7 +100,7 @@ def _usage(error: Exception) -> int:
     if type(error).__name__ == "NoArgsIsHelpError":  # the message is the help
         print(message, file=sys.stderr)
         return BAD_INPUT
-    if "unexpected extra argument" in message:
+    if "unexpected extra argument" in message and command in ("interleave generate", "interleave plan"):
         message += ": put the request in quotes"
     stop = "" if message.endswith(("?", ".", "!")) else "."
     return _complain(f"{message}{stop} See '{command} --help'", BAD_INPUT, [])

@@ -14,7 +14,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO
 
-from interleave.errors import RunError, StorageError
+from interleave.errors import ConfigurationError, RunError, StorageError
 from interleave.runs.folder import refuse_foreign_folder
 from interleave.runs.store import sync_folder
 
@@ -47,6 +47,7 @@ def whole_folder(out: Path, marker: str, *, replace: bool = False) -> Iterator[P
 @contextmanager
 def whole_file(out: Path, *, replace: bool = False) -> Iterator[IO[bytes]]:
     """A file to fill, moved to `out` when the block ends well."""
+    refuse_folder(out)
     if out.exists() and not replace:
         raise RunError(f"{out} is already there: choose another with --out, or make it anew with --replace")
     temporary = out.with_name(f".{out.name}.{os.getpid()}.tmp")
@@ -62,6 +63,12 @@ def whole_file(out: Path, *, replace: bool = False) -> Iterator[IO[bytes]]:
         raise _cannot_write(out, error) from error
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def refuse_folder(out: Path) -> None:
+    """Where a file is to be, there must be no folder."""
+    if out.is_dir():
+        raise ConfigurationError(f"--out {str(out)!r} is a folder: name a file")
 
 
 def _cannot_write(out: Path, error: OSError) -> StorageError:

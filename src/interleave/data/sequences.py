@@ -19,16 +19,17 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from interleave.data.manifest import Manifest, manifest_path, write_manifest
-from interleave.data.outputs import whole_file
+from interleave.data.manifest import Manifest, manifest_path, read_manifest, write_manifest
+from interleave.data.outputs import refuse_folder, whole_file
 from interleave.data.selecting.selection import named
 from interleave.data.trajectories import Trajectory, digest_line, read_trajectory, run_names
 from interleave.data.working import chunks, in_order
-from interleave.errors import InputError, InterleaveError
+from interleave.errors import InputError, InterleaveError, RunError
 from interleave.runs.journal import RequestPart
 from interleave.runs.record import AttemptRecord, StepRecord
 from interleave.types import Outcome
 
+STAGE = "sequences"
 PICTURE = "<image><img_token></image>"
 SHORT = "ended short"
 NOT_ACCEPTED = "a step was not accepted"
@@ -57,6 +58,7 @@ def make_sequences(
     progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> Manifest:
     """Write the sequences of all trajectories of the collections that end well; returns the manifest."""
+    _refuse_foreign(out)
     places = {name: Path(os.path.abspath(path)) for name, path in named(collections).items()}
     runs = [(path, name) for path in places.values() for name in run_names(path)]
     work = partial(_make, options.reflection, Path(os.path.abspath(out)).parent)
@@ -72,14 +74,26 @@ def make_sequences(
         file.write(b"\n]\n")
         _refuse(told, options)
     manifest = Manifest(
-        stage="sequences",
-        options={"reflection": options.reflection},
+        stage=STAGE,
+        options={"file": out.name, "reflection": options.reflection},
         inputs={"+".join(places): digest.hexdigest()},
         counts={"runs": len(runs), **dict(sorted(told.counts.items()))},
         notes=tuple(f"left out: {problem}" for problem in told.problems[:100]),
     )
     write_manifest(manifest_path(out), manifest)
     return manifest
+
+
+def _refuse_foreign(out: Path) -> None:
+    """Nothing is overwritten that was not made here: the manifest beside a file tells whose it is."""
+    refuse_folder(out)
+    kept = manifest_path(out)
+    if kept.exists():
+        made = read_manifest(kept)
+        if (made.stage, made.options.get("file")) != (STAGE, out.name):
+            raise RunError(f"{kept} belongs to another file than {out.name}: choose another name with --out")
+    elif out.exists():
+        raise RunError(f"{out} was not made by 'data sequences': choose another name with --out")
 
 
 def _refuse(told: _Made, options: SequenceOptions) -> None:

@@ -36,7 +36,13 @@ def select(
         float | None,
         typer.Option(min=0, help=f"Steps whose scores vary more than this go to RL. {FROM_DATA}"),
     ] = None,
-    ratio: Annotated[float, typer.Option(min=0, help="SFT rows for each RL row, where it can be had.")] = 2.0,
+    ratio: Annotated[
+        float | None,
+        typer.Option(
+            help="SFT rows for each RL row, above 0, where it can be had. [default: 2, and at most half of "
+            "the steps that vary go to RL]"
+        ),
+    ] = None,
     max_copies: Annotated[int, typer.Option(min=1, help="How often balancing may repeat an attempt.")] = 4,
     no_balance: Annotated[
         bool, typer.Option("--no-balance", help="Leave judgements as uneven as they are.")
@@ -83,23 +89,32 @@ def select(
 
 def _tell(manifest: Manifest) -> None:
     """The thresholds and the counts, for a person."""
+    from interleave.text import count
+
     used, counts = manifest.options, manifest.counts
     if used["filtered"]:
+        low = "is not accepted and never reaches" if used["spares_accepted"] else "never reaches"
         _say(
             f"thresholds: a step is dropped when it falls by more than {used['max_fall']:g} "
-            f"or never reaches {used['min_best']:g}"
+            f"or {low} {used['min_best']:g}"
         )
     _say(f"thresholds: a step whose scores vary by more than {used['variance']:g} goes to RL")
     _say(f"{counts['attempts']:,} attempts of {counts['steps']:,} steps of {counts['runs']:,} runs")
     for part in ("sft", "rl"):
         rows, accepted = counts[f"{part} rows"], counts.get(f"{part} rows accepted", 0)
-        _say(f"  {part:<8}{counts[part]:>9,}   {rows:,} rows, {accepted:,} of them acceptances")
+        _say(f"  {part:<8}{counts[part]:>9,}   {count(rows, 'row')}, {_judged(rows, accepted)}")
     _say(f"  {'dropped':<8}{counts['dropped']:>9,}")
     for name, number in counts.items():
         if name.startswith("dropped: "):
             _say(f"  {'':<8}{number:>9,}   {name.removeprefix('dropped: ')}")
     for note in manifest.notes:
         _say(note)
+
+
+def _judged(rows: int, accepted: int) -> str:
+    if rows and accepted in (0, rows):
+        return f"all of them {'acceptances' if accepted else 'refusals'}"
+    return f"{accepted:,} of them acceptances"
 
 
 def _say(message: str) -> None:

@@ -23,7 +23,7 @@ def sequences(
     workers: Annotated[
         int | None, typer.Option(min=1, help="Processes that read runs. [default: one a processor]")
     ] = None,
-    replace: Annotated[bool, typer.Option("--replace", help="Make a file anew that is there.")] = False,
+    replace: Annotated[bool, typer.Option("--replace", help="Make sequences anew that are there.")] = False,
     json_output: options.Json = False,
     debug: options.Debug = False,
 ) -> int:

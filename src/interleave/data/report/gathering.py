@@ -11,9 +11,9 @@ from pathlib import Path
 
 from interleave.data.scores import Failure as Unscored
 from interleave.data.scores import Place, read_scores, score_names
-from interleave.data.selecting.selection import read_selection
+from interleave.data.selecting.selection import name_of, read_selection
 from interleave.data.trajectories import Trajectory, read_collection
-from interleave.errors import InterleaveError
+from interleave.errors import InputError, InterleaveError
 from interleave.runs.batch import read_index
 from interleave.runs.record import AttemptRecord, StepRecord
 from interleave.runs.requests import lines_of, parse_line
@@ -47,6 +47,18 @@ class Spread:
 
 
 @dataclass
+class ByGenerator:
+    """What came of the runs that one generator drew."""
+
+    runs: int = 0
+    attempts: int = 0
+    first: int = 0
+    first_accepted: int = 0
+    semantics: Spread = field(default_factory=Spread)
+    quality: Spread = field(default_factory=Spread)
+
+
+@dataclass
 class Gathered:
     """The counts of a collection, and the names of some trajectories to show."""
 
@@ -63,6 +75,9 @@ class Gathered:
     semantics: defaultdict[int, Spread] = field(default_factory=lambda: defaultdict(Spread))
     quality: defaultdict[int, Spread] = field(default_factory=lambda: defaultdict(Spread))
     unscored: int = 0
+    generators: defaultdict[str, ByGenerator] = field(default_factory=lambda: defaultdict(ByGenerator))
+    notes: Counter[str] = field(default_factory=Counter)
+    """What the runs say that readers must know, such as that an oracle judged → how many say it."""
     parts: Counter[str] = field(default_factory=Counter)
     reasons: Counter[str] = field(default_factory=Counter)
     rows: Counter[str] = field(default_factory=Counter)
@@ -98,7 +113,10 @@ def gather(
     if places:
         found.corpus = places.counts
     if selection is not None:
+        own = name_of(collection, selection)
         for line in read_selection(selection):
+            if line.collection != own:
+                continue  # a selection may be of several collections
             found.parts[line.part] += 1
             found.rows[line.part] += line.copies
             if line.reason:
@@ -119,6 +137,8 @@ def _count(trajectory: Trajectory, found: Gathered, scores: dict[Place, Scores |
     record = trajectory.record
     found.runs += 1
     found.statuses[record.status] += 1
+    found.notes.update(record.config.notes)
+    found.generators[record.config.generator.spec].runs += 1
     found.plan_lengths[len(record.steps)] += 1
     for step in record.steps:
         if not step.attempts:
@@ -139,10 +159,17 @@ def _count_attempt(
 ) -> None:
     found.attempts += 1
     found.judgements[attempt.number][attempt.verdict.outcome if attempt.verdict else UNJUDGED] += 1
+    own = found.generators[trajectory.record.config.generator.spec]
+    own.attempts += 1
+    if attempt.number == 1:
+        own.first += 1
+        own.first_accepted += attempt.verdict is not None and attempt.verdict.accepted
     score = scores.get((trajectory.name, step.plan.number, attempt.number))
     if isinstance(score, Scores):
-        found.semantics[attempt.number].add(score.semantics)
-        found.quality[attempt.number].add(score.quality)
+        for spread in (found.semantics[attempt.number], own.semantics):
+            spread.add(score.semantics)
+        for spread in (found.quality[attempt.number], own.quality):
+            spread.add(score.quality)
     else:
         found.unscored += 1
 
@@ -163,6 +190,8 @@ class _Taxonomy:
             self.counts[place] += 1
             self._by_id[str(row.get("id"))] = place
             self._by_text[_text_of(row.get("request"))] = place
+        if not self.counts:
+            raise InputError(f"{requests} holds no request that can be read: there is nothing to cover")
         self._ids = _ids_in(collection)
 
     def of(self, trajectory: Trajectory) -> str:

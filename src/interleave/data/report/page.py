@@ -9,17 +9,21 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from interleave.data.outputs import refuse_folder
 from interleave.data.report.charts import Series, bars, lines, ranking
 from interleave.data.report.gathering import UNJUDGED, Gathered, Spread, gather, scores_of
 from interleave.data.scores import Failure as Unscored
 from interleave.data.scores import Place
 from interleave.data.trajectories import Trajectory
-from interleave.errors import ConfigurationError, InterleaveError, StorageError
+from interleave.errors import ConfigurationError, InterleaveError, RunError, StorageError
 from interleave.runs.record import AttemptRecord, StepRecord
 from interleave.runs.store import write_whole
 from interleave.text import one_line, visible
 from interleave.types import Outcome, Scores
 
+MARK = "interleave data report"
+"""By this a page is known to be one of ours."""
+MARK_WITHIN = 1000
 THUMBNAIL = 160
 MOST_PLAN_STEPS = 20
 JUDGEMENTS = (Outcome.ACCEPTED.value, Outcome.REJECTED.value, Outcome.UNREADABLE.value, UNJUDGED)
@@ -81,14 +85,14 @@ def write_page(
     """Write the page and return what it tells."""
     import jinja2
 
-    if out.suffix.lower() not in (".html", ".htm"):
-        raise ConfigurationError(f"--out {str(out)!r} must be a file that ends with .html")
+    _refuse_foreign(out)
     scorer, numbers = scores_of(collection, scores)
     found = gather(collection, scores=numbers, selection=selection, requests=requests, shown=shown, seed=seed)
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(Path(__file__).parent / "templates"), autoescape=True
     )
     page = environment.get_template("report.html.j2").render(
+        mark=MARK,
         name=collection.resolve().name,
         found=found,
         scorer=scorer,
@@ -102,6 +106,22 @@ def write_page(
         raise StorageError.at(out.parent, error) from error
     write_whole(out, page.encode("utf-8", "backslashreplace"))
     return found
+
+
+def _refuse_foreign(out: Path) -> None:
+    """A page is made anew as often as one likes, but no other file is overwritten."""
+    if out.suffix.lower() not in (".html", ".htm"):
+        raise ConfigurationError(f"--out {str(out)!r} must be a file that ends with .html")
+    refuse_folder(out)
+    try:
+        with open(out, "rb") as file:
+            ours = MARK.encode() in file.read(MARK_WITHIN)
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise StorageError.at(out, error) from error
+    if not ours:
+        raise RunError(f"{out} was not made by 'data report': choose another name with --out")
 
 
 def charts_of(found: Gathered, scorer: str | None) -> list[Chart]:

@@ -56,9 +56,7 @@ def read_selection(folder: Path) -> Iterator[Selected]:
                         f"{path}:{number} is damaged ({reason}): make it again with 'interleave data select'"
                     ) from None
     except OSError as error:
-        raise InputError(
-            f"{folder} is not a selection: {FILE_NAME} cannot be read ({error.strerror})"
-        ) from None
+        raise _no_selection(folder, FILE_NAME, error) from None
 
 
 def named(collections: Sequence[Path]) -> dict[str, Path]:
@@ -81,15 +79,7 @@ def write_places(folder: Path, out: Path, collections: dict[str, Path]) -> None:
 
 def read_places(folder: Path, moved: Sequence[Path] = ()) -> dict[str, Path]:
     """The collections of a selection by name; `moved` says where they lie now, if elsewhere."""
-    path = folder / PLACES_NAME
-    try:
-        places = _PLACES.validate_json(path.read_bytes())
-    except OSError as error:
-        raise InputError(
-            f"{folder} is not a selection: {path.name} cannot be read ({error.strerror})"
-        ) from None
-    except ValidationError:
-        raise InputError(f"{path} is damaged: make it again with 'interleave data select'") from None
+    places = _places(folder)
     now = named(moved) if moved else {name: folder / place for name, place in places.items()}
     if len(places) == len(now) == 1:
         now = {next(iter(places)): next(iter(now.values()))}
@@ -99,3 +89,34 @@ def read_places(folder: Path, moved: Sequence[Path] = ()) -> dict[str, Path]:
             "say where it lies with --collection"
         )
     return {name: now[name] for name in sorted(places)}
+
+
+def name_of(collection: Path, folder: Path) -> str:
+    """What a selection calls this collection; found by its place, or by its name where it has moved."""
+    places = {name: folder / place for name, place in _places(folder).items()}
+    here = os.path.realpath(collection)
+    for name, place in places.items():
+        if os.path.realpath(place) == here:
+            return name
+    name = os.path.basename(here)
+    if name in places and not places[name].exists():
+        return name
+    raise InputError(
+        f"the selection {folder} is not of {collection}: it was made of {', '.join(sorted(places))}"
+    )
+
+
+def _places(folder: Path) -> dict[str, str]:
+    path = folder / PLACES_NAME
+    try:
+        return _PLACES.validate_json(path.read_bytes())
+    except OSError as error:
+        raise _no_selection(folder, path.name, error) from None
+    except ValidationError:
+        raise InputError(f"{path} is damaged: make it again with 'interleave data select'") from None
+
+
+def _no_selection(folder: Path, file: str, error: OSError) -> InputError:
+    if not folder.exists():
+        return InputError(f"the selection {folder} does not exist: make it with 'interleave data select'")
+    return InputError(f"{folder} is not a selection: {file} cannot be read ({error.strerror})")

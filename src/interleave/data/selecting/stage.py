@@ -20,6 +20,7 @@ from interleave.data.selecting.rules import (
     DROPPED,
     RL,
     SFT,
+    SFT_TO_RL,
     Thresholds,
     Wishes,
     part_of,
@@ -121,7 +122,7 @@ def _manifest(
         options={
             **thresholds.model_dump(),
             "filtered": options.wishes.filtered,
-            "sft_to_rl": options.wishes.sft_to_rl,
+            "sft_to_rl": SFT_TO_RL if options.wishes.sft_to_rl is None else options.wishes.sft_to_rl,
             "balanced": options.balanced and options.wishes.filtered,
             "max_copies": options.max_copies,
             "seed": options.seed,
@@ -129,8 +130,25 @@ def _manifest(
         },
         inputs=reading.digests,
         counts={"runs": reading.runs, "runs left out": reading.skipped.total(), **counts},
-        notes=tuple(skipped),
+        notes=(*skipped, *_warnings(counts, thresholds)),
     )
+
+
+def _warnings(counts: Mapping[str, int], thresholds: Thresholds) -> Iterator[str]:
+    """What would spoil training: a part whose rows all have the same judgement, or nothing for RL."""
+    for part in (SFT, RL):
+        rows, accepted = counts[f"{part} rows"], counts.get(f"{part} rows accepted", 0)
+        if rows and accepted in (0, rows):
+            judgement, learns = ("an acceptance", "accept") if accepted else ("a refusal", "refuse")
+            yield (
+                f"warning: every row of {part} is {judgement}, and a critic trained on it alone learns to "
+                f"{learns} everything: collect more, or draw the line elsewhere with --variance"
+            )
+    if not counts[RL] and thresholds.variance > 0:
+        yield (
+            f"warning: nothing goes to RL, as no step varies by more than {thresholds.variance:g}: "
+            "--variance 0 sends every step there that varies at all"
+        )
 
 
 def choose(
@@ -162,7 +180,7 @@ def _preliminary(step: ScoredStep, attempt: ScoredAttempt, thresholds: Threshold
     """The part before balancing; a flaw of the attempt counts before one of its step."""
     if attempt.flaw is not None or step.figures is None:
         return _choice(DROPPED, attempt.flaw, 0)
-    if reason := why_dropped(step.figures, thresholds):
+    if reason := why_dropped(step, thresholds):
         return _choice(DROPPED, reason, 0)
     return _choice(part_of(step.figures, thresholds), None, 1)
 
