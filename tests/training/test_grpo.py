@@ -321,8 +321,9 @@ def test_K05_too_many_failures_for_three_steps_stop_the_training_with_its_state_
     assert (tmp_path / "out" / "checkpoints" / "checkpoint-3" / "whole.json").exists()
 
 
-def test_a_generator_and_a_scorer_are_asked_for(toy: Path, data: Path, tmp_path: Path) -> None:
-    with pytest.raises(ConfigurationError, match="which scorer"):
-        train(toy, data, tmp_path / "out", reward__scorer="")
-    with pytest.raises(ConfigurationError, match="no scorer named 'world'"):
-        train(toy, data, tmp_path / "out2", reward__scorer="world")
+def test_a_folder_is_taken_only_when_all_models_are_loaded(toy: Path, data: Path, tmp_path: Path) -> None:
+    """A generator with a right name may still be wrong; the corrected command then finds nothing there."""
+    for wrong in ({"reward__generator": "solid:model"}, {"model__name": str(tmp_path / "nothing")}):
+        with pytest.raises(ConfigurationError, match=r"takes no model|does not exist"):
+            train(toy, data, tmp_path / "out", **wrong)
+        assert not (tmp_path / "out").exists()

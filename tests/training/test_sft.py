@@ -16,11 +16,19 @@ from interleave.agents.critic import critic_input, critic_messages
 from interleave.agents.prompts.library import load_pack
 from interleave.backends.protocols import Sampling
 from interleave.backends.registry import load_vlm
-from interleave.errors import ConfigurationError, InputError, LimitReached, RunError, StorageError
+from interleave.errors import (
+    ConfigurationError,
+    FolderInUse,
+    InputError,
+    LimitReached,
+    RunError,
+    StorageError,
+)
 from interleave.training.collating import IGNORED, SftCollator
 from interleave.training.keeping import TrainingBroken, Watch
 from interleave.training.logs import comparable, read_log
 from interleave.training.models import load_learner
+from interleave.training.output import Output
 from interleave.training.recipes import Recipe, load_recipe
 from interleave.training.rows import find_rows, read_rows
 from interleave.training.running import Orders
@@ -223,6 +231,30 @@ def test_K19_another_number_of_processes_is_refused(
     folder = tmp_path / "out" / "checkpoints" / "checkpoint-1"
     checkpoints.seal(folder, step=1, processes=8)
     with pytest.raises(ConfigurationError, match="was trained by 8 processes, and this is 1"):
+        train(toy, data, tmp_path / "out")
+
+
+def test_a_folder_without_a_saved_step_may_be_taken_over(
+    toy: Path, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patched:
+        patched.setattr("interleave.training.sft.carry_out", fail)
+        with pytest.raises(KeyboardInterrupt):
+            train(toy, data, tmp_path / "out", training__steps=5)
+    assert json.loads((tmp_path / "out" / "training.json").read_text())["recipe"]["training"]["steps"] == 5
+    train(toy, data, tmp_path / "out", training__steps=1)
+    assert json.loads((tmp_path / "out" / "training.json").read_text())["recipe"]["training"]["steps"] == 1
+    with pytest.raises(RunError, match=r"another training.steps \(1, not 2\)"):
+        train(toy, data, tmp_path / "out", training__steps=2)
+
+
+def fail(*arguments: Any) -> str:
+    raise KeyboardInterrupt
+
+
+def test_two_trainings_do_not_share_a_folder(toy: Path, data: Path, tmp_path: Path) -> None:
+    held = Output(tmp_path / "out").open("critic", recipe(toy), "rows")
+    with held, pytest.raises(FolderInUse, match="another training is at work"):
         train(toy, data, tmp_path / "out")
 
 

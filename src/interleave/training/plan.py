@@ -13,6 +13,7 @@ from interleave.backends.local.quiet import quiet
 from interleave.errors import ConfigurationError
 from interleave.text import count, one_line, visible
 from interleave.training.collating import IGNORED, SftCollator
+from interleave.training.grpo import check_reward
 from interleave.training.launching import LaunchFile, read_launch
 from interleave.training.memory import Memory, Parameters, count_parameters, estimate, gib
 from interleave.training.models import load_eyes, model_source
@@ -26,6 +27,8 @@ MOST_TEXT = 1200
 def print_plan(orders: Orders, launch: Path | None = None, echo: Callable[[str], None] = print) -> None:
     """Say what a command would do, and raise when it could not."""
     recipe = orders.recipe
+    if recipe.task == "grpo":
+        check_reward(recipe)
     rows = open_rows(orders, lambda message: None)
     source = model_source(recipe.model)
     folder = find_model(source)
@@ -93,8 +96,7 @@ def _how(recipe: Recipe, rows: int, processes: int) -> Iterator[str]:
             f"{count(grpo.updates, 'update')} of it, {training.device_batch} at once × {processes} processes"
         )
         reward = recipe.reward
-        drawn, marked = reward.generator or "?", reward.scorer or "?"
-        yield f"reward      {reward.form}; drawn by {drawn}, marked by {marked}"
+        yield f"reward      {reward.form}; drawn by {reward.generator}, marked by {reward.scorer}"
         yield (
             f"            at most {steps // grpo.updates * grpo.completions:,} pictures, "
             f"{reward.concurrency} at a time, {reward.deadline:g} s each"

@@ -16,7 +16,7 @@ from interleave.text import count
 from interleave.training import checkpoints
 from interleave.training.keeping import Watch, refuse_other_processes
 from interleave.training.models import Learner
-from interleave.training.output import Output, how_to_use
+from interleave.training.output import ROWS, Output, how_to_use
 from interleave.training.recipes import Recipe
 from interleave.training.rows import Inspection, RowFiles, Task, find_rows, inspect_rows, read_rows
 
@@ -56,7 +56,7 @@ def open_rows(orders: Orders, say: Callable[[str], None]) -> Rows:
     """Find the rows, and look at every one of them before anything is loaded."""
     files, held_out = find_rows(orders.data, orders.task)
     training = orders.recipe.training
-    train = read_rows(files, orders.task, cache=orders.out / "rows")
+    train = read_rows(files, orders.task, cache=orders.out / ROWS)
     validation = None
     if held_out is not None and training.validate_every:
         validation = read_rows(held_out, orders.task, limit=training.validation_rows)
@@ -95,6 +95,16 @@ def processes_now() -> int:
 def is_first_process() -> bool:
     """Whether this process speaks and writes for all that train together."""
     return int(os.environ.get("RANK", "0")) == 0
+
+
+@contextmanager
+def taken(output: Output, orders: Orders, rows: Rows) -> Iterator[None]:
+    """The folder is this training's, from here to its end; one process takes it for all."""
+    if not is_first_process():
+        yield
+        return
+    with output.open(orders.task, orders.recipe, rows.files.digest):
+        yield
 
 
 def carry_out(trainer: Any, output: Output, watch: Watch, orders: Orders, learner: Learner) -> str:
