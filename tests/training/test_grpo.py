@@ -285,12 +285,14 @@ def test_K01_when_the_scorer_is_down_for_a_whole_step_nothing_is_learned_and_it_
 def test_K01_an_outage_between_checkpoints_is_saved_where_it_happened(
     toy: Path, data: Path, tmp_path: Path, always_refusing: None
 ) -> None:
-    train(toy, data, tmp_path / "whole", Redraws(Painter(), Marker()))
-    down = Marker(lambda call: call > PROMPTS * SAMPLES)
-    with pytest.raises(RewardUnhealthy, match="step 2"):
-        train(toy, data, tmp_path / "out", Redraws(Painter(), down))
-    assert (tmp_path / "out" / "checkpoints" / "checkpoint-1" / "whole.json").exists()
-    train(toy, data, tmp_path / "out", Redraws(Painter(), Marker()))
+    rarely = {"training__save_every": 4, "training__log_every": 4}
+    train(toy, data, tmp_path / "whole", Redraws(Painter(), Marker()), **rarely)
+    down = Marker(lambda call: call > 2 * PROMPTS * SAMPLES)
+    with pytest.raises(RewardUnhealthy, match="step 3"):
+        train(toy, data, tmp_path / "out", Redraws(Painter(), down), **rarely)
+    assert (tmp_path / "out" / "checkpoints" / "checkpoint-2" / "whole.json").exists()
+    train(toy, data, tmp_path / "out", Redraws(Painter(), Marker()), **rarely)
+    assert [line["step"] for line in curve(tmp_path / "out")] == [1, 4]
     assert curve(tmp_path / "out") == curve(tmp_path / "whole")
 
 

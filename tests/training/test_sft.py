@@ -169,6 +169,19 @@ def test_K09_a_resumed_training_has_the_curve_of_an_undisturbed_one(
     assert same(weights(tmp_path / "halves"), weights(tmp_path / "whole"))
 
 
+def test_K09_a_line_of_the_log_is_that_of_an_undisturbed_training_though_it_began_before_the_stop(
+    toy: Path, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    train(toy, data, tmp_path / "whole", training__log_every=3)
+    with monkeypatch.context() as patched:
+        stop_after(patched, 5)
+        with pytest.raises(LimitReached):
+            train(toy, data, tmp_path / "halves", training__log_every=3)
+    train(toy, data, tmp_path / "halves", training__log_every=3)
+    assert [line["step"] for line in curve(tmp_path / "halves")] == [1, 3, 6]
+    assert curve(tmp_path / "halves") == curve(tmp_path / "whole")
+
+
 @pytest.mark.slow
 def test_K09_an_adapter_goes_on_as_exactly_and_loads(
     toy: Path, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -177,7 +177,8 @@ def critic_trainer(base: type) -> Any:
             return self._rewards
 
         def _generate_and_score_completions(self, inputs: Any) -> Any:
-            self._before_step = (_random_states(), self.state.num_input_tokens_seen)
+            figures = {name: list(values) for name, values in self._metrics["train"].items()}
+            self._before_step = (_random_states(), self.state.num_input_tokens_seen, figures)
             output = super()._generate_and_score_completions(inputs)
             if not self.model.training:
                 return output
@@ -243,8 +244,10 @@ def critic_trainer(base: type) -> Any:
 
         def save_before_step(self) -> None:
             """Save the state as it was before the step under way was begun."""
-            states, self.state.num_input_tokens_seen = self._before_step
+            states, self.state.num_input_tokens_seen, figures = self._before_step
             _set_random_states(states)
+            self._metrics["train"].clear()
+            self._metrics["train"].update(figures)
             with quiet():
                 self._save_checkpoint(self.model, None)
 

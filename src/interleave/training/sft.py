@@ -71,6 +71,7 @@ def sft_trainer(
     )
     trainer.keep = training.keep
     trainer.say = say
+    trainer.watch = watch
     add_callbacks(trainer, TrainerCallback, watch, TrainingLog(output.folder, say))
     return trainer
 
