@@ -31,7 +31,7 @@ from interleave.training.models import load_learner
 from interleave.training.output import Output
 from interleave.training.recipes import Recipe, load_recipe
 from interleave.training.rows import find_rows, read_rows
-from interleave.training.running import Orders
+from interleave.training.running import Orders, open_rows
 from interleave.training.sft import train_sft
 
 
@@ -53,7 +53,9 @@ def recipe(model: Path, **changes: Any) -> Recipe:
 
 
 def train(model: Path, data: Path, out: Path, *, task: Any = "critic", **changes: Any) -> str:
-    limits = {name: changes.pop(name) for name in ("max_minutes", "fall_back") if name in changes}
+    limits = {
+        name: changes.pop(name) for name in ("max_minutes", "fall_back", "trust_data") if name in changes
+    }
     return train_sft(Orders(task, recipe(model, **changes), data, out, **limits), lambda message: None)
 
 
@@ -282,10 +284,20 @@ def test_a_folder_with_something_else_in_it_is_left_alone(toy: Path, data: Path,
 
 
 def test_K16_a_row_that_is_too_long_is_named_and_never_cut(toy: Path, data: Path, tmp_path: Path) -> None:
-    with pytest.raises(
-        InputError, match=r"row 'critic/\d' has [\d,]+ tokens, more than the 50 of training.max_len"
-    ):
+    too_long = (
+        r"critic_sft.parquet row 1 \('critic/0'\): it has [\d,]+ tokens, more than the 50 of training.max"
+    )
+    with pytest.raises(InputError, match=rf"4 of 4 rows cannot be used: .*{too_long}"):
         train(toy, data, tmp_path / "out", training__max_length=50)
+    assert not (tmp_path / "out").exists()
+    with pytest.raises(InputError, match=r"row 'critic/\d' has [\d,]+ tokens.*--skip-bad"):
+        train(toy, data, tmp_path / "out", training__max_length=50, trust_data=True)
+    rows = read_rows(find_rows(data, "critic")[0], "critic")
+    lengths = SftCollator(load_learner(recipe(toy).model).processor).lengths([rows[n] for n in range(4)])
+    settings = recipe(toy, training__max_length=max(lengths) - 1)
+    kept = open_rows(Orders("critic", settings, data, tmp_path / "out", skip_bad=True), lambda message: None)
+    assert kept.skipped == tuple(n for n, length in enumerate(lengths) if length == max(lengths))
+    assert len(kept.train) == 4 - len(kept.skipped) > 0
 
 
 def test_K16_running_out_of_memory_stops_with_what_to_do(

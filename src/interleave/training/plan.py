@@ -65,6 +65,8 @@ def _what(orders: Orders, rows: Rows, parameters: Parameters, folder: str) -> It
     yield f"task        {orders.task} ({orders.recipe.task})"
     seen = f", {count(inspection.pictures, 'picture')}, all looked at" if inspection else ", not looked at"
     yield f"rows        {count(len(rows.train), 'row')} in {rows.files.folder}{seen}"
+    if rows.skipped:
+        yield f"            {count(len(rows.skipped), 'row')} left out: they cannot be used"
     if inspection and inspection.duplicates:
         yield f"            {count(inspection.duplicates, 'row')} ask the same as an earlier one"
     if inspection and inspection.leaked:

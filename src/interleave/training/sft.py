@@ -29,7 +29,7 @@ def train_sft(orders: Orders, say: Callable[[str], None] = say_on_stderr) -> str
     rows = open_rows(orders, say)
     output = Output(orders.out)
     if is_first_process():  # the others might see the folder half made
-        output.check(orders.task, orders.recipe, rows.files.digest)
+        output.check(orders.task, orders.recipe, rows.digest)
     if output.done:
         say("this training is done")
         return output.use

@@ -33,6 +33,7 @@ def sft(
     launch: options.Launch = None,
     fall_back: options.FallBack = False,
     trust_data: options.TrustData = False,
+    skip_bad: options.SkipBad = False,
     fail_on_leak: options.FailOnLeak = False,
     debug: shared.Debug = False,
 ) -> int:
@@ -56,7 +57,7 @@ def sft(
     )
     recipe = load_recipe(config, task="sft", changes=changed)
     folder = out or Path("trained") / f"{role}-sft"
-    orders = Orders(role, recipe, data, folder, max_minutes, fall_back, trust_data, fail_on_leak)
+    orders = Orders(role, recipe, data, folder, max_minutes, fall_back, trust_data, fail_on_leak, skip_bad)
     if check:
         from interleave.training.plan import print_plan
 
