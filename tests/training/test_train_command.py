@@ -212,7 +212,7 @@ def test_a_user_trains_stops_and_goes_on(
     out = tmp_path / "out"
     command = ["--data", data, "--model", toy, "--config", "debug-sft", "--steps", 4, "--out", out]
     command += ["--set", "training.log_every=1"]
-    assert sft(*command, "--max-minutes", 0) == 1
+    assert sft(*command, "--max-minutes", 1e-6) == 1
     assert "stopped at --max-minutes: the same command goes on" in capsys.readouterr().err
     assert [line["step"] for line in read_log(out / "log.jsonl")] == [1]
     assert sft(*command) == 0
@@ -229,6 +229,7 @@ def test_a_user_trains_stops_and_goes_on(
         (["--data", "DATA"], "which model? Name it with --model"),
         (["--data", "DATA", "--model", "./nothing"], "the model folder './nothing' does not exist"),
         (["--data", "DATA", "--model", "TOY", "--batch", "3"], "cannot be made of batches of 2"),
+        (["--data", "DATA", "--model", "TOY", "--max-minutes", "0"], "--max-minutes 0 leaves no time"),
     ],
 )
 def test_what_is_wrong_is_said_in_a_line(
@@ -237,6 +238,28 @@ def test_what_is_wrong_is_said_in_a_line(
     names: dict[str, Any] = {"DATA": data, "TOY": toy}
     assert sft(*[names.get(each, each) for each in arguments]) == 2
     assert message in capsys.readouterr().err
+
+
+def test_a_role_that_does_not_exist_is_said_in_our_own_words(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["train", "sft", "critik", "--data", "x"]) == 2
+    said = capsys.readouterr().err
+    assert said == (
+        "interleave: nobody named 'critik' can learn. Known: agent, critic, planner. Did you mean 'critic'?\n"
+    )
+
+
+def test_the_check_says_where_a_batch_is_larger_than_the_rows(
+    toy: Path, data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert sft("--data", data, "--model", toy, "--batch", 512, "--epochs", 3, "--check") == 0
+    said = capsys.readouterr().out
+    assert "task        critic, by SFT" in said
+    assert "steps       3 of 512 rows" in said
+    assert "! only 4 rows there: every step learns from all of them once" in said
+    command = ["train", "grpo", "--data", data, "--model", toy, "--generator", "world", "--scorer", "oracle"]
+    for check in (["--check"], ["--out", str(tmp_path / "out")]):
+        assert run([*map(str, command), *check]) == 2
+        assert "a generation takes 16 prompts, and there are 8 rows" in capsys.readouterr().err
 
 
 def test_recipes_are_listed_and_shown(capsys: pytest.CaptureFixture[str]) -> None:

@@ -36,6 +36,7 @@ from interleave.training.running import (
     is_first_process,
     open_rows,
     processes_now,
+    refuse_few_rows,
     taken,
     whole_batches,
 )
@@ -106,6 +107,7 @@ def grpo_trainer(
 
     logging.getLogger("trl.trainer.grpo_trainer").setLevel(logging.ERROR)  # it prints masked rows whole
     training, grpo = recipe.training, recipe.grpo
+    refuse_few_rows(recipe, len(rows.train))
     batches = whole_batches(grpo.completions, training.device_batch, processes_now(), "a generation")
     if batches % grpo.updates:
         raise ConfigurationError(

@@ -185,7 +185,7 @@ def inspect_rows(
     """Look at every row."""
     seen, pictures, bad = _inspect(rows, task, folder, workers)
     questions = Counter(seen)
-    leaked, bad_validation = 0, {}
+    leaked, bad_validation = 0, dict[int, str]()
     if validation is not None:
         held_out, _, bad_validation = _inspect(validation, task, folder / "validation", workers)
         leaked = sum(question in questions for question in held_out)

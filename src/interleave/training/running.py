@@ -42,6 +42,12 @@ class Orders:
     skip_bad: bool = False
     """Leave rows out that cannot be used."""
 
+    def __post_init__(self) -> None:
+        if self.max_minutes is not None and not self.max_minutes > 0:
+            raise ConfigurationError(
+                f"--max-minutes {self.max_minutes:g} leaves no time to learn: write more"
+            )
+
 
 @dataclass(frozen=True)
 class Rows:
@@ -130,6 +136,15 @@ def whole_batches(total: int, device_batch: int, processes: int, what: str) -> i
             f"choose a multiple of {once}, or another training.device_batch"
         )
     return total // once
+
+
+def refuse_few_rows(recipe: Recipe, rows: int) -> None:
+    """GRPO answers whole batches of prompts only: with fewer rows than one there would be no step at all."""
+    if rows < recipe.grpo.prompts:
+        raise ConfigurationError(
+            f"a generation takes {recipe.grpo.prompts} prompts, and there are {count(rows, 'row')}: set "
+            "grpo.prompts lower"
+        )
 
 
 def processes_now() -> int:
