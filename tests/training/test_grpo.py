@@ -285,12 +285,14 @@ def test_K01_when_the_scorer_is_down_for_a_whole_step_nothing_is_learned_and_it_
 def test_K01_an_outage_between_checkpoints_is_saved_where_it_happened(
     toy: Path, data: Path, tmp_path: Path, always_refusing: None
 ) -> None:
-    train(toy, data, tmp_path / "whole", Redraws(Painter(), Marker()))
-    down = Marker(lambda call: call > PROMPTS * SAMPLES)
-    with pytest.raises(RewardUnhealthy, match="step 2"):
-        train(toy, data, tmp_path / "out", Redraws(Painter(), down))
-    assert (tmp_path / "out" / "checkpoints" / "checkpoint-1" / "whole.json").exists()
-    train(toy, data, tmp_path / "out", Redraws(Painter(), Marker()))
+    rarely = {"training__save_every": 4, "training__log_every": 4}
+    train(toy, data, tmp_path / "whole", Redraws(Painter(), Marker()), **rarely)
+    down = Marker(lambda call: call > 2 * PROMPTS * SAMPLES)
+    with pytest.raises(RewardUnhealthy, match="step 3"):
+        train(toy, data, tmp_path / "out", Redraws(Painter(), down), **rarely)
+    assert (tmp_path / "out" / "checkpoints" / "checkpoint-2" / "whole.json").exists()
+    train(toy, data, tmp_path / "out", Redraws(Painter(), Marker()), **rarely)
+    assert [line["step"] for line in curve(tmp_path / "out")] == [1, 4]
     assert curve(tmp_path / "out") == curve(tmp_path / "whole")
 
 
@@ -321,8 +323,9 @@ def test_K05_too_many_failures_for_three_steps_stop_the_training_with_its_state_
     assert (tmp_path / "out" / "checkpoints" / "checkpoint-3" / "whole.json").exists()
 
 
-def test_a_generator_and_a_scorer_are_asked_for(toy: Path, data: Path, tmp_path: Path) -> None:
-    with pytest.raises(ConfigurationError, match="which scorer"):
-        train(toy, data, tmp_path / "out", reward__scorer="")
-    with pytest.raises(ConfigurationError, match="no scorer named 'world'"):
-        train(toy, data, tmp_path / "out2", reward__scorer="world")
+def test_a_folder_is_taken_only_when_all_models_are_loaded(toy: Path, data: Path, tmp_path: Path) -> None:
+    """A generator with a right name may still be wrong; the corrected command then finds nothing there."""
+    for wrong in ({"reward__generator": "solid:model"}, {"model__name": str(tmp_path / "nothing")}):
+        with pytest.raises(ConfigurationError, match=r"takes no model|does not exist"):
+            train(toy, data, tmp_path / "out", **wrong)
+        assert not (tmp_path / "out").exists()

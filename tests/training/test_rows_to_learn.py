@@ -12,7 +12,7 @@ from PIL import Image
 
 from interleave.errors import ConfigurationError, InputError
 from interleave.training.recipes import load_recipe
-from interleave.training.rows import find_rows, inspect_rows, read_rows
+from interleave.training.rows import bad_rows, find_rows, inspect_rows, read_rows
 from interleave.training.running import Orders, open_rows
 
 
@@ -23,7 +23,11 @@ def rows() -> list[dict[str, Any]]:
 
 def inspect(path: Path, task: Any = "critic", **options: Any) -> Any:
     files, _ = find_rows(path, task)
-    return inspect_rows(read_rows(files, task), task, folder=files.folder, **options)
+    rows = read_rows(files, task)
+    found = inspect_rows(rows, task, folder=files.folder, **options)
+    if found.bad:
+        raise bad_rows(rows, files, found.bad)
+    return found
 
 
 def test_an_export_is_found_by_its_folder_its_subfolder_or_its_file(
@@ -43,13 +47,23 @@ def test_what_is_not_there_is_said(rows: list[dict[str, Any]], tmp_path: Path) -
     with pytest.raises(ConfigurationError, match="does not exist"):
         find_rows(tmp_path / "nowhere", "critic")
     write_rows(tmp_path / "critic_sft.parquet", rows)
-    with pytest.raises(ConfigurationError, match=r"no planner_sft.parquet \(there is critic_sft.parquet\)"):
+    with pytest.raises(ConfigurationError, match="holds critic_sft and no planner_sft"):
         find_rows(tmp_path, "planner")
     with pytest.raises(InputError, match="no column 'sources'"):
         read_rows(find_rows(tmp_path / "critic_sft.parquet", "grpo")[0], "grpo")
     (tmp_path / "planner_sft.parquet").write_bytes(b"PAR1 not really")
     with pytest.raises(InputError, match="cannot be read as parquet"):
         read_rows(find_rows(tmp_path, "planner")[0], "planner")
+
+
+def test_an_export_without_rows_for_rl_says_what_there_is(rows: list[dict[str, Any]], tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match="holds no parquet file: make rows with"):
+        find_rows(tmp_path, "grpo")
+    for name in ("critic_sft", "agent_sft"):
+        write_rows(tmp_path / "trl" / f"{name}.parquet", rows)
+    there = "/trl holds agent_sft, critic_sft and no critic_rl: the selection gave no part 'rl'"
+    with pytest.raises(ConfigurationError, match=there):
+        find_rows(tmp_path, "grpo")
 
 
 def test_pictures_may_be_files_beside_the_rows(rows: list[dict[str, Any]], tmp_path: Path) -> None:
@@ -85,7 +99,7 @@ def test_K15_a_row_that_cannot_be_used_is_named_by_its_number(spoil: Any, tmp_pa
     rows = critic_sft_rows(4, side=64)
     spoil(rows)
     write_rows(tmp_path / "critic_sft.parquet", rows)
-    with pytest.raises(InputError, match="row 3 cannot be used: "):
+    with pytest.raises(InputError, match=r"1 of 4 rows cannot .*/critic_sft.parquet row 3 \('critic/2'\): "):
         inspect(tmp_path)
 
 
@@ -99,7 +113,9 @@ def test_K12_a_row_whose_scores_or_label_are_missing_is_named(
     rows = critic_rl_rows(3, side=64)
     rows[1][column] = value
     write_rows(tmp_path / "critic_rl.parquet", rows)
-    with pytest.raises(InputError, match="row 2 cannot be used"):
+    with pytest.raises(
+        InputError, match=r"critic_rl.parquet row 2 \('rl/1'\): '?(semantics|quality|success)"
+    ):
         inspect(tmp_path, "grpo")
 
 
@@ -117,6 +133,37 @@ def test_K13_several_processes_find_what_one_finds(
 def orders(tmp_path: Path, **options: Any) -> Orders:
     recipe = load_recipe(None, task="sft", changes={"training.validate_every": 5})
     return Orders("critic", recipe, tmp_path, tmp_path / "out", **options)
+
+
+@pytest.fixture
+def spoiled(tmp_path: Path) -> Path:
+    """Nine rows in two files; all but the first and the last cannot be used."""
+    rows = critic_sft_rows(9, side=64)
+    for row in rows[1:8]:
+        row["images"] = row["images"][:1]
+    write_rows(tmp_path / "critic_sft-1.parquet", rows[:4])
+    write_rows(tmp_path / "critic_sft-2.parquet", rows[4:])
+    return tmp_path
+
+
+def test_K15_all_bad_rows_are_named_by_file_number_and_id(spoiled: Path) -> None:
+    with pytest.raises(InputError) as caught:
+        open_rows(orders(spoiled), lambda message: None)
+    said = str(caught.value)
+    assert said.startswith("7 of 9 rows cannot be used: ")
+    assert f"{spoiled}/critic_sft-1.parquet row 2 ('critic/1'): it has 1 pictures for 2 places" in said
+    assert f"{spoiled}/critic_sft-2.parquet row 1 ('critic/4'): " in said
+    assert "; and 2 more. Mend the export, or leave such rows out with --skip-bad" in said
+
+
+def test_K15_bad_rows_are_left_out_if_the_user_says_so(spoiled: Path) -> None:
+    said: list[str] = []
+    rows = open_rows(orders(spoiled, skip_bad=True), said.append)
+    assert rows.train["id"] == ["critic/0", "critic/8"]
+    assert any("7 rows left out" in line for line in said)
+    assert rows.digest != rows.files.digest, "another training than that on all rows"
+    with pytest.raises(ConfigurationError, match="choose one"):
+        open_rows(orders(spoiled, skip_bad=True, trust_data=True), said.append)
 
 
 def test_K14_validation_rows_that_are_trained_on_are_reported_or_refused(tmp_path: Path) -> None:

@@ -156,6 +156,7 @@ def trainer_at_two(toy: Path, data: Path, out: Path) -> Any:
     for weights in trainer.model.parameters():
         weights.grad = torch.ones_like(weights)
     trainer.optimizer.step()  # so that it has a state to save
+    trainer._tr_loss, trainer._globalstep_last_logged = torch.tensor(0.0), 0
     trainer.state.global_step = 1
     trainer._save_checkpoint(trainer.model, None)
     trainer.state.global_step = 2

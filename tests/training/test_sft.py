@@ -16,14 +16,22 @@ from interleave.agents.critic import critic_input, critic_messages
 from interleave.agents.prompts.library import load_pack
 from interleave.backends.protocols import Sampling
 from interleave.backends.registry import load_vlm
-from interleave.errors import ConfigurationError, InputError, LimitReached, RunError, StorageError
+from interleave.errors import (
+    ConfigurationError,
+    FolderInUse,
+    InputError,
+    LimitReached,
+    RunError,
+    StorageError,
+)
 from interleave.training.collating import IGNORED, SftCollator
 from interleave.training.keeping import TrainingBroken, Watch
 from interleave.training.logs import comparable, read_log
 from interleave.training.models import load_learner
+from interleave.training.output import Output
 from interleave.training.recipes import Recipe, load_recipe
 from interleave.training.rows import find_rows, read_rows
-from interleave.training.running import Orders
+from interleave.training.running import Orders, open_rows
 from interleave.training.sft import train_sft
 
 
@@ -45,7 +53,9 @@ def recipe(model: Path, **changes: Any) -> Recipe:
 
 
 def train(model: Path, data: Path, out: Path, *, task: Any = "critic", **changes: Any) -> str:
-    limits = {name: changes.pop(name) for name in ("max_minutes", "fall_back") if name in changes}
+    limits = {
+        name: changes.pop(name) for name in ("max_minutes", "fall_back", "trust_data") if name in changes
+    }
     return train_sft(Orders(task, recipe(model, **changes), data, out, **limits), lambda message: None)
 
 
@@ -161,6 +171,19 @@ def test_K09_a_resumed_training_has_the_curve_of_an_undisturbed_one(
     assert same(weights(tmp_path / "halves"), weights(tmp_path / "whole"))
 
 
+def test_K09_a_line_of_the_log_is_that_of_an_undisturbed_training_though_it_began_before_the_stop(
+    toy: Path, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    train(toy, data, tmp_path / "whole", training__log_every=3)
+    with monkeypatch.context() as patched:
+        stop_after(patched, 5)
+        with pytest.raises(LimitReached):
+            train(toy, data, tmp_path / "halves", training__log_every=3)
+    train(toy, data, tmp_path / "halves", training__log_every=3)
+    assert [line["step"] for line in curve(tmp_path / "halves")] == [1, 3, 6]
+    assert curve(tmp_path / "halves") == curve(tmp_path / "whole")
+
+
 @pytest.mark.slow
 def test_K09_an_adapter_goes_on_as_exactly_and_loads(
     toy: Path, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -226,6 +249,30 @@ def test_K19_another_number_of_processes_is_refused(
         train(toy, data, tmp_path / "out")
 
 
+def test_a_folder_without_a_saved_step_may_be_taken_over(
+    toy: Path, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patched:
+        patched.setattr("interleave.training.sft.carry_out", fail)
+        with pytest.raises(KeyboardInterrupt):
+            train(toy, data, tmp_path / "out", training__steps=5)
+    assert json.loads((tmp_path / "out" / "training.json").read_text())["recipe"]["training"]["steps"] == 5
+    train(toy, data, tmp_path / "out", training__steps=1)
+    assert json.loads((tmp_path / "out" / "training.json").read_text())["recipe"]["training"]["steps"] == 1
+    with pytest.raises(RunError, match=r"another training.steps \(1, not 2\)"):
+        train(toy, data, tmp_path / "out", training__steps=2)
+
+
+def fail(*arguments: Any) -> str:
+    raise KeyboardInterrupt
+
+
+def test_two_trainings_do_not_share_a_folder(toy: Path, data: Path, tmp_path: Path) -> None:
+    held = Output(tmp_path / "out").open("critic", recipe(toy), "rows")
+    with held, pytest.raises(FolderInUse, match="another training is at work"):
+        train(toy, data, tmp_path / "out")
+
+
 def test_a_folder_with_something_else_in_it_is_left_alone(toy: Path, data: Path, tmp_path: Path) -> None:
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "thesis.tex").write_text("years of work")
@@ -237,10 +284,20 @@ def test_a_folder_with_something_else_in_it_is_left_alone(toy: Path, data: Path,
 
 
 def test_K16_a_row_that_is_too_long_is_named_and_never_cut(toy: Path, data: Path, tmp_path: Path) -> None:
-    with pytest.raises(
-        InputError, match=r"row 'critic/\d' has [\d,]+ tokens, more than the 50 of training.max_len"
-    ):
+    too_long = (
+        r"critic_sft.parquet row 1 \('critic/0'\): it has [\d,]+ tokens, more than the 50 of training.max"
+    )
+    with pytest.raises(InputError, match=rf"4 of 4 rows cannot be used: .*{too_long}"):
         train(toy, data, tmp_path / "out", training__max_length=50)
+    assert not (tmp_path / "out").exists()
+    with pytest.raises(InputError, match=r"row 'critic/\d' has [\d,]+ tokens.*--skip-bad"):
+        train(toy, data, tmp_path / "out", training__max_length=50, trust_data=True)
+    rows = read_rows(find_rows(data, "critic")[0], "critic")
+    lengths = SftCollator(load_learner(recipe(toy).model).processor).lengths([rows[n] for n in range(4)])
+    settings = recipe(toy, training__max_length=max(lengths) - 1)
+    kept = open_rows(Orders("critic", settings, data, tmp_path / "out", skip_bad=True), lambda message: None)
+    assert kept.skipped == tuple(n for n, length in enumerate(lengths) if length == max(lengths))
+    assert len(kept.train) == 4 - len(kept.skipped) > 0
 
 
 def test_K16_running_out_of_memory_stops_with_what_to_do(

@@ -54,7 +54,7 @@ def test_settings_are_changed_by_name_and_wrong_ones_are_said() -> None:
     assert (recipe.training.batch, recipe.model.attention, recipe.reward.form) == (64, "sdpa", "plain")
     with pytest.raises(ConfigurationError, match=r"no setting 'training.bach'.*Did you mean 'batch'"):
         load_recipe(None, task="sft", changes={"training.bach": 3})
-    with pytest.raises(ConfigurationError, match=r"training.learning_rate: input should be greater than 0"):
+    with pytest.raises(ConfigurationError, match=r"training.learning_rate: must be more than 0, not 0"):
         load_recipe(None, task="sft", changes={"training.learning_rate": 0})
     with pytest.raises(ConfigurationError, match=r"write PART.KEY=VALUE"):
         parse_changes(["batch=3"])
@@ -62,6 +62,25 @@ def test_settings_are_changed_by_name_and_wrong_ones_are_said() -> None:
         load_recipe("mini-stf", task="sft")
     with pytest.raises(ConfigurationError, match="is for 'grpo', not for 'sft'"):
         load_recipe("mini-grpo", task="sft")
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"training.batch": "many"}, "training.batch: must be a whole number, not 'many'"),
+        ({"training.batch": 1.5}, "training.batch: must be a whole number, not 1.5"),
+        ({"training.warmup": "soon"}, "training.warmup: must be a number, not 'soon'"),
+        ({"model.train_vision": "maybe"}, "model.train_vision: must be true or false, not 'maybe'"),
+        ({"model.lora_targets": 3}, "model.lora_targets: must be a list, not 3"),
+        ({"reward.form": "fair"}, "reward.form: must be 'normalised' or 'plain', not 'fair'"),
+        ({"training.keep": 0}, "training.keep: must be at least 1, not 0"),
+        ({"grpo.updates": 7}, "grpo.updates: 128 answers do not split into 7 updates"),
+    ],
+)
+def test_a_wrong_value_is_said_in_our_own_words(change: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        load_recipe(None, task="grpo", changes=change)
+    assert str(caught.value) == f"the settings: {message}"
 
 
 def sft(*arguments: object) -> int:
@@ -103,6 +122,40 @@ def test_the_check_of_grpo_shows_the_first_row(
     assert "each generation 2 prompts × 4 answers" in said
     assert "drawn by world, marked by oracle" in said
     assert "first row   'rl/0': labelled right, semantics 10" in said
+
+
+SPECS = {
+    "nothing": ([], "which generator and which scorer? Name it with --generator SPEC and --scorer SPEC"),
+    "one": (["--generator", "world"], "which scorer? Name it with --scorer SPEC"),
+    "a name": (["--generator", "wolrd", "--scorer", "oracle"], "named 'wolrd'"),
+    "a role": (["--generator", "world", "--scorer", "world"], "no scorer named 'world'"),
+    "an option": (["--generator", "world?mistake=1", "--scorer", "oracle"], "Did you mean 'mistakes'?"),
+    "a value": (
+        ["--generator", "world?mistakes=many", "--scorer", "oracle"],
+        "the option mistakes: must be a number, not 'many'",
+    ),
+    "words": (["--generator", "world", "--scorer", "oracle", "--prompts", "nosuch"], "'nosuch'"),
+}
+
+
+@pytest.mark.parametrize("check", [["--check"], []], ids=["check", "train"])
+@pytest.mark.parametrize(("specs", "message"), SPECS.values(), ids=SPECS)
+def test_generator_and_scorer_are_checked_before_anything_is_loaded(
+    specs: list[str],
+    message: str,
+    check: list[str],
+    toy: Path,
+    data: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    command = ["train", "grpo", "--data", data, "--model", toy, "--config", "debug-grpo"]
+    command += ["--out", tmp_path / "out"]
+    assert run([*map(str, command), *specs, *check]) == 2
+    said = capsys.readouterr()
+    assert message in said.err
+    assert said.out == ""
+    assert not (tmp_path / "out").exists()
 
 
 def test_memory_of_weights_gradients_and_states_is_counted() -> None:
@@ -159,7 +212,7 @@ def test_a_user_trains_stops_and_goes_on(
     out = tmp_path / "out"
     command = ["--data", data, "--model", toy, "--config", "debug-sft", "--steps", 4, "--out", out]
     command += ["--set", "training.log_every=1"]
-    assert sft(*command, "--max-minutes", 0) == 1
+    assert sft(*command, "--max-minutes", 1e-6) == 1
     assert "stopped at --max-minutes: the same command goes on" in capsys.readouterr().err
     assert [line["step"] for line in read_log(out / "log.jsonl")] == [1]
     assert sft(*command) == 0
@@ -176,6 +229,7 @@ def test_a_user_trains_stops_and_goes_on(
         (["--data", "DATA"], "which model? Name it with --model"),
         (["--data", "DATA", "--model", "./nothing"], "the model folder './nothing' does not exist"),
         (["--data", "DATA", "--model", "TOY", "--batch", "3"], "cannot be made of batches of 2"),
+        (["--data", "DATA", "--model", "TOY", "--max-minutes", "0"], "--max-minutes 0 leaves no time"),
     ],
 )
 def test_what_is_wrong_is_said_in_a_line(
@@ -184,6 +238,28 @@ def test_what_is_wrong_is_said_in_a_line(
     names: dict[str, Any] = {"DATA": data, "TOY": toy}
     assert sft(*[names.get(each, each) for each in arguments]) == 2
     assert message in capsys.readouterr().err
+
+
+def test_a_role_that_does_not_exist_is_said_in_our_own_words(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["train", "sft", "critik", "--data", "x"]) == 2
+    said = capsys.readouterr().err
+    assert said == (
+        "interleave: nobody named 'critik' can learn. Known: agent, critic, planner. Did you mean 'critic'?\n"
+    )
+
+
+def test_the_check_says_where_a_batch_is_larger_than_the_rows(
+    toy: Path, data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert sft("--data", data, "--model", toy, "--batch", 512, "--epochs", 3, "--check") == 0
+    said = capsys.readouterr().out
+    assert "task        critic, by SFT" in said
+    assert "steps       3 of 512 rows" in said
+    assert "! only 4 rows there: every step learns from all of them once" in said
+    command = ["train", "grpo", "--data", data, "--model", toy, "--generator", "world", "--scorer", "oracle"]
+    for check in (["--check"], ["--out", str(tmp_path / "out")]):
+        assert run([*map(str, command), *check]) == 2
+        assert "a generation takes 16 prompts, and there are 8 rows" in capsys.readouterr().err
 
 
 def test_recipes_are_listed_and_shown(capsys: pytest.CaptureFixture[str]) -> None:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from typing import Any
 
 from interleave.errors import InputError
+from interleave.training.recipes import TrainingPart
 
 IGNORED = -100
 """The label of a token that is not learned."""
@@ -23,10 +24,16 @@ class SftCollator:
         self.pad_id = int(processor.tokenizer.pad_token_id)
 
     def __call__(self, rows: Sequence[dict[str, Any]]) -> Any:
-        kept = [{name: row[name] for name in ("prompt", "completion", "images")} for row in rows]
-        batch = self.inner(kept)
+        batch = self._batch(rows)
         self._refuse_long(batch, rows)
         return self._padded(batch)
+
+    def lengths(self, rows: Sequence[dict[str, Any]]) -> list[int]:
+        """How many tokens each row has."""
+        return [int(length) for length in self._batch(rows)["attention_mask"].sum(dim=1)]
+
+    def _batch(self, rows: Sequence[dict[str, Any]]) -> Any:
+        return self.inner([{name: row[name] for name in ("prompt", "completion", "images")} for row in rows])
 
     def _refuse_long(self, batch: Any, rows: Sequence[dict[str, Any]]) -> None:
         if self.max_length is None:
@@ -35,7 +42,8 @@ class SftCollator:
             if length > self.max_length:
                 raise InputError(
                     f"row {row.get('id')!r} has {length:,} tokens, more than the {self.max_length:,} of "
-                    "training.max_length: raise it, set model.max_pixels lower, or leave the row out"
+                    "training.max_length: raise it, set model.max_pixels lower, or leave such rows out with "
+                    "--skip-bad in place of --trust-data"
                 )
 
     def _padded(self, batch: Any) -> Any:
@@ -50,3 +58,26 @@ class SftCollator:
             if name in batch:
                 batch[name] = torch.nn.functional.pad(batch[name], (0, more), value=fill)
         return batch
+
+
+def too_long(rows: Any, bad: Container[int], collator: SftCollator, training: TrainingPart) -> dict[int, str]:
+    """Rows with more tokens than are allowed, found before the first step; bad ones are passed over."""
+    from torch.utils.data import DataLoader
+
+    most = training.max_length
+    if most is None:
+        return {}
+    good = [index for index in range(len(rows)) if index not in bad]
+    batches = DataLoader(
+        rows.select(good),
+        batch_size=training.device_batch,
+        collate_fn=collator.lengths,
+        num_workers=training.workers,
+    )
+    lengths = (length for batch in batches for length in batch)
+    return {
+        index: f"it has {length:,} tokens, more than the {most:,} of training.max_length (raise it, or set "
+        "model.max_pixels lower)"
+        for index, length in zip(good, lengths, strict=True)
+        if length > most
+    }

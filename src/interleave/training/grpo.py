@@ -28,6 +28,7 @@ from interleave.training.rewards.advantages import batch_advantages, equal_group
 from interleave.training.rewards.core import RewardCore
 from interleave.training.rewards.health import Health, RewardUnhealthy
 from interleave.training.rewards.redraws import Redraws, load_redraws
+from interleave.training.rewards.specs import check_specs
 from interleave.training.running import (
     Orders,
     Rows,
@@ -35,6 +36,8 @@ from interleave.training.running import (
     is_first_process,
     open_rows,
     processes_now,
+    refuse_few_rows,
+    taken,
     whole_batches,
 )
 from interleave.training.sft import add_callbacks, common_arguments
@@ -45,33 +48,39 @@ def train_grpo(
     orders: Orders, say: Callable[[str], None] = say_on_stderr, redraws: Redraws | None = None
 ) -> str:
     """Train, from the start or from where it stopped; returns the spec of the result."""
+    if redraws is None:
+        check_reward(orders.recipe)
     rows = open_rows(orders, say)
     output = Output(orders.out)
-    if is_first_process():  # the others find it opened, or not yet
-        output.open(orders.task, orders.recipe, rows.files.digest)
+    if is_first_process():  # the others might see the folder half made
+        output.check(orders.task, orders.recipe, rows.digest)
     if output.done:
         say("this training is done")
         return output.use
     say("loading the models…")
     reward = load_reward(orders.recipe, redraws)
     learner = load_learner(orders.recipe.model, picture_cache_mb=orders.recipe.training.picture_cache_mb)
-    watch = Watch(max_minutes=orders.max_minutes, cycle=orders.recipe.grpo.updates)
-    trainer = grpo_trainer(orders.recipe, learner, rows, output, watch, reward, say)
-    try:
-        return carry_out(trainer, output, watch, orders, learner)
-    except RewardUnhealthy:
-        if trainer.outage:  # in the middle of a step: nothing is learned from it, and it is done again
-            trainer.save_before_step()
-        raise
+    with taken(output, orders, rows):
+        watch = Watch(max_minutes=orders.max_minutes, cycle=orders.recipe.grpo.updates)
+        trainer = grpo_trainer(orders.recipe, learner, rows, output, watch, reward, say)
+        try:
+            return carry_out(trainer, output, watch, orders, learner)
+        except RewardUnhealthy:
+            if trainer.outage:  # in the middle of a step: nothing is learned from it, and it is done again
+                trainer.save_before_step()
+            raise
+
+
+def check_reward(recipe: Recipe) -> None:
+    """Refuse a generator, a scorer or words that do not exist, before anything is loaded."""
+    check_specs(recipe.reward.generator, recipe.reward.scorer)
+    load_pack(recipe.reward.prompts)
 
 
 def load_reward(recipe: Recipe, redraws: Redraws | None = None) -> TrlReward:
     """The reward of a recipe, with its generator and scorer."""
     part = recipe.reward
     if redraws is None:
-        for name in ("generator", "scorer"):
-            if not getattr(part, name):
-                raise ConfigurationError(f"which {name}? Name it with --{name} SPEC")
         redraws = load_redraws(part.generator, part.scorer, load_pack(part.prompts))
     core = RewardCore(
         redraws,
@@ -98,6 +107,7 @@ def grpo_trainer(
 
     logging.getLogger("trl.trainer.grpo_trainer").setLevel(logging.ERROR)  # it prints masked rows whole
     training, grpo = recipe.training, recipe.grpo
+    refuse_few_rows(recipe, len(rows.train))
     batches = whole_batches(grpo.completions, training.device_batch, processes_now(), "a generation")
     if batches % grpo.updates:
         raise ConfigurationError(
@@ -169,7 +179,8 @@ def critic_trainer(base: type) -> Any:
             return self._rewards
 
         def _generate_and_score_completions(self, inputs: Any) -> Any:
-            self._before_step = (_random_states(), self.state.num_input_tokens_seen)
+            figures = {name: list(values) for name, values in self._metrics["train"].items()}
+            self._before_step = (_random_states(), self.state.num_input_tokens_seen, figures)
             output = super()._generate_and_score_completions(inputs)
             if not self.model.training:
                 return output
@@ -235,8 +246,10 @@ def critic_trainer(base: type) -> Any:
 
         def save_before_step(self) -> None:
             """Save the state as it was before the step under way was begun."""
-            states, self.state.num_input_tokens_seen = self._before_step
+            states, self.state.num_input_tokens_seen, figures = self._before_step
             _set_random_states(states)
+            self._metrics["train"].clear()
+            self._metrics["train"].update(figures)
             with quiet():
                 self._save_checkpoint(self.model, None)
 

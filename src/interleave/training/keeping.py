@@ -14,8 +14,9 @@ from interleave.training import checkpoints
 
 MOST_BAD_STEPS = 3
 COUNTERS = "counters.json"
-COUNTED = ("_total_train_tokens",)
+COUNTED = {"_total_train_tokens"}
 """What TRL counts up and does not save."""
+SUMS = "since_last_line"
 
 
 class TrainingBroken(InterleaveError):
@@ -27,8 +28,12 @@ def keeping(base: type) -> Any:
 
     class Keeping(base):  # type: ignore[misc]
         keep = 3
+        watch: Watch
+        _sums: dict[str, Any] | None = None
+        """Sums of the checkpoint gone on from, until they are taken up."""
 
         def get_batch_samples(self, *arguments: Any, **options: Any) -> Any:
+            self._take_up_sums()
             started = time.perf_counter()
             batches = super().get_batch_samples(*arguments, **options)
             self._metrics["train"]["time/data"].append(time.perf_counter() - started)
@@ -43,24 +48,47 @@ def keeping(base: type) -> Any:
                 return  # saved at this step already
             with checkpoints.storing(folder):
                 super()._save_checkpoint(model, trial)
+                counters = self._counters()
                 self.accelerator.wait_for_everyone()
                 if self.accelerator.is_main_process:
-                    write_whole(folder / COUNTERS, json.dumps(self._counters()).encode())
+                    write_whole(folder / COUNTERS, json.dumps(counters).encode())
                     checkpoints.seal(
                         folder, step=self.state.global_step, processes=self.accelerator.num_processes
                     )
             if self.accelerator.is_main_process:
                 checkpoints.prune(folder.parent, self.keep)
 
-        def _counters(self) -> dict[str, float]:
-            return {name: getattr(self, name) for name in COUNTED if hasattr(self, name)}
+        def _counters(self) -> dict[str, Any]:
+            """What goes on counting, and the sums since the last line of the log; every process asks."""
+            counted = {name: getattr(self, name) for name in COUNTED if hasattr(self, name)}
+            sums = {
+                "logged": self._globalstep_last_logged,
+                "loss": float(self.accelerator.gather(self._tr_loss).mean()),
+                "figures": dict(self._metrics["train"]),
+                "skipped": self.watch.skipped,
+            }
+            return {**counted, SUMS: sums}
+
+        def _take_up_sums(self) -> None:
+            """Go on with the sums as they were, so that the next line is that of an undisturbed run.
+
+            The trainer sets its sums to zero after a checkpoint is loaded: they come back at the first batch.
+            """
+            if self._sums is None:
+                return
+            sums, self._sums = self._sums, None
+            self._globalstep_last_logged = sums["logged"]
+            self._tr_loss.fill_(sums["loss"])
+            self._metrics["train"].update(sums["figures"])
+            self.watch.skipped = sums["skipped"]
 
         def _load_optimizer_and_scheduler(self, checkpoint: Any) -> None:
             super()._load_optimizer_and_scheduler(checkpoint)
             if checkpoint is not None:
-                for name, value in json.loads((Path(checkpoint) / COUNTERS).read_text("utf-8")).items():
-                    if name in COUNTED:
-                        setattr(self, name, value)
+                counters = json.loads((Path(checkpoint) / COUNTERS).read_text("utf-8"))
+                self._sums = counters.get(SUMS)
+                for name in COUNTED & counters.keys():
+                    setattr(self, name, counters[name])
 
     Keeping.__name__ = Keeping.__qualname__ = f"Keeping{base.__name__}"
     return Keeping

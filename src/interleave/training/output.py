@@ -11,18 +11,24 @@ The same command on the same folder goes on where it stopped; on a finished one 
 
 from __future__ import annotations
 
+import fcntl
 import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from interleave.errors import ConfigurationError, RunError
+from interleave.errors import ConfigurationError, FolderInUse, RunError
 from interleave.runs.store import write_whole
 from interleave.training import checkpoints
 from interleave.training.recipes import Recipe
 from interleave.version import __version__
 
 RECORD = "training.json"
+ROWS = "rows"
+"""Very large rows are unpacked here before the training begins."""
 FREE = {
     "training": {"save_every", "keep", "log_every", "workers", "picture_cache_mb"},
     "reward": {"concurrency", "deadline", "patience", "most_failures", "unhealthy_steps"},
@@ -52,21 +58,36 @@ class Output:
     def done(self) -> bool:
         return bool(self._read().get("done"))
 
-    def open(self, task: str, recipe: Recipe, rows: str) -> None:
-        """Take the folder for this training; refuses one that holds another."""
-        identity = identity_of(task, recipe, rows)
+    @property
+    def has_steps(self) -> bool:
+        """Whether a step was ever saved: without one there is nothing to lose."""
+        return self.done or any(
+            (path / checkpoints.SEAL).exists() for path in checkpoints.checkpoints(self.checkpoints)
+        )
+
+    def check(self, task: str, recipe: Recipe, rows: str) -> bool:
+        """Whether the folder holds this very training; refuses another one, and writes nothing."""
         if not self.record.exists():
-            if self.folder.is_dir() and any(self.folder.iterdir()):
+            if self.folder.is_dir() and any(path.name != ROWS for path in self.folder.iterdir()):
                 raise RunError(f"{self.folder} is not empty and holds no training: choose another --out")
-            self.folder.mkdir(parents=True, exist_ok=True)
-            self._write({"identity": identity, "recipe": recipe.model_dump(mode="json"), "done": False})
-            return
-        before = self._read().get("identity", {})
-        if differing := _first_difference(before, identity):
+            return False
+        differing = _first_difference(self._read().get("identity", {}), identity_of(task, recipe, rows))
+        if differing and self.has_steps:
             raise RunError(
                 f"{self.folder} holds a training with another {differing}: go on with the same one, or "
                 "choose another --out"
             )
+        return differing is None
+
+    @contextmanager
+    def open(self, task: str, recipe: Recipe, rows: str) -> Iterator[None]:
+        """Take the folder for this training alone, also from one of which no step was saved."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        with _alone(self.folder):
+            if not self.check(task, recipe, rows):
+                identity = identity_of(task, recipe, rows)
+                self._write({"identity": identity, "recipe": recipe.model_dump(mode="json"), "done": False})
+            yield
 
     def resume_from(self, *, fall_back: bool) -> Path | None:
         """The checkpoint to go on from, if there is one."""
@@ -99,6 +120,23 @@ def identity_of(task: str, recipe: Recipe, rows: str) -> dict[str, Any]:
     """What decides a training."""
     values = recipe.model_dump(mode="json", exclude={"description": True, **FREE})
     return {"task": task, "rows": rows, **values}
+
+
+@contextmanager
+def _alone(folder: Path) -> Iterator[None]:
+    """Hold a folder, so that no second training writes into it; the system lets go when a process ends."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(handle)
+        raise FolderInUse(f"another training is at work in {folder}: wait, or choose another --out") from None
+    except OSError:
+        pass  # some network disks know no locks
+    try:
+        yield
+    finally:
+        os.close(handle)
 
 
 def _first_difference(before: dict[str, Any], now: dict[str, Any], place: str = "") -> str | None:

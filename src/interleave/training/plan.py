@@ -13,12 +13,13 @@ from interleave.backends.local.quiet import quiet
 from interleave.errors import ConfigurationError
 from interleave.text import count, one_line, visible
 from interleave.training.collating import IGNORED, SftCollator
+from interleave.training.grpo import check_reward
 from interleave.training.launching import LaunchFile, read_launch
 from interleave.training.memory import Memory, Parameters, count_parameters, estimate, gib
 from interleave.training.models import load_eyes, model_source
 from interleave.training.recipes import Recipe
 from interleave.training.rewards.samples import Sample
-from interleave.training.running import Orders, Rows, open_rows, processes_now, whole_batches
+from interleave.training.running import Orders, Rows, open_rows, processes_now, refuse_few_rows, whole_batches
 
 MOST_TEXT = 1200
 
@@ -26,6 +27,8 @@ MOST_TEXT = 1200
 def print_plan(orders: Orders, launch: Path | None = None, echo: Callable[[str], None] = print) -> None:
     """Say what a command would do, and raise when it could not."""
     recipe = orders.recipe
+    if recipe.task == "grpo":
+        check_reward(recipe)
     rows = open_rows(orders, lambda message: None)
     source = model_source(recipe.model)
     folder = find_model(source)
@@ -59,9 +62,12 @@ def print_plan(orders: Orders, launch: Path | None = None, echo: Callable[[str],
 
 def _what(orders: Orders, rows: Rows, parameters: Parameters, folder: str) -> Iterator[str]:
     inspection = rows.inspection
-    yield f"task        {orders.task} ({orders.recipe.task})"
+    learns = "critic" if orders.task == "grpo" else orders.task
+    yield f"task        {learns}, by {orders.recipe.task.upper()}"
     seen = f", {count(inspection.pictures, 'picture')}, all looked at" if inspection else ", not looked at"
     yield f"rows        {count(len(rows.train), 'row')} in {rows.files.folder}{seen}"
+    if rows.skipped:
+        yield f"            {count(len(rows.skipped), 'row')} left out: they cannot be used"
     if inspection and inspection.duplicates:
         yield f"            {count(inspection.duplicates, 'row')} ask the same as an earlier one"
     if inspection and inspection.leaked:
@@ -80,21 +86,24 @@ def _how(recipe: Recipe, rows: int, processes: int) -> Iterator[str]:
     training, grpo = recipe.training, recipe.grpo
     if recipe.task == "sft":
         accumulate = whole_batches(training.batch, training.device_batch, processes, "a step")
-        steps = training.steps or math.ceil(rows / training.batch * training.epochs)
+        an_epoch = math.ceil(math.ceil(rows / training.device_batch / processes) / accumulate)
+        steps = training.steps or math.ceil(an_epoch * training.epochs)
         yield (
             f"steps       {steps:,} of {training.batch} rows: {training.device_batch} at once × "
             f"{accumulate} × {processes} processes"
         )
+        if training.batch > rows:
+            yield f"            ! only {count(rows, 'row')} there: every step learns from all of them once"
     else:
-        accumulate = whole_batches(grpo.completions, training.device_batch, processes, "a generation")
-        steps = training.steps or math.ceil(rows / grpo.prompts * training.epochs) * grpo.updates
+        refuse_few_rows(recipe, rows)
+        whole_batches(grpo.completions, training.device_batch, processes, "a generation")
+        steps = training.steps or math.ceil(rows // grpo.prompts * grpo.updates * training.epochs)
         yield (
             f"steps       {steps:,}; each generation {grpo.prompts} prompts × {grpo.samples} answers, "
             f"{count(grpo.updates, 'update')} of it, {training.device_batch} at once × {processes} processes"
         )
         reward = recipe.reward
-        drawn, marked = reward.generator or "?", reward.scorer or "?"
-        yield f"reward      {reward.form}; drawn by {drawn}, marked by {marked}"
+        yield f"reward      {reward.form}; drawn by {reward.generator}, marked by {reward.scorer}"
         yield (
             f"            at most {steps // grpo.updates * grpo.completions:,} pictures, "
             f"{reward.concurrency} at a time, {reward.deadline:g} s each"

@@ -16,6 +16,7 @@ from pydantic import Field, ValidationError, model_validator
 from interleave.errors import ConfigurationError, did_you_mean
 from interleave.training.rewards.core import CONCURRENCY
 from interleave.training.rewards.formula import Weights
+from interleave.training.wording import first_problem
 from interleave.types import Value
 
 SHIPPED = Path(__file__).parent / "configs"
@@ -209,7 +210,6 @@ def _bad_value(error: ValidationError, name: str | None) -> ConfigurationError:
         model = part.annotation if part is not None and len(first["loc"]) > 1 else Recipe
         known = getattr(model, "model_fields", {})
         return ConfigurationError(
-            f"{where} has no setting {place!r}. {did_you_mean(str(first['loc'][-1]), known)}"
+            f"{where}: there is no setting {place!r}. {did_you_mean(str(first['loc'][-1]), known)}"
         )
-    message = first["msg"].removeprefix("Value error, ")
-    return ConfigurationError(f"{where}: {f'{place}: ' if place else ''}{message[:1].lower()}{message[1:]}")
+    return ConfigurationError(f"{where}: {first_problem(error)}")

@@ -1,8 +1,8 @@
 """Rows to learn from: found, looked through before the first step, and decoded when they are needed.
 
 Rows are parquet files with the pictures inside (or beside them, by path). Everything that could stop a
-training hours later is found here, with the number of the row: a picture that cannot be read, a placeholder
-too many, an answer that is not in the agreed form, a row too long.
+training hours later is found here, with file, number and id of every bad row: a picture that cannot be read,
+a placeholder too many, an answer that is not in the agreed form.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Executor, ProcessPoolExecutor
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from interleave.agents.replies import parse_plan, parse_verdict
 from interleave.errors import ConfigurationError, InputError, ReplyError
 from interleave.pictures import decode_picture, read_picture
+from interleave.text import count
 from interleave.training.rewards.samples import Sample
 
 if TYPE_CHECKING:
@@ -34,6 +35,8 @@ FILES: Mapping[str, str] = {
 }
 """The stem of each task's file in an export."""
 NEEDED = {"sft": ("prompt", "completion", "images"), "grpo": ("id", "prompt", "images", "sources", "success")}
+MOST_NAMED = 5
+"""How many bad rows a message names one by one."""
 IN_MEMORY_BYTES = 8_000_000_000
 MANY_PICTURES = 2_000
 """From so many pictures on, several processes look through them."""
@@ -58,6 +61,17 @@ class RowFiles:
                 digest.update(hashlib.file_digest(file, "sha256").digest())
         return digest.hexdigest()
 
+    def place(self, index: int) -> str:
+        """Where a row is: its file, and its number in it."""
+        import pyarrow.parquet
+
+        for path in self.paths:
+            rows = pyarrow.parquet.read_metadata(path).num_rows
+            if index < rows:
+                return f"{path} row {index + 1}"
+            index -= rows
+        raise IndexError(index)
+
 
 def find_rows(data: Path, task: Task) -> tuple[RowFiles, RowFiles | None]:
     """The rows for a task, and those for validation where there are any: in an export, or one file."""
@@ -68,12 +82,25 @@ def find_rows(data: Path, task: Task) -> tuple[RowFiles, RowFiles | None]:
     folder = data if _files(data, FILES[task]) else data / "trl"
     train = _files(folder, FILES[task])
     if train is None:
-        there = ", ".join(sorted(path.name for path in data.glob("*.parquet"))) or "no parquet file"
-        raise ConfigurationError(
-            f"{data} has no {FILES[task]}.parquet (there is {there}): make it with "
-            "`interleave data export … --format trl`"
-        )
+        raise _no_rows(data, task)
     return train, _files(folder / "validation", FILES[task])
+
+
+def _no_rows(data: Path, task: Task) -> ConfigurationError:
+    """What an export holds instead of the rows that are looked for, and where those would come from."""
+    names = {path.stem: folder for folder in (data / "trl", data) for path in folder.glob("*.parquet")}
+    if not names:
+        return ConfigurationError(
+            f"{data} holds no parquet file: make rows with `interleave data export … --format trl`"
+        )
+    why = (
+        "the selection gave no part 'rl'. Make it again with a lower --ratio or --variance "
+        "(`interleave data select`), and export again"
+        if task == "grpo"
+        else "the export gave no such rows. Export again from runs that have them"
+    )
+    folder = next(iter(names.values()))
+    return ConfigurationError(f"{folder} holds {', '.join(sorted(names))} and no {FILES[task]}: {why}")
 
 
 def _files(folder: Path, stem: str) -> RowFiles | None:
@@ -147,33 +174,51 @@ class Inspection:
     """Rows whose question is that of an earlier row: the same words, the same pictures."""
     leaked: int = 0
     """Validation rows whose question is also trained on."""
+    bad: Mapping[int, str] = field(default_factory=dict)
+    """What is wrong with rows that cannot be used, by their place."""
+    bad_validation: Mapping[int, str] = field(default_factory=dict)
 
 
 def inspect_rows(
     rows: Any, task: Task, *, folder: Path, validation: Any = None, workers: int = 0
 ) -> Inspection:
-    """Look at every row; raises `InputError` with the number of the first that cannot be used."""
-    seen, pictures = _inspect(rows, task, folder, "row", workers)
+    """Look at every row."""
+    seen, pictures, bad = _inspect(rows, task, folder, workers)
     questions = Counter(seen)
-    leaked = 0
+    leaked, bad_validation = 0, dict[int, str]()
     if validation is not None:
-        held_out, _ = _inspect(validation, task, folder / "validation", "validation row", workers)
+        held_out, _, bad_validation = _inspect(validation, task, folder / "validation", workers)
         leaked = sum(question in questions for question in held_out)
-    return Inspection(len(seen), pictures, len(seen) - len(questions), leaked)
+    return Inspection(len(seen), pictures, len(seen) - len(questions), leaked, bad, bad_validation)
 
 
-def _inspect(rows: Any, task: Task, folder: Path, what: str, workers: int) -> tuple[list[bytes], int]:
+def _inspect(rows: Any, task: Task, folder: Path, workers: int) -> tuple[list[bytes], int, dict[int, str]]:
     raw = rows.with_format(None)
     questions: list[bytes] = []
+    bad: dict[int, str] = {}
     pictures = 0
     many = len(raw) * 2 >= MANY_PICTURES and workers > 1
     with ProcessPoolExecutor(workers) if many else nullcontext() as pool:
-        for number, (question, count, problem) in enumerate(_looked_at(raw, task, folder, pool), start=1):
+        for index, (question, there, problem) in enumerate(_looked_at(raw, task, folder, pool)):
             if problem:
-                raise InputError(f"{what} {number} cannot be used: {problem}")
+                bad[index] = problem
+                continue
             questions.append(question)
-            pictures += count
-    return questions, pictures
+            pictures += there
+    return questions, pictures, bad
+
+
+def bad_rows(rows: Any, files: RowFiles, bad: Mapping[int, str]) -> InputError:
+    """The complaint that names them: file, number and id of the first few, and how many there are."""
+    named = [
+        f"{files.place(index)} ({rows.with_format(None)[index].get('id')!r}): {bad[index]}"
+        for index in sorted(bad)[:MOST_NAMED]
+    ]
+    more = f"; and {len(bad) - len(named):,} more" if len(bad) > len(named) else ""
+    return InputError(
+        f"{len(bad):,} of {count(len(rows), 'row')} cannot be used: {'; '.join(named)}{more}. "
+        "Mend the export, or leave such rows out with --skip-bad"
+    )
 
 
 def _looked_at(
@@ -201,8 +246,9 @@ def look_at(row: Mapping[str, Any], *, task: Task, folder: Path) -> tuple[bytes,
         else:
             _refuse_unreadable(row["completion"], task)
     except (InputError, KeyError, TypeError) as error:
-        known = isinstance(error, InputError)
-        return b"", 0, str(error) if known else f"{type(error).__name__}: {error}"
+        if not isinstance(error, InputError):
+            return b"", 0, f"{type(error).__name__}: {error}"
+        return b"", 0, str(error).removeprefix(f"row {row.get('id')!r} cannot be used: ")
     return question.digest(), len(stored), None
 
 

@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from interleave.backends.local.checkpoints import find_model
 from interleave.backends.local.quiet import quiet
 from interleave.errors import ConfigurationError, InterleaveError, StorageError
 from interleave.text import count
 from interleave.training import checkpoints
+from interleave.training.collating import SftCollator, too_long
 from interleave.training.keeping import Watch, refuse_other_processes
-from interleave.training.models import Learner
-from interleave.training.output import Output, how_to_use
+from interleave.training.models import Learner, load_eyes, model_source
+from interleave.training.output import ROWS, Output, how_to_use
 from interleave.training.recipes import Recipe
-from interleave.training.rows import Inspection, RowFiles, Task, find_rows, inspect_rows, read_rows
+from interleave.training.rows import Inspection, RowFiles, Task, bad_rows, find_rows, inspect_rows, read_rows
 
 
 @dataclass(frozen=True)
@@ -36,6 +39,14 @@ class Orders:
     """Do not look at every row first."""
     fail_on_leak: bool = False
     """Refuse data whose validation rows are also trained on."""
+    skip_bad: bool = False
+    """Leave rows out that cannot be used."""
+
+    def __post_init__(self) -> None:
+        if self.max_minutes is not None and not self.max_minutes > 0:
+            raise ConfigurationError(
+                f"--max-minutes {self.max_minutes:g} leaves no time to learn: write more"
+            )
 
 
 @dataclass(frozen=True)
@@ -46,6 +57,15 @@ class Rows:
     train: Any
     validation: Any
     inspection: Inspection | None
+    skipped: tuple[int, ...] = ()
+    """Rows of the files that are left out."""
+
+    @property
+    def digest(self) -> str:
+        """What is learned from, in short: the files, and what is left out of them."""
+        if not self.skipped:
+            return self.files.digest
+        return hashlib.sha256(f"{self.files.digest} without {self.skipped}".encode()).hexdigest()
 
 
 class Interrupted(InterleaveError):
@@ -56,16 +76,24 @@ def open_rows(orders: Orders, say: Callable[[str], None]) -> Rows:
     """Find the rows, and look at every one of them before anything is loaded."""
     files, held_out = find_rows(orders.data, orders.task)
     training = orders.recipe.training
-    train = read_rows(files, orders.task, cache=orders.out / "rows")
+    train = read_rows(files, orders.task, cache=orders.out / ROWS)
     validation = None
     if held_out is not None and training.validate_every:
         validation = read_rows(held_out, orders.task, limit=training.validation_rows)
+    if orders.trust_data and orders.skip_bad:
+        raise ConfigurationError("--skip-bad looks at every row and --trust-data at none: choose one")
     if orders.trust_data:
         return Rows(files, train, validation, None)
     say(f"looking at {count(len(train), 'row')}…")
     inspection = inspect_rows(
         train, orders.task, folder=files.folder, validation=validation, workers=training.workers
     )
+    bad = {**inspection.bad, **_too_long(orders, train, inspection.bad)}
+    bad_validation = inspection.bad_validation
+    if held_out is not None and validation is not None:
+        bad_validation = {**bad_validation, **_too_long(orders, validation, bad_validation)}
+        validation = _usable(validation, held_out, bad_validation, orders, say)
+    train = _usable(train, files, bad, orders, say)
     if inspection.duplicates:
         say(f"{count(inspection.duplicates, 'row')} ask the same as an earlier one")
     if inspection.leaked and validation is not None:
@@ -73,7 +101,30 @@ def open_rows(orders: Orders, say: Callable[[str], None]) -> Rows:
         if orders.fail_on_leak:
             raise ConfigurationError(f"{message}: export again with another split, or drop --fail-on-leak")
         say(f"{message}: their score says nothing about new ones")
-    return Rows(files, train, validation, inspection)
+    return Rows(files, train, validation, inspection, tuple(sorted(bad)))
+
+
+def _too_long(orders: Orders, rows: Any, bad: Mapping[int, str]) -> dict[int, str]:
+    """Rows for supervised fine-tuning with more tokens than the recipe allows."""
+    recipe = orders.recipe
+    if recipe.task != "sft" or recipe.training.max_length is None:
+        return {}
+    source = model_source(recipe.model)
+    collator = SftCollator(load_eyes(find_model(source), source, recipe.model))
+    return too_long(rows, bad, collator, recipe.training)
+
+
+def _usable(
+    rows: Any, files: RowFiles, bad: Mapping[int, str], orders: Orders, say: Callable[[str], None]
+) -> Any:
+    """The rows without the bad ones, if the user wants that; else a refusal that names them."""
+    if not bad:
+        return rows
+    if not orders.skip_bad or len(bad) == len(rows):
+        raise bad_rows(rows, files, bad)
+    first = min(bad)
+    say(f"{count(len(bad), 'row')} left out (the first: {files.place(first)}, {bad[first]})")
+    return rows.select([index for index in range(len(rows)) if index not in bad])
 
 
 def whole_batches(total: int, device_batch: int, processes: int, what: str) -> int:
@@ -87,6 +138,15 @@ def whole_batches(total: int, device_batch: int, processes: int, what: str) -> i
     return total // once
 
 
+def refuse_few_rows(recipe: Recipe, rows: int) -> None:
+    """GRPO answers whole batches of prompts only: with fewer rows than one there would be no step at all."""
+    if rows < recipe.grpo.prompts:
+        raise ConfigurationError(
+            f"a generation takes {recipe.grpo.prompts} prompts, and there are {count(rows, 'row')}: set "
+            "grpo.prompts lower"
+        )
+
+
 def processes_now() -> int:
     """How many processes train together, as their launcher says."""
     return int(os.environ.get("WORLD_SIZE", "1"))
@@ -95,6 +155,16 @@ def processes_now() -> int:
 def is_first_process() -> bool:
     """Whether this process speaks and writes for all that train together."""
     return int(os.environ.get("RANK", "0")) == 0
+
+
+@contextmanager
+def taken(output: Output, orders: Orders, rows: Rows) -> Iterator[None]:
+    """The folder is this training's, from here to its end; one process takes it for all."""
+    if not is_first_process():
+        yield
+        return
+    with output.open(orders.task, orders.recipe, rows.digest):
+        yield
 
 
 def carry_out(trainer: Any, output: Output, watch: Watch, orders: Orders, learner: Learner) -> str:

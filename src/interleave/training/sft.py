@@ -19,6 +19,7 @@ from interleave.training.running import (
     is_first_process,
     open_rows,
     processes_now,
+    taken,
     whole_batches,
 )
 
@@ -27,16 +28,17 @@ def train_sft(orders: Orders, say: Callable[[str], None] = say_on_stderr) -> str
     """Train, from the start or from where it stopped; returns the spec of the result."""
     rows = open_rows(orders, say)
     output = Output(orders.out)
-    if is_first_process():  # the others find it opened, or not yet
-        output.open(orders.task, orders.recipe, rows.files.digest)
+    if is_first_process():  # the others might see the folder half made
+        output.check(orders.task, orders.recipe, rows.digest)
     if output.done:
         say("this training is done")
         return output.use
     say("loading the model…")
     learner = load_learner(orders.recipe.model, picture_cache_mb=orders.recipe.training.picture_cache_mb)
-    watch = Watch(max_minutes=orders.max_minutes)
-    trainer = sft_trainer(orders.recipe, learner, rows, output, watch, say)
-    use = carry_out(trainer, output, watch, orders, learner)
+    with taken(output, orders, rows):
+        watch = Watch(max_minutes=orders.max_minutes)
+        trainer = sft_trainer(orders.recipe, learner, rows, output, watch, say)
+        use = carry_out(trainer, output, watch, orders, learner)
     if trainer.accelerator.num_processes == 1:  # else its weights may be divided among them
         sft_page(trainer.model, learner.processor, rows.validation or rows.train, output.folder)
     return use
@@ -69,6 +71,7 @@ def sft_trainer(
     )
     trainer.keep = training.keep
     trainer.say = say
+    trainer.watch = watch
     add_callbacks(trainer, TrainerCallback, watch, TrainingLog(output.folder, say))
     return trainer
 

@@ -38,6 +38,7 @@ def grpo(
     launch: options.Launch = None,
     fall_back: options.FallBack = False,
     trust_data: options.TrustData = False,
+    skip_bad: options.SkipBad = False,
     fail_on_leak: options.FailOnLeak = False,
     debug: shared.Debug = False,
 ) -> int:
@@ -63,7 +64,7 @@ def grpo(
     )
     recipe = load_recipe(config, task="grpo", changes=changed)
     folder = out or Path("trained") / "critic-grpo"
-    orders = Orders("grpo", recipe, data, folder, max_minutes, fall_back, trust_data, fail_on_leak)
+    orders = Orders("grpo", recipe, data, folder, max_minutes, fall_back, trust_data, fail_on_leak, skip_bad)
     if check:
         from interleave.training.plan import print_plan
 

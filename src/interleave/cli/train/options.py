@@ -59,6 +59,7 @@ FallBack = Annotated[
     bool, typer.Option("--fall-back", help="Go on from an older checkpoint when the last one is broken.")
 ]
 TrustData = Annotated[bool, typer.Option("--trust-data", help="Do not look at every row first.")]
+SkipBad = Annotated[bool, typer.Option("--skip-bad", help="Leave rows out that cannot be used.")]
 FailOnLeak = Annotated[
     bool, typer.Option("--fail-on-leak", help="Refuse data whose validation rows are also trained on.")
 ]

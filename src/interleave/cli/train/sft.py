@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
 from interleave.cli import options as shared
 from interleave.cli.train import options
+from interleave.errors import ConfigurationError, did_you_mean
 
-Role = Literal["planner", "critic", "agent"]
+if TYPE_CHECKING:
+    from interleave.training.rows import Task
+
+ROLES = ("planner", "critic", "agent")
 
 
 def sft(
-    role: Annotated[Role, typer.Argument(help="Who learns; agent is one model for both jobs.")],
+    role: Annotated[
+        str,
+        typer.Argument(metavar="|".join(ROLES), help="Who learns; agent is one model for both jobs."),
+    ],
     data: options.Data,
     model: options.Model = None,
     out: options.Out = None,
@@ -33,10 +40,13 @@ def sft(
     launch: options.Launch = None,
     fall_back: options.FallBack = False,
     trust_data: options.TrustData = False,
+    skip_bad: options.SkipBad = False,
     fail_on_leak: options.FailOnLeak = False,
     debug: shared.Debug = False,
 ) -> int:
     """Supervised fine-tuning of a planner or a critic; prints the spec that loads the result."""
+    if role not in ROLES:
+        raise ConfigurationError(f"nobody named {role!r} can learn. {did_you_mean(role, ROLES)}")
     options.require_libraries()
     from interleave.training.recipes import load_recipe
     from interleave.training.running import Orders
@@ -56,7 +66,9 @@ def sft(
     )
     recipe = load_recipe(config, task="sft", changes=changed)
     folder = out or Path("trained") / f"{role}-sft"
-    orders = Orders(role, recipe, data, folder, max_minutes, fall_back, trust_data, fail_on_leak)
+    orders = Orders(
+        cast("Task", role), recipe, data, folder, max_minutes, fall_back, trust_data, fail_on_leak, skip_bad
+    )
     if check:
         from interleave.training.plan import print_plan
 

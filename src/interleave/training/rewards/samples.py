@@ -7,8 +7,11 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
+from pydantic import ValidationError
+
 from interleave.errors import InputError
 from interleave.training.rewards.formula import Parts
+from interleave.training.wording import first_problem
 from interleave.types import Scores
 
 if TYPE_CHECKING:
@@ -44,7 +47,7 @@ class Sample:
         except KeyError as error:
             raise InputError(f"row {row.get('id')!r} has no {error.args[0]!r}: no row for GRPO") from None
         except (ValueError, TypeError) as error:
-            reason = " ".join(str(error).split())
+            reason = first_problem(error) if isinstance(error, ValidationError) else str(error)
             raise InputError(f"row {row.get('id')!r} cannot be used: {reason[:200]}") from None
 
 
