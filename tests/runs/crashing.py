@@ -46,7 +46,7 @@ class CrashServer:
         )
 
     def run(self, **order: Any) -> int:
-        """Run an order; returns its exit status, negative for a signal. Paths are seen from the test's folder."""
+        """Run an order; returns its exit status, negative for a signal. Paths are those of the test."""
         order |= {name: str(Path(order[name]).absolute()) for name in ("ledger", "folder") if name in order}
         assert self.process.stdin is not None
         assert self.process.stdout is not None

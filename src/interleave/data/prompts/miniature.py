@@ -71,7 +71,7 @@ class _Pool:
         self._taken: Counter[Key] = Counter()
 
     def take(self, so_far: Counter[Key]) -> Task:
-        """A task of the topic that this suite has had least, and of these the one the corpus has had least."""
+        """A task of the topic this suite has had least, and of these the one the corpus has had least."""
         key = min(self._order, key=lambda key: (self._taken[key], so_far[key], self._order[key]))
         task = self._tasks[key].popleft()
         self._taken[key] += 1
