@@ -398,8 +398,14 @@ def test_I03_I07_bad_lines_and_clashes_are_refused_before_anything_starts(capsys
     Path("requests.jsonl").write_text('{"id": 1, "request": "x"}\n{\n{"id": "1", "request": "y"}\n')
     assert collect("requests.jsonl", "made") == 2
     err = capsys.readouterr().err
-    assert "requests.jsonl:2" in err and "requests.jsonl:3" in err
+    assert "2 bad lines" in err and "requests.jsonl:2" in err and "requests.jsonl:3" in err
     assert not Path("made").exists()
+
+
+def test_I07_one_bad_line_is_one(capsys: Captured) -> None:
+    Path("requests.jsonl").write_text("{\n")
+    assert collect("requests.jsonl", "made") == 2
+    assert "1 bad line, nothing was started" in capsys.readouterr().err
 
 
 def test_I07_lines_that_are_left_out_stand_in_the_manifest() -> None:
@@ -469,6 +475,37 @@ def test_show_tells_how_a_collection_of_shards_stands(capsys: Captured) -> None:
     collect(requests, "made", "--shard", "2/2")
     assert run(["show", "made"]) == 0
     assert "5 requests have ended: 5 done" in capsys.readouterr().err
+
+
+def test_show_counts_what_the_index_does_not_know(capsys: Captured) -> None:
+    collect(write_requests(4), "made", *MIXED)
+    capsys.readouterr()
+    for killed in sorted(Path("made").glob("runs/*/*"))[:3]:  # as a kill leaves them
+        lines = (killed / "journal.jsonl").read_bytes().splitlines(keepends=True)
+        (killed / "journal.jsonl").write_bytes(b"".join(lines[:-1]))
+        (killed / "run.json").unlink()
+    Path("made", "index.jsonl").unlink()
+    assert run(["show", "made"]) == 0
+    told = capsys.readouterr()
+    assert "1 request has ended: 1 done, 0 short, 0 failed\nnot ended: 3 interrupted\n" in told.err
+    assert run(["show", "made", "--json"]) == 0
+    counts = json.loads(capsys.readouterr().out)
+    assert (counts["total"], counts["interrupted"], counts["status"]) == (1, 3, "interrupted")
+    journal = open_journal(sorted(Path("made").glob("runs/*/*"))[0])
+    assert run(["show", "made"]) == 0
+    assert "not ended: 1 running, 2 interrupted" in capsys.readouterr().err
+    journal.close()
+
+
+def test_show_tells_the_same_of_a_finished_collection_without_its_index(capsys: Captured) -> None:
+    collect(write_requests(3), "made", *MIXED)
+    capsys.readouterr()
+    run(["show", "made", "--json"])
+    Path("made", "index.jsonl").unlink()
+    run(["show", "made", "--json"])
+    first, second = map(json.loads, capsys.readouterr().out.splitlines())
+    assert first == second
+    assert first["done"] == 3
 
 
 def test_the_whole_is_a_shard_with_everything() -> None:

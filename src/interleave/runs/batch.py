@@ -291,7 +291,7 @@ def run_folder(identity: str) -> str:
     return "/".join(["runs", name[:2], "-".join(filter(None, [name, slug(identity, 24)]))])
 
 
-def summary_as_json(summary: BatchSummary, folder: Path, seconds: float) -> str:
+def summary_as_json(summary: BatchSummary, folder: Path, seconds: float, **more: object) -> str:
     """What `--json` prints for a batch."""
     return json.dumps(
         {
@@ -309,6 +309,7 @@ def summary_as_json(summary: BatchSummary, folder: Path, seconds: float) -> str:
             "generators": dict(summary.generators),
             "seconds": round(seconds, 3),
             "failures": [{"id": f.id, "folder": f.folder, "reason": f.reason} for f in summary.failures],
+            **more,
         },
         ensure_ascii=False,
     )

@@ -1,8 +1,8 @@
 """Who does what in a work of many requests: one configuration for all, or a mixture of generators.
 
-The seed of a request depends on the configuration's and on its id alone. Generators are dealt over all requests
-of a work at once, so that each gets its share to within one. Either way every process that works on a part of
-the requests, now or after a crash, on this machine or another, comes to the same.
+The seed of a request depends on the configuration's and on its id alone. Generators are dealt over all
+requests of a work at once, so that each gets its share to within one. Either way every process that works on
+a part of the requests, now or after a crash, on this machine or another, comes to the same.
 """
 
 from __future__ import annotations

@@ -90,8 +90,9 @@ def read_requests(path: Path, *, skip_bad: bool = False) -> tuple[list[Item], li
             problems.append(f"{path}:{number}: {error}")
     if problems and not skip_bad:
         more = f" … and {len(problems) - SHOWN_PROBLEMS} more" if len(problems) > SHOWN_PROBLEMS else ""
+        bad = counted(len(problems), "bad line")
         raise InputError(
-            f"{counted(len(problems), 'bad line')}, nothing was started: {'; '.join(problems[:SHOWN_PROBLEMS])}{more} "
+            f"{bad}, nothing was started: {'; '.join(problems[:SHOWN_PROBLEMS])}{more} "
             "(mend what is wrong, or leave it out with --skip-bad)"
         )
     if not items:

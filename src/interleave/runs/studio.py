@@ -97,7 +97,7 @@ def _ended(item: Item, finished: Finished) -> Ended:
         status=_status(record),
         reason=record.reason,
         forced=len(record.forced_steps),
-        calls=record.calls.planner + record.calls.critic + record.calls.generator + record.calls.repeated,
+        calls=record.calls.total,
         repeated=record.calls.repeated,
         seconds=record.seconds,
         generator=record.config.generator.identity,

@@ -37,7 +37,7 @@ class Work:
         shard: Shard = WHOLE,
         skip_bad: bool = False,
     ) -> Work:
-        """The first so many requests of a file, dealt over the generators, and of these the ones of a shard."""
+        """The first so many requests of a file, dealt over the generators; of these the ones of a shard."""
         items, left_out = read_requests(requests, skip_bad=skip_bad)
         dealt = casting.deal(item.id for item in items[:limit])
         taken = [item for item in items[:limit] if shard.has(item.id)]

@@ -32,7 +32,8 @@ def mini_requests(
 ) -> list[RequestRow]:
     """Different requests, evenly over the suites and their topics; pictures are put below the folder."""
     _check(suites, split)
-    store, rows = _Pictures(folder), []
+    store = _Pictures(folder)
+    rows: list[RequestRow] = []
     shares = _shares(items, len(suites))
     pools = [
         _Pool(tasks(suite, split, seed=seed), share) for suite, share in zip(suites, shares, strict=True)
