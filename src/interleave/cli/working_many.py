@@ -100,8 +100,8 @@ def _tell(summary: BatchSummary) -> None:
         shares = (f"{generator} {number:,}" for generator, number in summary.generators.items())
         say(f"runs by generator: {', '.join(shares)}")
     if summary.bad_requests:
-        bad = count(summary.bad_requests, "request")
-        say(f"{bad} cannot be carried out as asked: ask otherwise under a new id, or leave it out")
+        bad, them = count(summary.bad_requests, "request"), "it" if summary.bad_requests == 1 else "them"
+        say(f"{bad} cannot be carried out as asked: reword {them} under a new id, or leave {them} out")
     if summary.failed > summary.bad_requests or summary.short:
         say("run the same command with --retry-failed to take up what failed or ended short")
     if summary.busy:
