@@ -25,11 +25,13 @@ from interleave.errors import RunError
 from interleave.runs.batch import Batch, Ended, read_index, run_folder
 from interleave.runs.casting import Casting, Share
 from interleave.runs.config import RoleConfig
+from interleave.runs.folder import open_journal
 from interleave.runs.requests import Item
 from interleave.runs.shards import WHOLE, Shard
 
 Captured = pytest.CaptureFixture[str]
 IDS = [f"request-{number}" for number in range(4000)]
+CASTING = Recipe({}, (SMALL, OTHER)).casting()
 
 
 def mixed_casting(seed: int = 0) -> Casting:
@@ -37,7 +39,7 @@ def mixed_casting(seed: int = 0) -> Casting:
 
 
 def drawn_by(casting: Casting, ids: list[str]) -> Counter[str]:
-    return Counter(casting.config_for(identity).generator.spec for identity in ids)
+    return Counter(casting.deal(ids).values())
 
 
 def test_a_file_of_requests_becomes_a_collection(capsys: Captured) -> None:
@@ -65,8 +67,16 @@ def test_the_same_command_again_calls_nothing_and_changes_nothing(capsys: Captur
 
 def test_a_mixture_has_the_right_shares() -> None:
     shares = drawn_by(mixed_casting(), IDS)
-    assert abs(shares[SMALL] - 1000) < 3 * 28  # three standard deviations
-    assert shares[SMALL] + shares[OTHER] == len(IDS)
+    assert shares == {SMALL: 1000, OTHER: 3000}
+
+
+@pytest.mark.parametrize(("generators", "requests"), [(2, 12), (4, 12), (3, 10), (4, 3)])
+def test_equal_shares_differ_by_one_at_most(generators: int, requests: int) -> None:
+    casting = Recipe({}, tuple(f"solid?size={64 + number}" for number in range(generators))).casting()
+    shares = drawn_by(casting, IDS[:requests])
+    each = [shares[config.generator.identity] for config in casting.configs]
+    assert sum(each) == requests
+    assert max(each) - min(each) <= 1
 
 
 def test_three_generators_of_very_different_weight_have_theirs() -> None:
@@ -76,27 +86,30 @@ def test_three_generators_of_very_different_weight_have_theirs() -> None:
     )
     casting = mixed_casting().model_copy(update={"mixture": shares})
     counts = drawn_by(casting, IDS)
-    assert 0 < counts["solid?size=64"] < 40
-    assert abs(counts["solid?size=66"] / len(IDS) - 0.5 / 2.51) < 0.02
+    assert counts == {"solid?size=64": 16, "solid?size=65": 3187, "solid?size=66": 797}
 
 
 def test_the_seed_decides_who_draws_and_nothing_else_does() -> None:
-    one, again, other = mixed_casting(), mixed_casting(), mixed_casting(seed=7)
-    assert [one.config_for(each) for each in IDS[:50]] == [again.config_for(each) for each in IDS[:50]]
-    moved = sum(one.config_for(each).generator != other.config_for(each).generator for each in IDS)
+    one, again, other = (
+        mixed_casting().deal(IDS),
+        mixed_casting().deal(reversed(IDS)),
+        mixed_casting(seed=7).deal(IDS),
+    )
+    assert one == again
+    moved = sum(one[each] != other[each] for each in IDS)
     assert 0.3 < moved / len(IDS) < 0.45  # 2 · 1/4 · 3/4
 
 
 def test_a_shard_has_its_part_of_every_generator() -> None:
     casting = mixed_casting()
     for number in range(1, 5):
-        part = [identity for identity in IDS if Shard(number, 4).has(identity)]
-        assert abs(drawn_by(casting, part)[SMALL] / len(part) - 0.25) < 0.06
+        part = [drawn for identity, drawn in casting.deal(IDS).items() if Shard(number, 4).has(identity)]
+        assert abs(part.count(SMALL) / len(part) - 0.25) < 0.06
 
 
 def test_every_request_has_a_seed_of_its_own() -> None:
     casting = mixed_casting()
-    assert len({casting.config_for(identity).seed for identity in IDS}) == len(IDS)
+    assert len({casting.config_for(identity, SMALL).seed for identity in IDS}) == len(IDS)
 
 
 def test_equal_requests_with_different_ids_give_different_pictures() -> None:
@@ -118,6 +131,64 @@ def test_the_runs_of_a_mixture_say_who_drew_them(capsys: Captured) -> None:
     assert len(said) == 2
     counts = read_manifest(Path("made", MANIFEST_NAME)).counts
     assert {counts[f"drawn by {spec}"] for spec in said} == set(said.values())
+
+
+def test_the_shares_are_told(capsys: Captured) -> None:
+    assert collect(write_requests(12), "made", *MIXED, "--json") == 0
+    out, err = capsys.readouterr()
+    assert json.loads(out)["generators"] == {SMALL: 4, OTHER: 8}
+    assert f"runs by generator: {SMALL} 4, {OTHER} 8" in err
+
+
+def test_A12_what_has_been_begun_keeps_its_generator_when_requests_join() -> None:
+    equal = ["--generator", SMALL, "--generator", OTHER]
+    collect(write_requests(5), "made", *equal, "--max-calls", "3")  # so that all of them end short
+    before = {name: run["config"]["generator"] for name, run in comparables("made").items()}
+    assert collect(write_requests(40), "made", *equal, "--retry-failed") == 0
+    after = {name: run["config"]["generator"] for name, run in comparables("made").items()}
+    casting = Recipe({}, (SMALL, OTHER)).casting()
+    ids = [f"r{number}" for number in range(40)]
+    assert any(casting.deal(ids[:5])[each] != casting.deal(ids)[each] for each in ids[:5])
+    assert before.items() <= after.items()
+
+
+FOREIGN = "A photograph of the harbour of Lisbon at dawn"
+
+
+def test_a_request_that_cannot_be_carried_out_is_no_failure_of_a_model(capsys: Captured) -> None:
+    rows = [{"id": "foreign", "request": FOREIGN}]
+    models = ["--planner", "oracle", "--critic", "oracle", "--generator", "world"]
+    write_rows("requests.jsonl", *rows)
+    assert run(["data", "collect", "requests.jsonl", "--out", "made", *models, "--json"]) == 2
+    out, err = capsys.readouterr()
+    told = json.loads(out)
+    assert (told["failed"], told["bad_requests"], told["calls"]) == (1, 1, 0)
+    assert "--retry-failed" not in err
+    assert "1 request cannot be carried out as asked" in err
+    assert f"failed: foreign: {told['failures'][0]['reason']}" in err  # to its end, which is the advice
+    assert run(["data", "collect", "requests.jsonl", "--out", "made", *models]) == 2
+
+
+def test_a_line_of_the_index_says_of_failures_only_what_is_true() -> None:
+    collect(write_requests(1), "made")
+    line = json.loads(Path("made", "index.jsonl").read_text())
+    assert line["status"] == "done" and line["generator"] == SMALL
+    assert not {"passing", "bad_request"} & set(line)
+
+
+def test_a_folder_that_cannot_be_used_is_refused_before_models_are_loaded(capsys: Captured) -> None:
+    requests = write_requests(1)
+    Path("mine").mkdir()
+    Path("mine/thesis.tex").write_text("x")
+    collect(requests, "other", "--seed", "5")
+    collect(requests, "busy")
+    lock = open_journal(Path("busy"), "index.jsonl")
+    capsys.readouterr()
+    for folder, why in (("mine", "other things"), ("other", "seed is 5"), ("busy", "another process")):
+        assert collect(requests, folder) == 2
+        err = capsys.readouterr().err
+        assert why in err and "loading" not in err
+    lock.close()
 
 
 def test_the_models_of_a_mixture_share_planner_critic_turns_and_disk() -> None:
@@ -165,14 +236,14 @@ def test_J04_shards_at_the_same_time_make_one_collection() -> None:
 
     async def all_at_once() -> None:
         batches = parts(requests, 3)
-        works = [Work.of(Path(requests), shard=Shard(number, 3)) for number in (1, 2, 3)]
+        works = [Work.of(Path(requests), CASTING, shard=Shard(number, 3)) for number in (1, 2, 3)]
         await asyncio.gather(
             *(ended_of(batch, work.items) for batch, work in zip(batches, works, strict=True))
         )
 
     asyncio.run(all_at_once())
     collect(requests, "whole", "--generator", SMALL, "--generator", OTHER)
-    describe(Path("made"), Work.of(Path(requests)))
+    describe(Path("made"), Work.of(Path(requests), CASTING))
     assert comparables("made") == comparables("whole")
     assert Path("made", MANIFEST_NAME).read_bytes() == Path("whole", MANIFEST_NAME).read_bytes()
 
@@ -180,7 +251,7 @@ def test_J04_shards_at_the_same_time_make_one_collection() -> None:
 def test_B16_what_another_process_is_at_is_left_to_it() -> None:
     requests = write_requests(6)
     recipe = Recipe({}, ("solid?size=64&delay=0.3",))
-    work = Work.of(Path(requests))
+    work = Work.of(Path(requests), recipe.casting())
 
     async def during() -> list[Ended]:
         first = Batch(Path("made"), recipe.casting(), recipe.studio(Path("made")))
@@ -216,7 +287,9 @@ def test_only_the_first_so_many_requests_are_taken(capsys: Captured) -> None:
 def test_shards_of_the_first_so_many_are_parts_of_these() -> None:
     requests = Path(write_requests(20))
     taken = [
-        item.id for number in (1, 2) for item in Work.of(requests, limit=7, shard=Shard(number, 2)).items
+        item.id
+        for number in (1, 2)
+        for item in Work.of(requests, CASTING, limit=7, shard=Shard(number, 2)).items
     ]
     assert sorted(taken) == [f"r{number}" for number in range(7)]
 
@@ -325,8 +398,14 @@ def test_I03_I07_bad_lines_and_clashes_are_refused_before_anything_starts(capsys
     Path("requests.jsonl").write_text('{"id": 1, "request": "x"}\n{\n{"id": "1", "request": "y"}\n')
     assert collect("requests.jsonl", "made") == 2
     err = capsys.readouterr().err
-    assert "requests.jsonl:2" in err and "requests.jsonl:3" in err
+    assert "2 bad lines" in err and "requests.jsonl:2" in err and "requests.jsonl:3" in err
     assert not Path("made").exists()
+
+
+def test_I07_one_bad_line_is_one(capsys: Captured) -> None:
+    Path("requests.jsonl").write_text("{\n")
+    assert collect("requests.jsonl", "made") == 2
+    assert "1 bad line, nothing was started" in capsys.readouterr().err
 
 
 def test_I07_lines_that_are_left_out_stand_in_the_manifest() -> None:
@@ -396,6 +475,37 @@ def test_show_tells_how_a_collection_of_shards_stands(capsys: Captured) -> None:
     collect(requests, "made", "--shard", "2/2")
     assert run(["show", "made"]) == 0
     assert "5 requests have ended: 5 done" in capsys.readouterr().err
+
+
+def test_show_counts_what_the_index_does_not_know(capsys: Captured) -> None:
+    collect(write_requests(4), "made", *MIXED)
+    capsys.readouterr()
+    for killed in sorted(Path("made").glob("runs/*/*"))[:3]:  # as a kill leaves them
+        lines = (killed / "journal.jsonl").read_bytes().splitlines(keepends=True)
+        (killed / "journal.jsonl").write_bytes(b"".join(lines[:-1]))
+        (killed / "run.json").unlink()
+    Path("made", "index.jsonl").unlink()
+    assert run(["show", "made"]) == 0
+    told = capsys.readouterr()
+    assert "1 request has ended: 1 done, 0 short, 0 failed\nnot ended: 3 interrupted\n" in told.err
+    assert run(["show", "made", "--json"]) == 0
+    counts = json.loads(capsys.readouterr().out)
+    assert (counts["total"], counts["interrupted"], counts["status"]) == (1, 3, "interrupted")
+    journal = open_journal(sorted(Path("made").glob("runs/*/*"))[0])
+    assert run(["show", "made"]) == 0
+    assert "not ended: 1 running, 2 interrupted" in capsys.readouterr().err
+    journal.close()
+
+
+def test_show_tells_the_same_of_a_finished_collection_without_its_index(capsys: Captured) -> None:
+    collect(write_requests(3), "made", *MIXED)
+    capsys.readouterr()
+    run(["show", "made", "--json"])
+    Path("made", "index.jsonl").unlink()
+    run(["show", "made", "--json"])
+    first, second = map(json.loads, capsys.readouterr().out.splitlines())
+    assert first == second
+    assert first["done"] == 3
 
 
 def test_the_whole_is_a_shard_with_everything() -> None:

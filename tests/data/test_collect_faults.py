@@ -47,7 +47,7 @@ def server() -> Iterator[Loopback]:
 
 
 def collect_with_kills(
-    crash_server: CrashServer, count: int, kills_at: list[dict[str, float]], concurrency: int
+    crash_server: CrashServer, count: int, kills_at: list[dict[str, int]], concurrency: int
 ) -> int:
     """Kill a collection at each of these points, then let it end; returns how often one was reached."""
     requests, ledger = str(Path(write_requests(count)).absolute()), Path("ledger").absolute()
@@ -63,7 +63,7 @@ def collect_with_kills(
     return kills
 
 
-def go_on(crash_server: CrashServer, order: dict[str, Any], kill: dict[str, float]) -> int:
+def go_on(crash_server: CrashServer, order: dict[str, Any], kill: dict[str, int]) -> int:
     kept, before = results_in("made"), Counter(ledger_of(Path(order["ledger"])))
     ended = crash_server.run(**order, **kill)
     assert ended in (0, KILLED)
@@ -84,9 +84,11 @@ def test_A02_a_collection_killed_again_and_again_ends_as_an_undisturbed_one(
 
 
 @pytest.mark.slow
-def test_A02_200_trajectories_killed_at_20_random_moments(crash_server: CrashServer) -> None:
-    moments = [{"kill_after": random.Random(seed).uniform(0.5, 2.5)} for seed in range(20)]
-    assert collect_with_kills(crash_server, 200, moments, concurrency=32) >= 8
+def test_A02_200_trajectories_killed_at_20_random_touches_of_the_disk(crash_server: CrashServer) -> None:
+    """Touches and not seconds, as nobody knows how fast a machine is; there are some 10,000 of them."""
+    chance = random.Random(20)
+    touches_of_the_disk = [{"kill_at": chance.randint(1, 500)} for _ in range(20)]
+    assert collect_with_kills(crash_server, 200, touches_of_the_disk, concurrency=32) == 20
     assert collect("requests.jsonl", "whole", *MIXED) == 0
     assert comparables("made") == comparables("whole")
     assert Path("made", MANIFEST_NAME).read_bytes() == Path("whole", MANIFEST_NAME).read_bytes()
@@ -99,7 +101,9 @@ def test_A02_a_collection_that_is_stopped_goes_on_where_it_was(after: int) -> No
 
     async def some() -> None:
         batch = Batch(Path("made"), recipe.casting(), recipe.studio(Path("made")))
-        async with aclosing(batch.run(Work.of(Path(requests)).items, concurrency=3)) as all_ended:
+        async with aclosing(
+            batch.run(Work.of(Path(requests), recipe.casting()).items, concurrency=3)
+        ) as all_ended:
             for _ in range(after):
                 await anext(all_ended)
 

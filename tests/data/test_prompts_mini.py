@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from interleave.cli.main import run
 from interleave.data.manifest import read_manifest
 from interleave.mini.language.splits import is_held_out_pair
 from interleave.mini.language.tasks import SUITES, read_task
+from interleave.mini.language.topics import DOMAINS
 from interleave.mini.oracle import refuse_unknown
 from interleave.runs.requests import read_requests
 
@@ -33,6 +35,23 @@ def test_every_suite_has_its_share_and_rows_say_where_they_stand(corpus: Path) -
     )
     assert all(row["domain"] and row["subcategory"] and row["template"] for row in rows)
     assert {row["split"] for row in rows} == {"train"}
+
+
+def test_the_stories_and_any_first_part_of_them_are_even_over_domains_and_topics(tmp_path: Path) -> None:
+    command = ["data", "prompts", "--source", "mini", "--suite", "story", "--items", "158"]
+    assert run([*command, "--out", "r.jsonl"]) == 0
+    keys = [(row["domain"], row["subcategory"]) for row in rows_of(tmp_path / "r.jsonl")]
+    every = {(domain, topic.name) for domain, topics in DOMAINS.items() for topic in topics}
+    assert Counter(keys) == dict.fromkeys(every, 2)
+    assert set(keys[: len(every)]) == every
+    assert {domain for domain, _ in keys[: len(DOMAINS)]} == set(DOMAINS)
+
+
+def test_suites_come_in_turn_and_take_different_topics_first(corpus: Path) -> None:
+    rows = rows_of(corpus)
+    assert [row["suite"] for row in rows] == [*SUITES] * 20
+    told = [(row["domain"], row["subcategory"]) for row in rows if row["suite"] in ("story", "continue")]
+    assert len(set(told)) == 40
 
 
 def test_the_oracle_takes_every_request(corpus: Path) -> None:
@@ -69,6 +88,7 @@ def test_more_than_the_grammar_has_is_refused(tmp_path: Path, monkeypatch: pytes
     monkeypatch.setattr("interleave.mini.language.tasks._TRIES", 300)
     command = ["data", "prompts", "--source", "mini", "--suite", "annotate", "--split", "validation"]
     monkeypatch.setattr("interleave.data.prompts.miniature.DRAWS", 1)
+    monkeypatch.setattr("interleave.data.prompts.miniature.DRAWS_WITHOUT_NEWS", 0)
     code = run([*command, "--items", "3", "--out", "r.jsonl"])
     assert code == 0
     monkeypatch.setattr("interleave.mini.language.tasks._TRIES", 1)

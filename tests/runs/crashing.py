@@ -46,7 +46,8 @@ class CrashServer:
         )
 
     def run(self, **order: Any) -> int:
-        """Run an order; returns its exit status, negative for a signal."""
+        """Run an order; returns its exit status, negative for a signal. Paths are those of the test."""
+        order |= {name: str(Path(order[name]).absolute()) for name in ("ledger", "folder") if name in order}
         assert self.process.stdin is not None
         assert self.process.stdout is not None
         self.process.stdin.write(json.dumps(order) + "\n")
@@ -110,7 +111,7 @@ def _keep_ledger(path: Path, *, with_fingerprints: bool) -> None:
     from interleave.backends.vlms.scripted import ScriptedVlm
     from interleave.runs.replay import fingerprint_of_drawing, fingerprint_of_messages
 
-    ledger = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+    ledger = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
     write = os.write
     generate, complete = SolidGenerator.generate, ScriptedVlm.complete
 

@@ -31,7 +31,7 @@ def show(
 ) -> int:
     """Show a run: its steps on standard error, the path of its document on standard output.
 
-    Of a folder of many runs it tells how many have ended, and what went wrong.
+    Of a folder of many runs it tells how many have ended, how many have not, and what went wrong.
     """
     from interleave.errors import ConfigurationError
     from interleave.runs.batch import CONFIG_NAME
@@ -58,23 +58,26 @@ def show(
 
 def _show_batch(folder: Path, json_output: bool) -> int:
     """A folder of many runs: how many have ended, and what went wrong."""
-    from interleave.runs.batch import BatchSummary, read_index, summary_as_json
-    from interleave.text import one_line
+    from interleave.cli.working_many import REASON_CHARACTERS
+    from interleave.runs.batch import summary_as_json
+    from interleave.runs.standing import standing_of
+    from interleave.text import count, one_line
 
-    summary = BatchSummary()
-    for ended in read_index(folder):
-        summary.total += 1
-        summary.count(ended, already=True)
+    standing = standing_of(folder)
+    summary, others = standing.summary, standing.others
     if json_output:
-        print(summary_as_json(summary, folder, 0.0))
+        unended = next((status for status in ("running", "interrupted") if others[status]), None)
+        print(summary_as_json(summary, folder, 0.0, **others, **({"status": unended} if unended else {})))
         return 0
-    counts = f"{summary.done} done, {summary.short} short, {summary.failed} failed"
-    print(f"{summary.total} requests have ended: {counts}", file=sys.stderr)
+    ended = f"{count(summary.total, 'request')} {'has' if summary.total == 1 else 'have'} ended"
+    counts = [f"{summary.done} done", f"{summary.short} short", f"{summary.failed} failed"]
+    print(f"{ended}: {', '.join(counts)}", file=sys.stderr)
+    if any(others.values()):
+        not_ended = ", ".join(f"{number:,} {status}" for status, number in others.items() if number)
+        print(f"not ended: {not_ended}", file=sys.stderr)
     for failure in summary.failures:
-        print(
-            f"  {one_line(failure.id, 40)}  {one_line(failure.reason, 120)}  ({failure.folder})",
-            file=sys.stderr,
-        )
+        reason = one_line(failure.reason, REASON_CHARACTERS)
+        print(f"  {one_line(failure.id, 40)}  {reason}  ({failure.folder})", file=sys.stderr)
     print(folder)
     return 0
 

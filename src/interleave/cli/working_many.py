@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections import Counter
 from contextlib import aclosing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
     from interleave.runs.requests import Item
 
 SECONDS_BETWEEN_LINES = 10
+REASON_CHARACTERS = 1000
+"""Enough for a whole message of ours: its end says what to do."""
 
 
 def work_many(
@@ -85,15 +88,21 @@ def follow_many(
     made = write_gallery(batch.folder, _in_order(items, batch.folder)) if gallery else batch.folder
     print(summary_as_json(summary, batch.folder, seconds) if json_output else made)
     if summary.failed:
-        return 3
+        return 3 if summary.failed > summary.bad_requests else 2
     return 1 if summary.short or summary.busy or (fail_on_forced and summary.forced) else 0
 
 
 def _tell(summary: BatchSummary) -> None:
     for failure in summary.failures[:5]:
-        say(f"failed: {one_line(failure.id, 60)}: {one_line(failure.reason, 200)}")
+        say(f"failed: {one_line(failure.id, 60)}: {one_line(failure.reason, REASON_CHARACTERS)}")
     say(f"{summary.done} done, {summary.short} short, {summary.failed} failed")
-    if summary.failed or summary.short:
+    if len(summary.generators) > 1:
+        shares = (f"{generator} {number:,}" for generator, number in summary.generators.items())
+        say(f"runs by generator: {', '.join(shares)}")
+    if summary.bad_requests:
+        bad, them = count(summary.bad_requests, "request"), "it" if summary.bad_requests == 1 else "them"
+        say(f"{bad} cannot be carried out as asked: reword {them} under a new id, or leave {them} out")
+    if summary.failed > summary.bad_requests or summary.short:
         say("run the same command with --retry-failed to take up what failed or ended short")
     if summary.busy:
         left = count(summary.busy, "request")
@@ -115,7 +124,8 @@ async def _follow(
 
     cancel_on_terminate()
     before = set(batch.ended)
-    summary = BatchSummary(total=len(items))
+    nobody_yet = Counter({config.generator.identity: 0 for config in batch.casting.configs})
+    summary = BatchSummary(total=len(items), generators=nobody_yet)
     running = batch.run(items, concurrency=concurrency, retry_failed=retry_failed)
     async with aclosing(running) as all_ended:
         async for ended in all_ended:

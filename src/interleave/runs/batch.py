@@ -20,19 +20,20 @@ import hashlib
 import json
 import logging
 import random
+from collections import Counter
 from collections.abc import AsyncGenerator, Iterable, Iterator
 from contextlib import aclosing, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal, Protocol
+from typing import Any, Literal, Protocol
 
-from pydantic import ValidationError
+from pydantic import SerializerFunctionWrapHandler, ValidationError, model_serializer
 
 from interleave.errors import BackendError, RunError
 from interleave.runs.casting import Casting, casting_differences
 from interleave.runs.disk import Disk
 from interleave.runs.folder import alone_in, open_journal, refuse_foreign_folder
-from interleave.runs.journal import Line
+from interleave.runs.journal import Line, folder_in_use, is_being_written
 from interleave.runs.requests import Item
 from interleave.runs.shards import WHOLE, Shard
 from interleave.runs.store import write_whole
@@ -77,8 +78,18 @@ class Ended(Line):
     repeated: int = 0
     """Of these calls, those that had to be made again."""
     seconds: float = 0.0
+    generator: str = ""
+    """Who drew it; nobody, where it was refused before a run was begun."""
     passing: bool = False
     """Whether it failed for a reason that may pass, such as a server that is down."""
+    bad_request: bool = False
+    """Whether it failed because of what it asks: trying again changes nothing."""
+
+    @model_serializer(mode="wrap")
+    def _say_only_what_is_true(self, write: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """What is said of failures is left out where there is none: a done line with `false` misleads."""
+        written: dict[str, Any] = write(self)
+        return {key: value for key, value in written.items() if value is not False}
 
 
 class Crew(Protocol):
@@ -106,6 +117,10 @@ class BatchSummary:
     repeated: int = 0
     already: int = 0
     """Of those, how many had ended before this session."""
+    bad_requests: int = 0
+    """Of the failed, how many failed because of what they ask."""
+    generators: Counter[str] = field(default_factory=Counter)
+    """How many runs each generator has drawn."""
     failures: list[Ended] = field(default_factory=list)
     """The first few, with their causes."""
 
@@ -115,6 +130,9 @@ class BatchSummary:
         self.calls += ended.calls
         self.repeated += ended.repeated
         self.already += already
+        self.bad_requests += ended.bad_request
+        if ended.generator:
+            self.generators[ended.generator] += 1
         if ended.status == "failed" and len(self.failures) < FAILURES_IN_A_ROW:
             self.failures.append(ended)
 
@@ -124,10 +142,11 @@ class Batch:
 
     def __init__(self, folder: Path, casting: Casting, crew: Crew, *, shard: Shard = WHOLE) -> None:
         self.folder = folder
+        self.casting = casting
         self.crew = crew
         self.disk = Disk()
         keep_casting(folder, casting)
-        self.index = open_journal(folder, f"{INDEX_STEM}{shard.label}.jsonl")
+        self.index = open_journal(folder, _index_name(shard))
         self.ended = {ended.id: ended for ended in read_index(folder)}
 
     async def run(
@@ -171,7 +190,8 @@ class Batch:
                 for ended in [task.result() for task in finished]:
                     if ended.status != "busy":
                         self.index.append(ended)
-                    failures_in_a_row = failures_in_a_row + 1 if ended.status == "failed" else 0
+                    if not ended.bad_request:  # that is its own fault, and says nothing about the others
+                        failures_in_a_row = failures_in_a_row + 1 if ended.status == "failed" else 0
                     yield ended
                 await self.disk.sync(self.index)
                 if failures_in_a_row >= FAILURES_IN_A_ROW:
@@ -200,23 +220,48 @@ class Batch:
             await asyncio.sleep(seconds)
 
 
-def keep_casting(folder: Path, casting: Casting) -> None:
-    """Write down what a folder's runs are made with; refuse a folder where that is something else."""
+def refuse_unfit(folder: Path, casting: Casting, shard: Shard = WHOLE) -> None:
+    """Refuse a folder that is somebody else's, differs or is being written to; touches nothing.
+
+    Opening it refuses the same. This is for asking before models are loaded, which may take minutes.
+    """
+    _refuse_foreign(folder)
+    if (folder / CONFIG_NAME).exists():
+        _refuse_other_casting(folder, casting)
+    if is_being_written(folder, _index_name(shard)):
+        raise folder_in_use(folder)
+
+
+def _index_name(shard: Shard) -> str:
+    return f"{INDEX_STEM}{shard.label}.jsonl"
+
+
+def _refuse_foreign(folder: Path) -> None:
     try:
         refuse_foreign_folder(folder, marker=CONFIG_NAME)
     except RunError:
         if not (folder / LOCK_NAME).exists():  # else it is ours, and another shard is just beginning in it
             raise
+
+
+def _refuse_other_casting(folder: Path, casting: Casting) -> None:
+    if different := casting_differences(casting, read_casting(folder)):
+        raise RunError(
+            f"{folder} holds runs with another configuration ({'; '.join(different)}): "
+            "choose another folder with --out"
+        )
+
+
+def keep_casting(folder: Path, casting: Casting) -> None:
+    """Write down what a folder's runs are made with; refuse a folder where that is something else."""
+    _refuse_foreign(folder)
     with alone_in(folder, LOCK_NAME):  # two shards may begin at the same moment
         path = folder / CONFIG_NAME
         if not path.exists():
             shared = BatchConfig(**dict(casting), software=__version__)
             write_whole(path, shared.model_dump_json(indent=1).encode())
-        elif different := casting_differences(casting, read_casting(folder)):
-            raise RunError(
-                f"{folder} holds runs with another configuration ({'; '.join(different)}): "
-                "choose another folder with --out"
-            )
+        else:
+            _refuse_other_casting(folder, casting)
 
 
 def read_casting(folder: Path) -> Casting:
@@ -246,7 +291,7 @@ def run_folder(identity: str) -> str:
     return "/".join(["runs", name[:2], "-".join(filter(None, [name, slug(identity, 24)]))])
 
 
-def summary_as_json(summary: BatchSummary, folder: Path, seconds: float) -> str:
+def summary_as_json(summary: BatchSummary, folder: Path, seconds: float, **more: object) -> str:
     """What `--json` prints for a batch."""
     return json.dumps(
         {
@@ -256,12 +301,15 @@ def summary_as_json(summary: BatchSummary, folder: Path, seconds: float) -> str:
             "done": summary.done,
             "short": summary.short,
             "failed": summary.failed,
+            "bad_requests": summary.bad_requests,
             "busy": summary.busy,
             "already": summary.already,
             "calls": summary.calls,
             "repeated": summary.repeated,
+            "generators": dict(summary.generators),
             "seconds": round(seconds, 3),
             "failures": [{"id": f.id, "folder": f.folder, "reason": f.reason} for f in summary.failures],
+            **more,
         },
         ensure_ascii=False,
     )

@@ -1,12 +1,14 @@
 """Who does what in a work of many requests: one configuration for all, or a mixture of generators.
 
-What a request is given depends on the seed and on its id alone. So every process that works on a part of the
-requests, now or after a crash, on this machine or another, comes to the same.
+The seed of a request depends on the configuration's and on its id alone. Generators are dealt over all
+requests of a work at once, so that each gets its share to within one. Either way every process that works on
+a part of the requests, now or after a crash, on this machine or another, comes to the same.
 """
 
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterable
 
 from pydantic import Field
 
@@ -38,15 +40,29 @@ class Casting(Value):
             return (self.config,)
         return tuple(self.config.model_copy(update={"generator": share.generator}) for share in self.mixture)
 
-    def config_for(self, identity: str) -> RunConfig:
-        """The configuration of the request with this id."""
-        config = self.configs[self._place_of(identity)]
+    def config_for(self, identity: str, generator: str) -> RunConfig:
+        """The configuration of the request with this id, drawn by this generator."""
+        config = next(each for each in self.configs if each.generator.identity == generator)
         return config.model_copy(update={"seed": self._seed_of(identity)}) if self.own_seeds else config
 
-    def _place_of(self, identity: str) -> int:
-        """Which generator draws this request."""
+    def deal(self, identities: Iterable[str]) -> dict[str, str]:
+        """Which generator draws which request: in an order as good as random, the first ones by the first.
+
+        Whatever the order in which they are given, these ids are dealt alike. A few more ids move only those
+        near a border.
+        """
+        key = f"generator/{self.config.seed}"
+        shuffled = sorted(set(identities), key=lambda identity: (fraction(key, identity), identity))
+        names = [config.generator.identity for config in self.configs]
+        return {
+            identity: names[self._place_of((turn + 0.5) / len(shuffled))]
+            for turn, identity in enumerate(shuffled)
+        }
+
+    def _place_of(self, part: float) -> int:
+        """Whose share of the whole this part of it lies in."""
         weights = [share.weight for share in self.mixture] or [1.0]
-        left = fraction(f"generator/{self.config.seed}", identity) * sum(weights)
+        left = part * sum(weights)
         for place, weight in enumerate(weights):
             left -= weight
             if left < 0:

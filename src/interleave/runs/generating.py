@@ -24,7 +24,7 @@ from interleave.runs.assembly import (
     same_pack,
     split_choices,
 )
-from interleave.runs.batch import DEFAULT_CONCURRENCY, Batch, BatchSummary, Ended
+from interleave.runs.batch import DEFAULT_CONCURRENCY, Batch, BatchSummary, Ended, refuse_unfit
 from interleave.runs.casting import Casting
 from interleave.runs.config import OBJECT, Limits, RunConfig
 from interleave.runs.folder import stored_request
@@ -134,6 +134,7 @@ def open_batch(folder: Path, **choices: Any) -> Batch:
     """Check all that can be checked, load the models once for all, and open the folder."""
     chosen, limits = split_choices(choices)
     config, pack = resolve(chosen)
+    refuse_unfit(folder, Casting(config=config))
     models = load_models(config, pack, chosen)
     refuse_unpriced(limits, models.prices_known(planner_is_asked=config.plan is None))
     return batch_of(folder, config, limits, models)

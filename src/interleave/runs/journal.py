@@ -237,10 +237,7 @@ class Journal:
                 with suppress(BlockingIOError):  # perhaps only a reader who asks whether anybody writes
                     return fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 time.sleep(LOCK_WAIT_SECONDS)
-            raise FolderInUse(
-                f"another process is writing to {self.path.parent}: wait for it, "
-                "or choose another folder with --out"
-            )
+            raise folder_in_use(self.path.parent)
         except OSError as error:
             raise no_locks(self.path.parent, error) from None
 
@@ -255,6 +252,13 @@ class Journal:
         return kept
 
 
+def folder_in_use(folder: Path) -> FolderInUse:
+    """What to say to the second of two writers."""
+    return FolderInUse(
+        f"another process is writing to {folder}: wait for it, or choose another folder with --out"
+    )
+
+
 def no_locks(folder: Path, error: OSError) -> RunError:
     """What to say where a file system cannot keep two processes apart."""
     return RunError(
@@ -263,10 +267,10 @@ def no_locks(folder: Path, error: OSError) -> RunError:
     )
 
 
-def is_being_written(folder: Path) -> bool:
+def is_being_written(folder: Path, name: str = FILE_NAME) -> bool:
     """Whether a living process holds the journal; a dead one does not, whatever its last line says."""
     try:
-        file = os.open(folder / FILE_NAME, os.O_RDONLY | os.O_CLOEXEC)
+        file = os.open(folder / name, os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
         return False
     try:
@@ -281,6 +285,15 @@ def is_being_written(folder: Path) -> bool:
 def read_journal(folder: Path) -> list[Entry]:
     """Every finished line of a run's journal; raises `RunError` with file and line where one is damaged."""
     return list(_read_lines(folder / FILE_NAME))
+
+
+def first_entry(folder: Path) -> Entry | None:
+    """How a run began; None where it has not, or where that cannot be read."""
+    try:
+        with open(folder / FILE_NAME, "rb") as file:
+            return _ENTRY.validate_json(file.readline())
+    except (OSError, ValidationError):
+        return None
 
 
 def _read_lines(path: Path) -> Iterator[Entry]:

@@ -75,6 +75,10 @@ class CallCounts(Value):
     generator: int = 0
     repeated: int = 0
 
+    @property
+    def total(self) -> int:
+        return self.planner + self.critic + self.generator + self.repeated
+
 
 class RunRecord(Value):
     """Everything there is to know about a run."""

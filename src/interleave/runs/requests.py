@@ -17,6 +17,7 @@ from typing import Any
 
 from interleave.errors import InputError, InterleaveError
 from interleave.pictures import MAX_BYTES, pixel_digest, read_picture
+from interleave.text import count as counted
 from interleave.types import Request, Text
 
 MAX_LINE_BYTES = 1_000_000
@@ -33,6 +34,8 @@ class Item:
     id: str
     digest: str
     load: Callable[[], Request]
+    generator: str = ""
+    """The generator that is to draw it, where several share the requests."""
 
 
 def items_of(requests: Iterable[Any]) -> Iterator[Item]:
@@ -87,9 +90,10 @@ def read_requests(path: Path, *, skip_bad: bool = False) -> tuple[list[Item], li
             problems.append(f"{path}:{number}: {error}")
     if problems and not skip_bad:
         more = f" … and {len(problems) - SHOWN_PROBLEMS} more" if len(problems) > SHOWN_PROBLEMS else ""
+        bad = counted(len(problems), "bad line")
         raise InputError(
-            f"{len(problems)} bad lines, nothing was started: {'; '.join(problems[:SHOWN_PROBLEMS])}{more} "
-            "(leave them out with --skip-bad)"
+            f"{bad}, nothing was started: {'; '.join(problems[:SHOWN_PROBLEMS])}{more} "
+            "(mend what is wrong, or leave it out with --skip-bad)"
         )
     if not items:
         raise InputError(f"{path} has no requests")

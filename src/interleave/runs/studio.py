@@ -9,11 +9,12 @@ from collections.abc import Mapping
 from contextlib import aclosing, suppress
 from pathlib import Path
 
-from interleave.errors import BackendError, FolderInUse, InterleaveError, StorageError
+from interleave.errors import BackendError, FolderInUse, InputError, InterleaveError, StorageError
 from interleave.runs.batch import Ended, ItemStatus, run_folder
 from interleave.runs.casting import Casting
 from interleave.runs.config import Limits
 from interleave.runs.estimate import cost_note
+from interleave.runs.journal import Started, first_entry
 from interleave.runs.models import Models
 from interleave.runs.record import RunRecord
 from interleave.runs.requests import Item
@@ -48,7 +49,7 @@ class Studio:
         except FolderInUse as error:
             return _not_run(item, "busy", str(error))
         except InterleaveError as error:
-            return _not_run(item, "failed", str(error))
+            return _not_run(item, "failed", str(error), bad_request=isinstance(error, InputError))
         except Exception as error:  # a bug in one trajectory must not end the other 39,999
             log.exception("the request %r failed in an unexpected way", item.id)
             return _not_run(item, "failed", f"{type(error).__name__}: {error}")
@@ -58,9 +59,9 @@ class Studio:
 
     async def _run(self, item: Item) -> Finished:
         request = await asyncio.to_thread(item.load)
-        config = self.casting.config_for(item.id)
-        models = self.models[config.generator.identity]
         folder = self.folder / run_folder(item.id)
+        config = self.casting.config_for(item.id, self._generator_of(item, folder))
+        models = self.models[config.generator.identity]
         trajectory = Trajectory(folder, request, config, self.limits, lambda: models, document=False)
         async with aclosing(trajectory.run()) as events:
             async for event in events:
@@ -68,9 +69,23 @@ class Studio:
                     return event
         raise AssertionError("a run always ends with Finished")
 
+    def _generator_of(self, item: Item, folder: Path) -> str:
+        """Who draws it: what has been begun keeps its generator, though more requests have joined since."""
+        if len(self.models) == 1:
+            return next(iter(self.models))
+        begun = first_entry(folder)
+        return begun.config.generator.identity if isinstance(begun, Started) else item.generator
 
-def _not_run(item: Item, status: ItemStatus, reason: str) -> Ended:
-    return Ended(id=item.id, digest=item.digest, folder=run_folder(item.id), status=status, reason=reason)
+
+def _not_run(item: Item, status: ItemStatus, reason: str, *, bad_request: bool = False) -> Ended:
+    return Ended(
+        id=item.id,
+        digest=item.digest,
+        folder=run_folder(item.id),
+        status=status,
+        reason=reason,
+        bad_request=bad_request,
+    )
 
 
 def _ended(item: Item, finished: Finished) -> Ended:
@@ -82,9 +97,10 @@ def _ended(item: Item, finished: Finished) -> Ended:
         status=_status(record),
         reason=record.reason,
         forced=len(record.forced_steps),
-        calls=record.calls.planner + record.calls.critic + record.calls.generator + record.calls.repeated,
+        calls=record.calls.total,
         repeated=record.calls.repeated,
         seconds=record.seconds,
+        generator=record.config.generator.identity,
         passing=isinstance(error, BackendError) and error.transient,
     )
 

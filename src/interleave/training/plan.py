@@ -69,7 +69,7 @@ def _what(orders: Orders, rows: Rows, parameters: Parameters, folder: str) -> It
     if rows.skipped:
         yield f"            {count(len(rows.skipped), 'row')} left out: they cannot be used"
     if inspection and inspection.duplicates:
-        yield f"            {count(inspection.duplicates, 'row')} ask the same as an earlier one"
+        yield f"            {count(inspection.duplicates, 'row')} like an earlier one, pictures and all"
     if inspection and inspection.leaked:
         held_out = len(rows.validation)
         yield f"            {inspection.leaked:,} of {held_out:,} validation rows are also trained on"

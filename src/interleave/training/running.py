@@ -95,7 +95,7 @@ def open_rows(orders: Orders, say: Callable[[str], None]) -> Rows:
         validation = _usable(validation, held_out, bad_validation, orders, say)
     train = _usable(train, files, bad, orders, say)
     if inspection.duplicates:
-        say(f"{count(inspection.duplicates, 'row')} ask the same as an earlier one")
+        say(f"{count(inspection.duplicates, 'row')} like an earlier one, pictures and all")
     if inspection.leaked and validation is not None:
         message = f"{inspection.leaked:,} of {len(validation):,} validation rows are also trained on"
         if orders.fail_on_leak:

@@ -73,7 +73,7 @@ def collect(
     from interleave.data.collecting.collection import Work, describe
     from interleave.data.collecting.ray_crew import Team
     from interleave.data.collecting.recipe import Recipe
-    from interleave.runs.batch import DEFAULT_CONCURRENCY, Batch
+    from interleave.runs.batch import DEFAULT_CONCURRENCY, Batch, refuse_unfit
     from interleave.runs.shards import Shard
 
     choices = {
@@ -93,9 +93,10 @@ def collect(
     team = Team(workers, concurrency or DEFAULT_CONCURRENCY, worker_gpus)
     part = Shard.parse(shard)
     casting = recipe.casting()
-    work = Work.of(requests, limit=limit, shard=part, skip_bad=skip_bad)
+    work = Work.of(requests, casting, limit=limit, shard=part, skip_bad=skip_bad)
     for problem in work.left_out:
         say(f"left out: {problem}")
+    refuse_unfit(out, casting, part)
     say("loading models…")
     with _crew(engine, recipe, out, requests, team) as crew:
         batch = Batch(out, casting, crew, shard=part)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from interleave.data.manifest import Manifest, file_digest, read_manifest, write_manifest
@@ -29,11 +29,19 @@ class Work:
 
     @classmethod
     def of(
-        cls, requests: Path, *, limit: int | None = None, shard: Shard = WHOLE, skip_bad: bool = False
+        cls,
+        requests: Path,
+        casting: Casting,
+        *,
+        limit: int | None = None,
+        shard: Shard = WHOLE,
+        skip_bad: bool = False,
     ) -> Work:
-        """The first so many requests of a file, and of these the ones of a shard."""
+        """The first so many requests of a file, dealt over the generators; of these the ones of a shard."""
         items, left_out = read_requests(requests, skip_bad=skip_bad)
-        return cls(requests, [item for item in items[:limit] if shard.has(item.id)], left_out)
+        dealt = casting.deal(item.id for item in items[:limit])
+        taken = [item for item in items[:limit] if shard.has(item.id)]
+        return cls(requests, [replace(item, generator=dealt[item.id]) for item in taken], left_out)
 
 
 def describe(folder: Path, work: Work) -> Manifest:
@@ -48,7 +56,7 @@ def describe(folder: Path, work: Work) -> Manifest:
             stage="collect",
             options=_options(casting),
             inputs=inputs,
-            counts=_counts(folder, casting),
+            counts=_counts(folder),
             notes=_notes(casting, work),
         )
         with suppress(StorageError):  # the runs are safe, and the same command writes it again
@@ -71,13 +79,14 @@ def _options(casting: Casting) -> dict[str, object]:
     }
 
 
-def _counts(folder: Path, casting: Casting) -> dict[str, int]:
+def _counts(folder: Path) -> dict[str, int]:
     counts = Counter({"requests": 0, "done": 0, "short": 0, "failed": 0, "with forced steps": 0})
     for ended in read_index(folder):
         counts["requests"] += 1
         counts[ended.status] += 1
         counts["with forced steps"] += bool(ended.forced)
-        counts[f"drawn by {casting.config_for(ended.id).generator.identity}"] += 1
+        if ended.generator:
+            counts[f"drawn by {ended.generator}"] += 1
     return dict(counts)
 
 

@@ -12,7 +12,7 @@ import os
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -61,12 +61,12 @@ class Worker:
     def process(self) -> int:
         return os.getpid()
 
-    async def carry_out(self, identity: str, digest: str) -> dict[str, Any]:
+    async def carry_out(self, identity: str, digest: str, generator: str) -> dict[str, Any]:
         studio = self._prepared()
         item = self._items.get(identity)
         if item is None or item.digest != digest:
             raise InputError(f"{self._requests} is not the same file on all machines (the id {identity!r})")
-        return (await studio.carry_out(item)).model_dump()
+        return (await studio.carry_out(replace(item, generator=generator))).model_dump()
 
     def _prepared(self) -> Studio:
         if self._studio is None:
@@ -92,7 +92,8 @@ class RayCrew:
             worker = self._least_busy()
             self._busy[worker] += 1
             try:
-                return Ended.model_validate(await worker.carry_out.remote(item.id, item.digest))
+                ended = await worker.carry_out.remote(item.id, item.digest, item.generator)
+                return Ended.model_validate(ended)
             except RayTaskError as error:
                 raise error.cause from None
             except RayActorError:

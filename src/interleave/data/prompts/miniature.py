@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import math
-from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
 from interleave.data.prompts.rows import PICTURES, JsonPart, RequestRow
+from interleave.data.prompts.taxonomy import Key
 from interleave.errors import ConfigurationError, InputError, did_you_mean
 from interleave.mini.language.splits import SPLITS
 from interleave.mini.language.tasks import SUITES, Task, tasks
@@ -15,8 +15,10 @@ from interleave.mini.world.drawing import draw
 from interleave.mini.world.scene import Scene
 from interleave.runs.store import PictureStore
 
-DRAWS = 3
+DRAWS = 4
 """So many times as many tasks are looked at as are wanted, so that rare topics get their share."""
+DRAWS_WITHOUT_NEWS = 500
+"""So many tasks in a row without a new topic, and all topics count as known."""
 
 
 def mini_requests(
@@ -30,12 +32,18 @@ def mini_requests(
 ) -> list[RequestRow]:
     """Different requests, evenly over the suites and their topics; pictures are put below the folder."""
     _check(suites, split)
-    store, rows = _Pictures(folder), []
-    for suite, share in zip(suites, _shares(items, len(suites)), strict=True):
-        for task in _balanced(tasks(suite, split, seed=seed), share, suite):
-            rows.append(_row(task, store))
+    store = _Pictures(folder)
+    rows: list[RequestRow] = []
+    shares = _shares(items, len(suites))
+    pools = [
+        _Pool(tasks(suite, split, seed=seed), share) for suite, share in zip(suites, shares, strict=True)
+    ]
+    so_far: Counter[Key] = Counter()
+    while len(rows) < items:
+        for pool in pools[: items - len(rows)]:  # one of each in turn: any first part is balanced too
+            rows.append(_row(pool.take(so_far), store))
             progress(len(rows))
-    return sorted(rows, key=lambda row: row.id.rpartition("-")[2])  # suites mixed, any first part balanced
+    return rows
 
 
 def _check(suites: Sequence[str], split: str) -> None:
@@ -53,26 +61,55 @@ def _shares(items: int, among: int) -> list[int]:
     return [each + (place < more) for place in range(among)]
 
 
-def _balanced(stream: Iterator[Task], items: int, suite: str) -> list[Task]:
-    """So many tasks, no topic with more than its share as long as others have any."""
-    taken: list[Task] = []
-    surplus: list[Task] = []
-    seen: Counter[str] = Counter()
-    for _ in range(DRAWS * items):
+class _Pool:
+    """Tasks of a suite, drawn ahead, from which rare topics get their share too."""
+
+    def __init__(self, stream: Iterator[Task], items: int) -> None:
+        self._tasks: dict[Key, deque[Task]] = {}
+        for task in _ahead(stream, items):
+            self._tasks.setdefault((task.domain, task.topic), deque()).append(task)
+        self._order = {key: place for place, key in enumerate(_domains_in_turn(self._tasks))}
+        self._taken: Counter[Key] = Counter()
+
+    def take(self, so_far: Counter[Key]) -> Task:
+        """A task of the topic this suite has had least, and of these the one the corpus has had least."""
+        key = min(self._order, key=lambda key: (self._taken[key], so_far[key], self._order[key]))
+        task = self._tasks[key].popleft()
+        self._taken[key] += 1
+        so_far[key] += 1
+        if not self._tasks[key]:
+            del self._order[key]
+        return task
+
+
+def _ahead(stream: Iterator[Task], items: int) -> Iterator[Task]:
+    """Several times as many tasks as are wanted, and more for as long as new topics turn up."""
+    seen: set[Key] = set()
+    drawn = last_new = 0
+    while drawn < DRAWS * items or drawn - last_new < DRAWS_WITHOUT_NEWS:
         try:
             task = next(stream)
         except InputError as error:  # the grammar has no more
-            if len(taken) + len(surplus) >= items:
-                break
+            if drawn >= items:
+                return
             raise InputError(
                 f"{error}: ask for fewer with --items, or for other suites with --suite"
             ) from None
-        seen[task.topic] += 1
-        room = math.ceil(items / len(seen))
-        (taken if seen[task.topic] <= room else surplus).append(task)
-        if len(taken) == items:
-            break
-    return [*taken, *surplus][:items]
+        drawn += 1
+        if (key := (task.domain, task.topic)) not in seen:
+            seen.add(key)
+            last_new = drawn
+        yield task
+
+
+def _domains_in_turn(keys: Iterable[Key]) -> list[Key]:
+    """A topic of every domain, then another of each: a small corpus has all domains too."""
+    place: Counter[str] = Counter()
+    order: dict[Key, int] = {}
+    for domain, topic in keys:
+        order[domain, topic] = place[domain]
+        place[domain] += 1
+    return sorted(order, key=lambda key: order[key])
 
 
 class _Pictures(PictureStore):
