@@ -132,7 +132,7 @@ SPECS = {
     "an option": (["--generator", "world?mistake=1", "--scorer", "oracle"], "Did you mean 'mistakes'?"),
     "a value": (
         ["--generator", "world?mistakes=many", "--scorer", "oracle"],
-        "the option mistakes: must be a number, not 'many'",
+        "'mistakes' of 'world?mistakes=many': must be a number, not 'many'",
     ),
     "words": (["--generator", "world", "--scorer", "oracle", "--prompts", "nosuch"], "'nosuch'"),
 }

@@ -20,6 +20,7 @@ from interleave.backends.protocols import ImageGenerator, VisionLanguageModel
 from interleave.backends.specs import Spec, parse_spec
 from interleave.errors import ConfigurationError, InterleaveError, MissingDependency, did_you_mean
 from interleave.types import Request
+from interleave.wording import problem_with
 
 
 @dataclass(frozen=True)
@@ -172,6 +173,16 @@ def load_agent(spec: str | Spec, role: str) -> Any:
     return _load(spec, known_vlms() | AGENTS, role, role=role)
 
 
+def check_generator(spec: str | Spec) -> None:
+    """Refuse a name nobody has, options it does not take, a package that is missing; loads no weights."""
+    _look_up(spec, known_generators(), "image generator")
+
+
+def check_agent(spec: str | Spec, role: str) -> None:
+    """The same for what plays a role."""
+    _look_up(spec, known_vlms() | AGENTS, role)
+
+
 def refuse_unsuitable(request: Request, planner: str | Spec) -> None:
     """Raise `InputError` when this planner says beforehand that it cannot take the request."""
     parsed = planner if isinstance(planner, Spec) else parse_spec(planner)
@@ -209,13 +220,19 @@ def _entry_points(group: str) -> dict[str, Row]:
 
 
 def _load(spec: str | Spec, rows: Mapping[str, Row], kind: str, *, role: str) -> object:
+    backend, parsed, options = _look_up(spec, rows, kind)
+    return backend(spec=parsed, role=role, options=options)
+
+
+def _look_up(spec: str | Spec, rows: Mapping[str, Row], kind: str) -> tuple[Any, Spec, BaseModel]:
+    """The class a spec names, and the spec's options as that class reads them."""
     parsed = spec if isinstance(spec, Spec) else parse_spec(spec)
     if parsed.name not in rows:
         raise ConfigurationError(
             f"no {kind} named {parsed.name!r} (from {str(spec)!r}). {did_you_mean(parsed.name, rows)}"
         )
     backend = _import(rows[parsed.name], f"the {kind} {parsed.name!r}")
-    return backend(spec=parsed, role=role, options=_options(backend, parsed))
+    return backend, parsed, _options(backend, parsed)
 
 
 def _import(row: Row, what: str) -> Any:
@@ -248,4 +265,4 @@ def _options(backend: Any, spec: Spec) -> BaseModel:
     except ValidationError as error:
         first = error.errors()[0]
         key = ".".join(str(place) for place in first["loc"])
-        raise ConfigurationError(f"option {key!r} of {str(spec)!r}: {first['msg'].lower()}") from None
+        raise ConfigurationError(f"option {key!r} of {str(spec)!r}: {problem_with(first)}") from None

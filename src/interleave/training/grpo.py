@@ -17,6 +17,7 @@ from typing import Any
 from interleave.agents.prompts.library import load_pack
 from interleave.backends.local.processors import TOKENS
 from interleave.backends.local.quiet import quiet
+from interleave.backends.registry import check_agent, check_generator
 from interleave.errors import ConfigurationError
 from interleave.training.keeping import Watch, keeping
 from interleave.training.logs import TrainingLog, say_on_stderr
@@ -28,7 +29,6 @@ from interleave.training.rewards.advantages import batch_advantages, equal_group
 from interleave.training.rewards.core import RewardCore
 from interleave.training.rewards.health import Health, RewardUnhealthy
 from interleave.training.rewards.redraws import Redraws, load_redraws
-from interleave.training.rewards.specs import check_specs
 from interleave.training.running import (
     Orders,
     Rows,
@@ -73,8 +73,14 @@ def train_grpo(
 
 def check_reward(recipe: Recipe) -> None:
     """Refuse a generator, a scorer or words that do not exist, before anything is loaded."""
-    check_specs(recipe.reward.generator, recipe.reward.scorer)
-    load_pack(recipe.reward.prompts)
+    part = recipe.reward
+    named = {"generator": part.generator, "scorer": part.scorer}
+    if missing := [role for role, spec in named.items() if not spec]:
+        wanted = " and ".join(f"--{role} SPEC" for role in missing)
+        raise ConfigurationError(f"which {' and which '.join(missing)}? Name it with {wanted}")
+    check_generator(part.generator)
+    check_agent(part.scorer, "scorer")
+    load_pack(part.prompts)
 
 
 def load_reward(recipe: Recipe, redraws: Redraws | None = None) -> TrlReward:

@@ -16,8 +16,8 @@ from pydantic import Field, ValidationError, model_validator
 from interleave.errors import ConfigurationError, did_you_mean
 from interleave.training.rewards.core import CONCURRENCY
 from interleave.training.rewards.formula import Weights
-from interleave.training.wording import first_problem
 from interleave.types import Value
+from interleave.wording import first_problem
 
 SHIPPED = Path(__file__).parent / "configs"
 LORA_TARGETS = ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj")
