@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import re
 from random import Random
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from interleave.agents.critic import CriticInput
 from interleave.backends.specs import BackendOptions, Spec
@@ -24,21 +24,27 @@ from interleave.mini.reader.scores import is_clear, score, shows
 from interleave.mini.world.changes import changes
 from interleave.mini.world.operations import Impossible
 from interleave.mini.world.scene import CELLS, Scene
+from interleave.pictures import pixel_digest
 from interleave.types import Outcome, Plan, Request, Scores, Text, Verdict
 
 if TYPE_CHECKING:
     from PIL.Image import Image
+
+EXACT_SHARE = 0.35
+"""How many of the better prompts in varied words are exact."""
 
 
 class Oracle:
     """Plans, judges and scores by knowing the miniature's language and reading its pictures."""
 
     class Options(BackendOptions):
-        pass
+        refine: Literal["exact", "varied"] = "exact"
+        """How better prompts are worded: as exactly as can be, or now exactly and now plainly."""
 
     def __init__(self, *, spec: Spec, options: Options, role: str) -> None:
         if spec.model or spec.base_url:
             raise ConfigurationError(f"{str(spec)!r}: 'oracle' takes no model and no address")
+        self.options = options
 
     async def plan(self, request: Request) -> Plan:
         """The true plan; raises `InputError` for a request that is not of the miniature's language."""
@@ -47,7 +53,7 @@ class Oracle:
 
     async def judge(self, seen: CriticInput) -> Verdict:
         """Right or wrong by the picture alone; where wrong, the same wish said as exactly as can be."""
-        return await asyncio.to_thread(_judged, seen)
+        return await asyncio.to_thread(judged, seen, self.options.refine)
 
     async def score(self, seen: CriticInput) -> Scores:
         """Marks from 0 to 10; raises `ReplyError` for a prompt that is not of the language."""
@@ -93,7 +99,8 @@ def _words(text: str) -> set[str]:
     return set(re.findall(r"[a-z]+", text.lower()))
 
 
-def _judged(seen: CriticInput) -> Verdict:
+def judged(seen: CriticInput, refine: str = "exact") -> Verdict:
+    """The verdict on a picture; a refusal says the wish again, exactly or in varied words."""
     try:
         before, target = _wanted(seen)
     except (NotUnderstood, Impossible) as error:
@@ -104,7 +111,7 @@ def _judged(seen: CriticInput) -> Verdict:
     return Verdict(
         outcome=Outcome.REJECTED,
         reasoning=_faults(reading, target),
-        refined_prompt=_exact(target, before),
+        refined_prompt=_refined(target, before, None if refine == "exact" else _lot(seen)),
         confidence=score(reading, target, before).overall / 20,
     )
 
@@ -128,13 +135,21 @@ def _is_blank(picture: Image) -> bool:
     return all(low == high == 255 for low, high in picture.convert("RGB").getextrema())  # type: ignore[misc]
 
 
-def _exact(target: Scene, before: Scene | None) -> str:
+def _refined(target: Scene, before: Scene | None, lot: Random | None) -> str:
+    """The wish in better words: exact ones, or by lot a plain rewording, which helps less."""
+    exact = lot is None or lot.random() < EXACT_SHARE
+    rng = None if exact else lot
     if before is None:
-        return scene_prompt(target, exact=True)
+        return scene_prompt(target, exact=exact, rng=rng)
     try:
-        return edit_prompt(changes(before, target), before, exact=True)
+        return edit_prompt(changes(before, target), before, exact=exact, rng=rng)
     except InputError:
-        return scene_prompt(target, exact=True)
+        return scene_prompt(target, exact=exact, rng=rng)
+
+
+def _lot(seen: CriticInput) -> Random:
+    """The same for the same picture, whoever asks."""
+    return Random(f"{seen.prompt}/{pixel_digest(seen.after)}")
 
 
 def _faults(reading: Reading, target: Scene) -> str:

@@ -45,7 +45,7 @@ class Told:
 
 
 def planner_rows(
-    prefix: str, trajectory: Trajectory, pack: PromptPack, skipped: Counter[str]
+    prefix: str, trajectory: Trajectory, pack: PromptPack, skipped: Counter[str], *, annotation: bool = True
 ) -> Iterator[Row]:
     """The planner's rows of a trajectory; what could not be made of it is counted."""
     plan = trajectory.record.plan
@@ -57,7 +57,8 @@ def planner_rows(
         skipped[HAS_PICTURES] += 1
     else:
         yield from continued(prefix, request.parts, steps, pack, skipped)
-    yield from annotated(prefix, steps, pack, skipped)
+    if annotation:
+        yield from annotated(prefix, steps, pack, skipped)
 
 
 def told(trajectory: Trajectory) -> list[Told]:

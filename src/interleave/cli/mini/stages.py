@@ -1,0 +1,216 @@
+"""The stages that make the miniature's agents, from the grammar's seed to the ablation table.
+
+requests → collection → scores → selection → rows, once for all; then each agent learns from its rows:
+planner, critic and one agent for both jobs by copying (SFT), the critic further by trying (GRPO), and the
+variants of the ablation beside them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from interleave.cli.mini.chain import Stage
+
+PACK = "mini"
+ABLATIONS: Mapping[str, Mapping[str, float]] = {
+    "critic": {},
+    "critic-no-step": {"accuracy": 1.0, "semantics": 0.0, "quality": 0.0},
+    "critic-no-accuracy": {"accuracy": 0.0, "semantics": 0.75, "quality": 0.25},
+}
+"""What is trained by GRPO, and the weights of its reward where they are not the usual ones."""
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """How much of everything."""
+
+    requests: Mapping[str, int] = field(
+        default_factory=lambda: {
+            "story": 20_000,
+            "continue": 5_000,
+            "edit": 6_000,
+            "know": 3_000,
+            "annotate": 3_000,
+        }
+    )
+    shapes: Mapping[str, str] = field(
+        default_factory=lambda: {"planner": "planner", "critic": "critic", "agent": "agent"}
+    )
+    planner_steps: int = 3_000
+    critic_steps: int = 2_500
+    agent_steps: int = 2_500
+    grpo_steps: int = 150
+    batch: int = 512
+    items: int = 1_000
+    more_items: int = 300
+    exam: int = 2_000
+    grpo: Mapping[str, int] = field(
+        default_factory=lambda: {"prompts": 64, "samples": 8, "device_batch": 512}
+    )
+
+
+TOY = Sizes(
+    requests={"story": 24, "continue": 6, "edit": 6, "know": 6, "annotate": 6},
+    shapes={"planner": "toy", "critic": "toy", "agent": "toy"},
+    planner_steps=4,
+    critic_steps=4,
+    agent_steps=4,
+    grpo_steps=2,
+    batch=8,
+    items=2,
+    more_items=2,
+    exam=8,
+    grpo={"prompts": 2, "samples": 2, "device_batch": 4},
+)
+SIZES = {"full": Sizes(), "toy": TOY}
+
+
+@dataclass(frozen=True)
+class Chain:
+    """Everything that decides the chain."""
+
+    out: Path
+    sizes: Sizes
+    generator: str = "mini"
+    """The spec of the generator that draws for data, rewards and the table."""
+    mistaken: str = "world?mistakes=0.35"
+    """A painter that errs on purpose, and whose mistakes are easy to tell."""
+    shards: int = 1
+    workers: int = 0
+    seed: int = 0
+
+    def path(self, *names: str) -> str:
+        return str(self.out.joinpath(*names))
+
+    # Data
+
+    def data(self) -> Iterator[Stage]:
+        for suite, items in self.sizes.requests.items():
+            yield Stage(f"requests-{suite}", self._prompts(suite, items))
+        for suite in self.sizes.requests:
+            for shard in range(1, self.shards + 1):
+                name = f"collect-{suite}-{shard}"
+                yield Stage(name, self._collect(suite, shard), (f"requests-{suite}",))
+        scored = []
+        for suite in self.sizes.requests:
+            for shard in range(1, self.shards + 1):
+                name = f"score-{suite}-{shard}"
+                scored.append(name)
+                before = tuple(f"collect-{suite}-{each}" for each in range(1, self.shards + 1))
+                yield Stage(name, self._score(suite, shard), before)
+        collections = [self.path("collections", suite) for suite in self.sizes.requests]
+        yield Stage(
+            "select", ("data", "select", *collections, "--out", self.path("selection")), tuple(scored)
+        )
+        yield Stage("export", self._export("selection", "rows"), ("select",))
+
+    def unfiltered(self) -> Iterator[Stage]:
+        collections = [self.path("collections", suite) for suite in self.sizes.requests]
+        out = self.path("selection-unfiltered")
+        yield Stage(
+            "select-unfiltered", ("data", "select", *collections, "--no-filter", "--out", out), ("select",)
+        )
+        yield Stage(
+            "export-unfiltered",
+            self._export("selection-unfiltered", "rows-unfiltered"),
+            ("select-unfiltered",),
+        )
+
+    def _prompts(self, suite: str, items: int) -> tuple[str, ...]:
+        out = self.path("requests", f"{suite}.jsonl")
+        return (
+            *("data", "prompts", "--source", "mini", "--suite", suite, "--items", str(items)),
+            *("--seed", str(self.seed), "--out", out),
+        )
+
+    def _collect(self, suite: str, shard: int) -> tuple[str, ...]:
+        generators = {"world": 2, self.generator: 4, self.mistaken: 2}
+        return (
+            *("data", "collect", self.path("requests", f"{suite}.jsonl")),
+            *("--out", self.path("collections", suite), "--planner", "oracle"),
+            *("--critic", "oracle?refine=varied", "--prompts", PACK, "--max-attempts", "3"),
+            *(word for spec in generators for word in ("--generator", spec)),
+            *(word for share in generators.values() for word in ("--weight", str(share))),
+            *("--seed", str(self.seed), "--concurrency", "256", *self._shard(shard)),
+        )
+
+    def _score(self, suite: str, shard: int) -> tuple[str, ...]:
+        return (
+            *("data", "score", self.path("collections", suite), "--scorer", "oracle"),
+            *("--concurrency", "256", *self._shard(shard)),
+        )
+
+    def _shard(self, shard: int) -> tuple[str, ...]:
+        return ("--shard", f"{shard}/{self.shards}") if self.shards > 1 else ()
+
+    def _export(self, selection: str, rows: str) -> tuple[str, ...]:
+        return (
+            *("data", "export", self.path(selection), "--out", self.path(rows), "--prompts", PACK),
+            *("--pictures", "referenced", "--no-annotation"),
+        )
+
+    # Learning
+
+    def planner(self) -> Iterator[Stage]:
+        yield from self._copying("planner", "planner", "rows", self.sizes.planner_steps, "planner")
+
+    def critic_by_copying(self) -> Iterator[Stage]:
+        yield from self._copying("critic", "critic-sft", "rows", self.sizes.critic_steps, "critic")
+
+    def critic_by_trying(self, name: str = "critic") -> Iterator[Stage]:
+        weights = [
+            word
+            for part, weight in ABLATIONS[name].items()
+            for word in ("--set", f"reward.{part}={weight:g}")
+        ]
+        settings = [
+            word for key in ("prompts", "samples") for word in ("--set", f"grpo.{key}={self.sizes.grpo[key]}")
+        ]
+        command = (
+            *("train", "grpo", "--config", "mini-grpo", "--data", self.path("rows")),
+            *("--model", self.path("train", "critic-sft", "model"), "--out", self.path("train", name)),
+            *("--generator", self.generator, "--scorer", "oracle", "--steps", str(self.sizes.grpo_steps)),
+            *("--device-batch", str(self.sizes.grpo["device_batch"]), "--trust-data", *settings, *weights),
+        )
+        yield Stage(f"grpo-{name}", command, ("sft-critic-sft",))
+        yield self._halved(name, f"grpo-{name}")
+
+    def variants(self) -> Iterator[Stage]:
+        """What only the ablation needs."""
+        yield from self.unfiltered()
+        yield from self._copying(
+            "critic", "critic-unfiltered", "rows-unfiltered", self.sizes.critic_steps, "critic"
+        )
+        yield from self._copying("agent", "agent", "rows", self.sizes.agent_steps, "agent")
+        for name in ABLATIONS:
+            if name != "critic":
+                yield from self.critic_by_trying(name)
+
+    def table(self, after: tuple[str, ...]) -> Stage:
+        return Stage(
+            "table",
+            (
+                *("bench", "mini", "--table", "ablation", "--trained", str(self.out)),
+                *("--items", str(self.sizes.items), "--more-items", str(self.sizes.more_items)),
+                *("--exam", str(self.sizes.exam), "--generator", self.generator, "--out", self.path("table")),
+            ),
+            after,
+        )
+
+    def _copying(self, job: str, name: str, rows: str, steps: int, shape: str) -> Iterator[Stage]:
+        fresh, shape_name = self.path("fresh", name), self.sizes.shapes[shape]
+        yield Stage(f"fresh-{name}", ("mini", "fresh", shape_name, "--out", fresh))
+        export = "export" if rows == "rows" else "export-unfiltered"
+        command = (
+            *("train", "sft", job, "--config", "mini-sft", "--data", self.path(rows), "--model", fresh),
+            *("--out", self.path("train", name), "--steps", str(steps), "--batch", str(self.sizes.batch)),
+            *("--device-batch", str(self.sizes.batch), "--workers", str(self.workers), "--trust-data"),
+        )
+        yield Stage(f"sft-{name}", command, (f"fresh-{name}", export))
+        yield self._halved(name, f"sft-{name}")
+
+    def _halved(self, name: str, after: str) -> Stage:
+        source, out = self.path("train", name, "model"), self.path("agents", name)
+        return Stage(f"agent-{name}", ("mini", "halve", source, "--out", out), (after,))
