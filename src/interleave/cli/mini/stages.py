@@ -87,30 +87,35 @@ class Chain:
     # Data
 
     def data(self) -> Iterator[Stage]:
+        scored: list[str] = []
         for suite, items in self.sizes.requests.items():
             yield Stage(f"requests-{suite}", self._prompts(suite, items))
-        for suite in self.sizes.requests:
-            for shard in range(1, self.shards + 1):
-                name = f"collect-{suite}-{shard}"
-                yield Stage(name, self._collect(suite, shard), (f"requests-{suite}",))
-        scored = []
-        for suite in self.sizes.requests:
-            for shard in range(1, self.shards + 1):
-                name = f"score-{suite}-{shard}"
-                scored.append(name)
-                before = tuple(f"collect-{suite}-{each}" for each in range(1, self.shards + 1))
-                yield Stage(name, self._score(suite, shard), before)
-        collections = [self.path("collections", suite) for suite in self.sizes.requests]
-        yield Stage(
-            "select", ("data", "select", *collections, "--out", self.path("selection")), tuple(scored)
-        )
+            shards = self._shards_of(suite)
+            collected = tuple(f"collect-{suite}-{shard}" for shard in range(1, shards + 1))
+            for shard, name in enumerate(collected, start=1):
+                yield Stage(name, self._collect(suite, shard, shards), (f"requests-{suite}",))
+            for shard in range(1, shards + 1):
+                scored.append(f"score-{suite}-{shard}")
+                yield Stage(scored[-1], self._score(suite, shard, shards), collected)
+        command = ("data", "select", *self._collections, "--out", self.path("selection"))
+        yield Stage("select", command, tuple(scored))
         yield Stage("export", self._export("selection", "rows"), ("select",))
 
+    @property
+    def _collections(self) -> tuple[str, ...]:
+        return tuple(self.path("collections", suite) for suite in self.sizes.requests)
+
+    def _shards_of(self, suite: str) -> int:
+        """Large suites are dealt out among more processes."""
+        share = self.sizes.requests[suite] / sum(self.sizes.requests.values())
+        return max(1, round(self.shards * share))
+
     def unfiltered(self) -> Iterator[Stage]:
-        collections = [self.path("collections", suite) for suite in self.sizes.requests]
         out = self.path("selection-unfiltered")
         yield Stage(
-            "select-unfiltered", ("data", "select", *collections, "--no-filter", "--out", out), ("select",)
+            "select-unfiltered",
+            ("data", "select", *self._collections, "--no-filter", "--out", out),
+            ("select",),
         )
         yield Stage(
             "export-unfiltered",
@@ -125,7 +130,7 @@ class Chain:
             *("--seed", str(self.seed), "--out", out),
         )
 
-    def _collect(self, suite: str, shard: int) -> tuple[str, ...]:
+    def _collect(self, suite: str, shard: int, shards: int) -> tuple[str, ...]:
         generators = {"world": 2, self.generator: 4, self.mistaken: 2}
         return (
             *("data", "collect", self.path("requests", f"{suite}.jsonl")),
@@ -133,17 +138,14 @@ class Chain:
             *("--critic", "oracle?refine=varied", "--prompts", PACK, "--max-attempts", "3"),
             *(word for spec in generators for word in ("--generator", spec)),
             *(word for share in generators.values() for word in ("--weight", str(share))),
-            *("--seed", str(self.seed), "--concurrency", "256", *self._shard(shard)),
+            *("--seed", str(self.seed), "--concurrency", "256", *_shard(shard, shards)),
         )
 
-    def _score(self, suite: str, shard: int) -> tuple[str, ...]:
+    def _score(self, suite: str, shard: int, shards: int) -> tuple[str, ...]:
         return (
             *("data", "score", self.path("collections", suite), "--scorer", "oracle"),
-            *("--concurrency", "256", *self._shard(shard)),
+            *("--concurrency", "256", *_shard(shard, shards)),
         )
-
-    def _shard(self, shard: int) -> tuple[str, ...]:
-        return ("--shard", f"{shard}/{self.shards}") if self.shards > 1 else ()
 
     def _export(self, selection: str, rows: str) -> tuple[str, ...]:
         return (
@@ -214,3 +216,7 @@ class Chain:
     def _halved(self, name: str, after: str) -> Stage:
         source, out = self.path("train", name, "model"), self.path("agents", name)
         return Stage(f"agent-{name}", ("mini", "halve", source, "--out", out), (after,))
+
+
+def _shard(shard: int, shards: int) -> tuple[str, ...]:
+    return ("--shard", f"{shard}/{shards}") if shards > 1 else ()
