@@ -12,6 +12,7 @@ from typing import Any
 
 from interleave.backends.local.checkpoints import Source, check_model, find_model, read_json, refuse_bad_fit
 from interleave.backends.local.failures import as_configuration_error
+from interleave.backends.local.many_pictures import see_many_at_once
 from interleave.backends.local.processors import load_processor
 from interleave.backends.local.quiet import quiet
 from interleave.errors import ConfigurationError
@@ -114,6 +115,7 @@ def _load(folder: Path, source: Source, part: ModelPart) -> Any:
             output_loading_info=True,
         )
     refuse_bad_fit(folder, info, source)
+    see_many_at_once(model)
     return model
 
 

@@ -27,6 +27,7 @@ from interleave.backends.local.checkpoints import (
 )
 from interleave.backends.local.decoding import Decoder, Question, prepare_cuda_graphs
 from interleave.backends.local.failures import as_backend_error, as_configuration_error
+from interleave.backends.local.many_pictures import see_many_at_once
 from interleave.backends.local.options import (
     LocalOptions,
     choose_device,
@@ -220,6 +221,7 @@ def _load(folder: Path, source: Source, options: TransformersVlm.Options) -> Any
             output_loading_info=True,
         )
     refuse_bad_fit(folder, info, source)
+    see_many_at_once(model)
     return model.eval()
 
 
