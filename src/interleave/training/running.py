@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from interleave.backends.local.byte_pictures import take_bytes_from
 from interleave.backends.local.checkpoints import find_model
 from interleave.backends.local.quiet import quiet
 from interleave.errors import ConfigurationError, InterleaveError, StorageError
@@ -110,7 +111,9 @@ def _too_long(orders: Orders, rows: Any, bad: Mapping[int, str]) -> dict[int, st
     if recipe.task != "sft" or recipe.training.max_length is None:
         return {}
     source = model_source(recipe.model)
-    collator = SftCollator(load_eyes(find_model(source), source, recipe.model))
+    processor = load_eyes(find_model(source), source, recipe.model)
+    take_bytes_from(processor)
+    collator = SftCollator(processor)
     return too_long(rows, bad, collator, recipe.training)
 
 
