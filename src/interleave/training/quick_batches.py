@@ -47,7 +47,7 @@ class QuickBatches:
         batch = {name: torch.from_numpy(values) for name, values in self._tokens(*texts, rows).items()}
         pictures = [picture for row in rows for picture in row["images"]]
         if pictures:
-            batch["pixel_values"], batch["image_grid_thw"] = self.cutting.patches(pictures)
+            batch["pixel_values"], batch["image_grid_thw"] = self.cutting.rows(pictures)
         return batch
 
     def lengths(self, rows: Sequence[Mapping[str, Any]]) -> list[int] | None:
@@ -89,8 +89,7 @@ class QuickBatches:
             [*questions, *answers], add_special_tokens=False, padding=False, return_attention_mask=False
         )["input_ids"]
         asked = [
-            self._with_pictures(ids, row["images"])
-            for ids, row in zip(found[: len(rows)], rows, strict=True)
+            self._with_pictures(ids, row["images"]) for ids, row in zip(found[: len(rows)], rows, strict=True)
         ]
         said = [np.asarray(ids, dtype=np.int64) for ids in found[len(rows) :]]
         shape = (len(rows), max(len(ask) + len(say) for ask, say in zip(asked, said, strict=True)))

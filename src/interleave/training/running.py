@@ -23,6 +23,7 @@ from interleave.training.models import Learner, load_eyes, model_source
 from interleave.training.output import ROWS, Output, how_to_use
 from interleave.training.recipes import Recipe
 from interleave.training.rows import Inspection, RowFiles, Task, bad_rows, find_rows, inspect_rows, read_rows
+from interleave.training.shared_pictures import share_pictures
 
 
 @dataclass(frozen=True)
@@ -77,6 +78,7 @@ def open_rows(orders: Orders, say: Callable[[str], None]) -> Rows:
     """Find the rows, and look at every one of them before anything is loaded."""
     files, held_out = find_rows(orders.data, orders.task)
     training = orders.recipe.training
+    share_pictures(training.picture_cache_mb)
     train = read_rows(files, orders.task, cache=orders.out / ROWS)
     validation = None
     if held_out is not None and training.validate_every:

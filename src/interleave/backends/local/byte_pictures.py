@@ -2,8 +2,9 @@
 
 The image processors of the Qwen-VL models turn every picture into floats, each patch twice where the model
 takes two frames: eight times the bytes of the picture, made, copied and moved to the device. Here a processor
-only cuts pictures into patches, and the model looks the floats up in a table of the 256 levels. The table is
-read off the processor's own work, and a processor whose work it does not repeat to the bit stays as it is.
+only puts the pixels of pictures one after another, in as many rows as they have patches; the model cuts them
+and looks the floats up in a table of the 256 levels. The table is read off the processor's own work, and a
+processor whose work it does not repeat to the bit stays as it is.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 LEVELS = 256
+_PIXELS = "_interleave_pixels"
 KNOWN = ("Qwen2VLImageProcessor", "Qwen2VLImageProcessorPil", "Qwen2VLImageProcessorFast")
 
 
@@ -48,52 +50,62 @@ class Cutting:
             smart_resize(height, width, factor, self.fewest_pixels, self.most_pixels) == (height, width)
         )
 
-    def patches(self, pictures: Sequence[Image]) -> tuple[Tensor, Tensor]:
-        """The patches of pictures as rows of bytes, and the grid of each picture."""
+    def rows(self, pictures: Sequence[Image]) -> tuple[Tensor, Tensor]:
+        """Pixels as they stand in pictures, in as many rows as there are patches, and each picture's grid."""
         import torch
 
         grids = [(1, picture.height // self.patch, picture.width // self.patch) for picture in pictures]
-        if len(set(grids)) == 1:
-            rows = self._cut(np.stack([_pixels(picture) for picture in pictures]))
-        else:
-            rows = np.concatenate([self._cut(_pixels(picture)[None]) for picture in pictures])
-        return torch.from_numpy(rows), torch.tensor(grids)
+        pixels = np.concatenate([pixels_of(picture).reshape(-1) for picture in pictures])
+        count = sum(down * across for _, down, across in grids)
+        return torch.from_numpy(pixels).view(count, -1), torch.tensor(grids)
 
-    def _cut(self, pixels: NDArray[np.uint8]) -> NDArray[np.uint8]:
-        count, height, width, channels = pixels.shape
-        merge, patch = self.merge, self.patch
-        down, across = height // (merge * patch), width // (merge * patch)
-        grid = pixels.reshape(count, down, merge, patch, across, merge, patch, channels)
-        return grid.transpose(0, 1, 4, 2, 5, 7, 3, 6).reshape(-1, channels * patch * patch)
+    def cut(self, rows: Tensor, grids: Tensor) -> Tensor:
+        """Rows of pixels → the patches themselves, in the order of the model."""
+        import torch
+
+        sizes = [(int(down), int(across)) for _, down, across in grids.tolist()]
+        if len(set(sizes)) == 1:
+            return self._cut(rows, *sizes[0])
+        parts = rows.split([down * across for down, across in sizes])
+        return torch.cat([self._cut(part, *size) for part, size in zip(parts, sizes, strict=True)])
+
+    def _cut(self, rows: Tensor, down: int, across: int) -> Tensor:
+        merge, patch, channels = self.merge, self.patch, len(self.levels)
+        grid = rows.reshape(-1, down // merge, merge, patch, across // merge, merge, patch, channels)
+        return grid.permute(0, 1, 4, 2, 5, 7, 3, 6).reshape(-1, channels * patch * patch)
 
 
 def take_bytes(model: Any, processor: Any) -> bool:
-    """Let a processor give bytes and its model take them; False, and nothing done, where that is not known."""
-    cutting = take_bytes_from(processor)
-    return cutting is not None and understand_bytes(model, cutting)
+    """Let a processor give bytes and its model take them; where either is not known, nothing is done."""
+    modules = _known_modules(model)
+    cutting = take_bytes_from(processor) if modules else None
+    if cutting is None:
+        return False
+    for module in modules:
+        module.__dict__["_cutting"] = cutting
+        module.get_image_features = MethodType(_features, module)
+    return True
 
 
-def understand_bytes(model: Any, cutting: Cutting) -> bool:
-    """Let a model of a known class look bytes up; floats it takes as ever."""
+def _known_modules(model: Any) -> list[Any]:
     try:
         from transformers.models.qwen3_vl.modeling_qwen3_vl import Qwen3VLModel
     except ImportError:
-        return False
-    found = [module for module in model.modules() if type(module) is Qwen3VLModel]
-    for module in found:
-        module.__dict__["_cutting"] = cutting
-        module.get_image_features = MethodType(_features, module)
-    return bool(found)
+        return []
+    return [module for module in model.modules() if type(module) is Qwen3VLModel]
 
 
 def take_bytes_from(processor: Any) -> Cutting | None:
     """Let a processor give bytes for pictures that need no scaling; it is saved as the class it was."""
-    images = getattr(processor, "image_processor", None)
+    images: Any = getattr(processor, "image_processor", None)
     if type(images).__name__ not in KNOWN:
         return None
-    cutting = getattr(images, "_cutting", None) or read_off(images)
-    if cutting is None or hasattr(images, "_cutting"):
-        return cutting
+    if hasattr(images, "_cutting"):
+        return images._cutting  # type: ignore[no-any-return]
+    found = read_off(images)
+    if found is None:
+        return None
+    cutting = found
     own = type(images)
 
     class Cutter(own):  # type: ignore[misc, valid-type]
@@ -103,8 +115,8 @@ def take_bytes_from(processor: Any) -> Cutting | None:
             pictures = flat(images)
             if arguments or options.keys() - {"return_tensors"} or not all(map(_takes(cutting), pictures)):
                 return own.__call__(self, images, *arguments, **options)
-            patches, grids = cutting.patches(pictures)
-            return BatchFeature({"pixel_values": patches, "image_grid_thw": grids})
+            rows, grids = cutting.rows(pictures)
+            return BatchFeature({"pixel_values": rows, "image_grid_thw": grids})
 
         def to_dict(self) -> dict[str, Any]:
             return {name: value for name, value in super().to_dict().items() if name != "_cutting"}
@@ -117,6 +129,7 @@ def take_bytes_from(processor: Any) -> Cutting | None:
 
 def read_off(images: Any) -> Cutting | None:
     """What an image processor does, from its work on one picture; None where that is not all it does."""
+    import torch
     from PIL import Image
 
     size, factor = images.size, images.patch_size * images.merge_size
@@ -133,39 +146,38 @@ def read_off(images: Any) -> Cutting | None:
     if not cutting.fits(picture.size):
         return None
     made = np.asarray(images([picture], return_tensors="np")["pixel_values"])
-    patches = cutting.patches([picture])[0].numpy()
-    by_channel = made.reshape(len(patches), 3, frames, -1)[:, :, 0]
+    rows, grids = cutting.rows([picture])
+    patches = cutting.cut(rows, grids).numpy().reshape(len(rows), 3, -1)
+    by_channel = made.reshape(len(rows), 3, frames, -1)[:, :, 0]
     for channel in range(3):
-        cutting.levels[channel, patches.reshape(len(patches), 3, -1)[:, channel]] = by_channel[:, channel]
-    import torch
-
-    same = torch.equal(brightness(torch.from_numpy(patches), cutting), torch.from_numpy(made))
-    return cutting if same else None
+        cutting.levels[channel, patches[:, channel]] = by_channel[:, channel]
+    return cutting if torch.equal(brightness(rows, grids, cutting), torch.from_numpy(made)) else None
 
 
-def brightness(patches: Tensor, cutting: Cutting) -> Tensor:
-    """Patches of bytes as the floats that the processor would have given."""
+def brightness(rows: Tensor, grids: Tensor, cutting: Cutting) -> Tensor:
+    """Rows of pixels as the floats that the processor would have given."""
     import torch
 
     channels = len(cutting.levels)
-    levels = torch.from_numpy(cutting.levels).to(patches.device).flatten()
-    first = torch.arange(0, channels * LEVELS, LEVELS, device=patches.device, dtype=torch.int32)
-    places = patches.view(len(patches), channels, 1, -1).int() + first.view(1, -1, 1, 1)
-    return levels[places].expand(-1, -1, cutting.frames, -1).reshape(len(patches), -1)
+    levels = torch.from_numpy(cutting.levels).to(rows.device).flatten()
+    first = torch.arange(0, channels * LEVELS, LEVELS, device=rows.device, dtype=torch.int32)
+    patches = cutting.cut(rows, grids).view(len(rows), channels, 1, -1)
+    places = patches.int() + first.view(1, -1, 1, 1)
+    return levels[places].expand(-1, -1, cutting.frames, -1).reshape(len(rows), -1)
 
 
 def flat(images: Any) -> list[Any]:
     """Pictures in nested lists, one after another."""
-    return [each for image in images for each in flat(image)] if isinstance(images, list | tuple) else [images]
+    return (
+        [each for image in images for each in flat(image)] if isinstance(images, list | tuple) else [images]
+    )
 
 
-def _features(
-    model: Any, pixel_values: Tensor, image_grid_thw: Tensor | None = None, **options: Any
-) -> Any:
+def _features(model: Any, pixel_values: Tensor, image_grid_thw: Tensor | None = None, **options: Any) -> Any:
     import torch
 
-    if pixel_values.dtype is torch.uint8:
-        pixel_values = brightness(pixel_values, model._cutting)
+    if pixel_values.dtype is torch.uint8 and image_grid_thw is not None:
+        pixel_values = brightness(pixel_values, image_grid_thw, model._cutting)
     return type(model).get_image_features(model, pixel_values, image_grid_thw, **options)
 
 
@@ -178,5 +190,13 @@ def _takes(cutting: Cutting) -> Any:
     return takes
 
 
-def _pixels(picture: Image) -> NDArray[np.uint8]:
-    return np.asarray(picture, dtype=np.uint8)
+def pixels_of(picture: Image) -> NDArray[np.uint8]:
+    """Height × width × channels; at no cost where the picture was made from them (see `with_pixels`)."""
+    known: NDArray[np.uint8] | None = getattr(picture, _PIXELS, None)
+    return np.asarray(picture, dtype=np.uint8) if known is None else known
+
+
+def with_pixels(picture: Image, pixels: NDArray[np.uint8]) -> Image:
+    """The picture, with the pixels it shows remembered; only for one that nobody will paint on."""
+    setattr(picture, _PIXELS, pixels)
+    return picture

@@ -8,6 +8,7 @@ dimension of a tensor, and positions are sums along the row: the same numbers, i
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from types import MethodType
 from typing import TYPE_CHECKING, Any
 
@@ -27,7 +28,7 @@ def see_many_at_once(model: Any) -> bool:
         from transformers.models.qwen3_vl import modeling_qwen3_vl as library
     except ImportError:
         return False
-    known = {
+    known: dict[type, tuple[str, Callable[..., Any]]] = {
         library.Qwen3VLVisionModel: ("forward", _look),
         library.Qwen3VLVisionAttention: ("forward", _attend),
         library.Qwen3VLVisionPatchEmbed: ("forward", _embed_patches),
