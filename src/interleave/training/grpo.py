@@ -15,6 +15,8 @@ from collections.abc import Callable
 from typing import Any
 
 from interleave.agents.prompts.library import load_pack
+from interleave.backends.local.byte_pictures import take_bytes
+from interleave.backends.local.many_pictures import see_many_at_once
 from interleave.backends.local.processors import TOKENS
 from interleave.backends.local.quiet import quiet
 from interleave.backends.registry import check_agent, check_generator
@@ -149,6 +151,10 @@ def grpo_trainer(
         reward_funcs=reward.reward,
         peft_config=learner.lora,
     )
+    if trainer.ref_model is not None:  # TRL has loaded it once more, as the library has it
+        reference = trainer.accelerator.unwrap_model(trainer.ref_model)
+        see_many_at_once(reference)
+        take_bytes(reference, learner.processor)
     trainer.keep = training.keep
     trainer.say = say
     trainer.shim = reward

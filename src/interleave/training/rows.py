@@ -22,6 +22,7 @@ from interleave.errors import ConfigurationError, InputError, ReplyError
 from interleave.pictures import decode_picture, read_picture
 from interleave.text import count
 from interleave.training.rewards.samples import Sample
+from interleave.training.shared_pictures import shared_picture
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -152,7 +153,7 @@ def as_picture(stored: Mapping[str, Any], folder: Path) -> Image:
     """A picture of a row, from its bytes or from the file it names."""
     data, path = stored.get("bytes"), stored.get("path")
     if data is not None:
-        return decode_picture(data, name=path or "a picture")
+        return shared_picture(data, partial(decode_picture, data, name=path or "a picture"))
     if path:
         return read_picture(folder / path)
     raise InputError("a picture has neither bytes nor a path")
