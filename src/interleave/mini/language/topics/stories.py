@@ -27,7 +27,7 @@ OUTDOORS = ("meadow", "beach", "night", "snow", "desert", "forest", "city")
 
 def _meeting(hero: Thing, friend: Thing, place: str) -> Tale:
     different(hero, friend)
-    tale = Tale(place, {3: hero}, name="Alone", caption=f"{a(hero)} is alone {within(place)}")
+    tale = Tale(place, {3: hero}, name="At first", caption=f"{a(hero)} stands {within(place)}")
     tale.then(Add(friend, 5), name="A visitor", caption=f"{a(friend)} comes from the right")
     tale.then(Move(5, 4), name="Hello", caption=f"{the(friend)} goes up to {the(hero)} and says hello")
     return tale.then(
@@ -39,7 +39,7 @@ def _meeting(hero: Thing, friend: Thing, place: str) -> Tale:
 
 def _joining(hero: Thing, friends: tuple[Thing, ...], place: str) -> Tale:
     different(hero, *friends)
-    tale = Tale(place, {4: hero}, name="Alone", caption=f"{a(hero)} sits {within(place)}")
+    tale = Tale(place, {4: hero}, name="At first", caption=f"{a(hero)} sits {within(place)}")
     for friend, cell in zip(friends, (3, 5, 7), strict=False):
         tale.then(Add(friend, cell), name=f"The {friend.noun}", caption=f"{a(friend)} comes to play too")
     return tale
@@ -148,6 +148,10 @@ TOPICS: tuple[Topic, ...] = (
             "Tell the story of {hero} and {friend} that become friends {place}.",
             "A picture story: {hero} meets {friend} {place}, and they become friends.",
             "In {n} pictures: how {hero} and {friend} make friends {place}.",
+            "How do {hero} and {friend} become friends {place}?",
+            "I want to see how {hero} makes friends with {friend} {place}.",
+            "Show a story in {n} pictures {place}: {hero} and {friend} meet and become friends.",
+            "{hero} meets {friend} {place}. Show how they make friends.",
         ),
     ),
     Topic(
@@ -157,6 +161,10 @@ TOPICS: tuple[Topic, ...] = (
         (
             "Tell a story {place}: {hero} is joined by {friends}, one after the other.",
             "{hero} plays {place}. One by one {friends} join in. Show every arrival.",
+            "Who comes to play with {hero} {place}? First one, then the next: {friends}.",
+            "In {n} pictures: {friends} come one by one to play with {hero} {place}.",
+            "I want to see how {hero} is joined {place} by {friends}, one at a time.",
+            "Show how {friends} join {hero} one after the other {place}.",
         ),
     ),
     Topic(
@@ -166,6 +174,10 @@ TOPICS: tuple[Topic, ...] = (
         (
             "Show the journey of {hero} that starts {start}, is {stop} next and ends {end}.",
             "A travel story: {hero} is first {start}, then {stop} and at last {end}.",
+            "Where does {hero} travel? It starts {start}, stops {stop} and ends {end}.",
+            "Tell in {n} pictures how {hero} travels: first {start}, then {stop}, at last {end}.",
+            "I want to see {hero} on a journey: {start}, then {stop}, and in the end {end}.",
+            "Tell of a journey: {hero} starts {start}, is {stop} next, and in the end {end}.",
         ),
     ),
     Topic(
@@ -175,13 +187,23 @@ TOPICS: tuple[Topic, ...] = (
         (
             "Tell the story of {hero} {place} with a magic brush that makes it {first} and then {second}.",
             "Magic paint: {hero} {place} turns {first}, then {second}. Tell it in {n} pictures.",
+            "I want to see how a magic brush turns {hero} {place} {first} and then {second}.",
+            "What does magic paint do? {hero} {place} becomes {first} first and {second} next.",
+            "Show {hero} {place}: a stroke of a magic brush makes it {first}, another {second}.",
+            "Tell how magic paint makes {hero} {place} {first} and then {second}.",
         ),
     ),
     Topic(
         "hide and seek",
         {"hero": HERO, "friend": FRIEND, "place": PLACE},
         _hide_and_seek,
-        ("{hero} and {friend} play hide and seek {place}. Tell what happens when the second one hides.",),
+        (
+            "{hero} and {friend} play hide and seek {place}. Tell what happens when the second one hides.",
+            "Tell a story of hide and seek {place}: {hero} seeks, {friend} hides.",
+            "In {n} pictures: {hero} and {friend} play hide and seek {place}, and the second one is found.",
+            "I want to see how {friend} hides {place} and {hero} finds it.",
+            "Show a game of hide and seek {place} in which {hero} seeks and {friend} hides.",
+        ),
     ),
     Topic(
         "a walk",
@@ -190,13 +212,24 @@ TOPICS: tuple[Topic, ...] = (
         (
             "Show {hero} that walks from left to right {place}.",
             "{hero} takes a walk {place}, from the left to the right. Show it in {n} pictures.",
+            "How does {hero} walk from the left side to the right side {place}?",
+            "Tell the story of the walk of {hero} {place}, from left to right.",
+            "I want to see {hero} walk {place}, from the left to the right.",
+            "Show in {n} pictures how {hero} walks {place} from left to right.",
         ),
     ),
     Topic(
         "trading places",
         {"hero": HERO, "friend": FRIEND, "place": PLACE},
         _trade,
-        ("A short story {place}: {hero} and {friend} trade places.",),
+        (
+            "A short story {place}: {hero} and {friend} trade places.",
+            "Show {place} how {hero} and {friend} trade places.",
+            "How do {hero} and {friend} change places {place}?",
+            "In {n} pictures: {hero} and {friend} stand {place} and then trade places.",
+            "I want to see {hero} and {friend} change places {place}.",
+            "Tell a short story: {hero} and {friend} {place} change places.",
+        ),
     ),
     Topic(
         "a birthday",
@@ -205,13 +238,23 @@ TOPICS: tuple[Topic, ...] = (
         (
             "Tell the story of the birthday of {hero} {place}.",
             "{hero} has a birthday {place}: a balloon, a cake and a gift arrive. Show it step by step.",
+            "How does {hero} celebrate its birthday {place}? Show it in {n} pictures.",
+            "I want to see the birthday party of {hero} {place}.",
+            "Tell what {hero} gets for its birthday {place}: first a balloon, then a cake, then a gift.",
+            "Show the birthday of {hero} {place} step by step, with a balloon, a cake and a gift.",
         ),
     ),
     Topic(
         "bedtime",
         {"hero": HERO, "toy": AThing(TOYS), "place": APlace(("meadow", "room", "beach"))},
         _bedtime,
-        ("A bedtime story: {hero} plays with {toy} {place} until night comes.",),
+        (
+            "A bedtime story: {hero} plays with {toy} {place} until night comes.",
+            "Tell a bedtime story {place} about {hero} and {toy}.",
+            "In {n} pictures: {hero} plays with {toy} {place}, tidies up and sleeps when night comes.",
+            "I want to see how {hero} goes to bed {place} after it has played with {toy}.",
+            "Show a bedtime story in which {hero} plays with {toy} {place} before it sleeps.",
+        ),
     ),
     Topic(
         "a ride",
@@ -220,6 +263,10 @@ TOPICS: tuple[Topic, ...] = (
         (
             "{hero} waits {place}, {vehicle} arrives, and off they go. Tell it in {n} pictures.",
             "Tell the story of {hero} that is picked up {place} by {vehicle}.",
+            "I want to see how {vehicle} picks up {hero} {place} and drives off.",
+            "How does {hero} get away {place}? It waits until {vehicle} arrives and gets in.",
+            "Tell the story of a ride: {hero} waits {place}, and {vehicle} picks it up.",
+            "Show how {hero} waits {place} until {vehicle} arrives, gets in and drives off.",
         ),
     ),
     Topic(
@@ -229,12 +276,22 @@ TOPICS: tuple[Topic, ...] = (
         (
             "Tell a story about {hero} that loses {toy} {place} and finds it again.",
             "Lost and found {place}: {hero} and {toy}.",
+            "In {n} pictures: {hero} {place} loses {toy} and finds it at the bottom right.",
+            "I want to see how {hero} finds {toy} again that it has lost {place}.",
+            "What happens when {hero} loses {toy} {place}? In the end it is found again.",
+            "Tell the story of {toy} that {hero} loses {place} and finds again.",
         ),
     ),
     Topic(
         "being brave",
         {"hero": HERO, "giant": FRIEND, "place": PLACE},
         _brave,
-        ("Tell the story of a brave little one {place}: {hero} stands up to {giant}.",),
+        (
+            "Tell the story of a brave little one {place}: {hero} stands up to {giant}.",
+            "In {n} pictures: {hero} {place} is small, but it is brave and stands up to {giant}.",
+            "I want to see how {hero}, small and brave, makes itself large before {giant} {place}.",
+            "Show how brave {hero} is {place}: it grows, and {giant} feels small.",
+            "Tell how {hero}, little and brave, stands up to {giant} {place}.",
+        ),
     ),
 )

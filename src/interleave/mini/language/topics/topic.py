@@ -36,6 +36,8 @@ class Topic:
     plot: Callable[..., Tale]
     """What happens, from what stands in the gaps (as keyword arguments)."""
     templates: tuple[str, ...]
+    alone: bool = False
+    """Whether anything else in its scenes would make nonsense of it."""
 
     @cached_property
     def patterns(self) -> tuple[Pattern, ...]:
