@@ -10,6 +10,7 @@ from interleave.mini.language.gaps import (
     SomeThings,
     kinds_of,
     maybe_place,
+    several,
     usual,
 )
 from interleave.mini.language.tale import Tale
@@ -19,6 +20,7 @@ from interleave.mini.language.words import a, counted, listed, the, within
 from interleave.mini.world.operations import (
     Add,
     ChangeState,
+    Impossible,
     Move,
     Recolour,
     Remove,
@@ -153,6 +155,44 @@ def _sorting(little: Thing, big: Thing, place: str) -> Tale:
     )
 
 
+def _fence(old: str, new: str, place: str) -> Tale:
+    piece, bucket = usual("block", old), usual("bucket", new)
+    fence = row(piece, GRID, GRID)
+    tale = Tale(
+        place,
+        fence | {7: bucket},
+        name="The fence",
+        caption=f"{counted(GRID, piece)} are a fence {within(place)}, and {a(bucket)} of paint stands ready",
+    )
+    for cell, which in zip(fence, ("left", "middle", "right"), strict=True):
+        tale.then(
+            Recolour(cell, new),
+            name=f"The {which} piece",
+            caption=f"the {which} block of the fence is painted {new}",
+        )
+    return tale
+
+
+def _by_colour(toys: str, away: str, stay: str, place: str) -> Tale:
+    if away == stay:
+        raise Impossible("nothing could be told apart by colour")
+    gone, kept = usual(toys, away), usual(toys, stay)
+    lying = dict.fromkeys((0, 5, 7), gone)
+    tale = Tale(
+        place,
+        lying | dict.fromkeys((2, 3), kept),
+        name="A mess",
+        caption=f"{counted(len(lying), gone)} and {counted(2, kept)} lie {within(place)}",
+    )
+    for cell, which in zip(lying, ("first", "second", "last"), strict=True):
+        tale.then(
+            Remove(cell),
+            name=f"The {which} one",
+            caption=f"the {which} {gone.colour} {gone.noun} is put away",
+        )
+    return tale
+
+
 def _named(thing: Thing) -> str:
     return f"The {thing.noun}"
 
@@ -258,6 +298,7 @@ TOPICS: tuple[Topic, ...] = (
             "How do {things} make a room? Bring one thing at a time.",
             "Furnish an empty room: bring {things}, one after the other.",
         ),
+        alone=True,
     ),
     Topic(
         "painting a building",
@@ -309,6 +350,37 @@ TOPICS: tuple[Topic, ...] = (
             "I want to see a little {little} and a large {big} sorted{place}, the large one first.",
             "How do you sort a little {little} and a big {big}{place}? The big one comes first.",
             "Show how a small {little} and a large {big} are sorted by size{place}, the big one first.",
+        ),
+    ),
+    Topic(
+        "painting a fence",
+        {"old": AColour(), "new": AColour(), "place": maybe_place("meadow", "beach", "city", "forest")},
+        _fence,
+        (
+            "Paint a fence of {old} blocks{place} {new}, piece by piece.",
+            "A fence of {old} blocks{place} gets a coat of {new} paint, block by block. Show it.",
+            "Show in {n} pictures how a fence of {old} blocks{place} is painted {new}.",
+            "I want to see a fence of {old} blocks{place} painted {new}, one block after the other.",
+            "How do you paint a fence{place} from {old} to {new}? Show every piece.",
+            "Show how someone paints a fence of {old} blocks{place} {new}, block by block.",
+        ),
+    ),
+    Topic(
+        "tidying by colour",
+        {
+            "toys": several(*kinds_of("toy", "block"), "book", "cup"),
+            "away": AColour(),
+            "stay": AColour(),
+            "place": maybe_place("room", "meadow", "beach"),
+        },
+        _by_colour,
+        (
+            "Tidy up by colour{place}: put away the {away} {toys} and leave the {stay} ones.",
+            "Five {toys} lie about{place}. The {away} ones are put away, the {stay} ones stay.",
+            "In {n} pictures: {away} {toys} are put away{place} one by one, and {stay} ones are left.",
+            "I want to see the {away} {toys} go away{place} until only {stay} ones are left.",
+            "Which {toys} are {away}{place}? Put them away and leave the {stay} ones.",
+            "Show how the {away} {toys} are put away{place} one by one until only {stay} ones are left.",
         ),
     ),
 )

@@ -277,5 +277,6 @@ TOPICS: tuple[Topic, ...] = (
             "Take {food} along to a picnic {place}. Show how they are packed at home.",
             "Show how {food} are packed one by one for a picnic {place}.",
         ),
+        alone=True,
     ),
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from interleave.mini.language.gaps import (
+    AColour,
     ANumber,
     APlace,
     AThing,
@@ -24,14 +25,21 @@ from interleave.mini.language.words import (
     with_article,
     within,
 )
-from interleave.mini.world.operations import Add, Impossible, Recolour, Remove, Resize, Swap
-from interleave.mini.world.scene import Size, Thing
+from interleave.mini.world.operations import Add, Impossible, Recolour, Remove, Resize, Swap, thing_at
+from interleave.mini.world.scene import GRID, Size, Thing
 
 KINDS_IN_PATTERNS = kinds_of("animal", "food", "toy", "shape", "tool", without=("bread",))
 SHOWN = ("paper", "meadow", "beach", "kitchen", "room", "workbench")
 RAINBOW = ("red", "orange", "yellow", "green", "blue", "purple")
 LEFT, MIDDLE, RIGHT = 3, 4, 5
 FIRST_CELL = 3
+SHELL_MOVES = {
+    "the left two, then the right two": ((LEFT, MIDDLE), (MIDDLE, RIGHT)),
+    "the right two, then the left two": ((MIDDLE, RIGHT), (LEFT, MIDDLE)),
+    "the outer two, then the left two": ((LEFT, RIGHT), (LEFT, MIDDLE)),
+    "the left two, then the outer two": ((LEFT, MIDDLE), (LEFT, RIGHT)),
+    "the outer two, then the right two": ((LEFT, RIGHT), (MIDDLE, RIGHT)),
+}
 DIAGONALS = {
     "from the top left to the bottom right": (0, 4, 8),
     "from the top right to the bottom left": (2, 4, 6),
@@ -162,6 +170,22 @@ def _diagonal(things: Thing, way: tuple[int, int, int], place: str) -> Tale:
     )
 
 
+def _shell_game(first: str, second: str, third: str, moves: tuple[tuple[int, int], ...], place: str) -> Tale:
+    if len({first, second, third}) < GRID:
+        raise Impossible("cups of one colour cannot be told apart")
+    cups = [usual("cup", colour) for colour in (first, second, third)]
+    tale = Tale(
+        place,
+        dict(enumerate(cups, LEFT)),
+        name="Look closely",
+        caption=f"{listed([a(cup) for cup in cups])} stand {within(place)}",
+    )
+    for (cell, other), name in zip(moves, ("First swap", "Second swap"), strict=True):
+        one, two = thing_at(tale.scene, cell), thing_at(tale.scene, other)
+        tale.then(Swap(cell, other), name=name, caption=f"{the(one)} and {the(two)} change places")
+    return tale
+
+
 def _first_word(words: str) -> str:
     return words.split()[0].capitalize()
 
@@ -213,6 +237,7 @@ TOPICS: tuple[Topic, ...] = (
             "How many {things} are there {place} when every row has {count}? Count row by row.",
             "Count row by row {place} with {count} {things} in every row.",
         ),
+        alone=True,
     ),
     Topic(
         "counting down",
@@ -268,6 +293,7 @@ TOPICS: tuple[Topic, ...] = (
             "What does a mirror make of {first} and {second} on the left {place}?",
             "Complete the mirror image of {first} and {second} {place}, from the left side to the right.",
         ),
+        alone=True,
     ),
     Topic(
         "the odd one out",
@@ -281,6 +307,7 @@ TOPICS: tuple[Topic, ...] = (
             "Show in {n} pictures how {odd} {place} goes away so that there are three {things}.",
             "Solve the puzzle {place}: take away {odd}, the odd one out between two {things}.",
         ),
+        alone=True,
     ),
     Topic(
         "a swap puzzle",
@@ -306,6 +333,25 @@ TOPICS: tuple[Topic, ...] = (
             "How do three {things} {place} make a diagonal {way}?",
             "Show in {n} pictures a diagonal of {things} {place} that goes {way}.",
             "Draw three {things} {place} one after the other in a diagonal, going {way}.",
+        ),
+    ),
+    Topic(
+        "a shell game",
+        {
+            "first": AColour(),
+            "second": AColour(),
+            "third": AColour(),
+            "moves": AWord(SHELL_MOVES),
+            "place": APlace(("kitchen", "room", "workbench")),
+        },
+        _shell_game,
+        (
+            "A shell game {place} with three cups, {first}, {second} and {third}: swap {moves}.",
+            "Swap three cups {place}, {first}, {second} and {third}: {moves}. Show it in {n} pictures.",
+            "I want to see a shell game {place}. The cups are {first}, {second}, {third}. Swap {moves}.",
+            "Where do the {first}, the {second} and the {third} cup {place} end up? Swap {moves}.",
+            "Three cups stand {place}: {first}, {second} and {third}. Let them change places, {moves}.",
+            "Show a shell game {place}: the cups are {first}, {second} and {third}. Swap {moves}.",
         ),
     ),
 )

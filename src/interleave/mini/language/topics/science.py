@@ -295,6 +295,7 @@ TOPICS: tuple[Topic, ...] = (
             "How does {rocket} get from the ground{place} into space?",
             "Show step by step how {rocket} takes off{place} into space.",
         ),
+        alone=True,
     ),
     Topic(
         "sunrise",

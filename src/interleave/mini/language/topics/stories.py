@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from interleave.mini.language.gaps import AColour, APlace, AThing, SomeThings, kinds_of
+from interleave.mini.language.gaps import AColour, APlace, AThing, SomeThings, kinds_of, several, usual
 from interleave.mini.language.tale import Tale
-from interleave.mini.language.topics.staging import different
+from interleave.mini.language.topics.staging import different, row
 from interleave.mini.language.topics.topic import Topic
-from interleave.mini.language.words import a, bare_noun, the, within
+from interleave.mini.language.words import a, bare_noun, counted, listed, the, within
 from interleave.mini.world.operations import (
     Add,
     ChangeBackground,
@@ -17,7 +17,7 @@ from interleave.mini.world.operations import (
     Resize,
     Swap,
 )
-from interleave.mini.world.scene import Size, Thing
+from interleave.mini.world.scene import GRID, Size, Thing
 
 ANIMALS = kinds_of("animal")
 TOYS = kinds_of("toy")
@@ -137,6 +137,57 @@ def _brave(hero: Thing, giant: Thing, place: str) -> Tale:
     return tale.then(Resize(5, Size.SMALL), name="Not so big", caption=f"and {the(giant)} feels small")
 
 
+def _dance(dancers: tuple[Thing, ...], place: str) -> Tale:
+    """Two pairs, one above the other; each pair changes places, and then the two on the left do."""
+    different(*dancers)
+    first, second, third, fourth = dancers
+    tale = Tale(
+        place,
+        dict(zip((3, 5, 6, 8), dancers, strict=True)),
+        name="The dance",
+        caption=f"{listed([a(each) for each in dancers])} dance {within(place)}",
+    )
+    turns = ((3, 5, first, second), (6, 8, third, fourth), (3, 6, second, fourth))
+    for (cell, other, one, two), name in zip(turns, ("First turn", "Second turn", "Last turn"), strict=True):
+        tale.then(Swap(cell, other), name=name, caption=f"{the(one)} and {the(two)} change places")
+    return tale
+
+
+def _musical_chairs(players: tuple[Thing, ...], colour: str, place: str) -> Tale:
+    """Every chair stands behind its player; from the right, one of each goes in every round."""
+    different(*players)
+    chair = usual("chair", colour)
+    tale = Tale(
+        place,
+        row(chair, GRID, 0) | dict(enumerate(players, GRID)),
+        name="The music plays",
+        caption=f"{listed([a(each) for each in players])} go round {counted(GRID, chair)} {within(place)}",
+    )
+    for column, name in ((2, "First round"), (1, "Last round")):
+        tale.then(
+            Remove(column),
+            Remove(GRID + column),
+            name=name,
+            caption=f"the music stops: one chair is taken away, and {the(players[column])} is out",
+        )
+    return tale
+
+
+def _race(racers: str, first: str, second: str, third: str, place: str) -> Tale:
+    if len({first, second, third}) < GRID:
+        raise Impossible("the racers need different colours")
+    winner, next_one, last = (usual(racers, colour) for colour in (first, second, third))
+    tale = Tale(
+        place,
+        {0: last, 3: winner, 6: next_one},
+        name="The start",
+        caption=f"{a(winner)}, {a(next_one)} and {a(last)} are at the start {within(place)}",
+    )
+    tale.then(Move(6, 7), name="In the lead", caption=f"{the(next_one)} is in the lead")
+    tale.then(Move(3, 4), name="Catching up", caption=f"{the(winner)} catches up")
+    return tale.then(Move(4, 5), name="The finish", caption=f"{the(winner)} is at the finish first")
+
+
 HERO, FRIEND, PLACE = AThing(ANIMALS), AThing(ANIMALS), APlace(OUTDOORS)
 
 TOPICS: tuple[Topic, ...] = (
@@ -179,6 +230,7 @@ TOPICS: tuple[Topic, ...] = (
             "I want to see {hero} on a journey: {start}, then {stop}, and in the end {end}.",
             "Tell of a journey: {hero} starts {start}, is {stop} next, and in the end {end}.",
         ),
+        alone=True,
     ),
     Topic(
         "magic paint",
@@ -292,6 +344,51 @@ TOPICS: tuple[Topic, ...] = (
             "I want to see how {hero}, small and brave, makes itself large before {giant} {place}.",
             "Show how brave {hero} is {place}: it grows, and {giant} feels small.",
             "Tell how {hero}, little and brave, stands up to {giant} {place}.",
+        ),
+    ),
+    Topic(
+        "a dance",
+        {"dancers": SomeThings(ANIMALS, 4, 4), "place": PLACE},
+        _dance,
+        (
+            "Tell the story of a dance {place} in which {dancers} change partners.",
+            "{dancers} dance {place} and change places, pair by pair. Show every turn.",
+            "In {n} pictures: a dance {place} with {dancers} that change places.",
+            "I want to see {dancers} dance {place} and change partners.",
+            "How do {dancers} change places in a dance {place}?",
+            "Show a dance {place}: {dancers} change partners, pair by pair.",
+        ),
+    ),
+    Topic(
+        "musical chairs",
+        {"players": SomeThings(ANIMALS, 3, 3), "colour": AColour(), "place": APlace((*OUTDOORS, "room"))},
+        _musical_chairs,
+        (
+            "Tell the story of musical chairs {place}: {players} play with {colour} chairs.",
+            "{players} play musical chairs {place} with three {colour} chairs. Who is left?",
+            "In {n} pictures: a game of musical chairs {place}, {players} around {colour} chairs.",
+            "I want to see {players} play musical chairs {place} with {colour} chairs.",
+            "How does a game of musical chairs end {place}? There are {players} and {colour} chairs.",
+            "Show a game of musical chairs {place} with {players} and three {colour} chairs.",
+        ),
+    ),
+    Topic(
+        "a race",
+        {
+            "racers": several(*kinds_of("animal", without=("butterfly", "fish")), "car", "bus", "train"),
+            "first": AColour(),
+            "second": AColour(),
+            "third": AColour(),
+            "place": PLACE,
+        },
+        _race,
+        (
+            "Tell the story of a race of three {racers} {place}: {first} beats {second} and {third}.",
+            "Three {racers} race {place}. First comes {first}, then {second}, then {third}.",
+            "In {n} pictures: {first} wins a race of {racers} {place}, before {second} and {third}.",
+            "I want to see a race of {racers} {place} that {first} wins before {second} and {third}.",
+            "Which of three {racers} wins the race {place}? It is {first}, before {second} and {third}.",
+            "Show a race of three {racers} {place}: {first} wins, then come {second} and {third}.",
         ),
     ),
 )
