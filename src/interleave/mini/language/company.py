@@ -7,6 +7,7 @@ kind), because telling two such things apart is what generators find hard.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from random import Random
@@ -33,6 +34,7 @@ _AT = {
     "sea": kinds_of("animal", "vehicle"),
 }
 """What stands about where; all other places are out of doors."""
+_ONE_AND_ONLY = ("sun", "moon")
 
 AT_THE_START = (
     "There {is} {things} in every picture.",
@@ -127,7 +129,8 @@ def _is_handled(beats: Sequence[Beat]) -> bool:
 
 def _stranger(beats: Sequence[Beat], others: Sequence[Thing], rng: Random) -> Thing:
     """A thing that is nowhere in the tale, though it may look like one that is."""
-    told = list(dict.fromkeys(thing for beat in beats for thing in beat.scene.things.values()))
+    crowds = [Counter(beat.scene.things.values()) for beat in beats]
+    told = {thing: max(crowd[thing] for crowd in crowds) for crowd in crowds for thing in crowd}
     for _ in range(_TRIES):
         thing = _candidate(beats[0].scene, told, rng)
         if thing not in told and thing not in others and not is_held_out_pair(thing):
@@ -135,19 +138,23 @@ def _stranger(beats: Sequence[Beat], others: Sequence[Thing], rng: Random) -> Th
     raise AssertionError("nothing else is left to stand by")
 
 
-def _candidate(scene: Scene, told: Sequence[Thing], rng: Random) -> Thing:
+def _candidate(scene: Scene, told: dict[Thing, int], rng: Random) -> Thing:
+    """Something that is usual in such a place, or a look-alike of what is told of (and how many of it)."""
     colour = rng.choice(list(COLOURS))
     if scene.gripper is not None:  # beside a gripper there is nothing but blocks
         return Thing("block", colour, Size.SMALL)
     other = usual(rng.choice(_AT.get(scene.background, _OUTDOORS)), colour)
     if rng.random() < 0.3:
         other = replace(other, size=Size.SMALL)
-    if rng.random() >= LOOK_ALIKES:
+    models = [thing for thing in told if thing.kind not in _ONE_AND_ONLY]
+    if rng.random() >= LOOK_ALIKES or not models:
         return other
-    like = rng.choice(told)
+    like = rng.choice(models)
     if rng.random() < 0.3:
         return replace(other, colour=like.colour, size=like.size)
-    if rng.random() < 0.3:
+    if (
+        rng.random() < 0.3 and told[like] == 1
+    ):  # where equal things are counted, one more would be counted too
         return replace(like, size=Size.SMALL if like.size is Size.LARGE else Size.LARGE)
     return replace(like, colour=colour)
 

@@ -102,7 +102,7 @@ EDITS: tuple[Edit, ...] = (
             "What happens when somebody unwraps {ref}?",
             "Show {ref} after somebody has opened it.",
             "Open {ref}. What do we see?",
-            "Somebody opens {ref}. Show the effect.",
+            "Somebody unwraps {ref}. Show the effect.",
         ),
         ("gift",),
     ),

@@ -44,7 +44,7 @@ EDITS: tuple[Edit, ...] = (
             "How did this look when {ref} was one stage younger?",
             "What was {ref} one stage before this?",
             "Go back in time until {ref} is one stage younger.",
-            "Show how {ref} looked one stage earlier.",
+            "How did {ref} look one stage earlier?",
         ),
         (*_GROWING, *_WEARING),
     ),

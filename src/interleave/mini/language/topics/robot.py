@@ -219,7 +219,7 @@ TOPICS: tuple[Topic, ...] = (
             "How does the robot clear the middle? It takes the {first} block and the {second} block {side}.",
             "I want to see the gripper carry the {first} and the {second} block away {side}.",
             "Make room in the middle: the {first} block and the {second} block go {side}, one by one.",
-            "Show how the gripper clears the middle: it takes the {first} and the {second} block {side}.",
+            "Clear the middle: show how the gripper takes the {first} and the {second} block {side}.",
         ),
     ),
     Topic(

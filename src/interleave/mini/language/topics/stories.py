@@ -240,7 +240,7 @@ TOPICS: tuple[Topic, ...] = (
             "Tell the story of {hero} {place} with a magic brush that makes it {first} and then {second}.",
             "Magic paint: {hero} {place} turns {first}, then {second}. Tell it in {n} pictures.",
             "I want to see how a magic brush turns {hero} {place} {first} and then {second}.",
-            "What does magic paint do? {hero} {place} becomes {first} first and {second} next.",
+            "What does magic paint do? It makes {hero} {place} {first} first and {second} next.",
             "Show {hero} {place}: a stroke of a magic brush makes it {first}, another {second}.",
             "Tell how magic paint makes {hero} {place} {first} and then {second}.",
         ),
