@@ -110,10 +110,10 @@ def invite(beats: Sequence[Beat], rng: Random) -> Company:
     room = min(most - max(len(beat.scene.things) for beat in beats), MOST_COMPANY, len(cells))
     if room < 1:
         return NOBODY
-    chosen = sorted(rng.sample(cells, rng.randint(1, room)))
+    told = _told(beats)
     things: dict[int, Thing] = {}
-    for cell in chosen:
-        things[cell] = _stranger(beats, list(things.values()), rng)
+    for cell in sorted(rng.sample(cells, rng.randint(1, room))):
+        things[cell] = _stranger(beats[0].scene, told, list(things.values()), rng)
     return _worded(things, rng)
 
 
@@ -127,19 +127,25 @@ def _is_handled(beats: Sequence[Beat]) -> bool:
     return any(beat.scene.gripper is not None for beat in beats)
 
 
-def _stranger(beats: Sequence[Beat], others: Sequence[Thing], rng: Random) -> Thing:
+def _told(beats: Sequence[Beat]) -> Counter[Thing]:
+    """What a tale tells of, and how many of each it shows at most in one picture."""
+    told: Counter[Thing] = Counter()
+    for beat in beats:
+        told |= Counter(beat.scene.things.values())
+    return told
+
+
+def _stranger(scene: Scene, told: Counter[Thing], others: Sequence[Thing], rng: Random) -> Thing:
     """A thing that is nowhere in the tale, though it may look like one that is."""
-    crowds = [Counter(beat.scene.things.values()) for beat in beats]
-    told = {thing: max(crowd[thing] for crowd in crowds) for crowd in crowds for thing in crowd}
     for _ in range(_TRIES):
-        thing = _candidate(beats[0].scene, told, rng)
+        thing = _candidate(scene, told, rng)
         if thing not in told and thing not in others and not is_held_out_pair(thing):
             return thing
     raise AssertionError("nothing else is left to stand by")
 
 
-def _candidate(scene: Scene, told: dict[Thing, int], rng: Random) -> Thing:
-    """Something that is usual in such a place, or a look-alike of what is told of (and how many of it)."""
+def _candidate(scene: Scene, told: Counter[Thing], rng: Random) -> Thing:
+    """Something that is usual in such a place, or a look-alike of what is told of."""
     colour = rng.choice(list(COLOURS))
     if scene.gripper is not None:  # beside a gripper there is nothing but blocks
         return Thing("block", colour, Size.SMALL)
