@@ -11,6 +11,7 @@ from random import Random
 
 import pytest
 
+from interleave.counting import named_step_count
 from interleave.errors import InputError
 from interleave.mini.language.checker import EXAMPLES, refuse_foreign_words, unknown_words, vocabulary
 from interleave.mini.language.company import MOST_THINGS, WORDINGS, part_company
@@ -28,7 +29,16 @@ from interleave.mini.language.splits import (
     is_held_out_pair,
 )
 from interleave.mini.language.tale import Beat, Fact
-from interleave.mini.language.tasks import DESCRIBE, GO_ON, SUITES, Task, read_task, sample_task, tasks
+from interleave.mini.language.tasks import (
+    DESCRIBE,
+    GO_ON,
+    SEEN_DESCRIBE,
+    SUITES,
+    Task,
+    read_task,
+    sample_task,
+    tasks,
+)
 from interleave.mini.language.topics import DOMAINS, Topic
 from interleave.mini.language.words import plural
 from interleave.mini.world import COLOURS, KINDS, NOUNS
@@ -428,9 +438,16 @@ def test_enough_is_held_out_and_enough_is_left() -> None:
         assert set(named.templates) - HELD_OUT_TEMPLATES, f"{named.name} has no wording to train on"
 
 
+def test_a_request_that_names_its_number_of_pictures_names_the_right_one(stories: list[Task]) -> None:
+    """As a pipeline reads it, which knows nothing of templates."""
+    for task in stories:
+        named = len(task.beats) if "{n}" in task.template else None
+        assert named_step_count(task.text) in (named, len(task.beats)), task.text
+
+
 def test_a_held_out_wording_has_no_word_that_training_never_sees() -> None:
     """It is a paraphrase, not a puzzle: what is new is how its words are put together."""
-    seen = [*WORDINGS[:-1], *DESCRIBE[:-1]]
+    seen = [*WORDINGS[:-1], *SEEN_DESCRIBE]
     seen += [text for named in WORDED for text in named.templates if text not in HELD_OUT_TEMPLATES]
     known = set().union(*map(_fixed_words, seen))
     for text in (*HELD_OUT_TEMPLATES, WORDINGS[-1], DESCRIBE[-1]):

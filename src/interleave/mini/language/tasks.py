@@ -24,6 +24,7 @@ from interleave.mini.language.splits import (
     UNSEEN_PAIR,
     UNSEEN_TEMPLATE,
     is_held_out_pair,
+    seen_templates,
     split_of,
     unseen_in,
 )
@@ -59,6 +60,8 @@ DESCRIBE = (
     "Describe what changes from one picture to the next.",
     "Write one sentence about each picture.",
 )
+SEEN_DESCRIBE = seen_templates("annotate", DESCRIBE)
+"""Those that training may see."""
 WITH_COMPANY = 0.68
 """The share of stories told in company, of those with room for it; of all stories that makes about 60 %."""
 _TRIES = 20_000

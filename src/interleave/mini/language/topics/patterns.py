@@ -331,7 +331,7 @@ TOPICS: tuple[Topic, ...] = (
             "Place three {things} {place} one after the other in a diagonal that runs {way}.",
             "I want to see three {things} {place} in a diagonal, going {way}.",
             "How do three {things} {place} make a diagonal {way}?",
-            "Show in {n} pictures a diagonal of {things} {place} that goes {way}.",
+            "In {n} pictures: a diagonal of {things} {place} that goes {way}.",
             "Draw three {things} {place} one after the other in a diagonal, going {way}.",
         ),
     ),
