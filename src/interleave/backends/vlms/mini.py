@@ -27,4 +27,6 @@ class MiniAgent(TransformersVlm):
             raise ConfigurationError(
                 f"'mini' is no {role}: it plans and judges; the miniature's scorer is 'oracle'"
             )
+        if options.compile is None:  # it would take longer than many documents do
+            options = options.model_copy(update={"compile": False})
         super().__init__(spec=replace(spec, model=str(WEIGHTS / role)), options=options, role=role)

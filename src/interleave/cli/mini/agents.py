@@ -16,7 +16,9 @@ if TYPE_CHECKING:
     from interleave.cli.mini.chain import Stage
 
 Out = Annotated[Path, typer.Option(help="Where everything goes; the same command on it goes on.")]
-Size = Annotated[str, typer.Option(help="full (what is shipped) or toy (for a try).")]
+Size = Annotated[
+    str, typer.Option(help="full (what is shipped), small (a look at everything on a GPU) or toy.")
+]
 Generator = Annotated[
     str, typer.Option(metavar="SPEC", help="What draws for data and rewards.", show_default=True)
 ]

@@ -64,7 +64,17 @@ TOY = Sizes(
     exam=8,
     grpo={"prompts": 2, "samples": 2, "device_batch": 4},
 )
-SIZES = {"full": Sizes(), "toy": TOY}
+SMALL = Sizes(
+    requests={"story": 800, "continue": 120, "edit": 240, "know": 120, "annotate": 120},
+    planner_steps=60,
+    critic_steps=60,
+    agent_steps=60,
+    grpo_steps=4,
+    items=24,
+    more_items=12,
+    exam=200,
+)
+SIZES = {"full": Sizes(), "small": SMALL, "toy": TOY}
 
 
 @dataclass(frozen=True)
