@@ -19,7 +19,7 @@ from interleave.mini.language.patterns import NotUnderstood
 from interleave.mini.language.prompts import edit_prompt, scene_prompt, understand
 from interleave.mini.language.tasks import Task, read_task, sample_task
 from interleave.mini.language.words import POSITIONS, a
-from interleave.mini.reader import Reading, shared_reader
+from interleave.mini.reader import Reading, shared_room
 from interleave.mini.reader.scores import is_clear, score, shows
 from interleave.mini.world.changes import changes
 from interleave.mini.world.operations import Impossible
@@ -30,8 +30,13 @@ from interleave.types import Outcome, Plan, Request, Scores, Text, Verdict
 if TYPE_CHECKING:
     from PIL.Image import Image
 
+<<<<<<< HEAD
 EXACT_SHARE = 0.35
 """How many of the better prompts in varied words are exact."""
+=======
+Looked = tuple[Reading | None, Reading]
+"""What is seen in the picture before, None where there is none, and in the one after."""
+>>>>>>> speed
 
 
 class Oracle:
@@ -53,11 +58,11 @@ class Oracle:
 
     async def judge(self, seen: CriticInput) -> Verdict:
         """Right or wrong by the picture alone; where wrong, the same wish said as exactly as can be."""
-        return await asyncio.to_thread(judged, seen, self.options.refine)
+        return judged(seen, await _looked_at(seen), refine=self.options.refine)
 
     async def score(self, seen: CriticInput) -> Scores:
         """Marks from 0 to 10; raises `ReplyError` for a prompt that is not of the language."""
-        return await asyncio.to_thread(_scored, seen)
+        return _scored(seen, await _looked_at(seen))
 
 
 def refuse_unknown(request: Request) -> None:
@@ -70,7 +75,7 @@ def refuse_unknown(request: Request) -> None:
 def true_task(request: Request) -> Task:
     """What a request comes to, its pictures read."""
     parts = [
-        part.text if isinstance(part, Text) else shared_reader().read(part.image).scene
+        part.text if isinstance(part, Text) else shared_room().read(part.image).scene
         for part in request.parts
     ]
     try:
@@ -99,13 +104,28 @@ def _words(text: str) -> set[str]:
     return set(re.findall(r"[a-z]+", text.lower()))
 
 
-def judged(seen: CriticInput, refine: str = "exact") -> Verdict:
+async def _looked_at(seen: CriticInput) -> Looked:
+    """What is seen before and after, read together with what others look at now."""
+    *before, after = await shared_room().read_all(_pictures(seen))
+    return (before[0] if before else None), after
+
+
+def _look(seen: CriticInput) -> Looked:
+    *before, after = map(shared_room().read, _pictures(seen))
+    return (before[0] if before else None), after
+
+
+def _pictures(seen: CriticInput) -> list[Image]:
+    return [seen.after] if _is_blank(seen.before) else [seen.before, seen.after]
+
+
+def judged(seen: CriticInput, looked: Looked | None = None, *, refine: str = "exact") -> Verdict:
     """The verdict on a picture; a refusal says the wish again, exactly or in varied words."""
+    seen_before, reading = looked or _look(seen)
     try:
-        before, target = _wanted(seen)
+        before, target = _wanted(seen, seen_before)
     except (NotUnderstood, Impossible) as error:
         return Verdict(outcome=Outcome.UNREADABLE, reasoning=f"the oracle cannot tell what is asked: {error}")
-    reading = shared_reader().read(seen.after)
     if shows(reading, target):
         return Verdict(outcome=Outcome.ACCEPTED, reasoning="Everything is as asked.", confidence=1.0)
     return Verdict(
@@ -116,22 +136,25 @@ def judged(seen: CriticInput, refine: str = "exact") -> Verdict:
     )
 
 
-def _scored(seen: CriticInput) -> Scores:
+def _scored(seen: CriticInput, looked: Looked | None = None) -> Scores:
+    seen_before, reading = looked or _look(seen)
     try:
-        before, target = _wanted(seen)
+        before, target = _wanted(seen, seen_before)
     except (NotUnderstood, Impossible) as error:
         raise ReplyError(f"the oracle cannot tell what is asked: {error}", reply="") from None
-    return score(shared_reader().read(seen.after), target, before)
+    return score(reading, target, before)
 
 
-def _wanted(seen: CriticInput) -> tuple[Scene | None, Scene]:
+def _wanted(seen: CriticInput, seen_before: Reading | None) -> tuple[Scene | None, Scene]:
     """The scene before, and the scene the plan asks for."""
-    before = None if _is_blank(seen.before) else shared_reader().read(seen.before).scene
+    before = seen_before.scene if seen_before else None
     return before, understand(seen.planned_prompt, before)
 
 
 def _is_blank(picture: Image) -> bool:
     """Whether it is the white canvas that stands for no picture at all."""
+    if picture.mode == "RGB" and picture.getpixel((0, 0)) != (255, 255, 255):
+        return False
     return all(low == high == 255 for low, high in picture.convert("RGB").getextrema())  # type: ignore[misc]
 
 

@@ -145,7 +145,7 @@ def _embed_patches(embedding: Any, hidden_states: Tensor) -> Tensor:
 
     weight = embedding.proj.weight
     if type(embedding.proj) is not torch.nn.Conv3d or weight.dim() != 5:  # adapted, or kept elsewhere
-        return type(embedding).forward(embedding, hidden_states)  # type: ignore[no-any-return]
+        return type(embedding).forward(embedding, hidden_states)
     patches = hidden_states.to(weight.dtype).view(-1, weight[0].numel())
     embedded: Tensor = torch.nn.functional.linear(patches, weight.flatten(1), embedding.proj.bias)
     return embedded

@@ -7,6 +7,7 @@ next batch, so nobody waits for company, and the more is asked at once the large
 from __future__ import annotations
 
 import asyncio
+import os
 import sys
 from collections import OrderedDict
 from collections.abc import Sequence
@@ -128,3 +129,6 @@ def _suitable_reader() -> Reader:
 def shared_room() -> ReadingRoom:
     """The reading room of this process."""
     return ReadingRoom()
+
+
+os.register_at_fork(after_in_child=shared_room.cache_clear)  # threads do not go along
