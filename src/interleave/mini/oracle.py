@@ -30,13 +30,10 @@ from interleave.types import Outcome, Plan, Request, Scores, Text, Verdict
 if TYPE_CHECKING:
     from PIL.Image import Image
 
-<<<<<<< HEAD
 EXACT_SHARE = 0.35
 """How many of the better prompts in varied words are exact."""
-=======
 Looked = tuple[Reading | None, Reading]
 """What is seen in the picture before, None where there is none, and in the one after."""
->>>>>>> speed
 
 
 class Oracle:
