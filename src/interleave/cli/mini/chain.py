@@ -21,6 +21,7 @@ from interleave.runs.store import write_whole
 
 RECORD = "stages.json"
 LOOK_EVERY_SECONDS = 0.2
+SHORT = 1
 TOLD_LINES = 6
 """How much of a failed stage's log is shown."""
 
@@ -32,6 +33,8 @@ class Stage:
     name: str
     command: tuple[str, ...]
     after: tuple[str, ...] = ()
+    may_end_short: bool = False
+    """Whether it is done too when a few of its many items could not be (exit code 1)."""
 
     @property
     def as_typed(self) -> str:
@@ -99,7 +102,7 @@ class _Running:
         return time.monotonic() - self.began
 
     def refuse_failure(self) -> None:
-        if self.process.returncode == 0:
+        if self.process.returncode in ((0, SHORT) if self.stage.may_end_short else (0,)):
             return
         last = self.log.read_text("utf-8", "replace").strip().splitlines()[-TOLD_LINES:]
         raise RunError(

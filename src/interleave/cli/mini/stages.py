@@ -103,10 +103,10 @@ class Chain:
             shards = self._shards_of(suite)
             collected = tuple(f"collect-{suite}-{shard}" for shard in range(1, shards + 1))
             for shard, name in enumerate(collected, start=1):
-                yield Stage(name, self._collect(suite, shard, shards), (f"requests-{suite}",))
+                yield Stage(name, self._collect(suite, shard, shards), (f"requests-{suite}",), True)
             for shard in range(1, shards + 1):
                 scored.append(f"score-{suite}-{shard}")
-                yield Stage(scored[-1], self._score(suite, shard, shards), collected)
+                yield Stage(scored[-1], self._score(suite, shard, shards), collected, True)
         command = ("data", "select", *self._collections, "--out", self.path("selection"))
         yield Stage("select", command, tuple(scored))
         yield Stage("export", self._export("selection", "rows"), ("select",))
