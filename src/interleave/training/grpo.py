@@ -66,7 +66,10 @@ def train_grpo(
         watch = Watch(max_minutes=orders.max_minutes, cycle=orders.recipe.grpo.updates)
         trainer = grpo_trainer(orders.recipe, learner, rows, output, watch, reward, say)
         try:
-            return carry_out(trainer, output, watch, orders, learner)
+            use = carry_out(trainer, output, watch, orders, learner)
+            if is_first_process():
+                trainer.page.write()
+            return use
         except RewardUnhealthy:
             if trainer.outage:  # in the middle of a step: nothing is learned from it, and it is done again
                 trainer.save_before_step()
@@ -271,8 +274,7 @@ def critic_trainer(base: type) -> Any:
             pictures = [row["images"] for row in inputs]
             shim = self.shim
             self.page.add(self.state.global_step, shim.samples, shim.completions, shim.results, pictures)
-            if self.state.global_step % self.args.logging_steps == 0:
-                self.page.write()
+            self.page.write_now_and_then()
 
         def _timed(self, name: str, work: Callable[..., Any], *arguments: Any) -> Any:
             started = time.perf_counter()
