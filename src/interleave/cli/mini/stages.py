@@ -7,8 +7,9 @@ variants of the ablation beside them.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 
 from interleave.cli.mini.chain import Stage
@@ -28,16 +29,18 @@ class Sizes:
 
     requests: Mapping[str, int] = field(
         default_factory=lambda: {
-            "story": 20_000,
-            "continue": 5_000,
-            "edit": 6_000,
-            "know": 3_000,
-            "annotate": 3_000,
+            "story": 12_000,
+            "continue": 2_000,
+            "edit": 4_000,
+            "know": 2_000,
+            "annotate": 2_000,
         }
     )
     shapes: Mapping[str, str] = field(
         default_factory=lambda: {"planner": "planner", "critic": "critic", "agent": "agent"}
     )
+    plans: int = 30_000
+    """Stories that are only planned: the planner needs no pictures to learn from them."""
     planner_steps: int = 3_000
     critic_steps: int = 2_500
     agent_steps: int = 2_500
@@ -54,6 +57,7 @@ class Sizes:
 TOY = Sizes(
     requests={"story": 24, "continue": 6, "edit": 6, "know": 6, "annotate": 6},
     shapes={"planner": "toy", "critic": "toy", "agent": "toy"},
+    plans=12,
     planner_steps=4,
     critic_steps=4,
     agent_steps=4,
@@ -66,6 +70,7 @@ TOY = Sizes(
 )
 SMALL = Sizes(
     requests={"story": 800, "continue": 120, "edit": 240, "know": 120, "annotate": 120},
+    plans=800,
     planner_steps=60,
     critic_steps=60,
     agent_steps=60,
@@ -99,26 +104,33 @@ class Chain:
     def data(self) -> Iterator[Stage]:
         scored: list[str] = []
         for suite, items in self.sizes.requests.items():
-            yield Stage(f"requests-{suite}", self._prompts(suite, items))
-            shards = self._shards_of(suite)
-            collected = tuple(f"collect-{suite}-{shard}" for shard in range(1, shards + 1))
-            for shard, name in enumerate(collected, start=1):
-                yield Stage(name, self._collect(suite, shard, shards), (f"requests-{suite}",), True)
-            for shard in range(1, shards + 1):
-                scored.append(f"score-{suite}-{shard}")
-                yield Stage(scored[-1], self._score(suite, shard, shards), collected, True)
-        command = ("data", "select", *self._collections, "--out", self.path("selection"))
-        yield Stage("select", command, tuple(scored))
+            yield Stage(f"requests-{suite}", self._prompts(suite, suite, items, self.seed))
+            collect = [self._collect(suite), *self._drawn()]
+            collected = yield from self._dealt(f"collect-{suite}", suite, collect, (f"requests-{suite}",))
+            score = [self._score(suite)]
+            scored += yield from self._dealt(f"score-{suite}", suite, score, collected)
+        yield Stage("requests-plans", self._prompts("plans", "story", self.sizes.plans, self.seed + 1))
+        plan_only = [self._collect("plans"), ("--generator", "world", "--max-calls", "1")]
+        planned = yield from self._dealt("collect-plans", "plans", plan_only, ("requests-plans",))
+        select = ("data", "select", *self._collections, "--out", self.path("selection"))
+        yield Stage("select", select, (*scored, *planned))
         yield Stage("export", self._export("selection", "rows"), ("select",))
 
     @property
     def _collections(self) -> tuple[str, ...]:
-        return tuple(self.path("collections", suite) for suite in self.sizes.requests)
+        return tuple(self.path("collections", name) for name in (*self.sizes.requests, "plans"))
 
-    def _shards_of(self, suite: str) -> int:
-        """Large suites are dealt out among more processes."""
-        share = self.sizes.requests[suite] / sum(self.sizes.requests.values())
-        return max(1, round(self.shards * share))
+    def _dealt(
+        self, name: str, corpus: str, words: Sequence[tuple[str, ...]], after: tuple[str, ...]
+    ) -> Generator[Stage, None, tuple[str, ...]]:
+        """A command dealt out among processes, more of them for a larger corpus; returns their names."""
+        sizes = {**self.sizes.requests, "plans": self.sizes.plans // 8}  # a plan alone is soon made
+        shards = max(1, round(self.shards * sizes[corpus] / sum(sizes.values())))
+        names = tuple(f"{name}-{shard}" for shard in range(1, shards + 1))
+        for shard, each in enumerate(names, start=1):
+            part = ("--shard", f"{shard}/{shards}") if shards > 1 else ()
+            yield Stage(each, (*chain.from_iterable(words), *part), after, may_end_short=True)
+        return names
 
     def unfiltered(self) -> Iterator[Stage]:
         out = self.path("selection-unfiltered")
@@ -133,29 +145,28 @@ class Chain:
             ("select-unfiltered",),
         )
 
-    def _prompts(self, suite: str, items: int) -> tuple[str, ...]:
-        out = self.path("requests", f"{suite}.jsonl")
+    def _prompts(self, name: str, suite: str, items: int, seed: int) -> tuple[str, ...]:
         return (
             *("data", "prompts", "--source", "mini", "--suite", suite, "--items", str(items)),
-            *("--seed", str(self.seed), "--out", out),
+            *("--seed", str(seed), "--out", self.path("requests", f"{name}.jsonl")),
         )
 
-    def _collect(self, suite: str, shard: int, shards: int) -> tuple[str, ...]:
-        generators = {"world": 2, self.generator: 4, self.mistaken: 2}
+    def _collect(self, name: str) -> tuple[str, ...]:
         return (
-            *("data", "collect", self.path("requests", f"{suite}.jsonl")),
-            *("--out", self.path("collections", suite), "--planner", "oracle"),
+            *("data", "collect", self.path("requests", f"{name}.jsonl")),
+            *("--out", self.path("collections", name), "--planner", "oracle"),
             *("--critic", "oracle?refine=varied", "--prompts", PACK, "--max-attempts", "3"),
-            *(word for spec in generators for word in ("--generator", spec)),
-            *(word for share in generators.values() for word in ("--weight", str(share))),
-            *("--seed", str(self.seed), "--concurrency", "256", *_shard(shard, shards)),
+            *("--seed", str(self.seed), "--concurrency", "256"),
         )
 
-    def _score(self, suite: str, shard: int, shards: int) -> tuple[str, ...]:
-        return (
-            *("data", "score", self.path("collections", suite), "--scorer", "oracle"),
-            *("--concurrency", "256", *_shard(shard, shards)),
-        )
+    def _drawn(self) -> Iterator[tuple[str, ...]]:
+        """Painters of different skill share the requests, so that the critic sees failures of every kind."""
+        for spec, share in {"world": 1, self.generator: 5, self.mistaken: 2}.items():
+            yield ("--generator", spec, "--weight", str(share))
+
+    def _score(self, name: str) -> tuple[str, ...]:
+        collection = self.path("collections", name)
+        return ("data", "score", collection, "--scorer", "oracle", "--concurrency", "256")
 
     def _export(self, selection: str, rows: str) -> tuple[str, ...]:
         return (
@@ -226,7 +237,3 @@ class Chain:
     def _halved(self, name: str, after: str) -> Stage:
         source, out = self.path("train", name, "model"), self.path("agents", name)
         return Stage(f"agent-{name}", ("mini", "halve", source, "--out", out), (after,))
-
-
-def _shard(shard: int, shards: int) -> tuple[str, ...]:
-    return ("--shard", f"{shard}/{shards}") if shards > 1 else ()
