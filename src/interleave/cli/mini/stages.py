@@ -29,11 +29,11 @@ class Sizes:
 
     requests: Mapping[str, int] = field(
         default_factory=lambda: {
-            "story": 12_000,
+            "story": 10_000,
             "continue": 2_000,
-            "edit": 4_000,
-            "know": 2_000,
-            "annotate": 2_000,
+            "edit": 10_000,
+            "know": 1_500,
+            "annotate": 1_500,
         }
     )
     shapes: Mapping[str, str] = field(
@@ -90,7 +90,7 @@ class Chain:
     sizes: Sizes
     generator: str = "mini"
     """The spec of the generator that draws for data, rewards and the table."""
-    mistaken: str = "world?mistakes=0.35"
+    mistaken: str = "world?mistakes=0.6"
     """A painter that errs on purpose, and whose mistakes are easy to tell."""
     shards: int = 1
     workers: int = 0
@@ -112,8 +112,9 @@ class Chain:
         yield Stage("requests-plans", self._prompts("plans", "story", self.sizes.plans, self.seed + 1))
         plan_only = [self._collect("plans"), ("--generator", "world", "--max-calls", "1")]
         planned = yield from self._dealt("collect-plans", "plans", plan_only, ("requests-plans",))
+        scored += yield from self._dealt("score-plans", "plans", [self._score("plans")], planned)
         select = ("data", "select", *self._collections, "--out", self.path("selection"))
-        yield Stage("select", select, (*scored, *planned))
+        yield Stage("select", select, tuple(scored))
         yield Stage("export", self._export("selection", "rows"), ("select",))
 
     @property
@@ -161,7 +162,7 @@ class Chain:
 
     def _drawn(self) -> Iterator[tuple[str, ...]]:
         """Painters of different skill share the requests, so that the critic sees failures of every kind."""
-        for spec, share in {"world": 1, self.generator: 5, self.mistaken: 2}.items():
+        for spec, share in {self.generator: 4, self.mistaken: 5}.items():
             yield ("--generator", spec, "--weight", str(share))
 
     def _score(self, name: str) -> tuple[str, ...]:
