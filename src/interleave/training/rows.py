@@ -133,7 +133,7 @@ def read_rows(files: RowFiles, task: Task, *, limit: int | None = None, cache: P
         raise InputError(f"{files.paths[0]} has no rows")
     if limit is not None:
         table = table.slice(0, limit)
-    # Pictures as bytes: `pictures.py` is the only door. With no fingerprint given, all would be hashed.
+    # Pictures as bytes: `pictures.py` is the only door. Without a fingerprint, every one would be hashed.
     rows = Dataset(table.replace_schema_metadata(None), fingerprint=generate_random_fingerprint())
     rows.set_transform(partial(decode_rows, folder=files.folder))
     return rows
