@@ -13,9 +13,9 @@ from interleave.estimates import Estimate
 
 FILE_NAME = "ablation.md"
 NOTE = (
-    "Per cent, with 95 % intervals in brackets; differences are paired (the same tasks, bootstrap) and in "
-    "points, clear ones in bold. Every row has the same tasks; rows with fewer tasks are compared over those "
-    "they share."
+    "Per cent, with 95 % intervals in brackets; differences are those of *strict*, paired (the same tasks, "
+    "bootstrap), in points, clear ones in bold. Every row has the same tasks; rows with fewer tasks are compared over those "
+    "they share, and a row with fewer attempts with itself."
 )
 _MAIN = {row.key for row in ROWS if not row.further}
 
@@ -34,8 +34,8 @@ def as_markdown(table: Table, command: str) -> str:
 
 
 def _suite_table(rows: Sequence[TableRow], suite: str) -> str:
-    head = "| row | tasks | text | image | average | strict | to the row above | to `full` | drawn | forced |"
-    lines = [head, "|---|" + "---:|" * 9]
+    names = "row tasks text image average strict to_the_row_above to_`full` drawn forced".split()
+    lines = [f"| {' | '.join(name.replace('_', ' ') for name in names)} |", "|---|" + "---:|" * 9]
     for row in rows:
         for line in row.lines:
             if line.suite == suite:
@@ -116,8 +116,8 @@ def percent(share: Estimate | None) -> str:
 
 
 def points(gap: Difference | None) -> str:
-    """ "+2.3 (+0.4 to +4.1)", bold where the interval leaves out zero."""
+    """ "+2.3 (−0.4 to +4.1)", bold where the interval leaves out zero."""
     if gap is None:
         return ""
-    said = f"{100 * gap.mean:+.1f} ({100 * gap.low:+.1f} to {100 * gap.high:+.1f})"
+    said = f"{100 * gap.mean:+.1f} ({100 * gap.low:+.1f} to {100 * gap.high:+.1f})".replace("-", "−")
     return f"**{said}**" if gap.is_clear else said

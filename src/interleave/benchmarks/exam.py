@@ -28,6 +28,7 @@ from interleave.mini.language.prompts import scene_prompt
 from interleave.mini.language.tasks import Task, tasks
 from interleave.mini.reader.scores import shows
 from interleave.mini.world import Scene, draw
+from interleave.runs.folder import alone_in
 from interleave.runs.store import PictureStore, write_whole
 from interleave.types import Slot, Value
 
@@ -42,7 +43,7 @@ LIMIT = 5
 TOGETHER = 250
 """Attempts drawn between two looks at how many failures there are."""
 PICTURE_THREADS = 8
-ATTEMPTS_NAME, SETTINGS_NAME = "attempts.jsonl", "exam.json"
+ATTEMPTS_NAME, SETTINGS_NAME, LOCK_NAME = "attempts.jsonl", "exam.json", "exam.lock"
 
 Given = TypeVar("Given")
 Made = TypeVar("Made")
@@ -109,7 +110,16 @@ class Exam:
     def prepare(
         self, generator: str, count: int, failures: int, tell: Callable[[str], None]
     ) -> list[Attempt]:
-        """Draw until there are so many attempts with so many failures among them, or the limit is reached."""
+        """Draw until there are so many attempts with so many failures among them, or the limit is reached.
+
+        Another process that comes meanwhile waits: all must have the same pictures.
+        """
+        with alone_in(self.folder, LOCK_NAME):
+            return self._prepare(generator, count, failures, tell)
+
+    def _prepare(
+        self, generator: str, count: int, failures: int, tell: Callable[[str], None]
+    ) -> list[Attempt]:
         self._keep_settings(ExamSettings(generator=same_model(generator), seed=self.seed))
         there = self.attempts()
         while not _is_enough(there, count, failures):

@@ -17,6 +17,7 @@ from interleave.agents.prompts import PromptPack
 from interleave.backends.protocols import ImageRequest, Message, Reply, Sampling, VisionLanguageModel
 from interleave.backends.retries import RetriedVlm
 from interleave.benchmarks.exam import (
+    LOCK_NAME,
     Attempt,
     Exam,
     Question,
@@ -30,6 +31,7 @@ from interleave.benchmarks.reading import read_pictures
 from interleave.benchmarks.rows import same_model
 from interleave.estimates import Estimate, estimate
 from interleave.mini.reader.scores import shows
+from interleave.runs.folder import alone_in
 from interleave.types import Outcome, Value, Verdict
 
 AGAIN_NAME = "again.jsonl"
@@ -98,7 +100,7 @@ class Examiner:
         """What every critic has said, and what was drawn from it."""
 
     def examine(self, key: str, spec: str, load: Callable[[], Any], pack: PromptPack) -> CriticResult:
-        """The result of a critic: an agent that computes, or a model that plays one; loaded if it is needed."""
+        """The result of a critic, loaded if need be: an agent that computes, or a model that plays one."""
         judged = self.judge(key, spec, load, pack)
         redrawn = self.redraw(key, spec, pack, judged)
         self.papers[key] = (judged, redrawn)
@@ -130,7 +132,9 @@ class Examiner:
 
     def again(self) -> dict[str, Redrawn]:
         """All failures, drawn again with the same prompt."""
-        return self._drawn(self.exam.folder / AGAIN_NAME, {each.id: each.prompt for each in self.failures})
+        with alone_in(self.exam.folder, LOCK_NAME):  # the same pictures for all processes
+            prompts = {each.id: each.prompt for each in self.failures}
+            return self._drawn(self.exam.folder / AGAIN_NAME, prompts)
 
     async def _judged(self, attempts: Sequence[Attempt], model: Any, pack: PromptPack) -> list[Judged]:
         async def one(attempt: Attempt) -> Judged:

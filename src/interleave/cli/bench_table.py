@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import shlex
 import sys
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,12 +14,15 @@ import typer
 
 if TYPE_CHECKING:
     from rich.console import Console
+    from rich.status import Status
 
     from interleave.benchmarks.ablation import Line, TableRow, TableSettings
     from interleave.benchmarks.table import ExamResult, Table
     from interleave.estimates import Estimate
 
 ABLATION = "ablation"
+WIDTH = 130
+"""Of the tables where nobody says how wide the screen is."""
 
 
 def chosen(of_one_run: Mapping[str, object], of_a_table: Mapping[str, Any]) -> dict[str, Any]:
@@ -72,9 +76,9 @@ def ablation(
     )
     exam = (_given(options["exam"], DEFAULT_ATTEMPTS), _given(options["failures"], DEFAULT_FAILURES))
     folder = out or _default_folder(settings)
-    console = Console(stderr=True)
+    console = Console(stderr=True, width=None if sys.stderr.isatty() else WIDTH)
     with console.status("loading models…") as status:
-        table, examiner = run_table(settings, folder, exam, lambda said: status.update(said))
+        table, examiner = run_table(settings, folder, exam, Teller(console, status))
     pages = _write_pages(table, examiner, folder)
     if json_output:
         typer.echo(table.model_dump_json())
@@ -83,6 +87,22 @@ def ablation(
         for page in pages:
             typer.echo(str(page))
     return _exit_code(table)
+
+
+class Teller:
+    """Shows what is done at the moment: live on a terminal, else a plain line for every new thing."""
+
+    def __init__(self, console: Console, status: Status) -> None:
+        self.console = console
+        self.status = status
+        self._last = ""
+
+    def __call__(self, said: str) -> None:
+        self.status.update(said)
+        what = said.partition(":")[0]
+        if not self.console.is_terminal and what != self._last:
+            self._last = what
+            self.console.print(f"{time.strftime('%H:%M:%S')} {said}", highlight=False)
 
 
 def _write_pages(table: Table, examiner: Any, folder: Path) -> list[Path]:
