@@ -14,8 +14,8 @@ from interleave.estimates import Estimate
 FILE_NAME = "ablation.md"
 NOTE = (
     "Per cent, with 95 % intervals in brackets; differences are those of *strict*, paired (the same tasks, "
-    "bootstrap), in points, clear ones in bold. Every row has the same tasks; rows with fewer tasks are compared over those "
-    "they share, and a row with fewer attempts with itself."
+    "bootstrap), in points, clear ones in bold. Every row has the same tasks; rows with fewer tasks are "
+    "compared over those they share, and a row with fewer attempts with itself."
 )
 _MAIN = {row.key for row in ROWS if not row.further}
 
@@ -34,8 +34,8 @@ def as_markdown(table: Table, command: str) -> str:
 
 
 def _suite_table(rows: Sequence[TableRow], suite: str) -> str:
-    names = "row tasks text image average strict to_the_row_above to_`full` drawn forced".split()
-    lines = [f"| {' | '.join(name.replace('_', ' ') for name in names)} |", "|---|" + "---:|" * 9]
+    head = "| row | tasks | text | image | average | strict | to the row above | to `full` | drawn | forced |"
+    lines = [head, "|---|" + "---:|" * 9]
     for row in rows:
         for line in row.lines:
             if line.suite == suite:

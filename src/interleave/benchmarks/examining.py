@@ -138,11 +138,9 @@ class Examiner:
 
     async def _judged(self, attempts: Sequence[Attempt], model: Any, pack: PromptPack) -> list[Judged]:
         async def one(attempt: Attempt) -> Judged:
-            pictures = (attempt.before, attempt.after)
-            before, after = await asyncio.to_thread(
-                lambda: [self.exam.picture(name) if name else None for name in pictures]
-            )
-            assert after is not None
+            open_picture = self.exam.picture
+            before = await asyncio.to_thread(open_picture, attempt.before) if attempt.before else None
+            after = await asyncio.to_thread(open_picture, attempt.after)
             counting = Counting(model) if isinstance(model, VisionLanguageModel) else None
             critic: Critic = VlmCritic(RetriedVlm("the critic", counting), pack) if counting else model
             slot = self.questions[attempt.id].slot
