@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from random import Random
 
 from interleave.types import Value
 
@@ -40,6 +39,10 @@ def _wilson(share: float, count: int) -> tuple[float, float]:
 
 
 def _bootstrap(values: Sequence[float]) -> tuple[float, float]:
-    rng, count = Random(0), len(values)
-    means = sorted(sum(rng.choices(values, k=count)) / count for _ in range(_RESAMPLES))
-    return means[int(0.025 * _RESAMPLES)], means[int(0.975 * _RESAMPLES)]
+    """Resampled means. Few different values occur, so what is drawn is how often each does."""
+    import numpy as np
+
+    different, counts = np.unique(np.asarray(values, dtype=float), return_counts=True)
+    drawn = np.random.default_rng(0).multinomial(len(values), counts / len(values), size=_RESAMPLES)
+    low, high = np.quantile(drawn @ different / len(values), (0.025, 0.975))
+    return float(low), float(high)

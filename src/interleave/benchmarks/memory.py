@@ -6,12 +6,14 @@ With models that remember, all three cost little more than the longest.
 
 from __future__ import annotations
 
-from dataclasses import replace
+import asyncio
+import zlib
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from interleave.agents.critic import CriticInput
 from interleave.backends.protocols import ImageGenerator, ImageRequest, Message, Reply, Sampling
-from interleave.pictures import decode_picture, encode_png, pixel_digest
+from interleave.pictures import as_rgb, pixel_digest
 from interleave.runs.models import Models
 from interleave.types import Plan, Request, Slot, Text, Verdict
 
@@ -19,17 +21,37 @@ if TYPE_CHECKING:
     from PIL.Image import Image
 
 
+@dataclass(frozen=True)
+class Kept:
+    """A picture in memory, lightly compressed: thousands of them are kept, and few are looked at again."""
+
+    size: tuple[int, int]
+    pixels: bytes
+
+    @classmethod
+    def of(cls, image: Image) -> Kept:
+        plain = as_rgb(image)
+        return cls(plain.size, zlib.compress(plain.tobytes(), 1))
+
+    def picture(self) -> Image:
+        from PIL import Image
+
+        return Image.frombytes("RGB", self.size, zlib.decompress(self.pixels))
+
+
 class RememberingGenerator:
     def __init__(self, generator: ImageGenerator) -> None:
         self._generator = generator
         self.capabilities = generator.capabilities
-        self._drawn: dict[tuple[Any, ...], bytes] = {}
+        self._drawn: dict[tuple[Any, ...], Kept] = {}
 
     async def generate(self, request: ImageRequest) -> Image:
         key = (request.prompt, request.seed, *map(pixel_digest, request.sources))
-        if key not in self._drawn:
-            self._drawn[key] = encode_png(await self._generator.generate(request))
-        return decode_picture(self._drawn[key])
+        if (kept := self._drawn.get(key)) is not None:
+            return await asyncio.to_thread(kept.picture)
+        drawn = await self._generator.generate(request)
+        self._drawn[key] = await asyncio.to_thread(Kept.of, drawn)
+        return drawn
 
 
 class RememberingVlm:
@@ -76,11 +98,12 @@ def remembering(models: Models) -> Models:
     """The same models, each with a memory."""
     return replace(
         models,
-        planner=_remembering_agent(models.planner),
-        critic=_remembering_agent(models.critic),
+        planner=remembering_agent(models.planner),
+        critic=remembering_agent(models.critic),
         generator=RememberingGenerator(models.generator),
     )
 
 
-def _remembering_agent(agent: Any) -> Any:
+def remembering_agent(agent: Any) -> Any:
+    """A planner or critic, or the model that plays it, with a memory."""
     return RememberingVlm(agent) if hasattr(agent, "complete") else RememberingAgent(agent)

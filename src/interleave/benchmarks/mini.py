@@ -5,37 +5,47 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cache, partial
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pydantic import Field, ValidationError
 
+from interleave.agents.prompts import PromptPack
 from interleave.benchmarks.memory import remembering
+from interleave.benchmarks.scores import Answered, ItemScore, Scores, StepScore, score_all, scores_of
 from interleave.benchmarks.systems import choices_for
 from interleave.errors import ConfigurationError, did_you_mean
-from interleave.estimates import Estimate, estimate
 from interleave.mini.language.splits import UNSEEN_PAIR, UNSEEN_TEMPLATE
 from interleave.mini.language.tasks import SUITES, Task, tasks
-from interleave.mini.reader import shared_reader
-from interleave.mini.reader.scores import shows
-from interleave.runs.assembly import load_models, resolve, split_choices
+from interleave.runs.assembly import Choices, load_models, resolve, split_choices
 from interleave.runs.batch import Batch, Ended
 from interleave.runs.config import RunConfig
 from interleave.runs.generating import batch_of
-from interleave.runs.record import RunRecord, StepRecord, read_record
+from interleave.runs.models import Models
 from interleave.runs.requests import items_of
-from interleave.runs.store import PictureStore, write_whole
+from interleave.runs.store import write_whole
 from interleave.types import Value
 
-if TYPE_CHECKING:
-    from PIL.Image import Image
+__all__ = [
+    "Answered",
+    "ItemScore",
+    "Result",
+    "Scores",
+    "Settings",
+    "StepScore",
+    "default_folder",
+    "run_mini",
+    "work_of",
+]
 
 RESULT_NAME = "result.json"
+ITEMS_NAME = "items.jsonl"
+"""How every task went, with every limit of attempts: what tables of several runs are made from."""
 FEWER_ATTEMPTS = (3, 1)
 """A full run also tells how it would have gone with so many attempts."""
 
@@ -56,55 +66,6 @@ class Settings:
             raise ConfigurationError(f"no suite named {self.suite!r}. {did_you_mean(self.suite, SUITES)}")
         if self.items < 1:
             raise ConfigurationError("--items must be at least 1")
-
-
-class StepScore(Value):
-    """One step of the truth, against the same step of the answer."""
-
-    image: bool | None
-    """Whether the picture shows the true scene; None where the truth has no picture."""
-    text: bool
-
-
-class ItemScore(Value):
-    """How one task went."""
-
-    id: str
-    topic: str
-    unseen: tuple[str, ...]
-    status: str
-    folder: str
-    reason: str = ""
-    steps: tuple[StepScore, ...]
-    too_many: int = 0
-    """Steps of the answer beyond those of the truth."""
-
-    @property
-    def has_pictures(self) -> bool:
-        return any(step.image is not None for step in self.steps)
-
-    @property
-    def image(self) -> float:
-        """The share of steps whose picture is right."""
-        return _share([step.image for step in self.steps if step.image is not None])
-
-    @property
-    def text(self) -> float:
-        """The share of steps whose caption states their facts."""
-        return _share([step.text for step in self.steps])
-
-    @property
-    def strict(self) -> float:
-        """1 when every step is right and none is too many: its picture, or its text where it has none."""
-        right = [step.text if step.image is None else step.image for step in self.steps]
-        return float(all(right) and not self.too_many)
-
-
-class Scores(Value):
-    strict: Estimate
-    image: Estimate | None
-    """None where the answer is text alone."""
-    text: Estimate
 
 
 class Result(Value):
@@ -131,36 +92,78 @@ class Result(Value):
     seconds: float = 0.0
 
 
+class ItemLine(Value):
+    """A line of `items.jsonl`."""
+
+    attempts: int
+    score: ItemScore
+
+
 Progress = Callable[[int, int, int], None]
 """Told how many attempts are allowed in this pass, how many tasks there are, and how many are done."""
 
 
-@dataclass(frozen=True)
-class Answered:
-    """A task, how its answer scored, and the record of the run that answered it."""
+Load = Callable[[RunConfig, PromptPack, Choices], Models]
 
-    task: Task
-    score: ItemScore
-    record: RunRecord | None
+
+def _load_with_memory(config: RunConfig, pack: PromptPack, chosen: Choices) -> Models:
+    return remembering(load_models(config, pack, chosen))
 
 
 def run_mini(
-    settings: Settings, out: Path, progress: Progress = lambda *_: None
+    settings: Settings,
+    out: Path,
+    progress: Progress = lambda *_: None,
+    load: Load = _load_with_memory,
 ) -> tuple[Result, list[Answered]]:
     """Run what has not been run in this folder yet, score everything, and write the result."""
-    before = _result_before(out)
+    before = read_result(out)
     if before is not None and (before.suite, before.system) != (settings.suite, settings.system):
         raise ConfigurationError(
             f"{out} holds the suite {before.suite!r} with the system {before.system!r}: choose another --out"
         )
-    work = list(islice(tasks(settings.suite, "test", seed=settings.seed), settings.items))
-    config, passes, seconds = asyncio.run(_run_passes(settings, work, out, progress))
+    work = work_of(settings.suite, settings.items, settings.seed)
+    config, passes, seconds = asyncio.run(_run_passes(settings, work, out, progress, load))
     most = max(passes)
     answered = passes[most]
     seconds = round(seconds + (before.seconds if before else 0.0), 3)
     result = _result(settings, config, passes, most, answered, seconds)
+    write_whole(out / ITEMS_NAME, _as_lines(passes))
     write_whole(out / RESULT_NAME, result.model_dump_json(indent=1).encode())
     return result, answered
+
+
+def work_of(suite: str, items: int, seed: int) -> list[Task]:
+    """The first tasks of the test split, made once: rows of a table share them."""
+    made, more = _stream(suite, seed)
+    made += islice(more, max(0, items - len(made)))
+    return made[:items]
+
+
+@cache
+def _stream(suite: str, seed: int) -> tuple[list[Task], Iterator[Task]]:
+    return [], tasks(suite, "test", seed=seed)
+
+
+def read_items(out: Path) -> dict[int, list[ItemScore]]:
+    """How the tasks of a finished run went, by the most attempts allowed; none where it is not finished."""
+    found: dict[int, list[ItemScore]] = {}
+    try:
+        lines = (out / ITEMS_NAME).read_bytes().splitlines()
+        for line in map(ItemLine.model_validate_json, lines):
+            found.setdefault(line.attempts, []).append(line.score)
+    except (OSError, ValidationError):
+        return {}
+    return found
+
+
+def _as_lines(passes: Mapping[int, Sequence[Answered]]) -> bytes:
+    lines = (
+        ItemLine(attempts=attempts, score=each.score).model_dump_json()
+        for attempts, answered in passes.items()
+        for each in answered
+    )
+    return "".join(f"{line}\n" for line in lines).encode()
 
 
 def default_folder(settings: Settings) -> Path:
@@ -171,29 +174,49 @@ def default_folder(settings: Settings) -> Path:
 
 
 async def _run_passes(
-    settings: Settings, work: Sequence[Task], out: Path, progress: Progress
+    settings: Settings, work: Sequence[Task], out: Path, progress: Progress, load: Load
 ) -> tuple[RunConfig, dict[int, list[Answered]], float]:
     """The run, and for the full system the same with fewer attempts; and how long the run itself took."""
     chosen, limits = split_choices(
         choices_for(settings.system, work, {**settings.choices, "seed": settings.seed})
     )
     config, pack = resolve(chosen)
-    models = remembering(load_models(config, pack, chosen))
-    most = config.max_attempts
-    fewer = [count for count in FEWER_ATTEMPTS if count < most] if settings.system == "full" else []
-    passes: dict[int, list[Answered]] = {}
-    seconds = 0.0
-    for attempts in (most, *fewer):
+    models = load(config, pack, chosen)
+
+    async def run(attempts: int, wanted: Sequence[Task]) -> tuple[list[Answered], float]:
         folder = out / f"attempts-{attempts}"
         limited = config.model_copy(update={"max_attempts": attempts})
         batch = batch_of(folder, limited, limits, models)
-        is_work = any(task.id not in batch.ended or batch.ended[task.id].status == "failed" for task in work)
+        is_work = any(
+            task.id not in batch.ended or batch.ended[task.id].status == "failed" for task in wanted
+        )
         started = time.monotonic()
-        ended = await _run_batch(batch, work, settings.concurrency, partial(progress, attempts, len(work)))
-        if attempts == most and is_work:  # reading back what is there is no work
-            seconds = time.monotonic() - started
-        passes[attempts] = [_answered(task, ended.get(task.id), folder) for task in work]
+        told = partial(progress, attempts, len(wanted))
+        ended = await _run_batch(batch, wanted, settings.concurrency, told)
+        seconds = time.monotonic() - started if is_work else 0.0  # reading back what is there is no work
+        return await asyncio.to_thread(score_all, wanted, ended, folder), seconds
+
+    most = config.max_attempts
+    whole, seconds = await run(most, work)
+    passes = {most: whole}
+    for attempts in FEWER_ATTEMPTS if settings.system == "full" else ():
+        if attempts < most:
+            other = [each.task for each in whole if not _is_same_with(each, attempts)]
+            again = (await run(attempts, other))[0] if other else []
+            changed = {each.task.id: each for each in again}
+            passes[attempts] = [changed.get(each.task.id, each) for each in whole]
     return config, passes, seconds
+
+
+def _is_same_with(answered: Answered, attempts: int) -> bool:
+    """Whether this answer came about without ever needing more attempts: then they cannot be missed."""
+    record = answered.record
+    return (
+        record is not None
+        and record.status == "done"
+        and all(len(step.attempts) <= attempts for step in record.steps)
+        and not any(step.forced for step in record.steps)
+    )
 
 
 async def _run_batch(
@@ -206,42 +229,6 @@ async def _run_batch(
             ended[each.id] = each
             progress(len(ended))
     return ended
-
-
-def _answered(task: Task, ended: Ended | None, folder: Path) -> Answered:
-    if ended is None or ended.status == "failed":
-        return Answered(task, score_item(task, (), {}, ended, folder), None)
-    record = read_record(folder / ended.folder)
-    pictures = _pictures(record, PictureStore(folder / ended.folder))
-    return Answered(task, score_item(task, record.steps, pictures, ended, folder), record)
-
-
-def score_item(
-    task: Task, steps: Sequence[StepRecord], pictures: dict[int, Image], ended: Ended | None, folder: Path
-) -> ItemScore:
-    """The steps of an answer against the truth, place by place; what is missing is wrong."""
-    readings = dict(zip(pictures, shared_reader().read_many(list(pictures.values())), strict=True))
-    scores = []
-    for place, beat in enumerate(task.beats):
-        step = steps[place] if place < len(steps) else None
-        text = step is not None and all(fact.is_said_in(step.plan.text) for fact in beat.facts)
-        right = None if task.text_only else place in readings and shows(readings[place], beat.scene)
-        scores.append(StepScore(image=right, text=text))
-    return ItemScore(
-        id=task.id,
-        topic=f"{task.domain}: {task.topic}" if task.suite != "edit" else task.topic,
-        unseen=task.unseen,
-        status=ended.status if ended else "failed",
-        folder=str(folder / ended.folder) if ended else "",
-        reason=ended.reason if ended else "",
-        steps=tuple(scores),
-        too_many=max(0, len(steps) - len(task.beats)),
-    )
-
-
-def _pictures(record: RunRecord, store: PictureStore) -> dict[int, Image]:
-    shown = {place: step.attempt for place, step in enumerate(record.steps)}
-    return {place: store.get(attempt.image) for place, attempt in shown.items() if attempt is not None}
 
 
 def _result(
@@ -261,7 +248,7 @@ def _result(
         system=settings.system,
         items=len(items),
         seed=settings.seed,
-        scores=_scores(items),
+        scores=scores_of(items),
         coverage=round(sum(item.status == "done" for item in items) / len(items), 4),
         calls={
             role: 0 if role in left_out else sum(getattr(count, role) for count in calls) for role in roles
@@ -271,19 +258,11 @@ def _result(
         models={role: getattr(config, role).spec for role in roles if role not in left_out},
         notes=tuple(note for role in roles if (note := getattr(config, role).note)),
         by_attempts={
-            str(attempts): _scores([each.score for each in passes[attempts]]) for attempts in sorted(passes)
+            str(attempts): scores_of([each.score for each in passes[attempts]]) for attempts in sorted(passes)
         },
         apart=_apart(items),
         by_topic=_by_topic(items, "edit" if settings.suite == "edit" else "domain"),
         seconds=round(seconds, 3),
-    )
-
-
-def _scores(items: Sequence[ItemScore]) -> Scores:
-    return Scores(
-        strict=estimate([item.strict for item in items]),
-        image=estimate([item.image for item in items]) if any(item.has_pictures for item in items) else None,
-        text=estimate([item.text for item in items]),
     )
 
 
@@ -293,23 +272,19 @@ def _apart(items: Sequence[ItemScore]) -> dict[str, Scores]:
         "unseen wording": [item for item in items if UNSEEN_TEMPLATE in item.unseen],
         "unseen kind and colour": [item for item in items if UNSEEN_PAIR in item.unseen],
     }
-    return {name: _scores(group) for name, group in groups.items() if group}
+    return {name: scores_of(group) for name, group in groups.items() if group}
 
 
 def _by_topic(items: Sequence[ItemScore], level: str) -> dict[str, Scores]:
     groups: dict[str, list[ItemScore]] = {}
     for item in items:
         groups.setdefault(item.topic.split(":")[0] if level == "domain" else item.topic, []).append(item)
-    return {name: _scores(group) for name, group in sorted(groups.items())} if len(groups) > 1 else {}
+    return {name: scores_of(group) for name, group in sorted(groups.items())} if len(groups) > 1 else {}
 
 
-def _result_before(out: Path) -> Result | None:
+def read_result(out: Path) -> Result | None:
     """What an earlier session has left in this folder."""
     try:
         return Result.model_validate_json((out / RESULT_NAME).read_bytes())
     except (OSError, ValidationError):
         return None
-
-
-def _share(values: Sequence[bool]) -> float:
-    return sum(values) / len(values) if values else 0.0

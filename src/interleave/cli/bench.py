@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
     from interleave.benchmarks.mini import Result, Scores
     from interleave.estimates import Estimate
 
+TABLE = "A whole table"
+
 app = typer.Typer(help="Measure planners, critics and generators.", no_args_is_help=True)
 
 
@@ -25,29 +28,123 @@ def _bench() -> None:
 
 @app.command()
 def mini(
-    suite: Annotated[str, typer.Option(help="story, continue, know, edit or annotate.")] = "story",
+    suite: Annotated[
+        str | None, typer.Option(help="story, continue, know, edit or annotate. [default: story]")
+    ] = None,
     system: Annotated[
-        str, typer.Option(help="base (the generator alone), plan (one attempt a step) or full (with critic).")
-    ] = "full",
+        str | None,
+        typer.Option(
+            help="base (generator alone), plan (one attempt a step) or full (with critic). [default: full]"
+        ),
+    ] = None,
     profile: options.ProfileName = None,
     planner: options.PlannerSpec = None,
     critic: options.CriticSpec = None,
     generator: options.GeneratorSpec = None,
     prompts: options.PackName = None,
-    items: Annotated[int, typer.Option(min=1, help="How many tasks of the test split.")] = 40,
+    items: Annotated[
+        int | None,
+        typer.Option(
+            help="How many tasks of the test split. [default: 40; 1,000 for the main rows of a table]"
+        ),
+    ] = None,
     seed: Annotated[int, typer.Option(help="Picks the tasks, and seeds the runs.")] = 0,
     max_attempts: options.MaxAttempts = None,
     out: Annotated[
         Path | None, typer.Option(help="The folder of the runs; the same command on it goes on.")
     ] = None,
     concurrency: Annotated[int, typer.Option(min=1, help="Tasks under way at once.")] = 16,
+    table: Annotated[
+        str | None,
+        typer.Option(help="A whole table instead of one run: 'ablation'.", rich_help_panel=TABLE),
+    ] = None,
+    trained: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR",
+            help="What `mini train all` has written. [default: the agents in this package]",
+            rich_help_panel=TABLE,
+        ),
+    ] = None,
+    rows: Annotated[
+        str | None, typer.Option(help="Only these rows, e.g. planner,full.", rich_help_panel=TABLE)
+    ] = None,
+    suites: Annotated[
+        str | None,
+        typer.Option(
+            help="The suites of all rows. [default: five for main rows, story,edit for the others]",
+            rich_help_panel=TABLE,
+        ),
+    ] = None,
+    more_items: Annotated[
+        int | None,
+        typer.Option(min=0, help="Tasks of the further rows. [default: 300]", rich_help_panel=TABLE),
+    ] = None,
+    exam: Annotated[
+        int | None,
+        typer.Option(
+            min=0,
+            help="Attempts in the exam of the critics; 0 for none. [default: 2,000]",
+            rich_help_panel=TABLE,
+        ),
+    ] = None,
+    failures: Annotated[
+        int | None,
+        typer.Option(
+            min=0,
+            help="The exam goes on until it has so many failures. [default: 150]",
+            rich_help_panel=TABLE,
+        ),
+    ] = None,
+    vlm_options: Annotated[
+        str | None,
+        typer.Option(
+            metavar="KEY=VALUE&…",
+            help="For the specs of learned agents, e.g. batch=256.",
+            rich_help_panel=TABLE,
+        ),
+    ] = None,
     json_output: options.Json = False,
     debug: options.Debug = False,
 ) -> int:
     """The miniature's benchmark: five suites whose truth is known, scored from the pictures alone.
 
     Prints a table and the page with all pictures side by side; with --json one object on stdout.
+    With --table ablation, a table of many systems on the same tasks, and an exam of their critics.
     """
+    of_a_table = {
+        "--trained": trained,
+        "--rows": rows,
+        "--suites": suites,
+        "--more-items": more_items,
+        "--exam": exam,
+        "--failures": failures,
+        "--vlm-options": vlm_options,
+    }
+    of_one_run = {
+        "--suite": suite,
+        "--system": system,
+        "--profile": profile,
+        "--planner": planner,
+        "--critic": critic,
+    }
+    if table is not None:
+        from interleave.cli.bench_table import ablation, chosen
+
+        return ablation(
+            table,
+            chosen(of_one_run, of_a_table),
+            generator=generator,
+            prompts=prompts,
+            items=items,
+            seed=seed,
+            max_attempts=max_attempts,
+            out=out,
+            concurrency=concurrency,
+            json_output=json_output,
+        )
+    _refuse_any(of_a_table, "is for a table: add --table ablation")
+    suite, system = suite or "story", system or "full"
     from rich.console import Console
 
     from interleave.benchmarks.mini import Settings, default_folder, run_mini
@@ -61,7 +158,7 @@ def mini(
         "prompts": prompts,
         "max_attempts": max_attempts,
     }
-    settings = Settings(suite, system, items, seed, concurrency, choices)
+    settings = Settings(suite, system, 40 if items is None else items, seed, concurrency, choices)
     folder = out or default_folder(settings)
     console = Console(stderr=True)
     console.print("loading models…", highlight=False)
@@ -85,6 +182,15 @@ def mini(
             highlight=False,
         )
     return 0 if not failed else 1 if len(failed) < result.items else 3
+
+
+def _refuse_any(given: Mapping[str, object], why: str) -> None:
+    """Refuse an option that has no meaning here, rather than ignore it."""
+    from interleave.errors import ConfigurationError
+
+    for option, value in given.items():
+        if value is not None:
+            raise ConfigurationError(f"{option} {why}")
 
 
 def _print_table(result: Result, console: Console) -> None:
