@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -72,6 +73,10 @@ def everything(
     shards: Shards = 1,
     workers: Workers = 0,
     at_once: AtOnce = 1,
+    vlm_options: Annotated[
+        str, typer.Option(metavar="KEY=VALUE&…", help="For learned agents in the table, e.g. batch=256.")
+    ] = "",
+    concurrency: Annotated[int, typer.Option(min=1, help="Tasks of the table under way at once.")] = 16,
     seed: Seed = 0,
     dry_run: Only = False,
     debug: options.Debug = False,
@@ -85,7 +90,9 @@ def everything(
         shape = () if size == "full" else ("--shape", "toy", "--vae-minutes", "0.1", "--flow-minutes", "0.1")
         first = [Stage("generator", (*command, *shape))]
         generator = f"diffusers:{(out / 'generator' / 'pipeline').absolute()}"
-    chain = _chain(out, size, generator, shards, workers, seed)
+    chain = replace(
+        _chain(out, size, generator, shards, workers, seed), vlm_options=vlm_options, concurrency=concurrency
+    )
     learned = [
         *chain.data(),
         *chain.planner(),
@@ -96,7 +103,7 @@ def everything(
     if first:
         learned = [Stage(each.name, each.command, each.after or ("generator",)) for each in learned]
     table = chain.table(tuple(each.name for each in learned if each.name.startswith("agent-")))
-    return _carry_out([*first, *learned, table], chain, at_once, dry_run)
+    return _carry_out([*first, *learned, *table], chain, at_once, dry_run)
 
 
 def fresh(

@@ -21,6 +21,10 @@ ABLATIONS: Mapping[str, Mapping[str, float]] = {
     "critic-no-accuracy": {"accuracy": 0.0, "semantics": 0.75, "quality": 0.25},
 }
 """What is trained by GRPO, and the weights of its reward where they are not the usual ones."""
+MAIN_ROWS = ("full", "critic-sft", "planner", "generator")
+ROWS = (*MAIN_ROWS, "one-agent", "no-step", "no-accuracy", "unfiltered", "oracle")
+"""The rows of the table, the longest first."""
+NO_CRITIC = ("planner", "generator")
 
 
 @dataclass(frozen=True)
@@ -95,6 +99,10 @@ class Chain:
     shards: int = 1
     workers: int = 0
     seed: int = 0
+    vlm_options: str = ""
+    """For the specs of learned agents in the table, e.g. batch=256."""
+    concurrency: int = 16
+    """Tasks of the table under way at once."""
 
     def path(self, *names: str) -> str:
         return str(self.out.joinpath(*names))
@@ -212,15 +220,26 @@ class Chain:
             if name != "critic":
                 yield from self.critic_by_trying(name)
 
-    def table(self, after: tuple[str, ...]) -> Stage:
-        return Stage(
-            "table",
-            (
-                *("bench", "mini", "--table", "ablation", "--trained", str(self.out)),
-                *("--items", str(self.sizes.items), "--more-items", str(self.sizes.more_items)),
-                *("--exam", str(self.sizes.exam), "--generator", self.generator, "--out", self.path("table")),
-            ),
-            after,
+    def table(self, after: tuple[str, ...]) -> Iterator[Stage]:
+        """Every row by itself, long ones in two parts; then all that is there, put together."""
+        parts = []
+        for row in ROWS:
+            suites = (("story",), ("continue", "know", "edit", "annotate")) if row in MAIN_ROWS else ((),)
+            for number, some in enumerate(suites, start=1):
+                exam = self.sizes.exam if number == 1 and row not in NO_CRITIC else 0
+                more = ("--rows", row, *(("--suites", ",".join(some)) if some else ()))
+                parts.append(f"table-{row}-{number}")
+                yield Stage(parts[-1], self._table(exam, *more), after)
+        yield Stage("table", self._table(self.sizes.exam), tuple(parts))
+
+    def _table(self, exam: int, *more: str) -> tuple[str, ...]:
+        options = ("--vlm-options", self.vlm_options) if self.vlm_options else ()
+        return (
+            *("bench", "mini", "--table", "ablation", "--trained", str(self.out)),
+            *("--items", str(self.sizes.items), "--more-items", str(self.sizes.more_items)),
+            *("--exam", str(exam), "--failures", str(self.sizes.exam // 12)),
+            *("--generator", self.generator, *options, "--concurrency", str(self.concurrency)),
+            *("--out", self.path("table"), *more),
         )
 
     def _copying(self, job: str, name: str, rows: str, steps: int, shape: str) -> Iterator[Stage]:
