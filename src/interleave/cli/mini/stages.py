@@ -25,6 +25,8 @@ MAIN_ROWS = ("full", "critic-sft", "planner", "generator")
 ROWS = (*MAIN_ROWS, "one-agent", "no-step", "no-accuracy", "unfiltered", "oracle")
 """The rows of the table, the longest first."""
 NO_CRITIC = ("planner", "generator")
+FIRST = ("sft-planner", "sft-critic-sft")
+"""Variants wait for these: what is shipped has the machine to itself."""
 
 
 @dataclass(frozen=True)
@@ -45,10 +47,10 @@ class Sizes:
     )
     plans: int = 30_000
     """Stories that are only planned: the planner needs no pictures to learn from them."""
-    planner_steps: int = 3_000
-    critic_steps: int = 2_500
-    agent_steps: int = 2_500
-    grpo_steps: int = 150
+    planner_steps: int = 1_500
+    critic_steps: int = 1_500
+    agent_steps: int = 1_500
+    grpo_steps: int = 120
     batch: int = 512
     items: int = 1_000
     more_items: int = 300
@@ -143,11 +145,8 @@ class Chain:
 
     def unfiltered(self) -> Iterator[Stage]:
         out = self.path("selection-unfiltered")
-        yield Stage(
-            "select-unfiltered",
-            ("data", "select", *self._collections, "--no-filter", "--out", out),
-            ("select",),
-        )
+        select = ("data", "select", *self._collections, "--no-filter", "--out", out)
+        yield Stage("select-unfiltered", select, FIRST)
         yield Stage(
             "export-unfiltered",
             self._export("selection-unfiltered", "rows-unfiltered"),
@@ -245,13 +244,15 @@ class Chain:
     def _copying(self, job: str, name: str, rows: str, steps: int, shape: str) -> Iterator[Stage]:
         fresh, shape_name = self.path("fresh", name), self.sizes.shapes[shape]
         yield Stage(f"fresh-{name}", ("mini", "fresh", shape_name, "--out", fresh))
-        export = "export" if rows == "rows" else "export-unfiltered"
+        before = {"planner": ("export",), "critic-sft": ("export",), "agent": FIRST}.get(
+            name, ("export-unfiltered",)
+        )
         command = (
             *("train", "sft", job, "--config", "mini-sft", "--data", self.path(rows), "--model", fresh),
             *("--out", self.path("train", name), "--steps", str(steps), "--batch", str(self.sizes.batch)),
             *("--device-batch", str(self.sizes.batch), "--workers", str(self.workers), "--trust-data"),
         )
-        yield Stage(f"sft-{name}", command, (f"fresh-{name}", export))
+        yield Stage(f"sft-{name}", command, (f"fresh-{name}", *before))
         yield self._halved(name, f"sft-{name}")
 
     def _halved(self, name: str, after: str) -> Stage:
