@@ -30,7 +30,7 @@ SUITES = ("story", "story", "continue", "annotate")
 @pytest.fixture(scope="module")
 def rows(tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = tmp_path_factory.mktemp("real")
-    rng = Random(3)
+    rng = Random(5)
     requests = [(f"r{number}", sample_task(suite, rng).request()) for number, suite in enumerate(SUITES)]
     interleave.generate_many(requests, out=root / "col", profile="oracle", generator="world?mistakes=0.5")
     (root / "col" / "scores").mkdir()

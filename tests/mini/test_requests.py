@@ -11,8 +11,10 @@ from random import Random
 
 import pytest
 
+from interleave.counting import named_step_count
 from interleave.errors import InputError
 from interleave.mini.language.checker import EXAMPLES, refuse_foreign_words, unknown_words, vocabulary
+from interleave.mini.language.company import MOST_THINGS, WORDINGS, part_company
 from interleave.mini.language.edits import EDITS, Edit, read_edit, sample_edit
 from interleave.mini.language.gaps import AColour, ANumber, APlace, AThing, Gap, ManyThings, Maybe
 from interleave.mini.language.knowing import RIDDLE_TOPICS
@@ -27,7 +29,16 @@ from interleave.mini.language.splits import (
     is_held_out_pair,
 )
 from interleave.mini.language.tale import Beat, Fact
-from interleave.mini.language.tasks import DESCRIBE, GO_ON, SUITES, Task, read_task, sample_task, tasks
+from interleave.mini.language.tasks import (
+    DESCRIBE,
+    GO_ON,
+    SEEN_DESCRIBE,
+    SUITES,
+    Task,
+    read_task,
+    sample_task,
+    tasks,
+)
 from interleave.mini.language.topics import DOMAINS, Topic
 from interleave.mini.language.words import plural
 from interleave.mini.world import COLOURS, KINDS, NOUNS
@@ -56,7 +67,9 @@ def assert_true(beats: tuple[Beat, ...] | list[Beat]) -> None:
 def test_there_are_as_many_requests_as_promised() -> None:
     assert len(DOMAINS) == 8
     assert len(TOPICS) >= 75
-    assert sum(len(topic.templates) for _, topic in TOPICS) >= 100
+    assert min(len(topic.templates) for topic in ALL_TOPICS) >= 5
+    assert min(len(edit.templates) for edit in EDITS) >= 4
+    assert min(len(GO_ON), len(DESCRIBE)) >= 8
     names = [topic.name for topic in ALL_TOPICS]
     assert len(set(names)) == len(names)
 
@@ -84,7 +97,7 @@ def test_requests_and_captions_are_written_as_sentences(topic: Topic) -> None:
         written = topic.sample(rng)
         for text in (written.text, *(beat.caption for beat in written.tale.beats)):
             assert re.fullmatch(r"[A-Z].*[.!?]", text), text
-            assert not re.search(r"  | [.,:!?]|[.,]{2}|[{}]|\ba [aeio]|\ban [^aeiou]", text), text
+            assert not re.search(r"  | [.,:!?]|[.,]{2}|[.!?] [a-z]|[{}]|\ba [aeio]|\ban [^aeiou]", text), text
             words = re.findall(r"\w+", text.lower())
             repeated = {word for word, following in pairwise(words) if word == following}
             assert repeated <= {"on", "in"}, text  # "goes on on the beach"
@@ -155,6 +168,96 @@ def test_a_wrong_number_of_pictures_is_no_request_of_the_topic() -> None:
 def test_a_fact_is_a_whole_word() -> None:
     assert Fact(("cat", "cats")).is_said_in("The Cat sits.")
     assert not Fact(("cat",)).is_said_in("The caterpillar eats.")
+
+
+# Company
+
+
+@pytest.fixture(scope="module")
+def stories() -> list[Task]:
+    """A few hundred stories of any split."""
+    rng = Random(31)
+    return [sample_task("story", rng) for _ in range(500)]
+
+
+def told_alone(task: Task) -> tuple[Beat, ...]:
+    request, _ = part_company(task.text)
+    return read_task([request]).beats
+
+
+def company_of(task: Task) -> dict[int, Thing]:
+    return part_company(task.text)[1].things
+
+
+def test_three_stories_of_five_are_told_in_company_and_no_scene_gets_crowded(stories: list[Task]) -> None:
+    accompanied = [task for task in stories if company_of(task)]
+    assert 0.52 <= len(accompanied) / len(stories) <= 0.68
+    for task in accompanied:
+        assert max(len(beat.scene.things) for beat in task.beats) <= MOST_THINGS, task.text
+        assert_true(task.beats)
+    wordings = {part_company(task.text)[1].wording for task in accompanied}
+    assert wordings == set(WORDINGS)
+
+
+def test_company_stays_as_it_is_and_changes_nothing_else(stories: list[Task]) -> None:
+    for task in stories[:200]:
+        company, alone = company_of(task), told_alone(task)
+        for beat, without in zip(task.beats, alone, strict=True):
+            assert beat.scene.things == without.scene.things | company, task.text
+            assert (beat.scene.background, beat.scene.gripper) == (
+                without.scene.background,
+                without.scene.gripper,
+            )
+            assert not set(without.scene.things.values()) & set(company.values()), task.text
+            assert beat.operations == without.operations
+
+
+def test_many_of_the_company_look_like_something_of_the_tale(stories: list[Task]) -> None:
+    alike = 0
+    accompanied = [task for task in stories if company_of(task)]
+    for task in accompanied:
+        told = {thing for beat in told_alone(task) for thing in beat.scene.things.values()}
+        alike += any(
+            (thing.kind, thing.state) == (other.kind, other.state)
+            for thing in company_of(task).values()
+            for other in told
+        )
+    assert alike / len(accompanied) > 0.35
+
+
+def test_company_is_read_before_and_after_a_request_with_the_liberties_people_take() -> None:
+    alone = read_task(["How a frog grows up, step by step, in four pictures"])
+    house = {0: Thing("house", "red", Size.SMALL, 2)}
+    for text in (
+        "How a frog grows up in four pictures. All the while there is a small house at the top left.",
+        "Imagine a scene with a small red house in the upper left. please show me how a frog grows up",
+    ):
+        task = read_task([text])
+        assert unknown_words(text) == []
+        assert [beat.scene.things for beat in task.beats] == [
+            house | beat.scene.things for beat in alone.beats
+        ]
+    assert task.beats[0].caption.endswith("There is also a small red house at the top left.")
+
+
+@pytest.mark.parametrize(
+    "company",
+    ["a red house in the middle", "a cat on the right and a dog in the middle right"],
+    ids=["in the way", "two in one place"],
+)
+def test_company_that_stands_in_the_way_is_refused(company: str) -> None:
+    with pytest.raises(Impossible):
+        read_task([f"Show me how a frog grows up. Do not forget {company}."])
+
+
+def test_a_request_with_the_wording_of_company_that_is_held_out_is_a_test_request() -> None:
+    story = "Show me how a frog grows up."
+    seen, unseen = (
+        read_task([f"{story} {wording}".format(things="a house on the right", **{"is": "is"})])
+        for wording in WORDINGS[-2:]
+    )
+    assert (seen.unseen, unseen.unseen) == ((), (UNSEEN_TEMPLATE,))
+    assert unseen.split == "test"
 
 
 # Riddles
@@ -333,6 +436,26 @@ def test_enough_is_held_out_and_enough_is_left() -> None:
     assert len(HELD_OUT_TEMPLATES) >= 20
     for named in WORDED:
         assert set(named.templates) - HELD_OUT_TEMPLATES, f"{named.name} has no wording to train on"
+
+
+def test_a_request_that_names_its_number_of_pictures_names_the_right_one(stories: list[Task]) -> None:
+    """As a pipeline reads it, which knows nothing of templates."""
+    for task in stories:
+        named = len(task.beats) if "{n}" in task.template else None
+        assert named_step_count(task.text) in (named, len(task.beats)), task.text
+
+
+def test_a_held_out_wording_has_no_word_that_training_never_sees() -> None:
+    """It is a paraphrase, not a puzzle: what is new is how its words are put together."""
+    seen = [*WORDINGS[:-1], *SEEN_DESCRIBE]
+    seen += [text for named in WORDED for text in named.templates if text not in HELD_OUT_TEMPLATES]
+    known = set().union(*map(_fixed_words, seen))
+    for text in (*HELD_OUT_TEMPLATES, WORDINGS[-1], DESCRIBE[-1]):
+        assert _fixed_words(text) <= known, (text, _fixed_words(text) - known)
+
+
+def _fixed_words(template: str) -> set[str]:
+    return set(re.findall(r"[a-z']+", re.sub(r"{\w+}", " ", template.lower())))
 
 
 @pytest.mark.parametrize("suite", SUITES)

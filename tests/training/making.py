@@ -16,7 +16,7 @@ from interleave.agents.prompts.library import load_pack
 from interleave.agents.replies import render_plan, render_verdict
 from interleave.backends.protocols import Message
 from interleave.mini.language.tasks import sample_task
-from interleave.mini.oracle import _judged, _scored
+from interleave.mini.oracle import _scored, judged
 from interleave.mini.world import draw
 from interleave.mini.world.mistakes import spoiled
 from interleave.pictures import encode_png
@@ -67,7 +67,7 @@ def attempts(count: int, *, seed: int = 0, side: int = 256) -> list[dict[str, An
         right = len(made) % 2 == 0
         after = draw(scene if right else spoiled(scene, rng))
         seen = critic_input(step.prompt or "", step.prompt or "", (), after)
-        verdict = _judged(seen)
+        verdict = judged(seen)
         if verdict.accepted is not right:
             continue  # a spoiled scene may read as right
         made.append({"seen": seen, "verdict": verdict, "scores": _scored(seen), "side": side})

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import re
 from random import Random
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from interleave.agents.critic import CriticInput
 from interleave.backends.specs import BackendOptions, Spec
@@ -19,26 +19,34 @@ from interleave.mini.language.patterns import NotUnderstood
 from interleave.mini.language.prompts import edit_prompt, scene_prompt, understand
 from interleave.mini.language.tasks import Task, read_task, sample_task
 from interleave.mini.language.words import POSITIONS, a
-from interleave.mini.reader import Reading, shared_reader
+from interleave.mini.reader import Reading, shared_room
 from interleave.mini.reader.scores import is_clear, score, shows
 from interleave.mini.world.changes import changes
 from interleave.mini.world.operations import Impossible
 from interleave.mini.world.scene import CELLS, Scene
+from interleave.pictures import pixel_digest
 from interleave.types import Outcome, Plan, Request, Scores, Text, Verdict
 
 if TYPE_CHECKING:
     from PIL.Image import Image
+
+EXACT_SHARE = 0.35
+"""How many of the better prompts in varied words are exact."""
+Looked = tuple[Reading | None, Reading]
+"""What is seen in the picture before, None where there is none, and in the one after."""
 
 
 class Oracle:
     """Plans, judges and scores by knowing the miniature's language and reading its pictures."""
 
     class Options(BackendOptions):
-        pass
+        refine: Literal["exact", "varied"] = "exact"
+        """How better prompts are worded: as exactly as can be, or now exactly and now plainly."""
 
     def __init__(self, *, spec: Spec, options: Options, role: str) -> None:
         if spec.model or spec.base_url:
             raise ConfigurationError(f"{str(spec)!r}: 'oracle' takes no model and no address")
+        self.options = options
 
     async def plan(self, request: Request) -> Plan:
         """The true plan; raises `InputError` for a request that is not of the miniature's language."""
@@ -47,11 +55,11 @@ class Oracle:
 
     async def judge(self, seen: CriticInput) -> Verdict:
         """Right or wrong by the picture alone; where wrong, the same wish said as exactly as can be."""
-        return await asyncio.to_thread(_judged, seen)
+        return judged(seen, await _looked_at(seen), refine=self.options.refine)
 
     async def score(self, seen: CriticInput) -> Scores:
         """Marks from 0 to 10; raises `ReplyError` for a prompt that is not of the language."""
-        return await asyncio.to_thread(_scored, seen)
+        return _scored(seen, await _looked_at(seen))
 
 
 def refuse_unknown(request: Request) -> None:
@@ -64,7 +72,7 @@ def refuse_unknown(request: Request) -> None:
 def true_task(request: Request) -> Task:
     """What a request comes to, its pictures read."""
     parts = [
-        part.text if isinstance(part, Text) else shared_reader().read(part.image).scene
+        part.text if isinstance(part, Text) else shared_room().read(part.image).scene
         for part in request.parts
     ]
     try:
@@ -93,48 +101,75 @@ def _words(text: str) -> set[str]:
     return set(re.findall(r"[a-z]+", text.lower()))
 
 
-def _judged(seen: CriticInput) -> Verdict:
+async def _looked_at(seen: CriticInput) -> Looked:
+    """What is seen before and after, read together with what others look at now."""
+    *before, after = await shared_room().read_all(_pictures(seen))
+    return (before[0] if before else None), after
+
+
+def _look(seen: CriticInput) -> Looked:
+    *before, after = map(shared_room().read, _pictures(seen))
+    return (before[0] if before else None), after
+
+
+def _pictures(seen: CriticInput) -> list[Image]:
+    return [seen.after] if _is_blank(seen.before) else [seen.before, seen.after]
+
+
+def judged(seen: CriticInput, looked: Looked | None = None, *, refine: str = "exact") -> Verdict:
+    """The verdict on a picture; a refusal says the wish again, exactly or in varied words."""
+    seen_before, reading = looked or _look(seen)
     try:
-        before, target = _wanted(seen)
+        before, target = _wanted(seen, seen_before)
     except (NotUnderstood, Impossible) as error:
         return Verdict(outcome=Outcome.UNREADABLE, reasoning=f"the oracle cannot tell what is asked: {error}")
-    reading = shared_reader().read(seen.after)
     if shows(reading, target):
         return Verdict(outcome=Outcome.ACCEPTED, reasoning="Everything is as asked.", confidence=1.0)
     return Verdict(
         outcome=Outcome.REJECTED,
         reasoning=_faults(reading, target),
-        refined_prompt=_exact(target, before),
+        refined_prompt=_refined(target, before, None if refine == "exact" else _lot(seen)),
         confidence=score(reading, target, before).overall / 20,
     )
 
 
-def _scored(seen: CriticInput) -> Scores:
+def _scored(seen: CriticInput, looked: Looked | None = None) -> Scores:
+    seen_before, reading = looked or _look(seen)
     try:
-        before, target = _wanted(seen)
+        before, target = _wanted(seen, seen_before)
     except (NotUnderstood, Impossible) as error:
         raise ReplyError(f"the oracle cannot tell what is asked: {error}", reply="") from None
-    return score(shared_reader().read(seen.after), target, before)
+    return score(reading, target, before)
 
 
-def _wanted(seen: CriticInput) -> tuple[Scene | None, Scene]:
+def _wanted(seen: CriticInput, seen_before: Reading | None) -> tuple[Scene | None, Scene]:
     """The scene before, and the scene the plan asks for."""
-    before = None if _is_blank(seen.before) else shared_reader().read(seen.before).scene
+    before = seen_before.scene if seen_before else None
     return before, understand(seen.planned_prompt, before)
 
 
 def _is_blank(picture: Image) -> bool:
     """Whether it is the white canvas that stands for no picture at all."""
+    if picture.mode == "RGB" and picture.getpixel((0, 0)) != (255, 255, 255):
+        return False
     return all(low == high == 255 for low, high in picture.convert("RGB").getextrema())  # type: ignore[misc]
 
 
-def _exact(target: Scene, before: Scene | None) -> str:
+def _refined(target: Scene, before: Scene | None, lot: Random | None) -> str:
+    """The wish in better words: exact ones, or by lot a plain rewording, which helps less."""
+    exact = lot is None or lot.random() < EXACT_SHARE
+    rng = None if exact else lot
     if before is None:
-        return scene_prompt(target, exact=True)
+        return scene_prompt(target, exact=exact, rng=rng)
     try:
-        return edit_prompt(changes(before, target), before, exact=True)
+        return edit_prompt(changes(before, target), before, exact=exact, rng=rng)
     except InputError:
-        return scene_prompt(target, exact=True)
+        return scene_prompt(target, exact=exact, rng=rng)
+
+
+def _lot(seen: CriticInput) -> Random:
+    """The same for the same picture, whoever asks."""
+    return Random(f"{seen.prompt}/{pixel_digest(seen.after)}")
 
 
 def _faults(reading: Reading, target: Scene) -> str:

@@ -6,18 +6,21 @@ from collections.abc import Container, Sequence
 from typing import Any
 
 from interleave.errors import InputError
+from interleave.training.quick_batches import IGNORED, QuickBatches
 from interleave.training.recipes import TrainingPart
 
-IGNORED = -100
-"""The label of a token that is not learned."""
+__all__ = ["IGNORED", "SftCollator", "too_long"]
+
+COLUMNS = ("prompt", "completion", "images")
 
 
 class SftCollator:
-    """TRL's own collator, which here never cuts a row and can pad to fewer shapes."""
+    """TRL's own collator, or its quick double; here it never cuts a row and can pad to fewer shapes."""
 
     def __init__(self, processor: Any, *, max_length: int | None = None, pad_to: int = 1) -> None:
         from trl.trainer.sft_trainer import DataCollatorForVisionLanguageModeling
 
+        self.quick = QuickBatches.of(processor)
         self.inner = DataCollatorForVisionLanguageModeling(processor, completion_only_loss=True)
         self.max_length = max_length
         self.pad_to = pad_to
@@ -30,10 +33,16 @@ class SftCollator:
 
     def lengths(self, rows: Sequence[dict[str, Any]]) -> list[int]:
         """How many tokens each row has."""
+        quick = self.quick.lengths(rows) if self.quick else None
+        if quick is not None:
+            return quick
         return [int(length) for length in self._batch(rows)["attention_mask"].sum(dim=1)]
 
     def _batch(self, rows: Sequence[dict[str, Any]]) -> Any:
-        return self.inner([{name: row[name] for name in ("prompt", "completion", "images")} for row in rows])
+        quick = self.quick.make(rows) if self.quick else None
+        if quick is not None:
+            return quick
+        return self.inner([{name: row[name] for name in COLUMNS} for row in rows])
 
     def _refuse_long(self, batch: Any, rows: Sequence[dict[str, Any]]) -> None:
         if self.max_length is None:

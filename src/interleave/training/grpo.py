@@ -15,6 +15,8 @@ from collections.abc import Callable
 from typing import Any
 
 from interleave.agents.prompts.library import load_pack
+from interleave.backends.local.byte_pictures import take_bytes
+from interleave.backends.local.many_pictures import see_many_at_once
 from interleave.backends.local.processors import TOKENS
 from interleave.backends.local.quiet import quiet
 from interleave.backends.registry import check_agent, check_generator
@@ -64,7 +66,10 @@ def train_grpo(
         watch = Watch(max_minutes=orders.max_minutes, cycle=orders.recipe.grpo.updates)
         trainer = grpo_trainer(orders.recipe, learner, rows, output, watch, reward, say)
         try:
-            return carry_out(trainer, output, watch, orders, learner)
+            use = carry_out(trainer, output, watch, orders, learner)
+            if is_first_process():
+                trainer.page.write()
+            return use
         except RewardUnhealthy:
             if trainer.outage:  # in the middle of a step: nothing is learned from it, and it is done again
                 trainer.save_before_step()
@@ -149,6 +154,10 @@ def grpo_trainer(
         reward_funcs=reward.reward,
         peft_config=learner.lora,
     )
+    if trainer.ref_model is not None:  # TRL has loaded it once more, as the library has it
+        reference = trainer.accelerator.unwrap_model(trainer.ref_model)
+        see_many_at_once(reference)
+        take_bytes(reference, learner.processor)
     trainer.keep = training.keep
     trainer.say = say
     trainer.shim = reward
@@ -265,8 +274,7 @@ def critic_trainer(base: type) -> Any:
             pictures = [row["images"] for row in inputs]
             shim = self.shim
             self.page.add(self.state.global_step, shim.samples, shim.completions, shim.results, pictures)
-            if self.state.global_step % self.args.logging_steps == 0:
-                self.page.write()
+            self.page.write_now_and_then()
 
         def _timed(self, name: str, work: Callable[..., Any], *arguments: Any) -> Any:
             started = time.perf_counter()

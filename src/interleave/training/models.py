@@ -10,8 +10,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from interleave.backends.local.byte_pictures import flat, take_bytes
 from interleave.backends.local.checkpoints import Source, check_model, find_model, read_json, refuse_bad_fit
 from interleave.backends.local.failures import as_configuration_error
+from interleave.backends.local.many_pictures import see_many_at_once
 from interleave.backends.local.processors import load_processor
 from interleave.backends.local.quiet import quiet
 from interleave.errors import ConfigurationError
@@ -52,12 +54,14 @@ def load_learner(part: ModelPart, *, picture_cache_mb: int = 0) -> Learner:
     check_model(folder, source, trust_remote_code=False)
     model = _load(folder, source, part)
     freeze(model, part)
-    processor = load_eyes(folder, source, part, picture_cache_mb)
+    processor = load_eyes(folder, source, part)
+    if not take_bytes(model, processor) and picture_cache_mb:
+        remember_pictures(processor.image_processor, PictureMemory(picture_cache_mb * 1_000_000))
     base = str(folder.absolute()) if source.is_path else source.model
     return Learner(folder, model, processor, base, lora_config(part))
 
 
-def load_eyes(folder: Path, source: Source, part: ModelPart, picture_cache_mb: int = 0) -> Any:
+def load_eyes(folder: Path, source: Source, part: ModelPart) -> Any:
     """The processor of a model, looking at pictures in the size that the recipe says."""
     model_type = str(read_json(folder / "config.json", source).get("model_type"))
     with quiet(), as_configuration_error(f"the processor in {folder} cannot be loaded"):
@@ -67,8 +71,6 @@ def load_eyes(folder: Path, source: Source, part: ModelPart, picture_cache_mb: i
     changed = {name: pixels for name, pixels in wanted.items() if pixels is not None}
     if changed:
         processor.image_processor.size = {**limits, **changed}
-    if picture_cache_mb:
-        remember_pictures(processor.image_processor, PictureMemory(picture_cache_mb * 1_000_000))
     return processor
 
 
@@ -114,6 +116,7 @@ def _load(folder: Path, source: Source, part: ModelPart) -> Any:
             output_loading_info=True,
         )
     refuse_bad_fit(folder, info, source)
+    see_many_at_once(model)
     return model
 
 
@@ -151,18 +154,12 @@ def remember_pictures(image_processor: Any, memory: PictureMemory) -> None:
                 features = own.__call__(self, [picture], **{**options, "return_tensors": "pt"})
                 return features["pixel_values"], features["image_grid_thw"]
 
-            made = [memory.recall(picture, partial(make, picture)) for picture in _flat(images)]
+            made = [memory.recall(picture, partial(make, picture)) for picture in flat(images)]
             pixels, grids = (torch.cat([each[place] for each in made]) for place in (0, 1))
             return BatchFeature({"pixel_values": pixels, "image_grid_thw": grids})
 
     Remembering.__name__, Remembering.__module__ = own.__name__, own.__module__
     image_processor.__class__ = Remembering
-
-
-def _flat(images: Any) -> list[Any]:
-    return (
-        [each for image in images for each in _flat(image)] if isinstance(images, list | tuple) else [images]
-    )
 
 
 def _salt(size: tuple[int, int]) -> bytes:

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import base64
 import io
+import math
+import time
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +25,7 @@ MOST_SHOWN = 64
 SFT_SHOWN = 8
 SFT_TOKENS = 512
 THUMBNAIL = 160
+PAGE_SECONDS = 60.0
 
 
 @dataclass(frozen=True)
@@ -37,12 +42,19 @@ class Shown:
 
 
 class SamplePage:
-    """The last answers of a training, written anew now and then."""
+    """The last answers of a training, written anew now and then: drawing the page must not cost steps."""
 
-    def __init__(self, folder: Path, title: str) -> None:
+    def __init__(self, folder: Path, title: str, *, every: float = PAGE_SECONDS) -> None:
         self.path = folder / PAGE_NAME
         self.title = title
-        self.shown: deque[Shown] = deque(maxlen=MOST_SHOWN)
+        self.every = every
+        self._written = -math.inf
+        self._taken: deque[Callable[[], Shown]] = deque(maxlen=MOST_SHOWN)
+
+    @property
+    def shown(self) -> list[Shown]:
+        """What the page would show now, the newest first."""
+        return [make() for make in reversed(self._taken)]
 
     def add(
         self,
@@ -55,14 +67,18 @@ class SamplePage:
         most: int = 8,
     ) -> None:
         """Take some answers of a step: those of its first groups."""
-        for sample, completion, result, seen in list(
-            zip(samples, completions, results, pictures, strict=True)
-        )[:most]:
-            self.shown.append(_scored(step, sample, completion, result, seen))
+        rows = zip(samples, completions, results, pictures, strict=True)
+        self._taken.extend(partial(_scored, step, *row) for row in islice(rows, most))
 
     def write(self) -> Path:
-        write_page(self.path, self.title, list(reversed(self.shown)))
+        self._written = time.monotonic()
+        write_page(self.path, self.title, self.shown)
         return self.path
+
+    def write_now_and_then(self) -> None:
+        """Write it, unless that was done only just now."""
+        if time.monotonic() - self._written >= self.every:
+            self.write()
 
 
 def write_page(path: Path, title: str, shown: Sequence[Shown]) -> None:

@@ -80,7 +80,7 @@ class TrainingPart(Value):
     workers: int = Field(default=0, ge=0, le=128)
     """Processes that decode pictures and make batches."""
     picture_cache_mb: int = Field(default=256, ge=0)
-    """Pictures made ready for the model, kept for the next time; for each process that makes batches."""
+    """Decoded pictures kept for the next time, in memory that all processes which make batches share."""
 
 
 class GrpoPart(Value):

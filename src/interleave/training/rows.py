@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Executor, ProcessPoolExecutor
 from contextlib import nullcontext
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -22,6 +22,7 @@ from interleave.errors import ConfigurationError, InputError, ReplyError
 from interleave.pictures import decode_picture, read_picture
 from interleave.text import count
 from interleave.training.rewards.samples import Sample
+from interleave.training.shared_pictures import shared_picture
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -52,7 +53,7 @@ class RowFiles:
     def folder(self) -> Path:
         return self.paths[0].parent
 
-    @property
+    @cached_property
     def digest(self) -> str:
         """What the files say, in short: a training goes on only with the same rows."""
         digest = hashlib.sha256()
@@ -114,6 +115,7 @@ def read_rows(files: RowFiles, task: Task, *, limit: int | None = None, cache: P
     import pyarrow
     import pyarrow.parquet
     from datasets import Dataset
+    from datasets.fingerprint import generate_random_fingerprint
 
     try:
         if cache is not None and sum(path.stat().st_size for path in files.paths) > IN_MEMORY_BYTES:
@@ -131,7 +133,8 @@ def read_rows(files: RowFiles, task: Task, *, limit: int | None = None, cache: P
         raise InputError(f"{files.paths[0]} has no rows")
     if limit is not None:
         table = table.slice(0, limit)
-    rows = Dataset(table.replace_schema_metadata(None))  # pictures as bytes: `pictures.py` is the only door
+    # Pictures as bytes: `pictures.py` is the only door. Without a fingerprint, every one would be hashed.
+    rows = Dataset(table.replace_schema_metadata(None), fingerprint=generate_random_fingerprint())
     rows.set_transform(partial(decode_rows, folder=files.folder))
     return rows
 
@@ -152,7 +155,7 @@ def as_picture(stored: Mapping[str, Any], folder: Path) -> Image:
     """A picture of a row, from its bytes or from the file it names."""
     data, path = stored.get("bytes"), stored.get("path")
     if data is not None:
-        return decode_picture(data, name=path or "a picture")
+        return shared_picture(data, partial(decode_picture, data, name=path or "a picture"))
     if path:
         return read_picture(folder / path)
     raise InputError("a picture has neither bytes nor a path")

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from interleave.backends.local.byte_pictures import take_bytes_from
 from interleave.backends.local.checkpoints import find_model
 from interleave.backends.local.quiet import quiet
 from interleave.errors import ConfigurationError, InterleaveError, StorageError
@@ -22,6 +23,7 @@ from interleave.training.models import Learner, load_eyes, model_source
 from interleave.training.output import ROWS, Output, how_to_use
 from interleave.training.recipes import Recipe
 from interleave.training.rows import Inspection, RowFiles, Task, bad_rows, find_rows, inspect_rows, read_rows
+from interleave.training.shared_pictures import share_pictures
 
 
 @dataclass(frozen=True)
@@ -76,6 +78,7 @@ def open_rows(orders: Orders, say: Callable[[str], None]) -> Rows:
     """Find the rows, and look at every one of them before anything is loaded."""
     files, held_out = find_rows(orders.data, orders.task)
     training = orders.recipe.training
+    share_pictures(training.picture_cache_mb)
     train = read_rows(files, orders.task, cache=orders.out / ROWS)
     validation = None
     if held_out is not None and training.validate_every:
@@ -110,7 +113,9 @@ def _too_long(orders: Orders, rows: Any, bad: Mapping[int, str]) -> dict[int, st
     if recipe.task != "sft" or recipe.training.max_length is None:
         return {}
     source = model_source(recipe.model)
-    collator = SftCollator(load_eyes(find_model(source), source, recipe.model))
+    processor = load_eyes(find_model(source), source, recipe.model)
+    take_bytes_from(processor)
+    collator = SftCollator(processor)
     return too_long(rows, bad, collator, recipe.training)
 
 

@@ -40,12 +40,12 @@ class WorldPainter:
     def _paint(self, request: ImageRequest) -> Image.Image:
         from interleave.mini.language.patterns import NotUnderstood
         from interleave.mini.language.prompts import is_exact, literal_scene, understand
-        from interleave.mini.reader import shared_reader
+        from interleave.mini.reader import shared_room
         from interleave.mini.world import draw
         from interleave.mini.world.mistakes import spoiled
         from interleave.mini.world.operations import Impossible
 
-        before = shared_reader().read(request.sources[0]).scene if request.sources else None
+        before = shared_room().read(request.sources[0]).scene if request.sources else None
         try:
             scene = understand(request.prompt, before)
         except (NotUnderstood, Impossible):

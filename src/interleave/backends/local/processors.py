@@ -7,6 +7,7 @@ no videos, so where that is missing the same processor is made without one.
 from __future__ import annotations
 
 import importlib.util
+import json
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +31,7 @@ def load_processor(folder: Path, model_type: str, *, trust_remote_code: bool = F
     """The processor in a model folder."""
     from transformers import AutoProcessor
 
-    if model_type in BASES and not has_torchvision():
+    if model_type in BASES and not (has_torchvision() and _knows_videos(folder)):
         return load_without_videos(folder, model_type)
     try:
         return AutoProcessor.from_pretrained(
@@ -74,6 +75,14 @@ def image_text_processor(model_type: str, tokenizer: Any, image_processor: Any) 
     ImageTextProcessor.__name__ = base.__name__
     ImageTextProcessor.__module__ = base.__module__
     return ImageTextProcessor(image_processor, tokenizer, tokenizer.chat_template)
+
+
+def _knows_videos(folder: Path) -> bool:
+    """Whether a folder says how to look at videos; one that was saved without that is read without it."""
+    if (folder / "video_preprocessor_config.json").is_file():
+        return True
+    together = folder / "processor_config.json"
+    return together.is_file() and "video_processor" in json.loads(together.read_bytes())
 
 
 def has_torchvision() -> bool:

@@ -17,6 +17,7 @@ from weakref import WeakValueDictionary
 from pydantic import Field
 
 from interleave.backends.local.batching import BatchQueue, Ticket, lane_of
+from interleave.backends.local.byte_pictures import take_bytes
 from interleave.backends.local.checkpoints import (
     Source,
     check_model,
@@ -27,6 +28,7 @@ from interleave.backends.local.checkpoints import (
 )
 from interleave.backends.local.decoding import Decoder, Question, prepare_cuda_graphs
 from interleave.backends.local.failures import as_backend_error, as_configuration_error
+from interleave.backends.local.many_pictures import see_many_at_once
 from interleave.backends.local.options import (
     LocalOptions,
     choose_device,
@@ -134,6 +136,7 @@ class LoadedModel:
         model_type = str(read_json(folder / "config.json", source).get("model_type"))
         with quiet(), as_configuration_error(f"the processor in {folder} cannot be loaded"):
             processor = load_processor(folder, model_type, trust_remote_code=options.trust_remote_code)
+        take_bytes(model, processor)
         self.decoder = Decoder(model, processor)
         self.adapters: dict[str, Path] = {}
         self.queue: BatchQueue[Question, Reply] = BatchQueue(
@@ -220,6 +223,7 @@ def _load(folder: Path, source: Source, options: TransformersVlm.Options) -> Any
             output_loading_info=True,
         )
     refuse_bad_fit(folder, info, source)
+    see_many_at_once(model)
     return model.eval()
 
 

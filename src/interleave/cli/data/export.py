@@ -58,6 +58,10 @@ def export(
         typer.Option(metavar="DIR", help="Count tokens with this model's tokenizer, instead of estimating."),
     ] = None,
     max_tokens: Annotated[int | None, typer.Option(min=1, help="Leave out rows that are longer.")] = None,
+    no_annotation: Annotated[
+        bool,
+        typer.Option("--no-annotation", help="Make no rows that ask for the texts of a document's pictures."),
+    ] = False,
     skip_bad: Annotated[
         bool, typer.Option("--skip-bad", help="Leave out rows that cannot be made, and go on.")
     ] = False,
@@ -93,6 +97,7 @@ def export(
         collections=tuple(collection or ()),
         tokenizer=tokenizer,
         max_tokens=max_tokens,
+        annotation=not no_annotation,
         skip_bad=skip_bad,
         workers=workers or default_workers(),
     )

@@ -22,7 +22,7 @@ from interleave.data.exporting.pictures import exhibits_of
 from interleave.data.exporting.rows import PLANNER_SFT, Row
 from interleave.data.trajectories import Trajectory
 from interleave.errors import InputError
-from interleave.mini.language.tasks import DESCRIBE, GO_ON
+from interleave.mini.language.tasks import GO_ON, SEEN_DESCRIBE
 from interleave.types import MAX_REQUEST_PICTURES, Part, Picture, Plan, PlanStep, Request, Text
 
 NAMES_ITS_STEPS = "not cut: the request names its number of steps"
@@ -45,7 +45,7 @@ class Told:
 
 
 def planner_rows(
-    prefix: str, trajectory: Trajectory, pack: PromptPack, skipped: Counter[str]
+    prefix: str, trajectory: Trajectory, pack: PromptPack, skipped: Counter[str], *, annotation: bool = True
 ) -> Iterator[Row]:
     """The planner's rows of a trajectory; what could not be made of it is counted."""
     plan = trajectory.record.plan
@@ -57,7 +57,8 @@ def planner_rows(
         skipped[HAS_PICTURES] += 1
     else:
         yield from continued(prefix, request.parts, steps, pack, skipped)
-    yield from annotated(prefix, steps, pack, skipped)
+    if annotation:
+        yield from annotated(prefix, steps, pack, skipped)
 
 
 def told(trajectory: Trajectory) -> list[Told]:
@@ -116,7 +117,7 @@ def annotated(prefix: str, steps: Sequence[Told], pack: PromptPack, skipped: Cou
     else:
         lot = Random(f"{prefix}/annotated")
         pictures = (step.picture for step in pictured if step.picture is not None)
-        request = Request((*pictures, Text(lot.choice(DESCRIBE))))
+        request = Request((*pictures, Text(lot.choice(SEEN_DESCRIBE))))
         texts = (
             PlanStep(number=number, name=step.plan.name, caption=step.plan.text)
             for number, step in enumerate(pictured, start=1)

@@ -66,6 +66,8 @@ class ExportOptions:
     """Where the collections lie now, if they were moved."""
     tokenizer: Path | None = None
     max_tokens: int | None = None
+    annotation: bool = True
+    """Whether the pictures of every document also become rows that ask for their texts."""
     skip_bad: bool = False
     workers: int = 1
 
@@ -99,6 +101,7 @@ def export(
             held_out=held_out(options.held_out),
             tokenizer=checked_folder(options.tokenizer),
             max_tokens=options.max_tokens,
+            annotation=options.annotation,
         )
         runs = {name: run_names(path) for name, path in places.items()}
         tasks = chain(_run_tasks(selection, places, runs, options), _join_tasks(options.joined))
@@ -288,6 +291,7 @@ def _manifest(job: Job, collected: _Collected, selection: Path, options: ExportO
             "joined": [f"{each.form}:{each.path.name}" for each in options.joined],
             "tokenizer": options.tokenizer.name if options.tokenizer else None,
             "max_tokens": options.max_tokens,
+            "annotation": options.annotation,
         },
         inputs={
             "selection": file_digest(selection / SELECTION_MANIFEST),

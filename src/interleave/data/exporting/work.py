@@ -46,6 +46,7 @@ class Job:
     held_out: frozenset[str] = frozenset()
     tokenizer: str | None = None
     max_tokens: int | None = None
+    annotation: bool = True
 
 
 @dataclass(frozen=True)
@@ -157,7 +158,9 @@ class _Worker:
         self, prefix: str, trajectory: Trajectory, chosen: tuple[Selected, ...]
     ) -> Iterator[Iterator[Row]]:
         """The planner's rows, and those of each attempt: where one of these fails, the others stand."""
-        yield planner_rows(prefix, trajectory, self.job.pack, self.report.skipped)
+        yield planner_rows(
+            prefix, trajectory, self.job.pack, self.report.skipped, annotation=self.job.annotation
+        )
         attempts = attempts_of(trajectory)
         for each in chosen:
             yield critic_rows(prefix, trajectory, each, attempts, self.job.pack)

@@ -7,6 +7,7 @@ import re
 from functools import cache
 
 from interleave.errors import InputError
+from interleave.mini.language.company import WORDINGS
 from interleave.mini.language.edits import EDITS
 from interleave.mini.language.edits.edit import CATEGORIES
 from interleave.mini.language.knowing import RIDDLE_TOPICS
@@ -56,8 +57,9 @@ def vocabulary() -> frozenset[str]:
         *(
             *GO_ON,
             *DESCRIBE,
+            *WORDINGS,
             "please kindly can could you i want to now me",
-            "a an some one with and there is are step steps picture pictures images scenes",
+            "a an some one with and there is are stay stays step steps picture pictures images scenes",
         ),
     ]
     return frozenset(word.lower() for text in texts for word in _WORD.findall(_GAP.sub(" ", text)))

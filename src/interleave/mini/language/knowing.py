@@ -29,6 +29,9 @@ RIDDLE_TOPICS: tuple[Topic, ...] = (
             "Show me {riddle}. Put it {place}.",
             "What is {riddle}? Draw it {place}.",
             "A riddle {place}: draw {riddle}.",
+            "I want to see {riddle} {place}.",
+            "Can you draw {riddle}? Put it {place}.",
+            "What is {riddle}? Show it {place}.",
         ),
     ),
     Topic(
@@ -40,6 +43,9 @@ RIDDLE_TOPICS: tuple[Topic, ...] = (
             "Paint {riddle} in {colour}. It is {place}.",
             "Guess and draw in {colour}: {riddle}, {place}.",
             "In one picture {place}, all in {colour}: {riddle}.",
+            "I want to see {riddle} {place}, painted {colour}.",
+            "Make {riddle} {colour} and put it {place}.",
+            "Draw {riddle} in {colour}, {place}.",
         ),
     ),
 )

@@ -20,6 +20,11 @@ def normalised(text: str) -> str:
     return _SPACE.sub(" ", text).strip().rstrip(".!?").rstrip()
 
 
+def filled(text: str, words: Mapping[str, str]) -> str:
+    """A sentence with its gaps filled."""
+    return _GAP.sub(lambda gap: words[gap[1]], text)
+
+
 class Pattern:
     """A sentence with gaps. The same object writes sentences and reads them back."""
 
@@ -33,7 +38,7 @@ class Pattern:
         self._regex = re.compile(whole, re.IGNORECASE)
 
     def write(self, words: Mapping[str, str]) -> str:
-        return _GAP.sub(lambda gap: words[gap[1]], self.text)
+        return filled(self.text, words)
 
     def read(self, text: str) -> dict[str, str] | None:
         """What stands in the gaps of a normalised text, if it is this sentence."""

@@ -34,6 +34,12 @@ def held_out_template(topic: str, templates: Sequence[str]) -> str | None:
     return templates[-1] if holds_out else None
 
 
+def seen_templates(topic: str, templates: Sequence[str]) -> tuple[str, ...]:
+    """The wordings of a topic that training may see."""
+    held_out = held_out_template(topic, templates)
+    return tuple(template for template in templates if template != held_out)
+
+
 def unseen_in(
     topic: str, template: str, templates: Sequence[str], scenes: Iterable[Scene]
 ) -> tuple[str, ...]:

@@ -13,6 +13,7 @@ from itertools import pairwise
 from random import Random
 
 from interleave.errors import InputError
+from interleave.mini.language.company import NOBODY, UNSEEN_WORDING, Company, invite, join, part_company
 from interleave.mini.language.descriptions import describe
 from interleave.mini.language.edits import EDITS, read_edit, sample_edit
 from interleave.mini.language.knowing import RIDDLE_TOPICS
@@ -23,6 +24,7 @@ from interleave.mini.language.splits import (
     UNSEEN_PAIR,
     UNSEEN_TEMPLATE,
     is_held_out_pair,
+    seen_templates,
     split_of,
     unseen_in,
 )
@@ -43,13 +45,25 @@ GO_ON = (
     "Go on with the remaining steps.",
     "This is how it begins. Draw the rest.",
     "What comes next? Finish it.",
+    "Draw what happens next, until the end.",
+    "Show the steps that are still missing.",
+    "Now carry on until it is finished.",
+    "Tell the rest of it, step by step.",
 )
 DESCRIBE = (
     "Describe each picture in one sentence.",
     "Write a caption for every picture.",
     "Tell in words what happens from picture to picture.",
     "Label each step of this sequence.",
+    "What happens in these pictures? One sentence for each.",
+    "Say in words what each picture shows.",
+    "Describe what changes from one picture to the next.",
+    "Write one sentence about each picture.",
 )
+SEEN_DESCRIBE = seen_templates("annotate", DESCRIBE)
+"""Those that training may see."""
+WITH_COMPANY = 0.68
+"""The share of stories told in company, of those with room for it; of all stories that makes about 60 %."""
 _TRIES = 20_000
 _TELLING = (
     *(("story", domain, topic) for domain, topics in DOMAINS.items() for topic in topics),
@@ -148,7 +162,10 @@ def _next_task(suite: str, split: str, unseen: tuple[str, ...], rng: Random, see
 def _story(rng: Random) -> Task:
     domain = rng.choice(list(DOMAINS))
     topic = rng.choice(DOMAINS[domain])
-    return _told("story", domain, topic, topic.sample(rng))
+    written = topic.sample(rng)
+    accompanied = not topic.alone and rng.random() < WITH_COMPANY
+    company = invite(written.tale.beats, rng) if accompanied else NOBODY
+    return _told("story", domain, topic, written, company)
 
 
 def _know(rng: Random) -> Task:
@@ -156,10 +173,13 @@ def _know(rng: Random) -> Task:
     return _told("know", KNOWLEDGE, topic, topic.sample(rng))
 
 
-def _told(suite: str, domain: str, topic: Topic, written: Written) -> Task:
-    beats = tuple(written.tale.beats)
+def _told(suite: str, domain: str, topic: Topic, written: Written, company: Company = NOBODY) -> Task:
+    beats = join(written.tale.beats, company)
     unseen = unseen_in(topic.name, written.template, topic.templates, (beat.scene for beat in beats))
-    return Task(suite, domain, topic.name, written.template, (written.text,), beats, unseen=unseen)
+    if company.wording == UNSEEN_WORDING and UNSEEN_TEMPLATE not in unseen:
+        unseen = (UNSEEN_TEMPLATE, *unseen)
+    text = company.asked_for_in(written.text)
+    return Task(suite, domain, topic.name, written.template, (text,), beats, unseen=unseen)
 
 
 def _continue(rng: Random) -> Task:
@@ -251,15 +271,17 @@ def read_task(parts: Sequence[str | Scene]) -> Task:
 
 
 def _read_told(text: str) -> Task:
-    plain, wrong_number = normalised(text), ""
-    for variant in variants(plain):
+    request, company = part_company(text)
+    wrong_number = ""
+    for variant in variants(normalised(request)):
         for suite, domain, topic in _TELLING:
             written = topic.read(variant.text)
             if written is None:
                 continue
             steps = len(written.tale.beats)
             if variant.steps in (None, steps):
-                return _told(suite, domain, topic, Written(text, written.template, {}, written.tale))
+                again = Written(request, written.template, {}, written.tale)
+                return _told(suite, domain, topic, again, company)
             wrong_number = f"this takes {steps} pictures, not {variant.steps}"
     raise NotUnderstood(wrong_number or "none reads like this")
 

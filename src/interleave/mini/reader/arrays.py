@@ -13,6 +13,7 @@ Array = Any
 class Arrays(Protocol):
     def floats(self, values: Any) -> Array: ...
     def integers(self, values: Any) -> Array: ...
+    def product(self, rows: Array, columns: Array) -> Array: ...
     def smallest(self, values: Array, count: int) -> Array: ...
     def to_numpy(self, values: Array) -> np.ndarray[Any, Any]: ...
 
@@ -25,6 +26,9 @@ class NumpyArrays:
 
     def integers(self, values: Any) -> Array:
         return np.asarray(values, dtype=np.int64)
+
+    def product(self, rows: Array, columns: Array) -> Array:
+        return rows @ columns
 
     def smallest(self, values: Array, count: int) -> Array:
         """The places of the smallest values of each row, the smallest first."""
@@ -50,6 +54,13 @@ class TorchArrays:
 
     def integers(self, values: Any) -> Array:
         return self.torch.as_tensor(values, device=self.device, dtype=self.torch.long)
+
+    def product(self, rows: Array, columns: Array) -> Array:
+        """In double precision on a GPU: a training may have told it to multiply with ten bits, and distances
+        are small differences of large products."""
+        if self.device.type != "cuda":
+            return rows @ columns
+        return (rows.double() @ columns.double()).to(self.torch.float32)
 
     def smallest(self, values: Array, count: int) -> Array:
         return self.torch.topk(values, count, dim=1, largest=False).indices

@@ -88,10 +88,15 @@ class Reader:
         """The nearest background of each picture, and the error of its rim."""
         rims = borders_of(pictures)
         size = sum(rim.shape[1] for rim in rims)
-        squares = sum(_square_distances(rim, known) for rim, known in zip(rims, self._borders, strict=True))
+        squares = sum(self._distances(rim, known) for rim, known in zip(rims, self._borders, strict=True))
         places = self.arrays.smallest(squares, 1)[:, 0]
         nearest = squares[self.arrays.integers(range(len(places))), places]
         return places, (nearest.clip(0) / size) ** 0.5
+
+    def _distances(self, rows: Array, known: Array) -> Array:
+        """The square distance of every row to every known one."""
+        crossed = self.arrays.product(rows, known.T)
+        return (rows**2).sum(axis=1).reshape(-1, 1) - 2 * crossed + (known**2).sum(axis=1)
 
     def _template_norms(self) -> Array:
         """The square of `colour − opacity · background` for every place and template, summed once."""
@@ -101,8 +106,8 @@ class Reader:
         tinted = (known.colour.reshape(len(known.colour), -1, 3) * opacity_3).reshape(len(known.colour), -1)
         return (
             (known.colour**2).sum(axis=1)
-            - 2 * known.backgrounds @ tinted.T
-            + (per_pixel**2).sum(axis=2) @ (known.opacity**2).T
+            - 2 * self.arrays.product(known.backgrounds, tinted.T)
+            + self.arrays.product((per_pixel**2).sum(axis=2), (known.opacity**2).T)
         )
 
     def _coarse_errors(self, cells: Array, spots: Array) -> Array:
@@ -111,7 +116,10 @@ class Reader:
         behind = known.backgrounds[spots]
         change = cells - behind
         veiled = (change * behind).reshape(len(cells), -1, 3).sum(axis=2)
-        squares = self._norms[spots] - 2 * (change @ known.colour.T - veiled @ known.opacity.T)
+        product = self.arrays.product
+        squares = self._norms[spots] - 2 * (
+            product(change, known.colour.T) - product(veiled, known.opacity.T)
+        )
         low_rows = self.arrays.integers([spot for spot in range(len(cells)) if spot % CELLS >= GRID])
         squares[low_rows, HANDS_FROM:] = 1e30
         return squares
@@ -170,10 +178,6 @@ def _confidence(error: NDArray[np.float32], next_error: NDArray[np.float32]) -> 
     apart = 1 - error / np.maximum(next_error, 1e-6)
     near = np.clip(1 - error / LOST, 0, 1)
     return np.asarray(np.clip(apart * near, 0, 1))
-
-
-def _square_distances(rows: Array, known: Array) -> Array:
-    return (rows**2).sum(axis=1).reshape(-1, 1) - 2 * rows @ known.T + (known**2).sum(axis=1)
 
 
 def _as_pixels(pictures: Any) -> Any:

@@ -10,7 +10,7 @@ from interleave.backends.local.byte_pairs import byte_level_bpe
 PAD, END = "<|endoftext|>", "<|im_end|>"
 PLAIN_TEMPLATE = "{%- for message in messages -%}{{- message['content'] -}}{%- endfor -%}"
 """A prompt and nothing else: every token of scaffold would be drawn with and say nothing."""
-_WORDS = r" ?\p{L}+(?:[-'’]\p{L}+)*| ?\p{N}| ?[^\s\p{L}\p{N}]|\s+"
+WORDS = r" ?\p{L}+(?:[-'’]\p{L}+)*| ?\p{N}| ?[^\s\p{L}\p{N}]|\s+"
 _VOCABULARY = 1664
 _SAMPLES = 4000
 
@@ -22,7 +22,7 @@ def language_tokenizer(*, vocabulary: int = _VOCABULARY, samples: int = _SAMPLES
     """
     from transformers import PreTrainedTokenizerFast
 
-    core = byte_level_bpe(_corpus(samples), words=_WORDS, vocabulary=vocabulary)
+    core = byte_level_bpe(_corpus(samples), words=WORDS, vocabulary=vocabulary)
     core.add_special_tokens([PAD, END])
     return PreTrainedTokenizerFast(
         tokenizer_object=core,

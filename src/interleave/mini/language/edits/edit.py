@@ -8,7 +8,7 @@ from functools import cached_property
 from random import Random
 
 from interleave.errors import InputError
-from interleave.mini.language.patterns import Pattern
+from interleave.mini.language.patterns import Pattern, filled
 from interleave.mini.language.references import REFERENCE, THING, Manner, find, thing_described
 from interleave.mini.language.sentences import say_all
 from interleave.mini.language.tale import Beat
@@ -133,7 +133,7 @@ def sample_edit(
             "thing": Manner().thing(given.thing) if given.thing else "",
             "category": _PLURAL_OF.get(given.category, ""),
         }
-        text = sentence(Pattern(template, GAPS).write(words))
+        text = sentence(filled(template, words))
         try:
             beat = edit.beat(scene, given)
         except InputError:

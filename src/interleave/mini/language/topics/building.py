@@ -10,6 +10,7 @@ from interleave.mini.language.gaps import (
     SomeThings,
     kinds_of,
     maybe_place,
+    several,
     usual,
 )
 from interleave.mini.language.tale import Tale
@@ -19,6 +20,7 @@ from interleave.mini.language.words import a, counted, listed, the, within
 from interleave.mini.world.operations import (
     Add,
     ChangeState,
+    Impossible,
     Move,
     Recolour,
     Remove,
@@ -153,6 +155,44 @@ def _sorting(little: Thing, big: Thing, place: str) -> Tale:
     )
 
 
+def _fence(old: str, new: str, place: str) -> Tale:
+    piece, bucket = usual("block", old), usual("bucket", new)
+    fence = row(piece, GRID, GRID)
+    tale = Tale(
+        place,
+        fence | {7: bucket},
+        name="The fence",
+        caption=f"{counted(GRID, piece)} are a fence {within(place)}, and {a(bucket)} of paint stands ready",
+    )
+    for cell, which in zip(fence, ("left", "middle", "right"), strict=True):
+        tale.then(
+            Recolour(cell, new),
+            name=f"The {which} piece",
+            caption=f"the {which} block of the fence is painted {new}",
+        )
+    return tale
+
+
+def _by_colour(toys: str, away: str, stay: str, place: str) -> Tale:
+    if away == stay:
+        raise Impossible("nothing could be told apart by colour")
+    gone, kept = usual(toys, away), usual(toys, stay)
+    lying = dict.fromkeys((0, 5, 7), gone)
+    tale = Tale(
+        place,
+        lying | dict.fromkeys((2, 3), kept),
+        name="A mess",
+        caption=f"{counted(len(lying), gone)} and {counted(2, kept)} lie {within(place)}",
+    )
+    for cell, which in zip(lying, ("first", "second", "last"), strict=True):
+        tale.then(
+            Remove(cell),
+            name=f"The {which} one",
+            caption=f"the {which} {gone.colour} {gone.noun} is put away",
+        )
+    return tale
+
+
 def _named(thing: Thing) -> str:
     return f"The {thing.noun}"
 
@@ -173,6 +213,8 @@ TOPICS: tuple[Topic, ...] = (
             "Show me how to build {house}{place}.",
             "Show step by step how {house} is built{place}.",
             "How {house} is built{place}, in {n} pictures.",
+            "I want to see {house} built{place}, from the ground to the roof.",
+            "How do you build {house}{place}? Show me step by step.",
         ),
     ),
     Topic(
@@ -182,6 +224,10 @@ TOPICS: tuple[Topic, ...] = (
         (
             "Build a block tower{place}: {bottom} at the bottom, {middle} in the middle, {top} at the top.",
             "In {n} steps, stack three blocks{place}: first {bottom}, then {middle}, then {top}.",
+            "Show how to stack three blocks{place}: {bottom}, then {middle} on top, then {top}.",
+            "I want to see a block tower{place}: {bottom} below, {middle} in the middle, {top} above.",
+            "How do you build a tower{place} from three blocks, {bottom}, {middle} and {top}?",
+            "Stack a block tower{place}, first {bottom}, then {middle} and {top} at the top.",
         ),
     ),
     Topic(
@@ -191,6 +237,10 @@ TOPICS: tuple[Topic, ...] = (
         (
             "Build a wall of {colour} blocks{place}, {rows} rows high.",
             "In {n} pictures: a wall of {colour} blocks goes up{place} until it is {rows} rows high.",
+            "Show step by step how a wall of {colour} blocks is built{place}, {rows} rows high.",
+            "I want to see {rows} rows of {colour} blocks become a wall{place}.",
+            "How do you build a wall{place} that has {rows} rows of {colour} blocks?",
+            "Show how {rows} rows of {colour} blocks go up{place} until there is a wall.",
         ),
     ),
     Topic(
@@ -201,6 +251,9 @@ TOPICS: tuple[Topic, ...] = (
             "Tidy up{place}: put away {toys}, one by one.",
             "After playing{place}, {toys} have to be put away. Show it step by step.",
             "In {n} pictures: how {toys} are tidied away{place}.",
+            "I want to see {toys} put away{place}, one by one.",
+            "How do you tidy up{place} when {toys} lie about? Show it step by step.",
+            "Show how {toys} are put away{place} one after the other.",
         ),
     ),
     Topic(
@@ -210,6 +263,10 @@ TOPICS: tuple[Topic, ...] = (
         (
             "Line up {things} in the bottom row{place}.",
             "Show in {n} pictures how {things} are put in a row{place}.",
+            "How do you line up {things}{place}? Show it step by step.",
+            "I want to see {things} put side by side in the bottom row{place}.",
+            "{things} lie scattered about{place}. Put them in a row.",
+            "Show how {things} are put in the bottom row{place}, side by side.",
         ),
     ),
     Topic(
@@ -223,6 +280,10 @@ TOPICS: tuple[Topic, ...] = (
         (
             "Unwrap {gift}{place} and find {toy} inside.",
             "Show in {n} pictures how {gift} with {toy} in it is opened{place}.",
+            "What is inside {gift}{place}? Unwrap it and find {toy}.",
+            "I want to see {gift} opened{place} with {toy} inside.",
+            "Tell the story of {gift}{place} that has {toy} inside. Somebody unwraps it.",
+            "Show how somebody unwraps {gift}{place} and finds {toy} in it.",
         ),
     ),
     Topic(
@@ -232,7 +293,12 @@ TOPICS: tuple[Topic, ...] = (
         (
             "Furnish a room with {things}, one thing at a time.",
             "Someone moves into a new room and brings {things}. Show it in {n} pictures.",
+            "Show how {things} are carried into an empty room, one after the other.",
+            "I want to furnish a room with {things}. Show it step by step.",
+            "How do {things} make a room? Bring one thing at a time.",
+            "Furnish an empty room: bring {things}, one after the other.",
         ),
+        alone=True,
     ),
     Topic(
         "painting a building",
@@ -245,6 +311,10 @@ TOPICS: tuple[Topic, ...] = (
         (
             "Show step by step how {building}{place} is painted {colour}.",
             "Paint {building}{place} {colour} with a bucket of paint, in {n} steps.",
+            "I want to see {building}{place} painted {colour}.",
+            "How do you paint {building}{place} {colour}? Bring a bucket of paint.",
+            "Someone brings a bucket of paint and paints {building}{place} {colour}. Show it step by step.",
+            "Show in {n} pictures how someone paints {building}{place} {colour} with a bucket of paint.",
         ),
     ),
     Topic(
@@ -259,6 +329,10 @@ TOPICS: tuple[Topic, ...] = (
         (
             "{place} there was once {first}, later {second}, and today there is {third}. Show the change.",
             "In {n} pictures: {first} {place} is replaced by {second}, and that one by {third}.",
+            "Show how {first} {place} makes way for {second} and later for {third}.",
+            "I want to see how {place} {first} is replaced by {second} and then by {third}.",
+            "What stood {place}? Once {first}, then {second}, today {third}.",
+            "Tell how {first} {place} is replaced by {second} and later by {third}.",
         ),
     ),
     Topic(
@@ -272,6 +346,41 @@ TOPICS: tuple[Topic, ...] = (
         (
             "Sort a little {little} and a big {big} by size{place}, the big one first.",
             "In {n} steps: a small {little} and a large {big} are sorted{place}, the large one first.",
+            "Show how a small {little} and a big {big} change places{place}, sorted by size.",
+            "I want to see a little {little} and a large {big} sorted{place}, the large one first.",
+            "How do you sort a little {little} and a big {big}{place}? The big one comes first.",
+            "Show how a small {little} and a large {big} are sorted by size{place}, the big one first.",
+        ),
+    ),
+    Topic(
+        "painting a fence",
+        {"old": AColour(), "new": AColour(), "place": maybe_place("meadow", "beach", "city", "forest")},
+        _fence,
+        (
+            "Paint a fence of {old} blocks{place} {new}, piece by piece.",
+            "A fence of {old} blocks{place} gets a coat of {new} paint, block by block. Show it.",
+            "Show in {n} pictures how a fence of {old} blocks{place} is painted {new}.",
+            "I want to see a fence of {old} blocks{place} painted {new}, one block after the other.",
+            "How do you paint a fence{place} from {old} to {new}? Show every piece.",
+            "Show how someone paints a fence of {old} blocks{place} {new}, block by block.",
+        ),
+    ),
+    Topic(
+        "tidying by colour",
+        {
+            "toys": several(*kinds_of("toy", "block"), "book", "cup"),
+            "away": AColour(),
+            "stay": AColour(),
+            "place": maybe_place("room", "meadow", "beach"),
+        },
+        _by_colour,
+        (
+            "Tidy up by colour{place}: put away the {away} {toys} and leave the {stay} ones.",
+            "Five {toys} lie about{place}. The {away} ones are put away, the {stay} ones stay.",
+            "In {n} pictures: {away} {toys} are put away{place} one by one, and {stay} ones are left.",
+            "I want to see the {away} {toys} go away{place} until only {stay} ones are left.",
+            "Which {toys} are {away}{place}? Put them away and leave the {stay} ones.",
+            "Show how the {away} {toys} are put away{place} one by one until only {stay} ones are left.",
         ),
     ),
 )

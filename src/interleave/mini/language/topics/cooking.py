@@ -153,6 +153,9 @@ TOPICS: tuple[Topic, ...] = (
             "Show me a recipe for {dish} with {ingredients}.",
             "Make {dish} from {ingredients}, step by step.",
             "In {n} pictures: how to make {dish} out of {ingredients}.",
+            "How do you make {dish} with {ingredients}?",
+            "I want to see how {dish} is made out of {ingredients}.",
+            "Show step by step how {dish} is made with {ingredients}.",
         ),
     ),
     Topic(
@@ -164,6 +167,9 @@ TOPICS: tuple[Topic, ...] = (
             "Show me how to bake {cake}.",
             "Show how {cake} is baked.",
             "How to bake {cake} in {n} steps.",
+            "How do you bake {cake}?",
+            "I want to see how to bake {cake}, step by step.",
+            "Tell me step by step how {cake} is baked.",
         ),
     ),
     Topic(
@@ -175,6 +181,9 @@ TOPICS: tuple[Topic, ...] = (
             "Show me how to bake {bread}.",
             "Show how {bread} is baked.",
             "How to bake {bread} in {n} steps.",
+            "How do you bake {bread}?",
+            "I want to see how to bake {bread}, step by step.",
+            "Tell me step by step how {bread} is baked.",
         ),
     ),
     Topic(
@@ -191,6 +200,10 @@ TOPICS: tuple[Topic, ...] = (
         (
             "Arrange fruit and vegetables row by row: {some} {fruit}, {more} {other} and {rest} {last}.",
             "Lay out {some} {fruit}, then {more} {other} and then {rest} {last}, in {n} steps.",
+            "Put {some} {fruit} at the top, {more} {other} in the middle and {rest} {last} at the bottom.",
+            "I want to see a fruit plate of {some} {fruit}, {more} {other} and {rest} {last}.",
+            "How is a plate with {some} {fruit}, {more} {other} and {rest} {last} laid out, row by row?",
+            "Arrange {some} {fruit}, then {more} {other} and then {rest} {last}, row by row.",
         ),
     ),
     Topic(
@@ -200,6 +213,10 @@ TOPICS: tuple[Topic, ...] = (
         (
             "Lay the table step by step with {count} {colour} cups, a candle and {dish}.",
             "For guests, put {count} {colour} cups, a candle and {dish} on the table, in {n} pictures.",
+            "How is the table laid with {count} {colour} cups, a candle and {dish}?",
+            "I want to see {count} {colour} cups, a candle and {dish} come to the table.",
+            "Guests come: lay the table with {count} {colour} cups, then a candle, then {dish}.",
+            "Show step by step how {count} {colour} cups, a candle and {dish} are put on the table.",
         ),
     ),
     Topic(
@@ -210,6 +227,9 @@ TOPICS: tuple[Topic, ...] = (
             "Show step by step how {apple} is eaten{place}.",
             "Somebody eats {apple}{place}. Show what becomes of it.",
             "How {apple} is eaten down to the core{place}, in {n} pictures.",
+            "I want to see {apple} eaten bit by bit{place}.",
+            "What is left when somebody eats {apple}{place}? Show every bite.",
+            "Show how somebody eats {apple}{place} down to the core.",
         ),
     ),
     Topic(
@@ -223,6 +243,10 @@ TOPICS: tuple[Topic, ...] = (
         (
             "Show bit by bit how {hero} eats {cake}{place}.",
             "{hero} eats up {cake}{place}, down to the last crumb. Show it in {n} pictures.",
+            "I want to see how {cake} is eaten up by {hero}{place}.",
+            "How does {hero} eat {cake}{place}? Show it step by step.",
+            "Tell the story of {hero} that gets {cake}{place} and eats all of it.",
+            "Show in {n} pictures how {hero} eats up {cake}{place}.",
         ),
     ),
     Topic(
@@ -232,6 +256,10 @@ TOPICS: tuple[Topic, ...] = (
         (
             "Show step by step how {cup} is filled{place}.",
             "Pour tea into {cup}{place} until it is full, in {n} pictures.",
+            "How does {cup} get full{place}? Show it step by step.",
+            "I want to see tea poured into {cup}{place}.",
+            "Fill {cup}{place} bit by bit, up to the brim.",
+            "Show in {n} pictures how tea is poured into {cup}{place} until it is full.",
         ),
     ),
     Topic(
@@ -244,6 +272,11 @@ TOPICS: tuple[Topic, ...] = (
         (
             "Pack {food} for a picnic {place}.",
             "In {n} pictures: {food} are packed at home for a picnic {place}.",
+            "I want to see what is packed for a picnic {place}: {food}.",
+            "How is a picnic {place} packed with {food}?",
+            "Take {food} along to a picnic {place}. Show how they are packed at home.",
+            "Show how {food} are packed one by one for a picnic {place}.",
         ),
+        alone=True,
     ),
 )

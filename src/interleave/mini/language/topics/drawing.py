@@ -116,6 +116,8 @@ def _lesson(subject: str) -> tuple[str, ...]:
         f"Draw {subject} step by step.",
         f"Teach me to draw {subject} from simple shapes.",
         f"How to draw {subject} in {{n}} steps.",
+        f"I want to learn how to draw {subject}.",
+        f"Teach me step by step how to draw {subject}.",
     )
 
 
@@ -150,6 +152,10 @@ TOPICS: tuple[Topic, ...] = (
         (
             "Draw a landscape with {things}, one after the other.",
             "A drawing lesson in {n} steps: a landscape with {things}.",
+            "Show step by step how to draw a landscape with {things}.",
+            "I want to learn how to draw a landscape: {things}.",
+            "How do you draw a landscape with {things}?",
+            "Teach me to draw a landscape with {things}, one after the other.",
         ),
     ),
     Topic(
@@ -159,6 +165,10 @@ TOPICS: tuple[Topic, ...] = (
         (
             "Draw {shapes} side by side, from left to right.",
             "Practise shapes in {n} steps: {shapes}, each one next to the one before.",
+            "Show me how to draw {shapes} in a row, one after the other.",
+            "I want to learn shapes: draw {shapes} from left to right.",
+            "How do {shapes} look side by side? Draw one at a time.",
+            "Draw {shapes} one after the other, from left to right in a row.",
         ),
     ),
     Topic(
@@ -168,6 +178,10 @@ TOPICS: tuple[Topic, ...] = (
         (
             "Draw {first} big and {second} small, and then the other way round.",
             "A lesson on size in {n} drawings: {first} shrinks, {second} grows.",
+            "Show {first} large and {second} small on paper, then change the sizes round.",
+            "I want to see {first} shrink and {second} grow on paper.",
+            "How do you draw {first} big and {second} small, and then the other way round?",
+            "A lesson on size: draw {first} large and {second} small, and then the other way round.",
         ),
     ),
     Topic(
@@ -177,6 +191,10 @@ TOPICS: tuple[Topic, ...] = (
         (
             "Draw {first} and {second}, then colour the first one {one} and the second one {two}.",
             "A colouring lesson in {n} steps: {first} becomes {one} and {second} becomes {two}.",
+            "Show me how to colour {first} {one} and {second} {two}.",
+            "I want to see {first} coloured {one} and then {second} coloured {two}.",
+            "Draw {first} and {second}. Colour one {one}, then the other {two}.",
+            "Draw {first} and {second}, then make the first one {one} and the second one {two}.",
         ),
     ),
 )

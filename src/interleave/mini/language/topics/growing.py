@@ -133,6 +133,8 @@ _GROWING_UP = (
     "How {hero} grows up{place}, step by step, in {n} pictures.",
     "Show me the life cycle of {hero}{place}.",
     "How does {hero} grow up{place}?",
+    "I want to see {hero} grow up{place}.",
+    "Explain in {n} pictures how {hero} grows up{place}.",
 )
 _GROWING = (
     "Show me step by step how {plant} grows{place}.",
@@ -141,6 +143,8 @@ _GROWING = (
     "How {plant} grows{place}, step by step, in {n} pictures.",
     "Show me the life of {plant}{place} in {n} pictures.",
     "How does {plant} grow{place}?",
+    "I want to see {plant} grow{place}.",
+    "Explain in {n} pictures how {plant} grows{place}.",
 )
 
 TOPICS: tuple[Topic, ...] = (
@@ -148,31 +152,31 @@ TOPICS: tuple[Topic, ...] = (
         "a frog grows up",
         {"hero": AThing(("frog",)), "place": maybe_place(*_GARDEN)},
         _frog,
-        (*_GROWING_UP, "From spawn to {hero}{place} in {n} pictures."),
+        ("From spawn to {hero}{place} in {n} pictures.", *_GROWING_UP),
     ),
     Topic(
         "a butterfly grows up",
         {"hero": AThing(("butterfly",)), "place": maybe_place(*_GARDEN)},
         _butterfly,
-        (*_GROWING_UP, "Show how a caterpillar hatches{place} and in the end becomes {hero}."),
+        ("Show how a caterpillar hatches{place} and in the end becomes {hero}.", *_GROWING_UP),
     ),
     Topic(
         "a hen grows up",
         {"hero": AThing(("hen",)), "place": maybe_place("meadow", "forest", "room")},
         _hen,
-        (*_GROWING_UP, "From the egg to {hero}{place} in {n} pictures."),
+        ("From the egg to {hero}{place} in {n} pictures.", *_GROWING_UP),
     ),
     Topic(
         "a flower grows",
         {"plant": AThing(("flower",)), "place": maybe_place(*_GARDEN, "desert")},
         _flower,
-        (*_GROWING, "Someone plants a seed{place}, and it becomes {plant}. Show every stage."),
+        ("Someone plants a seed{place}, and it becomes {plant}. Show every stage.", *_GROWING),
     ),
     Topic(
         "a tree grows",
         {"plant": AThing(("tree",)), "place": maybe_place("meadow", "forest", "city", "snow")},
         _tree,
-        (*_GROWING, "A tiny seedling becomes {plant}{place}. Show it over the years."),
+        ("A tiny seedling becomes {plant}{place}. Show it over the years.", *_GROWING),
     ),
     Topic(
         "a baby animal",
@@ -186,6 +190,9 @@ TOPICS: tuple[Topic, ...] = (
             "Show how a baby {hero} eats {food}{place} and grows big.",
             "How a young {hero}{place} gets big and strong from {food}.",
             "A little {hero} finds {food}{place}, eats it and grows. Show it in {n} pictures.",
+            "I want to see how a little {hero} grows big{place} because it eats {food}.",
+            "What does {food} do for a baby {hero}{place}? It eats and grows.",
+            "Tell how a little {hero}{place} eats {food} and grows big and strong.",
         ),
     ),
     Topic(
@@ -195,6 +202,10 @@ TOPICS: tuple[Topic, ...] = (
         (
             "Show how a bed of {count} {colour} flowers grows{place}.",
             "Sow {count} {colour} flowers{place} and watch them bloom, in {n} steps.",
+            "I want to see {count} {colour} flowers come up side by side{place}.",
+            "How does a bed of {count} {colour} flowers come into bloom{place}?",
+            "Explain in {n} pictures how {count} {colour} flowers grow in a bed{place}, from seed to bloom.",
+            "Show {count} {colour} flowers in a bed{place}, from the seed until they bloom.",
         ),
     ),
     Topic(
@@ -208,6 +219,10 @@ TOPICS: tuple[Topic, ...] = (
         (
             "Harvest time{place}: {count} {crop} are picked one by one and put into a bucket.",
             "How {count} {crop} are harvested{place} with a bucket, in {n} pictures.",
+            "Show how {count} ripe {crop} go into a bucket{place}, one after the other.",
+            "I want to see the harvest of {count} {crop}{place}, one by one.",
+            "What happens at harvest time{place} with {count} {crop} and a bucket?",
+            "Show how {count} ripe {crop} are picked{place} one by one and put into a bucket.",
         ),
     ),
     Topic(
@@ -217,6 +232,10 @@ TOPICS: tuple[Topic, ...] = (
         (
             "Plant an orchard of {count} trees{place} that bear {colour} apples in the end.",
             "In {n} pictures: {count} saplings{place} become trees and give {colour} apples.",
+            "Show how {count} saplings grow into an orchard{place} with {colour} apples.",
+            "How does an orchard of {count} trees come to bear {colour} apples{place}?",
+            "I want to see {count} trees grow up{place} and bear {colour} apples.",
+            "Tell how {count} saplings{place} become an orchard and bear {colour} apples in the end.",
         ),
     ),
 )

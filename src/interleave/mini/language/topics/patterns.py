@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from interleave.mini.language.gaps import (
+    AColour,
     ANumber,
     APlace,
     AThing,
@@ -24,14 +25,21 @@ from interleave.mini.language.words import (
     with_article,
     within,
 )
-from interleave.mini.world.operations import Add, Impossible, Recolour, Remove, Resize, Swap
-from interleave.mini.world.scene import Size, Thing
+from interleave.mini.world.operations import Add, Impossible, Recolour, Remove, Resize, Swap, thing_at
+from interleave.mini.world.scene import GRID, Size, Thing
 
 KINDS_IN_PATTERNS = kinds_of("animal", "food", "toy", "shape", "tool", without=("bread",))
 SHOWN = ("paper", "meadow", "beach", "kitchen", "room", "workbench")
 RAINBOW = ("red", "orange", "yellow", "green", "blue", "purple")
 LEFT, MIDDLE, RIGHT = 3, 4, 5
 FIRST_CELL = 3
+SHELL_MOVES = {
+    "the left two, then the right two": ((LEFT, MIDDLE), (MIDDLE, RIGHT)),
+    "the right two, then the left two": ((MIDDLE, RIGHT), (LEFT, MIDDLE)),
+    "the outer two, then the left two": ((LEFT, RIGHT), (LEFT, MIDDLE)),
+    "the left two, then the outer two": ((LEFT, MIDDLE), (LEFT, RIGHT)),
+    "the outer two, then the right two": ((LEFT, RIGHT), (MIDDLE, RIGHT)),
+}
 DIAGONALS = {
     "from the top left to the bottom right": (0, 4, 8),
     "from the top right to the bottom left": (2, 4, 6),
@@ -162,6 +170,22 @@ def _diagonal(things: Thing, way: tuple[int, int, int], place: str) -> Tale:
     )
 
 
+def _shell_game(first: str, second: str, third: str, moves: tuple[tuple[int, int], ...], place: str) -> Tale:
+    if len({first, second, third}) < GRID:
+        raise Impossible("cups of one colour cannot be told apart")
+    cups = [usual("cup", colour) for colour in (first, second, third)]
+    tale = Tale(
+        place,
+        dict(enumerate(cups, LEFT)),
+        name="Look closely",
+        caption=f"{listed([a(cup) for cup in cups])} stand {within(place)}",
+    )
+    for (cell, other), name in zip(moves, ("First swap", "Second swap"), strict=True):
+        one, two = thing_at(tale.scene, cell), thing_at(tale.scene, other)
+        tale.then(Swap(cell, other), name=name, caption=f"{the(one)} and {the(two)} change places")
+    return tale
+
+
 def _first_word(words: str) -> str:
     return words.split()[0].capitalize()
 
@@ -183,6 +207,9 @@ TOPICS: tuple[Topic, ...] = (
             "Continue the pattern {place}: {first}, {second} and so on until the row is full.",
             "Fill a row {place} by taking turns, {first}, then {second}.",
             "{first} and {second} take turns {place}. What comes next? Show it in {n} pictures.",
+            "I want to see a row {place} in which {first} and {second} take turns.",
+            "What comes next in this row {place}: {first}, {second}? Fill it.",
+            "Show how {first} and {second} fill a row {place} by taking turns.",
         ),
     ),
     Topic(
@@ -192,6 +219,10 @@ TOPICS: tuple[Topic, ...] = (
         (
             "Count from one to {count} with {things} {place}.",
             "Let {things} appear one by one {place} until there are {count}.",
+            "Show how to count to {count} {place} with {things}.",
+            "I want to see {count} {things} {place}, one more in each picture.",
+            "How many {things} {place} can you count? Start with one and go on to {count}.",
+            "Count {things} {place}, one by one, until there are {count}.",
         ),
     ),
     Topic(
@@ -201,7 +232,12 @@ TOPICS: tuple[Topic, ...] = (
         (
             "Count {things} {place} in rows of {count}.",
             "Row by row {place}, {count} {things} at a time. Show it in {n} steps.",
+            "Show {things} {place} in three rows of {count}, one row at a time.",
+            "I want to see rows of {count} {things} {place}, one after the other.",
+            "How many {things} are there {place} when every row has {count}? Count row by row.",
+            "Count row by row {place} with {count} {things} in every row.",
         ),
+        alone=True,
     ),
     Topic(
         "counting down",
@@ -210,6 +246,10 @@ TOPICS: tuple[Topic, ...] = (
         (
             "Count down from {count} to one with {things} {place}.",
             "There are {count} {things} {place}. Take one away at a time until a single one is left.",
+            "Show how {count} {things} {place} become fewer, one by one, until one is left.",
+            "I want to see {count} {things} {place} go away one at a time.",
+            "How do you count down with {things} {place}? Start with {count} and end with one.",
+            "Take {things} away {place} one by one, from {count} down to one.",
         ),
     ),
     Topic(
@@ -222,6 +262,10 @@ TOPICS: tuple[Topic, ...] = (
         (
             "Paint {kind} {place} in all the colours of the rainbow.",
             "From red to purple in {n} pictures: {kind} {place} in the colours of the rainbow.",
+            "I want to see {kind} {place} in every colour of the rainbow.",
+            "How does {kind} {place} look in the colours of the rainbow, one after the other?",
+            "Show {kind} {place} that goes through the rainbow from red to purple.",
+            "Show {kind} {place} in all the colours of the rainbow, from red to purple.",
         ),
     ),
     Topic(
@@ -231,6 +275,10 @@ TOPICS: tuple[Topic, ...] = (
         (
             "Show {thing} {place} first small, then large, then small again.",
             "{thing} {place} grows and shrinks again. Show it in {n} pictures.",
+            "I want to see {thing} {place} get large and then small again.",
+            "What does {thing} look like {place} when it grows and shrinks?",
+            "Make {thing} {place} large and then small again, step by step.",
+            "Show how {thing} {place} grows and then shrinks again.",
         ),
     ),
     Topic(
@@ -240,7 +288,12 @@ TOPICS: tuple[Topic, ...] = (
         (
             "Mirror {first} and {second} {place} from the left side to the right side.",
             "Half a mirror image {place}: {first} and {second} on the left. Complete it on the right.",
+            "Show in {n} pictures how {first} and {second} {place} are mirrored on the right side.",
+            "I want to see {first} and {second} {place} on the left side and then on the right side too.",
+            "What does a mirror make of {first} and {second} on the left {place}?",
+            "Complete the mirror image of {first} and {second} {place}, from the left side to the right.",
         ),
+        alone=True,
     ),
     Topic(
         "the odd one out",
@@ -249,7 +302,12 @@ TOPICS: tuple[Topic, ...] = (
         (
             "Two {things} and {odd} are {place}. Take away the odd one out and fill the gap.",
             "Odd one out {place}: two {things} and {odd}. Solve the puzzle in {n} steps.",
+            "Two {things} {place} and {odd}: which one does not belong? Take it away and fill the gap.",
+            "I want to see the odd one out go away {place}: {odd} stands between two {things}.",
+            "Show in {n} pictures how {odd} {place} goes away so that there are three {things}.",
+            "Solve the puzzle {place}: take away {odd}, the odd one out between two {things}.",
         ),
+        alone=True,
     ),
     Topic(
         "a swap puzzle",
@@ -258,6 +316,10 @@ TOPICS: tuple[Topic, ...] = (
         (
             "Reverse this row by swapping neighbours only: {things}.",
             "A swap puzzle: {things} in a row. Turn the order round in {n} pictures.",
+            "Turn this row round by swapping two neighbours at a time: {things}.",
+            "I want to see the order of {things} turned round by swapping neighbours.",
+            "How do you reverse a row of {things}? Swap neighbours only.",
+            "Solve the swap puzzle: reverse a row of {things} by swapping neighbours.",
         ),
     ),
     Topic(
@@ -267,6 +329,29 @@ TOPICS: tuple[Topic, ...] = (
         (
             "Draw a diagonal of three {things} {place}, going {way}.",
             "Place three {things} {place} one after the other in a diagonal that runs {way}.",
+            "I want to see three {things} {place} in a diagonal, going {way}.",
+            "How do three {things} {place} make a diagonal {way}?",
+            "In {n} pictures: a diagonal of {things} {place} that goes {way}.",
+            "Draw three {things} {place} one after the other in a diagonal, going {way}.",
+        ),
+    ),
+    Topic(
+        "a shell game",
+        {
+            "first": AColour(),
+            "second": AColour(),
+            "third": AColour(),
+            "moves": AWord(SHELL_MOVES),
+            "place": APlace(("kitchen", "room", "workbench")),
+        },
+        _shell_game,
+        (
+            "A shell game {place} with three cups, {first}, {second} and {third}: swap {moves}.",
+            "Swap three cups {place}, {first}, {second} and {third}: {moves}. Show it in {n} pictures.",
+            "I want to see a shell game {place}. The cups are {first}, {second}, {third}. Swap {moves}.",
+            "Where do the {first}, the {second} and the {third} cup {place} end up? Swap {moves}.",
+            "Three cups stand {place}: {first}, {second} and {third}. Let them change places, {moves}.",
+            "Show a shell game {place}: the cups are {first}, {second} and {third}. Swap {moves}.",
         ),
     ),
 )

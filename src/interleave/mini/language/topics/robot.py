@@ -178,6 +178,9 @@ TOPICS: tuple[Topic, ...] = (
             "A robot gripper moves the {colour} block from {start} to {end}.",
             "Use the gripper to take the {colour} block from {start} of the workbench to {end}.",
             "In {n} pictures: the robot takes the {colour} block from {start} to {end}.",
+            "I want to see the gripper pick up the {colour} block at {start} and put it down at {end}.",
+            "How does the robot bring the {colour} block from {start} to {end}?",
+            "Show how the gripper moves the {colour} block from {start} and puts it down at {end}.",
         ),
     ),
     Topic(
@@ -187,6 +190,10 @@ TOPICS: tuple[Topic, ...] = (
         (
             "The robot carries the {first} block and then the {second} block {way}.",
             "Show in {n} steps how the gripper moves two blocks {way}, first {first}, then {second}.",
+            "How does the robot take the {first} block and then the {second} block {way}?",
+            "I want to see the gripper carry two blocks {way}: {first} first, {second} next.",
+            "First the {first} block, then the {second} block: the robot moves both {way}.",
+            "Show how the robot carries two blocks {way}, first the {first} one, then the {second} one.",
         ),
     ),
     Topic(
@@ -196,6 +203,10 @@ TOPICS: tuple[Topic, ...] = (
         (
             "Let the gripper put the {block} block {cell} the {other} block in the middle.",
             "The robot takes the {block} block from the bottom left and places it {cell} the {other} one.",
+            "How does the gripper put the {block} block {cell} the {other} block?",
+            "I want to see the robot place the {block} block {cell} the {other} block.",
+            "In {n} steps the robot picks up the {block} block and puts it down {cell} the {other} one.",
+            "Show how the gripper places the {block} block {cell} the {other} block in the middle.",
         ),
     ),
     Topic(
@@ -205,6 +216,10 @@ TOPICS: tuple[Topic, ...] = (
         (
             "Clear the middle of the workbench: the robot takes the {first} and the {second} block {side}.",
             "The {first} block and the {second} block are in the way. The gripper takes them away {side}.",
+            "How does the robot clear the middle? It takes the {first} block and the {second} block {side}.",
+            "I want to see the gripper carry the {first} and the {second} block away {side}.",
+            "Make room in the middle: the {first} block and the {second} block go {side}, one by one.",
+            "Clear the middle: show how the gripper takes the {first} and the {second} block {side}.",
         ),
     ),
     Topic(
@@ -214,6 +229,10 @@ TOPICS: tuple[Topic, ...] = (
         (
             "The robot swaps the {first} block on the left and the {second} block on the right.",
             "How does a robot make the {first} block and the {second} block change places? Show {n} steps.",
+            "Show in {n} steps how the gripper swaps the {first} block and the {second} block.",
+            "I want to see the robot make the {first} and the {second} block change places.",
+            "The {first} block is on the left, the {second} block on the right. Robot, swap them.",
+            "How does the gripper swap the {first} block on the left and the {second} block on the right?",
         ),
     ),
     Topic(
@@ -223,6 +242,10 @@ TOPICS: tuple[Topic, ...] = (
         (
             "The gripper lines up the {first}, the {second} and the {third} block in the bottom row.",
             "Robot, tidy up: {first}, {second} and {third}, from left to right in the bottom row.",
+            "Show how the robot puts the {first}, the {second} and the {third} block in a row.",
+            "I want to see {first}, {second} and {third} blocks lined up by the gripper.",
+            "How does the gripper line up three blocks in the bottom row: {first}, {second}, {third}?",
+            "The robot lines up three blocks from left to right: {first}, {second} and {third}.",
         ),
     ),
     Topic(
@@ -232,6 +255,10 @@ TOPICS: tuple[Topic, ...] = (
         (
             "The robot sorts four blocks: {left} ones to the left, {right} ones to the right.",
             "Sort the blocks with the gripper in {n} steps, {left} on the left and {right} on the right.",
+            "Show how the gripper sorts blocks: {left} to the left and {right} to the right.",
+            "How does the robot sort mixed blocks, {left} on the left, {right} on the right?",
+            "I want to see the robot bring {left} blocks to the left and {right} blocks to the right.",
+            "Robot, sort four blocks: bring {left} ones to the left and {right} ones to the right.",
         ),
     ),
     Topic(
@@ -241,6 +268,10 @@ TOPICS: tuple[Topic, ...] = (
         (
             "The robot hands the {colour} block to {friend} that waits on the right.",
             "Show how the gripper gives the {colour} block to {friend}.",
+            "How does {friend} get the {colour} block from the robot?",
+            "I want to see the gripper hand the {colour} block to {friend}.",
+            "{friend} waits on the right for the {colour} block. The robot brings it in {n} pictures.",
+            "Show how the robot gives the {colour} block to {friend} that waits on the right.",
         ),
     ),
 )

@@ -172,6 +172,8 @@ TOPICS: tuple[Topic, ...] = (
             "Explain the phases of the moon in {n} pictures.",
             "How does the new moon become a full moon?",
             "The moon waxes, night after night. Show it step by step.",
+            "I want to see the phases of the moon, from new moon to full moon.",
+            "Explain step by step how the new moon becomes a full moon.",
         ),
     ),
     Topic(
@@ -183,6 +185,8 @@ TOPICS: tuple[Topic, ...] = (
             "Show how {candle} burns down{place}.",
             "What happens to {candle} that burns all evening{place}? Show {n} pictures.",
             "Watch {candle}{place} until nothing but a stub is left.",
+            "I want to see {candle} burn down{place} to a stub.",
+            "Show step by step how {candle} burns down{place} until a stub is left.",
         ),
     ),
     Topic(
@@ -193,6 +197,9 @@ TOPICS: tuple[Topic, ...] = (
             "Show how {snowman} melts.",
             "Why does {snowman} melt when the sun comes out? Explain it in {n} pictures.",
             "How {snowman} melts in the sun, step by step.",
+            "What does the sun do to {snowman}? Show it in {n} pictures.",
+            "I want to see {snowman} melt in the warm sun.",
+            "Explain step by step how {snowman} melts when the sun comes out.",
         ),
     ),
     Topic(
@@ -203,6 +210,9 @@ TOPICS: tuple[Topic, ...] = (
             "Show how day turns into night.",
             "Explain day and night in {n} pictures.",
             "From morning to night: show how the day goes by.",
+            "How does a day go by, from morning to night?",
+            "I want to see the sun go from morning to night.",
+            "Explain step by step how day turns into night.",
         ),
     ),
     Topic(
@@ -215,6 +225,10 @@ TOPICS: tuple[Topic, ...] = (
         (
             "Show how night falls over {thing} {place}.",
             "{thing} {place} from sunshine to moonlight. Show it in {n} pictures.",
+            "How does night fall over {thing} {place}? Show it step by step.",
+            "I want to see the sun go down and the moon rise over {thing} {place}.",
+            "Tell how the evening comes {place}: the sun leaves {thing}, and the moon rises.",
+            "Show in {n} pictures how the sun goes down over {thing} {place} and the moon rises.",
         ),
     ),
     Topic(
@@ -226,6 +240,8 @@ TOPICS: tuple[Topic, ...] = (
             "Show a tree in spring, summer, autumn and winter.",
             "How does a tree change with the seasons?",
             "The year of a tree, in {n} pictures.",
+            "I want to see what the seasons do to a tree.",
+            "Explain the four seasons of a tree in {n} pictures.",
         ),
     ),
     Topic(
@@ -235,6 +251,10 @@ TOPICS: tuple[Topic, ...] = (
         (
             "Show how {cup} {place} fills with rain.",
             "It rains into {cup} {place}: how does the water rise? Show it in {n} steps.",
+            "I want to see rain fill {cup} {place}.",
+            "How does {cup} {place} get full when it rains?",
+            "A cloud comes and rains into {cup} {place}. Show what happens.",
+            "Explain in {n} pictures how rain fills {cup} {place}.",
         ),
     ),
     Topic(
@@ -244,6 +264,10 @@ TOPICS: tuple[Topic, ...] = (
         (
             "Show how the water in {cup} evaporates {place}.",
             "The sun dries up the water in {cup} {place}. Explain it in {n} pictures.",
+            "What happens to the water in {cup} {place} when the sun shines?",
+            "I want to see the sun dry up {cup} {place}.",
+            "How does {cup} {place} get empty in the sun?",
+            "Show step by step how the sun dries up the water in {cup} {place}.",
         ),
     ),
     Topic(
@@ -253,6 +277,10 @@ TOPICS: tuple[Topic, ...] = (
         (
             "Switch {lamp} on and off again {place}.",
             "{lamp} {place} is turned on and then off. Show it step by step.",
+            "What happens when somebody turns {lamp} {place} on and then off?",
+            "I want to see {lamp} {place} switched on and off again.",
+            "Show in {n} pictures how {lamp} {place} is switched on, then off.",
+            "Show how somebody turns {lamp} on and off again {place}.",
         ),
     ),
     Topic(
@@ -263,7 +291,11 @@ TOPICS: tuple[Topic, ...] = (
             "Show the launch of {rocket}{place}.",
             "How {rocket} takes off{place} and flies into space, step by step.",
             "From the ground{place} into space: {rocket} in {n} pictures.",
+            "I want to see {rocket} lift off{place} and fly into space.",
+            "How does {rocket} get from the ground{place} into space?",
+            "Show step by step how {rocket} takes off{place} into space.",
         ),
+        alone=True,
     ),
     Topic(
         "sunrise",
@@ -273,6 +305,9 @@ TOPICS: tuple[Topic, ...] = (
             "Show a sunrise{place}.",
             "How the sun rises{place}, step by step.",
             "Show the rising sun{place} in {n} pictures.",
+            "I want to see the sun rise{place}, from dawn to noon.",
+            "What does the sun do in the morning{place}?",
+            "Show step by step how the sun rises{place}.",
         ),
     ),
     Topic(
@@ -285,6 +320,10 @@ TOPICS: tuple[Topic, ...] = (
         (
             "Show how {cloud} passes in front of the sun {place}.",
             "It is sunny {place} until {cloud} hides the sun for a while. Show it in {n} pictures.",
+            "What happens {place} when {cloud} drifts in front of the sun?",
+            "I want to see {cloud} hide the sun {place} and drift on.",
+            "Show in {n} pictures how {cloud} comes {place}, covers the sun and goes.",
+            "Tell how {cloud} passes in front of the sun {place} and hides it for a while.",
         ),
     ),
 )

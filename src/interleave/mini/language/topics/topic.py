@@ -9,7 +9,7 @@ from random import Random
 from typing import Any
 
 from interleave.mini.language.gaps import Gap
-from interleave.mini.language.patterns import Pattern
+from interleave.mini.language.patterns import Pattern, filled
 from interleave.mini.language.tale import Tale
 from interleave.mini.language.words import NUMBERS, sentence
 from interleave.mini.world.operations import Impossible
@@ -36,6 +36,8 @@ class Topic:
     plot: Callable[..., Tale]
     """What happens, from what stands in the gaps (as keyword arguments)."""
     templates: tuple[str, ...]
+    alone: bool = False
+    """Whether anything else in its scenes would make nonsense of it."""
 
     @cached_property
     def patterns(self) -> tuple[Pattern, ...]:
@@ -58,8 +60,7 @@ class Topic:
     def _written(self, template: str, values: dict[str, Any], tale: Tale, rng: Random) -> Written:
         words = {name: gap.write(values[name], rng) for name, gap in self.gaps.items()}
         words["n"] = NUMBERS[len(tale.beats)]
-        text = Pattern(template, dict.fromkeys(words, ".")).write(words)
-        return Written(sentence(text), template, values, tale)
+        return Written(sentence(filled(template, words)), template, values, tale)
 
     def read(self, text: str) -> Written | None:
         """A normalised request of this topic, with its tale; None when it is none."""

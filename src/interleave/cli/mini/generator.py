@@ -1,4 +1,4 @@
-"""`interleave mini`: train the built-in miniature's own models."""
+"""`interleave mini train generator`: the miniature's image model from nothing."""
 
 from __future__ import annotations
 
@@ -9,17 +9,7 @@ import typer
 
 from interleave.cli import options
 
-app = typer.Typer(help="The built-in miniature.", no_args_is_help=True)
-train = typer.Typer(help="Train the miniature's models from scratch.", no_args_is_help=True)
-app.add_typer(train, name="train")
 
-
-@train.callback()
-def _train() -> None:
-    """Train the miniature's models from scratch."""
-
-
-@train.command()
 def generator(
     out: Annotated[Path, typer.Option(help="Where checkpoints, log and the finished pipeline go.")],
     shape: Annotated[str, typer.Option(help="mini (what will be shipped) or toy (for a try).")] = "mini",

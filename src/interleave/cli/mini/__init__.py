@@ -1,0 +1,24 @@
+"""`interleave mini`: train the built-in miniature's own models."""
+
+from __future__ import annotations
+
+import typer
+
+from interleave.cli.mini import agents, generator
+
+app = typer.Typer(help="The built-in miniature.", no_args_is_help=True)
+train = typer.Typer(help="Train the miniature's models from scratch.", no_args_is_help=True)
+app.add_typer(train, name="train")
+
+
+@train.callback()
+def _train() -> None:
+    """Train the miniature's models from scratch."""
+
+
+train.command()(generator.generator)
+train.command()(agents.planner)
+train.command()(agents.critic)
+train.command("all")(agents.everything)
+app.command()(agents.fresh)
+app.command()(agents.halve)

@@ -1,0 +1,240 @@
+"""The stages that make the miniature's agents, from the grammar's seed to the ablation table.
+
+requests → collection → scores → selection → rows, once for all; then each agent learns from its rows:
+planner, critic and one agent for both jobs by copying (SFT), the critic further by trying (GRPO), and the
+variants of the ablation beside them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import chain
+from pathlib import Path
+
+from interleave.cli.mini.chain import Stage
+
+PACK = "mini"
+ABLATIONS: Mapping[str, Mapping[str, float]] = {
+    "critic": {},
+    "critic-no-step": {"accuracy": 1.0, "semantics": 0.0, "quality": 0.0},
+    "critic-no-accuracy": {"accuracy": 0.0, "semantics": 0.75, "quality": 0.25},
+}
+"""What is trained by GRPO, and the weights of its reward where they are not the usual ones."""
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """How much of everything."""
+
+    requests: Mapping[str, int] = field(
+        default_factory=lambda: {
+            "story": 10_000,
+            "continue": 2_000,
+            "edit": 10_000,
+            "know": 1_500,
+            "annotate": 1_500,
+        }
+    )
+    shapes: Mapping[str, str] = field(
+        default_factory=lambda: {"planner": "planner", "critic": "critic", "agent": "agent"}
+    )
+    plans: int = 30_000
+    """Stories that are only planned: the planner needs no pictures to learn from them."""
+    planner_steps: int = 3_000
+    critic_steps: int = 2_500
+    agent_steps: int = 2_500
+    grpo_steps: int = 150
+    batch: int = 512
+    items: int = 1_000
+    more_items: int = 300
+    exam: int = 2_000
+    grpo: Mapping[str, int] = field(
+        default_factory=lambda: {"prompts": 64, "samples": 8, "device_batch": 512}
+    )
+
+
+TOY = Sizes(
+    requests={"story": 24, "continue": 6, "edit": 6, "know": 6, "annotate": 6},
+    shapes={"planner": "toy", "critic": "toy", "agent": "toy"},
+    plans=12,
+    planner_steps=4,
+    critic_steps=4,
+    agent_steps=4,
+    grpo_steps=2,
+    batch=8,
+    items=2,
+    more_items=2,
+    exam=8,
+    grpo={"prompts": 2, "samples": 2, "device_batch": 4},
+)
+SMALL = Sizes(
+    requests={"story": 800, "continue": 120, "edit": 240, "know": 120, "annotate": 120},
+    plans=800,
+    planner_steps=60,
+    critic_steps=60,
+    agent_steps=60,
+    grpo_steps=4,
+    items=24,
+    more_items=12,
+    exam=200,
+)
+SIZES = {"full": Sizes(), "small": SMALL, "toy": TOY}
+
+
+@dataclass(frozen=True)
+class Chain:
+    """Everything that decides the chain."""
+
+    out: Path
+    sizes: Sizes
+    generator: str = "mini"
+    """The spec of the generator that draws for data, rewards and the table."""
+    mistaken: str = "world?mistakes=0.6"
+    """A painter that errs on purpose, and whose mistakes are easy to tell."""
+    shards: int = 1
+    workers: int = 0
+    seed: int = 0
+
+    def path(self, *names: str) -> str:
+        return str(self.out.joinpath(*names))
+
+    # Data
+
+    def data(self) -> Iterator[Stage]:
+        scored: list[str] = []
+        for suite, items in self.sizes.requests.items():
+            yield Stage(f"requests-{suite}", self._prompts(suite, suite, items, self.seed))
+            collect = [self._collect(suite), *self._drawn()]
+            collected = yield from self._dealt(f"collect-{suite}", suite, collect, (f"requests-{suite}",))
+            score = [self._score(suite)]
+            scored += yield from self._dealt(f"score-{suite}", suite, score, collected)
+        yield Stage("requests-plans", self._prompts("plans", "story", self.sizes.plans, self.seed + 1))
+        plan_only = [self._collect("plans"), ("--generator", "world", "--max-calls", "1")]
+        planned = yield from self._dealt("collect-plans", "plans", plan_only, ("requests-plans",))
+        scored += yield from self._dealt("score-plans", "plans", [self._score("plans")], planned)
+        select = ("data", "select", *self._collections, "--out", self.path("selection"))
+        yield Stage("select", select, tuple(scored))
+        yield Stage("export", self._export("selection", "rows"), ("select",))
+
+    @property
+    def _collections(self) -> tuple[str, ...]:
+        return tuple(self.path("collections", name) for name in (*self.sizes.requests, "plans"))
+
+    def _dealt(
+        self, name: str, corpus: str, words: Sequence[tuple[str, ...]], after: tuple[str, ...]
+    ) -> Generator[Stage, None, tuple[str, ...]]:
+        """A command dealt out among processes, more of them for a larger corpus; returns their names."""
+        sizes = {**self.sizes.requests, "plans": self.sizes.plans // 8}  # a plan alone is soon made
+        shards = max(1, round(self.shards * sizes[corpus] / sum(sizes.values())))
+        names = tuple(f"{name}-{shard}" for shard in range(1, shards + 1))
+        for shard, each in enumerate(names, start=1):
+            part = ("--shard", f"{shard}/{shards}") if shards > 1 else ()
+            yield Stage(each, (*chain.from_iterable(words), *part), after, may_end_short=True)
+        return names
+
+    def unfiltered(self) -> Iterator[Stage]:
+        out = self.path("selection-unfiltered")
+        yield Stage(
+            "select-unfiltered",
+            ("data", "select", *self._collections, "--no-filter", "--out", out),
+            ("select",),
+        )
+        yield Stage(
+            "export-unfiltered",
+            self._export("selection-unfiltered", "rows-unfiltered"),
+            ("select-unfiltered",),
+        )
+
+    def _prompts(self, name: str, suite: str, items: int, seed: int) -> tuple[str, ...]:
+        return (
+            *("data", "prompts", "--source", "mini", "--suite", suite, "--items", str(items)),
+            *("--seed", str(seed), "--out", self.path("requests", f"{name}.jsonl")),
+        )
+
+    def _collect(self, name: str) -> tuple[str, ...]:
+        return (
+            *("data", "collect", self.path("requests", f"{name}.jsonl")),
+            *("--out", self.path("collections", name), "--planner", "oracle"),
+            *("--critic", "oracle?refine=varied", "--prompts", PACK, "--max-attempts", "3"),
+            *("--seed", str(self.seed), "--concurrency", "256"),
+        )
+
+    def _drawn(self) -> Iterator[tuple[str, ...]]:
+        """Painters of different skill share the requests, so that the critic sees failures of every kind."""
+        for spec, share in {self.generator: 4, self.mistaken: 5}.items():
+            yield ("--generator", spec, "--weight", str(share))
+
+    def _score(self, name: str) -> tuple[str, ...]:
+        collection = self.path("collections", name)
+        return ("data", "score", collection, "--scorer", "oracle", "--concurrency", "256")
+
+    def _export(self, selection: str, rows: str) -> tuple[str, ...]:
+        return (
+            *("data", "export", self.path(selection), "--out", self.path(rows), "--prompts", PACK),
+            *("--pictures", "referenced", "--no-annotation"),
+        )
+
+    # Learning
+
+    def planner(self) -> Iterator[Stage]:
+        yield from self._copying("planner", "planner", "rows", self.sizes.planner_steps, "planner")
+
+    def critic_by_copying(self) -> Iterator[Stage]:
+        yield from self._copying("critic", "critic-sft", "rows", self.sizes.critic_steps, "critic")
+
+    def critic_by_trying(self, name: str = "critic") -> Iterator[Stage]:
+        weights = [
+            word
+            for part, weight in ABLATIONS[name].items()
+            for word in ("--set", f"reward.{part}={weight:g}")
+        ]
+        settings = [
+            word for key in ("prompts", "samples") for word in ("--set", f"grpo.{key}={self.sizes.grpo[key]}")
+        ]
+        command = (
+            *("train", "grpo", "--config", "mini-grpo", "--data", self.path("rows")),
+            *("--model", self.path("train", "critic-sft", "model"), "--out", self.path("train", name)),
+            *("--generator", self.generator, "--scorer", "oracle", "--steps", str(self.sizes.grpo_steps)),
+            *("--device-batch", str(self.sizes.grpo["device_batch"]), "--trust-data", *settings, *weights),
+        )
+        yield Stage(f"grpo-{name}", command, ("sft-critic-sft",))
+        yield self._halved(name, f"grpo-{name}")
+
+    def variants(self) -> Iterator[Stage]:
+        """What only the ablation needs."""
+        yield from self.unfiltered()
+        yield from self._copying(
+            "critic", "critic-unfiltered", "rows-unfiltered", self.sizes.critic_steps, "critic"
+        )
+        yield from self._copying("agent", "agent", "rows", self.sizes.agent_steps, "agent")
+        for name in ABLATIONS:
+            if name != "critic":
+                yield from self.critic_by_trying(name)
+
+    def table(self, after: tuple[str, ...]) -> Stage:
+        return Stage(
+            "table",
+            (
+                *("bench", "mini", "--table", "ablation", "--trained", str(self.out)),
+                *("--items", str(self.sizes.items), "--more-items", str(self.sizes.more_items)),
+                *("--exam", str(self.sizes.exam), "--generator", self.generator, "--out", self.path("table")),
+            ),
+            after,
+        )
+
+    def _copying(self, job: str, name: str, rows: str, steps: int, shape: str) -> Iterator[Stage]:
+        fresh, shape_name = self.path("fresh", name), self.sizes.shapes[shape]
+        yield Stage(f"fresh-{name}", ("mini", "fresh", shape_name, "--out", fresh))
+        export = "export" if rows == "rows" else "export-unfiltered"
+        command = (
+            *("train", "sft", job, "--config", "mini-sft", "--data", self.path(rows), "--model", fresh),
+            *("--out", self.path("train", name), "--steps", str(steps), "--batch", str(self.sizes.batch)),
+            *("--device-batch", str(self.sizes.batch), "--workers", str(self.workers), "--trust-data"),
+        )
+        yield Stage(f"sft-{name}", command, (f"fresh-{name}", export))
+        yield self._halved(name, f"sft-{name}")
+
+    def _halved(self, name: str, after: str) -> Stage:
+        source, out = self.path("train", name, "model"), self.path("agents", name)
+        return Stage(f"agent-{name}", ("mini", "halve", source, "--out", out), (after,))

@@ -1,0 +1,81 @@
+"""The chain that makes the miniature's agents: its order, its memory, and what it says when a stage fails."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from interleave.cli.main import run
+from interleave.cli.mini.chain import Stage, run_chain
+from interleave.cli.mini.stages import TOY, Chain
+from interleave.errors import ConfigurationError, RunError
+
+PACKS = ("prompts", "list")
+
+
+def test_a_stage_waits_for_those_before_it_and_is_never_done_twice(tmp_path: Path) -> None:
+    stages = [Stage("first", PACKS), Stage("second", ("prompts", "show", "mini"), after=("first",))]
+    said: list[str] = []
+    seconds = run_chain(stages, tmp_path, at_once=2, say=said.append)
+    assert list(seconds) == ["first", "second"]
+    assert [line.split(":")[0] for line in said] == ["first", "first", "second", "second"]
+    assert "mini" in (tmp_path / "logs" / "first.log").read_text()
+    again: list[str] = []
+    run_chain(stages, tmp_path, say=again.append)
+    assert again == []
+
+
+def test_a_stage_that_fails_is_named_with_its_last_words_and_tried_again(tmp_path: Path) -> None:
+    stages = [Stage("good", PACKS), Stage("bad", ("prompts", "show", "nowhere"), after=("good",))]
+    with pytest.raises(RunError, match=r"'bad' ended with exit code 2.*nowhere.*bad\.log"):
+        run_chain(stages, tmp_path)
+    assert list(json.loads((tmp_path / "stages.json").read_bytes())) == ["good"]
+    run_chain([stages[0], Stage("bad", PACKS, after=("good",))], tmp_path)
+    assert list(json.loads((tmp_path / "stages.json").read_bytes())) == ["good", "bad"]
+
+
+def test_other_settings_for_a_stage_that_is_done_are_refused(tmp_path: Path) -> None:
+    run_chain([Stage("first", PACKS)], tmp_path)
+    with pytest.raises(ConfigurationError, match="'first' done with other settings"):
+        run_chain([Stage("first", ("prompts", "show", "mini"))], tmp_path)
+
+
+def test_the_whole_chain_trains_every_agent_of_the_ablation_and_ends_with_its_table(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    command = ["mini", "train", "all", "--size", "toy", "--generator", "mini", "--out", "out", "--dry-run"]
+    assert run(command) == 0
+    lines = capsys.readouterr().out.splitlines()
+    made = {line.split("--out ")[1].split()[0] for line in lines if "mini halve" in line}
+    assert {Path(each).name for each in made} == {
+        "planner",
+        "critic-sft",
+        "critic",
+        "critic-no-step",
+        "critic-no-accuracy",
+        "critic-unfiltered",
+        "agent",
+    }
+    assert lines[-1].startswith("interleave bench mini --table ablation --trained out")
+
+
+def test_without_a_generator_one_is_trained_first(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["mini", "train", "all", "--size", "toy", "--out", "out", "--dry-run"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].startswith("interleave mini train generator --out out/generator")
+    assert any("--generator diffusers:" in line for line in lines if "train grpo" in line)
+
+
+def test_an_unknown_size_is_refused_with_the_names_there_are(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["mini", "train", "planner", "--size", "huge", "--out", "out"]) == 2
+    assert "full" in capsys.readouterr().err
+
+
+def test_shards_deal_a_suite_out_and_scoring_waits_for_all_of_them() -> None:
+    stages = {stage.name: stage for stage in Chain(Path("out"), TOY, shards=8).data()}
+    shards = [name for name in stages if name.startswith("collect-story-")]
+    assert len(shards) > 1
+    assert set(stages["score-story-1"].after) == set(shards)
+    assert stages["collect-story-1"].command[-2:] == ("--shard", f"1/{len(shards)}")
