@@ -126,7 +126,7 @@ class Exam:
             wrong = sum(not each.right for each in there)
             tell(f"exam: {len(there):,} attempts drawn, {wrong} of them wrong")
             room = count - len(there) if len(there) < count else LIMIT * count - len(there)
-            asked = questions(self.seed, len(there) + min(TOGETHER, room))[len(there) :]
+            asked = questions(self.seed, len(there) + min(TOGETHER, count, room))[len(there) :]
             there += asyncio.run(self._drawn(asked))
             write_lines(self.folder / ATTEMPTS_NAME, there)
         return there
