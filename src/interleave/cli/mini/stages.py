@@ -54,7 +54,7 @@ class Sizes:
     batch: int = 512
     items: int = 1_000
     more_items: int = 300
-    exam: int = 2_000
+    exam: int = 3_000
     grpo: Mapping[str, int] = field(
         default_factory=lambda: {"prompts": 64, "samples": 8, "device_batch": 512}
     )
@@ -236,7 +236,7 @@ class Chain:
         return (
             *("bench", "mini", "--table", "ablation", "--trained", str(self.out)),
             *("--items", str(self.sizes.items), "--more-items", str(self.sizes.more_items)),
-            *("--exam", str(exam), "--failures", str(self.sizes.exam // 12)),
+            *("--exam", str(exam), "--failures", str(exam // 20)),
             *("--generator", self.generator, *options, "--concurrency", str(self.concurrency)),
             *("--out", self.path("table"), *more),
         )
