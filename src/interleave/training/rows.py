@@ -157,7 +157,8 @@ def as_picture(stored: Mapping[str, Any], folder: Path) -> Image:
     if data is not None:
         return shared_picture(data, partial(decode_picture, data, name=path or "a picture"))
     if path:
-        return read_picture(folder / path)
+        file = folder / path
+        return shared_picture(str(file).encode(), partial(read_picture, file))
     raise InputError("a picture has neither bytes nor a path")
 
 

@@ -1,7 +1,7 @@
 """Decoded pictures in memory that all processes of a training share.
 
 Decoding is most of the work of a row with pictures, and every epoch asks for the same ones again. Whoever
-decodes a picture first puts its pixels here, by the digest of its file; processes that were forked from the
+decodes a picture first puts its pixels here, by a digest of its file; processes that were forked from the
 one that opened it see them at once. What is full takes no more, and what is not here is decoded as ever.
 """
 
@@ -43,9 +43,9 @@ class SharedPictures:
     def __len__(self) -> int:
         return int(self._entries.value)
 
-    def get(self, data: bytes, decode: Callable[[], Image]) -> Image:
-        """The picture in a file's bytes, decoded at most once where there is room for it."""
-        digest = np.frombuffer(hashlib.blake2b(data, digest_size=16).digest(), dtype=np.int64)
+    def get(self, key: bytes, decode: Callable[[], Image]) -> Image:
+        """The picture of a key, decoded at most once where there is room for it."""
+        digest = np.frombuffer(hashlib.blake2b(key, digest_size=16).digest(), dtype=np.int64)
         row, there = self._find(digest)
         if there:
             return self._picture(row)
@@ -95,9 +95,9 @@ def share_pictures(megabytes: int) -> None:
     _shared = SharedPictures(megabytes) if megabytes and _can_share() else None
 
 
-def shared_picture(data: bytes, decode: Callable[[], Image]) -> Image:
-    """A picture, from the shared memory where there is one."""
-    return decode() if _shared is None else _shared.get(data, decode)
+def shared_picture(key: bytes, decode: Callable[[], Image]) -> Image:
+    """A picture by its bytes, or by the name of its file; from the shared memory where there is one."""
+    return decode() if _shared is None else _shared.get(key, decode)
 
 
 def _can_share() -> bool:
