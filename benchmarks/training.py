@@ -266,13 +266,9 @@ def rewarding(attempts: list[CriticInput], arguments: argparse.Namespace) -> dic
     """Seconds for the rewards of a step in which every answer asks for another picture."""
     part = RewardPart(generator=arguments.generator, scorer="oracle", concurrency=512)
     redraws = load_redraws(part.generator, part.scorer, load_pack(part.prompts))
-    wrong = [
-        replace(Sample.of_row(rl_row(seen.prompt, seen) | {"sources": ()}), success=False)
-        for seen in attempts
-    ]
-    samples = [
-        wrong[number % len(wrong)] for number in range(arguments.prompts) for _ in range(arguments.samples)
-    ]
+    rows = [rl_row(seen.prompt, seen) | {"success": False} for seen in attempts]
+    groups = [Sample.of_row(row) for row in repeated(rows, arguments.prompts)]
+    samples = [sample for sample in groups for _ in range(arguments.samples)]
     answers = [refusal(sample.planned_prompt, number) for number, sample in enumerate(samples)]
     core = RewardCore(redraws, part.weights, concurrency=part.concurrency)
     asyncio.run(core.score_all(samples[:1], answers[:1], step=1))  # paints the reader's templates
