@@ -37,7 +37,7 @@ from interleave.backends.local.quiet import quiet
 from interleave.backends.protocols import Message
 from interleave.backends.tiny.tokenizers import tiny_tokenizer, vocabulary_size
 from interleave.mini.language.tasks import sample_task
-from interleave.mini.oracle import _judged, _scored
+from interleave.mini.oracle import _scored, judged
 from interleave.mini.reader import ReadingRoom, shared_reader
 from interleave.mini.world import draw
 from interleave.mini.world.mistakes import spoiled
@@ -153,7 +153,7 @@ def attempt(rng: Random, *, right: bool) -> CriticInput:
 
 
 def critic_row(seen: CriticInput) -> Row:
-    return row_of(critic_messages(seen, WORDS), render_verdict(_judged(seen)))
+    return row_of(critic_messages(seen, WORDS), render_verdict(judged(seen)))
 
 
 def planner_row(rng: Random) -> Row:
@@ -306,7 +306,7 @@ def rl_row(name: str, seen: CriticInput) -> Row:
         "planned_prompt": seen.planned_prompt,
         "used_prompt": seen.prompt,
         "sources": [],
-        "success": bool(_judged(seen).accepted),
+        "success": bool(judged(seen).accepted),
         "semantics": scores.semantics,
         "quality": scores.quality,
     }
