@@ -7,14 +7,14 @@ from typing import TypeVar
 
 from interleave.agents.prompts import PromptPack
 from interleave.backends.protocols import Message, Reply, Sampling, VisionLanguageModel
-from interleave.errors import ReplyError
+from interleave.errors import BackendError, Failure, ReplyError
 from interleave.text import storable
 from interleave.types import Text
 
 T = TypeVar("T")
 
 REASKS = 3
-QUOTED_CHARACTERS = 4000
+QUOTED_CHARACTERS = 1500
 """How much of its bad reply a model is shown again."""
 
 
@@ -27,14 +27,20 @@ async def ask(
     pack: PromptPack,
 ) -> T:
     """The value that `read` finds in the model's reply; raises the last `ReplyError` when it never does."""
-    asked = tuple(messages)
+    asked, unread = tuple(messages), None
     for reasks_left in range(REASKS, -1, -1):
-        reply = await vlm.complete(asked, sampling)
+        try:
+            reply = await vlm.complete(asked, sampling)
+        except BackendError as error:
+            if unread is None or error.kind is not Failure.INVALID:
+                raise
+            raise unread from None  # with the complaint, the question is more than the model can take
         try:
             return read(reply)
         except ReplyError as error:
             if not reasks_left or reply.finish_reason == "content_filter":
                 raise  # a filter does not listen to complaints
+            unread = error
             asked = (*messages, *_complaint(reply, error, pack))
     raise AssertionError("unreachable: the last ask returns or raises")
 

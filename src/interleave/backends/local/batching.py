@@ -49,7 +49,7 @@ class BatchQueue(Generic[Job, Result]):
 
     def __init__(
         self,
-        run: Callable[[Sequence[Ticket[Job, Result]]], Sequence[Result]],
+        run: Callable[[Sequence[Ticket[Job, Result]]], Sequence[Result | Exception]],
         *,
         lane: ThreadPoolExecutor,
         most: int = 1,
@@ -119,11 +119,14 @@ class BatchQueue(Generic[Job, Result]):
                 ticket.future.set_exception(error)
 
     @staticmethod
-    def _settle(batch: Sequence[Ticket[Job, Result]], results: Sequence[Result]) -> None:
+    def _settle(batch: Sequence[Ticket[Job, Result]], results: Sequence[Result | Exception]) -> None:
         if len(results) != len(batch):
             raise RuntimeError(f"a batch of {len(batch)} brought {len(results)} results")
         for ticket, result in zip(batch, results, strict=True):
-            ticket.future.set_result(result)
+            if isinstance(result, Exception):  # this one could not be done; the others could
+                ticket.future.set_exception(result)
+            else:
+                ticket.future.set_result(result)
 
 
 @cache

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from interleave.backends.local.spelling import plain, spell
 from interleave.backends.protocols import Message, Reply, Token
-from interleave.errors import BackendError
+from interleave.errors import BackendError, Failure
 from interleave.types import Text
 
 if TYPE_CHECKING:
@@ -68,29 +68,32 @@ class Decoder:
 
     def answer(
         self, questions: Sequence[Question], gone: Callable[[int], bool] = lambda row: False
-    ) -> list[Reply]:
-        """The replies, in order; a row that is `gone` may end early."""
+    ) -> list[Reply | BackendError]:
+        """The replies, in order; a row that is `gone` may end early, one that is too long has an error."""
         import torch
 
         rows = _filled_up(questions) if questions[0].compiled else list(questions)
         inputs = self._inputs(rows)
         prompt = inputs["input_ids"].shape[1]
-        tokens = self._room_for(rows, prompt)
+        lengths = inputs["attention_mask"].sum(dim=1).tolist()
+        rooms = [self._room_for(each, length) for each, length in zip(rows, lengths, strict=True)]
+        tokens = max(1, *rooms)
         probabilities = _Probabilities(prompt) if any(each.probabilities for each in rows) else None
         with torch.inference_mode():
             written = self.model.generate(
                 **inputs,
                 generation_config=self._settings(questions[0], tokens),
                 logits_processor=[probabilities] if probabilities else None,
-                stopping_criteria=[_Stop(prompt, [each.max_tokens for each in rows], gone)],
+                stopping_criteria=[_Stop(prompt, rooms, gone)],
                 **self._cache(questions[0], len(rows), prompt + tokens),
             )
         chosen = written[:, prompt:].tolist()
         chances = probabilities.of(written) if probabilities else None
-        lengths = inputs["attention_mask"].sum(dim=1).tolist()
         return [
-            self._reply(each, ids, chances[row] if chances else None, length)
-            for row, (each, ids, length) in enumerate(zip(questions, chosen, lengths, strict=False))
+            self._reply(each, ids, chances[row] if chances else None, lengths[row], rooms[row])
+            if rooms[row] > 0
+            else self._too_long(lengths[row])
+            for row, (each, ids) in enumerate(zip(questions, chosen, strict=False))
         ]
 
     def _inputs(self, questions: Sequence[Question]) -> dict[str, Tensor]:
@@ -118,16 +121,17 @@ class Decoder:
             return {"type": "text", "text": plain(part.text, self.special)}
         return {"type": "image", "image": within(part.image, question.max_pixels)}
 
-    def _room_for(self, questions: Sequence[Question], prompt: int) -> int:
-        """How many tokens may be written, at most, to a prompt of this length."""
-        wanted = max(each.max_tokens for each in questions)
-        room = wanted if self.context is None else min(wanted, self.context - prompt)
-        if room < 1:
-            raise BackendError(
-                f"the question has {prompt:,} tokens, and the model reads at most {self.context:,}: "
-                "shorten it, show fewer pictures, or smaller ones with ?max_pixels="
-            )
-        return room
+    def _room_for(self, question: Question, length: int) -> int:
+        """How many tokens may be written, at most, to a question of this length; it may be none."""
+        wanted = question.max_tokens
+        return wanted if self.context is None else min(wanted, self.context - length)
+
+    def _too_long(self, length: int) -> BackendError:
+        return BackendError(
+            f"the question has {length:,} tokens, and the model reads at most {self.context:,}: "
+            "shorten it, show fewer pictures, or smaller ones with ?max_pixels=",
+            kind=Failure.INVALID,
+        )
 
     def _settings(self, question: Question, tokens: int) -> Any:
         settings = copy.deepcopy(self.model.generation_config)
@@ -161,16 +165,18 @@ class Decoder:
             del self._caches[next(iter(self._caches))]
         return {"past_key_values": cache}
 
-    def _reply(self, question: Question, ids: list[int], chances: list[float] | None, prompt: int) -> Reply:
+    def _reply(
+        self, question: Question, ids: list[int], chances: list[float] | None, prompt: int, room: int
+    ) -> Reply:
         end = next((place for place, token in enumerate(ids) if token in self.ends), None)
-        ids = ids[: question.max_tokens if end is None else min(end, question.max_tokens)]
+        ids = ids[: room if end is None else min(end, room)]
         pieces = spell(self.tokenizer, ids)
         tokens = (
             tuple(Token(*pair) for pair in zip(pieces, chances, strict=False))
             if question.probabilities and chances is not None
             else ()
         )
-        ended = end is not None and end <= question.max_tokens
+        ended = end is not None and end <= room
         return Reply(
             "".join(pieces),
             "stop" if ended else "length",

@@ -40,7 +40,7 @@ from interleave.backends.local.processors import load_processor
 from interleave.backends.local.quiet import quiet
 from interleave.backends.protocols import Message, Reply, Sampling, VlmCapabilities
 from interleave.backends.specs import Spec
-from interleave.errors import ConfigurationError
+from interleave.errors import BackendError, ConfigurationError
 
 TRAINED_PIXELS = 1024 * 1024
 """What the planner and critic checkpoints were trained to look at; larger pictures are scaled down."""
@@ -173,7 +173,7 @@ class LoadedModel:
         self._use_adapter(question.adapter)
         self.decoder.answer([question], gone)
 
-    def _run(self, batch: Sequence[Ticket[Question, Reply]]) -> list[Reply]:
+    def _run(self, batch: Sequence[Ticket[Question, Reply]]) -> list[Reply | BackendError]:
         with as_backend_error("the model", len(batch)):
             self._use_adapter(batch[0].job.adapter)
             return self.decoder.answer(

@@ -228,8 +228,8 @@ class Chain:
                 exam = self.sizes.exam if number == 1 and row not in NO_CRITIC else 0
                 more = ("--rows", row, *(("--suites", ",".join(some)) if some else ()))
                 parts.append(f"table-{row}-{number}")
-                yield Stage(parts[-1], self._table(exam, *more), after)
-        yield Stage("table", self._table(self.sizes.exam), tuple(parts))
+                yield Stage(parts[-1], self._table(exam, *more), after, may_end_short=True)
+        yield Stage("table", self._table(self.sizes.exam), tuple(parts), may_end_short=True)
 
     def _table(self, exam: int, *more: str) -> tuple[str, ...]:
         options = ("--vlm-options", self.vlm_options) if self.vlm_options else ()

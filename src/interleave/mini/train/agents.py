@@ -28,7 +28,7 @@ class AgentShape:
     vision_heads: int = 4
     patch: int = 16
     side: int = 256
-    context: int = 1024
+    context: int = 1536
     vocabulary: int = 2048
     samples: int = 3000
     """Tasks from which the tokenizer learns its words."""
