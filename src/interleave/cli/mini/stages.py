@@ -47,11 +47,11 @@ class Sizes:
     )
     plans: int = 30_000
     """Stories that are only planned: the planner needs no pictures to learn from them."""
-    planner_steps: int = 1_500
-    critic_steps: int = 1_500
-    agent_steps: int = 1_500
+    planner_steps: int = 1_300
+    critic_steps: int = 1_300
+    agent_steps: int = 1_300
     grpo_steps: int = 120
-    batch: int = 512
+    batch: int = 256
     items: int = 1_000
     more_items: int = 300
     exam: int = 3_000
