@@ -78,6 +78,10 @@ def everything(
     ] = "",
     concurrency: Annotated[int, typer.Option(min=1, help="Tasks of the table under way at once.")] = 16,
     seed: Seed = 0,
+    no_variants: Annotated[
+        bool, typer.Option("--no-variants", help="Only what is shipped: no variants of the ablation.")
+    ] = False,
+    no_table: Annotated[bool, typer.Option("--no-table", help="Train, and measure nothing.")] = False,
     dry_run: Only = False,
     debug: options.Debug = False,
 ) -> int:
@@ -98,12 +102,12 @@ def everything(
         *chain.planner(),
         *chain.critic_by_copying(),
         *chain.critic_by_trying(),
-        *chain.variants(),
+        *(() if no_variants else chain.variants()),
     ]
     if first:
         learned = [Stage(each.name, each.command, each.after or ("generator",)) for each in learned]
     table = chain.table(tuple(each.name for each in learned if each.name.startswith("agent-")))
-    return _carry_out([*first, *learned, *table], chain, at_once, dry_run)
+    return _carry_out([*first, *learned, *(() if no_table else table)], chain, at_once, dry_run)
 
 
 def fresh(

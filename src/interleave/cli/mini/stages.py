@@ -33,13 +33,14 @@ FIRST = ("sft-planner", "sft-critic-sft")
 class Sizes:
     """How much of everything."""
 
-    requests: Mapping[str, int] = field(
+    requests: Mapping[str, int] = field(  # a second corpus of a suite has another seed, and is made beside it
         default_factory=lambda: {
-            "story": 10_000,
-            "continue": 2_000,
-            "edit": 10_000,
-            "know": 1_500,
-            "annotate": 1_500,
+            "story": 6_000,
+            "continue": 1_200,
+            "edit": 3_000,
+            "edit-2": 3_000,
+            "know": 1_000,
+            "annotate": 1_000,
         }
     )
     shapes: Mapping[str, str] = field(
@@ -50,7 +51,7 @@ class Sizes:
     planner_steps: int = 1_300
     critic_steps: int = 1_300
     agent_steps: int = 1_300
-    grpo_steps: int = 120
+    grpo_steps: int = 80
     batch: int = 256
     items: int = 1_000
     more_items: int = 300
@@ -113,12 +114,12 @@ class Chain:
 
     def data(self) -> Iterator[Stage]:
         scored: list[str] = []
-        for suite, items in self.sizes.requests.items():
-            yield Stage(f"requests-{suite}", self._prompts(suite, suite, items, self.seed))
-            collect = [self._collect(suite), *self._drawn()]
-            collected = yield from self._dealt(f"collect-{suite}", suite, collect, (f"requests-{suite}",))
-            score = [self._score(suite)]
-            scored += yield from self._dealt(f"score-{suite}", suite, score, collected)
+        for name, items in self.sizes.requests.items():
+            suite, _, more = name.partition("-")
+            yield Stage(f"requests-{name}", self._prompts(name, suite, items, self.seed + int(more or 0)))
+            collect = [self._collect(name), *self._drawn()]
+            collected = yield from self._dealt(f"collect-{name}", name, collect, (f"requests-{name}",))
+            scored += yield from self._dealt(f"score-{name}", name, [self._score(name)], collected)
         yield Stage("requests-plans", self._prompts("plans", "story", self.sizes.plans, self.seed + 1))
         plan_only = [self._collect("plans"), ("--generator", "world", "--max-calls", "1")]
         planned = yield from self._dealt("collect-plans", "plans", plan_only, ("requests-plans",))
@@ -135,7 +136,7 @@ class Chain:
         self, name: str, corpus: str, words: Sequence[tuple[str, ...]], after: tuple[str, ...]
     ) -> Generator[Stage, None, tuple[str, ...]]:
         """A command dealt out among processes, more of them for a larger corpus; returns their names."""
-        sizes = {**self.sizes.requests, "plans": self.sizes.plans // 8}  # a plan alone is soon made
+        sizes = {**self.sizes.requests, "plans": self.sizes.plans // 4}  # a plan alone is soon made
         shards = max(1, round(self.shards * sizes[corpus] / sum(sizes.values())))
         names = tuple(f"{name}-{shard}" for shard in range(1, shards + 1))
         for shard, each in enumerate(names, start=1):
