@@ -25,6 +25,8 @@ MAIN_ROWS = ("full", "critic-sft", "planner", "generator")
 ROWS = (*MAIN_ROWS, "one-agent", "no-step", "no-accuracy", "unfiltered", "oracle")
 """The rows of the table, the longest first."""
 NO_CRITIC = ("planner", "generator")
+WORK = {"story": 3, "continue": 2, "plans": 0.25}
+"""How much there is to do for a request, where it is not one picture."""
 FIRST = ("sft-planner", "sft-critic-sft")
 """Variants wait for these: what is shipped has the machine to itself."""
 
@@ -136,8 +138,9 @@ class Chain:
         self, name: str, corpus: str, words: Sequence[tuple[str, ...]], after: tuple[str, ...]
     ) -> Generator[Stage, None, tuple[str, ...]]:
         """A command dealt out among processes, more of them for a larger corpus; returns their names."""
-        sizes = {**self.sizes.requests, "plans": self.sizes.plans // 4}  # a plan alone is soon made
-        shards = max(1, round(self.shards * sizes[corpus] / sum(sizes.values())))
+        items = {**self.sizes.requests, "plans": self.sizes.plans}
+        work = {name: count * WORK.get(name, 1) for name, count in items.items()}
+        shards = max(1, round(self.shards * work[corpus] / sum(work.values())))
         names = tuple(f"{name}-{shard}" for shard in range(1, shards + 1))
         for shard, each in enumerate(names, start=1):
             part = ("--shard", f"{shard}/{shards}") if shards > 1 else ()
