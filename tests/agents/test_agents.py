@@ -14,7 +14,7 @@ from interleave.agents.planner import VlmPlanner
 from interleave.agents.prompts.library import load_pack
 from interleave.agents.scorer import VlmScorer
 from interleave.backends.protocols import Message, Reply, Sampling, VlmCapabilities
-from interleave.errors import ConfigurationError, ReplyError
+from interleave.errors import BackendError, ConfigurationError, Failure, ReplyError
 from interleave.types import Outcome, Picture, Plan, Request, Scores, Slot, Text, Verdict
 
 PACK = load_pack()
@@ -153,6 +153,17 @@ def test_the_critic_sees_before_and_after_and_both_prompts() -> None:
 def test_a_refusal_comes_with_a_better_prompt() -> None:
     verdict = judge(Model(verdict_reply(False, "a cat, whole body")))
     assert (verdict.outcome, verdict.refined_prompt) == (Outcome.REJECTED, "a cat, whole body")
+
+
+def test_a_complaint_that_makes_the_question_too_long_leaves_the_first_problem() -> None:
+    class Short(Model):
+        async def complete(self, messages: Sequence[Message], sampling: Sampling) -> Reply:
+            if len(messages) > 2:
+                raise BackendError("too long", kind=Failure.INVALID)
+            return await super().complete(messages, sampling)
+
+    with pytest.raises(ReplyError, match="no object in curly brackets"):
+        make_plan(Short("nothing of use"))
 
 
 def test_E02_a_refusal_without_a_better_prompt_is_asked_again_once() -> None:

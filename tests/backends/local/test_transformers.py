@@ -19,7 +19,7 @@ from interleave.backends.registry import load_vlm
 from interleave.backends.tiny.vlms import PLAN, VERDICT, build_tiny_vlm, split_into_distinct
 from interleave.backends.vlms import transformers as backend
 from interleave.backends.vlms.transformers import TransformersVlm
-from interleave.errors import BackendError, ConfigurationError
+from interleave.errors import BackendError, ConfigurationError, Failure
 from interleave.types import Picture, Text
 
 ToyVlm = Callable[[str | None], Path]
@@ -264,9 +264,12 @@ def test_a_question_beyond_the_models_context_is_refused_for_good(toy_vlm: ToyVl
     vlm.loaded.decoder.context = 65_536
 
 
-def test_one_question_that_cannot_be_answered_does_not_take_its_batch_along(toy_vlm: ToyVlm) -> None:
+def test_one_question_that_cannot_be_answered_does_not_take_its_batch_along(
+    toy_vlm: ToyVlm, monkeypatch: pytest.MonkeyPatch
+) -> None:
     vlm = load(toy_vlm(None))
     vlm.loaded.decoder.context = 100
+    sizes = batches(vlm, monkeypatch)
 
     async def together() -> list[Reply | BaseException]:
         questions = [asked("a"), asked("word " * 200), asked("b")]
@@ -277,7 +280,9 @@ def test_one_question_that_cannot_be_answered_does_not_take_its_batch_along(toy_
     first, second, third = asyncio.run(together())
     vlm.loaded.decoder.context = 65_536
     assert isinstance(first, Reply) and isinstance(third, Reply)
-    assert isinstance(second, BackendError)
+    assert first.usage["completion_tokens"] == SHORT.max_tokens, "a long neighbour took its room"
+    assert isinstance(second, BackendError) and second.kind is Failure.INVALID
+    assert max(sizes) == 3, "the others were asked again, one by one"
 
 
 def test_a_failure_of_the_library_is_a_backend_error(
