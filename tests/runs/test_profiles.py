@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from interleave.backends.specs import Spec
 from interleave.errors import ConfigurationError
+from interleave.runs.assembly import Choices
 from interleave.runs.profiles import (
     DEFAULT_PROFILE,
     DRY_RUN_PROFILE,
@@ -16,6 +18,7 @@ from interleave.runs.profiles import (
     load_profile,
     profile_files,
 )
+from interleave.runs.words import words_for
 from interleave.sources import SourceRule
 
 ROLES = ("planner", "critic", "generator")
@@ -35,9 +38,38 @@ def test_every_shipped_profile_loads_and_names_its_models(name: str) -> None:
     assert all(getattr(loaded, role).as_spec(role).name for role in ROLES)
 
 
-def test_the_dry_run_and_the_default_are_shipped() -> None:
+def test_the_dry_run_and_the_default_are_shipped(monkeypatch: pytest.MonkeyPatch) -> None:
     assert {DEFAULT_PROFILE, DRY_RUN_PROFILE} <= set(profile_files())
+    monkeypatch.delenv("INTERLEAVE_PROFILE")
     assert load_profile() == load_profile(DEFAULT_PROFILE)
+
+
+def test_a_user_may_name_another_default(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("INTERLEAVE_PROFILE", "oracle")
+    assert load_profile() == load_profile("oracle")
+    assert Choices().profile == "oracle"
+
+
+@pytest.mark.parametrize(
+    ("chosen", "pack"),
+    [
+        ({}, "mini"),
+        ({"critic": "oracle"}, "mini"),
+        ({"planner": "mini?batch=2"}, "mini"),
+        ({"planner": "oracle", "critic": "openai:any@http://127.0.0.1:1/v1"}, "default"),
+        ({"planner": "scripted", "critic": "scripted"}, "default"),
+        ({"planner": "scripted", "critic": "scripted", "prompts": "mini"}, "mini"),
+        ({"planner": object(), "critic": "oracle"}, "mini"),
+    ],
+)
+def test_the_words_of_a_profile_go_with_its_models(chosen: dict[str, Any], pack: str) -> None:
+    words = {"prompts": None, "planner": None, "critic": None, **chosen}
+    assert words_for(load_profile("mini"), **words) == pack
+
+
+def test_models_that_need_different_words_are_refused() -> None:
+    with pytest.raises(ConfigurationError, match=r"the critic 'mini' understands .*--critic SPEC.*--prompts"):
+        words_for(load_profile("mini"), prompts=None, planner="scripted", critic=None)
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 from pydantic import ValidationError
@@ -19,7 +19,8 @@ from interleave.backends.specs import parse_spec
 from interleave.errors import ConfigurationError, RunError, did_you_mean
 from interleave.runs.config import OBJECT, Limits, PackConfig, RoleConfig, RunConfig
 from interleave.runs.models import Models
-from interleave.runs.profiles import DEFAULT_PROFILE, Profile, load_profile
+from interleave.runs.profiles import Profile, default_profile, load_profile
+from interleave.runs.words import words_for
 from interleave.types import Plan
 
 
@@ -27,7 +28,7 @@ from interleave.types import Plan
 class Choices:
     """What a user chose; None means the profile's choice."""
 
-    profile: str = DEFAULT_PROFILE
+    profile: str = field(default_factory=default_profile)
     planner: str | VisionLanguageModel | Planner | None = None
     critic: str | VisionLanguageModel | Critic | None = None
     generator: str | ImageGenerator | None = None
@@ -56,7 +57,8 @@ def split_choices(choices: dict[str, Any]) -> tuple[Choices, Limits]:
 def resolve(chosen: Choices) -> tuple[RunConfig, PromptPack]:
     """The whole configuration: the choices, and the profile's where there is none."""
     profile = load_profile(chosen.profile)
-    pack = load_pack(chosen.prompts or profile.prompts)
+    planner = GivenPlan(chosen.plan) if chosen.plan else chosen.planner  # who has the plan asks nobody
+    pack = load_pack(words_for(profile, prompts=chosen.prompts, planner=planner, critic=chosen.critic))
     values = {
         "planner": _role(chosen.planner, profile, "planner"),
         "critic": _role(chosen.critic, profile, "critic"),

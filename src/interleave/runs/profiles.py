@@ -11,6 +11,7 @@ delay = 0.2
 
 from __future__ import annotations
 
+import os
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -24,7 +25,7 @@ from interleave.sources import SourceRule
 from interleave.types import Value
 
 SHIPPED = Path(__file__).parent.parent / "profiles"
-DEFAULT_PROFILE = "dry-run"
+DEFAULT_PROFILE = "mini"
 DRY_RUN_PROFILE = "dry-run"
 
 
@@ -76,8 +77,14 @@ class Profile(Value):
     sources: SourceRule = SourceRule.PREVIOUS
 
 
-def load_profile(name: str = DEFAULT_PROFILE) -> Profile:
+def default_profile() -> str:
+    """The profile of a user who names none: `$INTERLEAVE_PROFILE`, else the miniature."""
+    return os.environ.get("INTERLEAVE_PROFILE") or DEFAULT_PROFILE
+
+
+def load_profile(name: str | None = None) -> Profile:
     """The profile of this name, or in this `.toml` file."""
+    name = name or default_profile()
     path = Path(name) if name.endswith(".toml") else profile_files().get(name)
     if path is None:
         raise ConfigurationError(f"no profile named {name!r}. {did_you_mean(name, profile_files())}")
