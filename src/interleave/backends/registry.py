@@ -123,7 +123,7 @@ VLMS = {
         "the miniature's own planner and critic, small Qwen3-VL models that ship with this package",
         needs=LOCAL_NEEDS,
         extra="local",
-        takes="interleave.mini.language.checker:refuse_foreign_words",
+        takes="interleave.mini.belonging:refuse_foreign",
     ),
     "transformers": Row(
         "interleave.backends.vlms.transformers:TransformersVlm",
