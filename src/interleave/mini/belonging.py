@@ -1,4 +1,4 @@
-"""Whether a request belongs to the miniature's world, told before any model runs: its words and its pictures."""
+"""Whether a request belongs to the miniature's world, by its words and pictures, before any model runs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ CLEAR_ENOUGH = 5
 
 
 def refuse_foreign(request: Request) -> None:
-    """Raise `InputError` for words the miniature does not know, and for pictures that are not of its world."""
+    """Raise `InputError` for words the miniature does not know, and pictures that are not of its world."""
     refuse_foreign_words(request)
     for number, reading in enumerate(shared_reader().read_many(list(request.pictures)), start=1):
         if sum(is_clear(reading, cell) for cell in range(CELLS)) < CLEAR_ENOUGH:
