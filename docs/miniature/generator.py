@@ -10,11 +10,12 @@ import asyncio
 import json
 import re
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from random import Random
 from typing import Any
 
+from chart import Series, chart
 from PIL import Image
 
 from interleave.backends.protocols import ImageRequest
@@ -39,7 +40,6 @@ OPERATIONS = {
     "place": "the gripper puts down",
     "all": "**all**",
 }
-WIDTH, HEIGHT, LEFT, BOTTOM, RIGHT, TOP = 760, 300, 56, 40, 56, 18
 INKS = {"text": "#2b5c8a", "edit": "#a2442f", "short": "#c8811a", "exact": "#2f6b46"}
 
 
@@ -69,69 +69,18 @@ def curves() -> str:
     lines = [json.loads(line) for line in LOG.read_text("utf-8").splitlines()]
     flow = [line for line in lines if line["stage"] == "flow" and "text" in line and "edit" in line]
     glances = [line for line in lines if line["stage"] == "glance"]
-    last = max(line["seconds"] for line in flow) / 60
 
-    def across(seconds: float) -> float:
-        return LEFT + seconds / 60 / last * (WIDTH - LEFT - RIGHT)
+    def over(found: Sequence[dict[str, float]], name: str) -> list[tuple[float, float]]:
+        return [(line["seconds"] / 60, line[name]) for line in found]
 
-    def up(share: float) -> float:
-        return HEIGHT - BOTTOM - share * (HEIGHT - BOTTOM - TOP)
-
-    parts = [*_axes(last, across, up)]
-    for name, said, ink in (("text", "loss from text", "text"), ("edit", "loss of edits", "edit")):
-        parts.append(_line([(across(p["seconds"]), up(min(1, p[name]))) for p in flow], INKS[ink], said, 1.5))
-    for name, said in (
-        ("text", "three things from text"),
-        ("short", "edits, short"),
-        ("exact", "edits, exact"),
-    ):
-        points = [(across(line["seconds"]), up(line[name])) for line in glances]
-        parts.append(_line(points, INKS[name], f"right: {said}", 2.5, dashed=True))
-    parts += _legend()
-    body = "\n".join(parts)
-    return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" font-size="12" '
-        'font-family="system-ui, sans-serif">\n'
-        f'<rect width="{WIDTH}" height="{HEIGHT}" fill="#fdfcf9"/>\n{body}\n</svg>\n'
+    series = (
+        Series("loss, from text", over(flow, "text"), INKS["text"], 1.5),
+        Series("loss, edits", over(flow, "edit"), INKS["edit"], 1.5),
+        Series("right: three things from text", over(glances, "text"), INKS["text"], 2.5, dashed=True),
+        Series("right: edits, short prompt", over(glances, "short"), INKS["short"], 2.5, dashed=True),
+        Series("right: edits, exact prompt", over(glances, "exact"), INKS["exact"], 2.5, dashed=True),
     )
-
-
-def _axes(last: float, across: Callable[[float], float], up: Callable[[float], float]) -> Iterable[str]:
-    for tenths in range(0, 11, 2):
-        y = up(tenths / 10)
-        yield f'<path d="M{LEFT} {y:.1f}H{WIDTH - RIGHT}" stroke="#e3ded3"/>'
-        yield _label(LEFT - 8, y + 4, f"{tenths / 10:.1f}", "end")
-        yield _label(WIDTH - RIGHT + 8, y + 4, f"{tenths * 10} %", "start")
-    for minute in range(0, int(last) + 1, 3):
-        yield _label(across(minute * 60), HEIGHT - BOTTOM + 18, str(minute), "middle")
-    yield _label(WIDTH / 2, HEIGHT - 6, "minutes", "middle")
-
-
-def _label(x: float, y: float, said: str, anchor: str) -> str:
-    return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}" fill="#6d675e">{said}</text>'
-
-
-def _line(
-    points: Sequence[tuple[float, float]], ink: str, title: str, width: float, *, dashed: bool = False
-) -> str:
-    path = "M" + "L".join(f"{x:.1f} {y:.1f}" for x, y in points)
-    dash = ' stroke-dasharray="7 4"' if dashed else ""
-    style = f'fill="none" stroke="{ink}" stroke-width="{width}"{dash}'
-    return f'<path d="{path}" {style}><title>{title}</title></path>'
-
-
-def _legend() -> Iterable[str]:
-    entries = (
-        ("text", "loss, from text", False),
-        ("edit", "loss, edits", False),
-        ("text", "right: three things from text", True),
-        ("short", "right: edits, short prompt", True),
-        ("exact", "right: edits, exact prompt", True),
-    )
-    for row, (ink, said, dashed) in enumerate(entries):
-        y = 96 + 18 * row
-        yield _line([(WIDTH - 290, y), (WIDTH - 262, y)], INKS[ink], said, 2, dashed=dashed)
-        yield f'<text x="{WIDTH - 254}" y="{y + 4}" fill="#23211d">{said}</text>'
+    return chart(series, across="minutes", every=3)
 
 
 def samples() -> Image.Image:
