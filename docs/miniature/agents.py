@@ -29,7 +29,7 @@ SMOOTH = 5
 
 def gather(trained: Path) -> dict[str, Any]:
     """The figures worth keeping of the logs of `mini train all`."""
-    wanted = {name: ("loss", "mean_token_accuracy") for name in COPYING} | {"critic": tuple(TRYING)}
+    wanted = dict.fromkeys(COPYING, ("loss", "mean_token_accuracy")) | {"critic": tuple(TRYING)}
     logs = {
         name: [
             {key: round(line[key], 4) for key in ("step", *keys) if key in line}
