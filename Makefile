@@ -18,7 +18,7 @@ $(READY): pyproject.toml constraints.txt
 
 demo: $(READY)
 	@rm -rf runs/demo
-	@$(BIN)/interleave generate --requests examples/gallery.jsonl --profile mini --gallery --out runs/demo
+	@$(BIN)/interleave generate --requests examples/gallery.jsonl --gallery --out runs/demo
 
 test: $(READY)
 	$(BIN)/python -m pytest -m "not slow"
