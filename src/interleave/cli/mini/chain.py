@@ -17,7 +17,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from interleave.errors import ConfigurationError, RunError
-from interleave.runs.store import write_whole
 
 RECORD = "stages.json"
 LOOK_EVERY_SECONDS = 0.2
@@ -134,6 +133,8 @@ class _Record:
         return {name: float(str(each["seconds"])) for name, each in self._stages.items()}
 
     def add(self, stage: Stage, seconds: float) -> None:
+        from interleave.runs.store import write_whole
+
         self._stages[stage.name] = {"command": stage.as_typed, "seconds": round(seconds, 1)}
         write_whole(self.path, json.dumps(self._stages, indent=1).encode())
 
