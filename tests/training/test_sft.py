@@ -26,6 +26,7 @@ from interleave.errors import (
 )
 from interleave.training.collating import IGNORED, SftCollator
 from interleave.training.keeping import TrainingBroken, Watch
+from interleave.training.length_groups import LengthGroups
 from interleave.training.logs import comparable, read_log
 from interleave.training.models import load_learner
 from interleave.training.output import Output
@@ -167,6 +168,31 @@ def test_K09_a_resumed_training_has_the_curve_of_an_undisturbed_one(
             train(toy, data, tmp_path / "halves")
     assert [line["step"] for line in curve(tmp_path / "halves")] == [1, 2, 3, 4]
     train(toy, data, tmp_path / "halves")
+    assert curve(tmp_path / "halves") == curve(tmp_path / "whole")
+    assert same(weights(tmp_path / "halves"), weights(tmp_path / "whole"))
+
+
+def test_K09_rows_grouped_by_length_go_on_in_the_middle_of_an_epoch(
+    toy: Path, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    orders: list[list[int]] = []
+    order = LengthGroups._order
+
+    def noted(self: LengthGroups, chance: Any) -> list[int]:
+        orders.append(order(self, chance))
+        return orders[-1]
+
+    monkeypatch.setattr(LengthGroups, "_order", noted)
+    train(toy, data, tmp_path / "whole", training__group_by_length=True)
+    undisturbed = orders.copy()
+    assert len(undisturbed) == 3, "one for each epoch"
+    orders.clear()
+    with monkeypatch.context() as patched:
+        stop_after(patched, 3)
+        with pytest.raises(LimitReached):
+            train(toy, data, tmp_path / "halves", training__group_by_length=True)
+    train(toy, data, tmp_path / "halves", training__group_by_length=True)
+    assert orders == [undisturbed[0], undisturbed[1], undisturbed[1], undisturbed[2]]
     assert curve(tmp_path / "halves") == curve(tmp_path / "whole")
     assert same(weights(tmp_path / "halves"), weights(tmp_path / "whole"))
 

@@ -7,9 +7,11 @@ from typing import Any
 
 from interleave.training.collating import SftCollator
 from interleave.training.keeping import Watch, keeping, watching
+from interleave.training.length_groups import LengthGroups, row_lengths
 from interleave.training.logs import TrainingLog, logging_callback, say_on_stderr
 from interleave.training.models import Learner, load_learner
 from interleave.training.output import Output
+from interleave.training.padding import padded_at_the_end
 from interleave.training.page import sft_page
 from interleave.training.recipes import Recipe
 from interleave.training.running import (
@@ -60,7 +62,7 @@ def sft_trainer(
         max_length=None,  # rows are never cut
         dataset_kwargs={"skip_prepare_dataset": True},
     )
-    trainer = keeping(SFTTrainer)(
+    trainer = agent_trainer(keeping(SFTTrainer))(
         model=learner.model,
         args=config,
         train_dataset=rows.train,
@@ -69,11 +71,30 @@ def sft_trainer(
         data_collator=SftCollator(learner.processor, max_length=training.max_length, pad_to=training.pad_to),
         peft_config=learner.lora,
     )
+    if training.group_by_length:
+        once = training.device_batch * processes_now()
+        trainer.sampler = LengthGroups(row_lengths(rows.train), once, seed=training.seed)
     trainer.keep = training.keep
     trainer.say = say
     trainer.watch = watch
     add_callbacks(trainer, TrainerCallback, watch, TrainingLog(output.folder, say))
     return trainer
+
+
+def agent_trainer(base: type) -> Any:
+    """TRL's trainer, made for rows that are padded at their ends alone."""
+
+    class AgentTrainer(base):  # type: ignore[misc]
+        sampler: LengthGroups | None = None
+
+        def _get_train_sampler(self, *arguments: Any) -> Any:
+            return self.sampler or super()._get_train_sampler(*arguments)
+
+        def compute_loss(self, *arguments: Any, **options: Any) -> Any:
+            with padded_at_the_end(self.model):
+                return super().compute_loss(*arguments, **options)
+
+    return AgentTrainer
 
 
 def common_arguments(recipe: Recipe, output: Output, *, validating: bool) -> dict[str, Any]:
