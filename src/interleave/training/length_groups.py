@@ -62,8 +62,10 @@ class LengthGroups:
 
 def row_lengths(rows: Any) -> NDArray[np.int64]:
     """About how long every row of a dataset is, in letters."""
-    table = rows.select_columns(["prompt", "completion"]).with_format("arrow")[:]
-    return reduce(np.add, (_column_lengths(table[name]) for name in ("prompt", "completion")))
+    columns = (rows.data.column(name) for name in ("prompt", "completion"))
+    lengths: NDArray[np.int64] = reduce(np.add, map(_column_lengths, columns))
+    chosen = rows._indices  # of rows that are a part of their table; taking them out would copy every one
+    return lengths if chosen is None else lengths[chosen.column(0).to_numpy()]
 
 
 def _column_lengths(messages: Any) -> NDArray[np.int64]:
