@@ -64,6 +64,7 @@ def test_lengths_are_read_off_the_table(tmp_path: Path) -> None:
     assert row_lengths(rows.select([5, 1])).tolist() == [lengths[2], lengths[1]]
 
 
-def test_grpo_groups_by_prompt_only() -> None:
-    with pytest.raises(ConfigurationError, match="group_by_length"):
-        load_recipe(None, task="grpo", changes={"training.group_by_length": True})
+@pytest.mark.parametrize("setting", ["training.group_by_length", "training.compile"])
+def test_what_is_for_sft_is_refused_for_grpo(setting: str) -> None:
+    with pytest.raises(ConfigurationError, match=setting):
+        load_recipe(None, task="grpo", changes={setting: True})

@@ -155,6 +155,18 @@ def test_text_and_pictures_may_share_a_batch(toy: Path, data: Path, tmp_path: Pa
     train(toy, tmp_path, tmp_path / "out", task="agent", training__steps=1)
 
 
+@pytest.mark.slow
+def test_compiled_layers_learn_the_same(toy: Path, data: Path, tmp_path: Path) -> None:
+    if not any(map(shutil.which, ("g++", "clang++"))):
+        pytest.skip("no compiler")
+    train(toy, data, tmp_path / "plain", training__steps=2)
+    train(toy, data, tmp_path / "compiled", training__steps=2, training__compile=True)
+    losses = [[line["loss"] for line in curve(tmp_path / name)] for name in ("plain", "compiled")]
+    assert losses[0] == pytest.approx(losses[1], abs=2e-4)
+    plain, compiled = (weights(tmp_path / name) for name in ("plain", "compiled"))
+    assert plain.keys() == compiled.keys()
+
+
 # --- going on
 
 

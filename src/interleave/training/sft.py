@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from interleave.training.collating import SftCollator
+from interleave.training.compiling import compiled_layers
 from interleave.training.keeping import Watch, keeping, watching
 from interleave.training.length_groups import LengthGroups, row_lengths
 from interleave.training.logs import TrainingLog, logging_callback, say_on_stderr
@@ -40,7 +41,8 @@ def train_sft(orders: Orders, say: Callable[[str], None] = say_on_stderr) -> str
     with taken(output, orders, rows):
         watch = Watch(max_minutes=orders.max_minutes)
         trainer = sft_trainer(orders.recipe, learner, rows, output, watch, say)
-        use = carry_out(trainer, output, watch, orders, learner)
+        with compiled_layers(trainer.model, wanted=orders.recipe.training.compile):
+            use = carry_out(trainer, output, watch, orders, learner)
     if trainer.accelerator.num_processes == 1:  # else its weights may be divided among them
         sft_page(trainer.model, learner.processor, rows.validation or rows.train, output.folder)
     return use
