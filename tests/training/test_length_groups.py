@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 from making import answer, critic_sft_rows, write_rows
 
 from interleave.errors import ConfigurationError
-from interleave.training.length_groups import LETTERS_OF_A_PICTURE, LengthGroups, row_lengths
-from interleave.training.recipes import load_recipe
+from interleave.training.collating import SftCollator
+from interleave.training.length_groups import LengthGroups, row_lengths
+from interleave.training.models import load_eyes, model_source
+from interleave.training.recipes import ModelPart, load_recipe
 from interleave.training.rows import RowFiles, read_rows
 
 LENGTHS = np.random.default_rng(0).integers(80, 580, size=1000)
@@ -46,22 +47,19 @@ def test_batches_do_not_come_in_order_of_length() -> None:
     assert abs(np.corrcoef(means, range(len(means)))[0, 1]) < 0.4
 
 
-def expected(row: dict[str, Any]) -> int:
-    parts = [
-        part for name in ("prompt", "completion") for message in row[name] for part in message["content"]
-    ]
-    return sum(LETTERS_OF_A_PICTURE if part["type"] == "image" else len(part["text"]) for part in parts)
-
-
-def test_lengths_are_read_off_the_table(tmp_path: Path) -> None:
+def test_lengths_are_those_of_the_batch_but_for_the_template(toy: Path, tmp_path: Path) -> None:
     made = critic_sft_rows(3, side=64)
     made[1]["completion"] = answer("drölf " * 50)
     made[2]["prompt"] = [{"role": "user", "content": [{"type": "text", "text": "no picture"}]}]
+    made[2]["images"] = []
     files = [write_rows(tmp_path / f"{number}.parquet", made) for number in range(2)]
     rows = read_rows(RowFiles(tuple(files)), "critic")
-    lengths = [expected(row) for row in made]
-    assert row_lengths(rows).tolist() == lengths * 2
-    assert row_lengths(rows.select([5, 1])).tolist() == [lengths[2], lengths[1]]
+    collator = SftCollator(load_eyes(toy, model_source(part := ModelPart(name=str(toy))), part))
+    lengths = row_lengths(rows, collator)
+    exact = np.array(collator.lengths([rows[index] for index in range(6)]))
+    assert (np.abs(exact - lengths) < 20).all()
+    assert np.ptp(exact) > 100
+    assert row_lengths(rows.select([5, 1]), collator).tolist() == lengths[[5, 1]].tolist()
 
 
 @pytest.mark.parametrize("setting", ["training.group_by_length", "training.compile"])

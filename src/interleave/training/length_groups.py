@@ -1,13 +1,14 @@
 """Batches of rows that are about as long as each other, so that little of a batch is padding.
 
-How long a row is is estimated from its table: letters of its texts, and a constant for every picture. That
-puts rows in order well enough, and takes no tokenizer and no decoding.
+How long a row is is read off its table: its words are counted by the tokenizer, all in one go, and its
+pictures are taken to be as long as those of the row that has most. Only that row is decoded.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from functools import reduce
+import os
+from collections.abc import Callable, Iterator
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,10 +16,13 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from interleave.training.collating import SftCollator
+
+Measure = Callable[[Any], "NDArray[np.int64]"]
+"""How long each of an Arrow array of parts of messages is."""
 BATCHES_SORTED_TOGETHER = 16
 """More would save little padding, and make batches more alike from epoch to epoch."""
-LETTERS_OF_A_PICTURE = 200
-"""As many as its tokens would spell: 64, of about three letters each."""
+TEXTS_AT_ONCE = 10_000
 
 
 class LengthGroups:
@@ -60,34 +64,56 @@ class LengthGroups:
         return rows[np.argsort(self.lengths[rows], kind="stable")]
 
 
-def row_lengths(rows: Any) -> NDArray[np.int64]:
-    """About how long every row of a dataset is, in letters."""
-    columns = (rows.data.column(name) for name in ("prompt", "completion"))
-    lengths: NDArray[np.int64] = reduce(np.add, map(_column_lengths, columns))
+def row_lengths(rows: Any, collator: SftCollator) -> NDArray[np.int64]:
+    """About how many tokens every row of a dataset has."""
+    lengths = _measured(rows, partial(_words, tokenizer=collator.tokenizer))
+    pictures = _measured(rows, _pictures)
+    most = int(pictures.argmax())
+    if pictures[most]:
+        seen = collator.lengths([rows[most]])[0] - lengths[most]
+        lengths += pictures * seen // pictures[most]
+    return lengths
+
+
+def _measured(rows: Any, measure: Measure) -> NDArray[np.int64]:
+    """What the parts of every row's messages come to."""
+    lengths = np.zeros(rows.data.num_rows, np.int64)
+    for name in ("prompt", "completion"):
+        lengths += np.concatenate([_sums(chunk, measure) for chunk in rows.data.column(name).chunks])
     chosen = rows._indices  # of rows that are a part of their table; taking them out would copy every one
     return lengths if chosen is None else lengths[chosen.column(0).to_numpy()]
 
 
-def _column_lengths(messages: Any) -> NDArray[np.int64]:
-    """Of a column of lists of messages; each is a list of parts."""
-    chunks = [_chunk_lengths(chunk) for chunk in messages.chunks]
-    return np.concatenate([np.zeros(0, np.int64), *chunks])
-
-
-def _chunk_lengths(rows: Any) -> NDArray[np.int64]:
+def _sums(messages: Any, measure: Measure) -> NDArray[np.int64]:
     import pyarrow.compute as arrow
 
-    contents = arrow.struct_field(rows.values, "content")
-    parts = contents.values
-    letters = arrow.fill_null(arrow.utf8_length(arrow.struct_field(parts, "text")), 0)
-    pictures = arrow.fill_null(arrow.equal(arrow.struct_field(parts, "type"), "image"), False)
-    sizes = letters.to_numpy(zero_copy_only=False).astype(np.int64)
-    sizes += LETTERS_OF_A_PICTURE * pictures.to_numpy(zero_copy_only=False).astype(np.int64)
-    return _sums(_sums(sizes, contents), rows)
+    contents = arrow.struct_field(messages.values, "content")
+    return _by_list(_by_list(measure(contents.values), contents), messages)
 
 
-def _sums(sizes: NDArray[np.int64], lists: Any) -> NDArray[np.int64]:
-    """What the items of each list come to."""
+def _by_list(sizes: NDArray[np.int64], lists: Any) -> NDArray[np.int64]:
     before = np.concatenate([[0], np.cumsum(sizes)])
     ends: NDArray[np.int64] = before[lists.offsets.to_numpy()]
     return np.diff(ends)
+
+
+def _words(parts: Any, tokenizer: Any) -> NDArray[np.int64]:
+    import pyarrow.compute as arrow
+
+    texts = arrow.fill_null(arrow.struct_field(parts, "text"), "").to_pylist()
+    counted: list[int] = []
+    for start in range(0, len(texts), TEXTS_AT_ONCE):
+        some = texts[start : start + TEXTS_AT_ONCE]
+        found = tokenizer(some, add_special_tokens=False, return_attention_mask=False)["input_ids"]
+        counted.extend(map(len, found))
+    # Its threads do not survive a fork: processes that make batches have one each, and need not say so.
+    os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+    return np.array(counted, np.int64)
+
+
+def _pictures(parts: Any) -> NDArray[np.int64]:
+    import pyarrow.compute as arrow
+
+    there = arrow.fill_null(arrow.equal(arrow.struct_field(parts, "type"), "image"), False)
+    numbers: NDArray[np.int64] = there.to_numpy(zero_copy_only=False).astype(np.int64)
+    return numbers

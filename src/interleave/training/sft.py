@@ -64,18 +64,19 @@ def sft_trainer(
         max_length=None,  # rows are never cut
         dataset_kwargs={"skip_prepare_dataset": True},
     )
+    collator = SftCollator(learner.processor, max_length=training.max_length, pad_to=training.pad_to)
     trainer = agent_trainer(keeping(SFTTrainer))(
         model=learner.model,
         args=config,
         train_dataset=rows.train,
         eval_dataset=rows.validation,
         processing_class=learner.processor,
-        data_collator=SftCollator(learner.processor, max_length=training.max_length, pad_to=training.pad_to),
+        data_collator=collator,
         peft_config=learner.lora,
     )
     if training.group_by_length:
         once = training.device_batch * processes_now()
-        trainer.sampler = LengthGroups(row_lengths(rows.train), once, seed=training.seed)
+        trainer.sampler = LengthGroups(row_lengths(rows.train, collator), once, seed=training.seed)
     trainer.keep = training.keep
     trainer.say = say
     trainer.watch = watch
