@@ -156,7 +156,7 @@ def test_text_and_pictures_may_share_a_batch(toy: Path, data: Path, tmp_path: Pa
 
 
 @pytest.mark.slow
-@pytest.mark.filterwarnings("ignore:.*torch.jit.*:DeprecationWarning")
+@pytest.mark.filterwarnings("ignore")  # the compiler warns of itself
 def test_compiled_layers_learn_the_same(toy: Path, data: Path, tmp_path: Path) -> None:
     if not any(map(shutil.which, ("g++", "clang++"))):
         pytest.skip("no compiler")
