@@ -254,10 +254,17 @@ class Chain:
         command = (
             *("train", "sft", job, "--config", "mini-sft", "--data", self.path(rows), "--model", fresh),
             *("--out", self.path("train", name), "--steps", str(steps), "--batch", str(self.sizes.batch)),
-            *("--device-batch", str(self.sizes.batch), "--workers", str(self.workers), "--trust-data"),
+            *("--workers", str(self.workers), "--trust-data", *self._grouped(job)),
         )
         yield Stage(f"sft-{name}", command, (f"fresh-{name}", *before))
         yield self._halved(name, f"sft-{name}")
+
+    def _grouped(self, job: str) -> tuple[str, ...]:
+        """Plans differ much in length, and each step mixes two lengths. Verdicts do not, but refusals are
+        the longer ones: a critic that saw lengths apart would see judgements apart."""
+        if job == "critic":
+            return ("--device-batch", str(self.sizes.batch), "--set", "training.group_by_length=false")
+        return ("--device-batch", str(self.sizes.batch // 2))
 
     def _halved(self, name: str, after: str) -> Stage:
         source, out = self.path("train", name, "model"), self.path("agents", name)
