@@ -186,6 +186,11 @@ def _faults(reading: Reading, target: Scene) -> str:
     return " ".join(faults[:3])
 
 
+def faults_of(seen: Scene, wanted: Scene) -> str:
+    """The same for a picture of which it is known what it shows."""
+    return _faults(Reading(seen, (1.0,) * CELLS, (0.0,) * CELLS, 0.0), wanted)
+
+
 def _fault_at(cell: int, reading: Reading, target: Scene) -> str | None:
     seen, wanted = reading.scene.cells[cell], target.cells[cell]
     if seen == wanted:

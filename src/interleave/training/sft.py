@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from interleave.backends.local.padding import padded_at_the_end
 from interleave.training.collating import SftCollator
 from interleave.training.compiling import compiled_layers
 from interleave.training.keeping import Watch, keeping, watching
@@ -12,7 +13,6 @@ from interleave.training.length_groups import LengthGroups, row_lengths
 from interleave.training.logs import TrainingLog, logging_callback, say_on_stderr
 from interleave.training.models import Learner, load_learner
 from interleave.training.output import Output
-from interleave.training.padding import padded_at_the_end
 from interleave.training.page import sft_page
 from interleave.training.recipes import Recipe
 from interleave.training.running import (

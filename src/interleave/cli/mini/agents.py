@@ -123,6 +123,26 @@ def fresh(
     return 0
 
 
+def sight(
+    fresh: Annotated[Path, typer.Argument(metavar="MODEL", help="What `mini fresh` has written.")],
+    out: Annotated[Path, typer.Option(help="Where the log and the finished model go.")],
+    minutes: Annotated[float, typer.Option(min=0, help="Time to learn.")] = 5,
+    batch: Annotated[int, typer.Option(min=1, help="Exercises a step.")] = 384,
+    workers: Annotated[int, typer.Option(min=0, help="Processes that make exercises.")] = 0,
+    device: Annotated[str | None, typer.Option(help="cuda, cpu…; by default a GPU if there is one.")] = None,
+    seed: Seed = 0,
+    debug: options.Debug = False,
+) -> int:
+    """Teach a fresh model to look at pictures of the world, before it has any job."""
+    from interleave.backends.generators.mini import WEIGHTS
+    from interleave.mini.train.sight import SightTraining, train_sight
+
+    how = SightTraining(batch=batch, workers=workers, examined=max(2048, 4 * batch) if batch > 64 else batch)
+    train_sight(fresh, out, minutes, how=how, generator=WEIGHTS, device=device, seed=seed)
+    typer.echo(str(out / "model"))
+    return 0
+
+
 def halve(
     model: Annotated[Path, typer.Argument(metavar="MODEL", help="A trained model's folder.")],
     out: Annotated[Path, typer.Option(help="The folder of the copy.")],
