@@ -127,7 +127,7 @@ def sight(
     fresh: Annotated[Path, typer.Argument(metavar="MODEL", help="What `mini fresh` has written.")],
     out: Annotated[Path, typer.Option(help="Where the log and the finished model go.")],
     minutes: Annotated[float, typer.Option(min=0, help="Time to learn.")] = 5,
-    batch: Annotated[int, typer.Option(min=1, help="Exercises a step.")] = 384,
+    batch: Annotated[int, typer.Option(min=1, help="Exercises a step.")] = 256,
     workers: Annotated[int, typer.Option(min=0, help="Processes that make exercises.")] = 0,
     device: Annotated[str | None, typer.Option(help="cuda, cpu…; by default a GPU if there is one.")] = None,
     seed: Seed = 0,

@@ -2,7 +2,7 @@
 
 Large agents start from models that have seen much; the miniature's would start from noise, and a few ten
 thousand rows of a job teach a small eye little. Pictures are painted on the device, never twice the same, and
-half of them pass through the generator's autoencoder, whose hand the agents will look at in use.
+some of them pass through the generator's autoencoder, whose hand the agents will look at in use.
 
 OUT/model      the model, to be trained for a job        OUT/log.jsonl   losses and times, and an examination
 """
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 IGNORED = -100
 PAD_TO = 32
-THROUGH_THE_AUTOENCODER = 0.5
+THROUGH_THE_AUTOENCODER = 0.15
 LATENT_NOISE = 0.1
 CLIP = 1.0
 
@@ -41,7 +41,7 @@ CLIP = 1.0
 class SightTraining:
     """How it learns."""
 
-    batch: int = 384
+    batch: int = 256
     rate: float = 2e-3
     weight_decay: float = 0.05
     workers: int = 0
@@ -140,25 +140,34 @@ class Seer:
         return self.model.lm_head(hidden[:, :-1][spoken]), wanted[spoken]
 
     def loss(self, sheet: Sheet) -> torch.Tensor:
-        logits, wanted = self.answers(sheet)
+        with self._half_precision():
+            logits, wanted = self.answers(sheet)
         return self.torch.nn.functional.cross_entropy(logits.float(), wanted)
 
     def right(self, sheet: Sheet) -> torch.Tensor:
         """For each exercise, whether every token of its answer would be the right one."""
-        logits, wanted = self.answers(sheet)
+        with self._half_precision():
+            logits, wanted = self.answers(sheet)
         rows = (sheet.labels[:, 1:] != IGNORED).nonzero()[:, 0]
         wrong = (logits.argmax(dim=-1) != wanted).long()
         return self.torch.zeros(len(sheet.ids), device=wrong.device).index_add_(0, rows, wrong.float()) == 0
+
+    def _half_precision(self) -> Any:
+        """For one step, never for many: within it, weights are turned to bf16 once and then remembered."""
+        kind = self.painter.device.type
+        return self.torch.autocast(kind, self.torch.bfloat16, enabled=kind == "cuda")
 
     def _painted(self, codes: torch.Tensor) -> torch.Tensor:
         """Pictures as the world paints them, or as the generator's hand would."""
         torch = self.torch
         with torch.no_grad():
             pictures = self.painter.paint(codes)
-            if self.space is not None and torch.rand(()) < THROUGH_THE_AUTOENCODER:
-                tokens = self.space.tokens(pictures)
-                amount = LATENT_NOISE * torch.rand(len(tokens), 1, 1, device=tokens.device)
-                pictures = self.space.pixels(tokens + amount * torch.randn_like(tokens))
+            some = int(THROUGH_THE_AUTOENCODER * len(pictures)) if self.space else 0
+            if self.space and some:
+                chosen = torch.randperm(len(pictures), device=pictures.device)[:some]
+                tokens = self.space.tokens(pictures[chosen])
+                amount = LATENT_NOISE * torch.rand(some, 1, 1, device=tokens.device)
+                pictures[chosen] = self.space.pixels(tokens + amount * torch.randn_like(tokens))
         return pictures.contiguous()
 
 
@@ -180,7 +189,6 @@ def train_sight(
     torch.set_float32_matmul_precision("high")
     torch.backends.cudnn.benchmark = True
     device = device or ("cuda" if torch.cuda.is_available() else "cpu")
-    on_gpu = device.startswith("cuda")
     with quiet():
         model = Qwen3VLForConditionalGeneration.from_pretrained(fresh, dtype=torch.float32).to(device)
         processor = load_processor(fresh, "qwen3_vl")
@@ -192,7 +200,7 @@ def train_sight(
     seer = Seer(model, TorchPainter(device), _latent_space(generator, device), side)
     loader = _loader(Sheets(processor, how.batch, seed), how.workers)
     clock = Clock(minutes)
-    with torch.autocast(device.split(":")[0], torch.bfloat16, enabled=on_gpu), padded_at_the_end(model):
+    with padded_at_the_end(model):
         _learn(seer, loader, clock, log, how, device)
         model.eval()
         found = _examine(seer, loader, how.examined, device)
