@@ -9,9 +9,9 @@ import pytest
 import torch
 from making import answer, critic_sft_rows
 
+from interleave.backends.local.padding import padded_at_the_end
 from interleave.training.collating import SftCollator
 from interleave.training.models import load_learner
-from interleave.backends.local.padding import padded_at_the_end
 from interleave.training.recipes import ModelPart
 from interleave.training.rows import decode_rows
 

@@ -43,7 +43,7 @@ def planner(
 ) -> int:
     """Train the planner: data from the grammar's seed, then supervised fine-tuning."""
     chain = _chain(out, size, generator, shards, workers, seed)
-    return _carry_out([*chain.data(), *chain.planner()], chain, at_once, dry_run)
+    return _carry_out([*chain.sight(), *chain.data(), *chain.planner()], chain, at_once, dry_run)
 
 
 def critic(
@@ -59,7 +59,7 @@ def critic(
 ) -> int:
     """Train the critic: data from the grammar's seed, supervised fine-tuning, then GRPO."""
     chain = _chain(out, size, generator, shards, workers, seed)
-    stages = [*chain.data(), *chain.critic_by_copying(), *chain.critic_by_trying()]
+    stages = [*chain.sight(), *chain.data(), *chain.critic_by_copying(), *chain.critic_by_trying()]
     return _carry_out(stages, chain, at_once, dry_run)
 
 
@@ -98,6 +98,7 @@ def everything(
         _chain(out, size, generator, shards, workers, seed), vlm_options=vlm_options, concurrency=concurrency
     )
     learned = [
+        *chain.sight(),
         *chain.data(),
         *chain.planner(),
         *chain.critic_by_copying(),
