@@ -53,7 +53,7 @@ class Sizes:
     """Stories that are only planned: the planner needs no pictures to learn from them."""
     sight_minutes: float = 5.0
     sight_batch: int = 256
-    planner_steps: int = 1_300
+    planner_steps: int = 2_000
     critic_steps: int = 1_300
     agent_steps: int = 1_300
     grpo_steps: int = 80
@@ -271,7 +271,14 @@ class Chain:
         command = (
             *("train", "sft", job, "--config", "mini-sft", "--data", self.path(rows), "--model", model),
             *("--out", self.path("train", name), "--steps", str(steps), "--batch", str(self.sizes.batch)),
-            *("--workers", str(self.workers), "--trust-data", *self._grouped(job)),
+            *(
+                "--learning-rate",
+                "0.001",
+                "--workers",
+                str(self.workers),
+                "--trust-data",
+                *self._grouped(job),
+            ),
         )
         yield Stage(f"sft-{name}", command, (f"sight-{shape}", *before))
         yield self._halved(name, f"sft-{name}")
