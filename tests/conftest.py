@@ -12,6 +12,7 @@ import pytest
 os.environ["HF_HUB_OFFLINE"] = (
     "1"  # read when the Hub's library is imported: models are built here, never fetched
 )
+os.environ["INTERLEAVE_PROFILE"] = "dry-run"  # quick; tests of models say which, and fixtures need it too
 
 
 @pytest.fixture(autouse=True)
@@ -19,7 +20,6 @@ def alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Each test works in a folder of its own, with an empty configuration and no way out to the network."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("INTERLEAVE_CONFIG", str(tmp_path / "config"))
-    monkeypatch.setenv("INTERLEAVE_PROFILE", "dry-run")  # quick; tests of models say which
     for key in ("OPENAI_API_KEY", "GEMINI_API_KEY"):
         monkeypatch.delenv(key, raising=False)
     connect = socket.socket.connect
