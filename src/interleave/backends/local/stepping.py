@@ -50,6 +50,10 @@ NEUTRAL: dict[str, tuple[object, ...]] = {
 """Settings of a model that change which token is chosen, and their values that change nothing."""
 
 
+Cache = list[tuple["Tensor", "Tensor"]]
+"""Keys and values of every layer."""
+
+
 class Layer(NamedTuple):
     """The weights of one layer."""
 
@@ -147,8 +151,8 @@ class Stepper:
         self.text = model.model.language_model
         self.config = self.text.config
         self.layers = [_weights(layer) for layer in self.text.layers]
-        self._memory: list[tuple[Tensor, Tensor]] = []
-        """Of every layer one block for keys and one for values; batches of all shapes are cut from them."""
+        self._memory: Cache = []
+        """Of every layer two blocks, from which batches of all shapes are cut."""
         self._marks: dict[int, Marks] = {}
         self._steps: dict[tuple[int, int, bool], Callable[[], None]] = {}
         self._pool: Any = None
@@ -194,7 +198,7 @@ class Stepper:
         inputs: dict[str, Tensor],
         pictures: Sequence[int],
         lengths: list[int],
-        cache: list[tuple[Tensor, Tensor]],
+        cache: Cache,
         marks: Marks,
     ) -> tuple[Tensor, Tensor]:
         """Read the questions, a few at a time, into the cache; returns the first token of every answer."""
@@ -241,7 +245,7 @@ class Stepper:
 
         return DynamicCache(config=self.config)
 
-    def _cache(self, rows: int, pieces: int) -> list[tuple[Tensor, Tensor]]:
+    def _cache(self, rows: int, pieces: int) -> Cache:
         """Keys and values of every layer for a batch of this shape: rows × heads × pieces × tokens × head."""
         import torch
 
@@ -305,9 +309,10 @@ class Stepper:
             step()
         for mark, value in zip(marks.moving(), before, strict=True):
             mark.copy_(value)
-        return graph.replay
+        played: Callable[[], None] = graph.replay
+        return played
 
-    def _advance(self, marks: Marks, cache: list[tuple[Tensor, Tensor]], layer: Callable[..., Tensor]) -> None:
+    def _advance(self, marks: Marks, cache: Cache, layer: Callable[..., Tensor]) -> None:
         """One token: everything in here happens on the device, and nothing waits for it."""
         import torch
 
@@ -451,7 +456,7 @@ def _parts(
         while last < len(lengths) and max(lengths[first : last + 1]) * (last + 1 - first) <= READ_TOGETHER:
             last += 1
         longest = max(lengths[first:last])
-        part = {
+        part: dict[str, Tensor] = {
             name: inputs[name][first:last, width - longest :]
             for name in ("input_ids", "mm_token_type_ids")
             if name in inputs

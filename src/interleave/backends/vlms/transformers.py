@@ -16,7 +16,7 @@ from weakref import WeakValueDictionary
 
 from pydantic import Field
 
-from interleave.backends.local.batching import BatchQueue, Ticket, lane_of
+from interleave.backends.local.batching import BatchQueue, Ticket
 from interleave.backends.local.byte_pictures import take_bytes
 from interleave.backends.local.checkpoints import (
     Source,
@@ -33,6 +33,7 @@ from interleave.backends.local.options import (
     LocalOptions,
     choose_device,
     choose_dtype,
+    choose_lane,
     let_go_of_memory,
     refuse_quantisation,
 )
@@ -69,8 +70,20 @@ class TransformersVlm:
                 f"{str(spec)!r}: name a model, as in 'transformers:Qwen/Qwen3-VL-8B-Instruct' or "
                 "'transformers:./folder', without an address"
             )
+        self._begin(share(Source(spec.model, options.revision), options), options)
+
+    @classmethod
+    def of(cls, model: Any, processor: Any, options: Options) -> TransformersVlm:
+        """A model that is in memory already, on its device."""
+        vlm = cls.__new__(cls)
+        loaded = LoadedModel(model, processor, options)
+        loaded.queue.most = options.batch or DEFAULT_BATCH
+        vlm._begin(loaded, options)
+        return vlm
+
+    def _begin(self, loaded: LoadedModel, options: Options) -> None:
         self.options = options
-        self.loaded = share(Source(spec.model, options.revision), options)
+        self.loaded = loaded
         self.adapter = (
             self.loaded.add_adapter(Source(options.adapter, options.adapter_revision))
             if options.adapter
@@ -120,7 +133,7 @@ def share(source: Source, options: TransformersVlm.Options) -> LoadedModel:
     with _LOADING:
         loaded = _LOADED.get(key)
         if loaded is None:
-            loaded = _LOADED[key] = LoadedModel(folder, source, options)
+            loaded = _LOADED[key] = read_model(folder, source, options)
         loaded.queue.most = max(loaded.queue.most, options.batch or DEFAULT_BATCH)
         return loaded
 
@@ -128,22 +141,18 @@ def share(source: Source, options: TransformersVlm.Options) -> LoadedModel:
 class LoadedModel:
     """Weights on a device, and the queue of calls to them."""
 
-    def __init__(self, folder: Path, source: Source, options: TransformersVlm.Options) -> None:
-        check_model(folder, source, trust_remote_code=options.trust_remote_code)
-        self.device = choose_device(options.device)
-        self.lane = lane_of(str(self.device))
-        model = _load(folder, source, options)
-        model_type = str(read_json(folder / "config.json", source).get("model_type"))
-        with quiet(), as_configuration_error(f"the processor in {folder} cannot be loaded"):
-            processor = load_processor(folder, model_type, trust_remote_code=options.trust_remote_code)
+    def __init__(self, model: Any, processor: Any, options: TransformersVlm.Options) -> None:
+        see_many_at_once(model)
         take_bytes(model, processor)
+        self.device = model.device
+        self.lane = choose_lane(options.lane, self.device, urgent=True)
         self.decoder = Decoder(model, processor)
         self.adapters: dict[str, Path] = {}
         self.queue: BatchQueue[Question, Reply] = BatchQueue(
             self._run,
             lane=self.lane,
             together=lambda question: question.together,
-            recover=lambda: let_go_of_memory(self.device),
+            recover=self._recover,
         )
 
     def add_adapter(self, source: Source) -> str:
@@ -172,6 +181,12 @@ class LoadedModel:
 
         self._use_adapter(question.adapter)
         self.decoder.answer([question], gone)
+        if self.queue.most > 1:  # several rows are compiled for apart from one
+            self.decoder.answer([question, question], lambda row: True)
+
+    def _recover(self) -> None:
+        self.decoder.forget()
+        let_go_of_memory(self.device)
 
     def _run(self, batch: Sequence[Ticket[Question, Reply]]) -> list[Reply | BackendError]:
         with as_backend_error("the model", len(batch)):
@@ -205,6 +220,16 @@ class LoadedModel:
         model.eval()
 
 
+def read_model(folder: Path, source: Source, options: TransformersVlm.Options) -> LoadedModel:
+    """The model in a checked folder, on its device."""
+    check_model(folder, source, trust_remote_code=options.trust_remote_code)
+    model = _load(folder, source, options)
+    model_type = str(read_json(folder / "config.json", source).get("model_type"))
+    with quiet(), as_configuration_error(f"the processor in {folder} cannot be loaded"):
+        processor = load_processor(folder, model_type, trust_remote_code=options.trust_remote_code)
+    return LoadedModel(model, processor, options)
+
+
 def _load(folder: Path, source: Source, options: TransformersVlm.Options) -> Any:
     from transformers import AutoModelForImageTextToText
 
@@ -223,7 +248,6 @@ def _load(folder: Path, source: Source, options: TransformersVlm.Options) -> Any
             output_loading_info=True,
         )
     refuse_bad_fit(folder, info, source)
-    see_many_at_once(model)
     return model.eval()
 
 
