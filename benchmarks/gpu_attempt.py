@@ -545,7 +545,8 @@ def table(rows: Sequence[dict[str, Any]]) -> str:
         elif kind == "profile-run":
             lines.append(
                 f"| `interleave generate --profile klein`, {row['requests']} requests, "
-                f"{row['weights']} weights | {row['seconds']:.0f} s | | {row['calls']} calls, {row['documents']} documents |"
+                f"{row['weights']} weights | {row['seconds']:.0f} s | | "
+                f"{row['calls']} calls, {row['documents']} documents |"
             )
     return "\n".join(lines)
 
