@@ -170,7 +170,8 @@ def build_vlm(size: Size, device: torch.device, dtype: torch.dtype, pieces: Sequ
 def build_klein(size: Size, device: torch.device, dtype: torch.dtype) -> Any:
     """A FLUX.2 klein pipeline on its device."""
     with _made_on(device, dtype):
-        pipeline = _klein()(**_klein_parts(size), **_klein_rest())
+        parts = _klein_parts(size)
+    pipeline = _klein()(**parts, **_klein_rest())
     pipeline.set_progress_bar_config(disable=True)
     return pipeline
 

@@ -31,6 +31,7 @@ from interleave.backends.local.pipelines import (
     place,
     use_lightning_schedule,
 )
+from interleave.backends.local.recording import room_of
 from interleave.backends.local.settings import FILE_NAME, CallSettings, read_settings
 from interleave.backends.local.stacking import stack_sources
 from interleave.backends.progress import tell
@@ -218,12 +219,17 @@ class DiffusersGenerator:
             return tensors
 
         try:
-            with as_backend_error("the generator", len(batch), let_through=_NobodyWaits):
+            with (
+                as_backend_error("the generator", len(batch), let_through=_NobodyWaits),
+                room_of(str(self.device)).working(),
+            ):
                 drawn = self.pipeline(**self._arguments(drawings, after_step)).images
+                return [
+                    _as_picture(*pair) for pair in zip(drawn, (each.size for each in drawings), strict=True)
+                ]
         except _NobodyWaits:
             self._recover()
             return [white_canvas(drawing.size) for drawing in drawings]  # nobody will see them
-        return [_as_picture(pixels, drawing.size) for pixels, drawing in zip(drawn, drawings, strict=True)]
 
     def _arguments(self, drawings: Sequence[Drawing], after_step: Any) -> dict[str, Any]:
         import torch

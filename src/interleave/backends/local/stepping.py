@@ -15,7 +15,10 @@ import logging
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple
+
+from interleave.backends.local.recording import room_of
 
 if TYPE_CHECKING:
     import torch
@@ -156,6 +159,9 @@ class Stepper:
         self._marks: dict[int, Marks] = {}
         self._steps: dict[tuple[int, int, bool], Callable[[], None]] = {}
         self._pool: Any = None
+        """Memory that all graphs of this model use, one after another."""
+        self._side: Any = None
+        """The stream they are recorded on."""
 
     def forget(self) -> None:
         """Give all memory back."""
@@ -290,25 +296,38 @@ class Stepper:
 
         if marks.token.device.type != "cuda":
             return step
-        before = [each.clone() for each in marks.moving()]
-        side = torch.cuda.Stream()
-        side.wait_stream(torch.cuda.current_stream())
         try:
-            with torch.cuda.stream(side):
-                step()  # what a first time sets up must not be recorded
-                step()
+            with room_of(str(self.model.device)).alone():
+                return self._recorded(step, marks)
+        except torch.OutOfMemoryError:
+            raise
         except Exception as error:
             if not compiled:
                 raise
             log.warning("the step cannot be compiled, and is recorded as it is: %s", str(error)[:500])
-            return self._steps.setdefault((rows, pieces, False), self._prepare(rows, pieces, False))
-        torch.cuda.current_stream().wait_stream(side)
+            return self._step(rows, pieces, False)
+
+    def _recorded(self, step: Callable[[], None], marks: Marks) -> Callable[[], None]:
+        import torch
+
+        before = [each.clone() for each in marks.moving()]
+        self._side = self._side or torch.cuda.Stream(self.model.device)
         self._pool = self._pool or torch.cuda.graph_pool_handle()
         graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph, pool=self._pool, stream=side, capture_error_mode="thread_local"):
-            step()
-        for mark, value in zip(marks.moving(), before, strict=True):
-            mark.copy_(value)
+        try:
+            marks.count.zero_()
+            self._side.wait_stream(torch.cuda.current_stream())
+            with torch.cuda.stream(self._side):
+                step()  # what a first time sets up must not be recorded
+                step()
+            torch.cuda.current_stream().wait_stream(self._side)
+            with torch.cuda.graph(
+                graph, pool=self._pool, stream=self._side, capture_error_mode="thread_local"
+            ):
+                step()
+        finally:
+            for mark, value in zip(marks.moving(), before, strict=True):
+                mark.copy_(value)
         played: Callable[[], None] = graph.replay
         return played
 
@@ -394,6 +413,7 @@ def likeliest(logits: Tensor) -> tuple[Tensor, Tensor]:
     return token, (highest - precise.logsumexp(dim=-1)).exp().clamp(max=1.0)
 
 
+@cache
 def _compiled_layer() -> Callable[..., Tensor]:
     """One compiled function for all layers, batches and lengths: minutes less than compiling each."""
     import torch

@@ -39,6 +39,7 @@ from interleave.backends.local.options import (
 )
 from interleave.backends.local.processors import load_processor
 from interleave.backends.local.quiet import quiet
+from interleave.backends.local.recording import room_of
 from interleave.backends.protocols import Message, Reply, Sampling, VlmCapabilities
 from interleave.backends.specs import Spec
 from interleave.errors import BackendError, ConfigurationError
@@ -179,17 +180,18 @@ class LoadedModel:
                 stop_at_once.pop()
             return not stop_at_once
 
-        self._use_adapter(question.adapter)
-        self.decoder.answer([question], gone)
-        if self.queue.most > 1:  # several rows are compiled for apart from one
-            self.decoder.answer([question, question], lambda row: True)
+        with room_of(str(self.device)).working():
+            self._use_adapter(question.adapter)
+            self.decoder.answer([question], gone)
+            if self.queue.most > 1:  # several rows are compiled for apart from one
+                self.decoder.answer([question, question], lambda row: True)
 
     def _recover(self) -> None:
         self.decoder.forget()
         let_go_of_memory(self.device)
 
     def _run(self, batch: Sequence[Ticket[Question, Reply]]) -> list[Reply | BackendError]:
-        with as_backend_error("the model", len(batch)):
+        with as_backend_error("the model", len(batch)), room_of(str(self.device)).working():
             self._use_adapter(batch[0].job.adapter)
             return self.decoder.answer(
                 [ticket.job for ticket in batch],
