@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
@@ -62,6 +63,26 @@ def test_only_calls_that_fit_together_share_a_batch_and_the_oldest_is_never_over
     queue = Queue(model, lane=lane, most=8, together=lambda job: job % 2)
     asyncio.run(all_of(queue, range(5)))
     assert model.batches == [[0, 2, 4], [1, 3]]
+
+
+def test_calls_that_have_come_together_are_waited_for(lane: ThreadPoolExecutor) -> None:
+    sizes: list[int] = []
+
+    def slow(batch: Sequence[Ticket[int, int]]) -> list[int]:
+        if not sizes:
+            time.sleep(1.2)  # a twentieth of it is waited for the next ones
+        sizes.append(len(batch))
+        return [0 for _ in batch]
+
+    async def work() -> None:
+        queue = Queue(slow, lane=lane, most=8)
+        await all_of(queue, range(3))
+        first = asyncio.create_task(queue.do(1))
+        await asyncio.sleep(0.03)  # longer than strangers are waited for
+        await asyncio.gather(first, queue.do(2))
+
+    asyncio.run(work())
+    assert sizes == [3, 2]
 
 
 def test_a_call_that_is_cancelled_while_it_waits_is_never_computed(lane: ThreadPoolExecutor) -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -124,6 +126,56 @@ def test_a_step_that_fails_is_not_tried_again(
     assert same(ask(decoder, MIXED[:1], static=True)[0], ask(decoder, MIXED[:1])[0])
     assert "no such kernel" in caplog.text
     assert decoder._stepper is None
+
+
+class Recorder:
+    """Stands in for CUDA graphs: what is done while it records is kept, and done when it is played."""
+
+    def __init__(self, stepper: stepping.Stepper, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.advance, self.played = stepper._advance, 0
+        self.recording: SimpleNamespace | None = None
+        stream = SimpleNamespace(wait_stream=lambda other: None)
+        monkeypatch.setattr(stepping, "can_record", lambda device: True)
+        monkeypatch.setattr(stepper, "_advance", self._advanced)
+        for name, value in {
+            "Stream": lambda device: stream,
+            "current_stream": lambda: stream,
+            "stream": lambda stream: nullcontext(),
+            "graph_pool_handle": lambda: 1,
+            "CUDAGraph": lambda: SimpleNamespace(replay=None),
+            "graph": self._records,
+        }.items():
+            monkeypatch.setattr(torch.cuda, name, value)
+
+    def _advanced(self, *given: object) -> None:
+        if self.recording is None:
+            self.advance(*given)  # type: ignore[arg-type]
+        else:
+            self.recording.replay = lambda: self._play(*given)
+
+    def _play(self, *given: object) -> None:
+        self.played += 1
+        self.advance(*given)  # type: ignore[arg-type]
+
+    @contextmanager
+    def _records(self, graph: SimpleNamespace, **how: object) -> Iterator[None]:
+        self.recording = graph
+        yield
+        self.recording = None
+
+
+def test_a_step_is_recorded_and_played_without_a_trace_of_its_trials(
+    decoder: Decoder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plain = [ask(decoder, specs) for specs in (MIXED, MIXED[:1], MIXED)]
+    monkeypatch.setattr(stepping, "PIECE", 32)
+    monkeypatch.setattr(stepping, "PIECES_STEP", 1)  # so that one is recorded in the middle of an answer too
+    monkeypatch.setattr(decoder, "_stepper", stepping.Stepper(decoder.model, decoder.ends))
+    assert decoder._stepper is not None
+    recorder = Recorder(decoder._stepper, monkeypatch)
+    for specs, expected in zip((MIXED, MIXED[:1], MIXED), plain, strict=True):
+        assert all(map(same, ask(decoder, specs, static=True), expected))
+    assert recorder.played == 3 * 40  # forty tokens, of which reading gives the first, eight at a time
 
 
 @pytest.mark.slow

@@ -25,6 +25,9 @@ Result = TypeVar("Result")
 
 LINGER_SECONDS = 0.01
 """How long an unfilled batch waits for company: the callers answered last need so long to ask again."""
+PATIENCE, MOST_PATIENCE_SECONDS = 0.05, 0.25
+"""Where calls have come together before, it waits longer: this share of what the last batch took. Those that
+were answered together are at it, saving a picture perhaps, and a batch more costs as much as the last one."""
 
 
 @dataclass(eq=False)
@@ -66,6 +69,7 @@ class BatchQueue(Generic[Job, Result]):
         self._together = together
         self._recover = recover
         self._waiting: list[Ticket[Job, Result]] = []
+        self._patience = LINGER_SECONDS
         self._lock = threading.Lock()
 
     async def do(self, job: Job) -> Result:
@@ -85,11 +89,11 @@ class BatchQueue(Generic[Job, Result]):
 
     def _take_turn(self) -> None:
         """Run one batch, if anything still waits: every call asks for a turn, many for nothing."""
-        if self.most > 1 and 0 < len(self._waiting) < self.most:
-            time.sleep(LINGER_SECONDS)
+        self._wait_for_company()
         batch = [ticket for ticket in self._take_batch() if ticket.future.set_running_or_notify_cancel()]
         if not batch:
             return
+        started = time.monotonic()
         try:
             self._settle(batch, self._run(batch))
         except BaseException as error:
@@ -98,6 +102,16 @@ class BatchQueue(Generic[Job, Result]):
                 batch[0].future.set_exception(error)
             else:
                 self._one_by_one(batch)
+        in_company = len(batch) > 1 or bool(self._waiting)
+        share = min(PATIENCE * (time.monotonic() - started), MOST_PATIENCE_SECONDS) if in_company else 0.0
+        self._patience = max(LINGER_SECONDS, share)
+
+    def _wait_for_company(self) -> None:
+        """Until a batch is full, or nobody has come for a while."""
+        there = 0
+        while self.most > 1 and there < len(self._waiting) < self.most:
+            there = len(self._waiting)
+            time.sleep(self._patience)
 
     def _take_batch(self) -> list[Ticket[Job, Result]]:
         with self._lock:

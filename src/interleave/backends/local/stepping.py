@@ -127,6 +127,10 @@ def can_step(model: Any) -> bool:
     return plain and rotation and text.config.hidden_act == "silu"
 
 
+def can_record(device: torch.device) -> bool:
+    return device.type == "cuda"
+
+
 def is_neutral(settings: Any) -> bool:
     """Whether the likeliest token is the one that is chosen, as far as a model's settings go."""
     return all(getattr(settings, name, None) in values for name, values in NEUTRAL.items())
@@ -294,7 +298,7 @@ class Stepper:
         def step() -> None:
             self._advance(marks, cache, layer)
 
-        if marks.token.device.type != "cuda":
+        if not can_record(marks.token.device):
             return step
         try:
             with room_of(str(self.model.device)).alone():

@@ -182,9 +182,9 @@ class LoadedModel:
 
         with room_of(str(self.device)).working():
             self._use_adapter(question.adapter)
-            self.decoder.answer([question], gone)
             if self.queue.most > 1:  # several rows are compiled for apart from one
                 self.decoder.answer([question, question], lambda row: True)
+            self.decoder.answer([question], gone)
 
     def _recover(self) -> None:
         self.decoder.forget()
