@@ -121,7 +121,7 @@ def test_a_step_that_fails_is_not_tried_again(
         raise RuntimeError("no such kernel")
 
     assert decoder._stepper is not None
-    monkeypatch.setattr(decoder, "_stepper", stepping.Stepper(decoder.model, decoder.ends))
+    monkeypatch.setattr(decoder, "_stepper", stepping.Stepper(decoder.model))
     monkeypatch.setattr(decoder._stepper, "_advance", fails)
     assert same(ask(decoder, MIXED[:1], static=True)[0], ask(decoder, MIXED[:1])[0])
     assert "no such kernel" in caplog.text
@@ -170,7 +170,7 @@ def test_a_step_is_recorded_and_played_without_a_trace_of_its_trials(
     plain = [ask(decoder, specs) for specs in (MIXED, MIXED[:1], MIXED)]
     monkeypatch.setattr(stepping, "PIECE", 32)
     monkeypatch.setattr(stepping, "PIECES_STEP", 1)  # so that one is recorded in the middle of an answer too
-    monkeypatch.setattr(decoder, "_stepper", stepping.Stepper(decoder.model, decoder.ends))
+    monkeypatch.setattr(decoder, "_stepper", stepping.Stepper(decoder.model))
     assert decoder._stepper is not None
     recorder = Recorder(decoder._stepper, monkeypatch)
     for specs, expected in zip((MIXED, MIXED[:1], MIXED), plain, strict=True):

@@ -84,7 +84,7 @@ class Decoder:
         self.ends = _end_tokens(model, self.tokenizer)
         self.context: int | None = getattr(model.config.get_text_config(), "max_position_embeddings", None)
         self._caches: dict[tuple[int, int], Any] = {}
-        self._stepper = Stepper(model, self.ends) if can_step(model) else None
+        self._stepper = Stepper(model) if can_step(model) else None
 
     def forget(self) -> None:
         """Give back the memory of keys and values."""
@@ -124,7 +124,9 @@ class Decoder:
             return None
         pictures = [_pictures_in(each) for each in asked.questions]
         try:
-            written = self._stepper.write(asked.inputs, pictures, asked.rooms, gone, compiled=first.compiled)
+            written = self._stepper.write(
+                asked.inputs, pictures, asked.rooms, gone, ends=self.ends, compiled=first.compiled
+            )
         except RuntimeError as error:
             if "out of memory" in str(error):
                 raise

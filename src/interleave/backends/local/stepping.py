@@ -128,7 +128,7 @@ def can_step(model: Any) -> bool:
 
 
 def can_record(device: torch.device) -> bool:
-    return device.type == "cuda"
+    return str(device.type) == "cuda"
 
 
 def is_neutral(settings: Any) -> bool:
@@ -152,9 +152,8 @@ def _linear(layer: Any) -> tuple[Any, ...]:
 class Stepper:
     """Writes the answers of one model. Must be used by one thread at a time."""
 
-    def __init__(self, model: Any, ends: frozenset[int]) -> None:
+    def __init__(self, model: Any) -> None:
         self.model = model
-        self.ends = ends
         self.text = model.model.language_model
         self.config = self.text.config
         self.layers = [_weights(layer) for layer in self.text.layers]
@@ -178,9 +177,13 @@ class Stepper:
         rooms: Sequence[int],
         gone: Callable[[int], bool],
         *,
+        ends: frozenset[int],
         compiled: bool,
     ) -> list[Written]:
-        """Answer a batch of questions, padded on the left, that show so many pictures each."""
+        """Answer a batch of questions, padded on the left, that show so many pictures each.
+
+        What comes after one of the `ends`, or beyond the room for an answer, means nothing.
+        """
         lengths = inputs["attention_mask"].sum(dim=1).tolist()
         rows = 1 << (len(lengths) - 1).bit_length()  # 1, 2, 4, 8…: rows beyond the questions are never read
         pieces = _pieces_for(max(lengths) + LOOK_EVERY)
@@ -190,7 +193,7 @@ class Stepper:
         step = self._step(rows, pieces, compiled)
         longest = max(lengths)
         while not all(
-            len(each.ids) >= room or gone(row) or not self.ends.isdisjoint(each.ids)
+            len(each.ids) >= room or gone(row) or not ends.isdisjoint(each.ids)
             for row, (each, room) in enumerate(zip(answers, rooms, strict=True))
         ):
             if longest + LOOK_EVERY > pieces * PIECE:
