@@ -34,7 +34,8 @@ def test_every_section_runs_at_toy_size(
             sys.modules.pop(name, None)
     rows = {row["what"]: row for row in json.loads(results.read_text())}
     assert rows["reference"]["attempts_per_hour"] > 0
-    assert rows["alone"]["stepped"]
+    assert rows["reference"]["tokens"] == 48
+    assert rows["alone"]["stepped"] and rows["alone"]["outcomes"] == ["accepted"]
     assert (rows["trajectories"]["trajectories"], rows["trajectories"]["attempts"]) == (3, 6)
     whole = rows["profile-run"]
     # two requests, each planned once, with two steps that are drawn and judged

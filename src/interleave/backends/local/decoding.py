@@ -86,6 +86,11 @@ class Decoder:
         self._caches: dict[tuple[int, int], Any] = {}
         self._stepper = Stepper(model) if can_step(model) else None
 
+    @property
+    def can_step(self) -> bool:
+        """Whether answers are written by recorded steps, where nothing about a question speaks against it."""
+        return self._stepper is not None
+
     def forget(self) -> None:
         """Give back the memory of keys and values."""
         self._caches = {}

@@ -47,6 +47,8 @@ from interleave.errors import BackendError, ConfigurationError
 TRAINED_PIXELS = 1024 * 1024
 """What the planner and critic checkpoints were trained to look at; larger pictures are scaled down."""
 DEFAULT_BATCH = 8
+LARGE = 1_000_000_000
+"""Weights of a model that is worth compiling for."""
 
 _LOADED: WeakValueDictionary[tuple[object, ...], LoadedModel] = WeakValueDictionary()
 _LOADING = threading.Lock()
@@ -63,7 +65,7 @@ class TransformersVlm:
         max_pixels: int | None = Field(default=TRAINED_PIXELS, ge=1024)
         """Pictures with more pixels are scaled down to this."""
         cache: Literal["auto", "dynamic", "static"] = "auto"
-        """Whether keys and values live in memory of fixed size; `auto`: where the model is compiled."""
+        """Whether keys and values live in memory of fixed size; `auto`: where that makes steps faster."""
 
     def __init__(self, *, spec: Spec, options: Options, role: str) -> None:
         if spec.base_url or not spec.model:
@@ -90,9 +92,12 @@ class TransformersVlm:
             if options.adapter
             else None
         )
-        worthwhile = self.loaded.device.type == "cuda" and options.quantization == "none"
-        self.compiled = worthwhile if options.compile is None else options.compile
-        if self.compiled and self.loaded.device.type == "cuda":
+        on_gpu = self.loaded.device.type == "cuda" and options.quantization == "none"
+        self.compiled = on_gpu and self.loaded.is_large() if options.compile is None else options.compile
+        self.static = self.compiled or (on_gpu and self.loaded.decoder.can_step)
+        if options.cache != "auto":
+            self.static = options.cache == "static"
+        if self.static and self.loaded.device.type == "cuda":
             self.loaded.warm_up(self._question((Message("user", ()),), Sampling()))
         self.capabilities = VlmCapabilities(
             token_probabilities=True,
@@ -112,8 +117,8 @@ class TransformersVlm:
             sampling.token_probabilities,
             adapter=self.adapter,
             max_pixels=self.options.max_pixels,
-            static=self.compiled if self.options.cache == "auto" else self.options.cache == "static",
-            compiled=self.compiled and self.options.cache != "dynamic",
+            static=self.static,
+            compiled=self.compiled and self.static,
         )
 
 
@@ -155,6 +160,10 @@ class LoadedModel:
             together=lambda question: question.together,
             recover=self._recover,
         )
+
+    def is_large(self) -> bool:
+        """Whether compiling pays: a small model has answered before it is compiled."""
+        return bool(sum(weights.numel() for weights in self.decoder.model.parameters()) >= LARGE)
 
     def add_adapter(self, source: Source) -> str:
         """Load a LoRA adapter beside the others; returns the name it is switched on by."""
