@@ -283,14 +283,15 @@ def measure_reference(bench: Bench, limits: Limits, reference: Reference) -> Non
 @dataclass
 class Ours:
     critic: TransformersVlm
-    planner: TransformersVlm | None
+    planner: TransformersVlm
+    """It is asked nothing, and takes its memory."""
     generator: DiffusersGenerator
 
 
-def ours(bench: Bench, critic: tuple[Any, Any], planner: tuple[Any, Any] | None, klein: Any) -> Ours:
+def ours(bench: Bench, critic: tuple[Any, Any], planner: tuple[Any, Any], klein: Any, lane: str) -> Ours:
     """The product's own classes around the models."""
     options = bench.options
-    how: dict[str, Any] = {"device": bench.device.type, "lane": options.lane}
+    how: dict[str, Any] = {"device": bench.device.type, "lane": lane}
     if options.compile is not None:
         how["compile"] = options.compile
     elif bench.device.type == "cpu":
@@ -301,12 +302,12 @@ def ours(bench: Bench, critic: tuple[Any, Any], planner: tuple[Any, Any] | None,
     started = time.perf_counter()
     made = Ours(
         TransformersVlm.of(*critic, TransformersVlm.Options(batch=options.judge_together, **how)),
-        TransformersVlm.of(*planner, TransformersVlm.Options(batch=2, **how)) if planner else None,
+        TransformersVlm.of(*planner, TransformersVlm.Options(batch=2, **how)),
         DiffusersGenerator.of(
             klein,
             DiffusersGenerator.Options(
                 device=bench.device.type,
-                lane=options.lane,
+                lane=lane,
                 batch=options.draw_together,
                 compile=options.compile_drawing,
             ),
@@ -314,7 +315,7 @@ def ours(bench: Bench, critic: tuple[Any, Any], planner: tuple[Any, Any] | None,
             settings=settings,
         ),
     )
-    bench.note("prepared", seconds=time.perf_counter() - started, gigabytes=bench.memory())
+    bench.note("prepared", lane=lane, seconds=time.perf_counter() - started, gigabytes=bench.memory())
     return made
 
 
@@ -386,7 +387,7 @@ def measure_trajectories(
         drawn_together=drawing.usual(),
         judging=judging.share(seconds),
         judged_together=judging.usual(),
-        lane=bench.options.lane,
+        lane=models.critic.options.lane,
         gigabytes=bench.memory(),
     )
 
@@ -605,11 +606,14 @@ def _measure_models(bench: Bench, counts: Sequence[int]) -> None:
         measure_reference(bench, limits, reference)
     if bench.options.alone or counts:
         planner = build_vlm(bench.size, bench.device, bench.dtype, split_into_distinct(PLAN))
-        models = ours(bench, critic, planner, klein)
-        if bench.options.alone:
-            measure_alone(bench, limits, models)
-        for count in counts:
-            measure_trajectories(bench, limits, models, count, _reference_rate(bench))
+        for lane in bench.options.lane.split(","):
+            models = ours(bench, critic, planner, klein, lane)
+            if bench.options.alone:
+                measure_alone(bench, limits, models)
+            for count in counts:
+                measure_trajectories(bench, limits, models, count, _reference_rate(bench))
+            for vlm in (models.critic, models.planner):
+                vlm.loaded.decoder.forget()
 
 
 def _reference_rate(bench: Bench) -> float | None:
@@ -638,7 +642,7 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument(
         "--no-warm-up", dest="warm_up", action="store_false", help="no round before the timed one"
     )
-    parser.add_argument("--lane", choices=("shared", "own"), default="own", help="see ?lane= [own]")
+    parser.add_argument("--lane", default="own", help="own, shared or both with a comma; see ?lane= [own]")
     parser.add_argument("--judge-together", type=int, default=32, metavar="N", help="verdicts at once [32]")
     parser.add_argument("--draw-together", type=int, default=4, metavar="N", help="pictures at once [4]")
     parser.add_argument("--compile-drawing", action=argparse.BooleanOptionalAction, default=None)

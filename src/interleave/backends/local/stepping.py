@@ -32,7 +32,7 @@ PIECE = 256
 """Tokens of a piece of the cache."""
 PIECES_STEP = 4
 """Caches have a multiple of so many pieces, so that few graphs are recorded."""
-READ_TOGETHER = 4096
+READ_TOGETHER = 8192
 """Tokens of questions that are read at once: more would need memory and gain no time."""
 RECOMPILE_LIMIT = 64
 INPUTS = {"input_ids", "attention_mask", "mm_token_type_ids", "pixel_values", "image_grid_thw"}
