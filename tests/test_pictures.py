@@ -886,3 +886,16 @@ def test_a_fitted_picture_keeps_its_shape() -> None:
     assert fit_area(Image.new("L", (2000, 1000)), 500_000).size == (1000, 500)
     small = Image.new("L", (10, 10))
     assert fit_area(small, 100) is small
+
+
+@pytest.mark.parametrize("size", [(1, 1), (1, 7), (7, 1), (33, 20)])
+def test_what_is_written_other_tools_read_pixel_by_pixel(size: tuple[int, int]) -> None:
+    picture = Image.frombytes("RGB", size, random.Random(3).randbytes(3 * size[0] * size[1]))
+    said = {"prompt": "a bear, 4 €", "seed": "7"}
+    data = encode_png(picture, said)
+    with Image.open(io.BytesIO(data)) as opened:
+        opened.load()
+        assert isinstance(opened, PngImagePlugin.PngImageFile)
+        assert opened.tobytes() == picture.tobytes()
+        assert opened.text == said
+    assert decode_picture(data).tobytes() == picture.tobytes()

@@ -146,6 +146,14 @@ def test_pictures_stay_in_their_files_until_they_are_looked_at(tmp_path: Path) -
         trajectory.critic_input(step, first)  # the white canvas has the size of the picture
 
 
+def test_who_looks_at_a_picture_at_the_same_time_shares_it(tmp_path: Path) -> None:
+    write_run(tmp_path, "run", [[Try()], [Try()]])
+    (trajectory,) = read_collection(tmp_path)
+    (first, drawn), (second, _) = list(trajectory.attempts())
+    seen = trajectory.critic_input(first, drawn)
+    assert seen.after is trajectory.sources_of(second)[-1]
+
+
 def test_an_altered_picture_is_refused_when_it_is_looked_at(tmp_path: Path) -> None:
     write_run(tmp_path, "run", [[Try()]])
     [trajectory] = read_collection(tmp_path)

@@ -14,6 +14,7 @@ from PIL import Image, ImageFilter
 from samples import random_scene, scene_with_gripper
 
 from interleave.mini.reader import Reader, shared_reader
+from interleave.mini.reader.reading import Cell
 from interleave.mini.reader.scores import is_clear, score, shows
 from interleave.mini.world import BACKGROUNDS, CELLS, COLOURS, draw, draw_many
 from interleave.mini.world.backgrounds import background
@@ -32,6 +33,23 @@ def scenes(count: int, seed: int, *, least: int = 0, most: int = CELLS) -> list[
 
 
 # What the world draws
+
+
+def test_a_cell_is_looked_for_once_and_seen_the_same_in_any_company(monkeypatch: pytest.MonkeyPatch) -> None:
+    reader, looked_for = Reader(), []
+    find = Reader._find
+
+    def counting(self: Reader, cells: Pixels, spots: NDArray[np.int64]) -> list[Cell]:
+        looked_for.append(len(cells))
+        return find(self, cells, spots)
+
+    monkeypatch.setattr(Reader, "_find", counting)
+    first, second = scenes(2, 7, least=3)
+    moved = first.with_cell(8, None if first.cells[8] else Thing("cat", "red"))
+    together = reader.read_many([draw(first), draw(second)])
+    assert [reader.read(draw(first)), reader.read(draw(second))] == together
+    assert reader.read(draw(moved)).scene == moved
+    assert looked_for == [2 * CELLS, 1]
 
 
 def test_every_drawn_scene_is_read_exactly() -> None:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from itertools import product
 from random import Random
+from time import sleep
 
 import numpy as np
 import pytest
@@ -46,6 +48,7 @@ from interleave.mini.world.operations import (
     Swap,
     apply_all,
 )
+from interleave.mini.world.painted import painted_once
 from interleave.mini.world.scene import Gripper, Scene, Size, Thing
 from interleave.mini.world.sprites import CELL, PIXELS, sprite
 
@@ -353,3 +356,17 @@ def test_even_a_full_grid_can_be_spoiled() -> None:
     rng = Random(10)
     full = Scene.of("sea", {cell: rng.choice(THINGS) for cell in range(GRID * GRID)})
     assert spoiled(full, rng) != full
+
+
+def test_many_threads_at_once_have_each_thing_painted_once() -> None:
+    painted: list[str] = []
+
+    @painted_once
+    def paint(name: str) -> str:
+        sleep(0.01)
+        painted.append(name)
+        return name.upper()
+
+    with ThreadPoolExecutor(8) as threads:
+        assert list(threads.map(paint, ["sun", "moon"] * 8)) == ["SUN", "MOON"] * 8
+    assert sorted(painted) == ["moon", "sun"]

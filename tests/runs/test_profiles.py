@@ -50,26 +50,38 @@ def test_a_user_may_name_another_default(monkeypatch: pytest.MonkeyPatch) -> Non
     assert Choices().profile == "oracle"
 
 
+@pytest.fixture
+def with_own_words(tmp_path: Path) -> Profile:
+    """A profile whose models understand the pack `mini` only."""
+    path = tmp_path / "own.toml"
+    path.write_text(
+        'prompts = "mini"\nplanner = "openai:small"\ncritic = "openai:small"\ngenerator = "mini"\n'
+    )
+    return load_profile(str(path))
+
+
 @pytest.mark.parametrize(
     ("chosen", "pack"),
     [
         ({}, "mini"),
         ({"critic": "oracle"}, "mini"),
-        ({"planner": "mini?batch=2"}, "mini"),
-        ({"planner": "oracle", "critic": "openai:any@http://127.0.0.1:1/v1"}, "default"),
+        ({"planner": "openai:small?concurrency=2"}, "mini"),
+        ({"planner": "oracle", "critic": "openai:large@http://127.0.0.1:1/v1"}, "default"),
         ({"planner": "scripted", "critic": "scripted"}, "default"),
         ({"planner": "scripted", "critic": "scripted", "prompts": "mini"}, "mini"),
         ({"planner": object(), "critic": "oracle"}, "mini"),
     ],
 )
-def test_the_words_of_a_profile_go_with_its_models(chosen: dict[str, Any], pack: str) -> None:
+def test_the_words_of_a_profile_go_with_its_models(
+    with_own_words: Profile, chosen: dict[str, Any], pack: str
+) -> None:
     words = {"prompts": None, "planner": None, "critic": None, **chosen}
-    assert words_for(load_profile("mini"), **words) == pack
+    assert words_for(with_own_words, **words) == pack
 
 
-def test_models_that_need_different_words_are_refused() -> None:
-    with pytest.raises(ConfigurationError, match=r"the critic 'mini' understands .*--critic SPEC.*--prompts"):
-        words_for(load_profile("mini"), prompts=None, planner="scripted", critic=None)
+def test_models_that_need_different_words_are_refused(with_own_words: Profile) -> None:
+    with pytest.raises(ConfigurationError, match=r"the critic 'openai:small' understands .*--critic SPEC"):
+        words_for(with_own_words, prompts=None, planner="scripted", critic=None)
 
 
 @pytest.mark.parametrize(

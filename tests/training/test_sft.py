@@ -26,6 +26,7 @@ from interleave.errors import (
 )
 from interleave.training.collating import IGNORED, SftCollator
 from interleave.training.keeping import TrainingBroken, Watch
+from interleave.training.length_groups import LengthGroups
 from interleave.training.logs import comparable, read_log
 from interleave.training.models import load_learner
 from interleave.training.output import Output
@@ -154,6 +155,19 @@ def test_text_and_pictures_may_share_a_batch(toy: Path, data: Path, tmp_path: Pa
     train(toy, tmp_path, tmp_path / "out", task="agent", training__steps=1)
 
 
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")  # the compiler warns of itself
+def test_compiled_layers_learn_the_same(toy: Path, data: Path, tmp_path: Path) -> None:
+    if not any(map(shutil.which, ("g++", "clang++"))):
+        pytest.skip("no compiler")
+    train(toy, data, tmp_path / "plain", training__steps=2)
+    train(toy, data, tmp_path / "compiled", training__steps=2, training__compile=True)
+    losses = [[line["loss"] for line in curve(tmp_path / name)] for name in ("plain", "compiled")]
+    assert losses[0] == pytest.approx(losses[1], abs=2e-4)
+    plain, compiled = (weights(tmp_path / name) for name in ("plain", "compiled"))
+    assert plain.keys() == compiled.keys()
+
+
 # --- going on
 
 
@@ -167,6 +181,31 @@ def test_K09_a_resumed_training_has_the_curve_of_an_undisturbed_one(
             train(toy, data, tmp_path / "halves")
     assert [line["step"] for line in curve(tmp_path / "halves")] == [1, 2, 3, 4]
     train(toy, data, tmp_path / "halves")
+    assert curve(tmp_path / "halves") == curve(tmp_path / "whole")
+    assert same(weights(tmp_path / "halves"), weights(tmp_path / "whole"))
+
+
+def test_K09_rows_grouped_by_length_go_on_in_the_middle_of_an_epoch(
+    toy: Path, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    orders: list[list[int]] = []
+    order = LengthGroups._order
+
+    def noted(self: LengthGroups, chance: Any) -> list[int]:
+        orders.append(order(self, chance))
+        return orders[-1]
+
+    monkeypatch.setattr(LengthGroups, "_order", noted)
+    train(toy, data, tmp_path / "whole", training__group_by_length=True)
+    undisturbed = orders.copy()
+    assert len(undisturbed) == 3, "one for each epoch"
+    orders.clear()
+    with monkeypatch.context() as patched:
+        stop_after(patched, 3)
+        with pytest.raises(LimitReached):
+            train(toy, data, tmp_path / "halves", training__group_by_length=True)
+    train(toy, data, tmp_path / "halves", training__group_by_length=True)
+    assert orders == [undisturbed[0], undisturbed[1], undisturbed[1], undisturbed[2]]
     assert curve(tmp_path / "halves") == curve(tmp_path / "whole")
     assert same(weights(tmp_path / "halves"), weights(tmp_path / "whole"))
 

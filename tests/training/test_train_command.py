@@ -266,7 +266,7 @@ def test_recipes_are_listed_and_shown(capsys: pytest.CaptureFixture[str]) -> Non
     assert run(["train", "recipes"]) == 0
     assert "qwen3-vl-8b-grpo-coded" in capsys.readouterr().out
     assert run(["train", "recipes", "mini-sft"]) == 0
-    assert "picture_cache_mb = 8192" in capsys.readouterr().out
+    assert "group_by_length = true" in capsys.readouterr().out
 
 
 def test_a_recipe_is_kept_whole_beside_the_result(schooled: dict[str, Any]) -> None:

@@ -62,7 +62,7 @@ def mini(
         Path | None,
         typer.Option(
             metavar="DIR",
-            help="What `mini train all` has written. [default: the agents in this package]",
+            help="What `mini train all` has written. [default: none, and only rows without learned agents run]",
             rich_help_panel=TABLE,
         ),
     ] = None,

@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from weakref import WeakValueDictionary
 
 from pydantic import ValidationError
 
@@ -56,8 +57,16 @@ class Trajectory:
         return PictureStore(self.folder)
 
     def picture(self, name: str) -> StoredPicture:
-        """A picture the record names; its file is not touched before it is looked at."""
-        return StoredPicture(self.store, name)
+        """A picture the record names; its file is not touched before it is looked at, and read once for all
+        who hold it at the same time."""
+        picture = self._pictures.get(name)
+        if picture is None:
+            picture = self._pictures[name] = StoredPicture(self.store, name)
+        return picture
+
+    @cached_property
+    def _pictures(self) -> WeakValueDictionary[str, StoredPicture]:
+        return WeakValueDictionary()
 
     def picture_path(self, name: str) -> Path:
         """Where a picture the record names lies; raises `RunError` for what cannot be the name of one."""

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Literal
 from interleave.agents.critic import CriticInput
 from interleave.backends.specs import BackendOptions, Spec
 from interleave.errors import ConfigurationError, InputError, ReplyError
+from interleave.mini.belonging import refuse_foreign
 from interleave.mini.language.checker import REAL_MODELS, refuse_foreign_words
 from interleave.mini.language.patterns import NotUnderstood
 from interleave.mini.language.prompts import edit_prompt, scene_prompt, understand
@@ -63,8 +64,8 @@ class Oracle:
 
 
 def refuse_unknown(request: Request) -> None:
-    """Raise for a request that is not of the language, as far as can be told without reading pictures."""
-    refuse_foreign_words(request)
+    """Raise for a request that is not of this world; what one with pictures asks for is told only later."""
+    refuse_foreign(request)
     if not request.pictures:
         true_task(request)
 
@@ -184,6 +185,11 @@ def _faults(reading: Reading, target: Scene) -> str:
     if reading.scene.gripper != target.gripper:
         faults.append("The gripper is not as it should be.")
     return " ".join(faults[:3])
+
+
+def faults_of(seen: Scene, wanted: Scene) -> str:
+    """The same for a picture of which it is known what it shows."""
+    return _faults(Reading(seen, (1.0,) * CELLS, (0.0,) * CELLS, 0.0), wanted)
 
 
 def _fault_at(cell: int, reading: Reading, target: Scene) -> str | None:

@@ -24,6 +24,7 @@ class SftCollator:
         self.inner = DataCollatorForVisionLanguageModeling(processor, completion_only_loss=True)
         self.max_length = max_length
         self.pad_to = pad_to
+        self.tokenizer = processor.tokenizer
         self.pad_id = int(processor.tokenizer.pad_token_id)
 
     def __call__(self, rows: Sequence[dict[str, Any]]) -> Any:

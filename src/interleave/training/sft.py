@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from interleave.backends.local.padding import padded_at_the_end
 from interleave.training.collating import SftCollator
+from interleave.training.compiling import compiled_layers
 from interleave.training.keeping import Watch, keeping, watching
+from interleave.training.length_groups import LengthGroups, row_lengths
 from interleave.training.logs import TrainingLog, logging_callback, say_on_stderr
 from interleave.training.models import Learner, load_learner
 from interleave.training.output import Output
@@ -38,7 +41,8 @@ def train_sft(orders: Orders, say: Callable[[str], None] = say_on_stderr) -> str
     with taken(output, orders, rows):
         watch = Watch(max_minutes=orders.max_minutes)
         trainer = sft_trainer(orders.recipe, learner, rows, output, watch, say)
-        use = carry_out(trainer, output, watch, orders, learner)
+        with compiled_layers(trainer.model, wanted=orders.recipe.training.compile):
+            use = carry_out(trainer, output, watch, orders, learner)
     if trainer.accelerator.num_processes == 1:  # else its weights may be divided among them
         sft_page(trainer.model, learner.processor, rows.validation or rows.train, output.folder)
     return use
@@ -60,20 +64,40 @@ def sft_trainer(
         max_length=None,  # rows are never cut
         dataset_kwargs={"skip_prepare_dataset": True},
     )
-    trainer = keeping(SFTTrainer)(
+    collator = SftCollator(learner.processor, max_length=training.max_length, pad_to=training.pad_to)
+    trainer = agent_trainer(keeping(SFTTrainer))(
         model=learner.model,
         args=config,
         train_dataset=rows.train,
         eval_dataset=rows.validation,
         processing_class=learner.processor,
-        data_collator=SftCollator(learner.processor, max_length=training.max_length, pad_to=training.pad_to),
+        data_collator=collator,
         peft_config=learner.lora,
     )
+    if training.group_by_length:
+        once = training.device_batch * processes_now()
+        trainer.sampler = LengthGroups(row_lengths(rows.train, collator), once, seed=training.seed)
     trainer.keep = training.keep
     trainer.say = say
     trainer.watch = watch
     add_callbacks(trainer, TrainerCallback, watch, TrainingLog(output.folder, say))
     return trainer
+
+
+def agent_trainer(base: type) -> Any:
+    """TRL's trainer, made for rows that are padded at their ends alone."""
+
+    class AgentTrainer(base):  # type: ignore[misc]
+        sampler: LengthGroups | None = None
+
+        def _get_train_sampler(self, *arguments: Any) -> Any:
+            return self.sampler or super()._get_train_sampler(*arguments)
+
+        def compute_loss(self, *arguments: Any, **options: Any) -> Any:
+            with padded_at_the_end(self.model):
+                return super().compute_loss(*arguments, **options)
+
+    return AgentTrainer
 
 
 def common_arguments(recipe: Recipe, output: Output, *, validating: bool) -> dict[str, Any]:

@@ -28,11 +28,15 @@ def noise(width: int, height: int, seed: int = 0) -> Image.Image:
     return Image.fromarray(pixels)
 
 
+@pytest.mark.parametrize("mean", [(0.5, 0.5, 0.5), (0.48, 0.46, 0.41)], ids=["computed", "looked up"])
 @pytest.mark.parametrize("sizes", [[(64, 64)] * 3, [(64, 64), (128, 64), (96, 128)]])
-def test_the_floats_are_the_processors_to_the_bit(folder: Path, sizes: Any) -> None:
+def test_the_floats_are_the_processors_to_the_bit(folder: Path, sizes: Any, mean: Any) -> None:
     plain, ours = (load_processor(folder, "qwen3_vl") for _ in range(2))
+    for each in (plain, ours):
+        each.image_processor.image_mean, each.image_processor.image_std = list(mean), [0.5, 0.5, 0.5]
     cutting = take_bytes_from(ours)
     assert cutting is not None
+    assert cutting.even is (mean == (0.5, 0.5, 0.5))
     pictures = [noise(*size, seed=seed) for seed, size in enumerate(sizes)]
     wanted = plain.image_processor(pictures, return_tensors="pt")
     made = ours.image_processor(pictures, return_tensors="pt")

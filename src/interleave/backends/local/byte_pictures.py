@@ -3,8 +3,8 @@
 The image processors of the Qwen-VL models turn every picture into floats, each patch twice where the model
 takes two frames: eight times the bytes of the picture, made, copied and moved to the device. Here a processor
 only puts the pixels of pictures one after another, in as many rows as they have patches; the model cuts them
-and looks the floats up in a table of the 256 levels. The table is read off the processor's own work, and a
-processor whose work it does not repeat to the bit stays as it is.
+and takes the floats from a table of the 256 levels, or computes what the table would say. The table is read
+off the processor's own work, and a processor whose work it does not repeat to the bit stays as it is.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 LEVELS = 256
+HALF = (LEVELS - 1) / 2
 _PIXELS = "_interleave_pixels"
 KNOWN = ("Qwen2VLImageProcessor", "Qwen2VLImageProcessorPil", "Qwen2VLImageProcessorFast")
 
@@ -37,6 +38,12 @@ class Cutting:
     most_pixels: int
     levels: NDArray[np.float32]
     """channels × 256"""
+
+    @property
+    def even(self) -> bool:
+        """Whether levels go from −1 to 1 in even steps, to the bit: then they are computed, not looked up."""
+        steps = np.arange(LEVELS, dtype=np.float32) / np.float32(HALF) - np.float32(1)
+        return bool((self.levels == steps).all())
 
     def fits(self, size: tuple[int, int]) -> bool:
         """Whether a picture of this size is taken as it is."""
@@ -159,11 +166,14 @@ def brightness(rows: Tensor, grids: Tensor, cutting: Cutting) -> Tensor:
     import torch
 
     channels = len(cutting.levels)
-    levels = torch.from_numpy(cutting.levels).to(rows.device).flatten()
-    first = torch.arange(0, channels * LEVELS, LEVELS, device=rows.device, dtype=torch.int32)
     patches = cutting.cut(rows, grids).view(len(rows), channels, 1, -1)
-    places = patches.int() + first.view(1, -1, 1, 1)
-    return levels[places].expand(-1, -1, cutting.frames, -1).reshape(len(rows), -1)
+    if cutting.even:  # a tensor to divide by: a device would multiply by the inverse of a number instead
+        floats = (patches / torch.full((), HALF, device=rows.device)).sub_(1)
+    else:
+        levels = torch.from_numpy(cutting.levels).to(rows.device).flatten()
+        first = torch.arange(0, channels * LEVELS, LEVELS, device=rows.device, dtype=torch.int32)
+        floats = levels[patches.int() + first.view(1, -1, 1, 1)]
+    return floats.expand(-1, -1, cutting.frames, -1).reshape(len(rows), -1)
 
 
 def flat(images: Any) -> list[Any]:

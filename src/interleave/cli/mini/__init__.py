@@ -17,6 +17,7 @@ def _train() -> None:
 
 
 train.command()(generator.generator)
+train.command()(agents.sight)
 train.command()(agents.planner)
 train.command()(agents.critic)
 train.command("all")(agents.everything)

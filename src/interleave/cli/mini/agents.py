@@ -43,7 +43,7 @@ def planner(
 ) -> int:
     """Train the planner: data from the grammar's seed, then supervised fine-tuning."""
     chain = _chain(out, size, generator, shards, workers, seed)
-    return _carry_out([*chain.data(), *chain.planner()], chain, at_once, dry_run)
+    return _carry_out([*chain.sight(), *chain.data(), *chain.planner()], chain, at_once, dry_run)
 
 
 def critic(
@@ -59,7 +59,7 @@ def critic(
 ) -> int:
     """Train the critic: data from the grammar's seed, supervised fine-tuning, then GRPO."""
     chain = _chain(out, size, generator, shards, workers, seed)
-    stages = [*chain.data(), *chain.critic_by_copying(), *chain.critic_by_trying()]
+    stages = [*chain.sight(), *chain.data(), *chain.critic_by_copying(), *chain.critic_by_trying()]
     return _carry_out(stages, chain, at_once, dry_run)
 
 
@@ -98,6 +98,7 @@ def everything(
         _chain(out, size, generator, shards, workers, seed), vlm_options=vlm_options, concurrency=concurrency
     )
     learned = [
+        *chain.sight(),
         *chain.data(),
         *chain.planner(),
         *chain.critic_by_copying(),
@@ -120,6 +121,26 @@ def fresh(
     from interleave.mini.train.agents import write_fresh_agent
 
     typer.echo(str(write_fresh_agent(out, shape, seed=seed)))
+    return 0
+
+
+def sight(
+    fresh: Annotated[Path, typer.Argument(metavar="MODEL", help="What `mini fresh` has written.")],
+    out: Annotated[Path, typer.Option(help="Where the log and the finished model go.")],
+    minutes: Annotated[float, typer.Option(min=0, help="Time to learn.")] = 5,
+    batch: Annotated[int, typer.Option(min=1, help="Exercises a step.")] = 256,
+    workers: Annotated[int, typer.Option(min=0, help="Processes that make exercises.")] = 0,
+    device: Annotated[str | None, typer.Option(help="cuda, cpu…; by default a GPU if there is one.")] = None,
+    seed: Seed = 0,
+    debug: options.Debug = False,
+) -> int:
+    """Teach a fresh model to look at pictures of the world, before it has any job."""
+    from interleave.backends.generators.mini import WEIGHTS
+    from interleave.mini.train.sight import SightTraining, train_sight
+
+    how = SightTraining(batch=batch, workers=workers, examined=max(2048, 4 * batch) if batch > 64 else batch)
+    train_sight(fresh, out, minutes, how=how, generator=WEIGHTS, device=device, seed=seed)
+    typer.echo(str(out / "model"))
     return 0
 
 

@@ -45,11 +45,14 @@ class Sizes:
             "annotate": 1_000,
         }
     )
-    shapes: Mapping[str, str] = field(
-        default_factory=lambda: {"planner": "planner", "critic": "critic", "agent": "agent"}
+    shapes: Mapping[str, str] = field(default_factory=lambda: {"planner": "planner", "critic": "critic"})
+    """The shapes of models: one agent for both jobs is as large as a critic."""
+    plans: Mapping[str, int] = field(
+        default_factory=lambda: {f"plans-{number}": 25_000 for number in range(1, 5)}
     )
-    plans: int = 30_000
     """Stories that are only planned: the planner needs no pictures to learn from them."""
+    sight_minutes: float = 5.0
+    sight_batch: int = 256
     planner_steps: int = 1_300
     critic_steps: int = 1_300
     agent_steps: int = 1_300
@@ -65,8 +68,10 @@ class Sizes:
 
 TOY = Sizes(
     requests={"story": 24, "continue": 6, "edit": 6, "know": 6, "annotate": 6},
-    shapes={"planner": "toy", "critic": "toy", "agent": "toy"},
-    plans=12,
+    shapes={"planner": "toy", "critic": "toy"},
+    plans={"plans-1": 12},
+    sight_minutes=0.02,
+    sight_batch=8,
     planner_steps=4,
     critic_steps=4,
     agent_steps=4,
@@ -79,7 +84,8 @@ TOY = Sizes(
 )
 SMALL = Sizes(
     requests={"story": 800, "continue": 120, "edit": 240, "know": 120, "annotate": 120},
-    plans=800,
+    plans={"plans-1": 800},
+    sight_minutes=0.5,
     planner_steps=60,
     critic_steps=60,
     agent_steps=60,
@@ -122,24 +128,25 @@ class Chain:
             collect = [self._collect(name), *self._drawn()]
             collected = yield from self._dealt(f"collect-{name}", name, collect, (f"requests-{name}",))
             scored += yield from self._dealt(f"score-{name}", name, [self._score(name)], collected)
-        yield Stage("requests-plans", self._prompts("plans", "story", self.sizes.plans, self.seed + 1))
-        plan_only = [self._collect("plans"), ("--generator", "world", "--max-calls", "1")]
-        planned = yield from self._dealt("collect-plans", "plans", plan_only, ("requests-plans",))
-        scored += yield from self._dealt("score-plans", "plans", [self._score("plans")], planned)
+        for number, (name, items) in enumerate(self.sizes.plans.items(), start=1):
+            yield Stage(f"requests-{name}", self._prompts(name, "story", items, self.seed + 100 + number))
+            plan_only = [self._collect(name), ("--generator", "world", "--max-calls", "1")]
+            planned = yield from self._dealt(f"collect-{name}", name, plan_only, (f"requests-{name}",))
+            scored += yield from self._dealt(f"score-{name}", name, [self._score(name)], planned)
         select = ("data", "select", *self._collections, "--out", self.path("selection"))
         yield Stage("select", select, tuple(scored))
         yield Stage("export", self._export("selection", "rows"), ("select",))
 
     @property
     def _collections(self) -> tuple[str, ...]:
-        return tuple(self.path("collections", name) for name in (*self.sizes.requests, "plans"))
+        return tuple(self.path("collections", name) for name in (*self.sizes.requests, *self.sizes.plans))
 
     def _dealt(
         self, name: str, corpus: str, words: Sequence[tuple[str, ...]], after: tuple[str, ...]
     ) -> Generator[Stage, None, tuple[str, ...]]:
         """A command dealt out among processes, more of them for a larger corpus; returns their names."""
-        items = {**self.sizes.requests, "plans": self.sizes.plans}
-        work = {name: count * WORK.get(name, 1) for name, count in items.items()}
+        items = {**self.sizes.requests, **self.sizes.plans}
+        work = {name: count * WORK.get(name.split("-")[0], 1) for name, count in items.items()}
         shards = max(1, round(self.shards * work[corpus] / sum(work.values())))
         names = tuple(f"{name}-{shard}" for shard in range(1, shards + 1))
         for shard, each in enumerate(names, start=1):
@@ -218,7 +225,7 @@ class Chain:
         yield from self._copying(
             "critic", "critic-unfiltered", "rows-unfiltered", self.sizes.critic_steps, "critic"
         )
-        yield from self._copying("agent", "agent", "rows", self.sizes.agent_steps, "agent")
+        yield from self._copying("agent", "agent", "rows", self.sizes.agent_steps, "critic")
         for name in ABLATIONS:
             if name != "critic":
                 yield from self.critic_by_trying(name)
@@ -245,19 +252,36 @@ class Chain:
             *("--out", self.path("table"), *more),
         )
 
+    def sight(self) -> Iterator[Stage]:
+        """Models that can see, one of each shape; every agent begins as one of them."""
+        for name, shape in self.sizes.shapes.items():
+            fresh, out = self.path("fresh", name), self.path("sight", name)
+            yield Stage(f"fresh-{name}", ("mini", "fresh", shape, "--out", fresh))
+            command = (
+                *("mini", "train", "sight", fresh, "--out", out, "--workers", str(self.workers)),
+                *("--minutes", f"{self.sizes.sight_minutes:g}", "--batch", str(self.sizes.sight_batch)),
+            )
+            yield Stage(f"sight-{name}", command, (f"fresh-{name}",))
+
     def _copying(self, job: str, name: str, rows: str, steps: int, shape: str) -> Iterator[Stage]:
-        fresh, shape_name = self.path("fresh", name), self.sizes.shapes[shape]
-        yield Stage(f"fresh-{name}", ("mini", "fresh", shape_name, "--out", fresh))
+        model = self.path("sight", shape, "model")
         before = {"planner": ("export",), "critic-sft": ("export",), "agent": FIRST}.get(
             name, ("export-unfiltered",)
         )
         command = (
-            *("train", "sft", job, "--config", "mini-sft", "--data", self.path(rows), "--model", fresh),
+            *("train", "sft", job, "--config", "mini-sft", "--data", self.path(rows), "--model", model),
             *("--out", self.path("train", name), "--steps", str(steps), "--batch", str(self.sizes.batch)),
-            *("--device-batch", str(self.sizes.batch), "--workers", str(self.workers), "--trust-data"),
+            *("--workers", str(self.workers), "--trust-data", *self._grouped(job)),
         )
-        yield Stage(f"sft-{name}", command, (f"fresh-{name}", *before))
+        yield Stage(f"sft-{name}", command, (f"sight-{shape}", *before))
         yield self._halved(name, f"sft-{name}")
+
+    def _grouped(self, job: str) -> tuple[str, ...]:
+        """Plans differ much in length, and each step mixes two lengths. Verdicts do not, but refusals are
+        the longer ones: a critic that saw lengths apart would see judgements apart."""
+        if job == "critic":
+            return ("--device-batch", str(self.sizes.batch), "--set", "training.group_by_length=false")
+        return ("--device-batch", str(self.sizes.batch // 2))
 
     def _halved(self, name: str, after: str) -> Stage:
         source, out = self.path("train", name, "model"), self.path("agents", name)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from os import cpu_count
 from pathlib import Path
 
 from interleave.data.prompts.rows import PICTURES, JsonPart, RequestRow
@@ -16,9 +18,11 @@ from interleave.mini.world.scene import Scene
 from interleave.runs.store import PictureStore
 
 DRAWS = 4
-"""So many times as many tasks are looked at as are wanted, so that rare topics get their share."""
+"""At most so many times as many tasks are looked at as are wanted, so that rare topics get their share."""
 DRAWS_WITHOUT_NEWS = 500
 """So many tasks in a row without a new topic, and all topics count as known."""
+MOST_THREADS = 4
+"""More would only wait for each other: a quarter of the work on a picture is done in Python."""
 
 
 def mini_requests(
@@ -32,16 +36,24 @@ def mini_requests(
 ) -> list[RequestRow]:
     """Different requests, evenly over the suites and their topics; pictures are put below the folder."""
     _check(suites, split)
-    store = _Pictures(folder)
-    rows: list[RequestRow] = []
     shares = _shares(items, len(suites))
     pools = [
         _Pool(tasks(suite, split, seed=seed), share) for suite, share in zip(suites, shares, strict=True)
     ]
+    chosen: list[Task] = []
     so_far: Counter[Key] = Counter()
-    while len(rows) < items:
-        for pool in pools[: items - len(rows)]:  # one of each in turn: any first part is balanced too
-            rows.append(_row(pool.take(so_far), store))
+    while len(chosen) < items:
+        # one of each in turn: any first part is balanced too
+        chosen += [pool.take(so_far) for pool in pools[: items - len(chosen)]]
+    return _rows(chosen, _Pictures(folder), progress)
+
+
+def _rows(chosen: Sequence[Task], store: _Pictures, progress: Callable[[int], None]) -> list[RequestRow]:
+    """The rows, in their order; pictures are packed several at once, for that leaves Python free."""
+    rows: list[RequestRow] = []
+    with ThreadPoolExecutor(min(MOST_THREADS, cpu_count() or 1)) as threads:
+        for row in threads.map(lambda task: _row(task, store), chosen):
+            rows.append(row)
             progress(len(rows))
     return rows
 
@@ -83,10 +95,10 @@ class _Pool:
 
 
 def _ahead(stream: Iterator[Task], items: int) -> Iterator[Task]:
-    """Several times as many tasks as are wanted, and more for as long as new topics turn up."""
-    seen: set[Key] = set()
+    """As many tasks as give every topic its share, within reason, and more while new topics turn up."""
+    found: Counter[Key] = Counter()
     drawn = last_new = 0
-    while drawn < DRAWS * items or drawn - last_new < DRAWS_WITHOUT_NEWS:
+    while not (drawn >= DRAWS * items or _enough(found, items)) or drawn - last_new < DRAWS_WITHOUT_NEWS:
         try:
             task = next(stream)
         except InputError as error:  # the grammar has no more
@@ -96,10 +108,15 @@ def _ahead(stream: Iterator[Task], items: int) -> Iterator[Task]:
                 f"{error}: ask for fewer with --items, or for other suites with --suite"
             ) from None
         drawn += 1
-        if (key := (task.domain, task.topic)) not in seen:
-            seen.add(key)
+        if (key := (task.domain, task.topic)) not in found:
             last_new = drawn
+        found[key] += 1
         yield task
+
+
+def _enough(found: Counter[Key], items: int) -> bool:
+    """Whether so many can be taken evenly."""
+    return found.total() >= items and min(found.values()) * len(found) >= items + len(found)
 
 
 def _domains_in_turn(keys: Iterable[Key]) -> list[Key]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
+from hashlib import sha256
 from threading import Lock
 from typing import Any
 
@@ -29,6 +30,11 @@ LOST = 60.0
 """An error, root mean square of 255, at which a cell shows nothing the world could draw."""
 _BATCH, _DEVICE_BATCH = 8, 256
 """Small batches stay in a CPU's cache; a GPU wants them large."""
+CELLS_KEPT = 65_536
+CellKey = tuple[int, bytes]
+"""Where a cell lies, on which background, and a digest of its pixels."""
+Cell = tuple[int, float, float]
+"""What a cell shows, as a row of the atlas; how sure that is; how far off its pixels are."""
 
 
 @dataclass(frozen=True)
@@ -59,6 +65,7 @@ class Reader:
         empty = np.stack([background(name) for name in BACKGROUNDS])
         self._borders = [self.arrays.floats(rim) for rim in borders_of(empty)]
         self._norms = self._template_norms()
+        self._known: dict[CellKey, Cell] = {}
 
     def read(self, picture: Image.Image) -> Reading:
         """One picture, of any size."""
@@ -72,26 +79,53 @@ class Reader:
         return readings
 
     def _read_batch(self, pixels: Any) -> list[Reading]:
-        pictures = self.arrays.floats(pixels)
-        places, border_errors = self._backgrounds(pictures)
-        cells = cells_of(pictures)
-        fine = reduced(cells, FINE)
-        coarse = reduced(fine, COARSE).reshape(len(cells), -1)
-        spots = (places.reshape(-1, 1) * CELLS + self.arrays.integers(range(CELLS))).reshape(-1)
-        candidates = self.arrays.smallest(self._coarse_errors(coarse, spots), SHORTLIST)
-        errors = self._fine_errors(fine.reshape(len(cells), -1), spots, candidates)
-        return self._readings(
-            *(self.arrays.to_numpy(each) for each in (places, border_errors, candidates, errors))
-        )
+        places, border_errors = map(self.arrays.to_numpy, self._backgrounds(pixels))
+        spots = (places.reshape(-1, 1) * CELLS + np.arange(CELLS)).reshape(-1)
+        seen = self._look_at(cells_of(pixels), spots)
+        return [
+            _reading(int(place), seen[first : first + CELLS], float(rim))
+            for place, rim, first in zip(
+                places, border_errors, range(0, len(places) * CELLS, CELLS), strict=True
+            )
+        ]
+
+    def _look_at(self, cells: Any, spots: NDArray[np.int64]) -> list[Cell]:
+        """What is seen in cells; what was seen before in the very same pixels is not looked for again."""
+        if not isinstance(cells, np.ndarray):
+            return self._find(cells, spots)
+        keys = [(spot, sha256(cell).digest()) for spot, cell in zip(spots.tolist(), cells, strict=True)]
+        known = {key: found for key in keys if (found := self._known.get(key)) is not None}
+        new = {key: place for place, key in enumerate(keys) if key not in known}
+        if new:
+            places = list(new.values())
+            known.update(zip(new, self._find(cells[places], spots[places]), strict=True))
+            self._remember({key: known[key] for key in new})
+        return [known[key] for key in keys]
+
+    def _remember(self, cells: dict[CellKey, Cell]) -> None:
+        if len(self._known) + len(cells) > CELLS_KEPT:
+            self._known = {}
+        self._known.update(cells)
+
+    def _find(self, pixels: Any, spots: NDArray[np.int64]) -> list[Cell]:
+        """The nearest the world could draw in each cell."""
+        where = self.arrays.integers(spots)
+        fine = reduced(self.arrays.floats(pixels), FINE)
+        coarse = reduced(fine, COARSE).reshape(len(fine), -1)
+        candidates = self.arrays.smallest(self._coarse_errors(coarse, where), SHORTLIST)
+        errors = self._fine_errors(fine.reshape(len(fine), -1), where, candidates)
+        return _nearest(self.arrays.to_numpy(candidates), self.arrays.to_numpy(errors))
 
     def _backgrounds(self, pictures: Array) -> tuple[Array, Array]:
         """The nearest background of each picture, and the error of its rim."""
-        rims = borders_of(pictures)
+        rims = [self.arrays.floats(rim) for rim in borders_of(pictures)]
         size = sum(rim.shape[1] for rim in rims)
         squares = sum(self._distances(rim, known) for rim, known in zip(rims, self._borders, strict=True))
         places = self.arrays.smallest(squares, 1)[:, 0]
-        nearest = squares[self.arrays.integers(range(len(places))), places]
-        return places, (nearest.clip(0) / size) ** 0.5
+        off = sum(
+            ((rim - known[places]) ** 2).sum(axis=1) for rim, known in zip(rims, self._borders, strict=True)
+        )
+        return places, (off / size) ** 0.5
 
     def _distances(self, rows: Array, known: Array) -> Array:
         """The square distance of every row to every known one."""
@@ -120,8 +154,7 @@ class Reader:
         squares = self._norms[spots] - 2 * (
             product(change, known.colour.T) - product(veiled, known.opacity.T)
         )
-        low_rows = self.arrays.integers([spot for spot in range(len(cells)) if spot % CELLS >= GRID])
-        squares[low_rows, HANDS_FROM:] = 1e30
+        squares[spots % CELLS >= GRID, HANDS_FROM:] = 1e30
         return squares
 
     def _fine_errors(self, cells: Array, spots: Array, candidates: Array) -> Array:
@@ -130,33 +163,24 @@ class Reader:
         behind = known.backgrounds[spots]
         change = (cells - behind).reshape(len(cells), 1, -1)
         opacity = known.opacity[candidates].reshape(*candidates.shape, -1, 1)
-        veiled = opacity * behind.reshape(len(cells), 1, -1, 3)
-        wanted = known.colour[candidates] - veiled.reshape(*candidates.shape, -1)
-        return ((change - wanted) ** 2).mean(axis=2) ** 0.5
+        off = known.colour[candidates]
+        off -= (opacity * behind.reshape(len(cells), 1, -1, 3)).reshape(off.shape)
+        off -= change  # in place, as is the square: fresh memory costs more than the sums
+        off *= off
+        return off.mean(axis=2) ** 0.5
 
-    def _readings(
-        self,
-        places: NDArray[np.int64],
-        border_errors: NDArray[np.float32],
-        candidates: NDArray[np.int64],
-        errors: NDArray[np.float32],
-    ) -> list[Reading]:
-        order = np.argsort(errors, axis=1, kind="stable")
-        best = np.take_along_axis(candidates, order[:, :1], axis=1).reshape(-1, CELLS)
-        nearest = np.take_along_axis(errors, order[:, :2], axis=1)
-        confidence = _confidence(nearest[:, 0], nearest[:, 1]).reshape(-1, CELLS)
-        off = nearest[:, 0].reshape(-1, CELLS)
-        return [
-            Reading(
-                scene_of(np.concatenate([[place], rows])),
-                tuple(float(value) for value in sure),
-                tuple(float(value) for value in missed),
-                float(rim),
-            )
-            for place, rows, sure, missed, rim in zip(
-                places, best, confidence, off, border_errors, strict=True
-            )
-        ]
+
+def _nearest(candidates: NDArray[np.int64], errors: NDArray[np.float32]) -> list[Cell]:
+    order = np.argsort(errors, axis=1, kind="stable")
+    best = np.take_along_axis(candidates, order[:, :1], axis=1)[:, 0]
+    nearest = np.take_along_axis(errors, order[:, :2], axis=1)
+    confidence = _confidence(nearest[:, 0], nearest[:, 1])
+    return list(zip(best.tolist(), confidence.tolist(), nearest[:, 0].tolist(), strict=True))
+
+
+def _reading(place: int, cells: list[Cell], border_error: float) -> Reading:
+    rows, confidence, errors = zip(*cells, strict=True)
+    return Reading(scene_of(np.array([place, *rows])), confidence, errors, border_error)
 
 
 _sharing = Lock()

@@ -64,9 +64,9 @@ def scene_of(codes: NDArray[np.integer]) -> Scene:
 @cache
 def atlas() -> NDArray[np.uint8]:
     """All sprites, one per row; row 0 is empty."""
-    hands = [Gripper(0, holds) for holds in _HANDS]
+    everything: list[Thing | Gripper] = [*THINGS, *(Gripper(0, holds) for holds in _HANDS)]
     empty = np.zeros((CELL, CELL, 4), np.uint8)
-    return np.stack([empty, *(sprite(what) for what in (*THINGS, *hands))])
+    return np.stack([empty, *map(sprite, everything)])
 
 
 class TorchPainter:

@@ -7,7 +7,6 @@ what it is in black to what it is in white. Each drawing is painted twice and dy
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +16,7 @@ from interleave.mini.world.art import DRAWINGS
 from interleave.mini.world.art.gripper import draw_gripper
 from interleave.mini.world.brush import RGB, Brush
 from interleave.mini.world.kinds import COLOURS, KINDS, NOUNS
+from interleave.mini.world.painted import painted_once
 from interleave.mini.world.scene import Gripper, Size, Thing
 
 CELL = 80
@@ -30,7 +30,7 @@ Sprite = NDArray[np.uint8]
 """CELL × CELL × 4: red, green, blue already multiplied by the opacity, and the opacity."""
 
 
-@lru_cache(maxsize=4096)
+@painted_once
 def sprite(what: Thing | Gripper) -> Sprite:
     """The picture of a thing or the gripper, in place in its cell."""
     if isinstance(what, Gripper):
@@ -51,7 +51,7 @@ def _dyed(black: Sprite, white: Sprite, colour: RGB) -> Sprite:
     return pixels
 
 
-@lru_cache(maxsize=512)
+@painted_once
 def _drawing(noun: str, size: Size) -> tuple[Sprite, Sprite]:
     side = PIXELS[size]
 
@@ -67,7 +67,7 @@ def _drawing(noun: str, size: Size) -> tuple[Sprite, Sprite]:
     return _in_black_and_white(paint)
 
 
-@lru_cache(maxsize=2)
+@painted_once
 def _hand(holds: bool) -> tuple[Sprite, Sprite]:
     def paint(colour: RGB) -> Image.Image:
         brush = Brush(CELL, colour)

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
-
 import numpy as np
 from numpy.typing import NDArray
 
 from interleave.mini.world.backgrounds import built, land, shore, surfaces
 from interleave.mini.world.brush import WHITE, Brush
-from interleave.mini.world.kinds import BACKGROUNDS
+from interleave.mini.world.painted import painted_once
 
 SIDE = 256
 
 _PLACES = land.PLACES | shore.PLACES | built.PLACES | surfaces.PLACES
 
 
-@lru_cache(maxsize=len(BACKGROUNDS))
+@painted_once
 def background(name: str) -> NDArray[np.uint8]:
     """The pixels of a background, SIDE × SIDE × 3, not to be written to."""
     brush = Brush(SIDE, WHITE, line=0)

@@ -1,0 +1,94 @@
+"""What an agent learns to see from, before it has any job: pictures of the world, and words about them.
+
+Three exercises, made on the fly from a seed: to say what a picture shows, what has changed between two, and
+whether a picture shows what is said. Kinds in colours that are held out never appear.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from random import Random
+
+from interleave.errors import InputError
+from interleave.mini.language.prompts import scene_prompt
+from interleave.mini.language.references import Manner
+from interleave.mini.language.sentences import say_all
+from interleave.mini.language.splits import hashed_split, is_held_out_pair
+from interleave.mini.language.tasks import sample_task
+from interleave.mini.oracle import faults_of
+from interleave.mini.train.examples import random_operations, random_scene
+from interleave.mini.world.changes import changes
+from interleave.mini.world.mistakes import spoiled
+from interleave.mini.world.operations import apply_all
+from interleave.mini.world.scene import Scene
+
+EXERCISES = ("look", "compare", "check")
+FROM_STORIES = 0.35
+UNCHANGED = 0.12
+RIGHT = 0.4
+
+
+@dataclass(frozen=True)
+class Exercise:
+    """A question about one or two pictures, and its answer."""
+
+    name: str
+    pictures: tuple[Scene, ...]
+    question: str
+    answer: str
+
+
+def sample_exercise(rng: Random) -> Exercise:
+    """A random exercise, each kind as often as the others."""
+    makers = {"look": _look, "compare": _compare, "check": _check}
+    name = rng.choice(EXERCISES)
+    while True:
+        made = makers[name](rng)
+        if made is not None and not any(map(_held_out, made.pictures)):
+            return made
+
+
+def _look(rng: Random) -> Exercise:
+    scene = _scene(rng)
+    return Exercise("look", (scene,), "Look:", scene_prompt(scene, exact=True))
+
+
+def _compare(rng: Random) -> Exercise | None:
+    before = _scene(rng)
+    if rng.random() < UNCHANGED:
+        return Exercise("compare", (before, before), "Compare:", "Nothing has changed.")
+    after = _another(before, rng)
+    try:
+        said = say_all(changes(before, after), before, Manner(exact=True))
+    except InputError:  # there are no words for this change
+        return None
+    return Exercise("compare", (before, after), "Compare:", said) if said else None
+
+
+def _check(rng: Random) -> Exercise:
+    wanted = _scene(rng)
+    shown = wanted if rng.random() < RIGHT else _another(wanted, rng)
+    said = scene_prompt(wanted, exact=rng.random() < 0.5)
+    answer = "Everything is as asked." if shown == wanted else faults_of(shown, wanted)
+    return Exercise("check", (shown,), f"Check: {said}", answer)
+
+
+def _scene(rng: Random) -> Scene:
+    """Anything, or a moment of a story that training may see."""
+    while rng.random() < FROM_STORIES:
+        task = sample_task("story", rng)
+        if not task.unseen and hashed_split(repr(task.parts)) == "train":
+            return rng.choice(task.beats).scene
+    return random_scene(rng)
+
+
+def _another(scene: Scene, rng: Random) -> Scene:
+    """A scene that differs in something: by a mistake, or by something that has happened."""
+    if rng.random() < 0.5:
+        return spoiled(scene, rng)
+    operations = random_operations(scene, rng)
+    return apply_all(operations, scene) if operations else spoiled(scene, rng)
+
+
+def _held_out(scene: Scene) -> bool:
+    return any(is_held_out_pair(thing) for thing in scene.things.values())

@@ -1,0 +1,93 @@
+"""Fresh agents, and how they learn to see."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+
+pytest.importorskip("diffusers")
+
+import numpy as np
+import torch
+
+from interleave.backends.local.processors import load_processor
+from interleave.backends.registry import load_vlm
+from interleave.mini.language.prompts import understand
+from interleave.mini.train.agents import write_fresh_agent
+from interleave.mini.train.sight import Sheets, SightTraining, train_sight
+from interleave.mini.train.sight_examples import EXERCISES, Exercise, sample_exercise
+from interleave.mini.world import draw
+from interleave.mini.world.batches import TorchPainter
+
+pytestmark = pytest.mark.filterwarnings("ignore")  # of the libraries, while they load
+
+
+@pytest.fixture(scope="module")
+def fresh(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_fresh_agent(tmp_path_factory.mktemp("fresh") / "toy", "toy")
+
+
+@pytest.fixture(scope="module")
+def processor(fresh: Path) -> Any:
+    return load_processor(fresh, "qwen3_vl")
+
+
+def exercises(name: str, count: int) -> list[Exercise]:
+    rng, found = Random(name), list[Exercise]()
+    while len(found) < count:
+        each = sample_exercise(rng)
+        if each.name == name:
+            found.append(each)
+    return found
+
+
+@pytest.mark.parametrize("name", EXERCISES)
+def test_answers_are_true(name: str) -> None:
+    for each in exercises(name, 40):
+        if name == "look":
+            assert understand(each.answer, None) == each.pictures[0]
+        elif name == "compare":
+            before, after = each.pictures
+            said = before if each.answer == "Nothing has changed." else understand(each.answer, before)
+            assert said == after
+        else:
+            asked = understand(each.question.removeprefix("Check: "), None)
+            assert (asked == each.pictures[0]) == (each.answer == "Everything is as asked.")
+
+
+@pytest.mark.parametrize("name", EXERCISES)
+def test_a_sheet_is_what_the_processor_makes_of_the_same_conversation(processor: Any, name: str) -> None:
+    some = exercises(name, 3)
+    sheet = Sheets(processor, 3, 0).sheet(some)
+    for row, each in enumerate(some):
+        pictures = [{"type": "image", "image": draw(scene)} for scene in each.pictures]
+        made = processor.apply_chat_template(
+            [
+                {"role": "user", "content": [*pictures, {"type": "text", "text": each.question}]},
+                {"role": "assistant", "content": [{"type": "text", "text": each.answer}]},
+            ],
+            tokenize=True,
+            return_dict=True,
+            return_tensors="np",
+        )
+        ids = made["input_ids"][0]
+        assert sheet.ids[row, : len(ids)].tolist() == ids.tolist()
+        learned = sheet.labels[row] != -100
+        assert processor.tokenizer.decode(sheet.ids[row][learned]) == f"{each.answer}<|im_end|>"
+    painted = TorchPainter("cpu").paint(torch.from_numpy(sheet.codes))
+    drawn = np.stack([np.asarray(draw(scene)) for each in some for scene in each.pictures])
+    assert (painted.numpy() == drawn).all()
+
+
+def test_it_learns_and_leaves_a_model_that_loads(fresh: Path, tmp_path: Path) -> None:
+    how = SightTraining(batch=8, log_every=5, examined=8)
+    found = train_sight(fresh, tmp_path, 0.1, how=how, device="cpu")
+    assert set(found) == {"one picture", "two pictures"}
+    lines = [json.loads(line) for line in (tmp_path / "log.jsonl").read_text().splitlines()]
+    losses = [line["loss"] for line in lines if "loss" in line]
+    assert losses[-1] < losses[0] - 0.2
+    assert load_vlm(f"transformers:{tmp_path / 'model'}", "planner").capabilities.token_probabilities
