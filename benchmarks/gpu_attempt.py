@@ -642,7 +642,7 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument(
         "--no-warm-up", dest="warm_up", action="store_false", help="no round before the timed one"
     )
-    parser.add_argument("--lane", default="own", help="own, shared or both with a comma; see ?lane= [own]")
+    parser.add_argument("--lane", default="shared", help="shared, own, or both with a comma [shared]")
     parser.add_argument("--judge-together", type=int, default=32, metavar="N", help="verdicts at once [32]")
     parser.add_argument("--draw-together", type=int, default=4, metavar="N", help="pictures at once [4]")
     parser.add_argument("--compile-drawing", action=argparse.BooleanOptionalAction, default=None)

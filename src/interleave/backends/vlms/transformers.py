@@ -159,6 +159,7 @@ class LoadedModel:
             lane=self.lane,
             together=lambda question: question.together,
             recover=self._recover,
+            yields=True,
         )
 
     def is_large(self) -> bool:
