@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import pytest
 
+from interleave.backends.local import batching
 from interleave.backends.local.batching import BatchQueue, Ticket, lane_of
 
 Queue = BatchQueue[int, int]
@@ -62,6 +65,72 @@ def test_only_calls_that_fit_together_share_a_batch_and_the_oldest_is_never_over
     queue = Queue(model, lane=lane, most=8, together=lambda job: job % 2)
     asyncio.run(all_of(queue, range(5)))
     assert model.batches == [[0, 2, 4], [1, 3]]
+
+
+def test_calls_that_have_come_together_are_waited_for(lane: ThreadPoolExecutor) -> None:
+    sizes: list[int] = []
+
+    def slow(batch: Sequence[Ticket[int, int]]) -> list[int]:
+        if not sizes:
+            time.sleep(1.2)  # a twentieth of it is waited for the next ones
+        sizes.append(len(batch))
+        return [0 for _ in batch]
+
+    async def work() -> None:
+        queue = Queue(slow, lane=lane, most=8)
+        await all_of(queue, range(3))
+        first = asyncio.create_task(queue.do(1))
+        await asyncio.sleep(0.03)  # longer than strangers are waited for
+        await asyncio.gather(first, queue.do(2))
+
+    asyncio.run(work())
+    assert sizes == [3, 2]
+
+
+def judged_and_drawn(lane: ThreadPoolExecutor, **judging: Any) -> list[str]:
+    """What is computed when pictures are drawn two at a time, and each is judged when it is there."""
+    told: list[str] = []
+
+    def model(name: str) -> Any:
+        def run(batch: Sequence[Ticket[int, int]]) -> list[int]:
+            told.append(f"{name} {len(batch)}")
+            time.sleep(0.03)
+            return [0 for _ in batch]
+
+        return run
+
+    draw = Queue(model("draw"), lane=lane, most=2)
+    judge = Queue(model("judge"), lane=lane, **judging)
+
+    async def attempt(gate: asyncio.Semaphore) -> None:
+        async with gate:
+            await draw.do(1)
+        await judge.do(1)
+
+    async def work() -> None:
+        gate = asyncio.Semaphore(2)  # of pictures as many are asked for at once as are drawn together
+        await asyncio.gather(*(attempt(gate) for _ in range(6)))
+
+    asyncio.run(asyncio.wait_for(work(), 20))
+    return told
+
+
+def test_questions_let_pictures_go_first_until_nobody_else_waits(lane: ThreadPoolExecutor) -> None:
+    assert judged_and_drawn(lane, most=8, yields=True) == ["draw 2"] * 3 + ["judge 6"]
+
+
+def test_questions_go_when_their_batch_is_full(lane: ThreadPoolExecutor) -> None:
+    told = judged_and_drawn(lane, most=2, yields=True)
+    assert sorted(told) == ["draw 2"] * 3 + ["judge 2"] * 3
+    assert told != sorted(told), "all pictures were drawn first"
+
+
+def test_questions_are_not_kept_back_for_ever(
+    lane: ThreadPoolExecutor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(batching, "YIELD_SECONDS", 0.0)
+    told = judged_and_drawn(lane, most=8, yields=True)
+    assert told.index("draw 2") == 0 and told[1].startswith("judge")
 
 
 def test_a_call_that_is_cancelled_while_it_waits_is_never_computed(lane: ThreadPoolExecutor) -> None:

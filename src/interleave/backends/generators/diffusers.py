@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from pydantic import Field
 
 from interleave.backends.generators.families import Family, Lightning, family_of
-from interleave.backends.local.batching import BatchQueue, Ticket, lane_of
+from interleave.backends.local.batching import BatchQueue, Ticket
 from interleave.backends.local.canvases import STEP, of_same_shape, on_canvas, takeable
 from interleave.backends.local.checkpoints import Source, check_pipeline, find_pipeline
 from interleave.backends.local.failures import as_backend_error
@@ -19,6 +19,7 @@ from interleave.backends.local.options import (
     LocalOptions,
     choose_device,
     choose_dtype,
+    choose_lane,
     let_go_of_memory,
     refuse_quantisation,
 )
@@ -30,6 +31,7 @@ from interleave.backends.local.pipelines import (
     place,
     use_lightning_schedule,
 )
+from interleave.backends.local.recording import room_of
 from interleave.backends.local.settings import FILE_NAME, CallSettings, read_settings
 from interleave.backends.local.stacking import stack_sources
 from interleave.backends.progress import tell
@@ -101,29 +103,52 @@ class DiffusersGenerator:
                 f"{str(spec)!r}: name a model, as in 'diffusers:black-forest-labs/FLUX.2-klein-4B' or "
                 "'diffusers:./folder', without an address"
             )
-        self.options = options
-        self.device = choose_device(options.device)
-        refuse_quantisation(options.quantization, self.device)
+        device = choose_device(options.device)
+        refuse_quantisation(options.quantization, device)
         source = Source(spec.model, options.revision)
         folder = find_pipeline(source)
         index = check_pipeline(folder, source, trust_remote_code=options.trust_remote_code)
-        self.family = family_of(str(index["_class_name"]))
+        family = family_of(str(index["_class_name"]))
         lightning = Lightning.named(options.lora) if options.lora else None
-        self.settings = _settle(self.family, spec.model, options, read_settings(folder), lightning)
-        self.mask = self._read_mask()
+        self._choose(options, family, _settle(family, spec.model, options, read_settings(folder), lightning))
         self.pipeline = load_pipeline(
             folder,
             source,
             index,
-            dtype=choose_dtype(options.dtype, self.device),
+            dtype=choose_dtype(options.dtype, device),
             quantization=options.quantization,
             trust_remote_code=options.trust_remote_code,
         )
         self._prepare(lightning, where=str(folder / FILE_NAME))
+        self._open()
+
+    @classmethod
+    def of(
+        cls, pipeline: Any, options: Options, *, model: str = "", settings: CallSettings = CallSettings()
+    ) -> DiffusersGenerator:
+        """A pipeline that is in memory already; `model` is what it is named on the Hub."""
+        generator = cls.__new__(cls)
+        family = family_of(type(pipeline).__name__)
+        generator._choose(options, family, _settle(family, model, options, settings, None))
+        generator.pipeline = pipeline
+        generator._prepare(None, where=model)
+        generator._open()
+        return generator
+
+    def _choose(self, options: Options, family: Family, settings: Settings) -> None:
+        self.options = options
+        self.device = choose_device(options.device)
+        self.family = family
+        self.settings = settings
+        self.mask = self._read_mask()
+
+    def _open(self) -> None:
+        """Take calls from here on."""
+        options = self.options
         batch = options.batch or (1 if self.device.type == "cpu" else GPU_BATCH)
         self.queue: BatchQueue[Drawing, Image] = BatchQueue(
             self._run,
-            lane=lane_of(str(self.device)),
+            lane=choose_lane(options.lane, self.device),
             most=1 if self.family.batches == "nothing" else batch,
             together=self._together,
             recover=self._recover,
@@ -194,12 +219,17 @@ class DiffusersGenerator:
             return tensors
 
         try:
-            with as_backend_error("the generator", len(batch), let_through=_NobodyWaits):
+            with (
+                as_backend_error("the generator", len(batch), let_through=_NobodyWaits),
+                room_of(str(self.device)).working(),
+            ):
                 drawn = self.pipeline(**self._arguments(drawings, after_step)).images
+                return [
+                    _as_picture(*pair) for pair in zip(drawn, (each.size for each in drawings), strict=True)
+                ]
         except _NobodyWaits:
             self._recover()
             return [white_canvas(drawing.size) for drawing in drawings]  # nobody will see them
-        return [_as_picture(pixels, drawing.size) for pixels, drawing in zip(drawn, drawings, strict=True)]
 
     def _arguments(self, drawings: Sequence[Drawing], after_step: Any) -> dict[str, Any]:
         import torch
@@ -212,7 +242,7 @@ class DiffusersGenerator:
             "num_inference_steps": settings.steps,
             # on the CPU whatever the device, so that a seed means the same everywhere
             "generator": [torch.Generator().manual_seed(drawing.request.seed) for drawing in drawings],
-            "output_type": "np",
+            "output_type": "pt",  # made bytes of on the device, where that takes no time
         }
         if family.guidance_parameter:
             arguments[family.guidance_parameter] = settings.guidance
@@ -342,14 +372,16 @@ def _marked(drawing: Drawing, family: Family) -> str:
 
 def _as_picture(pixels: Any, size: tuple[int, int]) -> Image:
     """A picture from numbers between 0 and 1, refused where they are none."""
-    import numpy
+    import torch
     from PIL import Image as pillow
 
-    if not numpy.isfinite(pixels).all():
+    precise = pixels.float()
+    if not torch.isfinite(precise).all():
         raise BackendError(
             "the generator computed numbers that are none (NaN): try ?dtype=bfloat16 or ?dtype=float32"
         )
-    image = pillow.fromarray((pixels * 255).round().clip(0, 255).astype("uint8"))
+    levels = (precise * 255).round().clamp(0, 255).to(torch.uint8)
+    image = pillow.fromarray(levels.permute(1, 2, 0).cpu().numpy())
     return image if image.size == size else image.resize(size, pillow.Resampling.LANCZOS)
 
 

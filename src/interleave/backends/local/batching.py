@@ -5,6 +5,10 @@ that all models on it take turns in, and every model has a *queue*. When a queue
 is taken and with it those waiting behind it that can be computed together. A call that is cancelled while it
 waits is never run; one that is cancelled while it runs is marked, so that the model can stop early.
 
+Tokens of many answers are written in hardly more time than those of one, while pictures take their time each.
+So a queue of questions can *yield*: it lets calls of others that wait go first, until its own batch is full
+or its oldest call has waited long enough.
+
 Batching decides how fast things are done, never which: where a batch fails, its calls are run one by one,
 and only those that fail by themselves are failures.
 """
@@ -18,13 +22,22 @@ from collections.abc import Callable, Hashable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import cache
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
+from weakref import WeakKeyDictionary, WeakSet
 
 Job = TypeVar("Job")
 Result = TypeVar("Result")
 
 LINGER_SECONDS = 0.01
 """How long an unfilled batch waits for company: the callers answered last need so long to ask again."""
+PATIENCE, MOST_PATIENCE_SECONDS = 0.05, 0.25
+"""Where calls have come together before, it waits longer: this share of what the last batch took. Those that
+were answered together are at it, saving a picture perhaps, and a batch more costs as much as the last one."""
+YIELD_SECONDS = 30.0
+"""How long a call is kept back at most for others to go first."""
+
+_QUEUES: WeakKeyDictionary[ThreadPoolExecutor, WeakSet[BatchQueue[Any, Any]]] = WeakKeyDictionary()
+"""The queues of every lane."""
 
 
 @dataclass(eq=False)
@@ -33,6 +46,7 @@ class Ticket(Generic[Job, Result]):
 
     job: Job
     future: Future[Result] = field(default_factory=Future)
+    came: float = field(default_factory=time.monotonic)
     _abandoned: threading.Event = field(default_factory=threading.Event)
 
     @property
@@ -55,10 +69,12 @@ class BatchQueue(Generic[Job, Result]):
         most: int = 1,
         together: Callable[[Job], Hashable] = lambda job: None,
         recover: Callable[[], None] = lambda: None,
+        yields: bool = False,
     ) -> None:
         """`run` computes a batch, in order; jobs with an equal `together` fit in one batch of at most `most`.
 
-        `recover` is called in the lane after `run` has failed, to let go of what it held.
+        `recover` is called in the lane after `run` has failed, to let go of what it held. A queue that
+        `yields` lets those go first that do not, while its batch is not full.
         """
         self._run = run
         self._lane = lane
@@ -66,7 +82,11 @@ class BatchQueue(Generic[Job, Result]):
         self._together = together
         self._recover = recover
         self._waiting: list[Ticket[Job, Result]] = []
+        self._patience = LINGER_SECONDS
+        self._yields = yields
+        self._postponed = False
         self._lock = threading.Lock()
+        _QUEUES.setdefault(lane, WeakSet()).add(self)
 
     async def do(self, job: Job) -> Result:
         """The result of a job; raises what the model raised for it."""
@@ -85,11 +105,15 @@ class BatchQueue(Generic[Job, Result]):
 
     def _take_turn(self) -> None:
         """Run one batch, if anything still waits: every call asks for a turn, many for nothing."""
-        if self.most > 1 and 0 < len(self._waiting) < self.most:
-            time.sleep(LINGER_SECONDS)
+        if not self._should_yield():
+            self._wait_for_company()
+        if self._should_yield():
+            self._postpone()
+            return
         batch = [ticket for ticket in self._take_batch() if ticket.future.set_running_or_notify_cancel()]
         if not batch:
             return
+        started = time.monotonic()
         try:
             self._settle(batch, self._run(batch))
         except BaseException as error:
@@ -98,6 +122,41 @@ class BatchQueue(Generic[Job, Result]):
                 batch[0].future.set_exception(error)
             else:
                 self._one_by_one(batch)
+        in_company = len(batch) > 1 or bool(self._waiting)
+        share = min(PATIENCE * (time.monotonic() - started), MOST_PATIENCE_SECONDS) if in_company else 0.0
+        self._patience = max(LINGER_SECONDS, share)
+        if self._waiting and self._yields:  # turns of theirs may have been given up for one
+            self._postpone()
+
+    def _wait_for_company(self) -> None:
+        """Until a batch is full, nobody has come for a while, or others are to go first."""
+        there, last = 0, time.monotonic()
+        while self.most > 1 and 0 < len(self._waiting) < self.most and not self._should_yield():
+            now = time.monotonic()
+            if len(self._waiting) > there:
+                there, last = len(self._waiting), now
+            elif now - last >= self._patience:
+                return
+            time.sleep(LINGER_SECONDS)
+
+    def _should_yield(self) -> bool:
+        with self._lock:
+            oldest = min((ticket.came for ticket in self._waiting), default=None)
+            full = len(self._waiting) >= self.most
+        if not self._yields or oldest is None or full or time.monotonic() - oldest > YIELD_SECONDS:
+            return False
+        others = _QUEUES.get(self._lane, ())
+        return any(other._waiting for other in others if not other._yields)
+
+    def _postpone(self) -> None:
+        """Take one turn later, after those that have been asked for by now."""
+        if not self._postponed:
+            self._postponed = True
+            self._lane.submit(self._take_postponed_turn)
+
+    def _take_postponed_turn(self) -> None:
+        self._postponed = False
+        self._take_turn()
 
     def _take_batch(self) -> list[Ticket[Job, Result]]:
         with self._lock:
@@ -137,3 +196,27 @@ def lane_of(device: str) -> ThreadPoolExecutor:
     the thread that recorded them, stay usable.
     """
     return ThreadPoolExecutor(max_workers=1, thread_name_prefix=f"interleave-{device}")
+
+
+def lane_beside(device: str, *, urgent: bool = False) -> ThreadPoolExecutor:
+    """A thread that one model has for itself, with a CUDA stream of its own beside those of the others.
+
+    Writing tokens waits for memory and drawing for arithmetic, so that a GPU does both at once in hardly more
+    time than one of them. What is `urgent` comes first where both want the same: it is short.
+    """
+    return ThreadPoolExecutor(
+        max_workers=1,
+        thread_name_prefix=f"interleave-{device}-beside",
+        initializer=_use_own_stream,
+        initargs=(device, urgent),
+    )
+
+
+def _use_own_stream(device: str, urgent: bool) -> None:
+    if not device.startswith("cuda"):
+        return
+    import torch
+
+    torch.cuda.set_device(device)
+    torch.cuda.synchronize(device)  # the weights have come by another stream
+    torch.cuda.set_stream(torch.cuda.Stream(device, priority=-1 if urgent else 0))

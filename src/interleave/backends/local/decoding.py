@@ -1,13 +1,15 @@
 """Answers of a vision-language model to a batch of questions, decoded together.
 
-On CUDA the keys and values live in a cache of fixed size and the step that makes a token is compiled: a plain
-step of an 8B model spends nine tenths of its time launching kernels. Caches are kept and used again, because
-a compiled step is recorded for the memory it has seen.
+A plain step of an 8B model spends nine tenths of its time launching kernels. Models that `stepping` knows are
+stepped through by a recorded graph. Of others the keys and values live in a cache of fixed size on CUDA, and
+the step that makes a token is compiled; such caches are kept and used again, because a compiled step is
+recorded for the memory it has seen.
 """
 
 from __future__ import annotations
 
 import copy
+import logging
 import threading
 from collections import defaultdict
 from collections.abc import Callable, Sequence
@@ -15,13 +17,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from interleave.backends.local.spelling import plain, spell
+from interleave.backends.local.stepping import INPUTS, Stepper, can_step, is_neutral
 from interleave.backends.protocols import Message, Reply, Token
 from interleave.errors import BackendError, Failure
-from interleave.types import Text
+from interleave.types import Picture, Text
 
 if TYPE_CHECKING:
     from PIL.Image import Image
     from torch import Tensor
+
+log = logging.getLogger(__name__)
 
 CACHE_STEP = 4096
 """Sizes of fixed caches are multiples of this, so that few of them, mostly one, are ever compiled for."""
@@ -50,6 +55,20 @@ class Question:
         return (self.adapter, self.temperature, self.static, self.compiled)
 
 
+@dataclass(frozen=True)
+class Asked:
+    """Questions as a model takes them, how long each is, and how long its answer may be."""
+
+    questions: Sequence[Question]
+    inputs: dict[str, Tensor]
+    lengths: list[int]
+    rooms: list[int]
+
+
+Choice = tuple[list[list[int]], list[list[float]] | None]
+"""The tokens of every answer, and their probabilities."""
+
+
 class Decoder:
     """Asks one loaded model. Must be used by one thread at a time."""
 
@@ -65,6 +84,18 @@ class Decoder:
         self.ends = _end_tokens(model, self.tokenizer)
         self.context: int | None = getattr(model.config.get_text_config(), "max_position_embeddings", None)
         self._caches: dict[tuple[int, int], Any] = {}
+        self._stepper = Stepper(model) if can_step(model) else None
+
+    @property
+    def can_step(self) -> bool:
+        """Whether answers are written by recorded steps, where nothing about a question speaks against it."""
+        return self._stepper is not None
+
+    def forget(self) -> None:
+        """Give back the memory of keys and values."""
+        self._caches = {}
+        if self._stepper is not None:
+            self._stepper.forget()
 
     def answer(
         self, questions: Sequence[Question], gone: Callable[[int], bool] = lambda row: False
@@ -72,29 +103,57 @@ class Decoder:
         """The replies, in order; a row that is `gone` may end early, one that is too long has an error."""
         import torch
 
-        rows = _filled_up(questions) if questions[0].compiled else list(questions)
-        inputs = self._inputs(rows)
-        prompt = inputs["input_ids"].shape[1]
-        lengths = inputs["attention_mask"].sum(dim=1).tolist()
-        rooms = [self._room_for(each, length) for each, length in zip(rows, lengths, strict=True)]
-        tokens = max(1, *rooms)
-        probabilities = _Probabilities(prompt) if any(each.probabilities for each in rows) else None
+        asked = self._asked(questions)
         with torch.inference_mode():
-            written = self.model.generate(
-                **inputs,
-                generation_config=self._settings(questions[0], tokens),
-                logits_processor=[probabilities] if probabilities else None,
-                stopping_criteria=[_Stop(prompt, rooms, gone)],
-                **self._cache(questions[0], len(rows), prompt + tokens),
-            )
-        chosen = written[:, prompt:].tolist()
-        chances = probabilities.of(written) if probabilities else None
+            chosen, chances = self._stepped(asked, gone) or self._generated(asked, gone)
         return [
-            self._reply(each, ids, chances[row] if chances else None, lengths[row], rooms[row])
-            if rooms[row] > 0
-            else self._too_long(lengths[row])
+            self._reply(each, ids, chances[row] if chances else None, asked.lengths[row], asked.rooms[row])
+            if asked.rooms[row] > 0
+            else self._too_long(asked.lengths[row])
             for row, (each, ids) in enumerate(zip(questions, chosen, strict=False))
         ]
+
+    def _asked(self, questions: Sequence[Question]) -> Asked:
+        inputs = self._inputs(questions)
+        lengths = inputs["attention_mask"].sum(dim=1).tolist()
+        rooms = [self._room_for(each, length) for each, length in zip(questions, lengths, strict=True)]
+        return Asked(questions, inputs, lengths, rooms)
+
+    def _stepped(self, asked: Asked, gone: Callable[[int], bool]) -> Choice | None:
+        """Tokens written by recorded steps; None where they are not sure to be those of `generate`."""
+        first = asked.questions[0]
+        greedy = first.temperature <= 0 and is_neutral(self.model.generation_config)
+        adapted = getattr(self.model, "_hf_peft_config_loaded", False)
+        known = first.static and greedy and not adapted and INPUTS.issuperset(asked.inputs)
+        if self._stepper is None or not known:
+            return None
+        pictures = [_pictures_in(each) for each in asked.questions]
+        try:
+            written = self._stepper.write(
+                asked.inputs, pictures, asked.rooms, gone, ends=self.ends, compiled=first.compiled
+            )
+        except RuntimeError as error:
+            if "out of memory" in str(error):
+                raise
+            log.warning("answers are decoded the slow way, because a step cannot be recorded: %s", error)
+            self._stepper = None
+            return None
+        return [each.ids for each in written], [each.chances for each in written]
+
+    def _generated(self, asked: Asked, gone: Callable[[int], bool]) -> Choice:
+        rows = asked.questions
+        if rows[0].compiled and len(_filled_up(rows)) > len(rows):
+            return self._generated(self._asked(_filled_up(rows)), gone)
+        prompt, tokens = asked.inputs["input_ids"].shape[1], max(1, *asked.rooms)
+        probabilities = _Probabilities(prompt) if any(each.probabilities for each in rows) else None
+        written = self.model.generate(
+            **asked.inputs,
+            generation_config=self._settings(rows[0], tokens),
+            logits_processor=[probabilities] if probabilities else None,
+            stopping_criteria=[_Stop(prompt, asked.rooms, gone)],
+            **self._cache(rows[0], len(rows), prompt + tokens),
+        )
+        return written[:, prompt:].tolist(), probabilities.of(written) if probabilities else None
 
     def _inputs(self, questions: Sequence[Question]) -> dict[str, Tensor]:
         conversations = [self._conversation(each) for each in questions]
@@ -244,6 +303,10 @@ def within(image: Image, max_pixels: int | None) -> Image:
     scale = (max_pixels / (image.width * image.height)) ** 0.5
     size = (max(1, int(image.width * scale)), max(1, int(image.height * scale)))
     return image.resize(size, pillow.Resampling.BICUBIC)
+
+
+def _pictures_in(question: Question) -> int:
+    return sum(isinstance(part, Picture) for message in question.messages for part in message.parts)
 
 
 def _filled_up(questions: Sequence[Question]) -> list[Question]:

@@ -39,12 +39,18 @@ CHAT_TEMPLATE = """\
 """
 
 
-def tiny_tokenizer(pieces: Sequence[str] = (), *, context: int = 32_768) -> Any:
-    """A `Qwen2Tokenizer` that can write anything; each of `pieces` is one token."""
+def tiny_tokenizer(
+    pieces: Sequence[str] = (),
+    *,
+    context: int = 32_768,
+    texts: Sequence[str] = CORPUS,
+    merges: int = MERGES,
+) -> Any:
+    """A `Qwen2Tokenizer` that can write anything, and `texts` shortly; each of `pieces` is one token."""
     from tokenizers import AddedToken
     from transformers import Qwen2Tokenizer
 
-    core = byte_level_bpe(CORPUS * 20, words=WORDS, vocabulary=BYTES + MERGES)
+    core = byte_level_bpe([*texts] * 20, words=WORDS, vocabulary=BYTES + merges)
     core.add_special_tokens(SPECIAL)
     core.add_tokens([AddedToken(piece, normalized=False, special=False) for piece in pieces])
     return Qwen2Tokenizer(

@@ -16,7 +16,7 @@ from weakref import WeakValueDictionary
 
 from pydantic import Field
 
-from interleave.backends.local.batching import BatchQueue, Ticket, lane_of
+from interleave.backends.local.batching import BatchQueue, Ticket
 from interleave.backends.local.byte_pictures import take_bytes
 from interleave.backends.local.checkpoints import (
     Source,
@@ -33,11 +33,13 @@ from interleave.backends.local.options import (
     LocalOptions,
     choose_device,
     choose_dtype,
+    choose_lane,
     let_go_of_memory,
     refuse_quantisation,
 )
 from interleave.backends.local.processors import load_processor
 from interleave.backends.local.quiet import quiet
+from interleave.backends.local.recording import room_of
 from interleave.backends.protocols import Message, Reply, Sampling, VlmCapabilities
 from interleave.backends.specs import Spec
 from interleave.errors import BackendError, ConfigurationError
@@ -45,6 +47,8 @@ from interleave.errors import BackendError, ConfigurationError
 TRAINED_PIXELS = 1024 * 1024
 """What the planner and critic checkpoints were trained to look at; larger pictures are scaled down."""
 DEFAULT_BATCH = 8
+LARGE = 1_000_000_000
+"""Weights of a model that is worth compiling for."""
 
 _LOADED: WeakValueDictionary[tuple[object, ...], LoadedModel] = WeakValueDictionary()
 _LOADING = threading.Lock()
@@ -61,7 +65,7 @@ class TransformersVlm:
         max_pixels: int | None = Field(default=TRAINED_PIXELS, ge=1024)
         """Pictures with more pixels are scaled down to this."""
         cache: Literal["auto", "dynamic", "static"] = "auto"
-        """Whether keys and values live in memory of fixed size; `auto`: where the model is compiled."""
+        """Whether keys and values live in memory of fixed size; `auto`: where that makes steps faster."""
 
     def __init__(self, *, spec: Spec, options: Options, role: str) -> None:
         if spec.base_url or not spec.model:
@@ -69,16 +73,31 @@ class TransformersVlm:
                 f"{str(spec)!r}: name a model, as in 'transformers:Qwen/Qwen3-VL-8B-Instruct' or "
                 "'transformers:./folder', without an address"
             )
+        self._begin(share(Source(spec.model, options.revision), options), options)
+
+    @classmethod
+    def of(cls, model: Any, processor: Any, options: Options) -> TransformersVlm:
+        """A model that is in memory already, on its device."""
+        vlm = cls.__new__(cls)
+        loaded = LoadedModel(model, processor, options)
+        loaded.queue.most = options.batch or DEFAULT_BATCH
+        vlm._begin(loaded, options)
+        return vlm
+
+    def _begin(self, loaded: LoadedModel, options: Options) -> None:
         self.options = options
-        self.loaded = share(Source(spec.model, options.revision), options)
+        self.loaded = loaded
         self.adapter = (
             self.loaded.add_adapter(Source(options.adapter, options.adapter_revision))
             if options.adapter
             else None
         )
-        worthwhile = self.loaded.device.type == "cuda" and options.quantization == "none"
-        self.compiled = worthwhile if options.compile is None else options.compile
-        if self.compiled and self.loaded.device.type == "cuda":
+        on_gpu = self.loaded.device.type == "cuda" and options.quantization == "none"
+        self.compiled = on_gpu and self.loaded.is_large() if options.compile is None else options.compile
+        self.static = self.compiled or (on_gpu and self.loaded.decoder.can_step)
+        if options.cache != "auto":
+            self.static = options.cache == "static"
+        if self.static and self.loaded.device.type == "cuda":
             self.loaded.warm_up(self._question((Message("user", ()),), Sampling()))
         self.capabilities = VlmCapabilities(
             token_probabilities=True,
@@ -98,8 +117,8 @@ class TransformersVlm:
             sampling.token_probabilities,
             adapter=self.adapter,
             max_pixels=self.options.max_pixels,
-            static=self.compiled if self.options.cache == "auto" else self.options.cache == "static",
-            compiled=self.compiled and self.options.cache != "dynamic",
+            static=self.static,
+            compiled=self.compiled and self.static,
         )
 
 
@@ -120,7 +139,7 @@ def share(source: Source, options: TransformersVlm.Options) -> LoadedModel:
     with _LOADING:
         loaded = _LOADED.get(key)
         if loaded is None:
-            loaded = _LOADED[key] = LoadedModel(folder, source, options)
+            loaded = _LOADED[key] = read_model(folder, source, options)
         loaded.queue.most = max(loaded.queue.most, options.batch or DEFAULT_BATCH)
         return loaded
 
@@ -128,23 +147,24 @@ def share(source: Source, options: TransformersVlm.Options) -> LoadedModel:
 class LoadedModel:
     """Weights on a device, and the queue of calls to them."""
 
-    def __init__(self, folder: Path, source: Source, options: TransformersVlm.Options) -> None:
-        check_model(folder, source, trust_remote_code=options.trust_remote_code)
-        self.device = choose_device(options.device)
-        self.lane = lane_of(str(self.device))
-        model = _load(folder, source, options)
-        model_type = str(read_json(folder / "config.json", source).get("model_type"))
-        with quiet(), as_configuration_error(f"the processor in {folder} cannot be loaded"):
-            processor = load_processor(folder, model_type, trust_remote_code=options.trust_remote_code)
+    def __init__(self, model: Any, processor: Any, options: TransformersVlm.Options) -> None:
+        see_many_at_once(model)
         take_bytes(model, processor)
+        self.device = model.device
+        self.lane = choose_lane(options.lane, self.device, urgent=True)
         self.decoder = Decoder(model, processor)
         self.adapters: dict[str, Path] = {}
         self.queue: BatchQueue[Question, Reply] = BatchQueue(
             self._run,
             lane=self.lane,
             together=lambda question: question.together,
-            recover=lambda: let_go_of_memory(self.device),
+            recover=self._recover,
+            yields=True,
         )
+
+    def is_large(self) -> bool:
+        """Whether compiling pays: a small model has answered before it is compiled."""
+        return bool(sum(weights.numel() for weights in self.decoder.model.parameters()) >= LARGE)
 
     def add_adapter(self, source: Source) -> str:
         """Load a LoRA adapter beside the others; returns the name it is switched on by."""
@@ -170,11 +190,18 @@ class LoadedModel:
                 stop_at_once.pop()
             return not stop_at_once
 
-        self._use_adapter(question.adapter)
-        self.decoder.answer([question], gone)
+        with room_of(str(self.device)).working():
+            self._use_adapter(question.adapter)
+            if self.queue.most > 1:  # several rows are compiled for apart from one
+                self.decoder.answer([question, question], lambda row: True)
+            self.decoder.answer([question], gone)
+
+    def _recover(self) -> None:
+        self.decoder.forget()
+        let_go_of_memory(self.device)
 
     def _run(self, batch: Sequence[Ticket[Question, Reply]]) -> list[Reply | BackendError]:
-        with as_backend_error("the model", len(batch)):
+        with as_backend_error("the model", len(batch)), room_of(str(self.device)).working():
             self._use_adapter(batch[0].job.adapter)
             return self.decoder.answer(
                 [ticket.job for ticket in batch],
@@ -205,6 +232,16 @@ class LoadedModel:
         model.eval()
 
 
+def read_model(folder: Path, source: Source, options: TransformersVlm.Options) -> LoadedModel:
+    """The model in a checked folder, on its device."""
+    check_model(folder, source, trust_remote_code=options.trust_remote_code)
+    model = _load(folder, source, options)
+    model_type = str(read_json(folder / "config.json", source).get("model_type"))
+    with quiet(), as_configuration_error(f"the processor in {folder} cannot be loaded"):
+        processor = load_processor(folder, model_type, trust_remote_code=options.trust_remote_code)
+    return LoadedModel(model, processor, options)
+
+
 def _load(folder: Path, source: Source, options: TransformersVlm.Options) -> Any:
     from transformers import AutoModelForImageTextToText
 
@@ -223,7 +260,6 @@ def _load(folder: Path, source: Source, options: TransformersVlm.Options) -> Any
             output_loading_info=True,
         )
     refuse_bad_fit(folder, info, source)
-    see_many_at_once(model)
     return model.eval()
 
 
