@@ -37,12 +37,12 @@ class Sizes:
 
     requests: Mapping[str, int] = field(  # a second corpus of a suite has another seed, and is made beside it
         default_factory=lambda: {
-            "story": 6_000,
-            "continue": 1_200,
-            "edit": 3_000,
-            "edit-2": 3_000,
-            "know": 1_000,
-            "annotate": 1_000,
+            "story": 12_000,
+            "continue": 2_400,
+            "edit": 5_000,
+            "edit-2": 5_000,
+            "know": 1_500,
+            "annotate": 2_000,
         }
     )
     shapes: Mapping[str, str] = field(default_factory=lambda: {"planner": "planner", "critic": "critic"})
@@ -54,8 +54,8 @@ class Sizes:
     sight_minutes: float = 5.0
     sight_batch: int = 256
     planner_steps: int = 2_000
-    critic_steps: int = 1_300
-    agent_steps: int = 1_300
+    critic_steps: int = 1_800
+    agent_steps: int = 1_800
     grpo_steps: int = 80
     batch: int = 256
     items: int = 1_000
