@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -42,6 +46,30 @@ def test_other_settings_for_a_stage_that_is_done_are_refused(tmp_path: Path) -> 
         run_chain([Stage("first", ("prompts", "show", "mini"))], tmp_path)
 
 
+@pytest.mark.skipif(not Path("/proc").exists(), reason="looks for processes where Linux lists them")
+def test_a_chain_that_is_told_to_stop_takes_its_stages_with_it(tmp_path: Path) -> None:
+    """A stage left alone would go on writing where the next chain begins."""
+    program = (
+        "from pathlib import Path; from interleave.cli.mini.chain import Stage, run_chain; "
+        "run_chain([Stage('long', ('serve', 'generator', '--generator', 'solid', '--port', '0'))], Path('.'))"
+    )
+    chain = subprocess.Popen([sys.executable, "-c", program], cwd=tmp_path)
+    log = tmp_path / "logs" / "long.log"
+    wait_until(lambda: log.exists() and b"http" in log.read_bytes())
+    children = Path(f"/proc/{chain.pid}/task/{chain.pid}/children").read_text().split()
+    assert children
+    chain.terminate()
+    assert chain.wait(timeout=60) != 0
+    assert not any(Path(f"/proc/{child}").exists() for child in children)
+
+
+def wait_until(happened: Callable[[], bool]) -> None:
+    end = time.monotonic() + 60
+    while not happened():
+        assert time.monotonic() < end, "it never happened"
+        time.sleep(0.1)
+
+
 def test_the_whole_chain_trains_every_agent_of_the_ablation_and_ends_with_its_table(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
@@ -66,6 +94,8 @@ def test_without_a_generator_one_is_trained_first(capsys: pytest.CaptureFixture[
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].startswith("interleave mini train generator --out out/generator")
     assert any("--generator diffusers:" in line for line in lines if "train grpo" in line)
+    sights = [line for line in lines if "train sight" in line]
+    assert sights and all(line.endswith("out/generator/pipeline") for line in sights), "another's hand"
 
 
 def test_an_unknown_size_is_refused_with_the_names_there_are(capsys: pytest.CaptureFixture[str]) -> None:
@@ -75,7 +105,7 @@ def test_an_unknown_size_is_refused_with_the_names_there_are(capsys: pytest.Capt
 
 def test_shards_deal_a_suite_out_and_scoring_waits_for_all_of_them() -> None:
     stages = {stage.name: stage for stage in Chain(Path("out"), TOY, shards=8).data()}
-    shards = [name for name in stages if name.startswith("collect-story-")]
+    shards = [name for name in stages if name.startswith("collect-story.")]
     assert len(shards) > 1
-    assert set(stages["score-story-1"].after) == set(shards)
-    assert stages["collect-story-1"].command[-2:] == ("--shard", f"1/{len(shards)}")
+    assert set(stages["score-story.1"].after) == set(shards)
+    assert stages["collect-story.1"].command[-2:] == ("--shard", f"1/{len(shards)}")

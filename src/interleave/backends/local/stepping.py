@@ -12,13 +12,19 @@ the heads that share them read them once. Off CUDA the same step runs without be
 from __future__ import annotations
 
 import logging
-import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cache
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from interleave.backends.local.recording import room_of
+from interleave.backends.local.token_step import (
+    compiled_layer,
+    likeliest,
+    linear_parts,
+    normed,
+    through_layer,
+    weights_of,
+)
 
 if TYPE_CHECKING:
     import torch
@@ -34,7 +40,6 @@ PIECES_STEP = 4
 """Caches have a multiple of so many pieces, so that few graphs are recorded."""
 READ_TOGETHER = 8192
 """Tokens of questions that are read at once: more would need memory and gain no time."""
-RECOMPILE_LIMIT = 64
 INPUTS = {"input_ids", "attention_mask", "mm_token_type_ids", "pixel_values", "image_grid_thw"}
 NEUTRAL: dict[str, tuple[object, ...]] = {
     "repetition_penalty": (None, 1.0),
@@ -55,22 +60,6 @@ NEUTRAL: dict[str, tuple[object, ...]] = {
 
 Cache = list[tuple["Tensor", "Tensor"]]
 """Keys and values of every layer."""
-
-
-class Layer(NamedTuple):
-    """The weights of one layer."""
-
-    before_attention: Tensor
-    query: Tensor
-    key: Tensor
-    value: Tensor
-    query_norm: Tensor
-    key_norm: Tensor
-    out: Tensor
-    before_mlp: Tensor
-    gate: Tensor
-    up: Tensor
-    down: Tensor
 
 
 @dataclass(frozen=True)
@@ -121,7 +110,7 @@ def can_step(model: Any) -> bool:
     if type(model) is not library.Qwen3VLForConditionalGeneration:
         return False
     text = model.model.language_model
-    linear = [model.lm_head, *(part for layer in text.layers for part in _linear(layer))]
+    linear = [model.lm_head, *(part for layer in text.layers for part in linear_parts(layer))]
     plain = all(type(part) is Linear and part.bias is None for part in linear)
     rotation = text.rotary_emb.rope_type == "default"
     return plain and rotation and text.config.hidden_act == "silu"
@@ -136,19 +125,6 @@ def is_neutral(settings: Any) -> bool:
     return all(getattr(settings, name, None) in values for name, values in NEUTRAL.items())
 
 
-def _linear(layer: Any) -> tuple[Any, ...]:
-    attention, mlp = layer.self_attn, layer.mlp
-    return (
-        attention.q_proj,
-        attention.k_proj,
-        attention.v_proj,
-        attention.o_proj,
-        mlp.gate_proj,
-        mlp.up_proj,
-        mlp.down_proj,
-    )
-
-
 class Stepper:
     """Writes the answers of one model. Must be used by one thread at a time."""
 
@@ -156,7 +132,7 @@ class Stepper:
         self.model = model
         self.text = model.model.language_model
         self.config = self.text.config
-        self.layers = [_weights(layer) for layer in self.text.layers]
+        self.layers = [weights_of(layer) for layer in self.text.layers]
         self._memory: Cache = []
         """Of every layer two blocks, from which batches of all shapes are cut."""
         self._marks: dict[int, Marks] = {}
@@ -296,7 +272,7 @@ class Stepper:
         import torch
 
         marks, cache = self._marks[rows], self._cache(rows, pieces)
-        layer = _compiled_layer() if compiled else through_layer
+        layer = compiled_layer() if compiled else through_layer
 
         def step() -> None:
             self._advance(marks, cache, layer)
@@ -360,114 +336,6 @@ class Stepper:
         marks.place.add_(1)
         marks.position.add_(1)
         marks.count.add_(1)
-
-
-def through_layer(
-    hidden: Tensor,
-    weights: Layer,
-    keys: Tensor,
-    values: Tensor,
-    cosine: Tensor,
-    sine: Tensor,
-    place: Tensor,
-    hides: Tensor,
-    eps: float,
-) -> Tensor:
-    """One token of every row through one layer; its key and value are put into the cache."""
-    import torch
-    from torch.nn.functional import linear, silu
-
-    rows, heads, _, piece, head = keys.shape
-    seen = normed(hidden, weights.before_attention, eps)
-    query = normed(linear(seen, weights.query).view(rows, -1, head), weights.query_norm, eps)
-    key = normed(linear(seen, weights.key).view(rows, heads, head), weights.key_norm, eps)
-    value = linear(seen, weights.value).view(rows, heads, head)
-    query, key = turned(query, cosine, sine), turned(key, cosine, sine)
-    row = torch.arange(rows, device=place.device)
-    keys[row, :, place // piece, place % piece] = key
-    values[row, :, place // piece, place % piece] = value
-    grouped = query.view(rows, heads, 1, -1, head)
-    scores = torch.matmul(grouped, keys.transpose(-1, -2)).float() * head**-0.5
-    scores = scores + hides[:, None, :, None, :]
-    shares = (scores - scores.amax(dim=(2, 4), keepdim=True)).exp()
-    parts = torch.matmul(shares.to(values.dtype), values).float().sum(dim=2)
-    attended = parts / shares.sum(dim=(2, 4))[..., None]
-    hidden = hidden + linear(attended.view(rows, -1).to(hidden.dtype), weights.out)
-    seen = normed(hidden, weights.before_mlp, eps)
-    mixed: Tensor = silu(linear(seen, weights.gate)) * linear(seen, weights.up)
-    return hidden + linear(mixed, weights.down)
-
-
-def normed(states: Tensor, weight: Tensor, eps: float) -> Tensor:
-    """Divided by the root of the mean square."""
-    precise = states.float()
-    scaled: Tensor = precise * (precise.pow(2).mean(-1, keepdim=True) + eps).rsqrt()
-    return weight * scaled.to(states.dtype)
-
-
-def turned(states: Tensor, cosine: Tensor, sine: Tensor) -> Tensor:
-    """Heads, rotated by their positions."""
-    import torch
-
-    first, second = states.chunk(2, dim=-1)
-    return states * cosine[:, None] + torch.cat((-second, first), dim=-1) * sine[:, None]
-
-
-def likeliest(logits: Tensor) -> tuple[Tensor, Tensor]:
-    """The token that is chosen, and its probability."""
-    precise = logits.float()
-    highest, token = precise.max(dim=-1)
-    return token, (highest - precise.logsumexp(dim=-1)).exp().clamp(max=1.0)
-
-
-@cache
-def _compiled_layer() -> Callable[..., Tensor]:
-    """One compiled function for all layers, batches and lengths: minutes less than compiling each."""
-    import torch
-    import torch._dynamo.config as dynamo
-
-    dynamo.recompile_limit = max(dynamo.recompile_limit, RECOMPILE_LIMIT)
-    compiled = torch.compile(through_layer, fullgraph=True)
-
-    def layer(
-        hidden: Tensor,
-        weights: Layer,
-        keys: Tensor,
-        values: Tensor,
-        cosine: Tensor,
-        sine: Tensor,
-        place: Tensor,
-        hides: Tensor,
-        eps: float,
-    ) -> Tensor:
-        varying = [(keys, 2), (values, 2), (hides, 1)]
-        if len(hidden) > 1:  # one row is compiled for by itself, and is faster so
-            varying += [(each, 0) for each in (hidden, keys, values, cosine, sine, place, hides)]
-        for tensor, dimension in varying:
-            torch._dynamo.maybe_mark_dynamic(tensor, dimension)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            return compiled(hidden, weights, keys, values, cosine, sine, place, hides, eps)
-
-    return layer
-
-
-def _weights(layer: Any) -> Layer:
-    query, key, value, out, gate, up, down = (part.weight for part in _linear(layer))
-    attention = layer.self_attn
-    return Layer(
-        before_attention=layer.input_layernorm.weight,
-        query=query,
-        key=key,
-        value=value,
-        query_norm=attention.q_norm.weight,
-        key_norm=attention.k_norm.weight,
-        out=out,
-        before_mlp=layer.post_attention_layernorm.weight,
-        gate=gate,
-        up=up,
-        down=down,
-    )
 
 
 def _parts(

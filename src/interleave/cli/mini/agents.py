@@ -89,13 +89,18 @@ def everything(
     from interleave.cli.mini.chain import Stage
 
     first: list[Stage] = []
+    pipeline: Path | None = None
     if generator is None:
         command = ("mini", "train", "generator", "--out", str(out / "generator"), "--workers", str(workers))
         shape = () if size == "full" else ("--shape", "toy", "--vae-minutes", "0.1", "--flow-minutes", "0.1")
         first = [Stage("generator", (*command, *shape))]
-        generator = f"diffusers:{(out / 'generator' / 'pipeline').absolute()}"
+        pipeline = (out / "generator" / "pipeline").absolute()
+        generator = f"diffusers:{pipeline}"
     chain = replace(
-        _chain(out, size, generator, shards, workers, seed), vlm_options=vlm_options, concurrency=concurrency
+        _chain(out, size, generator, shards, workers, seed),
+        pipeline=pipeline,
+        vlm_options=vlm_options,
+        concurrency=concurrency,
     )
     learned = [
         *chain.sight(),
@@ -128,7 +133,14 @@ def sight(
     fresh: Annotated[Path, typer.Argument(metavar="MODEL", help="What `mini fresh` has written.")],
     out: Annotated[Path, typer.Option(help="Where the log and the finished model go.")],
     minutes: Annotated[float, typer.Option(min=0, help="Time to learn.")] = 5,
+    generator: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR", help="The pipeline whose hand is looked at. [default: the one that ships]"
+        ),
+    ] = None,
     batch: Annotated[int, typer.Option(min=1, help="Exercises a step.")] = 256,
+    examine: Annotated[int, typer.Option(min=1, help="Exercises in the examination at the end.")] = 2048,
     workers: Annotated[int, typer.Option(min=0, help="Processes that make exercises.")] = 0,
     device: Annotated[str | None, typer.Option(help="cuda, cpu…; by default a GPU if there is one.")] = None,
     seed: Seed = 0,
@@ -138,8 +150,8 @@ def sight(
     from interleave.backends.generators.mini import WEIGHTS
     from interleave.mini.train.sight import SightTraining, train_sight
 
-    how = SightTraining(batch=batch, workers=workers, examined=max(2048, 4 * batch) if batch > 64 else batch)
-    train_sight(fresh, out, minutes, how=how, generator=WEIGHTS, device=device, seed=seed)
+    how = SightTraining(batch=batch, workers=workers, examined=examine)
+    train_sight(fresh, out, minutes, how=how, generator=generator or WEIGHTS, device=device, seed=seed)
     typer.echo(str(out / "model"))
     return 0
 

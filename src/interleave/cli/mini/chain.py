@@ -9,12 +9,14 @@ from __future__ import annotations
 import json
 import os
 import shlex
+import signal
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NoReturn
 
 from interleave.errors import ConfigurationError, RunError
 
@@ -56,6 +58,7 @@ def run_chain(
     record.refuse_other_commands(stages)
     waiting = [stage for stage in stages if stage.name not in record.done]
     running: dict[str, _Running] = {}
+    before = signal.signal(signal.SIGTERM, _interrupt)  # else the stages would go on without their chain
     try:
         while waiting or running:
             for stage in [each for each in waiting if set(each.after) <= set(record.done)]:
@@ -71,9 +74,14 @@ def run_chain(
                     record.add(each.stage, each.seconds)
                     say(f"{name}: done in {each.seconds:.0f} s")
     finally:
+        signal.signal(signal.SIGTERM, before)
         for each in running.values():
             each.stop()
     return record.done
+
+
+def _interrupt(*_: object) -> NoReturn:
+    raise KeyboardInterrupt
 
 
 class _Running:

@@ -105,6 +105,8 @@ class Chain:
     sizes: Sizes
     generator: str = "mini"
     """The spec of the generator that draws for data, rewards and the table."""
+    pipeline: Path | None = None
+    """Its folder, where it is not the one that ships."""
     mistaken: str = "world?mistakes=0.6"
     """A painter that errs on purpose, and whose mistakes are easy to tell."""
     shards: int = 1
@@ -148,7 +150,7 @@ class Chain:
         items = {**self.sizes.requests, **self.sizes.plans}
         work = {name: count * WORK.get(name.split("-")[0], 1) for name, count in items.items()}
         shards = max(1, round(self.shards * work[corpus] / sum(work.values())))
-        names = tuple(f"{name}-{shard}" for shard in range(1, shards + 1))
+        names = tuple(f"{name}.{shard}" for shard in range(1, shards + 1))
         for shard, each in enumerate(names, start=1):
             part = ("--shard", f"{shard}/{shards}") if shards > 1 else ()
             yield Stage(each, (*chain.from_iterable(words), *part), after, may_end_short=True)
@@ -260,6 +262,8 @@ class Chain:
             command = (
                 *("mini", "train", "sight", fresh, "--out", out, "--workers", str(self.workers)),
                 *("--minutes", f"{self.sizes.sight_minutes:g}", "--batch", str(self.sizes.sight_batch)),
+                *("--examine", str(8 * self.sizes.sight_batch)),
+                *(("--generator", str(self.pipeline)) if self.pipeline else ()),
             )
             yield Stage(f"sight-{name}", command, (f"fresh-{name}",))
 
@@ -271,14 +275,8 @@ class Chain:
         command = (
             *("train", "sft", job, "--config", "mini-sft", "--data", self.path(rows), "--model", model),
             *("--out", self.path("train", name), "--steps", str(steps), "--batch", str(self.sizes.batch)),
-            *(
-                "--learning-rate",
-                "0.001",
-                "--workers",
-                str(self.workers),
-                "--trust-data",
-                *self._grouped(job),
-            ),
+            *("--learning-rate", "0.001", "--workers", str(self.workers)),
+            *("--trust-data", *self._grouped(job)),
         )
         yield Stage(f"sft-{name}", command, (f"sight-{shape}", *before))
         yield self._halved(name, f"sft-{name}")
