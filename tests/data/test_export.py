@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -284,6 +285,15 @@ def test_pictures_are_annotated_with_text_only_steps(tmp_path: Path) -> None:
     assert [(step.number, step.prompt, step.instruction, step.caption) for step in plan.steps] == [
         (number, None, None, f"This is {number}.") for number in (1, 2, 3)
     ]
+
+
+def test_annotation_can_be_left_out_of_an_export(tmp_path: Path) -> None:
+    write_run(tmp_path / "col", "run", [[Try()], [Try()], [Try()]])
+    counts = []
+    for annotation in (True, False):
+        out = exported(tmp_path / "col", tmp_path, replace(SWIFT, annotation=annotation))
+        counts.append(len(swift_rows(out, "planner_sft")))
+    assert counts == [3, 2]
 
 
 def test_pictures_that_were_not_accepted_are_not_annotated(tmp_path: Path) -> None:

@@ -23,6 +23,7 @@ from interleave.errors import ConfigurationError, InputError, ReplyError
 from interleave.mini.language.prompts import edit_prompt, scene_prompt
 from interleave.mini.language.tasks import SUITES, read_task, tasks
 from interleave.mini.oracle import Oracle
+from interleave.mini.oracle import judged as judge_as_oracle
 from interleave.mini.reader import shared_reader
 from interleave.mini.world import draw
 from interleave.mini.world.mistakes import (
@@ -149,6 +150,21 @@ def test_a_wrong_first_picture_is_drawn_right_from_the_refined_prompt() -> None:
         verdict = judged(attempt(scene_prompt(target), wrong))
         assert verdict.outcome is Outcome.REJECTED
         assert painted("world", verdict.refined_prompt or "") == target
+
+
+def test_a_teacher_of_varied_words_is_exact_in_about_a_third_of_its_refusals() -> None:
+    exact, said = 0, 0
+    for task in islice(tasks("edit", "train", seed=4), 60):
+        beat = task.beats[0]
+        assert beat.before is not None
+        seen = critic_input(beat.prompt, beat.prompt, (draw(beat.before),), draw(beat.before))
+        first, again = (judge_as_oracle(seen, refine="varied").refined_prompt for _ in range(2))
+        assert first == again
+        plainly = judge_as_oracle(seen).refined_prompt
+        exact += first == plainly
+        said += first is not None
+    assert said == 60
+    assert 10 <= exact <= 32
 
 
 def test_the_plan_is_judged_not_the_prompt_that_was_drawn() -> None:

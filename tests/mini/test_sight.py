@@ -13,12 +13,17 @@ pytest.importorskip("diffusers")
 
 import numpy as np
 import torch
+from PIL import Image
+from transformers import Qwen3VLForConditionalGeneration
 
+from interleave.backends.local.byte_pictures import take_bytes
+from interleave.backends.local.many_pictures import see_many_at_once
+from interleave.backends.local.padding import padded_at_the_end
 from interleave.backends.local.processors import load_processor
 from interleave.backends.registry import load_vlm
 from interleave.mini.language.prompts import understand
 from interleave.mini.train.agents import write_fresh_agent
-from interleave.mini.train.sight import Sheets, SightTraining, train_sight
+from interleave.mini.train.sight import Seer, Sheets, SightTraining, on_device, train_sight
 from interleave.mini.train.sight_examples import EXERCISES, Exercise, sample_exercise
 from interleave.mini.world import draw
 from interleave.mini.world.batches import TorchPainter
@@ -81,6 +86,29 @@ def test_a_sheet_is_what_the_processor_makes_of_the_same_conversation(processor:
     painted = TorchPainter("cpu").paint(torch.from_numpy(sheet.codes))
     drawn = np.stack([np.asarray(draw(scene)) for each in some for scene in each.pictures])
     assert (painted.numpy() == drawn).all()
+
+
+@pytest.mark.parametrize("name", EXERCISES)
+def test_its_loss_is_the_librarys_own(fresh: Path, name: str) -> None:
+    own = load_processor(fresh, "qwen3_vl")
+    model = Qwen3VLForConditionalGeneration.from_pretrained(fresh, dtype=torch.float32).eval()
+    sheet = on_device(Sheets(own, 3, 0).sheet(exercises(name, 3)), "cpu")
+    pictures = [Image.fromarray(each) for each in TorchPainter("cpu").paint(sheet.codes).numpy()]
+    seen = own.image_processor(pictures, return_tensors="pt")
+    padding = own.tokenizer.pad_token_id
+    with torch.no_grad():
+        expected = model(
+            input_ids=sheet.ids,
+            attention_mask=(sheet.ids != padding).long(),
+            mm_token_type_ids=sheet.is_picture,
+            labels=sheet.labels,
+            **seen,
+        ).loss
+        see_many_at_once(model)
+        assert take_bytes(model, own)
+        with padded_at_the_end(model):
+            found = Seer(model, TorchPainter("cpu"), None, 256 // own.image_processor.patch_size).loss(sheet)
+    assert float(found) == pytest.approx(float(expected), abs=1e-4)
 
 
 def test_it_learns_and_leaves_a_model_that_loads(fresh: Path, tmp_path: Path) -> None:

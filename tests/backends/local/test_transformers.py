@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
+from interleave.backends.local import processors
 from interleave.backends.local.spelling import plain, spell
 from interleave.backends.protocols import Message, Reply, Sampling
 from interleave.backends.registry import load_vlm
@@ -363,4 +364,12 @@ def test_the_processor_works_without_torchvision(toy_vlm: ToyVlm) -> None:
         pytest.skip("torchvision is installed")
     processor = load(toy_vlm(None)).loaded.decoder.processor
     assert type(processor).__name__ == "Qwen3VLProcessor"
+    assert not hasattr(processor, "video_processor")
+
+
+def test_a_model_saved_without_videos_is_read_without_them_also_beside_torchvision(
+    toy_vlm: ToyVlm, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(processors, "has_torchvision", lambda: True)
+    processor = processors.load_processor(toy_vlm(None), "qwen3_vl")
     assert not hasattr(processor, "video_processor")

@@ -229,7 +229,7 @@ def _learn(
     for step in clock.steps():
         for group in optimizer.param_groups:
             group["lr"] = learning_rate(how.rate, clock.share)
-        loss = seer.loss(_on(next(loader), device))
+        loss = seer.loss(on_device(next(loader), device))
         loss.backward()
         norm = torch.nn.utils.clip_grad_norm_(parameters, CLIP)
         if torch.isfinite(norm):
@@ -248,7 +248,7 @@ def _examine(seer: Seer, loader: Iterator[Sheet], exercises: int, device: str) -
     right: dict[str, list[torch.Tensor]] = {}
     seen = 0
     while seen < exercises or len(right) < 2:
-        sheet = _on(next(loader), device)
+        sheet = on_device(next(loader), device)
         with torch.no_grad():
             name = "one picture" if len(sheet.codes) == len(sheet.ids) else "two pictures"
             right.setdefault(name, []).append(seer.right(sheet).float())
@@ -266,7 +266,8 @@ def _loader(sheets: Sheets, workers: int) -> Iterator[Sheet]:
     return iter(torch.utils.data.DataLoader(Stream(), batch_size=None, num_workers=workers))
 
 
-def _on(sheet: Sheet, device: str) -> Sheet:
+def on_device(sheet: Sheet, device: str) -> Sheet:
+    """The same numbers as tensors there."""
     import torch
 
     tensors = (sheet.ids, sheet.labels, sheet.is_picture, sheet.codes)
