@@ -23,10 +23,12 @@ from interleave.backends.local.processors import load_processor
 from interleave.backends.registry import load_vlm
 from interleave.mini.language.prompts import understand
 from interleave.mini.train.agents import write_fresh_agent
+from interleave.mini.train.naming import Naming, cells_of_tokens
 from interleave.mini.train.sight import Seer, Sheets, SightTraining, on_device, train_sight
 from interleave.mini.train.sight_examples import EXERCISES, Exercise, sample_exercise
 from interleave.mini.world import draw
 from interleave.mini.world.batches import TorchPainter
+from interleave.mini.world.scene import Scene, Thing
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # of the libraries, while they load
 
@@ -60,8 +62,10 @@ def test_answers_are_true(name: str) -> None:
             said = before if each.answer == "Nothing has changed." else understand(each.answer, before)
             assert said == after
         else:
-            asked = understand(each.question.removeprefix("Check: "), None)
-            assert (asked == each.pictures[0]) == (each.answer == "Everything is as asked.")
+            *before, shown = each.pictures
+            wish = each.question.removeprefix("Check: ").removeprefix("Judge: ")
+            asked = understand(wish, before[0] if before else None)
+            assert (asked == shown) == (each.answer == "Everything is as asked.")
 
 
 @pytest.mark.parametrize("name", EXERCISES)
@@ -112,10 +116,66 @@ def test_its_loss_is_the_librarys_own(fresh: Path, name: str) -> None:
 
 
 def test_it_learns_and_leaves_a_model_that_loads(fresh: Path, tmp_path: Path) -> None:
-    how = SightTraining(batch=8, log_every=5, examined=8)
-    found = train_sight(fresh, tmp_path, 0.1, how=how, device="cpu")
-    assert set(found) == {"one picture", "two pictures"}
+    how = SightTraining(batch=8, log_every=2, examined=8)
+    found = train_sight(fresh, tmp_path, 0.2, how=how, device="cpu")
+    assert set(found) == {*EXERCISES, "check verdicts", "judge verdicts"}
     lines = [json.loads(line) for line in (tmp_path / "log.jsonl").read_text().splitlines()]
     losses = [line["loss"] for line in lines if "loss" in line]
     assert losses[-1] < losses[0] - 0.2
     assert load_vlm(f"transformers:{tmp_path / 'model'}", "planner").capabilities.token_probabilities
+
+
+def test_marks_tell_right_answers_and_right_verdicts_apart(fresh: Path, processor: Any) -> None:
+    """A model that always says the same: marked by hand."""
+    sheet = on_device(Sheets(processor, 12, 0).sheet(exercises("check", 12)), "cpu")
+    accepting = processor.tokenizer("Everything is as asked.", add_special_tokens=False)["input_ids"]
+    accepted = [each.answer == "Everything is as asked." for each in exercises("check", 12)]
+    assert 0 < sum(accepted) < 12
+
+    class Accepting(Seer):
+        def answers(self, sheet: Any) -> tuple[torch.Tensor, torch.Tensor]:
+            wanted = sheet.labels[:, 1:]
+            spoken = wanted != -100
+            place = spoken.cumsum(dim=1)[spoken] - 1
+            words = torch.tensor([*accepting, processor.tokenizer.eos_token_id] * 40)
+            said = torch.nn.functional.one_hot(words[place], len(processor.tokenizer)).float()
+            return said, wanted[spoken]
+
+    seer = Accepting(None, TorchPainter("cpu"), None, 16)
+    words, verdicts = seer.marks(sheet, accepting[0])
+    assert words.tolist() == verdicts.tolist() == accepted
+
+
+def test_the_eye_learns_to_name_what_stands_where(fresh: Path, processor: Any) -> None:
+    model = Qwen3VLForConditionalGeneration.from_pretrained(fresh, dtype=torch.float32)
+    own = load_processor(fresh, "qwen3_vl")
+    see_many_at_once(model)
+    assert take_bytes(model, own)
+    sheet = on_device(Sheets(own, 2, 0).sheet(exercises("compare", 2)), "cpu")
+    seer = Seer(model, TorchPainter("cpu"), None, 16)
+    naming = Naming(model.model.visual, "cpu")
+    optimizer = torch.optim.AdamW([*model.model.visual.parameters(), *naming.head.parameters()], lr=1e-2)
+    losses = []
+    for _ in range(40):
+        seer.loss(sheet)
+        losses.append(naming.loss(sheet.codes))
+        losses[-1].backward()
+        optimizer.step()
+        optimizer.zero_grad()
+    assert float(losses[-1]) < 0.2 * float(losses[0])
+    assert naming.seen is None
+    naming.close()
+    with torch.no_grad():
+        seer.loss(sheet)
+    assert naming.seen is None
+
+
+def test_every_token_looks_at_the_cell_it_lies_in() -> None:
+    cells = cells_of_tokens(8)
+    scene = Scene.of("meadow", {cell: Thing("apple", "red") for cell in range(9)})
+    bare = np.asarray(draw(Scene.of("meadow", {}))).astype(int)
+    for cell in range(9):
+        alone = np.asarray(draw(Scene.of("meadow", {cell: scene.cells[cell]}))).astype(int)
+        rows, columns = np.nonzero(np.abs(alone - bare).sum(axis=2))
+        middle = int(rows.mean()) // 32 * 8 + int(columns.mean()) // 32
+        assert cells[middle] == cell

@@ -27,6 +27,8 @@ ROWS = (*MAIN_ROWS, "one-agent", "no-step", "no-accuracy", "unfiltered", "oracle
 NO_CRITIC = ("planner", "generator")
 WORK = {"story": 3, "continue": 2, "plans": 0.25}
 """How much there is to do for a request, where it is not one picture."""
+RATES = {"planner": 1e-3, "critic": 6e-4, "agent": 1e-3}
+"""Learning rates of copying: a critic has only to keep the sight it starts with."""
 FIRST = ("sft-planner", "sft-critic-sft")
 """Variants wait for these: what is shipped has the machine to itself."""
 
@@ -37,12 +39,12 @@ class Sizes:
 
     requests: Mapping[str, int] = field(  # a second corpus of a suite has another seed, and is made beside it
         default_factory=lambda: {
-            "story": 12_000,
-            "continue": 2_400,
-            "edit": 5_000,
-            "edit-2": 5_000,
-            "know": 1_500,
-            "annotate": 2_000,
+            "story": 9_000,
+            "continue": 1_800,
+            "edit": 4_000,
+            "edit-2": 4_000,
+            "know": 1_200,
+            "annotate": 1_500,
         }
     )
     shapes: Mapping[str, str] = field(default_factory=lambda: {"planner": "planner", "critic": "critic"})
@@ -51,12 +53,12 @@ class Sizes:
         default_factory=lambda: {f"plans-{number}": 25_000 for number in range(1, 5)}
     )
     """Stories that are only planned: the planner needs no pictures to learn from them."""
-    sight_minutes: float = 5.0
+    sight_minutes: float = 5.5
     sight_batch: int = 256
     planner_steps: int = 2_000
     critic_steps: int = 1_800
     agent_steps: int = 1_800
-    grpo_steps: int = 80
+    grpo_steps: int = 70
     batch: int = 256
     items: int = 1_000
     more_items: int = 300
@@ -275,7 +277,7 @@ class Chain:
         command = (
             *("train", "sft", job, "--config", "mini-sft", "--data", self.path(rows), "--model", model),
             *("--out", self.path("train", name), "--steps", str(steps), "--batch", str(self.sizes.batch)),
-            *("--learning-rate", "0.001", "--workers", str(self.workers)),
+            *("--learning-rate", f"{RATES[job]:g}", "--workers", str(self.workers)),
             *("--trust-data", *self._grouped(job)),
         )
         yield Stage(f"sft-{name}", command, (f"sight-{shape}", *before))

@@ -2,7 +2,8 @@
 
 Large agents start from models that have seen much; the miniature's would start from noise, and a few ten
 thousand rows of a job teach a small eye little. Pictures are painted on the device, never twice the same, and
-some of them pass through the generator's autoencoder, whose hand the agents will look at in use.
+some of them pass through the generator's autoencoder, whose hand the agents will look at in use. It answers
+questions about them, and its eye learns to name what it looks at.
 
 OUT/model      the model, to be trained for a job        OUT/log.jsonl   losses and times, and an examination
 """
@@ -24,7 +25,8 @@ from interleave.backends.local.processors import load_processor
 from interleave.backends.local.quiet import quiet
 from interleave.mini.train.clock import Clock, Log, learning_rate
 from interleave.mini.train.latents import LatentSpace
-from interleave.mini.train.sight_examples import EXERCISES, Exercise, sample_exercise
+from interleave.mini.train.naming import Naming
+from interleave.mini.train.sight_examples import ACCEPTED, EXERCISES, Exercise, sample_exercise
 from interleave.mini.world.batches import TorchPainter, scene_codes
 
 if TYPE_CHECKING:
@@ -35,6 +37,8 @@ PAD_TO = 32
 THROUGH_THE_AUTOENCODER = 0.15
 LATENT_NOISE = 0.1
 CLIP = 1.0
+JUDGING = ("check", "judge")
+"""Exercises whose first word accepts or refuses."""
 
 
 @dataclass(frozen=True)
@@ -42,18 +46,21 @@ class SightTraining:
     """How it learns."""
 
     batch: int = 256
-    rate: float = 2e-3
+    rate: float = 1.5e-3
     weight_decay: float = 0.05
     workers: int = 0
     log_every: int = 100
+    naming: float = 1.0
+    """How much it counts what the eye can name, beside what is said."""
     examined: int = 2048
     """Exercises in the examination at the end."""
 
 
 @dataclass(frozen=True)
 class Sheet:
-    """A batch of exercises with equally many pictures each, as numbers."""
+    """A batch of exercises of one kind, as numbers."""
 
+    name: str
     ids: Any
     labels: Any
     is_picture: Any
@@ -97,7 +104,7 @@ class Sheets:
             ids[row, : len(ask) + len(say)] = [*ask, *say]
             labels[row, len(ask) : len(ask) + len(say)] = say
         codes = scene_codes([scene for each in exercises for scene in each.pictures])
-        return Sheet(ids, labels, (ids == self.place).astype(np.int64), codes)
+        return Sheet(exercises[0].name, ids, labels, (ids == self.place).astype(np.int64), codes)
 
     def _texts(self, exercises: list[Exercise]) -> tuple[list[str], list[str]]:
         """Questions and answers as the chat template writes them: what a job will look like."""
@@ -144,13 +151,17 @@ class Seer:
             logits, wanted = self.answers(sheet)
         return self.torch.nn.functional.cross_entropy(logits.float(), wanted)
 
-    def right(self, sheet: Sheet) -> torch.Tensor:
-        """For each exercise, whether every token of its answer would be the right one."""
+    def marks(self, sheet: Sheet, accepting: int) -> tuple[torch.Tensor, torch.Tensor]:
+        """For each exercise, whether every token of its answer would be right, and whether the first one
+        accepts or refuses as it should."""
         with self._half_precision():
             logits, wanted = self.answers(sheet)
+        said = logits.argmax(dim=-1)
         rows = (sheet.labels[:, 1:] != IGNORED).nonzero()[:, 0]
-        wrong = (logits.argmax(dim=-1) != wanted).long()
-        return self.torch.zeros(len(sheet.ids), device=wrong.device).index_add_(0, rows, wrong.float()) == 0
+        wrong = self.torch.zeros(len(sheet.ids), device=said.device)
+        wrong.index_add_(0, rows, (said != wanted).float())
+        first = self.torch.searchsorted(rows, self.torch.arange(len(sheet.ids), device=said.device))
+        return wrong == 0, (said[first] == accepting) == (wanted[first] == accepting)
 
     def _half_precision(self) -> Any:
         """For one step, never for many: within it, weights are turned to bf16 once and then remembered."""
@@ -203,7 +214,8 @@ def train_sight(
     with padded_at_the_end(model):
         _learn(seer, loader, clock, log, how, device)
         model.eval()
-        found = _examine(seer, loader, how.examined, device)
+        accepting = processor.tokenizer(ACCEPTED, add_special_tokens=False)["input_ids"][0]
+        found = _examine(seer, loader, how.examined, accepting, device)
     log.write(stage="sight", examination=True, seconds=clock.spent, **found)
     with quiet():
         model.save_pretrained(out / "model")
@@ -216,7 +228,8 @@ def _learn(
 ) -> None:
     import torch
 
-    parameters = list(seer.model.parameters())
+    naming = Naming(seer.model.model.visual, device)
+    parameters = [*seer.model.parameters(), *naming.head.parameters()]
     optimizer = torch.optim.AdamW(
         parameters,
         lr=how.rate,
@@ -229,31 +242,38 @@ def _learn(
     for step in clock.steps():
         for group in optimizer.param_groups:
             group["lr"] = learning_rate(how.rate, clock.share)
-        loss = seer.loss(on_device(next(loader), device))
-        loss.backward()
+        sheet = on_device(next(loader), device)
+        said, named = seer.loss(sheet), naming.loss(sheet.codes)
+        (said + how.naming * named).backward()
         norm = torch.nn.utils.clip_grad_norm_(parameters, CLIP)
         if torch.isfinite(norm):
             optimizer.step()
-            losses.append(loss.detach())
+            losses.append(torch.stack([said, named]).detach())
         optimizer.zero_grad(set_to_none=True)
         if step % how.log_every == 0 and losses:
-            log.write(stage="sight", step=step, seconds=clock.spent, loss=float(torch.stack(losses).mean()))
+            saying, naming_loss = torch.stack(losses).mean(dim=0).tolist()
+            log.write(stage="sight", step=step, seconds=clock.spent, loss=saying, naming=naming_loss)
             losses.clear()
+    naming.close()
 
 
-def _examine(seer: Seer, loader: Iterator[Sheet], exercises: int, device: str) -> dict[str, float]:
-    """The share of exercises answered without a wrong word, for one picture and for two."""
+def _examine(
+    seer: Seer, loader: Iterator[Sheet], exercises: int, accepting: int, device: str
+) -> dict[str, float]:
+    """The share of exercises answered without a wrong word, and that of verdicts that are right."""
     import torch
 
     right: dict[str, list[torch.Tensor]] = {}
     seen = 0
-    while seen < exercises or len(right) < 2:
+    while seen < exercises or not right.keys() >= set(EXERCISES):
         sheet = on_device(next(loader), device)
         with torch.no_grad():
-            name = "one picture" if len(sheet.codes) == len(sheet.ids) else "two pictures"
-            right.setdefault(name, []).append(seer.right(sheet).float())
+            words, verdicts = seer.marks(sheet, accepting)
+        right.setdefault(sheet.name, []).append(words)
+        if sheet.name in JUDGING:
+            right.setdefault(f"{sheet.name} verdicts", []).append(verdicts)
         seen += len(sheet.ids)
-    return {name: float(torch.cat(some).mean()) for name, some in sorted(right.items())}
+    return {name: float(torch.cat(some).float().mean()) for name, some in sorted(right.items())}
 
 
 def _loader(sheets: Sheets, workers: int) -> Iterator[Sheet]:
@@ -271,7 +291,9 @@ def on_device(sheet: Sheet, device: str) -> Sheet:
     import torch
 
     tensors = (sheet.ids, sheet.labels, sheet.is_picture, sheet.codes)
-    return Sheet(*(torch.as_tensor(each).long().to(device, non_blocking=True) for each in tensors))
+    return Sheet(
+        sheet.name, *(torch.as_tensor(each).long().to(device, non_blocking=True) for each in tensors)
+    )
 
 
 def _latent_space(generator: Path | None, device: str) -> LatentSpace | None:

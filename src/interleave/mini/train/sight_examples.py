@@ -1,7 +1,8 @@
 """What an agent learns to see from, before it has any job: pictures of the world, and words about them.
 
-Three exercises, made on the fly from a seed: to say what a picture shows, what has changed between two, and
-whether a picture shows what is said. Kinds in colours that are held out never appear.
+Four exercises, made on the fly from a seed: to say what a picture shows, what has changed between two,
+whether a picture shows what is said, and whether one picture has become another as asked. Kinds in colours
+that are held out never appear.
 """
 
 from __future__ import annotations
@@ -16,16 +17,19 @@ from interleave.mini.language.sentences import say_all
 from interleave.mini.language.splits import hashed_split, is_held_out_pair
 from interleave.mini.language.tasks import sample_task
 from interleave.mini.oracle import faults_of
-from interleave.mini.train.examples import random_operations, random_scene
+from interleave.mini.train.examples import random_operations, random_scene, sample_example
 from interleave.mini.world.changes import changes
 from interleave.mini.world.mistakes import spoiled
 from interleave.mini.world.operations import apply_all
 from interleave.mini.world.scene import Scene
 
-EXERCISES = ("look", "compare", "check")
+EXERCISES = ("look", "compare", "check", "judge")
+ACCEPTED = "Everything is as asked."
 FROM_STORIES = 0.35
 UNCHANGED = 0.12
 RIGHT = 0.4
+IGNORED_WISH = 0.1
+"""The share of wishes after which the picture is as it was before."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +44,7 @@ class Exercise:
 
 def sample_exercise(rng: Random) -> Exercise:
     """A random exercise, each kind as often as the others."""
-    makers = {"look": _look, "compare": _compare, "check": _check}
+    makers = {"look": _look, "compare": _compare, "check": _check, "judge": _judge}
     name = rng.choice(EXERCISES)
     while True:
         made = makers[name](rng)
@@ -69,8 +73,23 @@ def _check(rng: Random) -> Exercise:
     wanted = _scene(rng)
     shown = wanted if rng.random() < RIGHT else _another(wanted, rng)
     said = scene_prompt(wanted, exact=rng.random() < 0.5)
-    answer = "Everything is as asked." if shown == wanted else faults_of(shown, wanted)
-    return Exercise("check", (shown,), f"Check: {said}", answer)
+    return Exercise("check", (shown,), f"Check: {said}", _marked(shown, wanted))
+
+
+def _judge(rng: Random) -> Exercise | None:
+    """A critic's own question: a picture, what was asked for, and what became of it."""
+    wish = sample_example(rng)
+    if wish.before is None:
+        return None
+    chance = rng.random()
+    shown = wish.after if chance < RIGHT else _another(wish.after, rng)
+    if chance > 1 - IGNORED_WISH:
+        shown = wish.before
+    return Exercise("judge", (wish.before, shown), f"Judge: {wish.prompt}", _marked(shown, wish.after))
+
+
+def _marked(shown: Scene, wanted: Scene) -> str:
+    return ACCEPTED if shown == wanted else faults_of(shown, wanted)
 
 
 def _scene(rng: Random) -> Scene:
