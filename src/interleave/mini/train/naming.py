@@ -39,7 +39,7 @@ class Naming:
         """How badly the pictures that were just looked at could be named, things and places."""
         assert self.seen is not None, "nothing has been looked at"
         tokens, self.seen = self.seen.view(len(codes), len(self.cells), -1), None
-        marks = self.head(tokens).float()
+        marks = self.head(tokens.float())
         cross_entropy = self.torch.nn.functional.cross_entropy
         things = cross_entropy(marks[..., :ATLAS_SIZE].flatten(0, 1), codes[:, 1 + self.cells].flatten())
         return things + cross_entropy(marks[..., ATLAS_SIZE:].mean(dim=1), codes[:, 0])
