@@ -13,8 +13,9 @@ import pytest
 
 from interleave.cli.main import run
 from interleave.cli.mini.chain import Stage, run_chain
-from interleave.cli.mini.stages import TOY, Chain
+from interleave.cli.mini.stages import SIZES, TOY, Chain
 from interleave.errors import ConfigurationError, RunError
+from interleave.mini.language.tasks import SUITES
 
 PACKS = ("prompts", "list")
 
@@ -109,3 +110,25 @@ def test_shards_deal_a_suite_out_and_scoring_waits_for_all_of_them() -> None:
     assert len(shards) > 1
     assert set(stages["score-story.1"].after) == set(shards)
     assert stages["collect-story.1"].command[-2:] == ("--shard", f"1/{len(shards)}")
+
+
+def test_a_row_of_the_table_waits_for_its_own_agents_only() -> None:
+    trained = ("planner", "critic-sft", "critic", "agent")
+    stages = {stage.name: stage for stage in Chain(Path("out"), TOY).table(trained)}
+    assert set(stages["table-full-1"].after) == {"agent-planner", "agent-critic"}
+    assert stages["table-one-agent-1"].after == ("agent-agent",)
+    assert stages["table-generator-2"].after == ("sft-planner", "sft-critic-sft")
+    assert "table-unfiltered-1" not in stages, "its critic is not trained"
+    assert {name for name in stages if name != "table"} == set(stages["table"].after)
+    assert stages["table-full-2"].command[-1] == "continue,know,edit,annotate"
+    exams = {name for name, stage in stages.items() if "--exam 0 " not in f"{stage.as_typed} "}
+    assert exams == {"table", "table-full-1", "table-critic-sft-1", "table-one-agent-1", "table-oracle-1"}
+
+
+def test_requests_that_are_only_planned_come_from_every_suite() -> None:
+    stages = list(Chain(Path("out"), SIZES["full"]).data())
+    asked = [stage.command for stage in stages if stage.name.startswith("requests-plans-")]
+    assert {words[words.index("--suite") + 1] for words in asked} == set(SUITES)
+    assert len(
+        {(words[words.index("--suite") + 1], words[words.index("--seed") + 1]) for words in asked}
+    ) == len(asked)

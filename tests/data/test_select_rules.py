@@ -8,7 +8,7 @@ from random import Random
 import pytest
 
 from interleave.data.scores import Failure
-from interleave.data.selecting.balancing import SURPLUS, Candidate, copies_of
+from interleave.data.selecting.balancing import SURPLUS, Candidate, copies_of, with_lent
 from interleave.data.selecting.rules import (
     DROPPED,
     FALLING,
@@ -231,3 +231,35 @@ def test_K12_missing_and_failed_scores_are_reasons_of_their_own() -> None:
     assert (missing.flaw, failed.flaw) == (NO_SCORE, SCORE_FAILED)
     alone = ScoredStep("col", "run", 1, (missing,))
     assert parts([alone], SelectOptions()) == {"col/run/1": [(DROPPED, NO_SCORE, 0)]}
+
+
+def test_first_attempts_of_rl_are_not_all_refused() -> None:
+    """Steps that vary were refused at first; SFT lends acceptances and keeps as many as its refusals."""
+    refused = [Candidate(f"r{number}", RL, 1, False) for number in range(6)]
+    again = [Candidate(f"s{number}", RL, 2, bool(number % 2)) for number in range(6)]
+    copied = [Candidate(f"a{number}", SFT, 1, number >= 4) for number in range(20)]
+    lent = with_lent(refused + again + copied, seed=0)
+    parts = Counter((each.part, each.iteration, each.accepted) for each in lent)
+    assert parts[RL, 1, True] == parts[RL, 1, False] == 6
+    assert parts[SFT, 1, True] == 10
+    assert parts[RL, 2, True] == parts[RL, 2, False] == 3
+    poor = with_lent(refused + copied[:10], seed=0)
+    assert Counter((each.part, each.accepted) for each in poor) == {
+        (RL, False): 6,
+        (RL, True): 2,
+        (SFT, True): 4,
+        (SFT, False): 4,
+    }
+
+
+def test_selection_lends_first_acceptances_to_rl() -> None:
+    steps = [step(f"varied-{number}", 2.0, 9.0, accepted=(False, True)) for number in range(3)]
+    steps += [step(f"good-{number}", 9.0) for number in range(9)]
+    options = SelectOptions(Wishes(variance=1.0))
+    choices = choose(steps, thresholds_for(steps, options.wishes), options)
+    first = Counter(
+        (choices[key_of(each)][0].part, each.attempts[0].accepted)
+        for each in steps
+        for _ in range(choices[key_of(each)][0].copies)
+    )
+    assert first[RL, False] == first[RL, True] == 3

@@ -37,6 +37,11 @@ class Row:
     def suites(self) -> tuple[str, ...]:
         return FURTHER_SUITES if self.further else SUITES
 
+    @property
+    def learned(self) -> set[str]:
+        """The agents that work in it and have to be trained."""
+        return {self.planner, self.critic} - {"", ORACLE}
+
 
 ROWS = (
     Row("generator", "the generator alone", "base"),
@@ -104,12 +109,11 @@ class Cast:
 
     def choices(self, row: Row) -> dict[str, Any]:
         """What a run of this row chooses; raises `NotThere`."""
-        learned = {row.planner, row.critic} - {"", ORACLE}
         return {
             "profile": "oracle",
             "planner": self.spec(row.planner or ORACLE, "planner"),
             "critic": self.spec(row.critic or ORACLE, "critic"),
-            **({"prompts": self.prompts} if learned else {}),
+            **({"prompts": self.prompts} if row.learned else {}),
         }
 
 

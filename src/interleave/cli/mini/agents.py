@@ -112,7 +112,8 @@ def everything(
     ]
     if first:
         learned = [Stage(each.name, each.command, each.after or ("generator",)) for each in learned]
-    table = chain.table(tuple(each.name for each in learned if each.name.startswith("agent-")))
+    trained = {each.name.removeprefix("agent-") for each in learned if each.name.startswith("agent-")}
+    table = chain.table(trained)
     return _carry_out([*first, *learned, *(() if no_table else table)], chain, at_once, dry_run)
 
 

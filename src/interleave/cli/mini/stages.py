@@ -7,11 +7,12 @@ variants of the ablation beside them.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Collection, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
 
+from interleave.benchmarks.rows import ROWS
 from interleave.cli.mini.chain import Stage
 
 PACK = "mini"
@@ -21,10 +22,6 @@ ABLATIONS: Mapping[str, Mapping[str, float]] = {
     "critic-no-accuracy": {"accuracy": 0.0, "semantics": 0.75, "quality": 0.25},
 }
 """What is trained by GRPO, and the weights of its reward where they are not the usual ones."""
-MAIN_ROWS = ("full", "critic-sft", "planner", "generator")
-ROWS = (*MAIN_ROWS, "one-agent", "no-step", "no-accuracy", "unfiltered", "oracle")
-"""The rows of the table, the longest first."""
-NO_CRITIC = ("planner", "generator")
 WORK = {"story": 3, "continue": 2, "plans": 0.25}
 """How much there is to do for a request, where it is not one picture."""
 RATES = {"planner": 1e-3, "critic": 6e-4, "agent": 1e-3}
@@ -50,15 +47,22 @@ class Sizes:
     shapes: Mapping[str, str] = field(default_factory=lambda: {"planner": "planner", "critic": "critic"})
     """The shapes of models: one agent for both jobs is as large as a critic."""
     plans: Mapping[str, int] = field(
-        default_factory=lambda: {f"plans-{number}": 25_000 for number in range(1, 5)}
+        default_factory=lambda: {
+            **{f"plans-story-{number}": 16_000 for number in range(1, 5)},
+            "plans-continue-1": 10_000,
+            "plans-know-1": 16_000,
+            "plans-edit-1": 8_000,
+            "plans-edit-2": 8_000,
+            "plans-annotate-1": 6_000,
+        }
     )
-    """Stories that are only planned: the planner needs no pictures to learn from them."""
+    """Requests that are only planned: the planner needs no new pictures to learn from them."""
     sight_minutes: float = 5.5
     sight_batch: int = 256
-    planner_steps: int = 2_000
+    planner_steps: int = 2_400
     critic_steps: int = 1_800
     agent_steps: int = 1_800
-    grpo_steps: int = 70
+    grpo_steps: int = 80
     batch: int = 256
     items: int = 1_000
     more_items: int = 300
@@ -71,7 +75,7 @@ class Sizes:
 TOY = Sizes(
     requests={"story": 24, "continue": 6, "edit": 6, "know": 6, "annotate": 6},
     shapes={"planner": "toy", "critic": "toy"},
-    plans={"plans-1": 12},
+    plans={"plans-story-1": 12},
     sight_minutes=0.02,
     sight_batch=8,
     planner_steps=4,
@@ -86,7 +90,7 @@ TOY = Sizes(
 )
 SMALL = Sizes(
     requests={"story": 800, "continue": 120, "edit": 240, "know": 120, "annotate": 120},
-    plans={"plans-1": 800},
+    plans={"plans-story-1": 800, "plans-know-1": 200},
     sight_minutes=0.5,
     planner_steps=60,
     critic_steps=60,
@@ -133,7 +137,8 @@ class Chain:
             collected = yield from self._dealt(f"collect-{name}", name, collect, (f"requests-{name}",))
             scored += yield from self._dealt(f"score-{name}", name, [self._score(name)], collected)
         for number, (name, items) in enumerate(self.sizes.plans.items(), start=1):
-            yield Stage(f"requests-{name}", self._prompts(name, "story", items, self.seed + 100 + number))
+            suite = name.split("-")[1]
+            yield Stage(f"requests-{name}", self._prompts(name, suite, items, self.seed + 100 + number))
             plan_only = [self._collect(name), ("--generator", "world", "--max-calls", "1")]
             planned = yield from self._dealt(f"collect-{name}", name, plan_only, (f"requests-{name}",))
             scored += yield from self._dealt(f"score-{name}", name, [self._score(name)], planned)
@@ -234,15 +239,17 @@ class Chain:
             if name != "critic":
                 yield from self.critic_by_trying(name)
 
-    def table(self, after: tuple[str, ...]) -> Iterator[Stage]:
-        """Every row by itself, long ones in two parts; then all that is there, put together."""
+    def table(self, trained: Collection[str]) -> Iterator[Stage]:
+        """Every row by itself as soon as its agents are there, long ones in two parts; then all together."""
         parts = []
         for row in ROWS:
-            suites = (("story",), ("continue", "know", "edit", "annotate")) if row in MAIN_ROWS else ((),)
-            for number, some in enumerate(suites, start=1):
-                exam = self.sizes.exam if number == 1 and row not in NO_CRITIC else 0
-                more = ("--rows", row, *(("--suites", ",".join(some)) if some else ()))
-                parts.append(f"table-{row}-{number}")
+            if not row.learned <= set(trained):
+                continue  # the whole table says that it was not run
+            after = tuple(f"agent-{name}" for name in sorted(row.learned)) or FIRST
+            for number, some in enumerate([()] if row.further else [row.suites[:1], row.suites[1:]], start=1):
+                exam = self.sizes.exam if number == 1 and row.critic else 0
+                more = ("--rows", row.key, *(("--suites", ",".join(some)) if some else ()))
+                parts.append(f"table-{row.key}-{number}")
                 yield Stage(parts[-1], self._table(exam, *more), after, may_end_short=True)
         yield Stage("table", self._table(self.sizes.exam), tuple(parts), may_end_short=True)
 

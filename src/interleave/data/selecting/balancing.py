@@ -2,8 +2,11 @@
 
 Later attempts are refused more often, and first ones accepted more often. A critic trained on that learns to
 look at the number of the attempt, or to accept everything. So within each part and iteration the rarer
-judgement is repeated, up to a number of copies, and the surplus of the other is left out. Iterations that
-know one judgement only (a step that was drawn again was refused at first) are weighed against each other.
+judgement is repeated, up to a number of copies, and the surplus of the other is left out.
+
+Steps that vary were refused at first, every one of them. A critic that tries on those alone finds out that
+first attempts are to be refused, and refuses them all. So copying lends first acceptances it has too many of
+to RL. Iterations that still know one judgement only are weighed against each other.
 """
 
 from __future__ import annotations
@@ -11,7 +14,9 @@ from __future__ import annotations
 import hashlib
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+
+from interleave.data.selecting.rules import RL, SFT
 
 SURPLUS = "surplus in balancing"
 MAX_COPIES = 4
@@ -26,6 +31,24 @@ class Candidate:
     part: str
     iteration: int
     accepted: bool
+
+
+def with_lent(candidates: Sequence[Candidate], *, seed: int) -> list[Candidate]:
+    """The same candidates, some acceptances of SFT now of RL: in iterations where RL knows refusals only, as
+    many as there are of those, and no more than SFT has above its own refusals."""
+    judged: dict[tuple[str, int, bool], list[int]] = defaultdict(list)
+    for position, each in enumerate(candidates):
+        judged[each.part, each.iteration, each.accepted].append(position)
+    lent = list(candidates)
+    for part, iteration, accepted in list(judged):
+        if (part, accepted) != (RL, False) or judged[RL, iteration, True]:
+            continue
+        spare = len(judged[SFT, iteration, True]) - len(judged[SFT, iteration, False])
+        wanted = len(judged[RL, iteration, False])
+        lots = sorted(judged[SFT, iteration, True], key=lambda position: _lot(candidates[position].key, seed))
+        for position in lots[: max(0, min(spare, wanted))]:
+            lent[position] = replace(candidates[position], part=RL)
+    return lent
 
 
 def copies_of(candidates: Sequence[Candidate], *, seed: int, max_copies: int = MAX_COPIES) -> list[int]:

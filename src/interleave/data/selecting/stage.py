@@ -15,7 +15,7 @@ from typing import Any
 from interleave.data.manifest import Manifest, file_digest, write_manifest
 from interleave.data.outputs import whole_folder
 from interleave.data.scores import read_scores, score_files, score_names
-from interleave.data.selecting.balancing import MAX_COPIES, SURPLUS, Candidate, copies_of
+from interleave.data.selecting.balancing import MAX_COPIES, SURPLUS, Candidate, copies_of, with_lent
 from interleave.data.selecting.rules import (
     DROPPED,
     RL,
@@ -166,6 +166,7 @@ def choose(
                 candidates.append(Candidate(name, choice.part, attempt.number, attempt.accepted))
                 homes.append((own, position))
     if options.balanced and options.wishes.filtered:
+        candidates = with_lent(candidates, seed=options.seed)
         copies = copies_of(candidates, seed=options.seed, max_copies=options.max_copies)
         for each, (own, position), number in zip(candidates, homes, copies, strict=True):
             own[position] = _choice(each.part, None, number) if number else _choice(DROPPED, SURPLUS, 0)
