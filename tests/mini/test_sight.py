@@ -21,11 +21,12 @@ from interleave.backends.local.many_pictures import see_many_at_once
 from interleave.backends.local.padding import padded_at_the_end
 from interleave.backends.local.processors import load_processor
 from interleave.backends.registry import load_vlm
+from interleave.errors import ConfigurationError
 from interleave.mini.language.prompts import understand
 from interleave.mini.train.agents import write_fresh_agent
 from interleave.mini.train.naming import Naming, cells_of_tokens
 from interleave.mini.train.sight import Seer, Sheets, SightTraining, on_device, train_sight
-from interleave.mini.train.sight_examples import EXERCISES, Exercise, sample_exercise
+from interleave.mini.train.sight_examples import EXERCISES, Exercise, exercises_named, sample_exercise
 from interleave.mini.world import draw
 from interleave.mini.world.batches import TorchPainter
 from interleave.mini.world.scene import Scene, Thing
@@ -61,6 +62,10 @@ def test_answers_are_true(name: str) -> None:
             before, after = each.pictures
             said = before if each.answer == "Nothing has changed." else understand(each.answer, before)
             assert said == after
+        elif name == "word":
+            [before] = each.pictures
+            said = understand(each.question.removeprefix("Word: "), before)
+            assert understand(each.answer, before) == said != before
         else:
             *before, shown = each.pictures
             wish = each.question.removeprefix("Check: ").removeprefix("Judge: ")
@@ -179,3 +184,12 @@ def test_every_token_looks_at_the_cell_it_lies_in() -> None:
         rows, columns = np.nonzero(np.abs(alone - bare).sum(axis=2))
         middle = int(rows.mean()) // 32 * 8 + int(columns.mean()) // 32
         assert cells[middle] == cell
+
+
+def test_only_the_exercises_that_are_asked_for_come(processor: Any) -> None:
+    names = {sample_exercise(Random(seed), ("look", "word")).name for seed in range(30)}
+    assert names == {"look", "word"}
+    sheets = iter(Sheets(processor, 2, 0, ("compare",)))
+    assert {next(sheets).name for _ in range(4)} == {"compare"}
+    with pytest.raises(ConfigurationError, match=r"no exercise named 'lok'.*look"):
+        exercises_named(["compare", "lok"])

@@ -140,6 +140,13 @@ def sight(
             metavar="DIR", help="The pipeline whose hand is looked at. [default: the one that ships]"
         ),
     ] = None,
+    exercises: Annotated[
+        str,
+        typer.Option(
+            metavar="NAME,…",
+            help="Which, of look, compare, check, judge and word; one that is named twice comes twice as often.",
+        ),
+    ] = "look,compare,check,judge,word",
     batch: Annotated[int, typer.Option(min=1, help="Exercises a step.")] = 256,
     examine: Annotated[int, typer.Option(min=1, help="Exercises in the examination at the end.")] = 2048,
     workers: Annotated[int, typer.Option(min=0, help="Processes that make exercises.")] = 0,
@@ -150,8 +157,10 @@ def sight(
     """Teach a fresh model to look at pictures of the world, before it has any job."""
     from interleave.backends.generators.mini import WEIGHTS
     from interleave.mini.train.sight import SightTraining, train_sight
+    from interleave.mini.train.sight_examples import exercises_named
 
-    how = SightTraining(batch=batch, workers=workers, examined=examine)
+    chosen = exercises_named(exercises.split(","))
+    how = SightTraining(exercises=chosen, batch=batch, workers=workers, examined=examine)
     train_sight(fresh, out, minutes, how=how, generator=generator or WEIGHTS, device=device, seed=seed)
     typer.echo(str(out / "model"))
     return 0

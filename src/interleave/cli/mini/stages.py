@@ -26,6 +26,11 @@ WORK = {"story": 3, "continue": 2, "plans": 0.25}
 """How much there is to do for a request, where it is not one picture."""
 RATES = {"planner": 1e-3, "critic": 6e-4, "agent": 1e-3}
 """Learning rates of copying: a critic has only to keep the sight it starts with."""
+EXERCISES = {
+    "planner": ("look", "compare"),
+    "critic": ("look", "compare", "check", "judge", "judge", "word"),
+}
+"""What each learns to see from; one agent for both jobs begins as a critic."""
 FIRST = ("sft-planner", "sft-critic-sft")
 """Variants wait for these: what is shipped has the machine to itself."""
 
@@ -57,7 +62,7 @@ class Sizes:
         }
     )
     """Requests that are only planned: the planner needs no new pictures to learn from them."""
-    sight_minutes: float = 5.5
+    sight_minutes: Mapping[str, float] = field(default_factory=lambda: {"planner": 3.5, "critic": 6.5})
     sight_batch: int = 256
     planner_steps: int = 2_400
     critic_steps: int = 1_800
@@ -76,7 +81,7 @@ TOY = Sizes(
     requests={"story": 24, "continue": 6, "edit": 6, "know": 6, "annotate": 6},
     shapes={"planner": "toy", "critic": "toy"},
     plans={"plans-story-1": 12},
-    sight_minutes=0.02,
+    sight_minutes={"planner": 0.02, "critic": 0.02},
     sight_batch=8,
     planner_steps=4,
     critic_steps=4,
@@ -91,7 +96,7 @@ TOY = Sizes(
 SMALL = Sizes(
     requests={"story": 800, "continue": 120, "edit": 240, "know": 120, "annotate": 120},
     plans={"plans-story-1": 800, "plans-know-1": 200},
-    sight_minutes=0.5,
+    sight_minutes={"planner": 0.5, "critic": 0.5},
     planner_steps=60,
     critic_steps=60,
     agent_steps=60,
@@ -270,7 +275,8 @@ class Chain:
             yield Stage(f"fresh-{name}", ("mini", "fresh", shape, "--out", fresh))
             command = (
                 *("mini", "train", "sight", fresh, "--out", out, "--workers", str(self.workers)),
-                *("--minutes", f"{self.sizes.sight_minutes:g}", "--batch", str(self.sizes.sight_batch)),
+                *("--minutes", f"{self.sizes.sight_minutes[name]:g}", "--batch", str(self.sizes.sight_batch)),
+                *("--exercises", ",".join(EXERCISES[name])),
                 *("--examine", str(8 * self.sizes.sight_batch)),
                 *(("--generator", str(self.pipeline)) if self.pipeline else ()),
             )

@@ -34,7 +34,8 @@ if TYPE_CHECKING:
 
 IGNORED = -100
 PAD_TO = 32
-THROUGH_THE_AUTOENCODER = 0.15
+THROUGH_THE_AUTOENCODER = 0.08
+"""A share only: a picture there and back costs as much as two exercises."""
 LATENT_NOISE = 0.1
 CLIP = 1.0
 JUDGING = ("check", "judge")
@@ -45,6 +46,7 @@ JUDGING = ("check", "judge")
 class SightTraining:
     """How it learns."""
 
+    exercises: tuple[str, ...] = EXERCISES
     batch: int = 256
     rate: float = 1.5e-3
     weight_decay: float = 0.05
@@ -71,21 +73,21 @@ class Sheet:
 class Sheets:
     """Batches without end, made by worker processes; every worker has its own seed."""
 
-    def __init__(self, processor: Any, batch: int, seed: int) -> None:
+    def __init__(self, processor: Any, batch: int, seed: int, exercises: tuple[str, ...] = EXERCISES) -> None:
         self.tokenizer = processor.tokenizer
         self.template = processor.tokenizer.apply_chat_template
         self.place = int(processor.image_token_id)
         self.each = (256 // processor.image_processor.patch_size // processor.image_processor.merge_size) ** 2
-        self.batch, self.seed = batch, seed
+        self.batch, self.seed, self.exercises = batch, seed, exercises
 
     def __iter__(self) -> Iterator[Sheet]:
         import torch
 
         worker = torch.utils.data.get_worker_info()
         rng = Random(f"sight/{self.seed}/{worker.id if worker else 0}")
-        waiting: dict[str, list[Exercise]] = {name: [] for name in EXERCISES}
+        waiting: dict[str, list[Exercise]] = {name: [] for name in self.exercises}
         while True:
-            exercise = sample_exercise(rng)
+            exercise = sample_exercise(rng, self.exercises)
             some = waiting[exercise.name]
             some.append(exercise)
             if len(some) == self.batch:
@@ -209,13 +211,13 @@ def train_sight(
     log = Log(out / "log.jsonl")
     side = 256 // processor.image_processor.patch_size
     seer = Seer(model, TorchPainter(device), _latent_space(generator, device), side)
-    loader = _loader(Sheets(processor, how.batch, seed), how.workers)
+    loader = _loader(Sheets(processor, how.batch, seed, how.exercises), how.workers)
     clock = Clock(minutes)
     with padded_at_the_end(model):
         _learn(seer, loader, clock, log, how, device)
         model.eval()
         accepting = processor.tokenizer(ACCEPTED, add_special_tokens=False)["input_ids"][0]
-        found = _examine(seer, loader, how.examined, accepting, device)
+        found = _examine(seer, loader, how, accepting, device)
     log.write(stage="sight", examination=True, seconds=clock.spent, **found)
     with quiet():
         model.save_pretrained(out / "model")
@@ -258,14 +260,14 @@ def _learn(
 
 
 def _examine(
-    seer: Seer, loader: Iterator[Sheet], exercises: int, accepting: int, device: str
+    seer: Seer, loader: Iterator[Sheet], how: SightTraining, accepting: int, device: str
 ) -> dict[str, float]:
     """The share of exercises answered without a wrong word, and that of verdicts that are right."""
     import torch
 
     right: dict[str, list[torch.Tensor]] = {}
     seen = 0
-    while seen < exercises or not right.keys() >= set(EXERCISES):
+    while seen < how.examined or not right.keys() >= set(how.exercises):
         sheet = on_device(next(loader), device)
         with torch.no_grad():
             words, verdicts = seer.marks(sheet, accepting)

@@ -1,17 +1,18 @@
 """What an agent learns to see from, before it has any job: pictures of the world, and words about them.
 
-Four exercises, made on the fly from a seed: to say what a picture shows, what has changed between two,
-whether a picture shows what is said, and whether one picture has become another as asked. Kinds in colours
-that are held out never appear.
+Five exercises, made on the fly from a seed: to say what a picture shows, what has changed between two,
+whether a picture shows what is said, whether one picture has become another as asked, and to say a wish about
+a picture as exactly as can be. Kinds in colours that are held out never appear.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from random import Random
 
-from interleave.errors import InputError
-from interleave.mini.language.prompts import scene_prompt
+from interleave.errors import ConfigurationError, InputError, did_you_mean
+from interleave.mini.language.prompts import edit_prompt, scene_prompt
 from interleave.mini.language.references import Manner
 from interleave.mini.language.sentences import say_all
 from interleave.mini.language.splits import hashed_split, is_held_out_pair
@@ -23,7 +24,7 @@ from interleave.mini.world.mistakes import spoiled
 from interleave.mini.world.operations import apply_all
 from interleave.mini.world.scene import Scene
 
-EXERCISES = ("look", "compare", "check", "judge")
+EXERCISES = ("look", "compare", "check", "judge", "word")
 ACCEPTED = "Everything is as asked."
 FROM_STORIES = 0.35
 UNCHANGED = 0.12
@@ -42,12 +43,20 @@ class Exercise:
     answer: str
 
 
-def sample_exercise(rng: Random) -> Exercise:
-    """A random exercise, each kind as often as the others."""
-    makers = {"look": _look, "compare": _compare, "check": _check, "judge": _judge}
-    name = rng.choice(EXERCISES)
+def exercises_named(names: Iterable[str]) -> tuple[str, ...]:
+    """The names of exercises, as given; raises for one that there is not."""
+    chosen = tuple(name.strip() for name in names)
+    for name in chosen:
+        if name not in EXERCISES:
+            raise ConfigurationError(f"no exercise named {name!r}. {did_you_mean(name, EXERCISES)}")
+    return chosen
+
+
+def sample_exercise(rng: Random, names: Sequence[str] = EXERCISES) -> Exercise:
+    """A random exercise of one of these kinds; a kind that is named twice comes twice as often."""
+    name = rng.choice(names)
     while True:
-        made = makers[name](rng)
+        made = _MAKERS[name](rng)
         if made is not None and not any(map(_held_out, made.pictures)):
             return made
 
@@ -88,6 +97,18 @@ def _judge(rng: Random) -> Exercise | None:
     return Exercise("judge", (wish.before, shown), f"Judge: {wish.prompt}", _marked(shown, wish.after))
 
 
+def _word(rng: Random) -> Exercise | None:
+    """What a critic asks for after a failure: the same wish in words that leave nothing open."""
+    wish = sample_example(rng)
+    if wish.before is None:
+        return None
+    try:
+        exact = edit_prompt(changes(wish.before, wish.after), wish.before, exact=True)
+    except InputError:  # there are no words for this change
+        return None
+    return Exercise("word", (wish.before,), f"Word: {wish.prompt}", exact)
+
+
 def _marked(shown: Scene, wanted: Scene) -> str:
     return ACCEPTED if shown == wanted else faults_of(shown, wanted)
 
@@ -111,3 +132,12 @@ def _another(scene: Scene, rng: Random) -> Scene:
 
 def _held_out(scene: Scene) -> bool:
     return any(is_held_out_pair(thing) for thing in scene.things.values())
+
+
+_MAKERS: Mapping[str, Callable[[Random], Exercise | None]] = {
+    "look": _look,
+    "compare": _compare,
+    "check": _check,
+    "judge": _judge,
+    "word": _word,
+}
