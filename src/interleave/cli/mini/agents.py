@@ -144,7 +144,7 @@ def sight(
         str,
         typer.Option(
             metavar="NAME,…",
-            help="Which, of look, compare, check, judge and word; one that is named twice comes twice as often.",
+            help="Of look, compare, check, judge and word; one that is named twice comes twice as often.",
         ),
     ] = "look,compare,check,judge,word",
     batch: Annotated[int, typer.Option(min=1, help="Exercises a step.")] = 256,
