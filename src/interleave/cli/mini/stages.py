@@ -67,7 +67,7 @@ class Sizes:
     planner_steps: int = 2_400
     critic_steps: int = 1_800
     agent_steps: int = 1_800
-    grpo_steps: int = 80
+    grpo_steps: int = 100
     batch: int = 256
     items: int = 1_000
     more_items: int = 300

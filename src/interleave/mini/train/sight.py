@@ -28,6 +28,7 @@ from interleave.mini.train.latents import LatentSpace
 from interleave.mini.train.naming import Naming
 from interleave.mini.train.sight_examples import ACCEPTED, EXERCISES, Exercise, sample_exercise
 from interleave.mini.world.batches import TorchPainter, scene_codes
+from interleave.mini.world.scene import Scene
 
 if TYPE_CHECKING:
     import torch
@@ -110,17 +111,18 @@ class Sheets:
 
     def _texts(self, exercises: list[Exercise]) -> tuple[list[str], list[str]]:
         """Questions and answers as the chat template writes them: what a job will look like."""
-        conversations = []
-        for each in exercises:
-            pictures = [{"type": "image"} for _ in each.pictures]
-            conversations.append(
-                [{"role": "user", "content": [*pictures, {"type": "text", "text": each.question}]}]
-            )
+        conversations = [
+            [{"role": "user", "content": [_as_content(part) for part in each.question]}] for each in exercises
+        ]
         questions = self.template(conversations, tokenize=False, add_generation_prompt=True)
         return questions, [f"{each.answer}{self.tokenizer.eos_token}" for each in exercises]
 
     def _with_places(self, ids: list[int]) -> list[int]:
         return [token for each in ids for token in ([each] * self.each if each == self.place else [each])]
+
+
+def _as_content(part: Scene | str) -> dict[str, str]:
+    return {"type": "text", "text": part} if isinstance(part, str) else {"type": "image"}
 
 
 class Seer:

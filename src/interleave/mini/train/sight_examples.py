@@ -35,12 +35,15 @@ IGNORED_WISH = 0.1
 
 @dataclass(frozen=True)
 class Exercise:
-    """A question about one or two pictures, and its answer."""
+    """A question with one or two pictures in it, and its answer."""
 
     name: str
-    pictures: tuple[Scene, ...]
-    question: str
+    question: tuple[Scene | str, ...]
     answer: str
+
+    @property
+    def pictures(self) -> tuple[Scene, ...]:
+        return tuple(part for part in self.question if isinstance(part, Scene))
 
 
 def exercises_named(names: Iterable[str]) -> tuple[str, ...]:
@@ -63,26 +66,26 @@ def sample_exercise(rng: Random, names: Sequence[str] = EXERCISES) -> Exercise:
 
 def _look(rng: Random) -> Exercise:
     scene = _scene(rng)
-    return Exercise("look", (scene,), "Look:", scene_prompt(scene, exact=True))
+    return Exercise("look", ("Look:", scene), scene_prompt(scene, exact=True))
 
 
 def _compare(rng: Random) -> Exercise | None:
     before = _scene(rng)
     if rng.random() < UNCHANGED:
-        return Exercise("compare", (before, before), "Compare:", "Nothing has changed.")
+        return Exercise("compare", (before, "Compare:", before), "Nothing has changed.")
     after = _another(before, rng)
     try:
         said = say_all(changes(before, after), before, Manner(exact=True))
     except InputError:  # there are no words for this change
         return None
-    return Exercise("compare", (before, after), "Compare:", said) if said else None
+    return Exercise("compare", (before, "Compare:", after), said) if said else None
 
 
 def _check(rng: Random) -> Exercise:
     wanted = _scene(rng)
     shown = wanted if rng.random() < RIGHT else _another(wanted, rng)
     said = scene_prompt(wanted, exact=rng.random() < 0.5)
-    return Exercise("check", (shown,), f"Check: {said}", _marked(shown, wanted))
+    return Exercise("check", (f"Check: {said}", shown), _marked(shown, wanted))
 
 
 def _judge(rng: Random) -> Exercise | None:
@@ -94,7 +97,7 @@ def _judge(rng: Random) -> Exercise | None:
     shown = wish.after if chance < RIGHT else _another(wish.after, rng)
     if chance > 1 - IGNORED_WISH:
         shown = wish.before
-    return Exercise("judge", (wish.before, shown), f"Judge: {wish.prompt}", _marked(shown, wish.after))
+    return Exercise("judge", (wish.before, f"Judge: {wish.prompt}", shown), _marked(shown, wish.after))
 
 
 def _word(rng: Random) -> Exercise | None:
@@ -106,7 +109,7 @@ def _word(rng: Random) -> Exercise | None:
         exact = edit_prompt(changes(wish.before, wish.after), wish.before, exact=True)
     except InputError:  # there are no words for this change
         return None
-    return Exercise("word", (wish.before,), f"Word: {wish.prompt}", exact)
+    return Exercise("word", (wish.before, f"Word: {wish.prompt}"), exact)
 
 
 def _marked(shown: Scene, wanted: Scene) -> str:
