@@ -82,6 +82,9 @@ def everything(
         bool, typer.Option("--no-variants", help="Only what is shipped: no variants of the ablation.")
     ] = False,
     no_table: Annotated[bool, typer.Option("--no-table", help="Train, and measure nothing.")] = False,
+    keep_going: Annotated[
+        bool, typer.Option("--keep-going", help="When a stage fails, finish what does not need it.")
+    ] = False,
     dry_run: Only = False,
     debug: options.Debug = False,
 ) -> int:
@@ -114,7 +117,8 @@ def everything(
         learned = [Stage(each.name, each.command, each.after or ("generator",)) for each in learned]
     trained = {each.name.removeprefix("agent-") for each in learned if each.name.startswith("agent-")}
     table = chain.table(trained)
-    return _carry_out([*first, *learned, *(() if no_table else table)], chain, at_once, dry_run)
+    stages = [*first, *learned, *(() if no_table else table)]
+    return _carry_out(stages, chain, at_once, dry_run, keep_going)
 
 
 def fresh(
@@ -186,7 +190,9 @@ def _chain(out: Path, size: str, generator: str, shards: int, workers: int, seed
     return Chain(out, SIZES[size], generator, shards=shards, workers=workers, seed=seed)
 
 
-def _carry_out(stages: Iterable[Stage], chain: Chain, at_once: int, dry_run: bool) -> int:
+def _carry_out(
+    stages: Iterable[Stage], chain: Chain, at_once: int, dry_run: bool, keep_going: bool = False
+) -> int:
     from interleave.cli.mini.chain import run_chain
     from interleave.cli.working import say
 
@@ -197,7 +203,12 @@ def _carry_out(stages: Iterable[Stage], chain: Chain, at_once: int, dry_run: boo
         return 0
     threads = max(1, (os.cpu_count() or 1) // at_once)
     seconds = run_chain(
-        stages, chain.out, at_once=at_once, say=say, environment={"OMP_NUM_THREADS": str(threads)}
+        stages,
+        chain.out,
+        at_once=at_once,
+        keep_going=keep_going,
+        say=say,
+        environment={"OMP_NUM_THREADS": str(threads)},
     )
     say(f"all done, {sum(seconds.values()):.0f} s of work in {len(seconds)} stages")
     typer.echo(str(chain.out / "agents"))

@@ -13,7 +13,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn
@@ -36,6 +36,8 @@ class Stage:
     after: tuple[str, ...] = ()
     may_end_short: bool = False
     """Whether it is done too when a few of its many items could not be (exit code 1)."""
+    even_so: bool = False
+    """Whether it begins too when stages before it have failed, and works with what there is."""
 
     @property
     def as_typed(self) -> str:
@@ -47,37 +49,73 @@ def run_chain(
     out: Path,
     *,
     at_once: int = 1,
+    keep_going: bool = False,
     say: Callable[[str], None] = lambda text: None,
     environment: Mapping[str, str] | None = None,
 ) -> dict[str, float]:
-    """Run what is not done yet; returns the seconds of every stage. Raises when one fails."""
+    """Run what is not done yet; returns the seconds of every stage. Raises when one fails: at once, or with
+    `keep_going` after everything that does not need it."""
     _refuse_loose_ends(stages)
     logs = out / "logs"
     logs.mkdir(parents=True, exist_ok=True)
     record = _Record(out / RECORD)
     record.refuse_other_commands(stages)
-    waiting = [stage for stage in stages if stage.name not in record.done]
+    waiting = _Waiting([stage for stage in stages if stage.name not in record.done])
     running: dict[str, _Running] = {}
+    failures: list[RunError] = []
     before = signal.signal(signal.SIGTERM, _interrupt)  # else the stages would go on without their chain
     try:
-        while waiting or running:
-            for stage in [each for each in waiting if set(each.after) <= set(record.done)]:
-                if len(running) < at_once:
-                    say(f"{stage.name}: {stage.as_typed}")
-                    running[stage.name] = _Running(stage, logs / f"{stage.name}.log", environment)
-                    waiting.remove(stage)
+        while waiting.stages or running:
+            for stage in waiting.take_ready(record.done, at_once - len(running)):
+                say(f"{stage.name}: {stage.as_typed}")
+                running[stage.name] = _Running(stage, logs / f"{stage.name}.log", environment)
             time.sleep(LOOK_EVERY_SECONDS)
-            for name, each in list(running.items()):
-                if each.ended:
-                    del running[name]
-                    each.refuse_failure()
+            for name, each in [(name, each) for name, each in running.items() if each.ended]:
+                del running[name]
+                if failure := each.failure:
+                    if not keep_going:
+                        raise failure
+                    failures.append(failure)
+                    without = waiting.give_up(name)
+                    say(f"{name}: failed, and so not done: {', '.join(without) or 'nothing else'}")
+                else:
                     record.add(each.stage, each.seconds)
                     say(f"{name}: done in {each.seconds:.0f} s")
     finally:
         signal.signal(signal.SIGTERM, before)
         for each in running.values():
             each.stop()
+    if failures:
+        raise failures[0]
     return record.done
+
+
+class _Waiting:
+    """The stages that have not begun, in their order."""
+
+    def __init__(self, stages: list[Stage]) -> None:
+        self.stages = stages
+        self._given_up: set[str] = set()
+
+    def take_ready(self, done: Collection[str], room: int) -> list[Stage]:
+        """As many as there is room for, of those whose time has come."""
+        ready = [each for each in self.stages if self._may_begin(each, set(done))][: max(0, room)]
+        self.stages = [each for each in self.stages if each not in ready]
+        return ready
+
+    def _may_begin(self, stage: Stage, done: set[str]) -> bool:
+        return set(stage.after) <= (done | self._given_up if stage.even_so else done)
+
+    def give_up(self, failed: str) -> list[str]:
+        """Leave out what needs a stage that has failed; returns the names."""
+        self._given_up.add(failed)
+        without = []
+        for stage in list(self.stages):  # dependants come after what they need
+            if not stage.even_so and not self._given_up.isdisjoint(stage.after):
+                self.stages.remove(stage)
+                self._given_up.add(stage.name)
+                without.append(stage.name)
+        return without
 
 
 def _interrupt(*_: object) -> NoReturn:
@@ -108,11 +146,13 @@ class _Running:
     def seconds(self) -> float:
         return time.monotonic() - self.began
 
-    def refuse_failure(self) -> None:
+    @property
+    def failure(self) -> RunError | None:
+        """What to tell when it has not ended well."""
         if self.process.returncode in ((0, SHORT) if self.stage.may_end_short else (0,)):
-            return
+            return None
         last = self.log.read_text("utf-8", "replace").strip().splitlines()[-TOLD_LINES:]
-        raise RunError(
+        return RunError(
             f"the stage {self.stage.name!r} ended with exit code {self.process.returncode}: "
             f"{' / '.join(line.strip() for line in last)} (the whole is in {self.log}). "
             "Mend it, then give the same command again: what is done stays done"
