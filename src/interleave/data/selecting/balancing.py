@@ -35,7 +35,7 @@ class Candidate:
 
 def with_lent(candidates: Sequence[Candidate], *, seed: int) -> list[Candidate]:
     """The same candidates, some acceptances of SFT now of RL: in iterations where RL knows refusals only, as
-    many as there are of those, and no more than SFT has above its own refusals."""
+    many as there are of those, no more than SFT has above its own refusals, and never the larger half."""
     judged: dict[tuple[str, int, bool], list[int]] = defaultdict(list)
     for position, each in enumerate(candidates):
         judged[each.part, each.iteration, each.accepted].append(position)
@@ -43,7 +43,8 @@ def with_lent(candidates: Sequence[Candidate], *, seed: int) -> list[Candidate]:
     for part, iteration, accepted in list(judged):
         if (part, accepted) != (RL, False) or judged[RL, iteration, True]:
             continue
-        spare = len(judged[SFT, iteration, True]) - len(judged[SFT, iteration, False])
+        own = len(judged[SFT, iteration, True])
+        spare = min(own - len(judged[SFT, iteration, False]), own // 2)
         wanted = len(judged[RL, iteration, False])
         lots = sorted(judged[SFT, iteration, True], key=lambda position: _lot(candidates[position].key, seed))
         for position in lots[: max(0, min(spare, wanted))]:

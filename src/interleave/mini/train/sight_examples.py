@@ -35,7 +35,10 @@ IGNORED_WISH = 0.1
 
 @dataclass(frozen=True)
 class Exercise:
-    """A question with one or two pictures in it, and its answer."""
+    """A question with one or two pictures, and its answer.
+
+    Words come first, as in the critic's prompt: whoever knows the wish can look for it in the picture.
+    """
 
     name: str
     question: tuple[Scene | str, ...]
@@ -72,13 +75,13 @@ def _look(rng: Random) -> Exercise:
 def _compare(rng: Random) -> Exercise | None:
     before = _scene(rng)
     if rng.random() < UNCHANGED:
-        return Exercise("compare", (before, "Compare:", before), "Nothing has changed.")
+        return Exercise("compare", ("Compare:", before, before), "Nothing has changed.")
     after = _another(before, rng)
     try:
         said = say_all(changes(before, after), before, Manner(exact=True))
     except InputError:  # there are no words for this change
         return None
-    return Exercise("compare", (before, "Compare:", after), said) if said else None
+    return Exercise("compare", ("Compare:", before, after), said) if said else None
 
 
 def _check(rng: Random) -> Exercise:
@@ -97,7 +100,7 @@ def _judge(rng: Random) -> Exercise | None:
     shown = wish.after if chance < RIGHT else _another(wish.after, rng)
     if chance > 1 - IGNORED_WISH:
         shown = wish.before
-    return Exercise("judge", (wish.before, f"Judge: {wish.prompt}", shown), _marked(shown, wish.after))
+    return Exercise("judge", (f"Judge: {wish.prompt}", wish.before, shown), _marked(shown, wish.after))
 
 
 def _word(rng: Random) -> Exercise | None:
@@ -109,7 +112,7 @@ def _word(rng: Random) -> Exercise | None:
         exact = edit_prompt(changes(wish.before, wish.after), wish.before, exact=True)
     except InputError:  # there are no words for this change
         return None
-    return Exercise("word", (wish.before, f"Word: {wish.prompt}"), exact)
+    return Exercise("word", (f"Word: {wish.prompt}", wish.before), exact)
 
 
 def _marked(shown: Scene, wanted: Scene) -> str:
