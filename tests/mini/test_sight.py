@@ -46,7 +46,9 @@ def processor(fresh: Path) -> Any:
 
 def wish_of(each: Exercise) -> str:
     [text] = [part for part in each.question if isinstance(part, str)]
-    return text.split(": ", 1)[1]
+    wish, _, drawn = text.split(": ", 1)[1].partition(" Drawn: ")
+    assert (drawn != "") == (each.name == "judge")
+    return wish
 
 
 def exercises(name: str, count: int) -> list[Exercise]:

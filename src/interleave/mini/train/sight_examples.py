@@ -31,6 +31,8 @@ UNCHANGED = 0.12
 RIGHT = 0.4
 IGNORED_WISH = 0.1
 """The share of wishes after which the picture is as it was before."""
+DRAWN_AGAIN = 0.4
+"""The share of judgements about pictures that a better prompt was drawn from."""
 
 
 @dataclass(frozen=True)
@@ -100,7 +102,9 @@ def _judge(rng: Random) -> Exercise | None:
     shown = wish.after if chance < RIGHT else _another(wish.after, rng)
     if chance > 1 - IGNORED_WISH:
         shown = wish.before
-    return Exercise("judge", (f"Judge: {wish.prompt}", wish.before, shown), _marked(shown, wish.after))
+    exact = _exactly(wish.before, wish.after) if rng.random() < DRAWN_AGAIN else None
+    asked = f"Judge: {wish.prompt} Drawn: {exact or wish.prompt}"
+    return Exercise("judge", (asked, wish.before, shown), _marked(shown, wish.after))
 
 
 def _word(rng: Random) -> Exercise | None:
@@ -108,11 +112,16 @@ def _word(rng: Random) -> Exercise | None:
     wish = sample_example(rng)
     if wish.before is None:
         return None
+    exact = _exactly(wish.before, wish.after)
+    return Exercise("word", (f"Word: {wish.prompt}", wish.before), exact) if exact else None
+
+
+def _exactly(before: Scene, after: Scene) -> str | None:
+    """The wish that turns one scene into the other; None where there are no words for it."""
     try:
-        exact = edit_prompt(changes(wish.before, wish.after), wish.before, exact=True)
-    except InputError:  # there are no words for this change
+        return edit_prompt(changes(before, after), before, exact=True)
+    except InputError:
         return None
-    return Exercise("word", (f"Word: {wish.prompt}", wish.before), exact)
 
 
 def _marked(shown: Scene, wanted: Scene) -> str:
