@@ -188,6 +188,7 @@ def test_the_eye_learns_to_name_what_stands_where(fresh: Path, processor: Any) -
 
 def test_every_token_looks_at_the_cell_it_lies_in() -> None:
     cells = cells_of_tokens(8)
+    assert set(cells) == set(range(9))
     scene = Scene.of("meadow", {cell: Thing("apple", "red") for cell in range(9)})
     bare = np.asarray(draw(Scene.of("meadow", {}))).astype(int)
     for cell in range(9):

@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
 
-from interleave.benchmarks.rows import ROWS
 from interleave.cli.mini.chain import Stage
 
 PACK = "mini"
@@ -246,6 +245,8 @@ class Chain:
 
     def table(self, trained: Collection[str]) -> Iterator[Stage]:
         """Every row by itself when its agents are there, long ones in two parts; then all together."""
+        from interleave.benchmarks.rows import ROWS
+
         parts = []
         for row in ROWS:
             if not row.learned <= set(trained):
