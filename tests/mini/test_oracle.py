@@ -139,6 +139,7 @@ def test_an_edit_that_was_not_made_is_rejected() -> None:
     before = Scene.of("meadow", {4: Thing("cat", "red")})
     verdict = judged(attempt("Paint the red cat blue.", before, before))
     assert verdict.outcome is Outcome.REJECTED
+    assert verdict.reasoning.startswith("Wrong. ")
     assert "a red cat instead of a blue cat" in verdict.reasoning
 
 

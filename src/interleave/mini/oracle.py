@@ -174,8 +174,12 @@ def _lot(seen: CriticInput) -> Random:
 
 
 def _faults(reading: Reading, target: Scene) -> str:
-    """The first few things that are wrong, in words."""
-    faults = []
+    """The first few things that are wrong, in words.
+
+    Every refusal begins alike: who learns to speak so decides with the first word between right and wrong,
+    not between right and a dozen places where something may be wrong.
+    """
+    faults = ["Wrong."]
     if reading.scene.background != target.background:
         faults.append(f"The background is the {reading.scene.background}, not the {target.background}.")
     for cell in range(CELLS):
@@ -184,7 +188,7 @@ def _faults(reading: Reading, target: Scene) -> str:
             faults.append(f"{POSITIONS[cell][1].capitalize()}, {fault}.")
     if reading.scene.gripper != target.gripper:
         faults.append("The gripper is not as it should be.")
-    return " ".join(faults[:3])
+    return " ".join(faults[:4])
 
 
 def faults_of(seen: Scene, wanted: Scene) -> str:
