@@ -148,3 +148,23 @@ def test_requests_that_are_only_planned_come_from_every_suite() -> None:
     assert len(
         {(words[words.index("--suite") + 1], words[words.index("--seed") + 1]) for words in asked}
     ) == len(asked)
+
+
+def test_with_a_generator_to_train_first_stages_are_what_they_were_otherwise(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A collection may end short whether or not its generator was trained a moment ago."""
+    seen: list[dict[str, Stage]] = []
+    monkeypatch.setattr(
+        "interleave.cli.mini.chain.run_chain",
+        lambda stages, *_, **__: seen.append({each.name: each for each in stages}) or {},
+    )
+    for more in ([], ["--generator", "mini"]):
+        assert run(["mini", "train", "all", "--size", "toy", "--out", "out", *more]) == 0
+    trained, given = seen
+    assert trained.keys() == given.keys() | {"generator"}
+    for name, stage in given.items():
+        assert trained[name].may_end_short == stage.may_end_short
+        assert trained[name].even_so == stage.even_so
+        assert trained[name].after == (stage.after or ("generator",))
+    assert given["collect-story.1"].may_end_short and given["table"].even_so

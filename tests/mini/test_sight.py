@@ -205,3 +205,8 @@ def test_only_the_exercises_that_are_asked_for_come(processor: Any) -> None:
     assert {next(sheets).name for _ in range(4)} == {"compare"}
     with pytest.raises(ConfigurationError, match=r"no exercise named 'lok'.*look"):
         exercises_named(["compare", "lok"])
+
+
+def test_a_folder_without_a_model_is_refused_before_anybody_is_asked(tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match=r"no-model is not the folder of a model"):
+        train_sight(tmp_path / "no-model", tmp_path / "out", 0.1)

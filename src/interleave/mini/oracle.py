@@ -31,6 +31,7 @@ from interleave.types import Outcome, Plan, Request, Scores, Text, Verdict
 if TYPE_CHECKING:
     from PIL.Image import Image
 
+ACCEPTED = "Everything is as asked."
 EXACT_SHARE = 0.35
 """How many of the better prompts in varied words are exact."""
 Looked = tuple[Reading | None, Reading]
@@ -125,11 +126,11 @@ def judged(seen: CriticInput, looked: Looked | None = None, *, refine: str = "ex
     except (NotUnderstood, Impossible) as error:
         return Verdict(outcome=Outcome.UNREADABLE, reasoning=f"the oracle cannot tell what is asked: {error}")
     if shows(reading, target):
-        return Verdict(outcome=Outcome.ACCEPTED, reasoning="Everything is as asked.", confidence=1.0)
+        return Verdict(outcome=Outcome.ACCEPTED, reasoning=ACCEPTED, confidence=1.0)
     return Verdict(
         outcome=Outcome.REJECTED,
         reasoning=_faults(reading, target),
-        refined_prompt=_refined(target, before, None if refine == "exact" else _lot(seen)),
+        refined_prompt=refined(target, before, None if refine == "exact" else _lot(seen)),
         confidence=score(reading, target, before).overall / 20,
     )
 
@@ -156,7 +157,7 @@ def _is_blank(picture: Image) -> bool:
     return all(low == high == 255 for low, high in picture.convert("RGB").getextrema())  # type: ignore[misc]
 
 
-def _refined(target: Scene, before: Scene | None, lot: Random | None) -> str:
+def refined(target: Scene, before: Scene | None, lot: Random | None = None) -> str:
     """The wish in better words: exact ones, or by lot a plain rewording, which helps less."""
     exact = lot is None or lot.random() < EXACT_SHARE
     rng = None if exact else lot

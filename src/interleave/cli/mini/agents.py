@@ -114,7 +114,7 @@ def everything(
         *(() if no_variants else chain.variants()),
     ]
     if first:
-        learned = [Stage(each.name, each.command, each.after or ("generator",)) for each in learned]
+        learned = [replace(each, after=each.after or ("generator",)) for each in learned]
     trained = {each.name.removeprefix("agent-") for each in learned if each.name.startswith("agent-")}
     table = chain.table(trained)
     stages = [*first, *learned, *(() if no_table else table)]

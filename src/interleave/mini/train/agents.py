@@ -134,13 +134,18 @@ def _eyes(shape: AgentShape) -> Any:
     )
 
 
+def refuse_no_model(folder: Path) -> None:
+    """Raise where there is none: the library would look for its name on the Hub."""
+    if not (folder / "config.json").is_file():
+        raise ConfigurationError(f"{folder} is not the folder of a model: it has no config.json")
+
+
 def halve(model: Path, out: Path) -> Path:
     """A copy of a trained model in half precision; nothing else of it changes."""
     import torch
     from transformers import AutoModelForImageTextToText
 
-    if not (model / "config.json").is_file():
-        raise ConfigurationError(f"{model} is not the folder of a model: it has no config.json")
+    refuse_no_model(model)
     with quiet():
         AutoModelForImageTextToText.from_pretrained(model, dtype=torch.float16).save_pretrained(out)
     for each in sorted(model.iterdir()):

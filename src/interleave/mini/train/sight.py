@@ -23,10 +23,12 @@ from interleave.backends.local.many_pictures import see_many_at_once
 from interleave.backends.local.padding import padded_at_the_end
 from interleave.backends.local.processors import load_processor
 from interleave.backends.local.quiet import quiet
+from interleave.mini.oracle import ACCEPTED
+from interleave.mini.train.agents import refuse_no_model
 from interleave.mini.train.clock import Clock, Log, learning_rate
 from interleave.mini.train.latents import LatentSpace
 from interleave.mini.train.naming import Naming
-from interleave.mini.train.sight_examples import ACCEPTED, EXERCISES, Exercise, sample_exercise
+from interleave.mini.train.sight_examples import EXERCISES, Exercise, sample_exercise
 from interleave.mini.world.batches import TorchPainter, scene_codes
 from interleave.mini.world.scene import Scene
 
@@ -200,6 +202,7 @@ def train_sight(
     import torch
     from transformers import Qwen3VLForConditionalGeneration
 
+    refuse_no_model(fresh)
     torch.manual_seed(seed)
     torch.set_float32_matmul_precision("high")
     torch.backends.cudnn.benchmark = True

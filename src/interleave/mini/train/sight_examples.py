@@ -12,12 +12,12 @@ from dataclasses import dataclass
 from random import Random
 
 from interleave.errors import ConfigurationError, InputError, did_you_mean
-from interleave.mini.language.prompts import edit_prompt, scene_prompt
+from interleave.mini.language.prompts import scene_prompt
 from interleave.mini.language.references import Manner
 from interleave.mini.language.sentences import say_all
 from interleave.mini.language.splits import hashed_split, is_held_out_pair
 from interleave.mini.language.tasks import sample_task
-from interleave.mini.oracle import faults_of
+from interleave.mini.oracle import ACCEPTED, faults_of, refined
 from interleave.mini.train.examples import random_operations, random_scene, sample_example
 from interleave.mini.world.changes import changes
 from interleave.mini.world.mistakes import spoiled
@@ -25,7 +25,6 @@ from interleave.mini.world.operations import apply_all
 from interleave.mini.world.scene import Scene
 
 EXERCISES = ("look", "compare", "check", "judge", "word")
-ACCEPTED = "Everything is as asked."
 FROM_STORIES = 0.35
 UNCHANGED = 0.12
 RIGHT = 0.4
@@ -102,8 +101,8 @@ def _judge(rng: Random) -> Exercise | None:
     shown = wish.after if chance < RIGHT else _another(wish.after, rng)
     if chance > 1 - IGNORED_WISH:
         shown = wish.before
-    exact = _exactly(wish.before, wish.after) if rng.random() < DRAWN_AGAIN else None
-    asked = f"Judge: {wish.prompt} Drawn: {exact or wish.prompt}"
+    drawn = refined(wish.after, wish.before) if rng.random() < DRAWN_AGAIN else wish.prompt
+    asked = f"Judge: {wish.prompt} Drawn: {drawn}"
     return Exercise("judge", (asked, wish.before, shown), _marked(shown, wish.after))
 
 
@@ -112,16 +111,7 @@ def _word(rng: Random) -> Exercise | None:
     wish = sample_example(rng)
     if wish.before is None:
         return None
-    exact = _exactly(wish.before, wish.after)
-    return Exercise("word", (f"Word: {wish.prompt}", wish.before), exact) if exact else None
-
-
-def _exactly(before: Scene, after: Scene) -> str | None:
-    """The wish that turns one scene into the other; None where there are no words for it."""
-    try:
-        return edit_prompt(changes(before, after), before, exact=True)
-    except InputError:
-        return None
+    return Exercise("word", (f"Word: {wish.prompt}", wish.before), refined(wish.after, wish.before))
 
 
 def _marked(shown: Scene, wanted: Scene) -> str:
