@@ -16,6 +16,7 @@ from interleave.cli.mini.chain import Stage, run_chain
 from interleave.cli.mini.stages import SIZES, TOY, Chain
 from interleave.errors import ConfigurationError, RunError
 from interleave.mini.language.tasks import SUITES
+from interleave.mini.train.sight_examples import EXERCISES
 
 PACKS = ("prompts", "list")
 
@@ -168,3 +169,17 @@ def test_with_a_generator_to_train_first_stages_are_what_they_were_otherwise(
         assert trained[name].even_so == stage.even_so
         assert trained[name].after == (stage.after or ("generator",))
     assert given["collect-story.1"].may_end_short and given["table"].even_so
+
+
+def option(stage: Stage, name: str) -> str:
+    return stage.command[stage.command.index(name) + 1]
+
+
+def test_a_critic_learns_to_judge_before_it_copies_and_copies_more_gently_than_a_planner() -> None:
+    chain = Chain(Path("out"), TOY)
+    sight = {stage.name: stage for stage in chain.sight()}
+    assert set(option(sight["sight-planner"], "--exercises").split(",")) == {"look", "compare"}
+    assert set(option(sight["sight-critic"], "--exercises").split(",")) == set(EXERCISES)
+    copying = {stage.name: stage for stage in (*chain.planner(), *chain.critic_by_copying())}
+    rates = [float(option(copying[name], "--learning-rate")) for name in ("sft-critic-sft", "sft-planner")]
+    assert rates == [6e-4, 1e-3]

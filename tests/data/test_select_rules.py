@@ -243,6 +243,10 @@ def test_first_attempts_of_rl_are_not_all_refused() -> None:
     assert parts[RL, 1, True] == parts[RL, 1, False] == 6
     assert parts[SFT, 1, True] == 10
     assert parts[RL, 2, True] == parts[RL, 2, False] == 3
+    spared = with_lent(refused + [Candidate(f"o{number}", SFT, 1, True) for number in range(5)], seed=0)
+    assert Counter(each.part for each in spared) == {RL: 6 + 2, SFT: 3}, "never the larger half"
+    mixed = again + [Candidate(f"t{number}", SFT, 2, True) for number in range(9)]
+    assert with_lent(mixed, seed=0) == mixed, "where RL knows both there is nothing to lend"
     poor = with_lent(refused + copied[:10], seed=0)
     assert Counter((each.part, each.accepted) for each in poor) == {
         (RL, False): 6,

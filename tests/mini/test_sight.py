@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 from random import Random
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -28,7 +29,9 @@ from interleave.mini.train.naming import Naming, cells_of_tokens
 from interleave.mini.train.sight import Seer, Sheets, SightTraining, on_device, train_sight
 from interleave.mini.train.sight_examples import EXERCISES, Exercise, exercises_named, sample_exercise
 from interleave.mini.world import draw
-from interleave.mini.world.batches import TorchPainter
+from interleave.mini.world.batches import ATLAS_SIZE, TorchPainter, scene_codes
+from interleave.mini.world.drawing import corner
+from interleave.mini.world.kinds import BACKGROUNDS, COLOURS
 from interleave.mini.world.scene import Scene, Thing
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # of the libraries, while they load
@@ -138,6 +141,8 @@ def test_it_learns_and_leaves_a_model_that_loads(fresh: Path, tmp_path: Path) ->
     lines = [json.loads(line) for line in (tmp_path / "log.jsonl").read_text().splitlines()]
     losses = [line["loss"] for line in lines if "loss" in line]
     assert losses[-1] < losses[0] - 0.2
+    named = [line["naming"] for line in lines if "naming" in line]
+    assert named[-1] < named[0] - 0.2
     assert load_vlm(f"transformers:{tmp_path / 'model'}", "planner").capabilities.token_probabilities
 
 
@@ -148,18 +153,25 @@ def test_marks_tell_right_answers_and_right_verdicts_apart(fresh: Path, processo
     accepted = [each.answer == "Everything is as asked." for each in exercises("check", 12)]
     assert 0 < sum(accepted) < 12
 
-    class Accepting(Seer):
+    class Parrot(Seer):
+        says: tuple[int, ...] = ()
+
         def answers(self, sheet: Any) -> tuple[torch.Tensor, torch.Tensor]:
             wanted = sheet.labels[:, 1:]
             spoken = wanted != -100
             place = spoken.cumsum(dim=1)[spoken] - 1
-            words = torch.tensor([*accepting, processor.tokenizer.eos_token_id] * 40)
+            words = torch.tensor(self.says * 40)
             said = torch.nn.functional.one_hot(words[place], len(processor.tokenizer)).float()
             return said, wanted[spoken]
 
-    seer = Accepting(None, TorchPainter("cpu"), None, 16)
-    words, verdicts = seer.marks(sheet, accepting[0])
+    parrot = Parrot(None, TorchPainter("cpu"), None, 16)
+    parrot.says = (*accepting, processor.tokenizer.eos_token_id)
+    words, verdicts = parrot.marks(sheet, accepting[0])
     assert words.tolist() == verdicts.tolist() == accepted
+    parrot.says = (accepting[1], accepting[2])
+    words, verdicts = parrot.marks(sheet, accepting[0])
+    assert not any(words.tolist()), "it never says what is wrong"
+    assert verdicts.tolist() == [not each for each in accepted]
 
 
 def test_the_eye_learns_to_name_what_stands_where(fresh: Path, processor: Any) -> None:
@@ -210,3 +222,38 @@ def test_only_the_exercises_that_are_asked_for_come(processor: Any) -> None:
 def test_a_folder_without_a_model_is_refused_before_anybody_is_asked(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match=r"no-model is not the folder of a model"):
         train_sight(tmp_path / "no-model", tmp_path / "out", 0.1)
+
+
+def test_some_pictures_to_judge_are_as_they_were_before_the_wish() -> None:
+    judged = exercises("judge", 60)
+    ignored = [each for each in judged if each.pictures[0] == each.pictures[1]]
+    assert 3 <= len(ignored) <= 15
+    assert all(each.answer.startswith("Wrong. ") for each in ignored)
+
+
+def test_naming_asks_every_token_for_the_thing_in_its_own_cell() -> None:
+    """Tokens that know what lies below them, by the corners of cells and not by the function under test."""
+    scene = Scene.of("meadow", {cell: Thing("apple", list(COLOURS)[cell]) for cell in range(8)})
+    codes = torch.from_numpy(scene_codes([scene])).long()
+    size = ATLAS_SIZE + len(BACKGROUNDS)
+    shape = SimpleNamespace(out_hidden_size=size, patch_size=16, spatial_merge_size=2)
+
+    class Tower(torch.nn.Module):
+        config = shape
+
+    naming = Naming(Tower(), "cpu")
+    with torch.no_grad():
+        naming.head.weight.copy_(40 * torch.eye(size))
+        naming.head.bias.zero_()
+    tokens = torch.zeros(64, size)
+    tokens[:, ATLAS_SIZE + int(codes[0, 0])] = 1
+    for number in range(64):
+        middle = (number // 8 * 32 + 16, number % 8 * 32 + 16)
+        [cell] = [
+            cell
+            for cell in range(9)
+            if all(edge <= at < edge + 80 for edge, at in zip(corner(cell), middle, strict=True))
+        ]
+        tokens[number, int(codes[0, 1 + cell])] = 1
+    naming.seen = tokens
+    assert float(naming.loss(codes)) < 1e-3
