@@ -52,4 +52,4 @@ class WorldPainter:
             scene = literal_scene(request.prompt, before)
         rng = Random(f"{request.seed}/{request.prompt}")
         share = self.options.mistakes * (0.5 if is_exact(request.prompt) else 1)
-        return draw(spoiled(scene, rng) if rng.random() < share else scene)
+        return draw(spoiled(scene, rng, before) if rng.random() < share else scene)

@@ -27,7 +27,7 @@ RATES = {"planner": 1e-3, "critic": 6e-4, "agent": 1e-3}
 """Learning rates of copying: a critic has only to keep the sight it starts with."""
 EXERCISES = {
     "planner": ("look", "compare"),
-    "critic": ("look", "compare", "check", "judge", "judge", "word"),
+    "critic": ("look", "compare", "check", "judge", "judge", "judge", "word"),
 }
 """What each learns to see from; one agent for both jobs begins as a critic."""
 FIRST = ("sft-planner", "sft-critic-sft")
@@ -40,10 +40,10 @@ class Sizes:
 
     requests: Mapping[str, int] = field(  # a second corpus of a suite has another seed, and is made beside it
         default_factory=lambda: {
-            "story": 9_000,
-            "continue": 1_800,
-            "edit": 4_000,
-            "edit-2": 4_000,
+            "story": 13_000,
+            "continue": 2_400,
+            "edit": 4_500,
+            "edit-2": 4_500,
             "know": 1_200,
             "annotate": 1_500,
         }
@@ -52,18 +52,19 @@ class Sizes:
     """The shapes of models: one agent for both jobs is as large as a critic."""
     plans: Mapping[str, int] = field(
         default_factory=lambda: {
-            **{f"plans-story-{number}": 16_000 for number in range(1, 5)},
-            "plans-continue-1": 10_000,
+            **{f"plans-story-{number}": 16_000 for number in range(1, 9)},
+            "plans-continue-1": 7_000,
+            "plans-continue-2": 7_000,
             "plans-know-1": 16_000,
-            "plans-edit-1": 8_000,
-            "plans-edit-2": 8_000,
+            "plans-edit-1": 12_000,
+            "plans-edit-2": 12_000,
             "plans-annotate-1": 6_000,
         }
     )
     """Requests that are only planned: the planner needs no new pictures to learn from them."""
-    sight_minutes: Mapping[str, float] = field(default_factory=lambda: {"planner": 3.5, "critic": 6.5})
+    sight_minutes: Mapping[str, float] = field(default_factory=lambda: {"planner": 3.5, "critic": 8})
     sight_batch: int = 256
-    planner_steps: int = 3_200
+    planner_steps: int = 3_600
     critic_steps: int = 1_800
     agent_steps: int = 1_800
     grpo_steps: int = 100

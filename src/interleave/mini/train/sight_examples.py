@@ -15,10 +15,10 @@ from interleave.errors import ConfigurationError, InputError, did_you_mean
 from interleave.mini.language.prompts import scene_prompt
 from interleave.mini.language.references import Manner
 from interleave.mini.language.sentences import say_all
-from interleave.mini.language.splits import hashed_split, is_held_out_pair
+from interleave.mini.language.splits import is_held_out_pair
 from interleave.mini.language.tasks import sample_task
 from interleave.mini.oracle import ACCEPTED, faults_of, refined
-from interleave.mini.train.examples import random_operations, random_scene, sample_example
+from interleave.mini.train.examples import Example, random_operations, random_scene, sample_example
 from interleave.mini.world.changes import changes
 from interleave.mini.world.mistakes import spoiled
 from interleave.mini.world.operations import apply_all
@@ -28,8 +28,8 @@ EXERCISES = ("look", "compare", "check", "judge", "word")
 FROM_STORIES = 0.35
 UNCHANGED = 0.12
 RIGHT = 0.4
-IGNORED_WISH = 0.1
-"""The share of wishes after which the picture is as it was before."""
+FROM_PLANS = 0.7
+"""The share of wishes that are steps of plans, in scenes with company and look-alikes."""
 DRAWN_AGAIN = 0.4
 """The share of judgements about pictures that a better prompt was drawn from."""
 
@@ -94,13 +94,10 @@ def _check(rng: Random) -> Exercise:
 
 def _judge(rng: Random) -> Exercise | None:
     """A critic's own question: a picture, what was asked for, and what became of it."""
-    wish = sample_example(rng)
+    wish = _wish(rng)
     if wish.before is None:
         return None
-    chance = rng.random()
-    shown = wish.after if chance < RIGHT else _another(wish.after, rng)
-    if chance > 1 - IGNORED_WISH:
-        shown = wish.before
+    shown = wish.after if rng.random() < RIGHT else _another(wish.after, rng, wish.before)
     drawn = refined(wish.after, wish.before) if rng.random() < DRAWN_AGAIN else wish.prompt
     asked = f"Judge: {wish.prompt} Drawn: {drawn}"
     return Exercise("judge", (asked, wish.before, shown), _marked(shown, wish.after))
@@ -108,10 +105,20 @@ def _judge(rng: Random) -> Exercise | None:
 
 def _word(rng: Random) -> Exercise | None:
     """What a critic asks for after a failure: the same wish in words that leave nothing open."""
-    wish = sample_example(rng)
+    wish = _wish(rng)
     if wish.before is None:
         return None
     return Exercise("word", (f"Word: {wish.prompt}", wish.before), refined(wish.after, wish.before))
+
+
+def _wish(rng: Random) -> Example:
+    """Something to be done to a picture: a step of a plan that training may see, or anything."""
+    while rng.random() < FROM_PLANS:
+        task = sample_task(rng.choice(("story", "edit")), rng)
+        if task.split == "train":
+            beat = rng.choice(task.beats)
+            return Example(beat.prompt, beat.before, beat.scene)
+    return sample_example(rng)
 
 
 def _marked(shown: Scene, wanted: Scene) -> str:
@@ -122,17 +129,17 @@ def _scene(rng: Random) -> Scene:
     """Anything, or a moment of a story that training may see."""
     while rng.random() < FROM_STORIES:
         task = sample_task("story", rng)
-        if not task.unseen and hashed_split(repr(task.parts)) == "train":
+        if task.split == "train":
             return rng.choice(task.beats).scene
     return random_scene(rng)
 
 
-def _another(scene: Scene, rng: Random) -> Scene:
+def _another(scene: Scene, rng: Random, before: Scene | None = None) -> Scene:
     """A scene that differs in something: by a mistake, or by something that has happened."""
-    if rng.random() < 0.5:
-        return spoiled(scene, rng)
+    if rng.random() < (0.5 if before is None else 0.8):
+        return spoiled(scene, rng, before)
     operations = random_operations(scene, rng)
-    return apply_all(operations, scene) if operations else spoiled(scene, rng)
+    return apply_all(operations, scene) if operations else spoiled(scene, rng, before)
 
 
 def _held_out(scene: Scene) -> bool:

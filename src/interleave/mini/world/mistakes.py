@@ -7,11 +7,19 @@ from dataclasses import replace
 from random import Random
 
 from interleave.mini.world.kinds import COLOURS, KINDS
+from interleave.mini.world.misunderstandings import misunderstood
 from interleave.mini.world.scene import CELLS, Scene, Size, Thing
 
+MISUNDERSTOOD = 0.6
+"""The share of mistakes that come of taking a wish wrongly, where there was a picture before."""
 
-def spoiled(scene: Scene, rng: Random) -> Scene:
+
+def spoiled(scene: Scene, rng: Random, before: Scene | None = None) -> Scene:
     """The scene with one mistake in it: never the same scene."""
+    if before is not None and rng.random() < MISUNDERSTOOD:
+        wrong = misunderstood(before, scene, rng)
+        if wrong is not None:
+            return wrong
     things = scene.things
     ways = [
         _something_extra,
