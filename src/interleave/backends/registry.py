@@ -118,6 +118,13 @@ GENERATORS = {
 }
 
 VLMS = {
+    "mini": Row(
+        "interleave.backends.vlms.mini:MiniAgent",
+        "the miniature's own planner and critic, small Qwen3-VL models that ship with this package",
+        needs=LOCAL_NEEDS,
+        extra="local",
+        takes="interleave.mini.belonging:refuse_foreign",
+    ),
     "transformers": Row(
         "interleave.backends.vlms.transformers:TransformersVlm",
         "a vision-language model in this process, such as Qwen3-VL",

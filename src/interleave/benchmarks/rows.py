@@ -15,6 +15,8 @@ from interleave.mini.language.tasks import SUITES
 
 ORACLE = "oracle"
 AGENTS_FOLDER = "agents"
+SHIPPED = {"planner": "mini", "critic": "mini"}
+"""What comes with this package, where no trained folder is given."""
 FURTHER_SUITES = ("story", "edit")
 
 _HOW_FAST = {"batch", "compile", "device", "dtype", "concurrency"}
@@ -101,7 +103,9 @@ class Cast:
 
     def _learned(self, name: str) -> str:
         if self.trained is None:
-            raise NotThere(f"{name!r} does not come with this package: train it, then give --trained DIR")
+            if name not in SHIPPED:
+                raise NotThere(f"{name!r} does not come with this package: train it, then give --trained DIR")
+            return SHIPPED[name]
         folder = self.trained / AGENTS_FOLDER / name
         if not folder.is_dir():
             raise NotThere(f"there is no {folder}")

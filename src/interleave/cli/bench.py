@@ -62,7 +62,7 @@ def mini(
         Path | None,
         typer.Option(
             metavar="DIR",
-            help="What `mini train all` has written. [default: none, and rows without learned agents run]",
+            help="What `mini train all` has written. [default: the agents in this package]",
             rich_help_panel=TABLE,
         ),
     ] = None,

@@ -1,0 +1,100 @@
+"""The planner and critic that ship with the package, with their real weights, beside the real generator."""
+
+from __future__ import annotations
+
+import asyncio
+from itertools import islice
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+
+pytest.importorskip("diffusers")
+
+from interleave.agents.critic import VlmCritic, critic_input
+from interleave.agents.planner import VlmPlanner
+from interleave.agents.prompts.library import load_pack
+from interleave.agents.replies import render_plan, render_verdict
+from interleave.backends.registry import load_vlm
+from interleave.backends.vlms.mini import WEIGHTS
+from interleave.benchmarks.mini import Settings, run_mini
+from interleave.errors import ConfigurationError
+from interleave.mini.language.tasks import tasks
+from interleave.mini.oracle import judged
+from interleave.mini.world import draw
+from interleave.mini.world.mistakes import spoiled
+
+pytestmark = pytest.mark.filterwarnings("ignore")  # of the libraries, while they load
+PACK = load_pack("mini")
+
+
+@pytest.fixture(scope="module")
+def planner() -> Any:
+    return load_vlm("mini?device=cpu", "planner")
+
+
+@pytest.fixture(scope="module")
+def critic() -> Any:
+    return load_vlm("mini?device=cpu", "critic")
+
+
+def test_the_learned_trio_answers_six_short_tasks(tmp_path: Path) -> None:
+    """Riddles: one picture each, planned, drawn and judged by learned models."""
+    settings = Settings(suite="know", items=6, concurrency=6, choices={"profile": "mini"})
+    result, _ = run_mini(settings, tmp_path)
+    assert result.coverage == 1
+    assert result.scores.strict.mean >= FLOOR / 6
+
+
+FLOOR = 4
+
+
+def test_the_planner_writes_true_plans_of_stories_it_has_never_seen(planner: Any) -> None:
+    wanted = list(islice(tasks("story", "test", seed=5), 4))
+    plans = [asyncio.run(VlmPlanner(planner, PACK).plan(task.request())) for task in wanted]
+    right = [
+        [step.prompt for step in plan.steps] == [step.prompt for step in task.plan().steps]
+        for plan, task in zip(plans, wanted, strict=True)
+    ]
+    assert sum(right) >= 2
+
+
+def test_the_critic_tells_right_pictures_from_wrong_ones(critic: Any) -> None:
+    rng, right = Random("critic"), []
+    for task in islice(tasks("edit", "test", seed=5), 8):
+        beat = task.beats[0]
+        assert beat.before is not None
+        wrong = rng.random() < 0.5
+        picture = draw(spoiled(beat.scene, rng) if wrong else beat.scene)
+        seen = critic_input(beat.prompt, beat.prompt, (draw(beat.before),), picture)
+        right.append(asyncio.run(VlmCritic(critic, PACK).judge(seen)).accepted is not wrong)
+    assert sum(right) >= 6
+
+
+def test_plans_and_verdicts_are_short_for_their_tokenizer(planner: Any) -> None:
+    tokenizer = planner.loaded.decoder.tokenizer
+    stories = [task for task in islice(tasks("story", "test", seed=2), 60) if len(task.beats) == 4]
+    lengths = [len(tokenizer(render_plan(task.plan())).input_ids) for task in stories]
+    assert sum(lengths) / len(lengths) <= 250
+    beat = stories[0].beats[1]
+    assert beat.before is not None
+    wrong = critic_input(beat.prompt, beat.prompt, (draw(beat.before),), draw(beat.before))
+    assert len(tokenizer(render_verdict(judged(wrong, refine="varied"))).input_ids) <= 90
+
+
+def test_they_are_small_and_in_half_precision() -> None:
+    sizes = {role: (WEIGHTS / role / "model.safetensors").stat().st_size for role in ("planner", "critic")}
+    assert sizes["planner"] <= 8_000_000
+    assert sizes["critic"] <= 10_000_000
+
+
+@pytest.mark.parametrize("spec", ["mini:other", "mini@http://127.0.0.1:1/v1"])
+def test_the_model_in_the_package_takes_no_name_and_no_address(spec: str) -> None:
+    with pytest.raises(ConfigurationError, match="takes no name and no address"):
+        load_vlm(spec, "planner")
+
+
+def test_it_is_no_scorer() -> None:
+    with pytest.raises(ConfigurationError, match="'mini' is no scorer"):
+        load_vlm("mini", "scorer")
