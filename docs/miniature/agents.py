@@ -16,20 +16,28 @@ from chart import Series, chart
 FOLDER = Path(__file__).parent
 KEPT = FOLDER / "agents-training.json"
 COPYING = {"planner": ("planner", "#2b5c8a"), "critic-sft": ("critic", "#a2442f")}
-TRYING = {
+PARTS = {
+    "reward/format": ("form", "#6d675e"),
+    "reward/accuracy": ("accuracy", "#2f6b46"),
     "reward": ("reward", "#23211d"),
-    "judgement/accuracy_on_right": ("right pictures accepted", "#2f6b46"),
-    "judgement/accuracy_on_wrong": ("wrong pictures refused", "#a2442f"),
-    "reward/semantics": ("step-wise reward, semantics", "#2b5c8a"),
-    "reward/quality": ("step-wise reward, quality", "#c8811a"),
+    "reward/semantics": ("step-wise: semantics", "#2b5c8a"),
+    "reward/quality": ("step-wise: quality", "#c8811a"),
 }
-SMOOTH = 5
+VARIANTS = {
+    "critic": ("full reward", "#23211d"),
+    "critic-no-step": ("without the step-wise reward", "#2b5c8a"),
+    "critic-no-accuracy": ("without the accuracy reward", "#a2442f"),
+}
+ACCEPTED = "judgement/accuracy_on_right"
+REFUSED = "judgement/accuracy_on_wrong"
+SMOOTH = 8
 """A step of GRPO has few rows: each point is the mean of so many."""
 
 
 def gather(trained: Path) -> dict[str, Any]:
     """The figures worth keeping of the logs of `mini train all`."""
-    wanted = dict.fromkeys(COPYING, ("loss", "mean_token_accuracy")) | {"critic": tuple(TRYING)}
+    wanted = dict.fromkeys(COPYING, ("loss", "mean_token_accuracy"))
+    wanted |= dict.fromkeys(VARIANTS, (*PARTS, ACCEPTED, REFUSED))
     logs = {
         name: [
             {key: round(line[key], 4) for key in ("step", *keys) if key in line}
@@ -50,20 +58,30 @@ def copying(logs: dict[str, list[dict[str, float]]]) -> str:
         series.append(Series(f"{label}: tokens right", right, ink))
         loss = [(line["step"], line["loss"]) for line in lines]
         series.append(Series(f"{label}: loss", loss, ink, 1.5, dashed=True))
-    return chart(series, across="steps", every=200, legend=(470, 110))
+    return chart(series, across="steps", every=400, legend=(470, 110))
 
 
-def trying(lines: list[dict[str, float]]) -> str:
+def parts(lines: list[dict[str, float]]) -> str:
     """The reward and its parts over the steps of GRPO."""
+    series = [Series(label, _smooth(lines, key), ink) for key, (label, ink) in PARTS.items()]
+    return chart(series, across="steps", every=10, legend=(500, 175))
+
+
+def variants(logs: dict[str, list[dict[str, float]]]) -> str:
+    """What each training by GRPO does to the critic's judgement: right pictures accepted, wrong ones refused."""
     series = []
-    for key, (label, ink) in TRYING.items():
-        found = [(line["step"], line[key]) for line in lines if key in line]
-        means = [
-            (found[end - 1][0], sum(value for _, value in found[end - SMOOTH : end]) / SMOOTH)
-            for end in range(SMOOTH, len(found) + 1)
-        ]
-        series.append(Series(label, means, ink))
-    return chart(series, across="steps", every=10, legend=(470, 190))
+    for name, (label, ink) in VARIANTS.items():
+        series.append(Series(f"{label}: right accepted", _smooth(logs[name], ACCEPTED), ink))
+        series.append(Series("wrong refused", _smooth(logs[name], REFUSED), ink, 1.5, dashed=True))
+    return chart(series, across="steps", every=10, legend=(400, 110))
+
+
+def _smooth(lines: list[dict[str, float]], key: str) -> list[tuple[float, float]]:
+    found = [(line["step"], line[key]) for line in lines if key in line]
+    return [
+        (found[end - 1][0], sum(value for _, value in found[end - SMOOTH : end]) / SMOOTH)
+        for end in range(SMOOTH, len(found) + 1)
+    ]
 
 
 def main() -> int:
@@ -71,7 +89,8 @@ def main() -> int:
         KEPT.write_text(json.dumps(gather(Path(sys.argv[1]))) + "\n", "utf-8")
     kept = json.loads(KEPT.read_text("utf-8"))
     (FOLDER / "agents-copying.svg").write_text(copying(kept["logs"]), "utf-8")
-    (FOLDER / "agents-trying.svg").write_text(trying(kept["logs"]["critic"]), "utf-8")
+    (FOLDER / "agents-reward.svg").write_text(parts(kept["logs"]["critic"]), "utf-8")
+    (FOLDER / "agents-variants.svg").write_text(variants(kept["logs"]), "utf-8")
     return 0
 
 
