@@ -16,14 +16,16 @@ from interleave.agents.critic import VlmCritic, critic_input
 from interleave.agents.planner import VlmPlanner
 from interleave.agents.prompts.library import load_pack
 from interleave.agents.replies import render_plan, render_verdict
-from interleave.backends.registry import load_vlm
+from interleave.backends.registry import load_vlm, note_for
 from interleave.backends.vlms.mini import WEIGHTS
 from interleave.benchmarks.mini import Settings, run_mini
-from interleave.errors import ConfigurationError
+from interleave.errors import ConfigurationError, InputError
 from interleave.mini.language.tasks import tasks
 from interleave.mini.oracle import judged
 from interleave.mini.world import draw
 from interleave.mini.world.mistakes import spoiled
+from interleave.runs.generating import generate, generate_many
+from interleave.types import Plan, PlanStep
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # of the libraries, while they load
 PACK = load_pack("mini")
@@ -87,6 +89,28 @@ def test_they_are_small_and_in_half_precision() -> None:
     sizes = {role: (WEIGHTS / role / "model.safetensors").stat().st_size for role in ("planner", "critic")}
     assert sizes["planner"] <= 8_000_000
     assert sizes["critic"] <= 10_000_000
+
+
+def test_of_many_requests_those_of_another_world_are_refused_one_by_one(tmp_path: Path) -> None:
+    asked = [("dragon", "A purple dragon eats a giraffe"), ("no sense", "Draw a robot")]
+    summary = generate_many(asked, out=tmp_path, profile="mini")
+    assert (summary.failed, summary.bad_requests, summary.done) == (2, 2, 0)
+    reasons = {each.id: each.reason for each in summary.failures}
+    assert "does not know “dragon”, “giraffe”" in reasons["dragon"]
+    assert "no such request" in reasons["no sense"]
+    assert not list(tmp_path.rglob("*.png"))
+
+
+def test_a_plan_with_a_prompt_of_another_world_is_refused_before_anything_is_drawn(tmp_path: Path) -> None:
+    steps = (PlanStep(number=1, name="A", caption="A giraffe comes.", prompt="Add a giraffe on the right."),)
+    with pytest.raises(InputError, match="does not know “giraffe”"):
+        generate("A giraffe", plan=Plan(steps=steps), out=tmp_path / "run", profile="mini")
+    assert not (tmp_path / "run").exists()
+
+
+def test_every_document_says_that_small_models_made_it() -> None:
+    assert "they err" in (note_for("mini", role="planner") or "")
+    assert note_for("mini", role="planner") == note_for("mini", role="critic")  # said once
 
 
 @pytest.mark.parametrize("spec", ["mini:other", "mini@http://127.0.0.1:1/v1"])

@@ -10,7 +10,8 @@ from interleave.agents.replies import PLAN_SCHEMA, parse_plan
 from interleave.backends.protocols import Message, Reply, Sampling, VisionLanguageModel
 from interleave.counting import named_step_count
 from interleave.errors import ConfigurationError, ReplyError
-from interleave.types import Plan, Request
+from interleave.text import count as counted
+from interleave.types import Plan, Request, Text
 
 
 class Planner(Protocol):
@@ -49,13 +50,21 @@ class VlmPlanner:
 
 def wanted_steps(request: Request, max_steps: int) -> int | None:
     """The number of steps the request names, if it does; raises when that is more than the limit."""
-    wanted = named_step_count(request.text)
+    wanted = named_steps(request)
     if wanted is not None and wanted > max_steps:
         raise ConfigurationError(
             f"the request asks for {wanted} steps, and the limit is {max_steps}: "
             f"ask for fewer, or raise it with --max-steps {wanted}"
         )
     return wanted
+
+
+def named_steps(request: Request) -> int | None:
+    """How many steps are asked for; a story that is to go on may name a number too, and means all of them."""
+    texts = [part.text if isinstance(part, Text) else None for part in request.parts]
+    last = len(texts) - texts[::-1].index(None) if None in texts else 0
+    after_pictures = "\n".join(text for text in texts[last:] if text)
+    return named_step_count(after_pictures if after_pictures.strip() else request.text)
 
 
 def planner_messages(request: Request, pack: PromptPack) -> tuple[Message, ...]:
@@ -69,7 +78,8 @@ def _checked(plan: Plan, request: Request, wanted: int | None, max_steps: int, r
     if count > max_steps:
         raise ReplyError(f"the plan has {count} steps, and at most {max_steps} are allowed", reply=reply)
     if wanted is not None and count != wanted:
-        raise ReplyError(f"the plan has {count} steps, and the user asked for exactly {wanted}", reply=reply)
+        have = counted(count, "step")
+        raise ReplyError(f"the plan has {have}, and the user asked for exactly {wanted}", reply=reply)
     if not request.pictures and plan.steps[0].number != 1:
         raise ReplyError(f"the first step must have number 1, not {plan.steps[0].number}", reply=reply)
     return plan

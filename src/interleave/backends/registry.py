@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import importlib.util
 import pkgutil
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from importlib.metadata import entry_points
 from typing import Any, cast
@@ -34,7 +34,10 @@ class Row:
     extra: str | None = None
     """The extra of this distribution that installs them."""
     takes: str | None = None
-    """A function that raises `InputError` for a request this planner cannot take, before it is loaded."""
+    """A function of a request and the spec's options that gives the request as this planner reads it best, or
+    raises `InputError` for one it cannot take; asked before it is loaded."""
+    draws: str | None = None
+    """A function that raises `InputError` for a prompt this generator cannot follow."""
     key: str | None = None
     """The environment variable with the key, where its makers' own service is meant."""
     note: str | None = None
@@ -71,6 +74,7 @@ GENERATORS = {
         "the miniature's own model, a small FLUX.2-klein that ships with this package and runs on a CPU",
         needs=LOCAL_NEEDS,
         extra="local",
+        draws="interleave.mini.belonging:refuse_foreign_prompt",
     ),
     "diffusers": Row(
         "interleave.backends.generators.diffusers:DiffusersGenerator",
@@ -123,7 +127,8 @@ VLMS = {
         "the miniature's own planner and critic, small Qwen3-VL models that ship with this package",
         needs=LOCAL_NEEDS,
         extra="local",
-        takes="interleave.mini.belonging:refuse_foreign",
+        note="The miniature's own small models took part: they know its little world alone, and they err.",
+        takes="interleave.mini.oracle:suited",
     ),
     "transformers": Row(
         "interleave.backends.vlms.transformers:TransformersVlm",
@@ -159,7 +164,7 @@ AGENTS = {
         "plans, judges and scores by rule in the miniature's world: the teacher and upper bound",
         note="{} from the “oracle”, a program that knows the miniature's language and reads its pictures; "
         "no language model took part.",
-        takes="interleave.mini.oracle:refuse_unknown",
+        takes="interleave.mini.oracle:suited",
     ),
 }
 """Planners, critics and scorers that are no models: they are asked for a plan or a verdict, not for text."""
@@ -190,12 +195,23 @@ def check_agent(spec: str | Spec, role: str) -> None:
     _look_up(spec, known_vlms() | AGENTS, role)
 
 
-def refuse_unsuitable(request: Request, planner: str | Spec) -> None:
-    """Raise `InputError` when this planner says beforehand that it cannot take the request."""
+def suited(request: Request, planner: str | Spec) -> Request:
+    """The request as this planner reads it best; raises `InputError` when it says that it cannot take it."""
     parsed = planner if isinstance(planner, Spec) else parse_spec(planner)
     row = (known_vlms() | AGENTS).get(parsed.name)
-    if row is not None and row.takes:
-        pkgutil.resolve_name(row.takes)(request)
+    if row is None or not row.takes:
+        return request
+    return cast(Request, pkgutil.resolve_name(row.takes)(request, parsed.options))
+
+
+def refuse_undrawable(prompts: Iterable[str], generator: str | Spec) -> None:
+    """Raise `InputError` when this generator says beforehand that it cannot follow one of the prompts."""
+    parsed = generator if isinstance(generator, Spec) else parse_spec(generator)
+    row = known_generators().get(parsed.name)
+    if row is not None and row.draws:
+        refuse = pkgutil.resolve_name(row.draws)
+        for prompt in prompts:
+            refuse(prompt)
 
 
 def known_generators() -> dict[str, Row]:

@@ -105,11 +105,12 @@ def _plan_object(path: Path, text: str) -> dict[str, Any]:
         raise InputError(f"{path}, line {error.lineno}: not JSON ({error.msg.lower()})") from None
     except RecursionError:
         raise InputError(f"{path}: nested too deeply") from None
-    if not isinstance(value, dict) or not isinstance(value.get("steps"), list) or not value["steps"]:
-        raise InputError(
-            f'{path} is not a plan: it has no list of "steps". Make one with: interleave plan … --json'
-        )
-    return value
+    plan: dict[str, Any] = value if isinstance(value, dict) else {}
+    steps = plan.get("steps")
+    if not isinstance(steps, list) or not steps:
+        problem = 'its list of "steps" is empty' if steps == [] else 'it has no list of "steps"'
+        raise InputError(f"{path} is not a plan: {problem}. Make one with: interleave plan … --json")
+    return plan
 
 
 def _numbered(path: Path, steps: list[Any], *, keep_first: bool) -> list[Any]:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from interleave.runs.requests import Item
 
 SECONDS_BETWEEN_LINES = 10
+FAILURES_SHOWN = 5
 REASON_CHARACTERS = 1000
 """Enough for a whole message of ours: its end says what to do."""
 
@@ -83,7 +84,7 @@ def follow_many(
         return 130
     finally:
         bar.close()
-    _tell(summary)
+    _tell(summary, batch.folder)
     seconds = time.monotonic() - started
     made = write_gallery(batch.folder, _in_order(items, batch.folder)) if gallery else batch.folder
     print(summary_as_json(summary, batch.folder, seconds) if json_output else made)
@@ -92,9 +93,11 @@ def follow_many(
     return 1 if summary.short or summary.busy or (fail_on_forced and summary.forced) else 0
 
 
-def _tell(summary: BatchSummary) -> None:
-    for failure in summary.failures[:5]:
+def _tell(summary: BatchSummary, folder: Path) -> None:
+    for failure in summary.failures[:FAILURES_SHOWN]:
         say(f"failed: {one_line(failure.id, 60)}: {one_line(failure.reason, REASON_CHARACTERS)}")
+    if summary.failed > FAILURES_SHOWN:
+        say(f"and {summary.failed - FAILURES_SHOWN} more, all of them in {folder}/index*.jsonl")
     say(f"{summary.done} done, {summary.short} short, {summary.failed} failed")
     if len(summary.generators) > 1:
         shares = (f"{generator} {number:,}" for generator, number in summary.generators.items())

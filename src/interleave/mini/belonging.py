@@ -13,6 +13,11 @@ CLEAR_ENOUGH = 5
 """Of nine cells: a picture of this world has nearly all of them clear, and any other none."""
 
 
+def refuse_foreign_prompt(prompt: str) -> None:
+    """Raise `InputError` for a prompt with words the miniature does not know."""
+    refuse_foreign_words(Request.of(prompt))
+
+
 def refuse_foreign(request: Request) -> None:
     """Raise `InputError` for words the miniature does not know, and pictures that are not of its world."""
     refuse_foreign_words(request)

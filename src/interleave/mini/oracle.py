@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import asyncio
 import re
+from collections.abc import Mapping
 from random import Random
 from typing import TYPE_CHECKING, Literal
 
 from interleave.agents.critic import CriticInput
+from interleave.agents.planner import named_steps
 from interleave.backends.specs import BackendOptions, Spec
 from interleave.errors import ConfigurationError, InputError, ReplyError
 from interleave.mini.belonging import refuse_foreign
@@ -22,10 +24,12 @@ from interleave.mini.language.tasks import Task, read_task, sample_task
 from interleave.mini.language.words import POSITIONS, a
 from interleave.mini.reader import Reading, shared_room
 from interleave.mini.reader.scores import is_clear, score, shows
+from interleave.mini.retelling import as_begun, calmly
 from interleave.mini.world.changes import changes
 from interleave.mini.world.operations import Impossible
 from interleave.mini.world.scene import CELLS, Scene
 from interleave.pictures import pixel_digest
+from interleave.text import count
 from interleave.types import Outcome, Plan, Request, Scores, Text, Verdict
 
 if TYPE_CHECKING:
@@ -64,11 +68,21 @@ class Oracle:
         return _scored(seen, await _looked_at(seen))
 
 
-def refuse_unknown(request: Request) -> None:
-    """Raise for a request that is not of this world; what one with pictures asks for is told only later."""
-    refuse_foreign(request)
-    if not request.pictures:
-        true_task(request)
+def suited(request: Request, options: Mapping[str, str]) -> Request:
+    """The request as the miniature's planners know it; raises `InputError` for one that is not of its world.
+
+    With the option `guess` a planner tries whatever has known words and pictures.
+    """
+    told = as_begun(calmly(request))
+    refuse_foreign(told)
+    if options.get("guess", "false").lower() in ("true", "1", "yes", "on"):
+        return told
+    steps = len(true_task(told).beats)
+    if (wanted := named_steps(request)) not in (None, steps):
+        raise InputError(
+            f"this story has {count(steps, 'step')} left, not {wanted}: name that number, or none"
+        )
+    return told
 
 
 def true_task(request: Request) -> Task:
@@ -82,7 +96,7 @@ def true_task(request: Request) -> Task:
     except (NotUnderstood, Impossible) as error:
         nearest = " or ".join(f"“{text}”" for text in _nearest_requests(request.text))
         raise InputError(
-            f"the oracle knows all these words, but no such request ({error}). "
+            f"the miniature knows all these words, but no such request ({error}). "
             f"Requests it knows read like {nearest}. {REAL_MODELS}"
         ) from None
 

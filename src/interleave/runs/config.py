@@ -73,11 +73,12 @@ class Limits(Value):
 def differences(ours: RunConfig, theirs: RunConfig) -> list[str]:
     """What differs between two configurations, in words, for a person; how fast they go does not count."""
     left, right = _deciding(ours), _deciding(theirs)
-    return [
-        f"{name} is {_brief(right[name])} there and {_brief(left[name])} here"
-        for name in left
-        if left[name] != right[name]
-    ]
+    return [_contrast(name, left[name], right[name]) for name in left if left[name] != right[name]]
+
+
+def _contrast(name: str, ours: Any, theirs: Any) -> str:
+    here, there = _brief(ours), _brief(theirs)
+    return f"{name} is {there} there and {here} here" if here != there else f"{name} is not the same"
 
 
 def _deciding(config: RunConfig) -> dict[str, Any]:
@@ -89,5 +90,5 @@ def _deciding(config: RunConfig) -> dict[str, Any]:
 
 def _brief(value: Any) -> str:
     if isinstance(value, dict):
-        value = value.get("spec") or value.get("digest") or "another one"
+        value = value.get("spec") or value.get("digest") or "given"
     return "none" if value is None else repr(value)

@@ -10,11 +10,9 @@ from contextlib import aclosing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from interleave.agents.planner import VlmPlanner, wanted_steps
+from interleave.agents.planner import VlmPlanner
 from interleave.backends.protocols import VisionLanguageModel
-from interleave.backends.registry import refuse_unsuitable
 from interleave.backends.retries import RetriedVlm
-from interleave.errors import ConfigurationError
 from interleave.runs.assembly import (
     Choices,
     load_agent,
@@ -26,13 +24,14 @@ from interleave.runs.assembly import (
 )
 from interleave.runs.batch import DEFAULT_CONCURRENCY, Batch, BatchSummary, Ended, refuse_unfit
 from interleave.runs.casting import Casting
-from interleave.runs.config import OBJECT, Limits, RunConfig
+from interleave.runs.config import Limits, RunConfig
 from interleave.runs.folder import stored_request
 from interleave.runs.limits import refuse_unpriced
 from interleave.runs.models import Models
 from interleave.runs.record import read_record
 from interleave.runs.requests import items_of
 from interleave.runs.studio import Studio
+from interleave.runs.suiting import suited_request
 from interleave.runs.trajectory import Event, Finished, Trajectory
 from interleave.text import slug
 from interleave.types import Part, Plan, Request
@@ -76,7 +75,7 @@ def open_trajectory(
     """Check all that can be checked, load the models and open the run folder; nothing is called yet."""
     chosen, limits = split_choices(choices)
     config, pack = resolve(chosen)
-    _refuse_unsuitable(request, config)
+    request = suited_request(request, config)
     folder = Path(out) if out is not None else new_run_folder(request)
     return Trajectory(
         folder, request, config, limits, lambda: load_models(config, pack, chosen), redraw=redraw
@@ -155,7 +154,7 @@ def plan(request: Requestable, **choices: Any) -> Plan:
 
 async def _plan(request: Request, chosen: Choices) -> Plan:
     config, pack = resolve(chosen)
-    _refuse_unsuitable(request, config)
+    request = suited_request(request, config)
     planner = load_agent(chosen.planner, config.planner, "planner")
     if isinstance(planner, VisionLanguageModel):
         planner = VlmPlanner(RetriedVlm("the planner", planner), pack, max_steps=config.max_steps)
@@ -171,18 +170,6 @@ def new_run_folder(request: Request) -> Path:
         copy += 1
         folder = RUNS_FOLDER / f"{name}-{copy}"
     return folder
-
-
-def _refuse_unsuitable(request: Request, config: RunConfig) -> None:
-    if config.plan is None:
-        wanted_steps(request, config.max_steps)
-        if not config.planner.spec.startswith(OBJECT):
-            refuse_unsuitable(request, config.planner.spec)
-    elif (count := len(config.plan.steps)) > config.max_steps:
-        raise ConfigurationError(
-            f"the plan has {count} steps, and the limit is {config.max_steps}: "
-            f"raise it with --max-steps {count}"
-        )
 
 
 async def _last(events: AsyncGenerator[Event]) -> Finished:

@@ -9,16 +9,19 @@ from collections.abc import Mapping
 from contextlib import aclosing, suppress
 from pathlib import Path
 
+from interleave.backends.protocols import VisionLanguageModel
 from interleave.errors import BackendError, FolderInUse, InputError, InterleaveError, StorageError
 from interleave.runs.batch import Ended, ItemStatus, run_folder
 from interleave.runs.casting import Casting
-from interleave.runs.config import Limits
+from interleave.runs.config import Limits, RunConfig
 from interleave.runs.estimate import cost_note
 from interleave.runs.journal import Started, first_entry
 from interleave.runs.models import Models
 from interleave.runs.record import RunRecord
 from interleave.runs.requests import Item
+from interleave.runs.suiting import suited_request
 from interleave.runs.trajectory import Finished, Trajectory
+from interleave.types import Request
 
 log = logging.getLogger(__name__)
 
@@ -58,10 +61,10 @@ class Studio:
         return _ended(item, finished)
 
     async def _run(self, item: Item) -> Finished:
-        request = await asyncio.to_thread(item.load)
         folder = self.folder / run_folder(item.id)
         config = self.casting.config_for(item.id, self._generator_of(item, folder))
         models = self.models[config.generator.identity]
+        request = await asyncio.to_thread(_loaded, item, config, models)
         trajectory = Trajectory(folder, request, config, self.limits, lambda: models, document=False)
         async with aclosing(trajectory.run()) as events:
             async for event in events:
@@ -75,6 +78,13 @@ class Studio:
             return next(iter(self.models))
         begun = first_entry(folder)
         return begun.config.generator.identity if isinstance(begun, Started) else item.generator
+
+
+def _loaded(item: Item, config: RunConfig, models: Models) -> Request:
+    """The request as its planner reads it best; a planner that is no model says itself what it refuses."""
+    request = item.load()
+    is_model = isinstance(models.planner, VisionLanguageModel)
+    return suited_request(request, config) if is_model else request
 
 
 def _not_run(item: Item, status: ItemStatus, reason: str, *, bad_request: bool = False) -> Ended:

@@ -17,7 +17,11 @@ ROLES = ("planner", "critic")
 class MiniAgent(TransformersVlm):
     """The transformers backend on the weights in this package; it takes the same options."""
 
-    def __init__(self, *, spec: Spec, options: TransformersVlm.Options, role: str) -> None:
+    class Options(TransformersVlm.Options):
+        guess: bool = False
+        """Whether it may plan requests that read like none it has learned; most of such plans are wrong."""
+
+    def __init__(self, *, spec: Spec, options: Options, role: str) -> None:
         if spec.model or spec.base_url:
             raise ConfigurationError(
                 f"{str(spec)!r}: 'mini' is the model in this package and takes no name and no address; "

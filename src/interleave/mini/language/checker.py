@@ -58,7 +58,7 @@ def vocabulary() -> frozenset[str]:
             *GO_ON,
             *DESCRIBE,
             *WORDINGS,
-            "please kindly can could you i want to now me",
+            "please kindly can could you i want to now me nothing else unchanged",
             "a an some one with and there is are stay stays step steps picture pictures images scenes",
         ),
     ]
@@ -85,10 +85,18 @@ def refuse_foreign_words(request: Request) -> None:
 
 
 def _instead(foreign: list[str]) -> str:
-    known = sorted(vocabulary())
-    pairs = [(word, difflib.get_close_matches(word.lower(), known, 1, 0.8)) for word in foreign]
-    hints = [f"“{close[0]}” for “{word}”" for word, close in pairs if close][:2]
+    pairs = [(word, _close(word.lower())) for word in foreign]
+    hints = [f"“{close}” for “{word}”" for word, close in pairs if close][:2]
     return f" Did you mean {' and '.join(hints)}?" if hints else ""
+
+
+def _close(word: str) -> str | None:
+    """A word that was perhaps meant: rather something to draw than any other."""
+    things = sorted({*NOUNS, *(plural(noun) for noun in NOUNS), *COLOURS})
+    swapped = [thing for thing in things if len(thing) == len(word) and sorted(thing) == sorted(word)]
+    close = swapped or difflib.get_close_matches(word, things, 1, 0.8)
+    close = close or difflib.get_close_matches(word, sorted(vocabulary()), 1, 0.8)
+    return close[0] if close else None
 
 
 def _some_nouns() -> list[str]:
