@@ -45,19 +45,11 @@ def as_begun(request: Request) -> Request:
 
 
 def calmly(request: Request) -> Request:
-    """The same without shouting: planners have learned sentences in small letters with one full stop."""
-    if not any(isinstance(part, Text) and _is_shouted(part.text) for part in request.parts):
+    """Words without shouting: planners have learned sentences in small letters with one full stop."""
+    said = _SHOUT.sub(".", request.text)
+    if request.pictures or not (said != request.text or said.isupper()):
         return request
-    return Request(tuple(_calm(part) if isinstance(part, Text) else part for part in request.parts))
-
-
-def _is_shouted(text: str) -> bool:
-    return text.isupper() or _SHOUT.search(text) is not None
-
-
-def _calm(part: Text) -> Text:
-    text = _SHOUT.sub(".", part.text)
-    return Text(text.capitalize() if text.isupper() else text)
+    return Request.of(said.capitalize() if said.isupper() else said)
 
 
 def _captions(story: Sequence[Part]) -> list[str]:
