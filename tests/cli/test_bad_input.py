@@ -53,6 +53,7 @@ def prepare(folder: Path) -> None:
     (folder / "blank.json").write_text('{"steps": [{"number": 1, "prompt": " "}]}')
     (folder / "noprompt.json").write_text('{"steps": [{"instruction": "a"}]}')
     (folder / "list.json").write_text("[]")
+    (folder / "no-steps.json").write_text('{"steps": []}')
     (folder / "later.json").write_text('{"steps": [{"number": 1, "prompt": "a", "sources": [2]}]}')
     (folder / "many.json").write_text(
         json.dumps({"steps": [{"number": n, "prompt": "a"} for n in range(1, 60)]})
@@ -110,6 +111,7 @@ CASES: dict[str, tuple[list[str], str]] = {
     "plan without steps": ([*GENERATE, "--plan", "nosteps.json"], "nosteps.json"),
     "plan with a blank prompt": ([*GENERATE, "--plan", "blank.json"], "blank prompt"),
     "plan without prompts": ([*GENERATE, "--plan", "noprompt.json"], 'step 1 has no "prompt"'),
+    "plan with an empty list": ([*GENERATE, "--plan", "no-steps.json"], 'its list of "steps" is empty'),
     "plan that is a list": ([*GENERATE, "--plan", "list.json"], 'no list of "steps"'),
     "requests for one run only": ([*GENERATE, "--concurrency", "2"], "--requests"),
     "request without quotes": (["generate", "A", "frog"], "put the request in quotes"),

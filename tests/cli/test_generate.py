@@ -313,6 +313,14 @@ def test_A05_A07_an_interrupted_run_ends_with_130_and_can_be_resumed(
     assert as_json(capsys)["status"] == "done"
 
 
+def test_of_many_failures_some_are_shown_and_the_rest_is_counted(capsys: Captured) -> None:
+    Path("r.jsonl").write_text("".join(json.dumps({"request": f"A dragon, {n}"}) + "\n" for n in range(7)))
+    assert interleave("generate", "--requests", "r.jsonl", "--out", "many", "--profile", "oracle") == 2
+    said = capsys.readouterr().err
+    assert said.count("failed: ") == 5
+    assert "and 2 more, all of them in many/index*.jsonl" in said
+
+
 def test_A05_an_interrupted_batch_ends_with_130_and_goes_on_with_the_same_command(capsys: Captured) -> None:
     Path("r.jsonl").write_text(
         "".join(json.dumps({"request": f"Frog {n}, in 2 pictures"}) + "\n" for n in range(6))

@@ -153,6 +153,15 @@ def test_another_configuration_is_refused_with_what_differs() -> None:
         generate(max_attempts=3, seed=1)
 
 
+def test_another_plan_is_refused_and_not_printed_twice() -> None:
+    first, second = (
+        Plan(steps=(PlanStep(number=1, caption=said, prompt=said),)) for said in ("A cat", "A dog")
+    )
+    generate(plan=first)
+    with pytest.raises(RunError, match="plan is not the same"):
+        generate(plan=second)
+
+
 def test_how_many_calls_a_model_takes_at_once_may_differ_from_time_to_time() -> None:
     generate(generator="solid?concurrency=2&size=64")
     assert generate(generator="solid?concurrency=8&size=64").status == "done"
