@@ -65,6 +65,16 @@ def test_differences_are_written_in_points_and_clear_ones_stand_out() -> None:
 # Who plays
 
 
+def test_planner_and_critic_of_the_package_are_taken_where_none_are_given() -> None:
+    full = next(row for row in ROWS if row.key == "full")
+    chosen = Cast(options="batch=4").choices(full)
+    assert (chosen["planner"], chosen["critic"], chosen["prompts"]) == (
+        "mini?batch=4",
+        "mini?batch=4",
+        "mini",
+    )
+
+
 def test_a_row_that_cannot_be_cast_says_why(tmp_path: Path) -> None:
     (tmp_path / "agents").mkdir()
     with pytest.raises(NotThere, match=r"there is no .*agents/planner"):

@@ -28,6 +28,12 @@ def test_a_foreign_word_is_named() -> None:
         suited(Request.of("Tell the story of a dragon"), "oracle")
 
 
+@pytest.mark.parametrize(("typed", "meant"), [("forg", "frog"), ("dgo", "dog"), ("bleu", "blue")])
+def test_a_mistyped_word_is_taken_for_something_to_draw(typed: str, meant: str) -> None:
+    with pytest.raises(InputError, match=f"Did you mean “{meant}” for “{typed}”"):
+        suited(Request.of(f"Tell the story of a {typed}"), "mini")
+
+
 def test_a_foreign_picture_is_named() -> None:
     photo = Image.linear_gradient("L").convert("RGB")
     drawn = sample_task("edit", Random(1)).request().pictures[0]

@@ -25,6 +25,7 @@ from interleave.mini.oracle import judged
 from interleave.mini.world import draw
 from interleave.mini.world.mistakes import spoiled
 from interleave.runs.generating import generate, generate_many
+from interleave.runs.profiles import load_profile
 from interleave.types import Plan, PlanStep
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # of the libraries, while they load
@@ -83,6 +84,18 @@ def test_plans_and_verdicts_are_short_for_their_tokenizer(planner: Any) -> None:
     assert beat.before is not None
     wrong = critic_input(beat.prompt, beat.prompt, (draw(beat.before),), draw(beat.before))
     assert len(tokenizer(render_verdict(judged(wrong, refine="varied"))).input_ids) <= 90
+
+
+def test_the_default_is_the_learned_trio(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("INTERLEAVE_PROFILE")  # tests take the doubles
+    profile = load_profile()
+    roles = (profile.planner, profile.critic, profile.generator)
+    assert [role.spec for role in roles if role] == ["mini"] * 3
+    assert profile.prompts == "mini"
+
+
+def test_they_are_not_compiled_unless_asked_to_be(planner: Any) -> None:
+    assert planner.options.compile is False
 
 
 def test_they_are_small_and_in_half_precision() -> None:

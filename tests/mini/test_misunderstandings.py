@@ -9,6 +9,7 @@ from random import Random
 import pytest
 
 from interleave.mini.language.tasks import tasks
+from interleave.mini.train import sight_examples
 from interleave.mini.train.sight_examples import sample_exercise
 from interleave.mini.world.mistakes import spoiled
 from interleave.mini.world.misunderstandings import (
@@ -88,6 +89,14 @@ def test_steps_of_plans_are_spoiled_and_often_left_undone(suite: str) -> None:
             undone += wrong == beat.before
             all_of_them += 1
     assert 0.05 < undone / all_of_them < 0.4
+
+
+def test_wishes_to_judge_are_never_those_of_the_test_split(monkeypatch: pytest.MonkeyPatch) -> None:
+    held_out = next(tasks("story", "test", seed=1))
+    monkeypatch.setattr(sight_examples, "sample_task", lambda suite, rng: held_out)
+    rng, theirs = Random(2), {(beat.prompt, beat.scene) for beat in held_out.beats}
+    made = [sight_examples._wish(rng) for _ in range(40)]
+    assert theirs.isdisjoint((wish.prompt, wish.after) for wish in made)
 
 
 def test_some_judgements_are_about_wishes_done_to_another_thing() -> None:

@@ -36,7 +36,7 @@ from interleave.mini.world.mistakes import (
     spoiled,
 )
 from interleave.mini.world.operations import Add, ChangeBackground, Move, Operation, Recolour, Remove
-from interleave.mini.world.scene import Scene, Thing
+from interleave.mini.world.scene import Scene, Size, Thing
 from interleave.types import Outcome, Request, Scores, Verdict
 
 Captured = pytest.CaptureFixture[str]
@@ -206,6 +206,17 @@ def test_an_unclear_picture_is_rejected() -> None:
 
 
 # The painter
+
+
+def test_a_painter_that_errs_also_takes_wishes_wrongly() -> None:
+    large, small = Thing("star", "green"), Thing("star", "green", Size.SMALL)
+    before = Scene.of("night", {2: large, 4: small})
+    drawn = [
+        painted("world?mistakes=1", "Paint the large green star orange.", before, seed) for seed in range(24)
+    ]
+    assert before in drawn
+    assert before.with_cell(4, Thing("star", "orange", Size.SMALL)) in drawn
+    assert Recolour(2, "orange").apply(before) not in drawn
 
 
 def test_the_world_draws_what_it_cannot_follow_as_it_is_named() -> None:

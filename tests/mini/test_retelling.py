@@ -81,7 +81,7 @@ def test_pictures_without_words_go_on_too(tmp_path: Path) -> None:
 
 
 def test_a_wish_for_more_steps_than_are_left_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="this story has 2 steps left, not 3"):
+    with pytest.raises(InputError, match="this takes 2 steps, not 3"):
         suited(half_a_story(tmp_path, OURS, "Go on, in three pictures"), {})
     suited(half_a_story(tmp_path, OURS, "Go on, in two pictures"), {})
 

@@ -79,9 +79,7 @@ def suited(request: Request, options: Mapping[str, str]) -> Request:
         return told
     steps = len(true_task(told).beats)
     if (wanted := named_steps(request)) not in (None, steps):
-        raise InputError(
-            f"this story has {count(steps, 'step')} left, not {wanted}: name that number, or none"
-        )
+        raise InputError(f"this takes {count(steps, 'step')}, not {wanted}: name that number, or none")
     return told
 
 
