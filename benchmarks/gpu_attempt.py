@@ -368,7 +368,7 @@ def measure_trajectories(
     """So many trajectories at once, as `generate_many` runs them, journal and pictures on disk."""
     steps = bench.options.steps
     if bench.options.warm_up:
-        _run(bench, models, count, 1)
+        asyncio.run(_warm_up(bench, models, count))
     bench.memory()
     with _watched(models.generator.queue) as drawing, _watched(models.critic.loaded.queue) as judging:
         seconds = _run(bench, models, count, steps)
@@ -385,11 +385,24 @@ def measure_trajectories(
         times_reference=per_hour / reference if reference else None,
         drawing=drawing.share(seconds),
         drawn_together=drawing.usual(),
+        drawn_at_most=models.generator.queue.most,
         judging=judging.share(seconds),
         judged_together=judging.usual(),
+        judged_at_most=models.critic.loaded.queue.most,
         lane=models.critic.options.lane,
         gigabytes=bench.memory(),
     )
+
+
+async def _warm_up(bench: Bench, models: Ours, count: int) -> None:
+    """Everything once that a first time sets up: a batch of pictures, and as many verdicts at once."""
+    critic, before = VlmCritic(models.critic, load_pack("default")), bench.picture()
+    pictures = min(count, models.generator.queue.most)
+    drawn = await asyncio.gather(
+        *(models.generator.generate(ImageRequest(PROMPT, seed, (before,))) for seed in range(pictures))
+    )
+    seen = critic_input(PROMPT, PROMPT, (before,), drawn[0])
+    await asyncio.gather(*(critic.judge(seen) for _ in range(count)))
 
 
 def _run(bench: Bench, models: Ours, count: int, steps: int) -> float:
@@ -466,7 +479,7 @@ def measure_profile_run(bench: Bench) -> None:
         )
         arguments = ["generate", "--requests", str(requests), "--out", str(home / "many")]
         arguments += ["--profile", "klein", "--concurrency", str(count), "--gallery", "--json"]
-        started = time.perf_counter()
+        begun, started = time.time(), time.perf_counter()
         done = subprocess.run(
             [sys.executable, "-m", "interleave", *arguments],
             env={**os.environ, "HF_HOME": str(home), "HF_HUB_OFFLINE": "1"},
@@ -478,12 +491,19 @@ def measure_profile_run(bench: Bench) -> None:
             raise SystemExit(f"the command failed ({done.returncode}):\n{done.stderr[-6000:]}")
         summary = json.loads(done.stdout.splitlines()[-1])
         documents = len(list((home / "many").rglob("document.html")))
+        told = [
+            json.loads(line)["time"]
+            for journal in (home / "many").rglob("journal.jsonl")
+            for line in journal.read_text("utf-8").splitlines()
+        ]
         bench.note(
             "profile-run",
             command="interleave generate --requests … --profile klein",
             weights=weights,
             writing=writing,
             seconds=seconds,
+            loading=min(told) - begun,
+            working=max(told) - min(told),
             requests=count,
             done=summary["done"],
             calls=summary["calls"],
@@ -559,7 +579,8 @@ def table(rows: Sequence[dict[str, Any]]) -> str:
             lines.append(
                 f"| `interleave generate --profile klein`, {row['requests']} requests, "
                 f"{row['weights']} weights | {row['seconds']:.0f} s | | "
-                f"{row['calls']} calls, {row['documents']} documents |"
+                f"loading {row['loading']:.0f} s; {row['calls']} calls in {row['working']:.0f} s, "
+                f"{row['documents']} documents |"
             )
     return "\n".join(lines)
 

@@ -13,6 +13,7 @@ import pytest
 
 from interleave.backends.local import batching
 from interleave.backends.local.batching import BatchQueue, Ticket, lane_of
+from interleave.backends.local.failures import OutOfMemory
 
 Queue = BatchQueue[int, int]
 
@@ -20,9 +21,15 @@ Queue = BatchQueue[int, int]
 class Doubler:
     """Doubles numbers, slowly enough for others to queue up; can be held, and can be made to fail."""
 
-    def __init__(self, *, fails: Callable[[Sequence[int]], bool] = lambda jobs: False) -> None:
+    def __init__(
+        self,
+        *,
+        fails: Callable[[Sequence[int]], bool] = lambda jobs: False,
+        error: Exception | None = None,
+    ) -> None:
         self.batches: list[list[int]] = []
         self.fails = fails
+        self.error = error
         self.go = threading.Event()
         self.go.set()
         self.busy = threading.Event()
@@ -33,7 +40,7 @@ class Doubler:
         self.busy.set()
         assert self.go.wait(5)
         if self.fails(jobs):
-            raise ValueError(f"cannot double {jobs}")
+            raise self.error or ValueError(f"cannot double {jobs}")
         return [2 * job for job in jobs]
 
 
@@ -72,12 +79,12 @@ def test_calls_that_have_come_together_are_waited_for(lane: ThreadPoolExecutor) 
 
     def slow(batch: Sequence[Ticket[int, int]]) -> list[int]:
         if not sizes:
-            time.sleep(1.2)  # a twentieth of it is waited for the next ones
+            time.sleep(0.4)  # a fifth of it is waited for the next ones
         sizes.append(len(batch))
         return [0 for _ in batch]
 
     async def work() -> None:
-        queue = Queue(slow, lane=lane, most=8)
+        queue = Queue(slow, lane=lane, most=8, yields=True)
         await all_of(queue, range(3))
         first = asyncio.create_task(queue.do(1))
         await asyncio.sleep(0.03)  # longer than strangers are waited for
@@ -192,6 +199,39 @@ def test_where_a_batch_fails_only_those_fail_that_fail_alone(lane: ThreadPoolExe
 def test_what_is_too_much_at_once_is_computed_one_by_one(lane: ThreadPoolExecutor) -> None:
     model = Doubler(fails=lambda jobs: len(jobs) > 1)
     assert asyncio.run(all_of(Queue(model, lane=lane, most=8), range(4))) == [0, 2, 4, 6]
+
+
+def test_what_does_not_fit_in_memory_is_halved_and_so_are_later_batches(
+    lane: ThreadPoolExecutor, caplog: pytest.LogCaptureFixture
+) -> None:
+    model = Doubler(fails=lambda jobs: len(jobs) > 2, error=OutOfMemory("too much"))
+    queue = Queue(model, lane=lane, most=8)
+    assert asyncio.run(all_of(queue, range(7))) == [2 * job for job in range(7)]
+    assert model.batches == [[*range(7)], [0, 1, 2, 3], [0, 1], [2, 3], [4, 5, 6], [4, 5], [6]]
+    assert "4 calls at once need more memory than there is: from here on 2" in caplog.text
+    model.batches.clear()
+    asyncio.run(all_of(queue, range(4)))
+    assert model.batches == [[0, 1], [2, 3]]
+
+
+def test_before_a_call_fails_for_lack_of_memory_all_models_of_the_lane_let_go_of_theirs(
+    lane: ThreadPoolExecutor,
+) -> None:
+    held = ["keys and values"]
+    other = Queue(Doubler(), lane=lane, recover=held.clear)
+    model = Doubler(fails=lambda jobs: bool(held), error=OutOfMemory("too much"))
+    assert asyncio.run(all_of(Queue(model, lane=lane, most=8), [1])) == [2]
+    assert model.batches == [[1], [1]]
+    hungry = Doubler(fails=lambda jobs: True, error=OutOfMemory("too much"))
+    (failure,) = asyncio.run(all_of(Queue(hungry, lane=lane, most=8), [1]))
+    assert isinstance(failure, OutOfMemory) and len(hungry.batches) == 2
+    assert not other._waiting
+
+
+def test_pictures_are_not_waited_for(lane: ThreadPoolExecutor) -> None:
+    queue = Queue(Doubler(), lane=lane, most=8)
+    asyncio.run(all_of(queue, range(3)))
+    assert queue._patience == batching.LINGER_SECONDS
 
 
 def test_a_model_that_brings_too_few_results_is_an_error_and_nobody_waits_for_ever(

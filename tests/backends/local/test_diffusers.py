@@ -437,7 +437,6 @@ def test_a_model_that_a_row_names_has_a_known_class() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.filterwarnings("ignore:.*script_method.*:DeprecationWarning")  # torch's own, when it compiles
 def test_a_compiled_model_draws_the_same(klein: Path) -> None:
     request = ImageRequest("a cat", 7)
     assert alike(draw(load(klein, "?compile=true"), request)[0], draw(load(klein), request)[0])

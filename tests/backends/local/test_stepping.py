@@ -195,7 +195,6 @@ def test_a_step_is_recorded_and_played_without_a_trace_of_its_trials(
 
 
 @pytest.mark.slow
-@pytest.mark.filterwarnings("ignore:.*script_method.*:DeprecationWarning")  # torch's own, when it compiles
 def test_compiled_steps_write_the_same(decoder: Decoder, caplog: pytest.LogCaptureFixture) -> None:
     for specs in (MIXED[:1], MIXED, MIXED[1:]):
         assert all(map(same, ask(decoder, specs, static=True, compiled=True), ask(decoder, specs)))

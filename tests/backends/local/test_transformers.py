@@ -189,7 +189,6 @@ def test_a_static_cache_gives_the_same_answers_and_is_used_again(toy_vlm: ToyVlm
 
 
 @pytest.mark.slow
-@pytest.mark.filterwarnings("ignore:.*script_method.*:DeprecationWarning")  # torch's own, when it compiles
 def test_a_compiled_step_gives_the_same_answers(toy_vlm: ToyVlm) -> None:
     vlm, compiled = load(toy_vlm("critic")), load(toy_vlm("critic"), "?compile=true")
     compiled.loaded.decoder._stepper = None  # as of a model that it does not know

@@ -14,6 +14,7 @@ from interleave.backends.generators.families import Family, Lightning, family_of
 from interleave.backends.local.batching import BatchQueue, Ticket
 from interleave.backends.local.canvases import STEP, of_same_shape, on_canvas, takeable
 from interleave.backends.local.checkpoints import Source, check_pipeline, find_pipeline
+from interleave.backends.local.compiling import CompileLater, compile_blocks, denoiser_of, is_large
 from interleave.backends.local.failures import as_backend_error
 from interleave.backends.local.options import (
     LocalOptions,
@@ -26,7 +27,6 @@ from interleave.backends.local.options import (
 from interleave.backends.local.pipelines import (
     Offload,
     add_lora,
-    compile_blocks,
     load_pipeline,
     place,
     use_lightning_schedule,
@@ -223,13 +223,19 @@ class DiffusersGenerator:
                 as_backend_error("the generator", len(batch), let_through=_NobodyWaits),
                 room_of(str(self.device)).working(),
             ):
-                drawn = self.pipeline(**self._arguments(drawings, after_step)).images
+                drawn = self._draw(drawings, after_step)
                 return [
                     _as_picture(*pair) for pair in zip(drawn, (each.size for each in drawings), strict=True)
                 ]
         except _NobodyWaits:
             self._recover()
             return [white_canvas(drawing.size) for drawing in drawings]  # nobody will see them
+
+    def _draw(self, drawings: Sequence[Drawing], after_step: Any) -> Any:
+        def work() -> Any:
+            return self.pipeline(**self._arguments(drawings, after_step)).images
+
+        return work() if self.compiling is None else self.compiling.draw(len(drawings), work)
 
     def _arguments(self, drawings: Sequence[Drawing], after_step: Any) -> dict[str, Any]:
         import torch
@@ -289,6 +295,12 @@ class DiffusersGenerator:
         place(self.pipeline, self.device, self.options.offload)
         if self.options.compile:
             compile_blocks(self.pipeline)
+        self.compiling = CompileLater(self.pipeline) if self._may_compile_later() else None
+
+    def _may_compile_later(self) -> bool:
+        options, denoiser = self.options, denoiser_of(self.pipeline)
+        plain = options.compile is None and options.quantization == "none" and options.offload == "none"
+        return plain and self.device.type == "cuda" and denoiser is not None and is_large(denoiser)
 
     def _refuse_options(self) -> None:
         """What the pipeline has no argument for is refused, never ignored."""

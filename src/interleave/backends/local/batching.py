@@ -10,12 +10,14 @@ So a queue of questions can *yield*: it lets calls of others that wait go first,
 or its oldest call has waited long enough.
 
 Batching decides how fast things are done, never which: where a batch fails, its calls are run one by one,
-and only those that fail by themselves are failures.
+and only those that fail by themselves are failures. One that needs more memory than there is is halved, and
+so are those after it, so that a batch that is right for a large device need not be changed for a small one.
 """
 
 from __future__ import annotations
 
 import asyncio
+import logging
 import threading
 import time
 from collections.abc import Callable, Hashable, Sequence
@@ -25,14 +27,19 @@ from functools import cache
 from typing import Any, Generic, TypeVar
 from weakref import WeakKeyDictionary, WeakSet
 
+from interleave.backends.local.failures import OutOfMemory
+
+log = logging.getLogger(__name__)
+
 Job = TypeVar("Job")
 Result = TypeVar("Result")
 
 LINGER_SECONDS = 0.01
 """How long an unfilled batch waits for company: the callers answered last need so long to ask again."""
-PATIENCE, MOST_PATIENCE_SECONDS = 0.05, 0.25
-"""Where calls have come together before, it waits longer: this share of what the last batch took. Those that
-were answered together are at it, saving a picture perhaps, and a batch more costs as much as the last one."""
+PATIENCE, MOST_PATIENCE_SECONDS = 0.2, 0.6
+"""A queue that yields waits longer where calls have come together before: this share of what the last batch
+took. Those that were answered together are at it, saving a picture perhaps, and a batch more costs as much as
+the last one. Pictures cost the same one by one, and are not waited for."""
 YIELD_SECONDS = 30.0
 """How long a call is kept back at most for others to go first."""
 
@@ -114,15 +121,8 @@ class BatchQueue(Generic[Job, Result]):
         if not batch:
             return
         started = time.monotonic()
-        try:
-            self._settle(batch, self._run(batch))
-        except BaseException as error:
-            self._recover()
-            if len(batch) == 1:
-                batch[0].future.set_exception(error)
-            else:
-                self._one_by_one(batch)
-        in_company = len(batch) > 1 or bool(self._waiting)
+        self._work(batch)
+        in_company = self._yields and (len(batch) > 1 or bool(self._waiting))
         share = min(PATIENCE * (time.monotonic() - started), MOST_PATIENCE_SECONDS) if in_company else 0.0
         self._patience = max(LINGER_SECONDS, share)
         if self._waiting and self._yields:  # turns of theirs may have been given up for one
@@ -167,15 +167,40 @@ class BatchQueue(Generic[Job, Result]):
             self._waiting = [ticket for ticket in self._waiting if ticket not in batch]
             return batch
 
-    def _one_by_one(self, batch: Sequence[Ticket[Job, Result]]) -> None:
-        for ticket in batch:
-            if ticket.cancelled:
-                continue
-            try:
-                self._settle([ticket], self._run([ticket]))
-            except BaseException as error:
-                self._recover()
-                ticket.future.set_exception(error)
+    def _work(self, batch: Sequence[Ticket[Job, Result]], *, again: bool = False) -> None:
+        """Run a batch, in parts where it fails as a whole."""
+        batch = [ticket for ticket in batch if not (again and ticket.cancelled)]
+        if not batch:
+            return
+        try:
+            self._settle(batch, self._run(batch))
+        except OutOfMemory as error:
+            self._let_go()
+            if len(batch) > 1:
+                self._halve(batch)
+            elif not again:  # there may be room now that the others have let go of theirs
+                self._work(batch, again=True)
+            else:
+                batch[0].future.set_exception(error)
+        except BaseException as error:
+            self._recover()
+            if len(batch) == 1:
+                batch[0].future.set_exception(error)
+            for ticket in batch if len(batch) > 1 else ():
+                self._work([ticket], again=True)
+
+    def _halve(self, batch: Sequence[Ticket[Job, Result]]) -> None:
+        half = (len(batch) + 1) // 2
+        if half < self.most:
+            log.warning("%d calls at once need more memory than there is: from here on %d", len(batch), half)
+            self.most = half
+        self._work(batch[:half], again=True)
+        self._work(batch[half:], again=True)
+
+    def _let_go(self) -> None:
+        """Of all memory that the models of this lane keep only to be faster."""
+        for queue in list(_QUEUES.get(self._lane, ())):
+            queue._recover()
 
     @staticmethod
     def _settle(batch: Sequence[Ticket[Job, Result]], results: Sequence[Result | Exception]) -> None:

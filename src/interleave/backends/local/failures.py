@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 from interleave.errors import BackendError, ConfigurationError, InterleaveError
+
+
+class OutOfMemory(BackendError):
+    """A device has too little memory for what was asked; perhaps not for less."""
 
 
 @contextmanager
@@ -19,8 +24,9 @@ def as_backend_error(
         yield
     except (InterleaveError, let_through):
         raise
-    except torch.OutOfMemoryError:
-        raise BackendError(
+    except torch.OutOfMemoryError as error:
+        traceback.clear_frames(error.__traceback__)  # what they hold is what there is too little of
+        raise OutOfMemory(
             f"{what} ran out of memory{f' with {batch} calls at once' if batch > 1 else ''}: "
             "use a smaller ?batch= or picture size, ?quantization=, or (diffusers) ?offload=model"
         ) from None

@@ -86,15 +86,6 @@ def add_lora(pipeline: Any, source: Source, scale: float) -> Path:
     return path
 
 
-def compile_blocks(pipeline: Any) -> None:
-    """Compile the blocks that repeat: nearly all of the gain, in a fraction of the time the whole takes."""
-    denoiser: Any = getattr(pipeline, "transformer", None) or getattr(pipeline, "unet", None)
-    if getattr(denoiser, "_repeated_blocks", None):
-        denoiser.compile_repeated_blocks(fullgraph=False)
-    elif denoiser is not None:
-        denoiser.compile()
-
-
 def use_lightning_schedule(pipeline: Any) -> None:
     """The schedule that the Lightning LoRAs were distilled with: exponential, with a fixed shift of 3."""
     import math

@@ -26,6 +26,7 @@ from interleave.backends.local.checkpoints import (
     read_json,
     refuse_bad_fit,
 )
+from interleave.backends.local.compiling import is_large
 from interleave.backends.local.decoding import Decoder, Question, prepare_cuda_graphs
 from interleave.backends.local.failures import as_backend_error, as_configuration_error
 from interleave.backends.local.many_pictures import see_many_at_once
@@ -46,9 +47,8 @@ from interleave.errors import BackendError, ConfigurationError
 
 TRAINED_PIXELS = 1024 * 1024
 """What the planner and critic checkpoints were trained to look at; larger pictures are scaled down."""
-DEFAULT_BATCH = 8
-LARGE = 1_000_000_000
-"""Weights of a model that is worth compiling for."""
+DEFAULT_BATCH, STEPPED_BATCH = 8, 32
+"""Questions answered together. By recorded steps, 32 answers take less than twice the time of one."""
 
 _LOADED: WeakValueDictionary[tuple[object, ...], LoadedModel] = WeakValueDictionary()
 _LOADING = threading.Lock()
@@ -80,7 +80,7 @@ class TransformersVlm:
         """A model that is in memory already, on its device."""
         vlm = cls.__new__(cls)
         loaded = LoadedModel(model, processor, options)
-        loaded.queue.most = options.batch or DEFAULT_BATCH
+        loaded.queue.most = options.batch or loaded.usual_batch
         vlm._begin(loaded, options)
         return vlm
 
@@ -93,7 +93,9 @@ class TransformersVlm:
             else None
         )
         on_gpu = self.loaded.device.type == "cuda" and options.quantization == "none"
-        self.compiled = on_gpu and self.loaded.is_large() if options.compile is None else options.compile
+        self.compiled = (
+            on_gpu and is_large(self.loaded.decoder.model) if options.compile is None else options.compile
+        )
         self.static = self.compiled or (on_gpu and self.loaded.decoder.can_step)
         if options.cache != "auto":
             self.static = options.cache == "static"
@@ -103,7 +105,7 @@ class TransformersVlm:
             token_probabilities=True,
             knows_its_price=True,
             repeatable=options.batch == 1,  # in company, numbers differ in their last digits
-            concurrency=options.concurrency or options.batch or DEFAULT_BATCH,
+            concurrency=options.concurrency or options.batch or self.loaded.usual_batch,
         )
 
     async def complete(self, messages: Sequence[Message], sampling: Sampling) -> Reply:
@@ -140,7 +142,7 @@ def share(source: Source, options: TransformersVlm.Options) -> LoadedModel:
         loaded = _LOADED.get(key)
         if loaded is None:
             loaded = _LOADED[key] = read_model(folder, source, options)
-        loaded.queue.most = max(loaded.queue.most, options.batch or DEFAULT_BATCH)
+        loaded.queue.most = max(loaded.queue.most, options.batch or loaded.usual_batch)
         return loaded
 
 
@@ -162,9 +164,10 @@ class LoadedModel:
             yields=True,
         )
 
-    def is_large(self) -> bool:
-        """Whether compiling pays: a small model has answered before it is compiled."""
-        return bool(sum(weights.numel() for weights in self.decoder.model.parameters()) >= LARGE)
+    @property
+    def usual_batch(self) -> int:
+        stepped = self.device.type == "cuda" and self.decoder.can_step
+        return STEPPED_BATCH if stepped else DEFAULT_BATCH
 
     def add_adapter(self, source: Source) -> str:
         """Load a LoRA adapter beside the others; returns the name it is switched on by."""
