@@ -19,27 +19,24 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import gc
 import json
-import os
-import platform
-import shutil
 import statistics
-import subprocess
-import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from datetime import date
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import torch
+from gpu_bench import GB, PROMPT, STEPS, Bench
+from gpu_command import KLEIN, measure_profile_run
+from gpu_limits import Limits, limits_of, measure_ceilings
+from gpu_parts import measure_drawing, measure_judging
+from gpu_table import table
 from PIL import Image
-from random_models import REAL, TOY, Size, build_klein, build_vlm, verdict, write_hub
+from random_models import REAL, TOY, build_klein, build_vlm, verdict
 from stubs import plan_of
 
 import interleave
@@ -52,159 +49,6 @@ from interleave.backends.protocols import ImageRequest, Sampling
 from interleave.backends.tiny.vlms import PLAN, split_into_distinct
 from interleave.backends.vlms.transformers import TransformersVlm
 from interleave.types import Outcome, Picture, Request, Text
-
-PLANNER = "InterleaveThinker/InterleaveThinker-Planner-8B"
-CRITIC = "InterleaveThinker/InterleaveThinker-Critic-8B"
-KLEIN = "black-forest-labs/FLUX.2-klein-9B"
-STEPS = 4
-PROMPT = "the frog has grown hind legs; keep the pond, the light and the style as they are"
-GB = 1e9
-CHECKPOINTS_GB = 56
-
-
-@dataclass
-class Bench:
-    """What is measured, how, and what has been found."""
-
-    options: argparse.Namespace
-    size: Size
-    device: torch.device
-    dtype: torch.dtype
-    tokens: int
-    rows: list[dict[str, Any]] = field(default_factory=list)
-
-    def note(self, what: str, **figures: Any) -> None:
-        rounded = {
-            key: round(value, 4) if isinstance(value, float) else value for key, value in figures.items()
-        }
-        row = {"what": what, **rounded}
-        self.rows.append(row)
-        print(json.dumps(row), flush=True)
-        if self.options.results:
-            _append(self.options.results, row)
-
-    def picture(self, seed: int = 0) -> Image.Image:
-        generator = torch.Generator().manual_seed(seed)
-        coarse = torch.randint(0, 256, (16, 16, 3), generator=generator, dtype=torch.uint8)
-        return Image.fromarray(coarse.numpy()).resize((self.size.side, self.size.side))
-
-    def settle(self) -> None:
-        if self.device.type == "cuda":
-            torch.cuda.synchronize()
-
-    def seconds(self, work: Callable[[], object]) -> float:
-        self.settle()
-        started = time.perf_counter()
-        work()
-        self.settle()
-        return time.perf_counter() - started
-
-    def memory(self) -> float:
-        """The most gigabytes held since the last time this was asked."""
-        if self.device.type != "cuda":
-            return 0.0
-        most = torch.cuda.max_memory_reserved() / GB
-        torch.cuda.reset_peak_memory_stats()
-        return most
-
-
-# What the device allows
-
-
-@dataclass(frozen=True)
-class Ceilings:
-    bytes_per_second: float
-    operations_per_second: float
-
-
-def measure_ceilings(bench: Bench) -> Ceilings:
-    """The speed of a copy and of a product of large matrices, the better of several."""
-    real = bench.size is REAL
-    block = torch.zeros(2**31 if real else 2**22, dtype=torch.uint8, device=bench.device)
-    other = torch.empty_like(block)
-    copying = min(bench.seconds(lambda: other.copy_(block)) for _ in range(6))
-    side = 8192 if real else 256
-    left = torch.randn(side, side, dtype=bench.dtype, device=bench.device)
-
-    def multiply() -> None:
-        for _ in range(10):
-            torch.mm(left, left)
-
-    multiplying = min(bench.seconds(multiply) for _ in range(4)) / 10
-    found = Ceilings(2 * block.numel() / copying, 2 * side**3 / multiplying)
-    bench.note(
-        "ceilings",
-        device=torch.cuda.get_device_name() if bench.device.type == "cuda" else platform.machine(),
-        terabytes_per_second=found.bytes_per_second / 1e12,
-        teraflops=found.operations_per_second / 1e12,
-        python=platform.python_version(),
-        date=str(date.today()),
-        **{name: version(name) for name in ("torch", "transformers", "diffusers")},
-    )
-    return found
-
-
-@dataclass(frozen=True)
-class Limits:
-    """Seconds that the parts of an attempt take at least."""
-
-    draw: float
-    read: float
-    weights: float
-    """Reading all weights for the tokens of one verdict, however many verdicts are written at once,"""
-    context: float
-    """and the keys and values of one of them."""
-
-    def alone(self) -> float:
-        return self.draw + self.read + self.weights + self.context
-
-    def together(self, trajectories: int) -> float:
-        """Per attempt: arithmetic and memory can be busy at the same time."""
-        if trajectories == 1:
-            return self.alone()
-        return max(self.draw + self.read, self.weights / trajectories + self.context)
-
-
-def limits_of(bench: Bench, ceilings: Ceilings, critic: Any, klein: Any, question: int) -> Limits:
-    """From the weights of the models; `question` is how many tokens the critic reads."""
-    size, text = bench.size, bench.size.text
-    canvas = (size.side // 16) ** 2
-    words, image = 512, 2 * canvas  # the picture that is drawn and the one it starts from
-    both = [(name, each.numel()) for name, each in klein.transformer.named_parameters() if "blocks." in name]
-    single = sum(count for name, count in both if name.startswith("single"))
-    of_words = sum(count for name, count in both if "context" in name or "add" in name)
-    of_image = sum(count for _, count in both) - single - of_words
-    blocks = size.drawer["num_layers"] + size.drawer["num_single_layers"]
-    inner = size.drawer["num_attention_heads"] * size.drawer["attention_head_dim"]
-    step = 2 * (single * (words + image) + of_words * words + of_image * image)
-    step += 4 * (words + image) ** 2 * inner * blocks
-    encoded = 2 * words * sum(each.numel() for each in klein.text_encoder.model.layers.parameters())
-    layers = critic.model.language_model.layers
-    per_token = sum(each.numel() for each in layers.parameters())
-    reading = 2 * per_token * question + 2 * question**2 * text["hidden_size"] * text["num_hidden_layers"]
-    tower = sum(each.numel() for each in critic.model.visual.blocks.parameters())
-    looking = 2 * (2 * tower * canvas + 4 * canvas**2 * size.vision["hidden_size"] * size.vision["depth"])
-    wide = bench.dtype.itemsize
-    weights = wide * (per_token + critic.lm_head.weight.numel())
-    kept = 2 * wide * text["num_key_value_heads"] * text["head_dim"] * text["num_hidden_layers"]
-    found = Limits(
-        draw=(STEPS * step + encoded) / ceilings.operations_per_second,
-        read=(reading + looking) / ceilings.operations_per_second,
-        weights=bench.tokens * weights / ceilings.bytes_per_second,
-        context=bench.tokens * kept * (question + bench.tokens / 2) / ceilings.bytes_per_second,
-    )
-    bench.note(
-        "limits",
-        draw=found.draw,
-        read=found.read,
-        weights=found.weights,
-        context=found.context,
-        question_tokens=question,
-        weights_gigabytes=weights / GB,
-        draw_teraflop=(STEPS * step + encoded) / 1e12,
-    )
-    return found
-
 
 # The reference path
 
@@ -288,10 +132,10 @@ class Ours:
     generator: DiffusersGenerator
 
 
-def ours(bench: Bench, critic: tuple[Any, Any], planner: tuple[Any, Any], klein: Any, lane: str) -> Ours:
+def ours(bench: Bench, critic: tuple[Any, Any], planner: tuple[Any, Any], klein: Any) -> Ours:
     """The product's own classes around the models."""
     options = bench.options
-    how: dict[str, Any] = {"device": bench.device.type, "lane": lane}
+    how: dict[str, Any] = {"device": bench.device.type}
     if options.compile is not None:
         how["compile"] = options.compile
     elif bench.device.type == "cpu":
@@ -307,7 +151,6 @@ def ours(bench: Bench, critic: tuple[Any, Any], planner: tuple[Any, Any], klein:
             klein,
             DiffusersGenerator.Options(
                 device=bench.device.type,
-                lane=lane,
                 batch=options.draw_together,
                 compile=options.compile_drawing,
             ),
@@ -315,7 +158,7 @@ def ours(bench: Bench, critic: tuple[Any, Any], planner: tuple[Any, Any], klein:
             settings=settings,
         ),
     )
-    bench.note("prepared", lane=lane, seconds=time.perf_counter() - started, gigabytes=bench.memory())
+    bench.note("prepared", seconds=time.perf_counter() - started, gigabytes=bench.memory())
     return made
 
 
@@ -372,7 +215,7 @@ def measure_trajectories(
     bench.memory()
     with _watched(models.generator.queue) as drawing, _watched(models.critic.loaded.queue) as judging:
         seconds = _run(bench, models, count, steps)
-    attempts = sum(size for _, _, size in drawing.busy)
+    attempts = count * steps
     per_hour = 3600 * attempts / seconds
     bench.note(
         "trajectories",
@@ -389,7 +232,7 @@ def measure_trajectories(
         judging=judging.share(seconds),
         judged_together=judging.usual(),
         judged_at_most=models.critic.loaded.queue.most,
-        lane=models.critic.options.lane,
+        within=bench.options.memory,
         gigabytes=bench.memory(),
     )
 
@@ -458,133 +301,6 @@ def _watched(queue: BatchQueue[Any, Any]) -> Iterator[Watch]:
         queue._run = run  # type: ignore[method-assign]
 
 
-# The whole command
-
-
-def measure_profile_run(bench: Bench) -> None:
-    """`interleave generate --profile klein`, in a process of its own, on checkpoints as if downloaded."""
-    home, weights = _place_for_checkpoints(bench)
-    try:
-        words = {PLANNER: split_into_distinct(PLAN), CRITIC: verdict(bench.tokens)}
-        writing = bench.seconds(
-            lambda: write_hub(
-                home, bench.size, words=words, klein=KLEIN, weights=weights, device=bench.device
-            )
-        )
-        _free(bench)
-        requests = home / "requests.jsonl"
-        count = bench.options.requests
-        requests.write_text(
-            "".join(json.dumps({"request": f"Number {number}: a pond"}) + "\n" for number in range(count))
-        )
-        arguments = ["generate", "--requests", str(requests), "--out", str(home / "many")]
-        arguments += ["--profile", "klein", "--concurrency", str(count), "--gallery", "--json"]
-        begun, started = time.time(), time.perf_counter()
-        done = subprocess.run(
-            [sys.executable, "-m", "interleave", *arguments],
-            env={**os.environ, "HF_HOME": str(home), "HF_HUB_OFFLINE": "1"},
-            capture_output=True,
-            text=True,
-        )
-        seconds = time.perf_counter() - started
-        if done.returncode:
-            raise SystemExit(f"the command failed ({done.returncode}):\n{done.stderr[-6000:]}")
-        summary = json.loads(done.stdout.splitlines()[-1])
-        documents = len(list((home / "many").rglob("document.html")))
-        told = [
-            json.loads(line)["time"]
-            for journal in (home / "many").rglob("journal.jsonl")
-            for line in journal.read_text("utf-8").splitlines()
-        ]
-        bench.note(
-            "profile-run",
-            command="interleave generate --requests … --profile klein",
-            weights=weights,
-            writing=writing,
-            seconds=seconds,
-            loading=min(told) - begun,
-            working=max(told) - min(told),
-            requests=count,
-            done=summary["done"],
-            calls=summary["calls"],
-            documents=documents,
-            journals=len(list((home / "many").rglob("journal.jsonl"))),
-        )
-        if bench.options.keep_runs:
-            shutil.copytree(home / "many", bench.options.keep_runs, dirs_exist_ok=True)
-    finally:
-        shutil.rmtree(home, ignore_errors=True)
-
-
-def _place_for_checkpoints(bench: Bench) -> tuple[Path, Any]:
-    """A folder, and whether there is room in it for random weights; files of zeros need none."""
-    if bench.options.checkpoints:
-        bench.options.checkpoints.mkdir(parents=True, exist_ok=True)
-    places = [bench.options.checkpoints] if bench.options.checkpoints else [Path("/dev/shm"), None]
-    rooms = [
-        (shutil.disk_usage(place or tempfile.gettempdir()).free, place)
-        for place in places
-        if place is None or place.is_dir()
-    ]
-    free, place = max(rooms, key=lambda room: room[0])
-    enough = bench.size is TOY or free > CHECKPOINTS_GB * GB
-    weights = bench.options.weights or ("random" if enough else "sparse")
-    return Path(tempfile.mkdtemp(prefix="interleave-", dir=place)), weights
-
-
-def _free(bench: Bench) -> None:
-    gc.collect()
-    if bench.device.type == "cuda":
-        torch.cuda.empty_cache()
-
-
-# The results
-
-
-def _append(path: Path, row: dict[str, Any]) -> None:
-    rows = json.loads(path.read_text()) if path.exists() else []
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps([*rows, row], indent=1) + "\n")
-
-
-def table(rows: Sequence[dict[str, Any]]) -> str:
-    """The results as a table for a page: each figure beside what the device allows."""
-    lines = ["| what | measured | the device allows | of which |", "|---|---|---|---|"]
-    for row in rows:
-        kind = row["what"]
-        if kind == "ceilings":
-            versions = ", ".join(f"{name} {row[name]}" for name in ("torch", "transformers", "diffusers"))
-            lines.insert(0, "")
-            lines.insert(
-                0,
-                f"Measured {row['date']} on {row['device']}, Python {row['python']}, {versions}: "
-                f"{row['terabytes_per_second']:.1f} TB/s, {row['teraflops']:.0f} Tflop/s.",
-            )
-        elif kind in ("reference", "alone"):
-            name = "the reference path, one attempt" if kind == "reference" else "ours, one attempt alone"
-            each = f"{row['milliseconds_per_token']:.1f} ms a token"
-            lines.append(
-                f"| {name} | {row['attempt']:.2f} s | {row['limit']:.2f} s | draw {row['draw']:.2f} s, "
-                f"judge {row['judge']:.2f} s ({each}); {row['gigabytes']:.0f} GB |"
-            )
-        elif kind == "trajectories":
-            times = f", ×{row['times_reference']:.1f}" if row["times_reference"] else ""
-            lines.append(
-                f"| attempts an hour, {row['trajectories']} trajectories ({row['lane']} lane) | "
-                f"{row['attempts_per_hour']:,.0f}{times} | {row['limit_per_hour']:,.0f} | "
-                f"drawing {row['drawing']:.0%} of the time, {row['drawn_together']:.1f} together; judging "
-                f"{row['judging']:.0%}, {row['judged_together']:.1f} together; {row['gigabytes']:.0f} GB |"
-            )
-        elif kind == "profile-run":
-            lines.append(
-                f"| `interleave generate --profile klein`, {row['requests']} requests, "
-                f"{row['weights']} weights | {row['seconds']:.0f} s | | "
-                f"loading {row['loading']:.0f} s; {row['calls']} calls in {row['working']:.0f} s, "
-                f"{row['documents']} documents |"
-            )
-    return "\n".join(lines)
-
-
 def main(arguments: Sequence[str] | None = None) -> list[dict[str, Any]]:
     options = _options(arguments)
     if options.table:
@@ -603,9 +319,9 @@ def main(arguments: Sequence[str] | None = None) -> list[dict[str, Any]]:
         options.tokens or (48 if options.toy else 300),
     )
     counts = [int(each) for each in options.trajectories.split(",")] if options.trajectories else []
-    if options.reference or options.alone or counts:
+    if options.reference or options.alone or options.parts or counts:
         _measure_models(bench, counts)
-        _free(bench)
+        bench.free()
     if options.profile_run:
         measure_profile_run(bench)
     if bench.rows:
@@ -625,16 +341,22 @@ def _measure_models(bench: Bench, counts: Sequence[int]) -> None:
     limits = limits_of(bench, ceilings, critic[0], klein, question)
     if bench.options.reference:
         measure_reference(bench, limits, reference)
-    if bench.options.alone or counts:
+    if bench.options.alone or bench.options.parts or counts:
         planner = build_vlm(bench.size, bench.device, bench.dtype, split_into_distinct(PLAN))
-        for lane in bench.options.lane.split(","):
-            models = ours(bench, critic, planner, klein, lane)
-            if bench.options.alone:
-                measure_alone(bench, limits, models)
-            for count in counts:
-                measure_trajectories(bench, limits, models, count, _reference_rate(bench))
-            for vlm in (models.critic, models.planner):
-                vlm.loaded.decoder.forget()
+        models = ours(bench, critic, planner, klein)
+        if bench.options.alone:
+            measure_alone(bench, limits, models)
+        if bench.options.parts:
+            _measure_parts(bench, models)
+        for count in counts:
+            measure_trajectories(bench, limits, models, count, _reference_rate(bench))
+
+
+def _measure_parts(bench: Bench, models: Ours) -> None:
+    for together in sorted({1, bench.options.draw_together}):
+        measure_drawing(bench, models.generator, together)
+    for together in sorted({1, bench.options.judge_together}):
+        measure_judging(bench, models.critic, together)
 
 
 def _reference_rate(bench: Bench) -> float | None:
@@ -652,6 +374,7 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     sections = parser.add_argument_group("what is measured")
     sections.add_argument("--reference", action="store_true", help="the libraries as they come")
     sections.add_argument("--alone", action="store_true", help="ours, one attempt")
+    sections.add_argument("--parts", action="store_true", help="ours, where the time goes")
     sections.add_argument("--trajectories", metavar="N,N", help="ours, so many at once, e.g. 1,8,32")
     sections.add_argument("--profile-run", action="store_true", help="the whole command")
     sections.add_argument("--table", type=Path, metavar="FILE", help="print results as a table instead")
@@ -663,7 +386,6 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument(
         "--no-warm-up", dest="warm_up", action="store_false", help="no round before the timed one"
     )
-    parser.add_argument("--lane", default="shared", help="shared, own, or both with a comma [shared]")
     parser.add_argument("--judge-together", type=int, default=32, metavar="N", help="verdicts at once [32]")
     parser.add_argument("--draw-together", type=int, default=4, metavar="N", help="pictures at once [4]")
     parser.add_argument("--compile-drawing", action=argparse.BooleanOptionalAction, default=None)

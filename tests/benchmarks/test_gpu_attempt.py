@@ -24,18 +24,22 @@ def test_every_section_runs_at_toy_size(
     import gpu_attempt
 
     results = tmp_path / "results.json"
-    sections = ["--reference", "--alone", "--trajectories", "1,3", "--profile-run", "--requests", "2"]
+    sections = ["--reference", "--alone", "--parts", "--trajectories", "1,3"]
+    sections += ["--profile-run", "--requests", "2"]
     try:
         gpu_attempt.main(
             ["--toy", *sections, "--results", str(results), "--checkpoints", str(tmp_path / "hub")]
         )
     finally:
-        for name in ("gpu_attempt", "random_models", "stubs"):
-            sys.modules.pop(name, None)
+        for path in BENCHMARKS.glob("*.py"):
+            sys.modules.pop(path.stem, None)
     rows = {row["what"]: row for row in json.loads(results.read_text())}
     assert rows["reference"]["attempts_per_hour"] > 0
     assert rows["reference"]["tokens"] == 48
     assert rows["alone"]["stepped"] and rows["alone"]["outcomes"] == ["accepted"]
+    drawing, judging = rows["drawing"], rows["judging"]
+    assert 0 < drawing["denoising"] < drawing["each"] and drawing["together"] == 4
+    assert 0 < judging["reading"] < judging["each"] and judging["together"] == 32
     assert (rows["trajectories"]["trajectories"], rows["trajectories"]["attempts"]) == (3, 6)
     whole = rows["profile-run"]
     # two requests, each planned once, with two steps that are drawn and judged

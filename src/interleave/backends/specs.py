@@ -57,7 +57,7 @@ class BackendOptions(Value):
     """How many calls it takes at once."""
 
 
-TUNING = frozenset({*BackendOptions.model_fields, "timeout", "key", "port", "probe", "lane"})
+TUNING = frozenset({*BackendOptions.model_fields, "timeout", "key", "port", "probe"})
 """Options that change how fast a run goes, and not how it comes out."""
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from pydantic import Field
 
 from interleave.backends.generators.families import Family, Lightning, family_of
-from interleave.backends.local.batching import BatchQueue, Ticket
+from interleave.backends.local.batching import BatchQueue, Ticket, lane_of
 from interleave.backends.local.canvases import STEP, of_same_shape, on_canvas, takeable
 from interleave.backends.local.checkpoints import Source, check_pipeline, find_pipeline
 from interleave.backends.local.compiling import CompileLater, compile_blocks, denoiser_of, is_large
@@ -20,7 +20,6 @@ from interleave.backends.local.options import (
     LocalOptions,
     choose_device,
     choose_dtype,
-    choose_lane,
     let_go_of_memory,
     refuse_quantisation,
 )
@@ -31,7 +30,6 @@ from interleave.backends.local.pipelines import (
     place,
     use_lightning_schedule,
 )
-from interleave.backends.local.recording import room_of
 from interleave.backends.local.settings import FILE_NAME, CallSettings, read_settings
 from interleave.backends.local.stacking import stack_sources
 from interleave.backends.progress import tell
@@ -148,7 +146,7 @@ class DiffusersGenerator:
         batch = options.batch or (1 if self.device.type == "cpu" else GPU_BATCH)
         self.queue: BatchQueue[Drawing, Image] = BatchQueue(
             self._run,
-            lane=choose_lane(options.lane, self.device),
+            lane=lane_of(str(self.device)),
             most=1 if self.family.batches == "nothing" else batch,
             together=self._together,
             recover=self._recover,
@@ -219,10 +217,7 @@ class DiffusersGenerator:
             return tensors
 
         try:
-            with (
-                as_backend_error("the generator", len(batch), let_through=_NobodyWaits),
-                room_of(str(self.device)).working(),
-            ):
+            with as_backend_error("the generator", len(batch), let_through=_NobodyWaits):
                 drawn = self._draw(drawings, after_step)
                 return [
                     _as_picture(*pair) for pair in zip(drawn, (each.size for each in drawings), strict=True)

@@ -221,27 +221,3 @@ def lane_of(device: str) -> ThreadPoolExecutor:
     the thread that recorded them, stay usable.
     """
     return ThreadPoolExecutor(max_workers=1, thread_name_prefix=f"interleave-{device}")
-
-
-def lane_beside(device: str, *, urgent: bool = False) -> ThreadPoolExecutor:
-    """A thread that one model has for itself, with a CUDA stream of its own beside those of the others.
-
-    Writing tokens waits for memory and drawing for arithmetic, so that a GPU does both at once in hardly more
-    time than one of them. What is `urgent` comes first where both want the same: it is short.
-    """
-    return ThreadPoolExecutor(
-        max_workers=1,
-        thread_name_prefix=f"interleave-{device}-beside",
-        initializer=_use_own_stream,
-        initargs=(device, urgent),
-    )
-
-
-def _use_own_stream(device: str, urgent: bool) -> None:
-    if not device.startswith("cuda"):
-        return
-    import torch
-
-    torch.cuda.set_device(device)
-    torch.cuda.synchronize(device)  # the weights have come by another stream
-    torch.cuda.set_stream(torch.cuda.Stream(device, priority=-1 if urgent else 0))

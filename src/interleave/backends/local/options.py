@@ -6,13 +6,10 @@ from typing import TYPE_CHECKING, Literal
 
 from pydantic import Field
 
-from interleave.backends.local.batching import lane_beside, lane_of
 from interleave.backends.specs import BackendOptions
 from interleave.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from concurrent.futures import ThreadPoolExecutor
-
     import torch
 
 Quantisation = Literal["none", "8bit", "4bit"]
@@ -31,8 +28,6 @@ class LocalOptions(BackendOptions):
     """How many calls are computed together at most."""
     compile: bool | None = None
     """Whether to compile the model: minutes at the start, faster afterwards."""
-    lane: Literal["shared", "own"] = "shared"
-    """Whether the model takes turns with the others on its device, or computes beside them."""
     quantization: Quantisation = "none"
     """Weights in fewer bits, with bitsandbytes on a CUDA device."""
     trust_remote_code: bool = False
@@ -56,11 +51,6 @@ def choose_device(wanted: str) -> torch.device:
     if wanted == "mps" and not _mps():
         raise ConfigurationError("the device 'mps' is not there: use ?device=cpu")
     return torch.device(wanted)
-
-
-def choose_lane(wanted: str, device: torch.device, *, urgent: bool = False) -> ThreadPoolExecutor:
-    """The thread a model is computed in."""
-    return lane_beside(str(device), urgent=urgent) if wanted == "own" else lane_of(str(device))
 
 
 def choose_dtype(wanted: str, device: torch.device) -> torch.dtype:

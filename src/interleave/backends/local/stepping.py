@@ -16,7 +16,6 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from interleave.backends.local.recording import room_of
 from interleave.backends.local.token_step import (
     compiled_layer,
     likeliest,
@@ -280,8 +279,7 @@ class Stepper:
         if not can_record(marks.token.device):
             return step
         try:
-            with room_of(str(self.model.device)).alone():
-                return self._recorded(step, marks)
+            return self._recorded(step, marks)
         except torch.OutOfMemoryError:
             raise
         except Exception as error:

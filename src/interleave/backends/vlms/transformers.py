@@ -16,7 +16,7 @@ from weakref import WeakValueDictionary
 
 from pydantic import Field
 
-from interleave.backends.local.batching import BatchQueue, Ticket
+from interleave.backends.local.batching import BatchQueue, Ticket, lane_of
 from interleave.backends.local.byte_pictures import take_bytes
 from interleave.backends.local.checkpoints import (
     Source,
@@ -34,13 +34,11 @@ from interleave.backends.local.options import (
     LocalOptions,
     choose_device,
     choose_dtype,
-    choose_lane,
     let_go_of_memory,
     refuse_quantisation,
 )
 from interleave.backends.local.processors import load_processor
 from interleave.backends.local.quiet import quiet
-from interleave.backends.local.recording import room_of
 from interleave.backends.protocols import Message, Reply, Sampling, VlmCapabilities
 from interleave.backends.specs import Spec
 from interleave.errors import BackendError, ConfigurationError
@@ -79,7 +77,7 @@ class TransformersVlm:
     def of(cls, model: Any, processor: Any, options: Options) -> TransformersVlm:
         """A model that is in memory already, on its device."""
         vlm = cls.__new__(cls)
-        loaded = LoadedModel(model, processor, options)
+        loaded = LoadedModel(model, processor)
         loaded.queue.most = options.batch or loaded.usual_batch
         vlm._begin(loaded, options)
         return vlm
@@ -149,11 +147,11 @@ def share(source: Source, options: TransformersVlm.Options) -> LoadedModel:
 class LoadedModel:
     """Weights on a device, and the queue of calls to them."""
 
-    def __init__(self, model: Any, processor: Any, options: TransformersVlm.Options) -> None:
+    def __init__(self, model: Any, processor: Any) -> None:
         see_many_at_once(model)
         take_bytes(model, processor)
         self.device = model.device
-        self.lane = choose_lane(options.lane, self.device, urgent=True)
+        self.lane = lane_of(str(self.device))
         self.decoder = Decoder(model, processor)
         self.adapters: dict[str, Path] = {}
         self.queue: BatchQueue[Question, Reply] = BatchQueue(
@@ -193,18 +191,17 @@ class LoadedModel:
                 stop_at_once.pop()
             return not stop_at_once
 
-        with room_of(str(self.device)).working():
-            self._use_adapter(question.adapter)
-            if self.queue.most > 1:  # several rows are compiled for apart from one
-                self.decoder.answer([question, question], lambda row: True)
-            self.decoder.answer([question], gone)
+        self._use_adapter(question.adapter)
+        if self.queue.most > 1:  # several rows are compiled for apart from one
+            self.decoder.answer([question, question], lambda row: True)
+        self.decoder.answer([question], gone)
 
     def _recover(self) -> None:
         self.decoder.forget()
         let_go_of_memory(self.device)
 
     def _run(self, batch: Sequence[Ticket[Question, Reply]]) -> list[Reply | BackendError]:
-        with as_backend_error("the model", len(batch)), room_of(str(self.device)).working():
+        with as_backend_error("the model", len(batch)):
             self._use_adapter(batch[0].job.adapter)
             return self.decoder.answer(
                 [ticket.job for ticket in batch],
@@ -242,7 +239,7 @@ def read_model(folder: Path, source: Source, options: TransformersVlm.Options) -
     model_type = str(read_json(folder / "config.json", source).get("model_type"))
     with quiet(), as_configuration_error(f"the processor in {folder} cannot be loaded"):
         processor = load_processor(folder, model_type, trust_remote_code=options.trust_remote_code)
-    return LoadedModel(model, processor, options)
+    return LoadedModel(model, processor)
 
 
 def _load(folder: Path, source: Source, options: TransformersVlm.Options) -> Any:

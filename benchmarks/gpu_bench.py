@@ -1,0 +1,78 @@
+"""What the measurements of an attempt share: the size, the device, the clock, and where figures go."""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import json
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from PIL import Image
+from random_models import Size
+
+STEPS = 4
+PROMPT = "the frog has grown hind legs; keep the pond, the light and the style as they are"
+GB = 1e9
+
+
+@dataclass
+class Bench:
+    """What is measured, how, and what has been found."""
+
+    options: argparse.Namespace
+    size: Size
+    device: torch.device
+    dtype: torch.dtype
+    tokens: int
+    rows: list[dict[str, Any]] = field(default_factory=list)
+
+    def note(self, what: str, **figures: Any) -> None:
+        rounded = {
+            key: round(value, 4) if isinstance(value, float) else value for key, value in figures.items()
+        }
+        row = {"what": what, **rounded}
+        self.rows.append(row)
+        print(json.dumps(row), flush=True)
+        if self.options.results:
+            _append(self.options.results, row)
+
+    def picture(self, seed: int = 0) -> Image.Image:
+        generator = torch.Generator().manual_seed(seed)
+        coarse = torch.randint(0, 256, (16, 16, 3), generator=generator, dtype=torch.uint8)
+        return Image.fromarray(coarse.numpy()).resize((self.size.side, self.size.side))
+
+    def settle(self) -> None:
+        if self.device.type == "cuda":
+            torch.cuda.synchronize()
+
+    def seconds(self, work: Callable[[], object]) -> float:
+        self.settle()
+        started = time.perf_counter()
+        work()
+        self.settle()
+        return time.perf_counter() - started
+
+    def memory(self) -> float:
+        """The most gigabytes held since the last time this was asked."""
+        if self.device.type != "cuda":
+            return 0.0
+        most = torch.cuda.max_memory_reserved() / GB
+        torch.cuda.reset_peak_memory_stats()
+        return most
+
+    def free(self) -> None:
+        """Give memory that nobody uses any more back to the device."""
+        gc.collect()
+        if self.device.type == "cuda":
+            torch.cuda.empty_cache()
+
+
+def _append(path: Path, row: dict[str, Any]) -> None:
+    rows = json.loads(path.read_text()) if path.exists() else []
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps([*rows, row], indent=1) + "\n")

@@ -1,0 +1,108 @@
+"""What a device allows: seconds that the parts of an attempt take at least, from its measured speeds."""
+
+from __future__ import annotations
+
+import platform
+from dataclasses import dataclass
+from datetime import date
+from importlib.metadata import version
+from typing import Any
+
+import torch
+from gpu_bench import GB, STEPS, Bench
+from random_models import REAL
+
+
+@dataclass(frozen=True)
+class Ceilings:
+    bytes_per_second: float
+    operations_per_second: float
+
+
+def measure_ceilings(bench: Bench) -> Ceilings:
+    """The speed of a copy and of a product of large matrices, the better of several."""
+    real = bench.size is REAL
+    block = torch.zeros(2**31 if real else 2**22, dtype=torch.uint8, device=bench.device)
+    other = torch.empty_like(block)
+    copying = min(bench.seconds(lambda: other.copy_(block)) for _ in range(6))
+    side = 8192 if real else 256
+    left = torch.randn(side, side, dtype=bench.dtype, device=bench.device)
+
+    def multiply() -> None:
+        for _ in range(10):
+            torch.mm(left, left)
+
+    multiplying = min(bench.seconds(multiply) for _ in range(4)) / 10
+    found = Ceilings(2 * block.numel() / copying, 2 * side**3 / multiplying)
+    bench.note(
+        "ceilings",
+        device=torch.cuda.get_device_name() if bench.device.type == "cuda" else platform.machine(),
+        terabytes_per_second=found.bytes_per_second / 1e12,
+        teraflops=found.operations_per_second / 1e12,
+        python=platform.python_version(),
+        date=str(date.today()),
+        **{name: version(name) for name in ("torch", "transformers", "diffusers")},
+    )
+    return found
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Seconds that the parts of an attempt take at least."""
+
+    draw: float
+    read: float
+    weights: float
+    """Reading all weights for the tokens of one verdict, however many verdicts are written at once,"""
+    context: float
+    """and the keys and values of one of them."""
+
+    def alone(self) -> float:
+        return self.draw + self.read + self.weights + self.context
+
+    def together(self, trajectories: int) -> float:
+        """Per attempt: arithmetic and memory can be busy at the same time."""
+        if trajectories == 1:
+            return self.alone()
+        return max(self.draw + self.read, self.weights / trajectories + self.context)
+
+
+def limits_of(bench: Bench, ceilings: Ceilings, critic: Any, klein: Any, question: int) -> Limits:
+    """From the weights of the models; `question` is how many tokens the critic reads."""
+    size, text = bench.size, bench.size.text
+    canvas = (size.side // 16) ** 2
+    words, image = 512, 2 * canvas  # the picture that is drawn and the one it starts from
+    both = [(name, each.numel()) for name, each in klein.transformer.named_parameters() if "blocks." in name]
+    single = sum(count for name, count in both if name.startswith("single"))
+    of_words = sum(count for name, count in both if "context" in name or "add" in name)
+    of_image = sum(count for _, count in both) - single - of_words
+    blocks = size.drawer["num_layers"] + size.drawer["num_single_layers"]
+    inner = size.drawer["num_attention_heads"] * size.drawer["attention_head_dim"]
+    step = 2 * (single * (words + image) + of_words * words + of_image * image)
+    step += 4 * (words + image) ** 2 * inner * blocks
+    encoded = 2 * words * sum(each.numel() for each in klein.text_encoder.model.layers.parameters())
+    layers = critic.model.language_model.layers
+    per_token = sum(each.numel() for each in layers.parameters())
+    reading = 2 * per_token * question + 2 * question**2 * text["hidden_size"] * text["num_hidden_layers"]
+    tower = sum(each.numel() for each in critic.model.visual.blocks.parameters())
+    looking = 2 * (2 * tower * canvas + 4 * canvas**2 * size.vision["hidden_size"] * size.vision["depth"])
+    wide = bench.dtype.itemsize
+    weights = wide * (per_token + critic.lm_head.weight.numel())
+    kept = 2 * wide * text["num_key_value_heads"] * text["head_dim"] * text["num_hidden_layers"]
+    found = Limits(
+        draw=(STEPS * step + encoded) / ceilings.operations_per_second,
+        read=(reading + looking) / ceilings.operations_per_second,
+        weights=bench.tokens * weights / ceilings.bytes_per_second,
+        context=bench.tokens * kept * (question + bench.tokens / 2) / ceilings.bytes_per_second,
+    )
+    bench.note(
+        "limits",
+        draw=found.draw,
+        read=found.read,
+        weights=found.weights,
+        context=found.context,
+        question_tokens=question,
+        weights_gigabytes=weights / GB,
+        draw_teraflop=(STEPS * step + encoded) / 1e12,
+    )
+    return found

@@ -1,0 +1,107 @@
+"""Where the time of a picture and of a verdict goes. Each part is waited for, so that all is counted."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Any
+
+from gpu_bench import PROMPT, Bench
+
+from interleave.agents.critic import critic_input, critic_messages
+from interleave.agents.prompts.library import load_pack
+from interleave.backends.generators.diffusers import DiffusersGenerator
+from interleave.backends.protocols import ImageRequest, Sampling
+from interleave.backends.vlms.transformers import TransformersVlm
+
+Parts = dict[str, tuple[Any, str]]
+"""By name: an object, and the name of the method that is the part."""
+
+
+def measure_drawing(bench: Bench, generator: DiffusersGenerator, together: int) -> None:
+    """A picture, drawn with others."""
+    pipeline = generator.pipeline
+    parts: Parts = {
+        "prompt": (pipeline.text_encoder, "forward"),
+        "sources": (pipeline, "prepare_image_latents"),
+        "denoising": (pipeline.transformer, "forward"),
+        "picture": (pipeline.vae, "decode"),
+    }
+
+    async def draw() -> None:
+        requests = [ImageRequest(PROMPT, seed, (bench.picture(seed),)) for seed in range(together)]
+        await asyncio.gather(*(generator.generate(request) for request in requests))
+
+    whole, spent = _spent(bench, lambda: asyncio.run(draw()), parts)
+    _note(bench, "drawing", together, whole, spent)
+
+
+def measure_judging(bench: Bench, critic: TransformersVlm, together: int) -> None:
+    """A verdict, written with others."""
+    decoder = critic.loaded.decoder
+    parts: Parts = {
+        "preparing": (decoder, "_inputs"),
+        "looking": (decoder.model.model, "get_image_features"),
+        "reading": (decoder._stepper, "_read"),
+    }
+    questions = [
+        critic_messages(
+            critic_input(PROMPT, PROMPT, (bench.picture(number),), bench.picture(-1 - number)),
+            load_pack("default"),
+        )
+        for number in range(together)
+    ]
+
+    async def judge() -> None:
+        sampling = Sampling(max_tokens=2 * bench.tokens)
+        await asyncio.gather(*(critic.complete(each, sampling) for each in questions))
+
+    whole, spent = _spent(bench, lambda: asyncio.run(judge()), parts)
+    spent["reading"] -= spent["looking"]
+    writing = whole - sum(spent.values())
+    _note(
+        bench, "judging", together, whole, spent, milliseconds_per_token=1000 * writing / (bench.tokens - 1)
+    )
+
+
+def _note(
+    bench: Bench, what: str, together: int, whole: float, spent: dict[str, float], **more: float
+) -> None:
+    each = {name: seconds / together for name, seconds in spent.items()}
+    rest = (whole - sum(spent.values())) / together
+    bench.note(what, together=together, each=whole / together, **each, rest=rest, **more)
+
+
+def _spent(bench: Bench, work: Callable[[], None], parts: Parts) -> tuple[float, dict[str, float]]:
+    """Seconds for the work as a whole and for its parts, after it has been done once."""
+    work()
+    spent: dict[str, float] = defaultdict(float)
+    with ExitStack() as watched:
+        for name, (owner, method) in parts.items():
+            watched.enter_context(_timed(bench, owner, method, name, spent))
+        return bench.seconds(work), spent
+
+
+@contextmanager
+def _timed(bench: Bench, owner: Any, method: str, name: str, spent: dict[str, float]) -> Iterator[None]:
+    original, own = getattr(owner, method), method in vars(owner)
+
+    def timed(*arguments: Any, **options: Any) -> Any:
+        bench.settle()
+        started = time.perf_counter()
+        made = original(*arguments, **options)
+        bench.settle()
+        spent[name] += time.perf_counter() - started
+        return made
+
+    setattr(owner, method, timed)
+    try:
+        yield
+    finally:
+        if own:
+            setattr(owner, method, original)
+        else:
+            delattr(owner, method)
