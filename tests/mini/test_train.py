@@ -204,6 +204,7 @@ def test_a_glance_draws_counts_and_keeps_a_sheet(tmp_path: Path) -> None:
     assert Image.open(tmp_path / "samples" / "000.png").size == (8 * 256, 4 * 256)
 
 
+@pytest.mark.slow
 def test_a_vae_is_trained_further_but_not_under_a_flow_that_knows_it(tmp_path: Path) -> None:
     orders = Orders(
         tmp_path,

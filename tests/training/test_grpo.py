@@ -282,6 +282,7 @@ def test_K01_when_the_scorer_is_down_for_a_whole_step_nothing_is_learned_and_it_
     assert same(weights(tmp_path / "out"), weights(tmp_path / "whole"))
 
 
+@pytest.mark.slow
 def test_K01_an_outage_between_checkpoints_is_saved_where_it_happened(
     toy: Path, data: Path, tmp_path: Path, always_refusing: None
 ) -> None:

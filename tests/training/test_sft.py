@@ -185,6 +185,7 @@ def test_K09_a_resumed_training_has_the_curve_of_an_undisturbed_one(
     assert same(weights(tmp_path / "halves"), weights(tmp_path / "whole"))
 
 
+@pytest.mark.slow
 def test_K09_rows_grouped_by_length_go_on_in_the_middle_of_an_epoch(
     toy: Path, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

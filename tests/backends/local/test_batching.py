@@ -84,7 +84,7 @@ def test_calls_that_have_come_together_are_waited_for(lane: ThreadPoolExecutor) 
         return [0 for _ in batch]
 
     async def work() -> None:
-        queue = Queue(slow, lane=lane, most=8, yields=True)
+        queue = Queue(slow, lane=lane, most=8, patience=0.2)
         await all_of(queue, range(3))
         first = asyncio.create_task(queue.do(1))
         await asyncio.sleep(0.03)  # longer than strangers are waited for
@@ -228,10 +228,21 @@ def test_before_a_call_fails_for_lack_of_memory_all_models_of_the_lane_let_go_of
     assert not other._waiting
 
 
-def test_pictures_are_not_waited_for(lane: ThreadPoolExecutor) -> None:
-    queue = Queue(Doubler(), lane=lane, most=8)
+@pytest.mark.parametrize("patience, least, most", [(0.0, 0.01, 0.01), (0.5, 0.05, 0.3), (1000.0, 0.6, 0.6)])
+def test_how_long_they_are_waited_for_is_a_share_within_bounds(
+    lane: ThreadPoolExecutor, patience: float, least: float, most: float
+) -> None:
+    def slow(batch: Sequence[Ticket[int, int]]) -> list[int]:
+        time.sleep(0.1)
+        return [0 for _ in batch]
+
+    queue = Queue(slow, lane=lane, most=8, patience=patience)
+    asyncio.run(all_of(queue, [1]))
+    lane.submit(lambda: None).result(5)
+    assert queue._wait == batching.LINGER_SECONDS, "one that came alone is waited for"
     asyncio.run(all_of(queue, range(3)))
-    assert queue._patience == batching.LINGER_SECONDS
+    lane.submit(lambda: None).result(5)
+    assert least <= queue._wait <= most
 
 
 def test_a_model_that_brings_too_few_results_is_an_error_and_nobody_waits_for_ever(

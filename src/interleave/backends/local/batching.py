@@ -36,10 +36,7 @@ Result = TypeVar("Result")
 
 LINGER_SECONDS = 0.01
 """How long an unfilled batch waits for company: the callers answered last need so long to ask again."""
-PATIENCE, MOST_PATIENCE_SECONDS = 0.2, 0.6
-"""A queue that yields waits longer where calls have come together before: this share of what the last batch
-took. Those that were answered together are at it, saving a picture perhaps, and a batch more costs as much as
-the last one. Pictures cost the same one by one, and are not waited for."""
+MOST_PATIENCE_SECONDS = 0.6
 YIELD_SECONDS = 30.0
 """How long a call is kept back at most for others to go first."""
 
@@ -77,11 +74,14 @@ class BatchQueue(Generic[Job, Result]):
         together: Callable[[Job], Hashable] = lambda job: None,
         recover: Callable[[], None] = lambda: None,
         yields: bool = False,
+        patience: float = 0.0,
     ) -> None:
         """`run` computes a batch, in order; jobs with an equal `together` fit in one batch of at most `most`.
 
         `recover` is called in the lane after `run` has failed, to let go of what it held. A queue that
-        `yields` lets those go first that do not, while its batch is not full.
+        `yields` lets those go first that do not, while its batch is not full. Where calls have come together
+        before, they are waited for longer: `patience` is a share of what the last batch took. Those that
+        were answered together are at it, saving a picture perhaps, and a batch more costs as much again.
         """
         self._run = run
         self._lane = lane
@@ -89,7 +89,8 @@ class BatchQueue(Generic[Job, Result]):
         self._together = together
         self._recover = recover
         self._waiting: list[Ticket[Job, Result]] = []
-        self._patience = LINGER_SECONDS
+        self._patience = patience
+        self._wait = LINGER_SECONDS
         self._yields = yields
         self._postponed = False
         self._lock = threading.Lock()
@@ -122,9 +123,9 @@ class BatchQueue(Generic[Job, Result]):
             return
         started = time.monotonic()
         self._work(batch)
-        in_company = self._yields and (len(batch) > 1 or bool(self._waiting))
-        share = min(PATIENCE * (time.monotonic() - started), MOST_PATIENCE_SECONDS) if in_company else 0.0
-        self._patience = max(LINGER_SECONDS, share)
+        in_company = len(batch) > 1 or bool(self._waiting)
+        share = self._patience * (time.monotonic() - started) if in_company else 0.0
+        self._wait = min(max(LINGER_SECONDS, share), MOST_PATIENCE_SECONDS)
         if self._waiting and self._yields:  # turns of theirs may have been given up for one
             self._postpone()
 
@@ -135,7 +136,7 @@ class BatchQueue(Generic[Job, Result]):
             now = time.monotonic()
             if len(self._waiting) > there:
                 there, last = len(self._waiting), now
-            elif now - last >= self._patience:
+            elif now - last >= self._wait:
                 return
             time.sleep(LINGER_SECONDS)
 

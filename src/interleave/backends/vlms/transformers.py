@@ -46,7 +46,9 @@ from interleave.errors import BackendError, ConfigurationError
 TRAINED_PIXELS = 1024 * 1024
 """What the planner and critic checkpoints were trained to look at; larger pictures are scaled down."""
 DEFAULT_BATCH, STEPPED_BATCH = 8, 32
-"""Questions answered together. By recorded steps, 32 answers take less than twice the time of one."""
+"""Questions answered together. By recorded steps, tokens of 32 answers take less than twice those of one."""
+PATIENCE, PATIENCE_ON_CPU = 0.2, 0.05
+"""How long callers that have come together before are waited for, as a share of what their answers took."""
 
 _LOADED: WeakValueDictionary[tuple[object, ...], LoadedModel] = WeakValueDictionary()
 _LOADING = threading.Lock()
@@ -160,6 +162,7 @@ class LoadedModel:
             together=lambda question: question.together,
             recover=self._recover,
             yields=True,
+            patience=PATIENCE if self.device.type == "cuda" else PATIENCE_ON_CPU,
         )
 
     @property

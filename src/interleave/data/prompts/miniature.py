@@ -38,7 +38,9 @@ def mini_requests(
     _check(suites, split)
     shares = _shares(items, len(suites))
     pools = [
-        _Pool(tasks(suite, split, seed=seed), share) for suite, share in zip(suites, shares, strict=True)
+        _Pool(tasks(suite, split, seed=seed), share)
+        for suite, share in zip(suites, shares, strict=True)
+        if share
     ]
     chosen: list[Task] = []
     so_far: Counter[Key] = Counter()
