@@ -233,6 +233,28 @@ def test_show_markdown_writes_it_beside_its_pictures(capsys: Captured) -> None:
     assert all(Path("run", link).is_file() for link in links)
 
 
+def test_show_of_many_runs_leads_to_their_gallery_and_refuses_what_is_for_one(
+    capsys: Captured, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened: list[str] = []
+    monkeypatch.setattr("webbrowser.open", opened.append)
+    Path("r.jsonl").write_text('{"request": "A frog"}\n')
+    many = ["generate", "--requests", "r.jsonl", "--out", "many"]
+    assert interleave(*many) == 0
+    assert interleave("show", "many", "--open") == 2
+    assert "writes one with --gallery" in capsys.readouterr().err
+    assert interleave("show", "many") == 0
+    assert capsys.readouterr().out == "many\n"
+    for option in ("--markdown", "--follow"):
+        assert interleave("show", "many", option) == 2
+        assert f"{option} goes with one of those in many/runs" in capsys.readouterr().err
+    assert interleave(*many, "--gallery") == 0
+    capsys.readouterr()
+    assert interleave("show", "many", "--open") == 0
+    assert capsys.readouterr().out == "many/index.html\n"
+    assert opened == [Path("many/index.html").absolute().as_uri()]
+
+
 def test_backends_lists_what_can_be_named(capsys: Captured) -> None:
     assert interleave("backends") == 0
     out = capsys.readouterr().out

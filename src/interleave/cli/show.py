@@ -31,7 +31,8 @@ def show(
 ) -> int:
     """Show a run: its steps on standard error, the path of its document on standard output.
 
-    Of a folder of many runs it tells how many have ended, how many have not, and what went wrong.
+    Of a folder of many runs it tells how many have ended, how many have not, what went wrong, and where
+    their gallery is.
     """
     from interleave.errors import ConfigurationError
     from interleave.runs.batch import CONFIG_NAME
@@ -40,7 +41,10 @@ def show(
     if json_output and markdown:
         raise ConfigurationError("--json and --markdown exclude each other: choose one")
     if (run / CONFIG_NAME).exists():
-        return _show_batch(run, json_output)
+        if markdown or follow:
+            option = "--markdown" if markdown else "--follow"
+            raise ConfigurationError(f"{run} holds many runs: {option} goes with one of those in {run}/runs")
+        return _show_batch(run, json_output, open_document)
     record = _follow(run) if follow else read_record(run)
     if json_output:
         print(json.dumps(summary(record, run), ensure_ascii=False))
@@ -48,21 +52,32 @@ def show(
     if not follow:
         _print_steps(record)
     path = _written(run, record, markdown)
-    print(path)
-    if open_document:
-        import webbrowser
-
-        webbrowser.open(path.absolute().as_uri())
+    _point_to(path, open_document)
     return 0
 
 
-def _show_batch(folder: Path, json_output: bool) -> int:
+def _point_to(path: Path, open_it: bool) -> None:
+    print(path)
+    if open_it:
+        import webbrowser
+
+        webbrowser.open(path.absolute().as_uri())
+
+
+def _show_batch(folder: Path, json_output: bool, open_gallery: bool) -> int:
     """A folder of many runs: how many have ended, and what went wrong."""
     from interleave.cli.working_many import REASON_CHARACTERS
+    from interleave.errors import ConfigurationError
     from interleave.runs.batch import summary_as_json
+    from interleave.runs.gallery import FILE_NAME as GALLERY
     from interleave.runs.standing import standing_of
     from interleave.text import count, one_line
 
+    gallery = folder / GALLERY
+    if open_gallery and not gallery.exists():
+        raise ConfigurationError(
+            f"{folder} has no gallery to open: the command that made it writes one with --gallery"
+        )
     standing = standing_of(folder)
     summary, others = standing.summary, standing.others
     if json_output:
@@ -78,7 +93,7 @@ def _show_batch(folder: Path, json_output: bool) -> int:
     for failure in summary.failures:
         reason = one_line(failure.reason, REASON_CHARACTERS)
         print(f"  {one_line(failure.id, 40)}  {reason}  ({failure.folder})", file=sys.stderr)
-    print(folder)
+    _point_to(gallery if gallery.exists() else folder, open_gallery)
     return 0
 
 
