@@ -198,6 +198,7 @@ def measure_alone(bench: Bench, limits: Limits, models: Ours) -> None:
         read=reading,
         milliseconds_per_token=1000 * (judge - reading) / (bench.tokens - 1),
         outcomes=sorted(outcomes),
+        remark=_how_drawn(bench),
         first_attempts=[round(sum(each), 2) for each in first],
         stepped=decoder.can_step,
         steps=sorted(decoder._stepper._steps) if decoder._stepper else [],
@@ -228,19 +229,24 @@ def measure_trajectories(
         times_reference=per_hour / reference if reference else None,
         drawing=drawing.share(seconds),
         drawn_together=drawing.usual(),
-        drawn_at_most=models.generator.queue.most,
+        drawn_at_most=models.generator.queue.at_once,
         judging=judging.share(seconds),
         judged_together=judging.usual(),
-        judged_at_most=models.critic.loaded.queue.most,
+        judged_at_most=models.critic.loaded.queue.at_once,
         within=bench.options.memory,
+        remark=_how_drawn(bench),
         gigabytes=bench.memory(),
     )
+
+
+def _how_drawn(bench: Bench) -> str | None:
+    return "generator compiled from the start" if bench.options.compile_drawing else None
 
 
 async def _warm_up(bench: Bench, models: Ours, count: int) -> None:
     """Everything once that a first time sets up: a batch of pictures, and as many verdicts at once."""
     critic, before = VlmCritic(models.critic, load_pack("default")), bench.picture()
-    pictures = min(count, models.generator.queue.most)
+    pictures = min(count, models.generator.queue.at_once)
     drawn = await asyncio.gather(
         *(models.generator.generate(ImageRequest(PROMPT, seed, (before,))) for seed in range(pictures))
     )
@@ -289,10 +295,9 @@ def _watched(queue: BatchQueue[Any, Any]) -> Iterator[Watch]:
 
     def watched(batch: Sequence[Any]) -> Any:
         started = time.perf_counter()
-        try:
-            return run(batch)
-        finally:
-            watch.busy.append((started, time.perf_counter(), len(batch)))
+        made = run(batch)  # what fails is done again, in parts
+        watch.busy.append((started, time.perf_counter(), len(batch)))
+        return made
 
     queue._run = watched  # type: ignore[method-assign]
     try:
@@ -353,9 +358,9 @@ def _measure_models(bench: Bench, counts: Sequence[int]) -> None:
 
 
 def _measure_parts(bench: Bench, models: Ours) -> None:
-    for together in sorted({1, bench.options.draw_together}):
+    for together in (1, 2, 4):
         measure_drawing(bench, models.generator, together)
-    for together in sorted({1, bench.options.judge_together}):
+    for together in (1, 8, 32):
         measure_judging(bench, models.critic, together)
 
 

@@ -36,7 +36,8 @@ def measure_drawing(bench: Bench, generator: DiffusersGenerator, together: int) 
         await asyncio.gather(*(generator.generate(request) for request in requests))
 
     whole, spent = _spent(bench, lambda: asyncio.run(draw()), parts)
-    _note(bench, "drawing", together, whole, spent)
+    compiled = "compiled" if generator.options.compile else "not compiled"
+    _note(bench, "drawing", together, whole, spent, remark=compiled)
 
 
 def measure_judging(bench: Bench, critic: TransformersVlm, together: int) -> None:
@@ -67,9 +68,7 @@ def measure_judging(bench: Bench, critic: TransformersVlm, together: int) -> Non
     )
 
 
-def _note(
-    bench: Bench, what: str, together: int, whole: float, spent: dict[str, float], **more: float
-) -> None:
+def _note(bench: Bench, what: str, together: int, whole: float, spent: dict[str, float], **more: Any) -> None:
     each = {name: seconds / together for name, seconds in spent.items()}
     rest = (whole - sum(spent.values())) / together
     bench.note(what, together=together, each=whole / together, **each, rest=rest, **more)

@@ -21,6 +21,7 @@ def table(rows: Sequence[dict[str, Any]]) -> str:
             )
         elif kind in ("reference", "alone"):
             name = "the reference path, one attempt" if kind == "reference" else "ours, one attempt alone"
+            name += _remark(row)
             each = f"{row['milliseconds_per_token']:.1f} ms a token"
             lines.append(
                 f"| {name} | {row['attempt']:.2f} s | {row['limit']:.2f} s | draw {row['draw']:.2f} s, "

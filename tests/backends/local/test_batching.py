@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
+import weakref
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -207,9 +208,10 @@ def test_what_does_not_fit_in_memory_is_halved_and_so_are_later_batches(
     model = Doubler(fails=lambda jobs: len(jobs) > 2, error=OutOfMemory("too much"))
     queue = Queue(model, lane=lane, most=8)
     assert asyncio.run(all_of(queue, range(7))) == [2 * job for job in range(7)]
-    assert model.batches == [[*range(7)], [0, 1, 2, 3], [0, 1], [2, 3], [4, 5, 6], [4, 5], [6]]
+    assert model.batches == [[*range(7)], [0, 1, 2, 3], [0, 1], [2, 3], [4, 5], [6]]
     assert "4 calls at once need more memory than there is: from here on 2" in caplog.text
     model.batches.clear()
+    queue.most = 8  # as another that uses the same model says
     asyncio.run(all_of(queue, range(4)))
     assert model.batches == [[0, 1], [2, 3]]
 
@@ -218,14 +220,66 @@ def test_before_a_call_fails_for_lack_of_memory_all_models_of_the_lane_let_go_of
     lane: ThreadPoolExecutor,
 ) -> None:
     held = ["keys and values"]
-    other = Queue(Doubler(), lane=lane, recover=held.clear)
+    other = Queue(Doubler(), lane=lane, recover=held.clear)  # must live: queues are known by weak references
     model = Doubler(fails=lambda jobs: bool(held), error=OutOfMemory("too much"))
     assert asyncio.run(all_of(Queue(model, lane=lane, most=8), [1])) == [2]
     assert model.batches == [[1], [1]]
     hungry = Doubler(fails=lambda jobs: True, error=OutOfMemory("too much"))
     (failure,) = asyncio.run(all_of(Queue(hungry, lane=lane, most=8), [1]))
     assert isinstance(failure, OutOfMemory) and len(hungry.batches) == 2
-    assert not other._waiting
+    del other
+
+
+def test_a_call_that_fails_with_others_and_then_for_lack_of_memory_has_its_second_try(
+    lane: ThreadPoolExecutor,
+) -> None:
+    tries: list[int] = []
+
+    def model(batch: Sequence[Ticket[int, int]]) -> list[int]:
+        tries.append(len(batch))
+        if len(batch) > 1:
+            raise ValueError("not together")
+        if tries == [2, 1]:
+            raise OutOfMemory("too much")
+        return [ticket.job for ticket in batch]
+
+    assert asyncio.run(all_of(Queue(model, lane=lane, most=8), [1, 2])) == [1, 2]
+    assert tries == [2, 1, 1, 1]
+
+
+def test_nobody_waits_for_ever_when_memory_cannot_be_let_go_of(
+    lane: ThreadPoolExecutor, caplog: pytest.LogCaptureFixture
+) -> None:
+    def broken() -> None:
+        raise RuntimeError("the device is gone")
+
+    for error in (ValueError("no"), OutOfMemory("too much")):
+        model = Doubler(fails=lambda jobs: True, error=error)
+        queue = Queue(model, lane=lane, recover=broken)
+        (failure,) = asyncio.run(asyncio.wait_for(all_of(queue, [1]), 5))
+        assert failure is error
+    assert "memory could not be let go of: the device is gone" in caplog.text
+
+
+def test_what_a_failed_batch_held_is_let_go_of_before_its_calls_are_run_again(
+    lane: ThreadPoolExecutor,
+) -> None:
+    class Activations:
+        pass
+
+    held: list[weakref.ref[Activations]] = []
+    alive: list[bool] = []
+
+    def model(batch: Sequence[Ticket[int, int]]) -> list[int]:
+        alive.extend(each() is not None for each in held)
+        activations = Activations()
+        held.append(weakref.ref(activations))
+        if len(batch) > 1:
+            raise ValueError("not together")
+        return [0 for _ in batch]
+
+    asyncio.run(all_of(Queue(model, lane=lane, most=8), [1, 2]))
+    assert alive == [False] * 3
 
 
 @pytest.mark.parametrize("patience, least, most", [(0.0, 0.01, 0.01), (0.5, 0.05, 0.3), (1000.0, 0.6, 0.6)])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from subprocess import CalledProcessError
 from types import SimpleNamespace
 
 import pytest
@@ -49,6 +50,8 @@ def failing(error: Exception, pipeline: SimpleNamespace) -> Callable[[], str]:
         BackendCompilerFailed("inductor", RuntimeError("no C compiler found"), None),
         ImportError("no module named triton"),
         FileNotFoundError("gcc"),
+        CalledProcessError(1, ["gcc"]),
+        RuntimeError("Failed to find C compiler. Please specify via CC environment variable."),
     ],
     ids=lambda error: type(error).__name__,
 )
@@ -62,6 +65,29 @@ def test_where_nothing_can_be_compiled_pictures_are_drawn_all_the_same(
     later = CompileLater(pipeline)
     assert [later.draw(1, failing(error, pipeline)) for _ in range(3)] == ["drawn"] * 3
     assert caplog.text.count("the model cannot be compiled") == 1
+
+
+def test_one_shape_that_cannot_be_compiled_ends_it_for_all(
+    pipeline: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    enough(monkeypatch, 1)
+    later = CompileLater(pipeline)
+    assert later.draw(1, lambda: is_compiled(pipeline))
+    assert later.draw(4, failing(FileNotFoundError("gcc"), pipeline)) == "drawn"
+    assert not later.draw(1, lambda: is_compiled(pipeline))
+
+
+def test_a_pipeline_that_refuses_to_be_compiled_goes_on_drawing(
+    pipeline: SimpleNamespace, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def refuse(**options: object) -> None:
+        raise ValueError("no blocks found")
+
+    enough(monkeypatch, 2)
+    monkeypatch.setattr(pipeline.transformer, "compile", refuse)
+    later = CompileLater(pipeline)
+    assert [later.draw(1, lambda: "drawn") for _ in range(4)] == ["drawn"] * 4
+    assert caplog.text.count("the model cannot be compiled: no blocks found") == 1
 
 
 def test_what_fails_for_other_reasons_fails(

@@ -12,10 +12,12 @@ from pathlib import Path
 
 import numpy
 import pytest
+import torch
 from PIL import Image
 
 from interleave.backends.generators.diffusers import DiffusersGenerator
 from interleave.backends.generators.families import FAMILIES, Family, Lightning, family_of, pipeline_of
+from interleave.backends.local import compiling
 from interleave.backends.local.canvases import of_same_shape, takeable
 from interleave.backends.progress import listening
 from interleave.backends.protocols import ImageRequest
@@ -342,8 +344,6 @@ def test_any_source_becomes_one_that_pipelines_take(size: tuple[int, int]) -> No
 def test_a_failing_library_is_a_backend_error_and_spares_the_rest_of_its_batch(
     klein: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    import torch
-
     generator = load(klein, "?batch=4")
     draw_for_real = generator.pipeline
 
@@ -434,6 +434,32 @@ def test_a_model_that_a_row_names_has_a_known_class() -> None:
     assert pipeline_of("black-forest-labs/FLUX.2-klein-9B") == "Flux2KleinPipeline"
     assert pipeline_of("Qwen/Qwen-Image-Edit-2511") == "QwenImageEditPlusPipeline"
     assert pipeline_of("Some/Model") is None
+
+
+def test_a_generator_is_compiled_once_it_has_drawn_many(klein: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    compiled: list[object] = []
+    monkeypatch.setattr(compiling, "COMPILE_AFTER", 3)
+    monkeypatch.setattr(compiling, "compile_blocks", compiled.append)
+    monkeypatch.setattr(DiffusersGenerator, "_may_compile_later", lambda self: True)
+    generator = load(klein)
+    for expected in ([], [], [generator.pipeline], [generator.pipeline]):
+        draw(generator, ImageRequest("a cat", 7))
+        assert compiled == expected
+
+
+@pytest.mark.parametrize(
+    "options, expected",
+    [("", True), ("?compile=false", False), ("?batch=1", False), ("?batch=2", True)],
+)
+def test_only_a_large_model_on_a_gpu_may_be_compiled_later_and_never_one_that_promises_the_same_bits(
+    klein: Path, monkeypatch: pytest.MonkeyPatch, options: str, expected: bool
+) -> None:
+    generator = load(klein, options)
+    assert not generator._may_compile_later(), "neither large nor on a GPU"
+    generator.device = torch.device("cuda")
+    assert not generator._may_compile_later(), "not large"
+    monkeypatch.setattr("interleave.backends.generators.diffusers.is_large", lambda model: True)
+    assert generator._may_compile_later() is expected
 
 
 @pytest.mark.slow

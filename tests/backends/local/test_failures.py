@@ -2,31 +2,30 @@
 
 from __future__ import annotations
 
-import weakref
-
 import pytest
 import torch
 
 from interleave.backends.local.failures import OutOfMemory, as_backend_error
+from interleave.errors import BackendError
 
 
-class Activations:
-    """Much memory."""
+@pytest.mark.parametrize(
+    "error",
+    [
+        torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2 GiB"),
+        RuntimeError("CUDA error: out of memory"),
+        RuntimeError("CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`"),
+    ],
+    ids=lambda error: str(error)[:24],
+)
+def test_too_little_memory_is_told_apart_whoever_finds_it(error: Exception) -> None:
+    told = "the model ran out of memory with 4 calls at once: use a smaller"
+    with pytest.raises(OutOfMemory, match=told), as_backend_error("the model", 4):
+        raise error
 
 
-def test_what_ran_out_of_memory_lets_go_of_it_while_its_error_is_handled() -> None:
-    held: list[weakref.ref[Activations]] = []
-
-    def compute() -> None:
-        activations = Activations()
-        held.append(weakref.ref(activations))
-        raise torch.OutOfMemoryError("CUDA out of memory")
-
-    try:
-        with as_backend_error("the model", 4):
-            compute()
-    except OutOfMemory as error:
-        assert "with 4 calls at once" in str(error)
-        assert held[0]() is None
-    else:
-        pytest.fail("nothing was raised")
+def test_anything_else_is_a_failure_of_the_model() -> None:
+    told = "the model failed: ValueError: no"
+    with pytest.raises(BackendError, match=told) as caught, as_backend_error("the model", 4):
+        raise ValueError("no")
+    assert not isinstance(caught.value, OutOfMemory)

@@ -9,6 +9,8 @@ import importlib.util
 import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from PIL import Image
@@ -19,7 +21,7 @@ from interleave.backends.protocols import Message, Reply, Sampling
 from interleave.backends.registry import load_vlm
 from interleave.backends.tiny.vlms import PLAN, VERDICT, build_tiny_vlm, split_into_distinct
 from interleave.backends.vlms import transformers as backend
-from interleave.backends.vlms.transformers import TransformersVlm
+from interleave.backends.vlms.transformers import LoadedModel, TransformersVlm
 from interleave.errors import BackendError, ConfigurationError, Failure
 from interleave.types import Picture, Text
 
@@ -148,6 +150,23 @@ def test_a_batch_is_as_large_as_the_spec_says(toy_vlm: ToyVlm, monkeypatch: pyte
     ask_all([(vlm, asked(str(number))) for number in range(5)])
     assert sizes == [2, 2, 1]
     assert vlm.capabilities.concurrency == 2
+
+
+@pytest.mark.parametrize(
+    "device, options, expected",
+    [
+        ("cpu", {}, 8),
+        ("cuda", {}, 32),
+        ("cuda", {"batch": 3}, 3),
+        ("cuda", {"adapter": "some"}, 8),  # answers with adapters are not written by recorded steps
+    ],
+)
+def test_without_a_word_a_batch_is_as_large_as_its_steps_like_it(
+    toy_vlm: ToyVlm, device: str, options: dict[str, Any], expected: int
+) -> None:
+    loaded = load(toy_vlm(None)).loaded
+    stand_in = SimpleNamespace(device=SimpleNamespace(type=device), decoder=loaded.decoder)
+    assert LoadedModel.batch_for(stand_in, TransformersVlm.Options(**options)) == expected  # type: ignore[arg-type]
 
 
 def test_planner_and_critic_from_one_base_share_one_model_with_two_adapters(

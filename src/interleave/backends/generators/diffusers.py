@@ -14,7 +14,13 @@ from interleave.backends.generators.families import Family, Lightning, family_of
 from interleave.backends.local.batching import BatchQueue, Ticket, lane_of
 from interleave.backends.local.canvases import STEP, of_same_shape, on_canvas, takeable
 from interleave.backends.local.checkpoints import Source, check_pipeline, find_pipeline
-from interleave.backends.local.compiling import CompileLater, compile_blocks, denoiser_of, is_large
+from interleave.backends.local.compiling import (
+    CompileLater,
+    compile_blocks,
+    denoiser_of,
+    has_blocks,
+    is_large,
+)
 from interleave.backends.local.failures import as_backend_error
 from interleave.backends.local.options import (
     LocalOptions,
@@ -293,9 +299,11 @@ class DiffusersGenerator:
         self.compiling = CompileLater(self.pipeline) if self._may_compile_later() else None
 
     def _may_compile_later(self) -> bool:
+        """Not with ?batch=1, which promises the same bits however many pictures there have been."""
         options, denoiser = self.options, denoiser_of(self.pipeline)
         plain = options.compile is None and options.quantization == "none" and options.offload == "none"
-        return plain and self.device.type == "cuda" and denoiser is not None and is_large(denoiser)
+        worth_it = has_blocks(denoiser) and is_large(denoiser)
+        return plain and options.batch != 1 and self.device.type == "cuda" and worth_it
 
     def _refuse_options(self) -> None:
         """What the pipeline has no argument for is refused, never ignored."""

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import sys
 import threading
 import time
 from collections.abc import Callable, Hashable, Sequence
@@ -27,7 +28,7 @@ from functools import cache
 from typing import Any, Generic, TypeVar
 from weakref import WeakKeyDictionary, WeakSet
 
-from interleave.backends.local.failures import OutOfMemory
+from interleave.backends.local.failures import OutOfMemory, forget_frames
 
 log = logging.getLogger(__name__)
 
@@ -42,6 +43,7 @@ YIELD_SECONDS = 30.0
 
 _QUEUES: WeakKeyDictionary[ThreadPoolExecutor, WeakSet[BatchQueue[Any, Any]]] = WeakKeyDictionary()
 """The queues of every lane."""
+_QUEUES_LOCK = threading.Lock()
 
 
 @dataclass(eq=False)
@@ -86,6 +88,8 @@ class BatchQueue(Generic[Job, Result]):
         self._run = run
         self._lane = lane
         self.most = most
+        self._fit = sys.maxsize
+        """So many have not been too many for the memory."""
         self._together = together
         self._recover = recover
         self._waiting: list[Ticket[Job, Result]] = []
@@ -94,7 +98,13 @@ class BatchQueue(Generic[Job, Result]):
         self._yields = yields
         self._postponed = False
         self._lock = threading.Lock()
-        _QUEUES.setdefault(lane, WeakSet()).add(self)
+        with _QUEUES_LOCK:
+            _QUEUES.setdefault(lane, WeakSet()).add(self)
+
+    @property
+    def at_once(self) -> int:
+        """How many calls are computed together at most."""
+        return min(self.most, self._fit)
 
     async def do(self, job: Job) -> Result:
         """The result of a job; raises what the model raised for it."""
@@ -132,7 +142,7 @@ class BatchQueue(Generic[Job, Result]):
     def _wait_for_company(self) -> None:
         """Until a batch is full, nobody has come for a while, or others are to go first."""
         there, last = 0, time.monotonic()
-        while self.most > 1 and 0 < len(self._waiting) < self.most and not self._should_yield():
+        while self.at_once > 1 and 0 < len(self._waiting) < self.at_once and not self._should_yield():
             now = time.monotonic()
             if len(self._waiting) > there:
                 there, last = len(self._waiting), now
@@ -143,11 +153,10 @@ class BatchQueue(Generic[Job, Result]):
     def _should_yield(self) -> bool:
         with self._lock:
             oldest = min((ticket.came for ticket in self._waiting), default=None)
-            full = len(self._waiting) >= self.most
+            full = len(self._waiting) >= self.at_once
         if not self._yields or oldest is None or full or time.monotonic() - oldest > YIELD_SECONDS:
             return False
-        others = _QUEUES.get(self._lane, ())
-        return any(other._waiting for other in others if not other._yields)
+        return any(other._waiting for other in _queues_of(self._lane) if not other._yields)
 
     def _postpone(self) -> None:
         """Take one turn later, after those that have been asked for by now."""
@@ -164,44 +173,51 @@ class BatchQueue(Generic[Job, Result]):
             if not self._waiting:
                 return []
             kind = self._together(self._waiting[0].job)
-            batch = [ticket for ticket in self._waiting if self._together(ticket.job) == kind][: self.most]
+            batch = [ticket for ticket in self._waiting if self._together(ticket.job) == kind][: self.at_once]
             self._waiting = [ticket for ticket in self._waiting if ticket not in batch]
             return batch
 
-    def _work(self, batch: Sequence[Ticket[Job, Result]], *, again: bool = False) -> None:
-        """Run a batch, in parts where it fails as a whole."""
-        batch = [ticket for ticket in batch if not (again and ticket.cancelled)]
-        if not batch:
+    def _work(self, batch: Sequence[Ticket[Job, Result]], *, freed: bool = False) -> None:
+        """Run a batch, in parts where it fails as a whole; `freed`: others have let go of memory for it."""
+        batch = [ticket for ticket in batch if not ticket.cancelled]
+        error = self._try(batch) if batch else None
+        if error is None:
             return
+        short = isinstance(error, OutOfMemory)
+        for queue in _queues_of(self._lane) if short else [self]:
+            queue._let_go()
+        if len(batch) == 1 and (freed or not short):
+            batch[0].future.set_exception(error)
+            return
+        each = self._halved(len(batch)) if short else 1
+        while batch:
+            part, batch = batch[:each], batch[each:]
+            self._work(part, freed=short)
+            each = min(each, self.at_once)
+
+    def _try(self, batch: Sequence[Ticket[Job, Result]]) -> BaseException | None:
+        """Run a batch; returns what it failed with, with nothing that it held in memory."""
         try:
             self._settle(batch, self._run(batch))
-        except OutOfMemory as error:
-            self._let_go()
-            if len(batch) > 1:
-                self._halve(batch)
-            elif not again:  # there may be room now that the others have let go of theirs
-                self._work(batch, again=True)
-            else:
-                batch[0].future.set_exception(error)
         except BaseException as error:
-            self._recover()
-            if len(batch) == 1:
-                batch[0].future.set_exception(error)
-            for ticket in batch if len(batch) > 1 else ():
-                self._work([ticket], again=True)
+            forget_frames(error)
+            return error
+        return None
 
-    def _halve(self, batch: Sequence[Ticket[Job, Result]]) -> None:
-        half = (len(batch) + 1) // 2
-        if half < self.most:
-            log.warning("%d calls at once need more memory than there is: from here on %d", len(batch), half)
-            self.most = half
-        self._work(batch[:half], again=True)
-        self._work(batch[half:], again=True)
+    def _halved(self, calls: int) -> int:
+        """How many calls are computed together after so many have been too many."""
+        half = (calls + 1) // 2
+        if calls > 1 and half < self.at_once:
+            log.warning("%d calls at once need more memory than there is: from here on %d", calls, half)
+            self._fit = half
+        return min(half, self.at_once)
 
     def _let_go(self) -> None:
-        """Of all memory that the models of this lane keep only to be faster."""
-        for queue in list(_QUEUES.get(self._lane, ())):
-            queue._recover()
+        """Of the memory that the model keeps only to be faster."""
+        try:
+            self._recover()
+        except Exception as error:  # a device that has failed for good: the calls are told why, not this
+            log.warning("memory could not be let go of: %s", str(error)[:300])
 
     @staticmethod
     def _settle(batch: Sequence[Ticket[Job, Result]], results: Sequence[Result | Exception]) -> None:
@@ -212,6 +228,11 @@ class BatchQueue(Generic[Job, Result]):
                 ticket.future.set_exception(result)
             else:
                 ticket.future.set_result(result)
+
+
+def _queues_of(lane: ThreadPoolExecutor) -> list[BatchQueue[Any, Any]]:
+    with _QUEUES_LOCK:
+        return list(_QUEUES.get(lane, ()))
 
 
 @cache

@@ -16,6 +16,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from interleave.backends.local.failures import is_out_of_memory
 from interleave.backends.local.spelling import plain, spell
 from interleave.backends.local.stepping import INPUTS, Stepper, can_step, is_neutral
 from interleave.backends.protocols import Message, Reply, Token
@@ -133,7 +134,7 @@ class Decoder:
                 asked.inputs, pictures, asked.rooms, gone, ends=self.ends, compiled=first.compiled
             )
         except RuntimeError as error:
-            if "out of memory" in str(error):
+            if is_out_of_memory(error):
                 raise
             log.warning("answers are decoded the slow way, because a step cannot be recorded: %s", error)
             self._stepper = None

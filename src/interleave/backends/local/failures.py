@@ -13,42 +13,52 @@ class OutOfMemory(BackendError):
     """A device has too little memory for what was asked; perhaps not for less."""
 
 
+def is_out_of_memory(error: BaseException) -> bool:
+    """Whether a device has too little memory, as torch or a library that allocates by itself says it."""
+    import torch
+
+    told = str(error)
+    return isinstance(error, torch.OutOfMemoryError) or "out of memory" in told or "ALLOC_FAILED" in told
+
+
+def forget_frames(error: BaseException | None) -> None:
+    """Let go of what the functions that failed held in their hands, while the error itself is kept."""
+    while error is not None:
+        traceback.clear_frames(error.__traceback__)
+        error = error.__cause__ or error.__context__
+
+
 @contextmanager
 def as_backend_error(
     what: str, batch: int, *, let_through: type[Exception] = InterleaveError
 ) -> Iterator[None]:
     """A failure while a model works."""
-    import torch
-
     try:
         yield
     except (InterleaveError, let_through):
         raise
-    except torch.OutOfMemoryError as error:
-        traceback.clear_frames(error.__traceback__)  # what they hold is what there is too little of
-        raise OutOfMemory(
-            f"{what} ran out of memory{f' with {batch} calls at once' if batch > 1 else ''}: "
-            "use a smaller ?batch= or picture size, ?quantization=, or (diffusers) ?offload=model"
-        ) from None
     except Exception as error:  # the libraries raise anything at all
+        if is_out_of_memory(error):
+            raise OutOfMemory(
+                f"{what} ran out of memory{f' with {batch} calls at once' if batch > 1 else ''}: "
+                "use a smaller ?batch= or picture size, ?quantization=, or (diffusers) ?offload=model"
+            ) from None
         raise BackendError(f"{what} failed: {_said(error)}") from error
 
 
 @contextmanager
 def as_configuration_error(what: str) -> Iterator[None]:
     """A failure while a model is loaded."""
-    import torch
-
     try:
         yield
     except InterleaveError:
         raise
-    except torch.OutOfMemoryError:
-        raise ConfigurationError(
-            f"{what}: there is not enough memory on the device. "
-            "Use ?quantization=, ?device=, or (diffusers) ?offload=model"
-        ) from None
     except Exception as error:
+        if is_out_of_memory(error):
+            raise ConfigurationError(
+                f"{what}: there is not enough memory on the device. "
+                "Use ?quantization=, ?device=, or (diffusers) ?offload=model"
+            ) from None
         raise ConfigurationError(f"{what}: {_said(error)}") from error
 
 

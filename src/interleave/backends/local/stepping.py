@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from interleave.backends.local.failures import is_out_of_memory
 from interleave.backends.local.token_step import (
     compiled_layer,
     likeliest,
@@ -268,8 +269,6 @@ class Stepper:
         return known
 
     def _prepare(self, rows: int, pieces: int, compiled: bool) -> Callable[[], None]:
-        import torch
-
         marks, cache = self._marks[rows], self._cache(rows, pieces)
         layer = compiled_layer() if compiled else through_layer
 
@@ -280,10 +279,8 @@ class Stepper:
             return step
         try:
             return self._recorded(step, marks)
-        except torch.OutOfMemoryError:
-            raise
         except Exception as error:
-            if not compiled:
+            if not compiled or is_out_of_memory(error):
                 raise
             log.warning("the step cannot be compiled, and is recorded as it is: %s", str(error)[:500])
             return self._step(rows, pieces, False)

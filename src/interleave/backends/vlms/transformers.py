@@ -80,7 +80,7 @@ class TransformersVlm:
         """A model that is in memory already, on its device."""
         vlm = cls.__new__(cls)
         loaded = LoadedModel(model, processor)
-        loaded.queue.most = options.batch or loaded.usual_batch
+        loaded.queue.most = loaded.batch_for(options)
         vlm._begin(loaded, options)
         return vlm
 
@@ -105,7 +105,7 @@ class TransformersVlm:
             token_probabilities=True,
             knows_its_price=True,
             repeatable=options.batch == 1,  # in company, numbers differ in their last digits
-            concurrency=options.concurrency or options.batch or self.loaded.usual_batch,
+            concurrency=options.concurrency or self.loaded.batch_for(options),
         )
 
     async def complete(self, messages: Sequence[Message], sampling: Sampling) -> Reply:
@@ -142,7 +142,7 @@ def share(source: Source, options: TransformersVlm.Options) -> LoadedModel:
         loaded = _LOADED.get(key)
         if loaded is None:
             loaded = _LOADED[key] = read_model(folder, source, options)
-        loaded.queue.most = max(loaded.queue.most, options.batch or loaded.usual_batch)
+        loaded.queue.most = max(loaded.queue.most, loaded.batch_for(options))
         return loaded
 
 
@@ -165,10 +165,10 @@ class LoadedModel:
             patience=PATIENCE if self.device.type == "cuda" else PATIENCE_ON_CPU,
         )
 
-    @property
-    def usual_batch(self) -> int:
-        stepped = self.device.type == "cuda" and self.decoder.can_step
-        return STEPPED_BATCH if stepped else DEFAULT_BATCH
+    def batch_for(self, options: TransformersVlm.Options) -> int:
+        """How many questions are answered together: as many as a spec says, else as many as are usual."""
+        stepped = self.device.type == "cuda" and self.decoder.can_step and not options.adapter
+        return options.batch or (STEPPED_BATCH if stepped else DEFAULT_BATCH)
 
     def add_adapter(self, source: Source) -> str:
         """Load a LoRA adapter beside the others; returns the name it is switched on by."""
