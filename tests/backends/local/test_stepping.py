@@ -14,7 +14,7 @@ import pytest
 import torch
 from PIL import Image
 
-from interleave.backends.local import stepping
+from interleave.backends.local import reading, stepping
 from interleave.backends.local.decoding import Decoder, Question
 from interleave.backends.protocols import Message, Reply
 from interleave.backends.registry import load_vlm
@@ -86,7 +86,7 @@ def test_steps_write_what_generate_writes(decoder: Decoder, specs: Specs) -> Non
 
 def test_questions_are_read_a_few_at_a_time(decoder: Decoder, monkeypatch: pytest.MonkeyPatch) -> None:
     together = ask(decoder, MIXED, static=True)
-    monkeypatch.setattr(stepping, "READ_TOGETHER", 1)
+    monkeypatch.setattr(reading, "READ_TOGETHER", 1)
     assert all(map(same, together, ask(decoder, MIXED, static=True)))
 
 

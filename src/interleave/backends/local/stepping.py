@@ -12,11 +12,12 @@ the heads that share them read them once. Off CUDA the same step runs without be
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from interleave.backends.local.failures import is_out_of_memory
+from interleave.backends.local.reading import Cache, read_questions
 from interleave.backends.local.token_step import (
     compiled_layer,
     likeliest,
@@ -38,8 +39,6 @@ PIECE = 256
 """Tokens of a piece of the cache."""
 PIECES_STEP = 4
 """Caches have a multiple of so many pieces, so that few graphs are recorded."""
-READ_TOGETHER = 8192
-"""Tokens of questions that are read at once: more would need memory and gain no time."""
 INPUTS = {"input_ids", "attention_mask", "mm_token_type_ids", "pixel_values", "image_grid_thw"}
 NEUTRAL: dict[str, tuple[object, ...]] = {
     "repetition_penalty": (None, 1.0),
@@ -56,10 +55,6 @@ NEUTRAL: dict[str, tuple[object, ...]] = {
     "num_beams": (None, 1),
 }
 """Settings of a model that change which token is chosen, and their values that change nothing."""
-
-
-Cache = list[tuple["Tensor", "Tensor"]]
-"""Keys and values of every layer."""
 
 
 @dataclass(frozen=True)
@@ -190,49 +185,15 @@ class Stepper:
         cache: Cache,
         marks: Marks,
     ) -> tuple[Tensor, Tensor]:
-        """Read the questions, a few at a time, into the cache; returns the first token of every answer."""
+        """Read the questions into the cache; returns the first token of every answer and its likelihood."""
         import torch
 
-        tokens, chances, positions = [], [], []
-        for rows, part in _parts(inputs, pictures, lengths):
-            places, ahead = self._positions(part)
-            seen = self.model(
-                **part, position_ids=places, use_cache=True, logits_to_keep=1, past_key_values=self._blank()
-            )
-            width = part["input_ids"].shape[1]
-            for layer, (keys, values) in zip(seen.past_key_values.layers, cache, strict=True):
-                for number, row in enumerate(rows):
-                    pad = width - lengths[row]
-                    _put(keys[row], layer.keys[number, :, pad:])
-                    _put(values[row], layer.values[number, :, pad:])
-            token, chance = likeliest(seen.logits[:, -1])
-            tokens.append(token)
-            chances.append(chance)
-            positions.append(ahead.flatten())
-        first, count = torch.cat(tokens), torch.tensor(lengths, device=marks.place.device)
-        for mark, values in zip(marks.moving(), (first, count, count + torch.cat(positions)), strict=False):
+        read = read_questions(self.model, inputs, pictures, lengths, cache)
+        count = torch.tensor(lengths, device=marks.place.device)
+        for mark, values in zip(marks.moving(), (read.tokens, count, count + read.ahead), strict=False):
             mark.zero_()
             mark[: len(values)] = values
-        return first[None], torch.cat(chances)[None]
-
-    def _positions(self, part: dict[str, Tensor]) -> tuple[Tensor, Tensor]:
-        """Positions of all tokens, and how far the next one is ahead of the number of tokens."""
-        import torch
-
-        ids, mask = part["input_ids"], part.get("attention_mask")
-        if "image_grid_thw" in part:
-            places, ahead = self.model.model.get_rope_index(
-                ids, part["mm_token_type_ids"], image_grid_thw=part["image_grid_thw"], attention_mask=mask
-            )
-            return places, ahead
-        there = torch.ones_like(ids) if mask is None else mask
-        counted = (there.cumsum(-1) - 1).clamp(min=0)
-        return counted.expand(3, *ids.shape), torch.zeros_like(ids[:, :1])
-
-    def _blank(self) -> Any:
-        from transformers import DynamicCache
-
-        return DynamicCache(config=self.config)
+        return read.tokens[None], read.chances[None]
 
     def _cache(self, rows: int, pieces: int) -> Cache:
         """Keys and values of every layer for a batch of this shape: rows × heads × pieces × tokens × head."""
@@ -331,41 +292,6 @@ class Stepper:
         marks.place.add_(1)
         marks.position.add_(1)
         marks.count.add_(1)
-
-
-def _parts(
-    inputs: dict[str, Tensor], pictures: Sequence[int], lengths: list[int]
-) -> Iterator[tuple[range, dict[str, Tensor]]]:
-    """The questions, a few at a time, with what belongs to them and no more padding than they need."""
-    width = inputs["input_ids"].shape[1]
-    grids = inputs.get("image_grid_thw")
-    patches = [] if grids is None else grids.prod(dim=1).tolist()
-    first = shown = looked_at = 0
-    while first < len(lengths):
-        last = first + 1
-        while last < len(lengths) and max(lengths[first : last + 1]) * (last + 1 - first) <= READ_TOGETHER:
-            last += 1
-        longest = max(lengths[first:last])
-        part: dict[str, Tensor] = {
-            name: inputs[name][first:last, width - longest :]
-            for name in ("input_ids", "mm_token_type_ids")
-            if name in inputs
-        }
-        if min(lengths[first:last]) < longest:
-            part["attention_mask"] = inputs["attention_mask"][first:last, width - longest :]
-        count = sum(pictures[first:last])
-        if grids is not None and count:
-            here = sum(patches[shown : shown + count])
-            part["pixel_values"] = inputs["pixel_values"][looked_at : looked_at + here]
-            part["image_grid_thw"] = grids[shown : shown + count]
-            shown, looked_at = shown + count, looked_at + here
-        yield range(first, last), part
-        first = last
-
-
-def _put(row: Tensor, states: Tensor) -> None:
-    """Keys or values of a whole question into the pieces of its row."""
-    row.flatten(1, 2)[:, : states.shape[1]].copy_(states)
 
 
 def _enlarged(block: Tensor, before: torch.Size, after: torch.Size) -> Tensor:
