@@ -305,7 +305,11 @@ def test_python_objects_and_specs_with_secrets_never_reach_the_folder(
 
 def start(*arguments: str) -> subprocess.Popen[bytes]:
     return subprocess.Popen(
-        [sys.executable, "-m", "interleave", *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        [sys.executable, "-m", "interleave", *arguments],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        # what a shell starts in the background, these tests perhaps, and all it starts, ignores Ctrl-C
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
 
 
