@@ -313,6 +313,8 @@ def main(arguments: Sequence[str] | None = None) -> list[dict[str, Any]]:
         return []
     size = TOY if options.toy else REAL
     device = torch.device(options.device or ("cpu" if options.toy else "cuda"))
+    if device.type == "cuda" and not torch.cuda.is_available():
+        raise SystemExit("there is no CUDA device here: --toy runs the same at toy size on any machine")
     if options.memory and device.type == "cuda":
         whole = torch.cuda.get_device_properties(0).total_memory
         torch.cuda.set_per_process_memory_fraction(min(1.0, options.memory * GB / whole))
@@ -406,7 +408,11 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument(
         "--keep-runs", type=Path, metavar="DIR", help="copy the run folders of the command here"
     )
-    return parser.parse_args(arguments)
+    options = parser.parse_args(arguments)
+    wanted = ("reference", "alone", "parts", "trajectories", "profile_run", "table")
+    if not any(getattr(options, section) for section in wanted):
+        parser.error("say what is to be measured, as in --reference --alone --trajectories 1,8,32")
+    return options
 
 
 if __name__ == "__main__":
