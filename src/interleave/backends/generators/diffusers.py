@@ -6,13 +6,12 @@ import inspect
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal
-
-from pydantic import Field
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from interleave.backends.generators.families import Family, Lightning, family_of
+from interleave.backends.generators.settling import DrawingOptions, Settings, settle
 from interleave.backends.local.batching import BatchQueue, Ticket, lane_of
-from interleave.backends.local.canvases import STEP, of_same_shape, on_canvas, takeable
+from interleave.backends.local.canvases import of_same_shape, on_canvas, takeable
 from interleave.backends.local.checkpoints import Source, check_pipeline, find_pipeline
 from interleave.backends.local.compiling import (
     CompileLater,
@@ -23,14 +22,12 @@ from interleave.backends.local.compiling import (
 )
 from interleave.backends.local.failures import as_backend_error
 from interleave.backends.local.options import (
-    LocalOptions,
     choose_device,
     choose_dtype,
     let_go_of_memory,
     refuse_quantisation,
 )
 from interleave.backends.local.pipelines import (
-    Offload,
     add_lora,
     load_pipeline,
     place,
@@ -54,18 +51,6 @@ GPU_BATCH = 4
 
 
 @dataclass(frozen=True)
-class Settings:
-    """How the pipeline is called, once everybody has been heard: the spec, the model folder, the family."""
-
-    steps: int
-    guidance: float
-    size: tuple[int, int]
-    prompt_tokens: int | None
-    max_sources: int
-    more: dict[str, Any]
-
-
-@dataclass(frozen=True)
 class Drawing:
     """One picture to draw, with its sources as the pipeline takes them."""
 
@@ -81,25 +66,7 @@ class _NobodyWaits(Exception):
 class DiffusersGenerator:
     """A pipeline from the Hub or a folder."""
 
-    class Options(LocalOptions):
-        steps: int | None = Field(default=None, ge=1, le=1000)
-        guidance: float | None = Field(default=None, ge=0, le=100)
-        size: int | None = Field(default=None, ge=64, le=4096, multiple_of=STEP)
-        """Width and height at once."""
-        width: int | None = Field(default=None, ge=64, le=4096, multiple_of=STEP)
-        height: int | None = Field(default=None, ge=64, le=4096, multiple_of=STEP)
-        shape: Literal["fixed", "source"] = "fixed"
-        """Whether an edit is of the usual size, or as large but of the shape of its first source."""
-        negative_prompt: str | None = None
-        prompt_tokens: int | None = Field(default=None, ge=8, le=65_536)
-        """How many tokens of a prompt are read."""
-        mask: str | None = None
-        """A black-and-white picture for FLUX.1 Fill: white is redrawn."""
-        lora: str | None = None
-        """LoRA weights: a file, a folder, ORG/NAME or ORG/NAME/FILE.safetensors."""
-        lora_scale: float = Field(default=1.0, ge=-10, le=10)
-        offload: Offload = "none"
-        """`model` keeps only the part at work on the GPU, `sequential` only the layer: slower."""
+    Options: TypeAlias = DrawingOptions
 
     def __init__(self, *, spec: Spec, options: Options, role: str = "generator") -> None:
         if spec.base_url or not spec.model:
@@ -114,7 +81,7 @@ class DiffusersGenerator:
         index = check_pipeline(folder, source, trust_remote_code=options.trust_remote_code)
         family = family_of(str(index["_class_name"]))
         lightning = Lightning.named(options.lora) if options.lora else None
-        self._choose(options, family, _settle(family, spec.model, options, read_settings(folder), lightning))
+        self._choose(options, family, settle(family, spec.model, options, read_settings(folder), lightning))
         self.pipeline = load_pipeline(
             folder,
             source,
@@ -133,7 +100,7 @@ class DiffusersGenerator:
         """A pipeline that is in memory already; `model` is what it is named on the Hub."""
         generator = cls.__new__(cls)
         family = family_of(type(pipeline).__name__)
-        generator._choose(options, family, _settle(family, model, options, settings, None))
+        generator._choose(options, family, settle(family, model, options, settings, None))
         generator.pipeline = pipeline
         generator._prepare(None, where=model)
         generator._open()
@@ -340,44 +307,6 @@ def _scaffold(tokenizer: Any) -> int:
     return len(tokenizer(empty).input_ids)
 
 
-def _settle(
-    family: Family,
-    model: str,
-    options: DiffusersGenerator.Options,
-    folder: CallSettings,
-    lightning: Lightning | None,
-) -> Settings:
-    advice = family.advice(model)
-    prompt_tokens = _first(
-        options.prompt_tokens, folder.max_sequence_length, advice.prompt_tokens, family.prompt_tokens
-    )
-    return Settings(
-        steps=_first(
-            options.steps,
-            lightning and lightning.steps,
-            folder.num_inference_steps,
-            advice.steps,
-            family.steps,
-        ),
-        guidance=_first(
-            options.guidance,
-            lightning and lightning.guidance,
-            folder.guidance_scale,
-            advice.guidance,
-            family.guidance,
-        ),
-        size=(
-            _first(options.width, options.size, folder.width, family.side),
-            _first(options.height, options.size, folder.height, family.side),
-        ),
-        prompt_tokens=prompt_tokens,
-        max_sources=min(family.most_sources, _first(folder.max_sources, family.most_sources)),
-        more={"text_encoder_out_layers": folder.text_encoder_out_layers}
-        if folder.text_encoder_out_layers
-        else {},
-    )
-
-
 def _marked(drawing: Drawing, family: Family) -> str:
     if not family.source_mark:
         return drawing.request.prompt
@@ -398,8 +327,3 @@ def _as_picture(pixels: Any, size: tuple[int, int]) -> Image:
     levels = (precise * 255).round().clamp(0, 255).to(torch.uint8)
     image = pillow.fromarray(levels.permute(1, 2, 0).cpu().numpy())
     return image if image.size == size else image.resize(size, pillow.Resampling.LANCZOS)
-
-
-def _first(*values: Any) -> Any:
-    """The first that is there."""
-    return next((value for value in values if value is not None), None)

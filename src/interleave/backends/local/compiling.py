@@ -12,7 +12,7 @@ from collections.abc import Callable
 from subprocess import SubprocessError
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from interleave.backends.local.failures import forget_frames
+from interleave.backends.local.failures import causes, forget_frames
 
 if TYPE_CHECKING:
     import torch
@@ -101,13 +101,11 @@ class CompileLater:
         self._compiled, self._given_up = False, True
 
 
-def _is_of_compiling(error: BaseException | None) -> bool:
+def _is_of_compiling(error: Exception) -> bool:
     """Whether a compiler is to blame: it says so, or what it needs is not on this machine."""
-    while error is not None:
-        module, told = type(error).__module__, str(error)
-        if module.startswith(("torch._dynamo", "torch._inductor", "triton")) or "compiler" in told:
-            return True
-        if isinstance(error, ImportError | OSError | SubprocessError):
-            return True
-        error = error.__cause__ or error.__context__
-    return False
+    return any(
+        type(each).__module__.startswith(("torch._dynamo", "torch._inductor", "triton"))
+        or isinstance(each, ImportError | OSError | SubprocessError)
+        or "compiler" in str(each)
+        for each in causes(error)
+    )

@@ -21,11 +21,20 @@ def is_out_of_memory(error: BaseException) -> bool:
     return isinstance(error, torch.OutOfMemoryError) or "out of memory" in told or "ALLOC_FAILED" in told
 
 
-def forget_frames(error: BaseException | None) -> None:
+def causes(error: BaseException) -> Iterator[BaseException]:
+    """An error, and those that it came of."""
+    seen: set[int] = set()
+    current: BaseException | None = error
+    while current is not None and id(current) not in seen:
+        seen.add(id(current))
+        yield current
+        current = current.__cause__ or current.__context__
+
+
+def forget_frames(error: BaseException) -> None:
     """Let go of what the functions that failed held in their hands, while the error itself is kept."""
-    while error is not None:
-        traceback.clear_frames(error.__traceback__)
-        error = error.__cause__ or error.__context__
+    for each in causes(error):
+        traceback.clear_frames(each.__traceback__)
 
 
 @contextmanager

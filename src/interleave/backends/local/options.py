@@ -27,7 +27,7 @@ class LocalOptions(BackendOptions):
     batch: int | None = Field(default=None, ge=1, le=1024)
     """How many calls are computed together at most."""
     compile: bool | None = None
-    """Whether to compile the model: minutes at the start, faster afterwards."""
+    """Whether to compile the model: some time at the start, faster afterwards. Unset: where that pays."""
     quantization: Quantisation = "none"
     """Weights in fewer bits, with bitsandbytes on a CUDA device."""
     trust_remote_code: bool = False
