@@ -224,6 +224,7 @@ def test_a_lightning_lora_brings_its_steps_guidance_and_schedule(
     draw(generator, ImageRequest("a cat", 7))
     assert (seen[0]["num_inference_steps"], seen[0]["true_cfg_scale"]) == (4, 1.0)
     assert generator.pipeline.scheduler.config.base_shift == pytest.approx(1.0986, abs=1e-4)
+    assert load(folder, f"?lora={lora}&steps=6&guidance=2").settings.steps == 6, "a spec comes first"
     assert (
         Lightning.named("lightx2v/Qwen-Image-Lightning/Qwen-Image-Lightning-8steps-V2.0.safetensors").steps
         == 8

@@ -144,6 +144,41 @@ def test_a_step_that_fails_is_not_tried_again(
     assert on_cpu._stepper is None
 
 
+SHORT = "CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`"
+
+
+def test_a_step_for_which_memory_is_short_fails_and_the_next_is_tried_again(
+    on_cpu: Decoder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def short(*given: object) -> None:
+        raise RuntimeError(SHORT)
+
+    monkeypatch.setattr(on_cpu, "_stepper", stepping.Stepper(on_cpu.model))
+    with monkeypatch.context() as while_short:
+        while_short.setattr(on_cpu._stepper, "_advance", short)
+        with pytest.raises(RuntimeError, match="ALLOC_FAILED"):
+            ask(on_cpu, MIXED[:1], static=True)
+    assert on_cpu._stepper is not None, "the model is slow for good"
+    assert same(ask(on_cpu, MIXED[:1], static=True)[0], ask(on_cpu, MIXED[:1])[0])
+
+
+def test_a_compiled_step_for_which_memory_is_short_is_not_taken_for_one_that_cannot_be_compiled(
+    on_cpu: Decoder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tried: list[object] = []
+
+    def short(step: object, marks: object) -> None:
+        tried.append(step)
+        raise RuntimeError(SHORT)
+
+    monkeypatch.setattr(on_cpu, "_stepper", stepping.Stepper(on_cpu.model))
+    monkeypatch.setattr(on_cpu._stepper, "_recorded", short)
+    monkeypatch.setattr(stepping, "can_record", lambda device: True)
+    with pytest.raises(RuntimeError, match="ALLOC_FAILED"):
+        ask(on_cpu, MIXED[:1], static=True, compiled=True)
+    assert len(tried) == 1
+
+
 class Recorder:
     """Stands in for CUDA graphs: what is done while it records is kept, and done when it is played."""
 
