@@ -9,7 +9,9 @@ recorded for the memory it has seen.
 from __future__ import annotations
 
 import copy
+import ctypes
 import logging
+import sys
 import threading
 from collections import defaultdict
 from collections.abc import Callable, Sequence
@@ -143,6 +145,8 @@ class Decoder:
 
     def _generated(self, asked: Asked, gone: Callable[[int], bool]) -> Choice:
         rows = asked.questions
+        if rows[0].compiled and self.model.device.type == "cuda":
+            prepare_cuda_graphs()
         if rows[0].compiled and len(_filled_up(rows)) > len(rows):
             return self._generated(self._asked(_filled_up(rows)), gone)
         prompt, tokens = asked.inputs["input_ids"].shape[1], max(1, *asked.rooms)
@@ -326,12 +330,22 @@ def _end_tokens(model: Any, tokenizer: Any) -> frozenset[int]:
 
 
 def prepare_cuda_graphs() -> None:
-    """Recorded CUDA graphs are kept per thread, and torch sets that up only in the thread that imports it."""
+    """Set up, in this thread, what torch needs to record the graphs of a compiled step.
+
+    Torch does that only in the thread that imports the module. Older releases (2.11 is one) then also hand
+    the two objects to C++ without a reference: when that thread ends they are released once too often, and
+    the interpreter crashes while it shuts down. The reference that is missing is taken here; where torch
+    has its own, two empty dictionaries live a little longer.
+    """
+    first = "torch._inductor.cudagraph_trees" not in sys.modules
     import torch._inductor.cudagraph_trees as trees
 
     if not hasattr(trees.local, "tree_manager_containers"):
         trees.local.tree_manager_containers = {}
         trees.local.tree_manager_locks = defaultdict(threading.Lock)
+    elif first:
+        for handed_over in (trees.local.tree_manager_containers, trees.local.tree_manager_locks):
+            ctypes.pythonapi.Py_IncRef(ctypes.py_object(handed_over))
 
 
 def _compile_config() -> Any:

@@ -27,7 +27,7 @@ from interleave.backends.local.checkpoints import (
     refuse_bad_fit,
 )
 from interleave.backends.local.compiling import is_large
-from interleave.backends.local.decoding import Decoder, Question, prepare_cuda_graphs
+from interleave.backends.local.decoding import Decoder, Question
 from interleave.backends.local.failures import as_backend_error, as_configuration_error
 from interleave.backends.local.many_pictures import see_many_at_once
 from interleave.backends.local.options import (
@@ -185,8 +185,6 @@ class LoadedModel:
         self.lane.submit(self._warm_up, question).result()
 
     def _warm_up(self, question: Question) -> None:
-        if self.device.type == "cuda":
-            prepare_cuda_graphs()
         stop_at_once = [False, False, False]  # a compiled step is traced, recorded, then played: three tokens
 
         def gone(row: int) -> bool:
