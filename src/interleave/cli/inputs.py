@@ -76,12 +76,15 @@ def read_plan_file(path: Path) -> tuple[Plan, list[RawPart]]:
     from interleave.errors import ReplyError
 
     text = read_text(path)
-    if PLAN_KEYS[0] in text:
+    try:
+        value = _plan_object(path, text)
+    except InputError:
+        if PLAN_KEYS[0] not in text:
+            raise
         try:
             return parse_plan(text), []
         except ReplyError as error:
             raise InputError(f"{path} is not a plan: {error.problem}") from None
-    value = _plan_object(path, text)
     request = _request_of(path, value.pop("request", None))
     has_pictures = any(isinstance(part, Path) for part in request)
     value["steps"] = _numbered(path, value["steps"], keep_first=has_pictures)
@@ -103,6 +106,8 @@ def _plan_object(path: Path, text: str) -> dict[str, Any]:
         value = json.loads(text)
     except json.JSONDecodeError as error:
         raise InputError(f"{path}, line {error.lineno}: not JSON ({error.msg.lower()})") from None
+    except ValueError:  # more digits than Python reads
+        raise InputError(f"{path}: a number in it has too many digits") from None
     except RecursionError:
         raise InputError(f"{path}: nested too deeply") from None
     plan: dict[str, Any] = value if isinstance(value, dict) else {}
