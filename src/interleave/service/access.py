@@ -71,8 +71,16 @@ def is_loopback(host: str) -> bool:
 
 def _refuse_foreign_pages(headers: Mapping[str, str]) -> None:
     origin = headers.get("origin")
-    if origin is not None and urlsplit(origin).netloc.lower() != headers.get("host", "").lower():
+    if origin is not None and _site_of(origin) != headers.get("host", "").lower():
         raise Refusal("requests from web pages of other sites are refused", status=403)
+
+
+def _site_of(origin: str) -> str | None:
+    """The host and port of an Origin header; None where it is no address."""
+    try:
+        return urlsplit(origin).netloc.lower()
+    except ValueError:  # half of an IPv6 address, for example
+        return None
 
 
 def _host_name(host: str) -> str:

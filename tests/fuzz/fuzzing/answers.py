@@ -149,14 +149,13 @@ def answering(path: str, raw: bytes) -> bytes:
     return path.encode() + b"\n" + raw
 
 
-def with_length(data: bytes, where: int = 0, how: int = 0, what: int = 0) -> bytes:
+def with_length(data: bytes) -> bytes:
     """The answer with a Content-Length that is right again."""
     head, gap, body = data.partition(b"\r\n\r\n")
     lines = [line for line in head.split(b"\r\n") if not line.lower().startswith(b"content-length:")]
     return b"\r\n".join([*lines, b"Content-Length: %d" % len(body)]) + gap + body
 
 
-MUTATORS = {"mend the length": with_length}
 HEADERS = (
     *(
         b"HTTP/1.1 429 Busy",
@@ -188,11 +187,12 @@ def asked(
     ask: Callable[[Any], Coroutine[Any, Any, T]],
     *,
     wait: Callable[[Coroutine[Any, Any, T]], T] | None = None,
+    framed: bool = True,
 ) -> T | None:
     """What a client makes of an answer; None where it says in a typed error why it makes nothing of it."""
     path, _, raw = data.partition(b"\n")
     here = services()
-    here.raw = {path.decode("latin-1") or "/": raw}
+    here.raw = {path.decode("latin-1") or "/": with_length(raw) if framed else raw}
     backend = here.backend(spec, load)
     try:
         return (wait or here.wait)(ask(backend))
@@ -266,12 +266,22 @@ CHAT_WORDS = (
 )
 
 
-@target(chat_seeds, words=(*HEADERS, *CHAT_WORDS), examples=80, weight=0.5, mutators=MUTATORS)
+@target(chat_seeds, words=(*HEADERS, *CHAT_WORDS), examples=80, weight=0.5)
 def openai_chat(data: bytes) -> bool:
-    spec = f"openai:m@http://127.0.0.1:PORT/v1?key={VARIABLE}&price_in=1&price_out=2&logprobs=true&timeout={SECONDS}"
+    options = f"key={VARIABLE}&price_in=1&price_out=2&logprobs=true&timeout={SECONDS}"
+    return answered(data, f"openai:m@http://127.0.0.1:PORT/v1?{options}")
+
+
+@target(chat_seeds, words=HEADERS, examples=40, weight=0.3)
+def framing(data: bytes) -> bool:
+    """Answers whose length, coding or end is not what their head says."""
+    return answered(data, f"openai:m@http://127.0.0.1:PORT/v1?timeout={SECONDS}", framed=False)
+
+
+def answered(data: bytes, spec: str, **more: Any) -> bool:
     sampling = Sampling(token_probabilities=True)
     reply = asked(
-        data, spec, lambda spec: load_vlm(spec, "critic"), lambda vlm: vlm.complete(QUESTION, sampling)
+        data, spec, lambda spec: load_vlm(spec, "critic"), lambda vlm: vlm.complete(QUESTION, sampling), **more
     )
     if reply is not None:
         check_reply(reply)
@@ -285,20 +295,10 @@ def gemini_seeds() -> list[bytes]:
     return [answering("/", http({"candidates": [candidate], "usageMetadata": usage, "modelVersion": "m"}))]
 
 
-@target(
-    gemini_seeds,
-    words=(*HEADERS, b'"finishReason": "SAFETY"', b'"blockReason": "OTHER"'),
-    weight=0.5,
-    mutators=MUTATORS,
-)
+@target(gemini_seeds, words=(*HEADERS, b'"finishReason": "SAFETY"', b'"blockReason": "OTHER"'), weight=0.5)
 def gemini_chat(data: bytes) -> bool:
-    spec = f"gemini:m@http://127.0.0.1:PORT?key={VARIABLE}&price_in=1&price_out=2&timeout={SECONDS}"
-    reply = asked(
-        data, spec, lambda spec: load_vlm(spec, "critic"), lambda vlm: vlm.complete(QUESTION, Sampling())
-    )
-    if reply is not None:
-        check_reply(reply)
-    return reply is not None
+    options = f"key={VARIABLE}&price_in=1&price_out=2&timeout={SECONDS}"
+    return answered(data, f"gemini:m@http://127.0.0.1:PORT?{options}")
 
 
 def drawn(data: bytes, spec: str, **more: Any) -> bool:
@@ -314,7 +314,6 @@ def drawn(data: bytes, spec: str, **more: Any) -> bool:
     ],
     words=(*HEADERS, b'"url": "http://x/a.png"', b'"data": [null]'),
     weight=0.5,
-    mutators=MUTATORS,
 )
 def openai_images(data: bytes) -> bool:
     return drawn(data, f"openai-images:m@http://127.0.0.1:PORT/v1?key={VARIABLE}&timeout={SECONDS}")
@@ -326,7 +325,7 @@ def gemini_picture_seeds() -> list[bytes]:
     return [answering("/", http({"candidates": [candidate], "usageMetadata": {"promptTokenCount": 3}}))]
 
 
-@target(gemini_picture_seeds, words=HEADERS, weight=0.5, mutators=MUTATORS)
+@target(gemini_picture_seeds, words=HEADERS, weight=0.5)
 def gemini_images(data: bytes) -> bool:
     return drawn(data, f"gemini:m@http://127.0.0.1:PORT?key={VARIABLE}&timeout={SECONDS}")
 
@@ -357,7 +356,6 @@ def service_seeds() -> list[bytes]:
         b'"seed": 8',
     ),
     weight=0.5,
-    mutators=MUTATORS,
 )
 def edit_service(data: bytes) -> bool:
     # In a loop of its own: a server that fails is left alone for a while by the calls of the same loop.
@@ -391,12 +389,7 @@ def comfyui_seeds() -> list[bytes]:
     ]
 
 
-@target(
-    comfyui_seeds,
-    words=(*HEADERS, b'"job"', b'"status_str": "error"', b'"images": null'),
-    weight=0.3,
-    mutators=MUTATORS,
-)
+@target(comfyui_seeds, words=(*HEADERS, b'"job"', b'"status_str": "error"', b'"images": null'), weight=0.3)
 def comfyui_answers(data: bytes) -> bool:
     spec = f"comfyui:{workflow_file()}@http://127.0.0.1:PORT?key={VARIABLE}&timeout={SECONDS}"
     pauses = comfyui.FIRST_POLL_SECONDS, comfyui.LONGEST_POLL_SECONDS

@@ -6,6 +6,7 @@ its tree is changed (`json_trees.py`), so that most of an input stays well forme
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -17,6 +18,7 @@ from fuzzing.json_trees import change_json
 LARGEST = 60_000
 """Bytes of a mutant: enough for every bound to be met by somebody, and little enough to try thousands."""
 MOST_STEPS = 6
+STEP_BYTES = 8
 SIZES = (1, 1, 1, 2, 3, 4, 8, 16, 40, 100, 400)
 REPEATS = (2, 3, 5, 17, 100, 1000)
 NUMBER = 2**16 - 1
@@ -77,10 +79,14 @@ class Mutant:
 
 def mutants(target: Target) -> st.SearchStrategy[Mutant]:
     """Mutants of a target's seeds."""
-    number = st.integers(0, NUMBER)
-    kinds = st.sampled_from([*KINDS, *target.mutators, *target.mutators])
-    steps = st.lists(st.builds(Step, kinds, number, number, number), min_size=1, max_size=MOST_STEPS)
-    return st.builds(Mutant, st.integers(0, len(target.seeds) - 1), steps.map(tuple))
+    kinds = [*KINDS, *target.mutators, *target.mutators]
+
+    def mutant(drawn: bytes) -> Mutant:
+        # Drawn as one piece of bytes: many small draws take several times as long as most checks.
+        numbers = struct.iter_unpack(">HHHH", drawn[1 : 1 + (len(drawn) - 1) // STEP_BYTES * STEP_BYTES])
+        return Mutant(drawn[0], tuple(Step(kinds[kind % len(kinds)], *rest) for kind, *rest in numbers))
+
+    return st.binary(min_size=1 + STEP_BYTES, max_size=1 + STEP_BYTES * MOST_STEPS).map(mutant)
 
 
 def _apply(data: bytes, step: Step, target: Target) -> bytes:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import copy
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -113,23 +114,26 @@ def _positive_texts(graph: Graph) -> tuple[Place, ...]:
     found: dict[Place, None] = {}
     for content in graph.values():
         if _is_link(content["inputs"].get("positive")):
-            for place in _texts_above(graph, content["inputs"]["positive"][0], set()):
+            for place in _texts_above(graph, content["inputs"]["positive"][0]):
                 found[place] = None
     return tuple(found)
 
 
-def _texts_above(graph: Graph, node: str, seen: set[str]) -> Iterator[Place]:
-    if node in seen or node not in graph:
-        return
-    seen.add(node)
-    inputs = graph[node]["inputs"]
-    own = [(node, name) for name in TEXT_INPUTS if isinstance(inputs.get(name), str)]
-    if own:
-        yield from own
-        return
-    for name, value in inputs.items():
-        if _is_link(value) and name != "negative":
-            yield from _texts_above(graph, value[0], seen)
+def _texts_above(graph: Graph, node: str) -> Iterator[Place]:
+    """Depth first, without recursion: a chain of links may be longer than Python's stack."""
+    seen, ahead = set[str](), [node]
+    while ahead:
+        node = ahead.pop()
+        if node in seen or node not in graph:
+            continue
+        seen.add(node)
+        inputs = graph[node]["inputs"]
+        own = [(node, name) for name in TEXT_INPUTS if isinstance(inputs.get(name), str)]
+        if own:
+            yield from own
+            continue
+        links = [value[0] for name, value in inputs.items() if _is_link(value) and name != "negative"]
+        ahead.extend(reversed(links))
 
 
 def _seed_places(graph: Graph) -> Iterator[Place]:
@@ -148,7 +152,7 @@ def _is_link(value: Any) -> bool:
 
 
 def _by_number(node: str) -> tuple[int, str]:
-    return (int(node), "") if node.isdigit() else (1_000_000, node)
+    return (int(node), "") if re.fullmatch(r"[0-9]{1,18}", node) else (10**18, node)
 
 
 def _few(graph: Graph) -> str:

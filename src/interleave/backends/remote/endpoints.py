@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import re
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
@@ -23,6 +24,8 @@ from interleave.backends.remote.outcomes import unreachable
 from interleave.errors import BackendError, ConfigurationError, Failure
 
 log = logging.getLogger(__name__)
+
+_NOT_IN_AN_ADDRESS = re.compile(r"[\s\x00-\x1f\x7f@]")
 
 FAILURES_TO_LEAVE = 2
 """So many failures in a row; one that cannot even be reached leaves at once."""
@@ -184,7 +187,7 @@ def _address(words: str, port: int, where: str) -> str:
     url = words if "//" in words else f"http://{words}"
     try:
         parts = urlsplit(url)
-        named = parts.scheme in ("http", "https") and parts.hostname and " " not in url and "@" not in url
+        named = parts.scheme in ("http", "https") and parts.hostname and not _NOT_IN_AN_ADDRESS.search(url)
         with_port = url if parts.port or "//" in words else f"http://{words}:{port}"
     except ValueError:
         named, with_port = None, ""
