@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
+from interleave import files
 from interleave.errors import ConfigurationError, InputError
 from interleave.text import MAX_REQUEST_CHARACTERS
 
@@ -31,8 +32,20 @@ def gather_parts(text: str | None, images: list[Path] | None, document: Path | N
         parts += read_markdown(document)
     parts += images or []
     if text == "-":
-        text = sys.stdin.read(MAX_REQUEST_CHARACTERS + 1)
+        text = _standard_input()
     return parts if text is None else [*parts, text]
+
+
+def _standard_input() -> str:
+    """What is piped in; of more than a request may have, enough to say so."""
+    if sys.stdin is None:
+        raise InputError("the request is to come from standard input ('-'), which is closed")
+    try:
+        return sys.stdin.read(MAX_REQUEST_CHARACTERS + 1)
+    except UnicodeDecodeError:
+        raise InputError("what came from standard input is not UTF-8 text") from None
+    except OSError as error:
+        raise InputError(f"standard input cannot be read ({files.why(error)})") from None
 
 
 def build_request(parts: list[RawPart]) -> Request:
@@ -106,6 +119,8 @@ def _plan_object(path: Path, text: str) -> dict[str, Any]:
         value = json.loads(text)
     except json.JSONDecodeError as error:
         raise InputError(f"{path}, line {error.lineno}: not JSON ({error.msg.lower()})") from None
+    except ValueError as error:  # a number of thousands of digits
+        raise InputError(f"{path}: not JSON ({error})") from None
     except RecursionError:
         raise InputError(f"{path}: nested too deeply") from None
     plan: dict[str, Any] = value if isinstance(value, dict) else {}
@@ -156,15 +171,13 @@ def plan_as_json(plan: Plan, parts: list[RawPart]) -> str:
 def read_text(path: Path) -> str:
     """A text file of the user's, of bounded size."""
     try:
-        if not path.is_file():
-            raise InputError(f"{path}: no such file" if not path.exists() else f"{path}: is not a file")
-        if path.stat().st_size > MAX_FILE_BYTES:
-            raise InputError(f"{path}: is larger than {MAX_FILE_BYTES:,} bytes")
-        return path.read_text("utf-8-sig")
+        return files.read_text(path, most_bytes=MAX_FILE_BYTES)
     except UnicodeDecodeError:
         raise InputError(f"{path}: is not UTF-8 text") from None
+    except FileNotFoundError:
+        raise InputError(f"{path}: no such file") from None
     except OSError as error:
-        raise InputError(f"{path}: cannot be read ({error.strerror})") from None
+        raise InputError(f"{path}: cannot be read ({files.why(error)})") from None
 
 
 def choose_profile(profile: str | None, dry_run: bool) -> dict[str, str]:

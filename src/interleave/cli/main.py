@@ -14,6 +14,7 @@ from typing import Annotated, NoReturn
 import typer
 
 from interleave.cli import backends, bench, data, generate, mini, plan, prompts, resume, serve, show, train
+from interleave.cli.streams import readers_may_leave
 from interleave.errors import BackendError, InterleaveError, LimitReached, ReplyError, StorageError
 from interleave.version import __version__
 
@@ -64,6 +65,16 @@ def main(arguments: list[str] | None = None) -> NoReturn:
 
 def run(arguments: list[str]) -> int:
     """Run a command and return its exit code; what went wrong is said in one or two lines on stderr."""
+    if "--follow" in arguments:  # it only tells: when nobody listens any more, it ends
+        return _run(arguments)
+    try:
+        with readers_may_leave():
+            return _run(arguments)
+    except OSError as error:
+        return _complain(f"cannot write to standard output ({error.strerror})", FAILED, [])
+
+
+def _run(arguments: list[str]) -> int:
     try:
         return int(app(args=arguments, prog_name="interleave", standalone_mode=False) or DONE)
     except InterleaveError as error:

@@ -30,7 +30,7 @@ from interleave.runs.store import FOLDER as IMAGES
 from interleave.runs.store import PictureStore
 from interleave.runs.trajectory import RECORD_NAME
 from interleave.sources import Album
-from interleave.text import count
+from interleave.text import count, storable
 from interleave.types import Picture, Request, Slot, Text
 
 log = logging.getLogger(__name__)
@@ -38,6 +38,8 @@ log = logging.getLogger(__name__)
 ENDED = ("done", "short")
 UNPLANNED = "unplanned"
 DAMAGED = "damaged"
+UNNAMABLE = "in a folder whose name is not valid Unicode"
+"""No line of scores or selections could name it."""
 _ANY_NUMBER_OF_SOURCES = GeneratorCapabilities(max_sources=sys.maxsize)
 
 
@@ -139,7 +141,7 @@ def read_collection(folder: Path, *, skipped: Counter[str] | None = None) -> Ite
 
 def digest_line(name: str, digest: str = "") -> bytes:
     """What a run adds to the digest of its collection; one that is no trajectory adds its name."""
-    return f"{name}\0{digest}\0".encode()
+    return f"{name}\0{digest}\0".encode("utf-8", "surrogateescape")
 
 
 def run_names(folder: Path) -> list[str]:
@@ -155,6 +157,8 @@ def run_names(folder: Path) -> list[str]:
 
 def read_trajectory(folder: Path, name: str) -> Trajectory | str:
     """One run of a collection, or in a word why it is none: its status, unplanned, or damaged."""
+    if storable(name) != name:
+        return UNNAMABLE
     try:
         record, digest = _read_ended(folder / name)
     except InterleaveError as error:

@@ -28,6 +28,7 @@ from interleave.runs.config import Limits, RunConfig
 from interleave.runs.folder import stored_request
 from interleave.runs.limits import refuse_unpriced
 from interleave.runs.models import Models
+from interleave.runs.patience import Patience
 from interleave.runs.record import read_record
 from interleave.runs.requests import items_of
 from interleave.runs.studio import Studio
@@ -143,7 +144,7 @@ def batch_of(folder: Path, config: RunConfig, limits: Limits, models: Models) ->
     """A folder of runs that are all made with the same models, in this process."""
     casting = Casting(config=config)
     studio = Studio(folder, casting, limits, {config.generator.identity: models})
-    return Batch(folder, casting, studio)
+    return Batch(folder, casting, studio, patience=Patience(limits.max_seconds))
 
 
 def plan(request: Requestable, **choices: Any) -> Plan:

@@ -12,10 +12,10 @@ import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from interleave.errors import ConfigurationError
+from interleave.files import read_text, why
 
 PROMPT = "{{prompt}}"
 SEED_INPUTS = ("seed", "noise_seed")
@@ -69,11 +69,11 @@ def read_workflow(path: str, places: Mapping[str, str | None], loaders: tuple[st
 
 def _read(path: str) -> Graph:
     try:
-        value = json.loads(Path(path).read_text("utf-8-sig"))
+        value = json.loads(read_text(path))
     except FileNotFoundError:
         raise ConfigurationError(f"the workflow {path!r} does not exist") from None
     except (OSError, ValueError, RecursionError) as error:
-        raise ConfigurationError(f"the workflow {path!r} cannot be read ({error})") from None
+        raise ConfigurationError(f"the workflow {path!r} cannot be read ({why(error)})") from None
     if isinstance(value, dict) and "nodes" in value and "links" in value:
         raise ConfigurationError(
             f"the workflow {path!r} is saved for the editor: save it again with 'Export (API)'"

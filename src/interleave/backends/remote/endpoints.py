@@ -22,6 +22,7 @@ from urllib.parse import urlsplit
 
 from interleave.backends.remote.outcomes import unreachable
 from interleave.errors import BackendError, ConfigurationError, Failure
+from interleave.files import read_text, why
 
 log = logging.getLogger(__name__)
 
@@ -168,11 +169,13 @@ class EndpointPool:
 def read_endpoints(path: Path, port: int) -> list[str]:
     """The servers named in a file: an address, a host or host:port a line; `#` starts a comment."""
     try:
-        lines = path.read_text("utf-8-sig").splitlines()
+        lines = read_text(path).splitlines()
     except FileNotFoundError:
         raise ConfigurationError(f"the file of endpoints {str(path)!r} does not exist") from None
     except (OSError, UnicodeDecodeError) as error:
-        raise ConfigurationError(f"the file of endpoints {str(path)!r} cannot be read ({error})") from None
+        raise ConfigurationError(
+            f"the file of endpoints {str(path)!r} cannot be read ({why(error)})"
+        ) from None
     urls = []
     for number, line in enumerate(lines, 1):
         words = line.partition("#")[0].strip()

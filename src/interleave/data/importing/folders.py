@@ -48,7 +48,8 @@ def _fill(run: ImportedRun, folder: Path, pack: PackConfig) -> None:
         else lines.RequestPart(image=store.put(read_picture(part)))
         for part in run.request
     )
-    pictures = {attempt.picture: store.put(read_picture(attempt.picture)) for attempt in run.attempts}
+    drawn = dict.fromkeys(attempt.picture for attempt in run.attempts)  # one may stand for many attempts
+    pictures = {path: store.put(read_picture(path)) for path in drawn}
     journal = open_journal(folder)
     try:
         for line in _journal_lines(run, request, pictures, pack):
@@ -136,7 +137,7 @@ def refuse_unusable(run: ImportedRun) -> None:
     if problem := next(filter(None, map(unusable, said)), None):
         raise InputError(f"a reasoning cannot be kept: {problem}")
     given = [part for part in run.request if isinstance(part, Path)]
-    for picture in (*given, *(attempt.picture for attempt in run.attempts)):
+    for picture in dict.fromkeys((*given, *(attempt.picture for attempt in run.attempts))):
         try:
             read_picture(picture)
         except InputError as error:

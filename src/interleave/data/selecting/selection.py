@@ -11,6 +11,7 @@ from typing import Literal
 from pydantic import Field, TypeAdapter, ValidationError
 
 from interleave.errors import InputError
+from interleave.text import storable
 from interleave.types import Value
 
 FILE_NAME = "selection.jsonl"
@@ -62,6 +63,9 @@ def read_selection(folder: Path) -> Iterator[Selected]:
 def named(collections: Sequence[Path]) -> dict[str, Path]:
     """Collections by name, sorted: the name of the folder, with a number where two are called alike."""
     unique = {Path(os.path.realpath(each)): each for each in collections}
+    for path in unique:
+        if storable(str(path)) != str(path):
+            raise InputError(f"{path} is not valid Unicode, and what is made of it must name it: rename it")
     result: dict[str, Path] = {}
     for path in sorted(unique):
         name, number = path.name or "collection", 2
