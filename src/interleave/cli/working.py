@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import shlex
 import signal
 import sys
@@ -84,10 +85,29 @@ async def _follow(trajectory: Trajectory, show: Callable[..., None]) -> Finished
 
 
 def cancel_on_terminate() -> None:
-    """Take SIGTERM as Ctrl-C: stop within the call under way, keep everything, say how to go on."""
-    task = asyncio.current_task()
+    """Take SIGTERM and SIGHUP as Ctrl-C: stop within the call under way, keep all, say how to go on."""
+    task, loop = asyncio.current_task(), asyncio.get_running_loop()
+    terminals = [number for number in (1, 2) if os.isatty(number)]
+
+    def stop() -> None:
+        _let_go_of_closed(terminals)
+        if task is not None:
+            task.cancel()
+
     with suppress(NotImplementedError, ValueError):  # not in the main thread, or not on this platform
-        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, lambda: task and task.cancel())
+        loop.add_signal_handler(signal.SIGTERM, stop)
+        if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # nohup has it ignored
+            loop.add_signal_handler(signal.SIGHUP, stop)
+
+
+def _let_go_of_closed(terminals: list[int]) -> None:
+    """Let what is still said go nowhere where a terminal was closed, since to write to it is an error."""
+    closed = [number for number in terminals if not os.isatty(number)]
+    if closed:
+        nowhere = os.open(os.devnull, os.O_WRONLY | os.O_CLOEXEC)
+        for number in closed:
+            os.dup2(nowhere, number)
+        os.close(nowhere)
 
 
 def _report(finished: Finished, json_output: bool, open_document: bool, fail_on_forced: bool) -> int:

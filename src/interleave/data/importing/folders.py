@@ -16,8 +16,8 @@ from interleave.runs.config import PackConfig, RoleConfig, RunConfig
 from interleave.runs.document import write_document
 from interleave.runs.folder import open_journal
 from interleave.runs.record import read_record
-from interleave.runs.store import PictureStore, write_whole
-from interleave.runs.trajectory import RECORD_NAME
+from interleave.runs.store import PictureStore, make_folder, sync_folder
+from interleave.runs.stored import write_stored
 from interleave.text import count, unusable
 from interleave.types import PlanStep, Request
 from interleave.version import __version__
@@ -34,8 +34,9 @@ def write_run(run: ImportedRun, folder: Path, out: Path, pack: PackConfig) -> No
         shutil.rmtree(making, ignore_errors=True)
         making.mkdir(parents=True)
         _fill(run, making, pack)
-        folder.parent.mkdir(parents=True, exist_ok=True)
+        make_folder(folder.parent)
         os.replace(making, folder)
+        sync_folder(folder.parent)
     except OSError as error:
         raise StorageError.at(folder, error) from error
 
@@ -58,7 +59,7 @@ def _fill(run: ImportedRun, folder: Path, pack: PackConfig) -> None:
     finally:
         journal.close()
     record = read_record(folder)
-    write_whole(folder / RECORD_NAME, record.model_dump_json(indent=1).encode() + b"\n")
+    write_stored(folder, record)
     write_document(folder, record)
 
 
