@@ -40,7 +40,7 @@ from interleave.data.sequences import sequence, why_left_out
 from interleave.data.trajectories import Trajectory, read_collection, read_trajectory
 from interleave.errors import InputError, InterleaveError, ReplyError
 from interleave.runs.requests import read_requests
-from interleave.runs.trajectory import RECORD_NAME
+from interleave.runs.stored import FILE_NAME as RECORD_NAME
 from interleave.types import Scores
 
 INSIDE, OUTSIDE = (0, 128, 128), (255, 0, 0)

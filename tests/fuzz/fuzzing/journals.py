@@ -22,8 +22,9 @@ from interleave.runs.markdown import render_markdown
 from interleave.runs.record import RunRecord, comparable, fold, picture_names, read_record, summary
 from interleave.runs.replay import Replay
 from interleave.runs.standing import standing_of
-from interleave.runs.store import PictureStore, write_whole
-from interleave.runs.trajectory import RECORD_NAME
+from interleave.runs.store import PictureStore
+from interleave.runs.stored import FILE_NAME as RECORD_NAME
+from interleave.runs.stored import write_stored
 
 WORDS = (
     *(
@@ -70,7 +71,7 @@ def a_run(request: str, *sessions: int | None) -> Path:
         journal.append(entry.model_copy(update={"time": 1e9 + number, **fixed}))
     journal.sync()
     journal.close()
-    write_whole(folder / RECORD_NAME, read_record(folder).model_dump_json(indent=1).encode() + b"\n")
+    write_stored(folder, read_record(folder))
     return folder
 
 
@@ -78,7 +79,12 @@ def a_run(request: str, *sessions: int | None) -> Path:
 def prefixes(run: Path) -> frozenset[str]:
     """What the run was at any moment: the only other runs that its journal may be taken for."""
     entries = read_journal(run)
-    return frozenset(fold(entries[:end]).model_dump_json() for end in range(1, len(entries) + 1))
+    return frozenset(told_by(fold(entries[:end])) for end in range(1, len(entries) + 1))
+
+
+def told_by(record: RunRecord) -> str:
+    """What a record tells, but for how many lines told it."""
+    return record.model_dump_json(exclude={"journal"})
 
 
 def journal_seeds() -> list[bytes]:
@@ -94,7 +100,7 @@ def journal_is_true(data: bytes) -> bool:
         if not isinstance(record, RunRecord):
             return False
         told = record.model_copy(update={"status": "running"}) if record.status == "interrupted" else record
-        assert told.model_dump_json() in prefixes(finished()) | prefixes(interrupted()), "it is another run"
+        assert told_by(told) in prefixes(finished()) | prefixes(interrupted()), "it is another run"
         return True
 
 
