@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-import re
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from urllib.parse import unquote
 
 from interleave import files
+from interleave.cli.markdown import read_parts
 from interleave.errors import ConfigurationError, InputError
 from interleave.text import MAX_REQUEST_CHARACTERS
 
@@ -18,8 +17,6 @@ if TYPE_CHECKING:
 
 MAX_FILE_BYTES = 4_000_000
 GIVEN_PLAN_TITLE = "A plan given by hand"
-
-_MARKDOWN_PICTURE = re.compile(r"!\[[^\]\n]*\]\(\s*<?([^)>\n]+?)>?(?:\s+[\"'][^)\n]*)?\s*\)")
 
 RawPart = str | Path
 """A part of a request before its picture is read: text, or the path of a picture."""
@@ -57,26 +54,8 @@ def build_request(parts: list[RawPart]) -> Request:
 
 
 def read_markdown(path: Path) -> list[RawPart]:
-    """Text and pictures of a Markdown file, in order; pictures are files beside it."""
-    parts: list[RawPart] = []
-    for position, piece in enumerate(_MARKDOWN_PICTURE.split(read_text(path))):
-        if position % 2 == 0:
-            parts += [piece.strip()] if piece.strip() else []
-        elif "://" in piece or piece.startswith("data:"):
-            raise InputError(
-                f"{path} shows {piece[:80]!r}: pictures must be files, nothing is fetched from the web"
-            )
-        else:
-            parts.append(_beside(path, piece))
-    return parts
-
-
-def _beside(path: Path, name: str) -> Path:
-    """The file that a Markdown document means, where spaces may be written as %20."""
-    written, decoded = path.parent / name, path.parent / unquote(name)
-    if not written.exists() and not decoded.exists():
-        raise InputError(f"{path} shows the picture {name!r}, and there is no such file beside it")
-    return written if written.exists() else decoded
+    """Text and pictures of a Markdown file, in order; pictures are files in its folder or below."""
+    return list(read_parts(path, read_text(path)))
 
 
 def read_plan_file(path: Path) -> tuple[Plan, list[RawPart]]:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import copy
 import json
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -111,19 +110,20 @@ def _slots(graph: Graph) -> tuple[Place, ...]:
 
 def _positive_texts(graph: Graph) -> tuple[Place, ...]:
     """The texts that the `positive` inputs of samplers and guiders lead to."""
-    found: dict[Place, None] = {}
-    for content in graph.values():
-        if _is_link(content["inputs"].get("positive")):
-            for place in _texts_above(graph, content["inputs"]["positive"][0]):
-                found[place] = None
-    return tuple(found)
+    seen: set[str] = set()  # shared: what lies above one sampler is not walked again for the next
+    return tuple(
+        place
+        for content in graph.values()
+        if _is_link(content["inputs"].get("positive"))
+        for place in _texts_above(graph, content["inputs"]["positive"][0], seen)
+    )
 
 
-def _texts_above(graph: Graph, node: str) -> Iterator[Place]:
-    """Depth first, without recursion: a chain of links may be longer than Python's stack."""
-    seen, ahead = set[str](), [node]
-    while ahead:
-        node = ahead.pop()
+def _texts_above(graph: Graph, start: str, seen: set[str]) -> Iterator[Place]:
+    """The texts that a node leads to, each node once, however deep or in circles it goes."""
+    waiting = [start]
+    while waiting:
+        node = waiting.pop()
         if node in seen or node not in graph:
             continue
         seen.add(node)
@@ -133,7 +133,7 @@ def _texts_above(graph: Graph, node: str) -> Iterator[Place]:
             yield from own
             continue
         links = [value[0] for name, value in inputs.items() if _is_link(value) and name != "negative"]
-        ahead.extend(reversed(links))
+        waiting += reversed(links)
 
 
 def _seed_places(graph: Graph) -> Iterator[Place]:
@@ -152,7 +152,7 @@ def _is_link(value: Any) -> bool:
 
 
 def _by_number(node: str) -> tuple[int, str]:
-    return (int(node), "") if re.fullmatch(r"[0-9]{1,18}", node) else (10**18, node)
+    return (int(node), "") if node.isdecimal() and len(node) < 7 else (1_000_000, node)
 
 
 def _few(graph: Graph) -> str:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 import tomllib
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -42,7 +43,7 @@ def _usable(entries: tuple[str, ...]) -> tuple[str, ...]:
         if problem := unusable(entry):
             raise ValueError(f"{entry!r} cannot be used: {problem}")
     if len(set(entries)) < len(entries):
-        twice = next(entry for entry in entries if entries.count(entry) > 1)
+        [(twice, _)] = Counter(entries).most_common(1)
         raise ValueError(f"{twice!r} stands there twice")
     return entries
 
