@@ -17,7 +17,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, TypeAdapter, ValidationError
+from pydantic import Field, TypeAdapter, ValidationError, model_validator
 
 from interleave.errors import FolderInUse, RunError, StorageError
 from interleave.runs.chain import BrokenChain, Chain, Mark
@@ -39,6 +39,12 @@ class RequestPart(Value):
 
     text: str | None = None
     image: str | None = None
+
+    @model_validator(mode="after")
+    def it_is_one_of_the_two(self) -> RequestPart:
+        if (self.text is None) == (self.image is None):
+            raise ValueError("a part of a request is a text or a picture")
+        return self
 
 
 class Line(Value):

@@ -124,6 +124,7 @@ def read_rows(files: RowFiles, task: Task, *, limit: int | None = None, cache: P
         else:
             tables = [pyarrow.parquet.read_table(path, memory_map=True) for path in files.paths]
             table = pyarrow.concat_tables(tables)
+        table.validate(full=True)  # a text that is not UTF-8 would end the training that comes to it
     except (OSError, pyarrow.ArrowException) as error:
         raise InputError(f"{files.paths[0]} cannot be read as parquet ({_first_line(error)})") from None
     refuse_odd_columns(table.schema, files.paths[0], task)

@@ -459,6 +459,6 @@ def endpoints(data: bytes) -> bool:
         if not isinstance(urls, list):
             return False
         assert urls and all(
-            url.startswith(("http://", "https://")) and not set(url) & set(" \r\n\t@") for url in urls
+            url.lower().startswith(("http://", "https://")) and not set(url) & set(" \r\n\t@") for url in urls
         )
         return True

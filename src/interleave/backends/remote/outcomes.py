@@ -181,7 +181,7 @@ def _google_delay(told: Mapping[str, Any]) -> float | None:
     for detail in details if isinstance(details, list) else []:
         delay = detail.get("retryDelay") if isinstance(detail, dict) else None
         if isinstance(delay, str) and (found := _DELAY.match(delay)):
-            return float(found[1])
+            return _number(found[1])
     return None
 
 

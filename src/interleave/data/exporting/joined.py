@@ -185,12 +185,16 @@ def _parts(text: str, pictures: Iterator[Picture]) -> Iterator[Part]:
 def _picture(folder: Path, name: str) -> Picture:
     """A picture beside the file or below it; what lies elsewhere is refused."""
     for place in IMAGE_FOLDERS:
-        path = (folder / place / name).resolve()
-        if not path.is_relative_to(folder.resolve()):
-            raise InputError(f"the picture {name!r} lies outside the folder of the file")
-        if path.exists():
+        try:
+            path = (folder / place / name).resolve()
+            is_inside, is_there = path.is_relative_to(folder.resolve()), path.exists()
+        except (OSError, RuntimeError) as error:  # too long a name, or links that go in circles
+            raise InputError(f"the picture {name[:80]!r} cannot be read ({error})") from None
+        if not is_inside:
+            raise InputError(f"the picture {name[:80]!r} lies outside the folder of the file")
+        if is_there:
             return Picture(foreign(path))
-    raise InputError(f"the picture {name!r} is not there")
+    raise InputError(f"the picture {name[:80]!r} is not there")
 
 
 READERS: Mapping[str, Callable[[str, Path, Any, PromptPack, Counter[str]], JoinedDocument]] = {

@@ -87,7 +87,7 @@ def read_places(folder: Path, moved: Sequence[Path] = ()) -> dict[str, Path]:
     now = named(moved) if moved else {name: folder / place for name, place in places.items()}
     if len(places) == len(now) == 1:
         now = {next(iter(places)): next(iter(now.values()))}
-    if missing := sorted(name for name in places if name not in now or not now[name].is_dir()):
+    if missing := sorted(name for name in places if name not in now or not _is_there(now[name])):
         raise InputError(
             f"the collection {missing[0]!r} of the selection {folder} is not at {now.get(missing[0], '?')}: "
             "say where it lies with --collection"
@@ -103,11 +103,18 @@ def name_of(collection: Path, folder: Path) -> str:
         if os.path.realpath(place) == here:
             return name
     name = os.path.basename(here)
-    if name in places and not places[name].exists():
+    if name in places and not _is_there(places[name]):
         return name
     raise InputError(
         f"the selection {folder} is not of {collection}: it was made of {', '.join(sorted(places))}"
     )
+
+
+def _is_there(collection: Path) -> bool:
+    try:
+        return collection.is_dir()
+    except OSError:  # a name that is longer than any can be
+        return False
 
 
 def _places(folder: Path) -> dict[str, str]:
