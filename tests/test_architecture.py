@@ -10,7 +10,7 @@ import pytest
 ROOT = Path(__file__).parent.parent / "src" / "interleave"
 
 LAYERS: list[set[str]] = [
-    {"version", "errors", "text", "counting", "configuration", "wording"},
+    {"version", "errors", "text", "counting", "configuration", "wording", "redaction"},
     {"pictures"},
     {"types"},
     {"mini", "estimates"},

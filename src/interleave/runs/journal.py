@@ -20,6 +20,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, TypeAdapter, ValidationError
 
 from interleave.errors import FolderInUse, RunError, StorageError
+from interleave.redaction import redacted_model
 from interleave.runs.config import RunConfig
 from interleave.types import Plan, Value, Verdict
 
@@ -180,6 +181,7 @@ class Journal:
         """Remember a line; it is written with the next write or sync."""
         if self._broken is not None:
             raise self._broken  # nothing may follow a line that is perhaps only half there
+        entry = redacted_model(entry)
         self._remembered.append(entry.model_dump_json().encode() + b"\n")
         if self.listener is not None:
             self.listener(entry)
