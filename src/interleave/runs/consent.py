@@ -8,6 +8,7 @@ any model and any address, but
     FILE@https://host    no file of this machine goes to another one (a workflow for ComfyUI)
     addresses@FILE       no file of this machine is read as a list of servers
     code@MODEL           no code that comes with a model is run
+    price=0@https://host no price is taken from it for a service that is paid with the usual key
     SPEC                 no backend of an installed package is given an address, for we do not know its keys
 
 The word is one of these on the left, letter for letter, with `--allow` or in INTERLEAVE_ALLOW.
@@ -34,6 +35,7 @@ from interleave.types import Request
 VARIABLE = "INTERLEAVE_ALLOW"
 HOMES = {"openai": OPENAI_URL, "openai-images": OPENAI_URL, "gemini": GEMINI_URL}
 """Where a backend goes whose spec names no address."""
+PRICES = ("price", "price_in", "price_out")
 _NO = {"false", "0", "no", "off", "n", "f"}
 
 
@@ -94,6 +96,7 @@ def _needs(spec: Spec) -> Iterator[Need]:
     urls = [url for url in (spec.base_url or HOMES.get(spec.name, "")).split(",") if url]
     yield from _keys(spec, urls)
     yield from _files(spec, urls)
+    yield from _prices(spec, urls)
     if spec.options.get("trust_remote_code", "false").lower() not in _NO:
         model = "@".join(filter(None, [spec.model, spec.options.get("revision")]))
         yield Need(f"code@{model}", f"run code that comes with the model {model!r}")
@@ -118,6 +121,14 @@ def _files(spec: Spec, urls: list[str]) -> Iterator[Need]:
             for file in filter(None, [spec.model, spec.options.get("text")]):
                 if not _is_this_machine(url):
                     yield Need(f"{file}@{origin_of(url)}", f"send the file {file!r} to {origin_of(url)}")
+
+
+def _prices(spec: Spec, urls: list[str]) -> Iterator[Need]:
+    """A price of 0 in a folder would undo the limit that its user sets with --max-cost."""
+    told = "&".join(f"{name}={spec.options[name]}" for name in PRICES if name in spec.options)
+    for url in urls if told else ():
+        if usual_variable(url) is not None:
+            yield Need(f"{told}@{origin_of(url)}", f"count {told} as the price of {origin_of(url)}")
 
 
 def _is_this_machine(url: str) -> bool:
