@@ -11,7 +11,7 @@ ROOT = Path(__file__).parent.parent / "src" / "interleave"
 
 LAYERS: list[set[str]] = [
     {"version", "text"},
-    {"errors", "files", "counting", "configuration", "wording"},
+    {"errors", "files", "counting", "configuration", "wording", "redaction"},
     {"pictures"},
     {"types"},
     {"mini", "estimates"},

@@ -16,6 +16,7 @@ import typer
 from interleave.cli import backends, bench, data, generate, mini, plan, prompts, resume, serve, show, train
 from interleave.cli.streams import readers_may_leave
 from interleave.errors import BackendError, InterleaveError, LimitReached, ReplyError, StorageError
+from interleave.redaction import RedactingFormatter, redacted
 from interleave.version import __version__
 
 DONE, SHORT, BAD_INPUT, FAILED, INTERRUPTED = 0, 1, 2, 3, 130
@@ -54,7 +55,9 @@ def _root(
         bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
     ] = False,
 ) -> None:
-    logging.basicConfig(format="%(message)s", level=logging.WARNING, stream=sys.stderr)
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(RedactingFormatter("%(message)s"))
+    logging.basicConfig(handlers=[handler], level=logging.WARNING)
 
 
 def main(arguments: list[str] | None = None) -> NoReturn:
@@ -100,8 +103,8 @@ def _complain(message: str, code: int, arguments: list[str]) -> int:
     from interleave.text import visible
 
     if "--debug" in arguments:
-        traceback.print_exc()
-    print(f"interleave: {' '.join(visible(message).split())}", file=sys.stderr)
+        print(redacted(traceback.format_exc(), message=True), end="", file=sys.stderr)
+    print(f"interleave: {' '.join(visible(redacted(message, message=True)).split())}", file=sys.stderr)
     return code
 
 

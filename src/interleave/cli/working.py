@@ -5,15 +5,14 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import shlex
 import signal
 import sys
 from collections.abc import Callable
 from contextlib import aclosing, suppress
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from interleave.errors import LimitReached
+from interleave.redaction import redacted
 from interleave.text import count, visible
 
 if TYPE_CHECKING:
@@ -26,6 +25,7 @@ def work(
     """Open a run, carry it out, and print what came of it; returns the exit code."""
     from interleave.backends.progress import listening
     from interleave.cli.progress import make_progress
+    from interleave.runs.consent import how_to_go_on
     from interleave.runs.record import read_record, summary
 
     progress = make_progress()
@@ -44,7 +44,7 @@ def work(
             raise KeyboardInterrupt from None
         if json_output:
             print(json.dumps(summary(read_record(trajectory.folder), trajectory.folder), ensure_ascii=False))
-        say(f"interleave: interrupted. {_how_to_go_on(trajectory.folder)}")
+        say(f"interleave: interrupted. Continue with: {how_to_go_on(trajectory.folder, trajectory.config)}")
         return 130
     finally:
         progress.close()
@@ -111,6 +111,7 @@ def _let_go_of_closed(terminals: list[int]) -> None:
 
 
 def _report(finished: Finished, json_output: bool, open_document: bool, fail_on_forced: bool) -> int:
+    from interleave.runs.consent import how_to_go_on
     from interleave.runs.record import summary
 
     record = finished.record
@@ -123,7 +124,7 @@ def _report(finished: Finished, json_output: bool, open_document: bool, fail_on_
     if finished.error is not None:
         say(f"interleave: {finished.error}")
     if record.status in ("failed", "short"):
-        say(_how_to_go_on(finished.folder))
+        say(f"Continue with: {how_to_go_on(finished.folder, record.config)}")
     if json_output:
         print(json.dumps(summary(record, finished.folder), ensure_ascii=False))
     elif record.status in ("done", "short"):
@@ -143,10 +144,6 @@ def open_in_browser(finished: Finished) -> None:
     webbrowser.open(finished.document.absolute().as_uri())
 
 
-def _how_to_go_on(folder: Path) -> str:
-    return f"Continue with: interleave resume {shlex.quote(str(folder))}"
-
-
 def say(message: str) -> None:
     """One line on standard error."""
-    print(" ".join(visible(message).split()), file=sys.stderr)
+    print(" ".join(visible(redacted(message, message=True)).split()), file=sys.stderr)

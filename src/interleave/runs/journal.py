@@ -20,6 +20,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, TypeAdapter, ValidationError, model_validator
 
 from interleave.errors import FolderInUse, RunError, StorageError
+from interleave.redaction import redacted_model
 from interleave.runs.chain import BrokenChain, Chain, Mark
 from interleave.runs.config import RunConfig
 from interleave.runs.store import read_file
@@ -191,6 +192,7 @@ class Journal:
 
     def append(self, entry: Value) -> None:
         """Remember a line; it is written with the next write or sync."""
+        entry = redacted_model(entry)
         line = entry.model_dump_json().encode()
         with self._remembering:
             if self._broken is not None:

@@ -37,6 +37,7 @@ from interleave.runs.calls import (
     JournalledVlm,
 )
 from interleave.runs.config import Limits, RunConfig
+from interleave.runs.consent import refuse_keys_in
 from interleave.runs.document import FILE_NAME as DOCUMENT_NAME
 from interleave.runs.document import write_document
 from interleave.runs.facts import Facts
@@ -122,6 +123,7 @@ class Trajectory:
         self.models = None if self._is_done() else load_models()
         if self.models is not None:
             refuse_unpriced(limits, self.models.prices_known(planner_is_asked=config.plan is None))
+            refuse_keys_in(request, config)
         self.journal = open_journal(folder)
         try:
             self.record = self._start_or_continue()
