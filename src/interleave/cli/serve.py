@@ -103,7 +103,7 @@ def serve_generator(
     workers = parse_devices(devices)
     for device in workers:
         visible_devices(device, os.environ)
-    ignored = {piece.strip() for each in ignore or [] for piece in each.split(",") if piece.strip()}
+    ignored = _ignored(ignore or [])
     names = filter(None, (name or _model_name(parsed), chosen_name))
     config = ServerConfig(
         generator=spec,
@@ -113,10 +113,21 @@ def serve_generator(
         token=token,
         devices=tuple(workers),
         limits=Limits(queue=queue, batch=batch, deadline_seconds=deadline, drain_seconds=drain),
-        ignored=frozenset(ignored),
+        ignored=ignored,
     )
     serve(config, _announce)
     return 0
+
+
+def _ignored(options: list[str]) -> frozenset[str]:
+    from interleave.service.parameters import NEVER_IGNORED
+
+    names = frozenset(piece.strip() for each in options for piece in each.split(",") if piece.strip())
+    for name in sorted(names & NEVER_IGNORED):
+        raise ConfigurationError(
+            f"--ignore {name}: the client would wait for events that never come; such requests are refused"
+        )
+    return names
 
 
 def _announce(address: str) -> None:

@@ -30,7 +30,8 @@ MAX_PICTURES = 10
 DRAWING = ("num_inference_steps", "guidance_scale", "true_cfg_scale", "max_sequence_length")
 SHARED = (
     *("prompt", "model", "n", "size", "quality", "background", "output_format", "output_compression"),
-    *("response_format", "stream", "partial_images", "user", "seed", "negative_prompt", "width", "height"),
+    *("response_format", "stream", "partial_images", "user", "safety_identifier"),
+    *("seed", "negative_prompt", "width", "height"),
     *DRAWING,
 )
 GENERATIONS = (*SHARED, "moderation", "style")
@@ -145,7 +146,8 @@ def _refuse_what_we_lack(parameters: Parameters) -> None:
     parameters.only("partial_images", 0, because=one_answer)
     parameters.only("quality", "auto", because="quality is the generator's own")
     parameters.only("background", "auto", "opaque", because="pictures have no transparency")
-    parameters.text("user", most=256)  # who asks changes no picture; nothing is done with it
+    for name in ("user", "safety_identifier"):  # who asks changes no picture; nothing is done with it
+        parameters.text(name, most=256)
 
 
 def _sources(files: Mapping[str, list[bytes]], facts: ServiceFacts) -> tuple[RawPicture, ...]:
