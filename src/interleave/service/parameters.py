@@ -224,7 +224,7 @@ def _shown(value: object) -> str:
 
 
 def _whole_number(value: object, low: int, high: int) -> int | None:
-    """The value as an integer, also when it is written as 1.0 or 1e3; None when it is not one in this range."""
+    """The value as an integer, also when it is written as 1.0 or 1e3; None when it is none in this range."""
     if isinstance(value, bool) or not isinstance(value, int | float | str):
         return None
     if isinstance(value, str) and len(value) > MAX_NUMBER_CHARACTERS:
