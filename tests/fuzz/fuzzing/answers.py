@@ -28,6 +28,7 @@ from interleave.backends.remote.endpoints import read_endpoints
 from interleave.backends.remote.outcomes import error_of_status, retry_after
 from interleave.errors import BackendError
 from interleave.pictures import encode_png
+from interleave.redaction import redacted_model
 from interleave.runs.journal import CallFailed, Replied
 from interleave.text import storable
 from interleave.types import Text
@@ -228,7 +229,9 @@ def check_reply(reply: Reply) -> None:
         tokens=tuple((storable(token.text), token.probability) for token in reply.tokens),
         seconds=0.0,
     )
-    assert Replied.model_validate_json(line.model_dump_json().encode()) == line
+    kept = redacted_model(line).model_dump_json()
+    assert KEY not in kept, "the journal tells the key"
+    assert Replied.model_validate_json(kept.encode()) == redacted_model(line)
 
 
 QUESTION = (Message("user", (Text("How a frog grows up"),)),)
@@ -281,7 +284,11 @@ def framing(data: bytes) -> bool:
 def answered(data: bytes, spec: str, **more: Any) -> bool:
     sampling = Sampling(token_probabilities=True)
     reply = asked(
-        data, spec, lambda spec: load_vlm(spec, "critic"), lambda vlm: vlm.complete(QUESTION, sampling), **more
+        data,
+        spec,
+        lambda spec: load_vlm(spec, "critic"),
+        lambda vlm: vlm.complete(QUESTION, sampling),
+        **more,
     )
     if reply is not None:
         check_reply(reply)

@@ -156,7 +156,7 @@ def pack_seeds() -> list[bytes]:
     }
     short = {
         "pack.toml": 'name = "mine"\nversion = "2"\nextends = "default"\ndescription = "x"\n',
-        "critic.md": "=== system ===\nJudge.\n=== user ===\n{{before}}{{after}} {{planned_prompt}} | {{prompt}}",
+        "critic.md": "=== system ===\nJudge.\n=== user ===\n{{before}}{{after}}{{planned_prompt}}|{{prompt}}",
     }
     return [json.dumps(short).encode(), json.dumps(own).encode()]
 

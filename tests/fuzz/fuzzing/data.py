@@ -1,4 +1,4 @@
-"""Files that the data stages read: corpora of others, records of the reference, scores, selections, manifests."""
+"""Files that the data stages read: corpora, records of the reference, scores, selections, manifests."""
 
 from __future__ import annotations
 

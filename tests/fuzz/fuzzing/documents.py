@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from functools import cache
+from itertools import pairwise
 from pathlib import Path
 from xml.etree.ElementTree import Element
 
@@ -249,7 +250,7 @@ def usable_texts(data: bytes) -> list[str] | None:
 
 @target(text_seeds, words=MARKUP, examples=100)
 def markdown(data: bytes) -> bool:
-    """`document.md` has the headings and pictures of the run and no other markup; its words are those told."""
+    """`document.md` has the headings and pictures of the run, no other markup, and the words as told."""
     texts = usable_texts(data)
     if texts is None:
         return False
@@ -291,7 +292,7 @@ def tokens_in(tokens: list[Token]) -> list[Token]:
 
 
 def inline_of(tokens: list[Token], opening: str) -> list[Token]:
-    return [after for before, after in zip(tokens, tokens[1:], strict=False) if before.type == opening]
+    return [after for before, after in pairwise(tokens) if before.type == opening]
 
 
 def words_of(token: Token) -> str:

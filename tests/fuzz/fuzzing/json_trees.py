@@ -1,5 +1,5 @@
-"""Changes to the tree of a JSON document, or of the JSON inside a text: types swapped, keys renamed, dropped and
-doubled, values that JSON can write and a program does not expect."""
+"""Changes to the tree of a JSON document, or of the JSON inside a text: types swapped, keys renamed, dropped
+and doubled, values that JSON can write and a program does not expect."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ VALUES: tuple[Any, ...] = (
 
 
 def change_json(data: bytes, where: int, how: int, what: int) -> bytes:
-    """The bytes with one change in a tree of JSON that is found in them; the same bytes where there is none."""
+    """The bytes with one change in a tree of JSON that is found in them; unchanged where there is none."""
     spot = _spot(data, where)
     if spot is None:
         return data

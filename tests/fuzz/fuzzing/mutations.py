@@ -1,4 +1,4 @@
-"""Damage to an input: one small step at a time, chosen by a few numbers, so that a finding can be made smaller.
+"""Damage to an input: one small step at a time, chosen by a few numbers, so that findings can be made small.
 
 Bytes are flipped, cut, repeated, moved and spliced; lines are dropped, doubled and moved; where there is JSON
 its tree is changed (`json_trees.py`), so that most of an input stays well formed.
@@ -6,9 +6,11 @@ its tree is changed (`json_trees.py`), so that most of an input stays well forme
 
 from __future__ import annotations
 
+import json
 import struct
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from hypothesis import strategies as st
 
@@ -75,6 +77,14 @@ class Mutant:
         for step in self.steps:
             data = _apply(data, step, target)[:LARGEST]
         return data
+
+
+def read_case(target: Target, case: Path) -> bytes:
+    """A kept input. A `.steps` file has the damage to a seed instead, where our own format is damaged."""
+    if case.suffix != ".steps":
+        return case.read_bytes()
+    kept = json.loads(case.read_text("utf-8"))
+    return Mutant(kept["seed"], tuple(Step(*step) for step in kept["steps"])).build(target)
 
 
 def mutants(target: Target) -> st.SearchStrategy[Mutant]:

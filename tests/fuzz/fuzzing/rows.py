@@ -1,4 +1,4 @@
-"""Rows that a training reads: parquet files, the rows inside, and records as other trainers hand them over."""
+"""Rows that a training reads: parquet files, the rows inside, and records from other trainers."""
 
 from __future__ import annotations
 

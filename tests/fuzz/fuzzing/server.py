@@ -1,6 +1,6 @@
-"""Requests to the generator server, as bytes on a connection: parsed as uvicorn parses them, answered by the app.
+"""Requests to the generator server, as bytes on a connection: parsed as uvicorn does it, answered by the app.
 
-The app, its door and its pool are the real ones; so is the worker, a process that draws with the double `solid`.
+The app, its door and its pool are the real ones; so is the worker, a process that draws with `solid`.
 """
 
 from __future__ import annotations
@@ -291,7 +291,7 @@ def check(data: bytes, *, drawing: bool) -> bool:
     assert answer.status and answer.status != 500, f"{answer.status}: {answer.body[:300]!r}"
     assert answer.status not in OVERLOADED, f"{answer.status}: {answer.body[:300]!r}"
     check_head(answer)
-    assert house().pool.held_bytes == 0 and not house().pool.waiting
+    assert house().pool.memory.held == 0 and not house().pool.waiting
     if scope["method"] != "HEAD" and scope["path"] != "/metrics":
         value = json.loads(answer.body)
         assert isinstance(value, dict)
