@@ -10,7 +10,8 @@ import pytest
 ROOT = Path(__file__).parent.parent / "src" / "interleave"
 
 LAYERS: list[set[str]] = [
-    {"version", "errors", "text", "counting", "configuration", "wording"},
+    {"version", "text"},
+    {"errors", "files", "counting", "configuration", "wording", "redaction"},
     {"pictures"},
     {"types"},
     {"mini", "estimates"},

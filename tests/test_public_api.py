@@ -57,6 +57,7 @@ PUBLIC = [
     "plan",
     "read_picture",
     "read_record",
+    "resume",
     "stream",
 ]
 

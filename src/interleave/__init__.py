@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from interleave.events import Attempt, Drawn, Judged, Planned, StepFinished
     from interleave.pictures import read_picture
     from interleave.runs.batch import BatchSummary, Ended
-    from interleave.runs.generating import generate, generate_many, plan, stream, stream_many
+    from interleave.runs.generating import generate, generate_many, plan, resume, stream, stream_many
     from interleave.runs.record import RunRecord, comparable, read_record
     from interleave.runs.trajectory import Finished
     from interleave.types import Outcome, Picture, Plan, PlanStep, Request, Scores, Slot, Text, Verdict
@@ -76,7 +76,7 @@ _HOMES = {
     "events": ("Attempt", "Drawn", "Judged", "Planned", "StepFinished"),
     "pictures": ("read_picture",),
     "runs.batch": ("BatchSummary", "Ended"),
-    "runs.generating": ("generate", "generate_many", "plan", "stream", "stream_many"),
+    "runs.generating": ("generate", "generate_many", "plan", "resume", "stream", "stream_many"),
     "runs.record": ("RunRecord", "comparable", "read_record"),
     "runs.trajectory": ("Finished",),
     "types": ("Outcome", "Picture", "Plan", "PlanStep", "Request", "Scores", "Slot", "Text", "Verdict"),

@@ -29,8 +29,8 @@ _LOOKS = (
     r"|and)"
 )
 _COUNT = (
-    r"\s+(?:(?:me|us|exactly|just|only|the\s+next|another|an?\s+(?:series|sequence|set|strip|total)\s+of)\s+)*"
-    rf"{_NUMBER}\s+(?:{_LOOKS}\s+)*"
+    r"\s+(?:(?:me|us|exactly|just|only|the\s+next|another|an?\s+(?:series|sequence|set|strip|total)\s+of)\s+){0,5}"
+    rf"{_NUMBER}\s+(?:{_LOOKS}\s+){{0,8}}"
 )
 _NOT_A_SHARE = (
     r"\b(?!\s+(?:each|apiece|per|every|an?\b|(?:for|of)\s+(?:each|every)|or\s+(?:more|fewer|less|so)"

@@ -20,12 +20,18 @@ import difflib
 from collections.abc import Iterable
 from enum import StrEnum
 
+from interleave.text import storable
+
 EVIDENCE_CHARACTERS = 300
 """How much of a bad reply an error message shows; the whole reply stays on the exception."""
 
 
 class InterleaveError(Exception):
     """The root of the tree: catch this to catch everything the package raises on purpose."""
+
+    def __init__(self, *said: object) -> None:
+        # Messages name files and quote models, and are written to journals and pages.
+        super().__init__(*(storable(each) if isinstance(each, str) else each for each in said))
 
 
 class ConfigurationError(InterleaveError, ValueError):

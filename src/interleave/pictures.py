@@ -15,7 +15,6 @@ import hashlib
 import io
 import os
 import re
-import stat
 import struct
 import threading
 import warnings
@@ -26,6 +25,7 @@ from pathlib import Path
 from PIL import ExifTags, Image, ImageChops, UnidentifiedImageError
 
 from interleave.errors import InputError
+from interleave.files import open_regular, why
 
 MAX_BYTES = 20_000_000
 MAX_PIXELS = 16_000_000
@@ -194,31 +194,18 @@ def fit_area(image: Image.Image, max_area: int) -> Image.Image:
 
 def _read_regular_file(path: Path) -> bytes:
     try:
-        # O_NONBLOCK: a named pipe must be refused, not waited for.
-        handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
+        file = open_regular(path, most_bytes=MAX_BYTES)
     except FileNotFoundError:
         raise InputError(f"{path}: no such file") from None
-    except (OSError, ValueError) as error:
-        raise InputError(f"{path}: cannot be opened ({_reason(error)})") from None
+    except IsADirectoryError:
+        raise InputError(f"{path}: is a folder, not a picture") from None
+    except OSError as error:
+        raise InputError(f"{path}: cannot be opened ({why(error)})") from None
     try:
-        _refuse_irregular(os.fstat(handle), path)
-        with open(handle, "rb", closefd=False) as file:
+        with file:
             return file.read(MAX_BYTES + 1)
     except OSError as error:
-        raise InputError(f"{path}: cannot be read ({_reason(error)})") from None
-    finally:
-        os.close(handle)
-
-
-def _refuse_irregular(status: os.stat_result, path: Path) -> None:
-    if stat.S_ISDIR(status.st_mode):
-        raise InputError(f"{path}: is a folder, not a picture")
-    if not stat.S_ISREG(status.st_mode):
-        raise InputError(f"{path}: is not a regular file")
-    if status.st_size > MAX_BYTES:
-        raise InputError(
-            f"{path}: {status.st_size:,} bytes is more than the {MAX_BYTES:,} allowed: save it smaller"
-        )
+        raise InputError(f"{path}: cannot be read ({why(error)})") from None
 
 
 def _decode(data: bytes, kind: str, name: str) -> Image.Image:
@@ -327,7 +314,3 @@ def _other_kind(data: bytes) -> str:
         return "HEIC, AVIF or a film"
     head = data[:256].lstrip().lower()
     return next((kind for start, kind in _OTHER_KINDS.items() if head.startswith(start)), "of another kind")
-
-
-def _reason(error: OSError | ValueError) -> str:
-    return getattr(error, "strerror", None) or str(error)

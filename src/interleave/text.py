@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Mapping
+from typing import Any
 
 MAX_REQUEST_CHARACTERS = 65_536
 MAX_FIELD_CHARACTERS = 32_768
@@ -27,6 +29,17 @@ def unusable(text: str) -> str | None:
 def storable(text: str) -> str:
     """The text as any file can hold it: half a surrogate pair, which none can, is spelled out."""
     return text.encode("utf-8", "backslashreplace").decode("utf-8")
+
+
+def storable_in(value: Any) -> Any:
+    """A value of JSON with every text in it, keys included, as any file can hold it."""
+    if isinstance(value, str):
+        return storable(value)
+    if isinstance(value, Mapping):
+        return {storable_in(key): storable_in(each) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return type(value)(map(storable_in, value))
+    return value
 
 
 def visible(text: str) -> str:

@@ -6,17 +6,19 @@ process and may hold a picture is a frozen dataclass.
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints, model_validator
+from pydantic_core import PydanticSerializationError
 
 from interleave.errors import InputError
-from interleave.text import MAX_FIELD_CHARACTERS, MAX_REQUEST_CHARACTERS, unusable
+from interleave.text import MAX_FIELD_CHARACTERS, MAX_REQUEST_CHARACTERS, storable_in, unusable
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -25,9 +27,18 @@ MAX_REQUEST_PICTURES = 32
 
 
 class Value(BaseModel):
-    """A frozen record that refuses unknown fields."""
+    """A frozen record that refuses unknown fields, and numbers that JSON cannot write."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+    def model_dump_json(self, *, indent: int | None = None, **options: Any) -> str:
+        """The record as JSON; text that no file can hold is spelled out: a line must not stop a batch."""
+        try:
+            return super().model_dump_json(indent=indent, **options)
+        except PydanticSerializationError:
+            said = storable_in(self.model_dump(mode="json", **options))
+            separators = None if indent else (",", ":")
+            return json.dumps(said, ensure_ascii=False, indent=indent, separators=separators)
 
 
 def _storable(text: str) -> str:

@@ -470,6 +470,27 @@ async def endless(exchange: Exchange) -> None:
         await exchange.writer.drain()
 
 
+async def endless_error(exchange: Exchange) -> None:
+    exchange.writer.write(b"HTTP/1.1 500 Oh\r\nContent-Type: application/json\r\nConnection: close\r\n\r\n")
+    for _ in range(2000):
+        exchange.writer.write(b" " * 1_000_000)
+        await exchange.writer.drain()
+
+
+async def endless_headers(exchange: Exchange) -> None:
+    exchange.writer.write(b"HTTP/1.1 200 OK\r\n")
+    for number in range(1_000_000):
+        exchange.writer.write(b"X-%d: y\r\n" % number)
+        await exchange.writer.drain()
+
+
+async def interim(exchange: Exchange) -> None:
+    while True:
+        exchange.writer.write(b"HTTP/1.1 102 Processing\r\n\r\n")
+        await exchange.writer.drain()
+        await asyncio.sleep(0.01)
+
+
 async def gzip_bomb(exchange: Exchange) -> None:
     body = zlib.compress(bytes(50_000_000), level=1, wbits=31) if not BOMBS else BOMBS[0]
     BOMBS[:] = [body]

@@ -129,13 +129,25 @@ FAULTS = {
         Failure.BAD_REPLY,
         True,
     ),
-    "C05 deep nesting": Row(wire.page(b"[" * 100_000, "application/json"), Failure.BAD_REPLY, True),
-    "C21 endless": Row(wire.endless, Failure.BAD_REPLY, True),
+    "C05 deep nesting": Row(wire.page(b"[" * 100_000, "application/json"), Failure.BAD_REPLY, False),
+    "C05 many values": Row(
+        wire.page(b'{"choices": [' + b"0," * 1_000_001 + b"0]}", "application/json"),
+        Failure.BAD_REPLY,
+        False,
+        "more than 1,000,000",
+    ),
+    "C21 endless": Row(wire.endless, Failure.BAD_REPLY, False, "larger than"),
+    "C21 an endless error": Row(wire.endless_error, Failure.FAILED, True, "answered 500"),
+    "C21 interim answers without end": Row(wire.interim, Failure.TIMEOUT, True, "within 0.4 s"),
     "C21 gzip bomb": Row(wire.gzip_bomb, Failure.BAD_REPLY, True, "compressed"),
     "C22 no HTTP": Row(wire.no_http, Failure.UNREACHABLE, True),
     "C22 a header of a megabyte": Row(wire.many_headers, Failure.UNREACHABLE, True),
+    "C22 headers without end": Row(wire.endless_headers, Failure.UNREACHABLE, True),
     "C23 redirect": Row(
         wire.status(302, {}, Location="http://127.0.0.1:1/elsewhere"), Failure.INVALID, False, "redirect"
+    ),
+    "C23 redirect to a file": Row(
+        wire.status(307, {}, Location="file:///etc/passwd"), Failure.INVALID, False, "redirect"
     ),
 }
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import gc
 import json
 import os
 import random
@@ -150,6 +151,19 @@ def test_B01_a_full_disk_ends_a_collection_with_3_and_nothing_is_lost(
     assert not list(Path("made").rglob(".*.tmp"))
 
 
+def test_B01_a_full_disk_is_told_in_a_line_or_two_however_many_runs_meet_it(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    requests = write_requests(64)
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "write", FullDisk(100_000))
+        assert collect(requests, "made", "--concurrency", "64") == 3
+    gc.collect()  # what nobody has asked for its error complains when it is thrown away
+    assert caplog.records == []
+    complaint = [line for line in capsys.readouterr().err.splitlines() if line != "loading models…"]
+    assert len(complaint) == 1 and "No space left on device" in complaint[0]
+
+
 @pytest.mark.parametrize("name", ["mkdir", "open"])
 def test_B18_no_room_for_another_folder_is_a_full_disk_and_no_failed_request(
     name: str, monkeypatch: pytest.MonkeyPatch
@@ -241,7 +255,8 @@ def test_C14_with_seven_of_ten_calls_refused_everything_is_done_in_the_end(serve
 
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("interleave.runs.batch.FIRST_RETAKE_SECONDS", 0.001)
+    monkeypatch.setattr("interleave.runs.patience.FIRST_PAUSE_SECONDS", 0.001)
+    monkeypatch.setattr("interleave.runs.patience.PATIENCE_SECONDS", 0.05)
     monkeypatch.setattr("interleave.backends.retries.BUDGET_PER_SECOND", 10_000.0)
 
 
@@ -251,7 +266,7 @@ def test_C13_a_server_that_stays_away_is_given_up_and_taken_up_later(server: Loo
     server.reset()
     server.fails_with(status(503, Retry_After="0"))
     assert collect_from(server, requests, "made") == 3
-    assert {ended.status for ended in read_index(Path("made"))} == {"failed"}
+    assert {(ended.status, ended.passing) for ended in read_index(Path("made"))} == {("failed", True)}
     server.reset()
     command = ["data", "collect", requests, "--out", "made", *models_of(server), "--retry-failed"]
     assert run(command) == 0

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -372,3 +374,201 @@ def test_a_link_out_of_the_folder_is_not_followed(tmp_path: Path) -> None:
     (folder / "step1_0.png").symlink_to(tmp_path / "secret.png")
     (outcome,) = import_all(tmp_path / "src", tmp_path / "out")
     assert "outside" in str(outcome.problem)
+
+
+@pytest.mark.parametrize("name", ["execution_record.json", "result.json"])
+def test_a_record_that_is_a_link_out_of_the_folder_is_named_and_not_read(tmp_path: Path, name: str) -> None:
+    write(tmp_path / "secret", GOOD, *ALL)
+    write(tmp_path / "src" / "good", GOOD, *ALL)
+    (tmp_path / "src" / "bad").mkdir()
+    (tmp_path / "src" / "bad" / name).symlink_to(tmp_path / "secret" / "execution_record.json")
+    (tmp_path / "src" / "linked").symlink_to(tmp_path / "secret")
+    for _ in range(2):
+        outcomes = {each.source: each for each in import_all(tmp_path / "src", tmp_path / "out")}
+        assert outcomes.keys() == {"good/execution_record.json", f"bad/{name}", "linked"}
+        for source in (f"bad/{name}", "linked"):
+            assert "link that leads out" in str(outcomes[source].problem)
+    assert len(list(read_collection(tmp_path / "out"))) == 1
+
+
+def test_links_within_the_folder_and_links_to_nothing(tmp_path: Path) -> None:
+    folder = write(tmp_path / "src" / "real", GOOD, *ALL)
+    (folder / "step1_0.png").rename(folder / "kept.png")
+    (folder / "step1_0.png").symlink_to(folder / "kept.png")
+    (tmp_path / "src" / "again").symlink_to(folder)
+    (tmp_path / "src" / "gone.json").symlink_to(tmp_path / "nowhere")
+    (tmp_path / "src" / "round.json").symlink_to(tmp_path / "src" / "round.json")
+    outcomes = {each.source: each.problem for each in import_all(tmp_path / "src", tmp_path / "out")}
+    assert outcomes.pop("real/execution_record.json") is None
+    assert all("cannot be read" in str(problem) for problem in outcomes.values())
+    assert outcomes.keys() == {"gone.json", "round.json"}
+
+
+def test_I08_a_record_that_is_a_pipe_is_named_and_not_waited_for(tmp_path: Path) -> None:
+    write(tmp_path / "src" / "good", GOOD, *ALL)
+    os.mkfifo(tmp_path / "src" / "execution_record.json")
+    outcomes = {each.source: each.problem for each in import_all(tmp_path / "src", tmp_path / "out")}
+    assert outcomes == {
+        "execution_record.json": "it is not a regular file",
+        "good/execution_record.json": None,
+    }
+
+
+def test_I05_a_folder_whose_name_is_no_text_is_imported_like_others(tmp_path: Path) -> None:
+    odd = os.fsdecode(b"7_\xff")
+    try:
+        write(tmp_path / "src" / odd, GOOD, *ALL)
+    except OSError:
+        pytest.skip("this file system takes only names in UTF-8")
+    write(tmp_path / "src" / odd / "bad", at(0, target_img="gone.png"), *ALL)
+    for _ in range(2):
+        assert run(["data", "import", "src", "--out", "out"]) == 1
+        bad, good = sorted(outcomes_in(tmp_path / "out"), key=lambda each: bool(each["run"]))
+        assert good["source"] == "7_\\udcff/execution_record.json"
+        assert bad["source"] == "7_\\udcff/bad/execution_record.json"
+    assert len(list(read_collection(tmp_path / "out"))) == 1
+
+
+def test_a_bug_that_one_record_meets_does_not_end_the_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    from interleave.data.importing import stage
+
+    real = stage.read_record
+
+    def stumbles(path: Path, *rest: Any, **options: Any) -> Any:
+        if path.parent.name == "a":
+            raise ZeroDivisionError("a bug")
+        return real(path, *rest, **options)
+
+    monkeypatch.setattr(stage, "read_record", stumbles)
+    for name in "ab":
+        write(tmp_path / "src" / name, GOOD, *ALL)
+    outcomes = {each.source: each.problem for each in import_all(tmp_path / "src", tmp_path / "out")}
+    assert outcomes == {
+        "a/execution_record.json": "ZeroDivisionError: a bug",
+        "b/execution_record.json": None,
+    }
+    assert "unexpected" in caplog.text
+
+
+def test_20_000_attempts_of_a_step_are_refused_before_their_pictures_are_looked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from interleave.data.importing import records
+
+    looked_for: list[Any] = []
+    real = records.find_picture
+    monkeypatch.setattr(
+        records, "find_picture", lambda named, *rest: looked_for.append(named) or real(named, *rest)
+    )
+    write(tmp_path / "src" / "1", record(*[attempt(1, 0, False, "again")] * 20_000), *ALL)
+    (outcome,) = import_all(tmp_path / "src", tmp_path / "out")
+    assert outcome.problem == "step 1 has more than 100 attempts, which no run can hold"
+    assert len(looked_for) == 100
+    assert not (tmp_path / "out" / "runs").exists()
+
+
+def lines_run(work: Callable[[], object]) -> int:
+    """How many lines of this package's own code are run by it: work, counted and not timed."""
+    lines = 0
+
+    def count(frame: Any, event: str, _: object) -> Any:
+        nonlocal lines
+        if "interleave" not in frame.f_code.co_filename:
+            return None
+        lines += event == "line"
+        return count
+
+    before = sys.gettrace()
+    sys.settrace(count)
+    try:
+        work()
+    finally:
+        sys.settrace(before)
+    return lines
+
+
+def long_record(steps: int, attempts: int) -> dict[str, Any]:
+    """Every step is drawn so often, and starts from the picture of the step before it."""
+    plan = [{**PLAN[0], "step_number": number} for number in range(1, steps + 1)]
+    rows = [
+        {
+            **attempt(1, 0, flag == attempts - 1, source_img="step1_0.png" if number > 1 else ""),
+            "step": number,
+        }
+        for number in range(1, steps + 1)
+        for flag in range(attempts)
+    ]
+    return record(*rows, global_context={"execution_plan": plan})
+
+
+@pytest.mark.parametrize(("steps", "attempts"), [(10, 40), (300, 1)])
+def test_reading_a_record_takes_work_in_proportion_to_its_length(
+    tmp_path: Path, steps: int, attempts: int
+) -> None:
+    from interleave.data.importing.records import _attempts, _plan_of, _with_sources
+    from interleave.data.importing.values import Notes
+
+    def work(times: int) -> int:
+        value = long_record(steps * times, attempts)
+        path = write(tmp_path / "src", value, *ALL) / "execution_record.json"
+        plan, notes = _plan_of(value["global_context"], Notes()), Notes()
+
+        def read() -> None:
+            read = _attempts(value["steps"], plan, path, tmp_path, notes)
+            _with_sources(plan, value["steps"], read, path, tmp_path, notes)
+
+        return lines_run(read)
+
+    assert work(4) < 5 * work(1)
+
+
+def test_remarks_on_a_record_are_gathered_without_comparing_each_with_all() -> None:
+    from interleave.data.importing.values import Notes
+
+    class Counted(str):
+        compared = 0
+
+        def __eq__(self, other: object) -> bool:
+            Counted.compared += 1
+            return str.__eq__(self, other)
+
+        __hash__ = str.__hash__
+
+    notes = Notes()
+    for number in range(1000):
+        notes.add(Counted(f"record {number % 500} was rejected without another prompt"))
+    assert list(notes.said) == [
+        f"record {number} was rejected without another prompt" for number in range(500)
+    ]
+    assert Counted.compared < 10_000
+
+
+def test_records_find_their_answers_without_looking_through_all_of_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from interleave.data.importing import stage
+
+    items = []
+    for number in range(30):
+        folder = write(tmp_path / "src" / f"folder-{number}", UEVAL, "step1.png", "step2.png")
+        items.append({**ITEM, "id": f"id-{number}", "image_answer": [f"folder-{number}/step1.png"]})
+    (folder.parent / "result.json").write_text(json.dumps(items))
+    looked_for: list[Any] = []
+    real = stage.find_picture
+    monkeypatch.setattr(
+        stage, "find_picture", lambda named, *rest: looked_for.append(named) or real(named, *rest)
+    )
+    outcomes = import_all(tmp_path / "src", tmp_path / "out")
+    assert all(each.run and each.source.startswith("folder-") for each in outcomes)
+    assert len(looked_for) == 30
+
+
+@pytest.mark.parametrize("key", ["01", "\u0663", "9" * 5000, "-1", "1.0", ""])
+def test_I02_a_step_whose_number_is_none_is_named(tmp_path: Path, key: str) -> None:
+    src = ueval(tmp_path)
+    value = {**UEVAL, key: UEVAL["2"]}
+    (src / "img" / "9" / "execution_record.json").write_text(json.dumps(value))
+    (outcome,) = import_all(src, tmp_path / "out")
+    assert "is not the number of a step" in str(outcome.problem)

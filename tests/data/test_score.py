@@ -24,6 +24,7 @@ from interleave.data.scores import Failure, read_scores
 from interleave.data.trajectories import read_collection, run_names
 from interleave.errors import BackendError
 from interleave.errors import Failure as Kind
+from interleave.runs.patience import Patience
 from interleave.types import Picture, Scores
 
 TESTS = Path(__file__).parent.parent
@@ -75,9 +76,22 @@ def model(monkeypatch: pytest.MonkeyPatch) -> Model:
     return put_in_place(Model(), monkeypatch)
 
 
+waits: list[float] = []
+"""How long was waited for a model that is away, by a clock that only moves while somebody waits."""
+
+
+def patience() -> Patience:
+    async def sleep(seconds: float) -> None:
+        waits.append(seconds)
+        await asyncio.sleep(0)
+
+    return Patience(clock=lambda: sum(waits), sleep=sleep)
+
+
 def put_in_place(model: Model, monkeypatch: pytest.MonkeyPatch) -> Model:
     monkeypatch.setattr("interleave.data.scoring.desk.load_agent", lambda spec, role: model)
-    monkeypatch.setattr("interleave.data.scoring.scoring.FIRST_RETAKE_SECONDS", 0.0)
+    waits.clear()
+    monkeypatch.setattr("interleave.data.scoring.scoring.Patience", patience)
     monkeypatch.setattr("interleave.backends.retries.BUDGET_PER_SECOND", 1e6)
     monkeypatch.setattr("interleave.backends.retries.RetryPolicy._delay", lambda *_: 0.0)
     return model
@@ -304,6 +318,18 @@ def test_C14_what_stays_away_is_asked_later_then_a_failure(model: Model) -> None
     assert {each.reason for each in read_scores(Path("made")).values() if isinstance(each, Failure)} == {
         "down"
     }
+    assert 3600 < sum(waits) < 2 * 3600
+
+
+@pytest.mark.usefixtures("made")
+def test_C13_a_scorer_away_for_an_hour_is_waited_out(model: Model, capsys: Captured) -> None:
+    away = BackendError("connection refused", transient=True, kind=Kind.UNREACHABLE)
+    model.answers = lambda number: '{"score": [8, 9]}' if sum(waits) >= 3600 else away
+    assert score() == 0
+    assert sum(waits) >= 3600
+    assert len(waits) <= 130 + ATTEMPTS
+    assert len(model.asked) <= 2 * 5 * (len(waits) + 2 * ATTEMPTS)  # two questions, five tries each
+    assert all(isinstance(each, Scores) for each in read_scores(Path("made")).values())
 
 
 @pytest.mark.usefixtures("made")

@@ -20,6 +20,8 @@ from typing import Any
 
 REQUEST = "How a frog grows up, in five pictures"
 KILLED = -signal.SIGKILL
+DISK_FUNCTIONS = ("write", "fsync", "fdatasync", "replace", "rename", "open", "mkdir", "ftruncate")
+DISK_FUNCTIONS += ("unlink", "rmdir")
 
 
 @dataclass
@@ -35,6 +37,10 @@ class Order:
     kill_after: float | None = None
     """Kill after so many seconds."""
     delay: float = 0.0
+    output: str = ""
+    """An output of a data stage to replace, instead of the request."""
+    exchange: bool = True
+    """Whether the system can swap two names in one step."""
 
 
 class CrashServer:
@@ -68,6 +74,7 @@ def ledger_of(path: Path) -> list[str]:
 
 
 def _serve() -> None:
+    import interleave.data.outputs
     import interleave.runs.generating  # noqa: F401  (imported once, before the forks)
 
     for line in sys.stdin:
@@ -83,12 +90,18 @@ def _child(order: Order) -> None:
     status = 1
     try:
         _keep_ledger(Path(order.ledger), with_fingerprints=order.arguments is not None)
+        if not order.exchange:
+            _forbid_exchange()
         if order.kill_at is not None:
             _kill_at_touch(order.kill_at)
         if order.kill_after is not None:
             threading.Timer(order.kill_after, _die).start()
         import interleave
 
+        if order.output:
+            _replace_output(Path(order.output))
+            status = 0
+            return
         if order.arguments is not None:
             from interleave.cli.main import run as run_command
 
@@ -99,6 +112,21 @@ def _child(order: Order) -> None:
         status = 0 if run.status == "done" else 3
     finally:
         os._exit(status)
+
+
+def _replace_output(out: Path) -> None:
+    from interleave.data.outputs import whole_folder
+
+    with whole_folder(out, "made.json", replace=True) as folder:
+        (folder / "rows").mkdir()
+        (folder / "rows" / "train.jsonl").write_text("new")
+        (folder / "made.json").write_text("new")
+
+
+def _forbid_exchange() -> None:
+    from interleave.data import outputs
+
+    outputs.exchange = lambda one, other: False
 
 
 def _die() -> None:
@@ -143,8 +171,12 @@ def _kill_at_touch(at: int) -> None:
 
         return touch
 
-    for name in ("write", "fsync", "fdatasync", "replace", "open", "mkdir", "ftruncate"):
+    from interleave.data import outputs
+
+    for name in DISK_FUNCTIONS:
         setattr(os, name, counted(getattr(os, name)))
+    for name in ("exchange", "sync_file_system"):
+        setattr(outputs, name, counted(getattr(outputs, name)))
 
 
 if __name__ == "__main__":

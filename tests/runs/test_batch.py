@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import time
 from collections import Counter
 from contextlib import aclosing
@@ -377,6 +378,14 @@ BAD_LINES = {
     "Latin-1": b'{"request": "caf\xe9"}',
     "gzip": b"\x1f\x8b\x08\x00\x00",
     "lone surrogate": b'{"request": "\\ud800"}',
+    "lone surrogate beside a picture": b'{"request": [{"image": "a.png"}, {"text": "\\ud800"}]}',
+    "lone surrogate in an id": b'{"id": "\\ud83d", "request": "x"}',
+    "lone surrogate in a picture's name": b'{"request": [{"image": "\\ud83d.png"}]}',
+    "33 pictures": b'{"request": [' + b", ".join([b'{"image": "a.png"}'] * 33) + b"]}",
+    "a key twice": b'{"request": "x", "request": "y"}',
+    "a key twice below": b'{"request": [{"text": "x", "text": "y"}]}',
+    "a number that is none here": b'{"request": "x", "weight": 1e999}',
+    "a number of 5,000 digits": b'{"id": ' + b"9" * 5000 + b', "request": "x"}',
     "boolean id": b'{"id": true, "request": "x"}',
     "fractional id": b'{"id": 1.5, "request": "x"}',
     "deep": b"[" * 100_000,
@@ -394,12 +403,79 @@ BAD_LINES = {
 def test_I07_I08_a_bad_line_is_refused_with_its_number_before_anything_starts(
     bad: str, capsys: Captured
 ) -> None:
+    Image.new("RGB", (8, 8)).save("a.png")
     Path("r.jsonl").write_bytes(b'{"request": "fine"}\n\n' + BAD_LINES[bad] + b'\n{"request": "also fine"}\n')
     assert run(["generate", "--requests", "r.jsonl", "--out", "many"]) == 2
     err = capsys.readouterr().err
     assert "r.jsonl:3:" in err
     assert len(err.splitlines()) <= 2
     assert not Path("many").exists()
+
+
+NOT_UTF8 = os.fsdecode(b"f\xff")
+"""A name that a file can have, and that is no text."""
+
+
+@pytest.fixture
+def odd_folder() -> Path:
+    folder = Path(NOT_UTF8)
+    try:
+        folder.mkdir()
+    except OSError:  # macOS
+        pytest.skip("this file system takes only names in UTF-8")
+    return folder
+
+
+@pytest.mark.parametrize("command", [["generate", "--requests"], ["data", "collect"]], ids=" ".join)
+def test_I05_a_damaged_picture_in_a_folder_that_is_no_text_fails_its_request_alone(
+    command: list[str], odd_folder: Path, capsys: Captured
+) -> None:
+    (odd_folder / "a.png").write_bytes(b"\x89PNG\r\n\x1a\nbroken")
+    broken = {"id": "a", "request": [{"image": "a.png"}, {"text": "Add a hat, in 1 step"}]}
+    fine = {"id": "b", "request": "A cat in 1 picture", "note \ud83d": "\ud83d"}
+    requests = str(rows(f"{NOT_UTF8}/r.jsonl", broken, fine))
+    for _ in range(2):
+        assert run([*command, requests, "--out", "many", "--json"]) == 2
+        told = json.loads(capsys.readouterr().out)
+        assert (told["done"], told["failed"], told["bad_requests"]) == (1, 1, 1)
+    failure, done = sorted(read_index(Path("many")), key=lambda ended: ended.id)
+    assert (failure.status, done.status) == ("failed", "done")
+    assert failure.reason.startswith("f\\udcff/a.png: the picture is damaged")
+    assert failure.reason == told["failures"][0]["reason"]
+
+
+def test_I05_a_folder_of_runs_may_have_a_name_that_is_no_text(odd_folder: Path, capsys: Captured) -> None:
+    rows("r.jsonl", {"id": "a", "request": "A cat in 1 picture"})
+    many = str(odd_folder / "many")
+    assert run(["generate", "--requests", "r.jsonl", "--out", many, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["out"] == many
+    assert run(["generate", "--requests", "r.jsonl", "--out", many]) == 0
+    assert run(["show", many]) == 0
+
+
+def test_I05_text_that_no_file_can_hold_stops_no_batch(caplog: pytest.LogCaptureFixture) -> None:
+    class Odd(Painter):
+        async def generate(self, request: ImageRequest) -> Image.Image:
+            if "Story 1" in request.prompt:
+                raise ZeroDivisionError("a bug \ud83d")
+            if "Story 2" in request.prompt:
+                raise BackendError("out of paint \ud83d")
+            return await super().generate(request)
+
+    summary = interleave.generate_many(requests(5), out="many", generator=Odd())
+    assert (summary.done, summary.failed) == (3, 2)
+    reasons = {ended.reason for ended in read_index(Path("many")) if ended.status == "failed"}
+    assert reasons == {"ZeroDivisionError: a bug \\ud83d", "out of paint \\ud83d"}
+    for ended in read_index(Path("many")):
+        assert interleave.read_record(Path("many", ended.folder)).reason == ended.reason
+
+
+def test_a_file_that_goes_away_while_it_is_worked_on_fails_its_requests_by_name() -> None:
+    path = rows("r.jsonl", {"id": "a", "request": "A cat in 1 picture"})
+    (item,), _ = read_requests(path)
+    path.unlink()
+    with pytest.raises(InputError, match=r"r\.jsonl: cannot be read again \(No such file"):
+        item.load()
 
 
 def test_I07_bad_lines_are_left_out_and_counted_if_asked_for(capsys: Captured) -> None:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import base64
+import functools
 import io
 import os
+import struct
 import subprocess
 import sys
 import time
+import zlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -84,6 +87,19 @@ def png(colour: str = "navy", size: tuple[int, int] = (48, 40)) -> bytes:
     buffer = io.BytesIO()
     Image.new("RGB", size, colour).save(buffer, "PNG")
     return buffer.getvalue()
+
+
+@functools.cache
+def blank_png(side: int, *, transparent: bool = False) -> bytes:
+    """A large picture in a small file."""
+
+    def chunk(kind: bytes, data: bytes) -> bytes:
+        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+
+    channels, colour = (4, 6) if transparent else (3, 2)
+    pixels = zlib.compress(bytes((channels * side + 1) * side), 1)
+    header = struct.pack(">IIBBBBB", side, side, 8, colour, 0, 0, 0)
+    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", pixels) + chunk(b"IEND", b"")
 
 
 def coded(data: bytes) -> str:

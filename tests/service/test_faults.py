@@ -121,7 +121,7 @@ def test_G02_a_body_that_drips_is_cut_off(start: StartServer, monkeypatch: pytes
     import asyncio
 
     from interleave.service import bodies
-    from interleave.service.pool import Pool
+    from interleave.service.memory import Memory, Share
     from interleave.service.values import Refusal
 
     monkeypatch.setattr(bodies, "BODY_SECONDS", 0.5)
@@ -131,7 +131,7 @@ def test_G02_a_body_that_drips_is_cut_off(start: StartServer, monkeypatch: pytes
         return {"type": "http.request", "body": b" ", "more_body": True}
 
     async def read() -> int:
-        body = bodies.BoundedBody(drip, Pool("solid"), declared=None)
+        body = bodies.BoundedBody(drip, Share(Memory(10**9)), declared=None)
         with pytest.raises(Refusal) as refusal:
             while True:
                 await body()

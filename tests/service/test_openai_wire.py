@@ -121,6 +121,7 @@ ACCEPTED: dict[str, dict[str, Any]] = {
     "all by itself": {"quality": "auto", "background": "auto", "size": "auto", "moderation": "low"},
     "opaque": {"background": "opaque"},
     "a user": {"user": "somebody"},
+    "a user by the newer name": {"extra_body": {"safety_identifier": "somebody"}},
     "not streamed": {"extra_body": {"stream": False, "partial_images": 0}},
     "nulls": {"extra_body": {"seed": None, "negative_prompt": ""}},
 }
@@ -129,6 +130,22 @@ ACCEPTED: dict[str, dict[str, Any]] = {
 @pytest.mark.parametrize("change", ACCEPTED.values(), ids=ACCEPTED)
 def test_what_says_the_truth_is_taken(client: openai.OpenAI, change: dict[str, Any]) -> None:
     assert client.images.generate(**{"model": "solid", "prompt": "a cat", **change})  # type: ignore[call-overload]
+
+
+def test_nobody_is_told_to_have_streaming_ignored(client: openai.OpenAI) -> None:
+    """The SDK would read an ordinary answer as a stream without events."""
+    with pytest.raises(openai.BadRequestError) as refusal:
+        client.images.generate(model="solid", prompt="a cat", extra_body={"stream": True})
+    assert "--ignore" not in str(refusal.value)
+
+
+def test_numbers_of_a_form_may_be_written_as_floats(server: Server) -> None:
+    """1.0 and 1e3 are what JavaScript and shell scripts make of whole numbers."""
+    fields = {"prompt": "x", "n": "1.0", "seed": "1e3"}
+    reply = server.client.post(
+        "/v1/images/edits", data=fields, files={"image": ("a.png", png(), "image/png")}
+    )
+    assert (reply.status_code, reply.json()["data"][0]["seed"]) == (200, 1000)
 
 
 def test_another_model_is_not_found(client: openai.OpenAI) -> None:

@@ -9,7 +9,7 @@ import pytest
 from pydantic import BaseModel
 
 from interleave.backends.protocols import GeneratorCapabilities
-from interleave.service.parameters import Parameters, check_sources, known_size
+from interleave.service.parameters import MAX_SEED, Parameters, check_sources, known_size
 from interleave.service.values import Refusal, ServiceFacts
 from interleave.service.worker import settings_of
 
@@ -82,6 +82,21 @@ def test_numbers_of_forms_are_numbers() -> None:
     taken.drawing_settings("num_inference_steps")
     assert taken.integer("n", 1, 10) == 2
     taken.nothing_left()
+
+
+WHOLE = {"1.0": 1, "1e3": 1000, " 7 ": 7, "0.5e1": 5, str(MAX_SEED): MAX_SEED, f"{MAX_SEED}.0": MAX_SEED}
+
+
+@pytest.mark.parametrize(("text", "number"), WHOLE.items())
+def test_a_whole_number_may_be_written_in_any_way(text: str, number: int) -> None:
+    assert parameters({"seed": text}).seed() == number
+    assert parameters({"n": float(text)}).integer("n", 0, 2**70) == int(float(text))
+
+
+def test_a_number_of_a_million_digits_is_refused_and_never_computed() -> None:
+    for text in ("1e999999999", "9" * 1_000_000, f"{MAX_SEED + 1}", f"{MAX_SEED + 1}.0", "1e-999999999"):
+        with pytest.raises(Refusal, match="must be a whole number"):
+            parameters({"seed": text}).seed()
 
 
 @pytest.mark.parametrize(

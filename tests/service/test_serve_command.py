@@ -40,6 +40,10 @@ REFUSED: dict[str, tuple[list[str], str]] = {
     "a device twice": ([*SOLID, "--devices", "0,1,0"], "device 0 is named twice"),
     "cpu and another": ([*SOLID, "--devices", "cpu+0"], "cpu cannot be joined"),
     "an unknown option": (["--generator", "solid?sise=64"], "Did you mean 'size'?"),
+    "streams ignored": (
+        [*SOLID, "--ignore", "user,stream", "--host", "203.0.113.7", "--token", "t" * 20],
+        "wait for events that never come",
+    ),
     "a bad option": (["--generator", "solid?size=1"], "option 'size'"),
 }
 

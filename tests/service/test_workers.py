@@ -274,7 +274,7 @@ def test_a_worker_that_hangs_is_replaced(tmp_path: Any) -> None:
     os.environ["PYTHONPATH"] = str(os.path.join(os.path.dirname(__file__), "plugins"))
 
     async def hang() -> tuple[int, int]:
-        pool = Pool("awkward", limits=Limits(deadline_seconds=1, hung_seconds=1))
+        pool = Pool("awkward", limits=Limits(deadline_seconds=1, silence_seconds=1))
         pool.start()
         try:
             await pool.loaded_facts()

@@ -6,11 +6,14 @@ import math
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from making import critic_rl_rows, critic_sft_rows, planner_sft_rows, write_rows
 from PIL import Image
 
 from interleave.errors import ConfigurationError, InputError
+from interleave.training.columns import refuse_odd_columns
 from interleave.training.recipes import load_recipe
 from interleave.training.rows import bad_rows, find_rows, inspect_rows, read_rows
 from interleave.training.running import Orders, open_rows
@@ -100,6 +103,68 @@ def test_K15_a_row_that_cannot_be_used_is_named_by_its_number(spoil: Any, tmp_pa
     spoil(rows)
     write_rows(tmp_path / "critic_sft.parquet", rows)
     with pytest.raises(InputError, match=r"1 of 4 rows cannot .*/critic_sft.parquet row 3 \('critic/2'\): "):
+        inspect(tmp_path)
+
+
+MESSAGES = [{"role": "user", "content": [{"type": "text", "text": "x"}]}]
+ODD_COLUMNS: dict[str, tuple[str, list[Any]]] = {
+    "numbers for messages": ("prompt", [1, 2, 3, 4]),
+    "text for messages": ("prompt", ["x"] * 4),
+    "messages that are texts": ("prompt", [["x"]] * 4),
+    "messages without parts": ("prompt", [[{"role": "user", "content": "x"}]] * 4),
+    "messages without a role": ("prompt", [[{"content": [{"type": "text", "text": "x"}]}]] * 4),
+    "parts that are texts": ("prompt", [[{"role": "user", "content": ["x"]}]] * 4),
+    "parts whose text is a number": (
+        "prompt",
+        [[{"role": "user", "content": [{"type": "text", "text": 1}]}]] * 4,
+    ),
+    "nothing but nulls": ("completion", [None] * 4),
+    "a nested list of messages": ("completion", [[MESSAGES]] * 4),
+    "pictures that are texts": ("images", [["a.png"]] * 4),
+    "pictures that are numbers": ("images", [[1]] * 4),
+    "pictures in no list": ("images", [{"bytes": b"", "path": ""}] * 4),
+    "pictures of other fields": ("images", [[{"url": "x"}]] * 4),
+    "pictures whose bytes are text": ("images", [[{"bytes": "x", "path": "x"}]] * 4),
+    "pictures whose path is a number": ("images", [[{"bytes": b"x", "path": 1}]] * 4),
+}
+
+
+@pytest.mark.parametrize("odd", ODD_COLUMNS)
+def test_a_column_of_another_form_is_refused_by_name(odd: str, tmp_path: Path) -> None:
+    column, values = ODD_COLUMNS[odd]
+    table = pa.Table.from_pylist(critic_sft_rows(4, side=64))
+    table = table.set_column(table.column_names.index(column), column, pa.array(values))
+    pq.write_table(table, tmp_path / "critic_sft.parquet")
+    with pytest.raises(InputError, match=rf"critic_sft.parquet: the column '{column}' holds .*, not lists"):
+        inspect(tmp_path)
+
+
+def test_a_column_that_no_library_can_read_is_refused_by_name() -> None:
+    table = pa.Table.from_pylist(critic_sft_rows(4, side=64))
+    spans = pa.array([pa.scalar((1, 2, 3), pa.month_day_nano_interval())] * 4)
+    with pytest.raises(InputError, match=r"x\.parquet: the column 'spans' holds month_day_nano_interval"):
+        refuse_odd_columns(table.append_column("spans", spans).schema, Path("x.parquet"), "critic")
+
+
+@pytest.mark.parametrize(
+    ("column", "value"),
+    [
+        ("prompt", None),
+        ("prompt", [None]),
+        ("prompt", [{"role": "user", "content": None}]),
+        ("prompt", [{"role": "user", "content": [None]}]),
+        ("completion", None),
+        ("completion", [None]),
+        ("images", [None, None]),
+    ],
+)
+def test_a_row_with_a_null_in_it_is_named(column: str, value: Any, tmp_path: Path) -> None:
+    rows = critic_sft_rows(4, side=64)
+    rows[2][column] = value
+    write_rows(tmp_path / "critic_sft.parquet", rows)
+    with pytest.raises(
+        InputError, match=r"critic_sft.parquet row 3 \('critic/2'\): a (value|picture) is null"
+    ):
         inspect(tmp_path)
 
 

@@ -149,25 +149,26 @@ def _split(text: str) -> tuple[str, int]:
     if _OBJECT_NEXT.match(text):
         return "", 0
     tags = [((tag[1] or "") + tag[2].lower(), tag) for tag in _TAG.finditer(text)]
-    thinking, start, opened = "", 0, None
+    thoughts: list[str] = []
+    start, opened = 0, None
     for name, tag in tags:
         if name == "think" and opened is None:
             opened = tag
         elif name == "/think" and (opened or not start):
-            thinking += text[opened.end() if opened else 0 : tag.start()]
+            thoughts.append(text[opened.end() if opened else 0 : tag.start()])
             start, opened = tag.end(), None
             if _OBJECT_NEXT.match(text, start):
-                return thinking, start
+                return "".join(thoughts), start
         elif name == "answer" and not opened:
-            return thinking, tag.end()
+            return "".join(thoughts), tag.end()
     if not opened:
-        return thinking, start
+        return "".join(thoughts), start
     # Thinking that never ends is believed to have ended only by an answer that closes the reply.
     answer = next((tag for name, tag in tags if name == "answer" and tag.start() > opened.start()), None)
     name, last = tags[-1]
     if answer is None or name != "/answer" or text[last.end() :].strip():
         raise UnreadableLiteral("the thinking is never closed: the reply looks cut off")
-    return thinking + text[opened.end() : answer.start()], answer.end()
+    return "".join(thoughts) + text[opened.end() : answer.start()], answer.end()
 
 
 def _plan(value: Any, thinking: str) -> Plan:

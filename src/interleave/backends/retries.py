@@ -3,6 +3,7 @@
 Only transient `BackendError`s are tried again, at most five times in all, with jittered backoff or after the
 time the server asked for. Retries are paid from a shared budget, a fifth of the calls made plus ten a second,
 so that an outage is never answered with a storm; when it is empty a call waits for it within its deadline.
+Every call to a model goes through here, so here what it brings is checked and rid of keys.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import time
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
+from interleave.backends.checked import checked, clean_errors
 from interleave.backends.protocols import (
     GeneratorCapabilities,
     ImageGenerator,
@@ -92,7 +94,8 @@ class RetryPolicy:
         for number in range(1, self.tries + 1):
             try:
                 async with asyncio.timeout_at(ends_at) as window:
-                    return await attempt()
+                    with clean_errors():
+                        return checked(await attempt(), what)
             except TimeoutError as error:
                 if not window.expired():
                     raise  # a timeout of the attempt's own, not of this deadline

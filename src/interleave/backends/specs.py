@@ -23,7 +23,7 @@ from interleave.types import Value
 _NAME = re.compile(r"[a-z][a-z0-9_-]*\Z")
 _BASE_URL = re.compile(r"@(?=https?://)", re.IGNORECASE)
 _SERVER = re.compile(r"https?://", re.IGNORECASE)
-_BARE_HOST = re.compile(r"@(?:|localhost\b.*|[\w.-]+:\d+(?:/.*)?)\Z")
+_BARE_HOST = re.compile(r"@(?:|localhost\b.*|[\w.-]+:\d+(?:/.*)?)\Z", re.DOTALL)
 _READABLE = "/:,@+"
 """What an option value shows as it is; the rest is percent-encoded."""
 
@@ -137,7 +137,8 @@ def _is_address(url: str) -> bool:
 
 def _shown(text: str) -> str:
     """A spec as error messages show it: what may be a password is not repeated."""
-    return repr(re.sub(r"(?<=//).*@", "…@", text, flags=re.DOTALL))
+    start, end = text.find("//") + 2, text.rfind("@")
+    return repr(f"{text[:start]}…{text[end:]}" if 2 <= start <= end else text)
 
 
 def _quoted(value: str) -> str:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-import re
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from urllib.parse import unquote
 
+from interleave import files
+from interleave.cli.markdown import read_parts
 from interleave.errors import ConfigurationError, InputError
 from interleave.text import MAX_REQUEST_CHARACTERS
 
@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 
 MAX_FILE_BYTES = 4_000_000
 GIVEN_PLAN_TITLE = "A plan given by hand"
-
-_MARKDOWN_PICTURE = re.compile(r"!\[[^\]\n]*\]\(\s*<?([^)>\n]+?)>?(?:\s+[\"'][^)\n]*)?\s*\)")
 
 RawPart = str | Path
 """A part of a request before its picture is read: text, or the path of a picture."""
@@ -31,8 +29,20 @@ def gather_parts(text: str | None, images: list[Path] | None, document: Path | N
         parts += read_markdown(document)
     parts += images or []
     if text == "-":
-        text = sys.stdin.read(MAX_REQUEST_CHARACTERS + 1)
+        text = _standard_input()
     return parts if text is None else [*parts, text]
+
+
+def _standard_input() -> str:
+    """What is piped in; of more than a request may have, enough to say so."""
+    if sys.stdin is None:
+        raise InputError("the request is to come from standard input ('-'), which is closed")
+    try:
+        return sys.stdin.read(MAX_REQUEST_CHARACTERS + 1)
+    except UnicodeDecodeError:
+        raise InputError("what came from standard input is not UTF-8 text") from None
+    except OSError as error:
+        raise InputError(f"standard input cannot be read ({files.why(error)})") from None
 
 
 def build_request(parts: list[RawPart]) -> Request:
@@ -44,26 +54,8 @@ def build_request(parts: list[RawPart]) -> Request:
 
 
 def read_markdown(path: Path) -> list[RawPart]:
-    """Text and pictures of a Markdown file, in order; pictures are files beside it."""
-    parts: list[RawPart] = []
-    for position, piece in enumerate(_MARKDOWN_PICTURE.split(read_text(path))):
-        if position % 2 == 0:
-            parts += [piece.strip()] if piece.strip() else []
-        elif "://" in piece or piece.startswith("data:"):
-            raise InputError(
-                f"{path} shows {piece[:80]!r}: pictures must be files, nothing is fetched from the web"
-            )
-        else:
-            parts.append(_beside(path, piece))
-    return parts
-
-
-def _beside(path: Path, name: str) -> Path:
-    """The file that a Markdown document means, where spaces may be written as %20."""
-    written, decoded = path.parent / name, path.parent / unquote(name)
-    if not written.exists() and not decoded.exists():
-        raise InputError(f"{path} shows the picture {name!r}, and there is no such file beside it")
-    return written if written.exists() else decoded
+    """Text and pictures of a Markdown file, in order; pictures are files in its folder or below."""
+    return list(read_parts(path, read_text(path)))
 
 
 def read_plan_file(path: Path) -> tuple[Plan, list[RawPart]]:
@@ -76,12 +68,15 @@ def read_plan_file(path: Path) -> tuple[Plan, list[RawPart]]:
     from interleave.errors import ReplyError
 
     text = read_text(path)
-    if PLAN_KEYS[0] in text:
+    try:
+        value = _plan_object(path, text)
+    except InputError:
+        if PLAN_KEYS[0] not in text:
+            raise
         try:
             return parse_plan(text), []
         except ReplyError as error:
             raise InputError(f"{path} is not a plan: {error.problem}") from None
-    value = _plan_object(path, text)
     request = _request_of(path, value.pop("request", None))
     has_pictures = any(isinstance(part, Path) for part in request)
     value["steps"] = _numbered(path, value["steps"], keep_first=has_pictures)
@@ -103,6 +98,8 @@ def _plan_object(path: Path, text: str) -> dict[str, Any]:
         value = json.loads(text)
     except json.JSONDecodeError as error:
         raise InputError(f"{path}, line {error.lineno}: not JSON ({error.msg.lower()})") from None
+    except ValueError as error:  # a number of thousands of digits
+        raise InputError(f"{path}: not JSON ({error})") from None
     except RecursionError:
         raise InputError(f"{path}: nested too deeply") from None
     plan: dict[str, Any] = value if isinstance(value, dict) else {}
@@ -153,15 +150,13 @@ def plan_as_json(plan: Plan, parts: list[RawPart]) -> str:
 def read_text(path: Path) -> str:
     """A text file of the user's, of bounded size."""
     try:
-        if not path.is_file():
-            raise InputError(f"{path}: no such file" if not path.exists() else f"{path}: is not a file")
-        if path.stat().st_size > MAX_FILE_BYTES:
-            raise InputError(f"{path}: is larger than {MAX_FILE_BYTES:,} bytes")
-        return path.read_text("utf-8-sig")
+        return files.read_text(path, most_bytes=MAX_FILE_BYTES)
     except UnicodeDecodeError:
         raise InputError(f"{path}: is not UTF-8 text") from None
+    except FileNotFoundError:
+        raise InputError(f"{path}: no such file") from None
     except OSError as error:
-        raise InputError(f"{path}: cannot be read ({error.strerror})") from None
+        raise InputError(f"{path}: cannot be read ({files.why(error)})") from None
 
 
 def choose_profile(profile: str | None, dry_run: bool) -> dict[str, str]:

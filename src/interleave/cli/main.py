@@ -14,7 +14,9 @@ from typing import Annotated, NoReturn
 import typer
 
 from interleave.cli import backends, bench, data, generate, mini, plan, prompts, resume, serve, show, train
+from interleave.cli.streams import readers_may_leave
 from interleave.errors import BackendError, InterleaveError, LimitReached, ReplyError, StorageError
+from interleave.redaction import RedactingFormatter, redacted
 from interleave.version import __version__
 
 DONE, SHORT, BAD_INPUT, FAILED, INTERRUPTED = 0, 1, 2, 3, 130
@@ -53,7 +55,9 @@ def _root(
         bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
     ] = False,
 ) -> None:
-    logging.basicConfig(format="%(message)s", level=logging.WARNING, stream=sys.stderr)
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(RedactingFormatter("%(message)s"))
+    logging.basicConfig(handlers=[handler], level=logging.WARNING)
 
 
 def main(arguments: list[str] | None = None) -> NoReturn:
@@ -64,6 +68,16 @@ def main(arguments: list[str] | None = None) -> NoReturn:
 
 def run(arguments: list[str]) -> int:
     """Run a command and return its exit code; what went wrong is said in one or two lines on stderr."""
+    if "--follow" in arguments:  # it only tells: when nobody listens any more, it ends
+        return _run(arguments)
+    try:
+        with readers_may_leave():
+            return _run(arguments)
+    except OSError as error:
+        return _complain(f"cannot write to standard output ({error.strerror})", FAILED, [])
+
+
+def _run(arguments: list[str]) -> int:
     try:
         return int(app(args=arguments, prog_name="interleave", standalone_mode=False) or DONE)
     except InterleaveError as error:
@@ -89,8 +103,8 @@ def _complain(message: str, code: int, arguments: list[str]) -> int:
     from interleave.text import visible
 
     if "--debug" in arguments:
-        traceback.print_exc()
-    print(f"interleave: {' '.join(visible(message).split())}", file=sys.stderr)
+        print(redacted(traceback.format_exc(), message=True), end="", file=sys.stderr)
+    print(f"interleave: {' '.join(visible(redacted(message, message=True)).split())}", file=sys.stderr)
     return code
 
 

@@ -81,4 +81,12 @@ Gallery = Annotated[
 Redraw = Annotated[
     bool, typer.Option("--redraw", help="Draw pictures again that are missing or altered in the folder.")
 ]
+Allow = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--allow",
+        metavar="WHAT@WHERE",
+        help="What the folder may not do without your word, as its refusal names it; may be repeated.",
+    ),
+]
 RunFolder = Annotated[Path, typer.Argument(metavar="RUN", help="A run folder.")]

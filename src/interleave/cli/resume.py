@@ -11,13 +11,17 @@ def resume(
     max_calls: options.MaxCalls = None,
     max_seconds: options.MaxSeconds = None,
     max_cost: options.MaxCost = None,
+    allow: options.Allow = None,
     redraw: options.Redraw = False,
     fail_on_forced: options.FailOnForced = False,
     open_document: options.Open = False,
     json_output: options.Json = False,
     debug: options.Debug = False,
 ) -> int:
-    """Continue a run; everything but the limits is taken from its folder."""
+    """Continue a run; everything but the limits is taken from its folder.
+
+    A folder may come from anybody: keys, files and code it asks for are refused until you --allow them.
+    """
     from interleave.cli.working import work
     from interleave.runs.assembly import split_choices
     from interleave.runs.batch import CONFIG_NAME
@@ -32,6 +36,6 @@ def resume(
     _, limits = split_choices({"max_calls": max_calls, "max_seconds": max_seconds, "max_cost": max_cost})
 
     def open_run() -> Trajectory:
-        return reopen_trajectory(run, limits, redraw=redraw)
+        return reopen_trajectory(run, limits, allow=allow or (), redraw=redraw)
 
     return work(open_run, json_output=json_output, open_document=open_document, fail_on_forced=fail_on_forced)

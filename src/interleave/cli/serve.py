@@ -68,6 +68,16 @@ def serve_generator(
     deadline: Annotated[
         float, typer.Option(min=1, help="Seconds a request may take, waiting included.")
     ] = 300.0,
+    draw_limit: Annotated[
+        float | None,
+        typer.Option(min=1, help="Seconds a worker may take for a picture. [default: the deadline]"),
+    ] = None,
+    heartbeat: Annotated[
+        float, typer.Option(min=1, help="Seconds of silence after which a worker counts as hung.")
+    ] = 10.0,
+    memory: Annotated[
+        int, typer.Option(min=64, help="Megabytes that requests and their pictures may take in memory.")
+    ] = 1000,
     drain: Annotated[
         float, typer.Option(min=0, help="Seconds that pictures under way get when the server ends.")
     ] = 30.0,
@@ -86,6 +96,7 @@ def serve_generator(
     from interleave.backends.specs import parse_spec
     from interleave.service.access import check_public
     from interleave.service.devices import parse_devices, visible_devices
+    from interleave.service.memory import MEGABYTE
     from interleave.service.pool import Limits
     from interleave.service.presets import find_preset
     from interleave.service.server import ServerConfig, serve
@@ -103,7 +114,7 @@ def serve_generator(
     workers = parse_devices(devices)
     for device in workers:
         visible_devices(device, os.environ)
-    ignored = {piece.strip() for each in ignore or [] for piece in each.split(",") if piece.strip()}
+    ignored = _ignored(ignore or [])
     names = filter(None, (name or _model_name(parsed), chosen_name))
     config = ServerConfig(
         generator=spec,
@@ -112,11 +123,30 @@ def serve_generator(
         port=port if port is not None else chosen.port if chosen else 8011,
         token=token,
         devices=tuple(workers),
-        limits=Limits(queue=queue, batch=batch, deadline_seconds=deadline, drain_seconds=drain),
-        ignored=frozenset(ignored),
+        limits=Limits(
+            queue=queue,
+            batch=batch,
+            deadline_seconds=deadline,
+            drain_seconds=drain,
+            draw_seconds=draw_limit,
+            silence_seconds=heartbeat,
+            memory_bytes=memory * MEGABYTE,
+        ),
+        ignored=ignored,
     )
     serve(config, _announce)
     return 0
+
+
+def _ignored(options: list[str]) -> frozenset[str]:
+    from interleave.service.parameters import NEVER_IGNORED
+
+    names = frozenset(piece.strip() for each in options for piece in each.split(",") if piece.strip())
+    for name in sorted(names & NEVER_IGNORED):
+        raise ConfigurationError(
+            f"--ignore {name}: the client would wait for events that never come; such requests are refused"
+        )
+    return names
 
 
 def _announce(address: str) -> None:

@@ -37,6 +37,7 @@ def show(
     from interleave.errors import ConfigurationError
     from interleave.runs.batch import CONFIG_NAME
     from interleave.runs.record import read_record, summary
+    from interleave.runs.stored import lost_lines
 
     if json_output and markdown:
         raise ConfigurationError("--json and --markdown exclude each other: choose one")
@@ -46,13 +47,16 @@ def show(
             raise ConfigurationError(f"{run} holds many runs: {option} goes with one of those in {run}/runs")
         return _show_batch(run, json_output, open_document)
     record = _follow(run) if follow else read_record(run)
+    if loss := lost_lines(record, run):
+        print(f"interleave: {loss}", file=sys.stderr)
     if json_output:
         print(json.dumps(summary(record, run), ensure_ascii=False))
         return 0
     if not follow:
         _print_steps(record)
     path = _written(run, record, markdown)
-    _point_to(path, open_document)
+    if path is not None:
+        _point_to(path, open_document)
     return 0
 
 
@@ -100,34 +104,67 @@ def _show_batch(folder: Path, json_output: bool, open_gallery: bool) -> int:
 def _follow(run: Path) -> RunRecord:
     """Print what the journal tells as it grows; a reader needs no lock and never disturbs the writer."""
     from interleave.cli.following import tell
-    from interleave.runs.journal import Ended, is_being_written, read_journal
+    from interleave.runs.journal import Ended, JournalReader, is_being_written
     from interleave.runs.record import read_record
 
-    told = 0
+    reader, last = JournalReader(run), None
     while True:
         writing = is_being_written(run)  # asked before reading: what was written until then is read now
-        entries = read_journal(run)
-        for entry in entries[told:]:
+        for entry in reader.news():
+            last = entry
             for line in tell(entry):
                 print(line, file=sys.stderr, flush=True)
-        told = len(entries)
         if not writing:
             record = read_record(run)
-            if not isinstance(entries[-1], Ended):
+            if not isinstance(last, Ended):
                 print(f"{record.status}: its process is gone; it can be resumed", file=sys.stderr)
             return record
         time.sleep(FOLLOW_SECONDS)
 
 
-def _written(run: Path, record: RunRecord, markdown: bool) -> Path:
+def _written(run: Path, record: RunRecord, markdown: bool) -> Path | None:
+    """The document, made where it is missing or older than its run; None where it cannot be written."""
+    from interleave.errors import StorageError
     from interleave.runs.document import FILE_NAME, write_document
     from interleave.runs.markdown import write_markdown
 
+    page = run / FILE_NAME
+    if not markdown and page.exists() and record.status != "running" and _has_not_gone_on(run):
+        return page
+    try:
+        return write_markdown(run, record) if markdown else write_document(run, record)
+    except StorageError as error:  # on a disc or in somebody else's folder, a run can be shown all the same
+        return _not_written(run, record, markdown, error)
+
+
+def _has_not_gone_on(run: Path) -> bool:
+    """Whether the pages of a run were written at its end, and not before it was continued and killed."""
+    from interleave.runs.stored import is_current, read_stored
+
+    stored = read_stored(run)
+    return stored is not None and is_current(stored[0], run)
+
+
+def _not_written(run: Path, record: RunRecord, markdown: bool, error: Exception) -> Path | None:
+    """Say in a line what there is instead of a document; returns the one of before where there is one."""
+    from interleave.runs.document import FILE_NAME
+    from interleave.runs.markdown import FILE_NAME as MARKDOWN_NAME
+    from interleave.runs.markdown import render_markdown
+
+    path = run / (MARKDOWN_NAME if markdown else FILE_NAME)
+    reason = getattr(error.__cause__, "strerror", None) or error
+    there = not markdown and path.exists()
+    instead = (
+        "here is what would be in it"
+        if markdown
+        else "the one that is there is older than the run"
+        if there
+        else "copy the run to where you may write, and show the copy"
+    )
+    print(f"{path} cannot be written ({reason}): {instead}", file=sys.stderr)
     if markdown:
-        return write_markdown(run, record)
-    if record.status == "running" or not (run / FILE_NAME).exists():
-        return write_document(run, record)
-    return run / FILE_NAME
+        print(render_markdown(record), end="")
+    return path if there else None
 
 
 def _print_steps(record: RunRecord) -> None:

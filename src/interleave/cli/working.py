@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import json
-import shlex
+import os
 import signal
 import sys
 from collections.abc import Callable
 from contextlib import aclosing, suppress
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from interleave.errors import LimitReached
+from interleave.redaction import redacted
 from interleave.text import count, visible
 
 if TYPE_CHECKING:
@@ -25,6 +25,7 @@ def work(
     """Open a run, carry it out, and print what came of it; returns the exit code."""
     from interleave.backends.progress import listening
     from interleave.cli.progress import make_progress
+    from interleave.runs.consent import how_to_go_on
     from interleave.runs.record import read_record, summary
 
     progress = make_progress()
@@ -43,7 +44,7 @@ def work(
             raise KeyboardInterrupt from None
         if json_output:
             print(json.dumps(summary(read_record(trajectory.folder), trajectory.folder), ensure_ascii=False))
-        say(f"interleave: interrupted. {_how_to_go_on(trajectory.folder)}")
+        say(f"interleave: interrupted. Continue with: {how_to_go_on(trajectory.folder, trajectory.config)}")
         return 130
     finally:
         progress.close()
@@ -84,13 +85,33 @@ async def _follow(trajectory: Trajectory, show: Callable[..., None]) -> Finished
 
 
 def cancel_on_terminate() -> None:
-    """Take SIGTERM as Ctrl-C: stop within the call under way, keep everything, say how to go on."""
-    task = asyncio.current_task()
+    """Take SIGTERM and SIGHUP as Ctrl-C: stop within the call under way, keep all, say how to go on."""
+    task, loop = asyncio.current_task(), asyncio.get_running_loop()
+    terminals = [number for number in (1, 2) if os.isatty(number)]
+
+    def stop() -> None:
+        _let_go_of_closed(terminals)
+        if task is not None:
+            task.cancel()
+
     with suppress(NotImplementedError, ValueError):  # not in the main thread, or not on this platform
-        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, lambda: task and task.cancel())
+        loop.add_signal_handler(signal.SIGTERM, stop)
+        if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # nohup has it ignored
+            loop.add_signal_handler(signal.SIGHUP, stop)
+
+
+def _let_go_of_closed(terminals: list[int]) -> None:
+    """Let what is still said go nowhere where a terminal was closed, since to write to it is an error."""
+    closed = [number for number in terminals if not os.isatty(number)]
+    if closed:
+        nowhere = os.open(os.devnull, os.O_WRONLY | os.O_CLOEXEC)
+        for number in closed:
+            os.dup2(nowhere, number)
+        os.close(nowhere)
 
 
 def _report(finished: Finished, json_output: bool, open_document: bool, fail_on_forced: bool) -> int:
+    from interleave.runs.consent import how_to_go_on
     from interleave.runs.record import summary
 
     record = finished.record
@@ -103,7 +124,7 @@ def _report(finished: Finished, json_output: bool, open_document: bool, fail_on_
     if finished.error is not None:
         say(f"interleave: {finished.error}")
     if record.status in ("failed", "short"):
-        say(_how_to_go_on(finished.folder))
+        say(f"Continue with: {how_to_go_on(finished.folder, record.config)}")
     if json_output:
         print(json.dumps(summary(record, finished.folder), ensure_ascii=False))
     elif record.status in ("done", "short"):
@@ -123,10 +144,6 @@ def open_in_browser(finished: Finished) -> None:
     webbrowser.open(finished.document.absolute().as_uri())
 
 
-def _how_to_go_on(folder: Path) -> str:
-    return f"Continue with: interleave resume {shlex.quote(str(folder))}"
-
-
 def say(message: str) -> None:
     """One line on standard error."""
-    print(" ".join(visible(message).split()), file=sys.stderr)
+    print(" ".join(visible(redacted(message, message=True)).split()), file=sys.stderr)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+from interleave.cli.streams import few_retries_told
 from interleave.cli.working import cancel_on_terminate, say
 from interleave.errors import ConfigurationError
 from interleave.text import count, one_line
@@ -78,7 +79,8 @@ def follow_many(
         say(f"{note}; so for every step of {count(len(items), 'request')}")
     bar, started = make_bar(len(items)), time.monotonic()
     try:
-        summary = asyncio.run(_follow(batch, items, bar, concurrency, retry_failed))
+        with few_retries_told():
+            summary = asyncio.run(_follow(batch, items, bar, concurrency, retry_failed))
     except (KeyboardInterrupt, asyncio.CancelledError):
         say("interleave: interrupted. Run the same command again to go on")
         return 130

@@ -11,15 +11,20 @@ import json
 from pathlib import Path
 from typing import Any
 
-from pydantic import Field, ValidationError
+from pydantic import Field, ValidationError, model_validator
 
 from interleave.errors import InputError
+from interleave.files import open_regular, read_bytes, why
 from interleave.runs.store import write_whole
+from interleave.text import storable_in
 from interleave.types import Value
 from interleave.version import __version__
 
 VERSION = 1
 SUFFIX = ".manifest.json"
+MAX_BYTES = 100_000_000
+MAX_DIGESTED_BYTES = 100_000_000_000
+"""More than any stage reads."""
 SOFTWARE = f"interleave {__version__}"
 
 
@@ -37,6 +42,12 @@ class Manifest(Value):
     notes: tuple[str, ...] = ()
     """What a reader should know: lines left out, replies that could not be used."""
 
+    @model_validator(mode="before")
+    @classmethod
+    def says_only_what_a_file_can_hold(cls, given: Any) -> Any:
+        """Names of files need not be text. Spelled out here, a manifest equals itself when it is read."""
+        return storable_in(given)
+
 
 def manifest_path(path: Path) -> Path:
     """Where the manifest of a file lies: `requests.jsonl` has `requests.manifest.json` beside it."""
@@ -52,9 +63,9 @@ def write_manifest(path: Path, manifest: Manifest) -> None:
 def read_manifest(path: Path) -> Manifest:
     """The manifest in this file; raises `InputError` where it is missing, damaged or from a newer version."""
     try:
-        data = path.read_bytes()
+        data = read_bytes(path, most_bytes=MAX_BYTES)
     except OSError as error:
-        raise InputError(f"the manifest {path} cannot be read ({error.strerror})") from None
+        raise InputError(f"the manifest {path} cannot be read ({why(error)})") from None
     try:
         manifest = Manifest.model_validate_json(data)
     except ValidationError as error:
@@ -74,7 +85,7 @@ def read_manifest(path: Path) -> Manifest:
 def file_digest(path: Path) -> str:
     """The SHA-256 of a file's bytes, in hexadecimal."""
     try:
-        with open(path, "rb") as file:
+        with open_regular(path, most_bytes=MAX_DIGESTED_BYTES) as file:
             return hashlib.file_digest(file, "sha256").hexdigest()
     except OSError as error:
-        raise InputError(f"{path} cannot be read ({error.strerror})") from None
+        raise InputError(f"{path} cannot be read ({why(error)})") from None

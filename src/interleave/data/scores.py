@@ -86,9 +86,9 @@ class _ScoreFile:
     def _read(self, number: int, line: bytes) -> tuple[Place, Scores | Failure]:
         try:
             row = json.loads(line)
-            place = (intern(row["run"]), int(row["step"]), int(row["attempt"]))
+            place = (intern(row["run"]), _whole(row["step"]), _whole(row["attempt"]))
             return place, Failure(reason=row["failure"]) if "failure" in row else self._scores(row)
-        except (ValueError, KeyError, TypeError, ValidationError) as error:
+        except (ValueError, KeyError, TypeError, RecursionError, ValidationError) as error:
             reason = " ".join(str(error).split())[:100]
             raise InputError(f"{self.path}:{number} is no score ({reason}): remove the line") from None
 
@@ -97,3 +97,9 @@ class _ScoreFile:
         if marks not in self._seen:
             self._seen[marks] = Scores(semantics=marks[0], quality=marks[1])
         return self._seen[marks]
+
+
+def _whole(value: Any) -> int:
+    if type(value) is not int:
+        raise TypeError(f"{value!r:.40} is not a whole number")
+    return value

@@ -17,8 +17,6 @@ from functools import cached_property
 from pathlib import Path
 from weakref import WeakValueDictionary
 
-from pydantic import ValidationError
-
 from interleave.agents.critic import CriticInput, critic_input
 from interleave.backends.protocols import GeneratorCapabilities
 from interleave.data.manifest import file_digest
@@ -28,9 +26,10 @@ from interleave.runs.journal import FILE_NAME as JOURNAL_NAME
 from interleave.runs.record import AttemptRecord, RunRecord, StepRecord, read_record
 from interleave.runs.store import FOLDER as IMAGES
 from interleave.runs.store import PictureStore
-from interleave.runs.trajectory import RECORD_NAME
+from interleave.runs.stored import FILE_NAME as RECORD_NAME
+from interleave.runs.stored import is_current, lost_lines, read_stored
 from interleave.sources import Album
-from interleave.text import count
+from interleave.text import count, storable
 from interleave.types import Picture, Request, Slot, Text
 
 log = logging.getLogger(__name__)
@@ -38,6 +37,8 @@ log = logging.getLogger(__name__)
 ENDED = ("done", "short")
 UNPLANNED = "unplanned"
 DAMAGED = "damaged"
+UNNAMABLE = "in a folder whose name is not valid Unicode"
+"""No line of scores or selections could name it."""
 _ANY_NUMBER_OF_SOURCES = GeneratorCapabilities(max_sources=sys.maxsize)
 
 
@@ -115,9 +116,14 @@ class Trajectory:
         for step in self.record.steps:
             if not step.attempts:
                 continue
-            sources[step.plan.number] = tuple(
-                image for image in album.sources_of(step.plan) if isinstance(image, StoredPicture)
-            )
+            try:
+                images = album.sources_of(step.plan)
+            except KeyError as missing:
+                raise RunError(
+                    f"{self.folder} is damaged: step {step.plan.number} starts from step {missing}, which "
+                    "has no picture"
+                ) from None
+            sources[step.plan.number] = tuple(image for image in images if isinstance(image, StoredPicture))
             if step.attempt is not None:
                 album.add(step.plan.number, self.picture(step.attempt.image))
         return sources
@@ -139,7 +145,7 @@ def read_collection(folder: Path, *, skipped: Counter[str] | None = None) -> Ite
 
 def digest_line(name: str, digest: str = "") -> bytes:
     """What a run adds to the digest of its collection; one that is no trajectory adds its name."""
-    return f"{name}\0{digest}\0".encode()
+    return f"{name}\0{digest}\0".encode("utf-8", "surrogateescape")
 
 
 def run_names(folder: Path) -> list[str]:
@@ -155,6 +161,8 @@ def run_names(folder: Path) -> list[str]:
 
 def read_trajectory(folder: Path, name: str) -> Trajectory | str:
     """One run of a collection, or in a word why it is none: its status, unplanned, or damaged."""
+    if storable(name) != name:
+        return UNNAMABLE
     try:
         record, digest = _read_ended(folder / name)
     except InterleaveError as error:
@@ -182,19 +190,12 @@ def _find_runs(folder: str, name: str) -> Iterator[str]:
 
 
 def _read_ended(run: Path) -> tuple[RunRecord, str]:
-    """The record as `run.json` has it; the journal is asked where that is missing or tells of no end.
-
-    The journal alone is the truth, but folding it takes ten times as long. A run that has ended has written
-    its record after its journal, and continuing it writes another.
-    """
-    path = run / RECORD_NAME
-    try:
-        data = path.read_bytes()
-        record = RunRecord.model_validate_json(data)
-        if record.status in ENDED:
-            return record, hashlib.sha256(data).hexdigest()
-    except (FileNotFoundError, ValidationError):
-        pass
-    except OSError as error:
-        raise RunError(f"{path} cannot be read ({error.strerror})") from None
-    return read_record(run), file_digest(run / JOURNAL_NAME)
+    """The record as `run.json` has it; the journal is asked where that is missing, tells of no end, or is of
+    another length than the journal: a run that was continued and killed has gone further than it says."""
+    stored = read_stored(run)
+    if stored is not None and stored[0].status in ENDED and is_current(stored[0], run):
+        return stored[0], hashlib.sha256(stored[1]).hexdigest()
+    record = read_record(run)
+    if (loss := lost_lines(record, run)) is not None:
+        raise RunError(loss)
+    return record, file_digest(run / JOURNAL_NAME)

@@ -18,7 +18,6 @@ _BESIDES = re.compile(r"^\s{0,3}(#{1,6}\s.*|>.*|---+|\*.*\*|Step \d+:?)\s*$", re
 _LEAD = re.compile(r"^\s*(?:#{1,6}\s+)?")
 _ESCAPED = re.compile(r"\\(?=[^\w\s])")
 _STEP = re.compile(r"^\s*step \d+:", re.IGNORECASE)
-_SHOUT = re.compile(r"[!?.]*![!?.]*$")
 _ON = re.compile(
     r"\b(go on|goes on|carry on|continue|continues|next|rest|remaining|missing|finish|finished|end)\b",
     re.IGNORECASE,
@@ -46,7 +45,8 @@ def as_begun(request: Request) -> Request:
 
 def calmly(request: Request) -> Request:
     """Words without shouting: planners have learned sentences in small letters with one full stop."""
-    said = _SHOUT.sub(".", request.text)
+    words = request.text.removesuffix("\n").rstrip("!?.")
+    said = f"{words}." if "!" in request.text[len(words) :] else request.text
     if request.pictures or not (said != request.text or said.isupper()):
         return request
     return Request.of(said.capitalize() if said.isupper() else said)

@@ -18,8 +18,6 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
-import logging
-import random
 from collections import Counter
 from collections.abc import AsyncGenerator, Iterable, Iterator
 from contextlib import aclosing, suppress
@@ -34,13 +32,12 @@ from interleave.runs.casting import Casting, casting_differences
 from interleave.runs.disk import Disk
 from interleave.runs.folder import alone_in, open_journal, refuse_foreign_folder
 from interleave.runs.journal import Line, folder_in_use, is_being_written
+from interleave.runs.patience import Patience, Take
 from interleave.runs.requests import Item
 from interleave.runs.shards import WHOLE, Shard
 from interleave.runs.store import write_whole
-from interleave.text import slug
+from interleave.text import slug, storable
 from interleave.version import __version__
-
-log = logging.getLogger(__name__)
 
 VERSION = 1
 CONFIG_NAME = "batch.json"
@@ -49,10 +46,6 @@ INDEX_STEM = "index"
 DEFAULT_CONCURRENCY = 64
 FAILURES_IN_A_ROW = 50
 """After so many failures with not one success between them, something is wrong with all of them."""
-
-RETAKES = 5
-"""How often a request that failed for a passing reason is taken up again without getting any further."""
-FIRST_RETAKE_SECONDS = 2.0
 
 ItemStatus = Literal["done", "short", "failed", "busy"]
 """Busy: another process has its run folder, and it is left to that process."""
@@ -140,10 +133,19 @@ class BatchSummary:
 class Batch:
     """A folder of many runs, open for writing."""
 
-    def __init__(self, folder: Path, casting: Casting, crew: Crew, *, shard: Shard = WHOLE) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        casting: Casting,
+        crew: Crew,
+        *,
+        shard: Shard = WHOLE,
+        patience: Patience | None = None,
+    ) -> None:
         self.folder = folder
         self.casting = casting
         self.crew = crew
+        self.patience = patience or Patience()
         self.disk = Disk()
         keep_casting(folder, casting)
         self.index = open_journal(folder, _index_name(shard))
@@ -187,13 +189,16 @@ class Batch:
                 if not running:
                     return
                 finished, running = await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
-                for ended in [task.result() for task in finished]:
+                errors = [error for task in finished if (error := task.exception())]
+                for ended in [task.result() for task in finished if not task.exception()]:
                     if ended.status != "busy":
                         self.index.append(ended)
                     if not ended.bad_request:  # that is its own fault, and says nothing about the others
                         failures_in_a_row = failures_in_a_row + 1 if ended.status == "failed" else 0
                     yield ended
                 await self.disk.sync(self.index)
+                if errors:
+                    raise errors[0]  # a disk that fails: the others say the same
                 if failures_in_a_row >= FAILURES_IN_A_ROW:
                     raise BackendError(
                         f"{failures_in_a_row} requests in a row have failed, the last with: {ended.reason} "
@@ -205,19 +210,19 @@ class Batch:
             await asyncio.gather(*running, return_exceptions=True)
 
     async def _patiently(self, item: Item) -> Ended:
-        """Carry it out; what fails for a passing reason is taken up again after a while, as long as it gets
-        further each time, and a few times if it does not."""
-        furthest, in_vain = 0, 0
-        while True:
+        """Carry it out; what fails for a passing reason is taken up again until it passes."""
+
+        async def take() -> Take[Ended]:
             ended = await self.crew.carry_out(item)
-            got_to = ended.calls - ended.repeated
-            in_vain = in_vain + 1 if got_to <= furthest else 1
-            if not ended.passing or in_vain > RETAKES:
-                return ended
-            furthest = got_to
-            seconds = FIRST_RETAKE_SECONDS * 2.0 ** (in_vain - 1) * random.uniform(0.5, 1.5)
-            log.warning("the request %r is taken up again in %.0f s: %s", item.id, seconds, ended.reason)
-            await asyncio.sleep(seconds)
+            return Take(
+                ended,
+                passing=ended.passing,
+                reason=ended.reason,
+                reached=ended.calls - ended.repeated,
+                succeeded=ended.status == "done",
+            )
+
+        return await self.patience.keep_on(take, item.generator)
 
 
 def refuse_unfit(folder: Path, casting: Casting, shard: Shard = WHOLE) -> None:
@@ -293,7 +298,7 @@ def run_folder(identity: str) -> str:
 
 def summary_as_json(summary: BatchSummary, folder: Path, seconds: float, **more: object) -> str:
     """What `--json` prints for a batch."""
-    return json.dumps(
+    said = json.dumps(
         {
             "out": str(folder),
             "status": _status(summary),
@@ -313,6 +318,7 @@ def summary_as_json(summary: BatchSummary, folder: Path, seconds: float, **more:
         },
         ensure_ascii=False,
     )
+    return storable(said)  # the folder's name need not be text: in JSON this is an escape of it
 
 
 def _status(summary: BatchSummary) -> str:

@@ -16,6 +16,7 @@ from PIL.Image import Image
 
 from interleave.agents.critic import Critic, CriticInput
 from interleave.agents.planner import Planner
+from interleave.backends.checked import checked, clean_errors, is_price
 from interleave.backends.protocols import (
     GeneratorCapabilities,
     ImageGenerator,
@@ -42,7 +43,6 @@ from interleave.runs.limits import Meter
 from interleave.runs.models import Models
 from interleave.runs.replay import Replay, fingerprint_of_drawing, fingerprint_of_messages
 from interleave.runs.store import MissingPicture, PictureStore
-from interleave.text import storable
 from interleave.types import Plan, Request, Slot, Verdict
 
 T = TypeVar("T")
@@ -78,7 +78,8 @@ class CallDesk:
             self.journal.append(Called.model_validate(place))
             self.journal.write()
             try:
-                return _of_kind(await call(), kind, role)
+                with clean_errors():
+                    return _of_kind(await call(), kind, role)
             except BackendError as error:
                 self.journal.append(
                     CallFailed.model_validate(place | {"error": str(error), "transient": error.transient})
@@ -115,7 +116,7 @@ class CallDesk:
 def _of_kind(result: object, kind: type[T], role: str) -> T:
     """What a call brought, if it is what was asked for; a user's own model may bring anything."""
     if isinstance(result, kind):
-        return result
+        return checked(result, f"the {role}")
     raise BackendError(f"the {role} returned a {type(result).__name__}, not a {kind.__name__}")
 
 
@@ -156,11 +157,11 @@ class JournalledVlm:
                 step=slot.step,
                 attempt=slot.attempt,
                 fingerprint=print_of_it,
-                text=storable(reply.text),
+                text=reply.text,
                 finish_reason=reply.finish_reason,
                 usage=reply.usage,
                 cost=reply.cost,
-                tokens=tuple((storable(token.text), token.probability) for token in reply.tokens),
+                tokens=tuple((token.text, token.probability) for token in reply.tokens),
                 seconds=seconds,
             )
         )
@@ -191,7 +192,8 @@ class JournalledGenerator:
             except MissingPicture:
                 if not self.desk.replay.redraw:
                     raise
-        price = self.capabilities.price_per_image
+        told = self.capabilities.price_per_image
+        price = told if is_price(told) else None
         drawn, seconds = await self.desk.make(
             "generator",
             asked.slot,

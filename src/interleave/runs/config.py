@@ -13,6 +13,8 @@ from interleave.types import Plan, Value
 
 OBJECT = "object:"
 """How a run names a model that was given as a Python object, which no spec can name."""
+MOST_ATTEMPTS = 100
+"""How often a step may be drawn."""
 
 
 class RoleConfig(Value):
@@ -43,7 +45,7 @@ class RunConfig(Value):
     critic: RoleConfig
     generator: RoleConfig
     prompts: PackConfig
-    max_attempts: int = Field(default=5, ge=1, le=100)
+    max_attempts: int = Field(default=5, ge=1, le=MOST_ATTEMPTS)
     max_steps: int = Field(default=50, ge=1, le=10_000)
     seed: int = Field(default=0, ge=0, lt=2**63)
     sources: SourceRule = SourceRule.PREVIOUS

@@ -7,10 +7,7 @@ Pictures are embedded: those a reader sees at full size, those folded away as th
 from __future__ import annotations
 
 import base64
-import difflib
 import io
-import re
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from PIL import Image
 
 from interleave.errors import RunError
+from interleave.runs.changes import prompt_changes
 from interleave.runs.record import AttemptRecord, RunRecord, StepRecord
 from interleave.runs.store import FOLDER, PictureStore, write_whole
 from interleave.text import one_line, visible
@@ -28,16 +26,6 @@ if TYPE_CHECKING:
 FILE_NAME = "document.html"
 EMBED_AS_IS_BYTES = 400_000
 THUMBNAIL_SIDE = 320
-
-_WORDS = re.compile(r"\S+\s*|\s+")
-
-
-@dataclass(frozen=True)
-class Change:
-    """A stretch of words that was kept, added or removed between two prompts."""
-
-    kind: str
-    words: str
 
 
 def write_document(folder: Path, record: RunRecord) -> Path:
@@ -61,21 +49,6 @@ def render_document(folder: Path, record: RunRecord) -> str:
         prompt_changes=prompt_changes,
         folder=FOLDER,
     )
-
-
-def prompt_changes(before: str, after: str) -> list[Change]:
-    """The way from one prompt to the next, word by word."""
-    old, new = _WORDS.findall(before), _WORDS.findall(after)
-    changes: list[Change] = []
-    for kind, a, b, c, d in difflib.SequenceMatcher(a=old, b=new, autojunk=False).get_opcodes():
-        if kind == "equal":
-            changes.append(Change("kept", "".join(old[a:b])))
-            continue
-        if b > a:
-            changes.append(Change("removed", "".join(old[a:b])))
-        if d > c:
-            changes.append(Change("added", "".join(new[c:d])))
-    return changes
 
 
 class EmbeddedPictures:

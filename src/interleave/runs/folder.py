@@ -14,7 +14,7 @@ from interleave.pictures import pixel_digest
 from interleave.runs.config import RunConfig, differences
 from interleave.runs.journal import FILE_NAME, Journal, RequestPart, no_locks
 from interleave.runs.record import RunRecord
-from interleave.runs.store import PictureStore, name_of
+from interleave.runs.store import PictureStore, make_folder, name_of, sync_folder
 from interleave.types import Picture, Request, Text
 
 
@@ -60,21 +60,30 @@ def _same_request(folder: Path, stored: tuple[RequestPart, ...], given: Request)
 def open_journal(folder: Path, name: str = FILE_NAME) -> Journal:
     """The journal of a folder, open for writing; the folder is made if it is not there."""
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        return Journal(folder / name)
+        make_folder(folder.parent)
+        folder.mkdir(exist_ok=True)
+        journal = Journal(folder / name, chained=name == FILE_NAME)
     except OSError as error:
         if error.errno in (errno.ENOSPC, errno.EDQUOT):  # nothing is wrong with the folder
             raise StorageError.at(folder, error) from error
         raise RunError(
             f"cannot write to {folder} ({error.strerror}): choose another folder with --out"
         ) from None
+    if journal.is_empty:  # so its name may be new, and that of the folder
+        try:
+            sync_folder(folder)
+            sync_folder(folder.parent)
+        except BaseException:
+            journal.close()
+            raise
+    return journal
 
 
 @contextmanager
 def alone_in(folder: Path, lock_name: str) -> Iterator[None]:
     """Wait until nobody else is at this place, and keep others waiting: for moments, never for work."""
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        make_folder(folder)
         file = os.open(folder / lock_name, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o644)
     except OSError as error:
         raise RunError(

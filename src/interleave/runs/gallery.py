@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from interleave.errors import RunError
 from interleave.runs.batch import Ended
 from interleave.runs.document import FILE_NAME as DOCUMENT_NAME
 from interleave.runs.document import EmbeddedPictures, page_template, write_document
 from interleave.runs.record import RunRecord, read_record
 from interleave.runs.store import PictureStore, write_whole
 from interleave.text import one_line
+
+log = logging.getLogger(__name__)
 
 FILE_NAME = "index.html"
 PICTURES_IN_A_STRIP = 6
@@ -43,7 +47,11 @@ def _strips(folder: Path, all_ended: Iterable[Ended]) -> Iterator[Strip]:
         run = folder / ended.folder
         if not run.exists():  # it failed before it had a folder; the summary says why
             continue
-        record = read_record(run)
+        try:
+            record = read_record(run)
+        except RunError as error:  # the other pages need not wait until it is restored
+            log.warning("%s", error)
+            continue
         write_document(run, record)
         pictures = EmbeddedPictures(PictureStore(run))
         shown = [step.attempt.image for step in record.steps if step.attempt is not None]

@@ -25,9 +25,11 @@ from interleave.runs.assembly import (
 from interleave.runs.batch import DEFAULT_CONCURRENCY, Batch, BatchSummary, Ended, refuse_unfit
 from interleave.runs.casting import Casting
 from interleave.runs.config import Limits, RunConfig
+from interleave.runs.consent import refuse_unallowed
 from interleave.runs.folder import stored_request
 from interleave.runs.limits import refuse_unpriced
 from interleave.runs.models import Models
+from interleave.runs.patience import Patience
 from interleave.runs.record import read_record
 from interleave.runs.requests import items_of
 from interleave.runs.studio import Studio
@@ -52,10 +54,7 @@ def generate(request: Requestable, *, out: str | Path | None = None, **choices: 
     `choices`: profile, planner, critic, generator (spec strings or objects), prompts, plan, max_attempts,
     max_steps, sources, seed, max_calls, max_seconds, max_cost.
     """
-    finished = _blocking(_last(stream(request, out=out, **choices)))
-    if finished.status == "failed" and finished.error is not None:
-        raise finished.error
-    return finished
+    return _unless_failed(_blocking(_last(stream(request, out=out, **choices))))
 
 
 async def stream(
@@ -82,15 +81,35 @@ def open_trajectory(
     )
 
 
-def reopen_trajectory(folder: Path, limits: Limits, *, redraw: bool = False) -> Trajectory:
+def resume(folder: str | Path, *, allow: Iterable[str] = (), redraw: bool = False, **limits: Any) -> Finished:
+    """Continue a run with what its folder says and return it finished; blocks until it is there.
+
+    `limits`: max_calls, max_seconds, max_cost. `allow` is your word for what a folder may not do without it:
+    `"NAME@https://host"` sends the key in NAME there. Raises `RunError` that names what is missing, and what
+    ended the run when a model failed for good.
+    """
+
+    async def follow() -> Finished:
+        trajectory = reopen_trajectory(Path(folder), split_choices(limits)[1], allow=allow, redraw=redraw)
+        return await _last(trajectory.run())
+
+    return _unless_failed(_blocking(follow()))
+
+
+def reopen_trajectory(
+    folder: Path, limits: Limits, *, allow: Iterable[str] = (), redraw: bool = False
+) -> Trajectory:
     """Open a run folder again, with everything taken from the folder itself."""
     record = read_record(folder)
     refuse_objects(record.config)
     config, pack = record.config, same_pack(record.config)
     request = stored_request(folder, record)
-    return Trajectory(
-        folder, request, config, limits, lambda: load_models(config, pack, Choices()), redraw=redraw
-    )
+
+    def load() -> Models:
+        refuse_unallowed(folder, config, allow)
+        return load_models(config, pack, Choices())
+
+    return Trajectory(folder, request, config, limits, load, redraw=redraw)
 
 
 def generate_many(
@@ -143,7 +162,7 @@ def batch_of(folder: Path, config: RunConfig, limits: Limits, models: Models) ->
     """A folder of runs that are all made with the same models, in this process."""
     casting = Casting(config=config)
     studio = Studio(folder, casting, limits, {config.generator.identity: models})
-    return Batch(folder, casting, studio)
+    return Batch(folder, casting, studio, patience=Patience(limits.max_seconds))
 
 
 def plan(request: Requestable, **choices: Any) -> Plan:
@@ -170,6 +189,12 @@ def new_run_folder(request: Request) -> Path:
         copy += 1
         folder = RUNS_FOLDER / f"{name}-{copy}"
     return folder
+
+
+def _unless_failed(finished: Finished) -> Finished:
+    if finished.status == "failed" and finished.error is not None:
+        raise finished.error
+    return finished
 
 
 async def _last(events: AsyncGenerator[Event]) -> Finished:

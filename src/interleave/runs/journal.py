@@ -12,15 +12,18 @@ import os
 import re
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, TypeAdapter, ValidationError
+from pydantic import Field, TypeAdapter, ValidationError, model_validator
 
 from interleave.errors import FolderInUse, RunError, StorageError
+from interleave.redaction import redacted_model
+from interleave.runs.chain import BrokenChain, Chain, Mark
 from interleave.runs.config import RunConfig
+from interleave.runs.store import read_file
 from interleave.types import Plan, Value, Verdict
 
 log = logging.getLogger(__name__)
@@ -37,6 +40,12 @@ class RequestPart(Value):
 
     text: str | None = None
     image: str | None = None
+
+    @model_validator(mode="after")
+    def it_is_one_of_the_two(self) -> RequestPart:
+        if (self.text is None) == (self.image is None):
+            raise ValueError("a part of a request is a text or a picture")
+        return self
 
 
 class Line(Value):
@@ -157,13 +166,18 @@ class Journal:
     """The one writer of a journal. Readers need no lock.
 
     A line is first remembered, then written, then synced. What is written survives the death of the process,
-    what is synced that of the machine.
+    what is synced that of the machine. Other files of lines, such as an index, are written the same way, but
+    their lines have no digests: their readers know no damage, only lines that count or do not.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, chained: bool = True) -> None:
         self.path = path
         self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW, 0o644)
+        self._chained = chained
+        self._chain = Chain()
         self._remembered: list[bytes] = []
+        self._remembering = threading.Lock()
+        """Held for moments: a cancelled call may still be writing while the end of the run is appended."""
         self.listener: Callable[[Any], object] | None = None
         """Told of every line, so that nobody has to read back what was just written."""
         self._writing = threading.Lock()
@@ -171,18 +185,31 @@ class Journal:
         self._closed = False
         try:
             self._lock()
-            self._size = self._drop_torn_line()
+            self._size = self._take_up()
         except BaseException:
             os.close(self._file)
             raise
 
     def append(self, entry: Value) -> None:
         """Remember a line; it is written with the next write or sync."""
-        if self._broken is not None:
-            raise self._broken  # nothing may follow a line that is perhaps only half there
-        self._remembered.append(entry.model_dump_json().encode() + b"\n")
+        entry = redacted_model(entry)
+        line = entry.model_dump_json().encode()
+        with self._remembering:
+            if self._broken is not None:
+                raise self._broken  # nothing may follow a line that is perhaps only half there
+            self._remembered.append((self._chain.seal(line) if self._chained else line) + b"\n")
         if self.listener is not None:
             self.listener(entry)
+
+    @property
+    def mark(self) -> Mark:
+        """How far it goes with everything that was appended."""
+        return self._chain.mark
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing has been written to it yet."""
+        return self._size == 0
 
     def write(self) -> None:
         """Hand every line so far to the operating system."""
@@ -201,7 +228,8 @@ class Journal:
     def _write(self) -> None:
         if self._broken is not None:
             raise self._broken
-        lines, self._remembered = self._remembered, []
+        with self._remembering:
+            lines, self._remembered = self._remembered, []
         data = b"".join(lines)
         try:
             written = 0
@@ -241,14 +269,16 @@ class Journal:
         except OSError as error:
             raise no_locks(self.path.parent, error) from None
 
-    def _drop_torn_line(self) -> int:
-        """Cut off a last line that was never finished; returns the size of what is left."""
-        data = self.path.read_bytes()
+    def _take_up(self) -> int:
+        """Cut off a last line that was never finished; returns the size of what is left, to go on from."""
+        data = read_file(self.path)
         kept = data.rfind(b"\n") + 1
         if kept < len(data):
             log.warning("%s: the last line was never finished and is dropped", self.path)
             os.ftruncate(self._file, kept)
             os.fsync(self._file)
+        if self._chained:
+            self._chain = Chain.at_the_end_of(data[:kept])
         return kept
 
 
@@ -270,54 +300,89 @@ def no_locks(folder: Path, error: OSError) -> RunError:
 def is_being_written(folder: Path, name: str = FILE_NAME) -> bool:
     """Whether a living process holds the journal; a dead one does not, whatever its last line says."""
     try:
-        file = os.open(folder / name, os.O_RDONLY | os.O_CLOEXEC)
+        file = os.open(folder / name, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:
         return False
     try:
         fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except OSError:
+    except BlockingIOError:
         return True
+    except OSError:  # no locks here, so that no process has one: a writer is refused before it begins
+        return False
     finally:
         os.close(file)
     return False
 
 
+class JournalReader:
+    """Reads a journal, also as it grows: every line once."""
+
+    def __init__(self, folder: Path) -> None:
+        self.path = folder / FILE_NAME
+        self._chain = Chain()
+        self._read = 0
+
+    @property
+    def mark(self) -> Mark:
+        """How far it has been read."""
+        return self._chain.mark
+
+    def news(self) -> list[Entry]:
+        """Every finished line since the last time; raises `RunError` with file and line of a damaged one."""
+        data = self._unread()
+        end = data.rfind(b"\n") + 1
+        entries = [self._entry(line) for line in data[:end].split(b"\n")[:-1]]
+        if self._chain.goes_on_in(data[end:]):
+            raise damaged(self.path, self._chain.lines + 1, "its line break was altered")
+        self._read += end
+        return entries
+
+    def _unread(self) -> bytes:
+        try:
+            return read_file(self.path, self._read)
+        except (FileNotFoundError, NotADirectoryError):
+            raise RunError(f"{self.path.parent} is not a run folder: it has no {self.path.name}") from None
+        except OSError as error:
+            raise RunError(f"{self.path} cannot be read ({error.strerror})") from None
+
+    def _entry(self, line: bytes) -> Entry:
+        number = self._chain.lines + 1
+        if number == 1:
+            _refuse_newer(line, self.path)
+        try:
+            return _ENTRY.validate_json(self._chain.unseal(line))
+        except BrokenChain as error:
+            raise damaged(self.path, number, str(error)) from None
+        except ValidationError as error:
+            raise damaged(self.path, number, error.errors()[0]["msg"]) from None
+
+
 def read_journal(folder: Path) -> list[Entry]:
     """Every finished line of a run's journal; raises `RunError` with file and line where one is damaged."""
-    return list(_read_lines(folder / FILE_NAME))
+    return JournalReader(folder).news()
 
 
 def first_entry(folder: Path) -> Entry | None:
     """How a run began; None where it has not, or where that cannot be read."""
+    path = folder / FILE_NAME
+    if not path.is_file():
+        return None
     try:
-        with open(folder / FILE_NAME, "rb") as file:
-            return _ENTRY.validate_json(file.readline())
-    except (OSError, ValidationError):
+        with open(path, "rb") as file:
+            return _ENTRY.validate_json(Chain().unseal(file.readline().rstrip(b"\n")))
+    except (OSError, ValidationError, BrokenChain):
         return None
 
 
-def _read_lines(path: Path) -> Iterator[Entry]:
-    try:
-        data = path.read_bytes()
-    except (FileNotFoundError, NotADirectoryError):
-        raise RunError(f"{path.parent} is not a run folder: it has no {path.name}") from None
-    except OSError as error:
-        raise RunError(f"{path} cannot be read ({error.strerror})") from None
-    whole = data[: data.rfind(b"\n") + 1]
-    for number, line in enumerate(whole.split(b"\n")[:-1], start=1):
-        if number == 1:
-            _refuse_newer(line, path)
-        try:
-            yield _ENTRY.validate_json(line)
-        except ValidationError as error:
-            reason = error.errors()[0]["msg"]
-            raise RunError(f"{path}:{number} is damaged ({reason}): restore it from a copy") from None
+def damaged(path: Path, number: int, problem: str) -> RunError:
+    """What to say of a line that is not as it was written."""
+    return RunError(f"{path}:{number} is damaged ({problem}): restore it from a copy")
 
 
 def _refuse_newer(line: bytes, path: Path) -> None:
-    found = re.search(rb'"version":\s*(\d+)', line)
+    found = re.search(rb'"version":\s*(\d{1,9})', line)
     if found and int(found.group(1)) > VERSION:
         raise RunError(
-            f"{path} has format version {int(found.group(1))}, and this interleave reads up to {VERSION}: "
-            "continue it with a newer interleave"
+            f"{path}:1 has format version {int(found.group(1))}, and this interleave reads up to {VERSION}: "
+            "continue it with a newer interleave; if it was never used with one, restore it from a copy"
         )

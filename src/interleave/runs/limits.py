@@ -20,7 +20,7 @@ class Meter:
     def __init__(self, limits: Limits, *, calls: int = 0, cost: float = 0.0) -> None:
         self.limits = limits
         self.calls = calls
-        self.cost = cost
+        self.cost = max(0.0, cost)  # it comes from a folder, and a debt there would be credit here
         self.started_at = time.monotonic()
 
     @property

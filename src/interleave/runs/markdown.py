@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from urllib.parse import quote
 
 from interleave.runs.record import RunRecord, StepRecord
 from interleave.runs.store import FOLDER, write_whole
@@ -11,8 +12,9 @@ from interleave.text import one_line, visible
 
 FILE_NAME = "document.md"
 
-_MARKUP = re.compile(r"([\\`*_{}\[\]<>#|~!])")
-_LINE_MARKUP = re.compile(r"^(\s*)([-+=]|\d+[.)])(?=\s|$)", re.MULTILINE)
+_MARKUP = re.compile(r"([\\`*_{}\[\]<>#|~!&$])")
+_LINE_MARKUP = re.compile(r"[-+=:]|[0-9]+(?=[.)](?:\s|$))")
+"""What makes a line more than text at its beginning: lists, rules, underlined headings, rows of tables."""
 
 
 def write_markdown(folder: Path, record: RunRecord) -> Path:
@@ -25,7 +27,7 @@ def write_markdown(folder: Path, record: RunRecord) -> Path:
 def render_markdown(record: RunRecord) -> str:
     """The Markdown of a run; pictures are links into its `images` folder."""
     blocks = [f"# {_plain(one_line(record.title, 200))}"]
-    blocks += [f"> {_plain(note)}" for note in record.config.notes]
+    blocks += [f"> {_plain(one_line(note, 1000))}" for note in record.config.notes]
     if record.status != "done":
         reason = _plain(one_line(record.reason, 300))
         blocks.append(f"> This document is not complete ({record.status}). {reason}".rstrip())
@@ -51,15 +53,19 @@ def _step(step: StepRecord) -> list[str]:
 
 
 def _picture(name: str, description: str) -> str:
-    return f"![{_plain(description)}]({FOLDER}/{name})"
+    return f"![{_plain(description)}]({FOLDER}/{quote(name)})"
 
 
 def _plain(text: str) -> str:
-    """Text that Markdown shows as it is written."""
-    escaped = _MARKUP.sub(r"\\\1", visible(text))
-    return _LINE_MARKUP.sub(
-        lambda match: (
-            f"{match[1]}\\{match[2]}" if len(match[2]) == 1 else f"{match[1]}{match[2][:-1]}\\{match[2][-1]}"
-        ),
-        escaped,
-    )
+    """Text that Markdown shows as it is written, line by line; it becomes paragraphs and nothing else."""
+    return "\n".join(_plain_line(line) for line in visible(text).replace("\r\n", "\n").split("\n"))
+
+
+def _plain_line(line: str) -> str:
+    """A line without the spaces around it, which would be markup and are not shown in any case."""
+    escaped = _MARKUP.sub(r"\\\1", line.strip(" \t"))
+    start = _LINE_MARKUP.match(escaped)
+    if start is None:
+        return escaped
+    before = start.end() if start[0].isdigit() else 0  # 1\. and \-
+    return f"{escaped[:before]}\\{escaped[before:]}"

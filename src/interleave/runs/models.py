@@ -12,6 +12,7 @@ from itertools import count
 from interleave.agents.critic import Critic
 from interleave.agents.planner import Planner
 from interleave.agents.prompts import PromptPack
+from interleave.backends.checked import is_price
 from interleave.backends.protocols import ImageGenerator, VisionLanguageModel
 from interleave.backends.retries import RetryPolicy
 from interleave.runs.disk import Disk
@@ -97,7 +98,7 @@ class Models:
 
     def prices_known(self, *, planner_is_asked: bool) -> dict[str, bool]:
         """For every model that will be called, whether it knows what it costs."""
-        known = {"generator": self.generator.capabilities.price_per_image is not None}
+        known = {"generator": is_price(self.generator.capabilities.price_per_image)}
         known["critic"] = _knows_its_price(self.critic)
         return known | ({"planner": _knows_its_price(self.planner)} if planner_is_asked else {})
 

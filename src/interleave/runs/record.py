@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable
 from functools import reduce
 from pathlib import Path
@@ -13,7 +13,9 @@ from pydantic import Field
 from interleave.errors import RunError
 from interleave.pictures import pixel_digest
 from interleave.pipeline import better_of
+from interleave.runs.chain import Mark
 from interleave.runs.config import RunConfig
+from interleave.runs.journal import FILE_NAME as JOURNAL_NAME
 from interleave.runs.journal import (
     VERSION,
     Called,
@@ -22,6 +24,7 @@ from interleave.runs.journal import (
     Drawn,
     Ended,
     Entry,
+    JournalReader,
     Judged,
     Planned,
     Replied,
@@ -29,8 +32,8 @@ from interleave.runs.journal import (
     Started,
     Status,
     StepFinished,
+    damaged,
     is_being_written,
-    read_journal,
 )
 from interleave.runs.store import PictureStore
 from interleave.types import Plan, PlanStep, Value, Verdict
@@ -99,6 +102,8 @@ class RunRecord(Value):
     planner_bad_replies: tuple[str, ...] = ()
     errors: tuple[str, ...] = Field(default=())
     """Calls that failed, in order."""
+    journal: Mark = Mark()
+    """How far the journal went that this was folded from; older versions did not say."""
 
     @property
     def title(self) -> str:
@@ -115,30 +120,40 @@ def read_record(folder: str | Path) -> RunRecord:
     """The record of the run in this folder, as its journal tells it now."""
     folder = Path(folder)
     writing = is_being_written(folder)
-    record = fold(read_journal(folder), where=folder)
+    reader = JournalReader(folder)
+    record = fold(reader.news(), where=folder, mark=reader.mark)
     if record.status == "running" and not writing:  # its process died without a word
         return record.model_copy(update={"status": "interrupted"})
     return record
 
 
-def fold(entries: Iterable[Entry], *, where: Path | None = None) -> RunRecord:
-    """The state of a run is the fold of its journal, and nothing else."""
-    entries = list(entries)
-    if not entries or not isinstance(entries[0], Started):
-        raise RunError(f"the journal in {where} does not begin with a started run")
+def fold(entries: Iterable[Entry], *, where: Path | None = None, mark: Mark | None = None) -> RunRecord:
+    """The state of a run is the fold of its journal, and nothing else.
+
+    Raises `RunError` with the line where one cannot follow the lines before it.
+    """
+    entries, path = list(entries), (where or Path()) / JOURNAL_NAME
+    if not entries:
+        raise RunError(f"{path} is empty: no run has been started in this folder")
+    if not isinstance(entries[0], Started):
+        raise damaged(path, 1, "it does not say how the run was started")
     folding = _Folding(entries[0])
-    for entry in entries[1:]:
+    for number, entry in enumerate(entries[1:], start=2):
+        if problem := folding.problem_with(entry):
+            raise damaged(path, number, problem)
         folding.take(entry)
-    return folding.record()
+    return folding.record(mark or Mark())
 
 
 class _Folding:
     def __init__(self, start: Started) -> None:
         self.start = start
         self.plan: Plan | None = None
+        self.planned: set[int] = set()
         self.status: Status = "running"
         self.reason = ""
-        self.attempts: dict[tuple[int, int], dict[str, Any]] = {}
+        self.attempts: defaultdict[int, dict[int, dict[str, Any]]] = defaultdict(dict)
+        """By step and number."""
         self.finished: dict[int, StepFinished] = {}
         self.replies: dict[tuple[str, int, int], list[Replied]] = {}
         self.called: dict[tuple[str, int], int] = {}
@@ -146,6 +161,24 @@ class _Folding:
         self.errors: list[str] = []
         self.seconds = 0.0
         self.session_seconds = 0.0
+
+    def problem_with(self, entry: Entry) -> str | None:
+        """Why an entry cannot follow those before it, if it cannot."""
+        if self.status != "running" and not isinstance(entry, Continued):
+            return "it comes after the end of the run"
+        match entry:
+            case Started():
+                return "the run has started before"
+            case Replied() | Drawn() | CallFailed() if (entry.role, entry.call) not in self.called:
+                return f"call {entry.call} of the {entry.role} was never announced"
+            case Drawn() if entry.step not in self.planned:
+                return f"the plan has no step {entry.step}"
+            case StepFinished(attempt=None):
+                return None if entry.step in self.planned else f"the plan has no step {entry.step}"
+            case Replied(role="critic") | Judged() | StepFinished():
+                drawn = entry.step in self.attempts and entry.attempt in self.attempts[entry.step]
+                return None if drawn else f"attempt {entry.attempt} of step {entry.step} was never drawn"
+        return None
 
     def take(self, entry: Entry) -> None:
         match entry:
@@ -159,7 +192,7 @@ class _Folding:
                 self.replies.setdefault((entry.role, entry.step, entry.attempt), []).append(entry)
             case Drawn():
                 self._result(entry)
-                self.attempts[entry.step, entry.attempt] = {
+                self.attempts[entry.step][entry.attempt] = {
                     "number": entry.attempt,
                     "prompt": entry.prompt,
                     "seed": entry.seed,
@@ -168,8 +201,9 @@ class _Folding:
                 }
             case Planned():
                 self.plan = entry.plan
+                self.planned = {step.number for step in entry.plan.steps}
             case Judged():
-                self.attempts[entry.step, entry.attempt]["verdict"] = entry.verdict
+                self.attempts[entry.step][entry.attempt]["verdict"] = entry.verdict
             case StepFinished():
                 self.finished[entry.step] = entry
             case Ended():
@@ -185,7 +219,7 @@ class _Folding:
         self.costs.append(entry.cost)
         self.session_seconds += entry.seconds
 
-    def record(self) -> RunRecord:
+    def record(self, mark: Mark) -> RunRecord:
         plan_replies = self.replies.get(("planner", 0, 0), [])
         known = [cost for cost in self.costs if cost is not None]
         return RunRecord(
@@ -204,6 +238,7 @@ class _Folding:
                 reply.text for reply in (plan_replies[:-1] if self.plan else plan_replies)
             ),
             errors=tuple(self.errors),
+            journal=mark,
         )
 
     def _calls(self) -> CallCounts:
@@ -211,8 +246,8 @@ class _Folding:
         return CallCounts(**counts, repeated=sum(times - 1 for times in self.called.values()))
 
     def _step(self, step: PlanStep) -> StepRecord:
-        numbers = sorted(attempt for number, attempt in self.attempts if number == step.number)
-        attempts = tuple(self._attempt(step.number, number) for number in numbers)
+        drawn = self.attempts.get(step.number, {})
+        attempts = tuple(self._attempt(step.number, drawn[number]) for number in sorted(drawn))
         if (finished := self.finished.get(step.number)) is not None:
             return StepRecord(
                 plan=step,
@@ -228,9 +263,8 @@ class _Folding:
             )
         return StepRecord(plan=step, attempts=attempts)
 
-    def _attempt(self, step: int, number: int) -> AttemptRecord:
-        replies = self.replies.get(("critic", step, number), [])
-        fields = self.attempts[step, number]
+    def _attempt(self, step: int, fields: dict[str, Any]) -> AttemptRecord:
+        replies = self.replies.get(("critic", step, fields["number"]), [])
         readable = "verdict" in fields and fields["verdict"].outcome != "unreadable"
         return AttemptRecord(
             **fields,
@@ -277,7 +311,7 @@ def comparable(folder: str | Path) -> dict[str, Any]:
     """
     store = PictureStore(Path(folder))
     record = read_record(folder).model_dump(mode="json")
-    for name in ("software", "seconds", "started", "errors", "version"):
+    for name in ("software", "seconds", "started", "errors", "version", "journal"):
         del record[name]
     del record["calls"]["repeated"], record["config"]["prompts"]["version"]
     for part in record["request"]:

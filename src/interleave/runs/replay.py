@@ -40,11 +40,12 @@ class Replay:
 
     @classmethod
     def of(cls, entries: Iterable[Entry], *, redraw: bool = False) -> Replay:
-        replay = cls(redraw=redraw)
+        replay, plans = cls(redraw=redraw), 0
         for entry in entries:
             match entry:
                 case Replied():
                     replay.replies[entry.role, entry.call] = entry
+                    plans = max(plans, entry.call) if entry.role == "planner" else plans
                 case Drawn():
                     replay.drawings[entry.call] = entry
                 case Planned():
@@ -52,9 +53,7 @@ class Replay:
                 case Judged():
                     replay.verdicts[entry.step, entry.attempt] = entry.verdict
                 case Ended(unreadable_plan=True):
-                    replay.spent_plans = max(
-                        (call for role, call in replay.replies if role == "planner"), default=0
-                    )
+                    replay.spent_plans = plans
         return replay
 
 

@@ -9,22 +9,28 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from itertools import count
 from pathlib import Path
 from typing import Any
 
 from interleave.errors import InputError, InterleaveError
-from interleave.pictures import MAX_BYTES, pixel_digest, read_picture
+from interleave.files import open_regular, read_lines, why
+from interleave.pictures import MAX_BYTES, pixel_digest, read_picture, white_canvas
 from interleave.text import count as counted
-from interleave.types import Request, Text
+from interleave.text import storable
+from interleave.types import Picture, Request, Text
 
 MAX_LINE_BYTES = 1_000_000
+MAX_FILE_BYTES = 2_000_000_000
 SHOWN_PROBLEMS = 5
 
 RawPart = str | Path
 """Text, or the path of a picture."""
+_UNREAD = white_canvas((1, 1))
+"""Stands for a picture that has not been read yet."""
 
 
 @dataclass(frozen=True)
@@ -103,19 +109,9 @@ def read_requests(path: Path, *, skip_bad: bool = False) -> tuple[list[Item], li
 def lines_of(path: Path) -> Iterator[tuple[int, int, bytes]]:
     """Number, offset and bytes of every line that is not blank; one that is too long is cut short."""
     try:
-        with open(path, "rb") as file:
-            for number in count(1):
-                offset = file.tell()
-                line = file.readline(MAX_LINE_BYTES + 1)
-                if not line:
-                    return
-                rest = line
-                while len(rest) >= MAX_LINE_BYTES and not rest.endswith(b"\n"):
-                    rest = file.readline(MAX_LINE_BYTES)
-                if line.strip():
-                    yield number, offset, line
+        yield from read_lines(path, most_bytes=MAX_FILE_BYTES, most_in_a_line=MAX_LINE_BYTES)
     except OSError as error:
-        raise InputError(f"{path}: cannot be read ({error.strerror})") from None
+        raise InputError(f"{path}: cannot be read ({why(error)})") from None
 
 
 def _read_line(path: Path, offset: int, line: bytes) -> Item:
@@ -124,9 +120,7 @@ def _read_line(path: Path, offset: int, line: bytes) -> Item:
     digest = _digest("".join(f"\x00{type(part).__name__}\x00{part}" for part in parts))
 
     def load() -> Request:
-        with open(path, "rb") as file:
-            file.seek(offset)
-            again = _checked_parts(parse_line(file.readline(MAX_LINE_BYTES + 1)).get("request"), path.parent)
+        again = _checked_parts(parse_line(_line_at(path, offset)).get("request"), path.parent)
         if again != parts:
             raise InputError(f"{path} has changed since it was checked")
         return Request.of([part if isinstance(part, str) else read_picture(part) for part in again])
@@ -134,12 +128,26 @@ def _read_line(path: Path, offset: int, line: bytes) -> Item:
     return _item(row.get("id"), digest, load)
 
 
+def _line_at(path: Path, offset: int) -> bytes:
+    try:
+        with open_regular(path, most_bytes=MAX_FILE_BYTES) as file:
+            file.seek(offset)
+            return file.readline(MAX_LINE_BYTES + 1)
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read again ({why(error)})") from None
+
+
 def parse_line(line: bytes) -> dict[str, Any]:
     """The object of a JSONL line; raises `InputError` with the reason where it is none."""
     if len(line) > MAX_LINE_BYTES:
         raise InputError(f"the line has more than {MAX_LINE_BYTES:,} bytes")
     try:
-        row = json.loads(line.decode("utf-8-sig"), parse_constant=_refuse_constant)
+        row = json.loads(
+            line.decode("utf-8-sig"),
+            parse_constant=_refuse_constant,
+            parse_float=_finite,
+            object_pairs_hook=_without_repeats,
+        )
     except UnicodeDecodeError:
         raise InputError("not UTF-8") from None
     except (ValueError, RecursionError) as error:
@@ -151,9 +159,14 @@ def parse_line(line: bytes) -> dict[str, Any]:
 
 def _checked_parts(request: Any, root: Path) -> list[RawPart]:
     parts = raw_parts(request, lambda name: picture_file(root, name))
-    if not any(isinstance(part, Path) for part in parts):
-        Request.of([part for part in parts if isinstance(part, str)])  # raises where the text is unusable
+    refuse_unusable(parts)
     return parts
+
+
+def refuse_unusable(parts: Iterable[RawPart]) -> None:
+    """Raise `InputError` for all that is wrong with a request before a picture of it is decoded."""
+    unread = Picture(_UNREAD)
+    Request(tuple(Text(part) if isinstance(part, str) else unread for part in parts))
 
 
 def raw_parts(request: Any, find_picture: Callable[[str], Path]) -> list[RawPart]:
@@ -200,7 +213,14 @@ def picture_file(root: Path, name: str) -> Path:
 def _item(identity: Any, digest: str, load: Callable[[], Request]) -> Item:
     if identity is not None and (isinstance(identity, bool) or not isinstance(identity, str | int)):
         raise InputError(f'"id" must be a text or a whole number, not {identity!r:.60}')
-    return Item(digest if identity is None else str(identity), digest, load)
+    return Item(digest if identity is None else checked_id(str(identity)), digest, load)
+
+
+def checked_id(identity: str) -> str:
+    """The id, which indexes and manifests must be able to hold as it is: spelled out, two could be one."""
+    if storable(identity) != identity:
+        raise InputError(f'"id" {identity!r:.60} holds half of a surrogate pair, which is not valid Unicode')
+    return identity
 
 
 def _digest_of_request(request: Request) -> str:
@@ -220,3 +240,19 @@ def _digest(said: str) -> str:
 
 def _refuse_constant(name: str) -> Any:
     raise ValueError(f"{name} is not a number")
+
+
+def _finite(digits: str) -> float:
+    """A number that JSON can write again: one that is too large for this machine would become `Infinity`."""
+    if not math.isfinite(number := float(digits)):
+        raise ValueError(f"the number {digits[:20]} is too large")
+    return number
+
+
+def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object; of a key that stands there twice nobody knows which one is meant."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        twice = next(key for key, times in Counter(key for key, _ in pairs).items() if times > 1)
+        raise ValueError(f"the key {twice[:60]!r} stands there twice")
+    return found

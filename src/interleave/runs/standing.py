@@ -6,17 +6,17 @@ own folder alone.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator
-from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-
-from pydantic import ValidationError
 
 from interleave.errors import RunError
 from interleave.runs.batch import BatchSummary, Ended, read_index
 from interleave.runs.record import RunRecord, read_record
-from interleave.runs.trajectory import RECORD_NAME
+from interleave.runs.stored import is_current, read_stored
+
+log = logging.getLogger(__name__)
 
 
 @dataclass
@@ -58,7 +58,8 @@ def _run_folders(folder: Path) -> Iterator[str]:
 def _count_run(standing: Standing, folder: Path, name: str) -> None:
     try:
         record = _record_of(folder / name)
-    except RunError:
+    except RunError as error:
+        log.warning("%s", error)
         standing.damaged += 1
         return
     match record.status:
@@ -84,9 +85,8 @@ def _count_run(standing: Standing, folder: Path, name: str) -> None:
 
 
 def _record_of(run: Path) -> RunRecord:
-    """A done run never changes, so its `run.json` will do; for others the journal is read."""
-    with suppress(OSError, ValidationError):
-        record = RunRecord.model_validate_json((run / RECORD_NAME).read_bytes())
-        if record.status == "done":
-            return record
+    """A done run hardly ever changes, so its `run.json` will do; for others the journal is read."""
+    stored = read_stored(run)
+    if stored is not None and stored[0].status == "done" and is_current(stored[0], run):
+        return stored[0]
     return read_record(run)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 import re
 import secrets
+import stat
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -52,11 +54,15 @@ class PictureStore:
 
     def has(self, name: str) -> bool:
         """Whether the picture of this name is there, as it was stored."""
+        return self.problem_with(name) is None
+
+    def problem_with(self, name: str) -> MissingPicture | None:
+        """What is wrong with the picture of this name, if anything."""
         try:
             self._read(name)
-        except MissingPicture:
-            return False
-        return True
+        except MissingPicture as problem:
+            return problem
+        return None
 
     def get(self, name: str) -> Image.Image:
         """The picture of this name, as it was stored; raises `MissingPicture` when it is not there."""
@@ -69,9 +75,11 @@ class PictureStore:
     def _read(self, name: str) -> bytes:
         path = self.path(name)
         try:
-            data = path.read_bytes()
-        except OSError:
+            data = read_file(path)
+        except FileNotFoundError:
             raise MissingPicture(path, "is missing") from None
+        except OSError as error:
+            raise MissingPicture(path, f"cannot be read ({error.strerror})") from None
         if _name_of(data) != name:
             raise MissingPicture(path, "has been altered")
         return data
@@ -126,13 +134,47 @@ def _write_new(path: str, data: bytes) -> None:
         os.close(file)
 
 
+def make_folder(folder: Path) -> None:
+    """Make a folder and what is missing above it; each is on disk by name before anything is put into it."""
+    try:
+        folder.mkdir()
+    except FileNotFoundError:
+        if folder.parent == folder:  # the working directory itself is gone
+            raise
+        make_folder(folder.parent)
+        folder.mkdir(exist_ok=True)
+    except OSError:
+        if folder.is_dir():
+            return
+        raise
+    sync_folder(folder.parent)
+
+
 def sync_folder(folder: Path) -> None:
     """Make the names in a folder durable."""
     try:
-        handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)
+        handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    except PermissionError:
+        return  # one may write to it and not read it, and then nobody can sync it
     except OSError as error:
         raise StorageError.at(folder, error) from error
+    try:
+        os.fsync(handle)
+    except OSError as error:
+        if error.errno != errno.EINVAL:  # a file system that knows no syncing of folders
+            raise StorageError.at(folder, error) from error
+    finally:
+        os.close(handle)
+
+
+def read_file(path: Path, start: int = 0) -> bytes:
+    """The bytes of a file from a place on; what is no file is refused, as a pipe would never end."""
+    handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    try:
+        if not stat.S_ISREG(os.fstat(handle).st_mode):
+            raise OSError(errno.EINVAL, "not a file")
+        with open(handle, "rb", closefd=False) as file:
+            file.seek(start)
+            return file.read()
+    finally:
+        os.close(handle)

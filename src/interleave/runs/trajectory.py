@@ -7,9 +7,11 @@ same order with the same seeds, so that a run that was stopped ends as an undist
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from threading import Lock
 
@@ -35,21 +37,23 @@ from interleave.runs.calls import (
     JournalledVlm,
 )
 from interleave.runs.config import Limits, RunConfig
+from interleave.runs.consent import refuse_keys_in
 from interleave.runs.document import FILE_NAME as DOCUMENT_NAME
 from interleave.runs.document import write_document
 from interleave.runs.facts import Facts
 from interleave.runs.folder import open_journal, refuse_foreign_folder, refuse_other_run, request_parts
-from interleave.runs.journal import Started, Status, read_journal
+from interleave.runs.journal import JournalReader, Started, Status, read_journal
 from interleave.runs.limits import Meter, refuse_unpriced
 from interleave.runs.models import Models
-from interleave.runs.record import RunRecord, fold, picture_names, read_record
+from interleave.runs.record import RunRecord, StepRecord, fold, picture_names, read_record
 from interleave.runs.replay import Replay
 from interleave.runs.store import FOLDER as IMAGES
-from interleave.runs.store import MissingPicture, PictureStore, sweep, sync_folder, write_whole
+from interleave.runs.store import PictureStore, sweep
+from interleave.runs.stored import lost_lines, write_stored
 from interleave.types import Request
 from interleave.version import __version__
 
-RECORD_NAME = "run.json"
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -76,18 +80,15 @@ class Finished:
     def status(self) -> Status:
         return self.record.status
 
-    @property
+    @cached_property
     def steps(self) -> tuple[ShownStep, ...]:
         """The document as a reader sees it."""
-        return tuple(
-            ShownStep(
-                step.plan.number,
-                step.plan.text,
-                self.folder / IMAGES / step.attempt.image if step.attempt else None,
-                step.forced,
-            )
-            for step in self.record.steps
-        )
+        return tuple(self._shown(step) for step in self.record.steps)
+
+    def _shown(self, step: StepRecord) -> ShownStep:
+        attempt = step.attempt
+        image = self.folder / IMAGES / attempt.image if attempt else None
+        return ShownStep(step.plan.number, step.plan.text, image, step.forced)
 
     @property
     def document(self) -> Path:
@@ -122,6 +123,7 @@ class Trajectory:
         self.models = None if self._is_done() else load_models()
         if self.models is not None:
             refuse_unpriced(limits, self.models.prices_known(planner_is_asked=config.plan is None))
+            refuse_keys_in(request, config)
         self.journal = open_journal(folder)
         try:
             self.record = self._start_or_continue()
@@ -183,13 +185,15 @@ class Trajectory:
             return False
         record = fold(entries, where=self.folder)
         refuse_other_run(self.folder, record, self.request, self.config)
-        gone = [name for name in picture_names(record) if not self.store.has(name)]
-        if gone and not self.redraw:
-            raise MissingPicture(self.store.path(gone[0]), "is missing or has been altered")
-        return record.status == "done" and not gone
+        problems = filter(None, map(self.store.problem_with, picture_names(record)))
+        problem = next(problems, None)
+        if problem is not None and not self.redraw:
+            raise problem
+        return record.status == "done" and problem is None
 
     def _start_or_continue(self) -> RunRecord:
-        self.entries = read_journal(self.folder)
+        reader = JournalReader(self.folder)
+        self.entries = reader.news()
         self.journal.listener = self.entries.append
         if not self.entries or self.redraw:
             for picture in self.request.pictures:
@@ -198,11 +202,11 @@ class Trajectory:
             parts = request_parts(self.request)
             self.journal.append(Started(request=parts, config=self.config, software=__version__))
             self.journal.sync()
-            sync_folder(self.folder)
-            sync_folder(self.folder.parent)
-            return fold(self.entries)
-        record = fold(self.entries, where=self.folder)
+            return self._fold()
+        record = fold(self.entries, where=self.folder, mark=reader.mark)
         refuse_other_run(self.folder, record, self.request, self.config)
+        if (loss := lost_lines(record, self.folder)) is not None:
+            log.warning("%s", loss)
         sweep(self.folder)
         if self.models is not None:
             self.journal.append(lines.Continued(software=__version__))
@@ -244,11 +248,14 @@ class Trajectory:
                 )
             )
             self.journal.sync()
-            return fold(self.entries)
+            return self._fold()
         except StorageError:
             if status == "done":
                 raise
             return self._on_disk().model_copy(update={"status": status, "reason": reason})
+
+    def _fold(self) -> RunRecord:
+        return fold(self.entries, where=self.folder, mark=self.journal.mark)
 
     def _on_disk(self) -> RunRecord:
         try:
@@ -259,7 +266,7 @@ class Trajectory:
     def _write_pages(self, record: RunRecord) -> None:
         """Write what can be made again from the journal; only a finished run insists on it."""
         try:
-            write_whole(self.folder / RECORD_NAME, record.model_dump_json(indent=1).encode() + b"\n")
+            write_stored(self.folder, record)
             if self.document:
                 write_document(self.folder, record)
         except StorageError:

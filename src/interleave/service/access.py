@@ -24,16 +24,19 @@ class Access:
     def __init__(self, token: str | None) -> None:
         self._digest = _digest(token) if token else None
 
-    def check(self, path: str, headers: Mapping[str, str]) -> None:
-        """Raise a `Refusal` for whoever may not come in."""
+    def check(self, path: str, headers: Mapping[str, str]) -> bool:
+        """Raise a `Refusal` for whoever may not come in; False for who came without showing anything."""
         _refuse_foreign_pages(headers)
         if self._digest is None:
             # Without a token only this machine is served, and only under its own names: a page elsewhere can
             # point a name of its own at 127.0.0.1 and would then be on "the same site".
             if not _is_loopback_name(_host_name(headers.get("host", ""))):
                 raise Refusal("this server answers only to localhost", status=403)
-        elif path not in OPEN_PATHS and not self._knows(headers.get("authorization", "")):
+            return True
+        known = self._knows(headers.get("authorization", ""))
+        if not known and path not in OPEN_PATHS:
             raise Refusal("a token is needed: send Authorization: Bearer TOKEN", status=401)
+        return known
 
     def _knows(self, authorization: str) -> bool:
         """`Bearer TOKEN`; or `Basic` with the token as its password, which http://x:TOKEN@host gives."""
@@ -71,8 +74,16 @@ def is_loopback(host: str) -> bool:
 
 def _refuse_foreign_pages(headers: Mapping[str, str]) -> None:
     origin = headers.get("origin")
-    if origin is not None and urlsplit(origin).netloc.lower() != headers.get("host", "").lower():
+    if origin is not None and _site_of(origin) != headers.get("host", "").lower():
         raise Refusal("requests from web pages of other sites are refused", status=403)
+
+
+def _site_of(origin: str) -> str | None:
+    """The host and port of an Origin header; None where it is no address."""
+    try:
+        return urlsplit(origin).netloc.lower()
+    except ValueError:  # half of an IPv6 address, for example
+        return None
 
 
 def _host_name(host: str) -> str:

@@ -6,15 +6,19 @@ import asyncio
 import json
 import time
 from collections.abc import Awaitable, Callable
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from interleave.service.access import Access
-from interleave.service.bodies import read_form, read_json
-from interleave.service.door import IDENTITY, Door, internal_failure, refusal_response
+from interleave.service.answers import PiecewiseResponse, compose
+from interleave.service.bodies import Brought, read_json
+from interleave.service.decoding import Decoder, to_the_end
+from interleave.service.door import IDENTITY, SHARE, Door, internal_failure, refusal_response
+from interleave.service.forms import read_form
+from interleave.service.memory import Share
 from interleave.service.metrics import CONTENT_TYPE, Metrics
 from interleave.service.pool import Pool
-from interleave.service.values import ClientGone, Refusal, ServiceFacts
+from interleave.service.values import ClientGone, Drawing, Refusal
 from interleave.service.wires import Job, openai, reference
 
 if TYPE_CHECKING:
@@ -24,6 +28,8 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 GONE = 499
 """What is logged and counted when nobody is there to read an answer."""
+ANSWER_COPIES = 3
+"""Of a drawn picture, until its answer is sent: as it came, and as base64."""
 
 
 @dataclass(frozen=True)
@@ -34,6 +40,7 @@ class Service:
     models: tuple[str, ...]
     """The names under which `/v1/models` lists the generator."""
     metrics: Metrics
+    decoder: Decoder = field(default_factory=Decoder)
     created: int = field(default_factory=lambda: int(time.time()))
 
 
@@ -97,37 +104,37 @@ class Routes:
         self.pool = service.pool
 
     async def edit(self, request: Request) -> Response:
-        body = await self._brought(request, read_json)
-        return await _draw(
-            request, self.pool, lambda facts: reference.edit(body, facts, request.scope[IDENTITY])
-        )
+        return await self._draw(request, read_json, reference.edit, request.scope[IDENTITY])
 
     async def edit_upload(self, request: Request) -> Response:
-        form = await self._brought(request, read_form)
-        return await _draw(
-            request, self.pool, lambda facts: reference.edit_upload(*form, facts, request.scope[IDENTITY])
-        )
+        return await self._draw(request, read_form, reference.edit_upload, request.scope[IDENTITY])
 
     async def generate(self, request: Request) -> Response:
-        body = await self._brought(request, read_json)
-        return await _draw(
-            request, self.pool, lambda facts: reference.generate(body, facts, request.scope[IDENTITY])
-        )
+        return await self._draw(request, read_json, reference.generate, request.scope[IDENTITY])
 
     async def generations(self, request: Request) -> Response:
-        body = await self._brought(request, read_json)
-        return await _draw(
-            request, self.pool, lambda facts: openai.generations(body, facts, self.service.models)
-        )
+        return await self._draw(request, read_json, openai.generations, self.service.models)
 
     async def edits(self, request: Request) -> Response:
-        form = await self._brought(request, read_form)
-        return await _draw(request, self.pool, lambda facts: openai.edits(*form, facts, self.service.models))
+        return await self._draw(request, read_form, openai.edits, self.service.models)
 
-    async def _brought(self, request: Request, read: Callable[[Request], Awaitable[T]]) -> T:
-        """The body of a request, unless it is clear beforehand that it cannot be taken on."""
-        self.pool.check_room()
-        return await read(request)
+    async def _draw(
+        self,
+        request: Request,
+        read: Callable[[Request], Awaitable[Brought]],
+        wire: Callable[..., Job],
+        *more: object,
+    ) -> Response:
+        """Read what is asked for, draw it, answer; give it up as soon as the client has gone."""
+        from starlette.responses import Response
+
+        errand = Errand(self.service, request.scope[SHARE], self.pool.deadline())
+        try:
+            self.pool.check_newcomer()
+            brought = [await read(request)]
+            return await _unless_gone(request, errand.run(brought, wire, *more))
+        except ClientGone:
+            return Response(status_code=GONE)
 
     async def root(self, request: Request) -> Response:
         message = f"interleave generator server: {self.service.models[0]}"
@@ -158,22 +165,44 @@ class Routes:
         return _json(openai.model_card(name, self.service.created))
 
 
-async def _draw(request: Request, pool: Pool, read: Callable[[ServiceFacts], Job]) -> Response:
-    """Check what was asked for, draw it, answer; give it up as soon as the client has gone."""
-    from starlette.responses import Response
+@dataclass(frozen=True)
+class Errand:
+    """One request for pictures, from its body to its answer: what it may hold, and how long it may take."""
 
-    async def work() -> Response:
-        facts = await pool.loaded_facts()
-        job = await asyncio.to_thread(read, facts)
-        pictures = await pool.draw(job.drawings)
-        body = await asyncio.to_thread(lambda: json.dumps(job.answer(pictures)).encode())
-        headers = {"x-ignored-parameters": ", ".join(job.dropped)} if job.dropped else {}
-        return Response(body, headers=headers, media_type="application/json")
+    service: Service
+    share: Share
+    ends_at: float
 
-    try:
-        return await _unless_gone(request, work())
-    except ClientGone:
-        return Response(status_code=GONE)
+    async def run(self, brought: list[Brought], wire: Callable[..., Job], *more: object) -> Response:
+        """`brought` is emptied, so that the body is freed as soon as it has been read."""
+        pool = self.service.pool
+        with pool.arriving():
+            job = await self._read(brought.pop(), wire, *more)
+            drawings = await self._with_sources(job)
+        dropped, answer = job.dropped, job.answer
+        del job
+        pictures = await pool.draw(drawings, self.ends_at)
+        del drawings
+        self.share.keep(ANSWER_COPIES * sum(len(picture.data) for picture in pictures))
+        pieces = await to_the_end(asyncio.to_thread(lambda: compose(answer(pictures))))
+        headers = {"x-ignored-parameters": ", ".join(dropped)} if dropped else {}
+        return PiecewiseResponse(pieces, headers)
+
+    async def _read(self, brought: Brought, wire: Callable[..., Job], *more: object) -> Job:
+        facts = await self.service.pool.loaded_facts(self.ends_at)
+        if brought.working_bytes:
+            await self.share.reserve(brought.working_bytes, self.ends_at)
+        return await to_the_end(asyncio.to_thread(lambda: wire(*brought.parse(), facts, *more)))
+
+    async def _with_sources(self, job: Job) -> list[Drawing]:
+        """The drawings with their sources decoded; of what the client sent nothing is left."""
+        self.share.keep(0)
+        drawings = job.drawings
+        if job.sources:
+            sources = await self.service.decoder.decode(job.sources, self.share, self.ends_at)
+            drawings = [replace(drawing, sources=sources) for drawing in drawings]
+        self.share.drop_body()
+        return drawings
 
 
 async def _unless_gone(request: Request, work: Awaitable[T]) -> T:
@@ -209,7 +238,7 @@ def _status(service: Service) -> dict[str, Any]:
         "system_ready": pool.state in ("ready", "degraded"),
         "state": pool.state,
         "models": list(service.models),
-        "queue": {"waiting": len(pool.waiting), "limit": pool.limits.queue, "held_bytes": pool.held_bytes},
+        "queue": {"waiting": len(pool.waiting), "limit": pool.limits.queue, "held_bytes": pool.memory.held},
         "capabilities": asdict(pool.facts.capabilities) if pool.facts else None,
         "settings": pool.facts.settings if pool.facts else None,
         "ignored_parameters": sorted(pool.ignored),

@@ -1,51 +1,129 @@
-"""Connections with bounds that uvicorn does not have: on headers that never end, on readers that never read,
-and on how many there are."""
+"""Connections with bounds that uvicorn does not have: on headers that never end or are too many, on bodies in
+too many pieces, on readers that never read, and on how many connections there are."""
 
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+from typing import Any, cast
 
+import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
+from interleave.service.slots import Doing, Slots
+
+CONNECTION = "interleave.connection"
+"""Where the application finds the connection of a request, in its scope."""
 HEADER_SECONDS = 10.0
 SEND_SECONDS = 60.0
+CLOSE_SECONDS = 10.0
+"""How long a client may take to read the last bytes of a connection that is being closed."""
 KEEP_ALIVE_SECONDS = 65
 """Longer than a proxy keeps its side open, so that it is never the proxy that finds a closed door."""
-MAX_CONNECTIONS = 1000
+MAX_HEADERS = 128
+FREE_CHUNKS = 256
+LEAST_CHUNK_BYTES = 256
+"""What chunks of a body must have on average, after the first few: parsing one costs as much as 1 kB."""
+READ_BYTES = 65_536
+PACE_SECONDS = 5.0
+"""The window over which the pace of a connection is judged."""
 
 
 class BoundedConnection(H11Protocol):
     """A connection that must bring its request in time, and take its answer."""
 
-    max_connections = MAX_CONNECTIONS
+    slots = Slots()
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
-        self.idle_since: float | None = None
-        self._receiving: asyncio.TimerHandle | None = None
+        self.conn = _BoundedParser(h11.SERVER, self.config.h11_max_incomplete_event_size or READ_BYTES)
+        self.opened_at = self.since = self.loop.time()
+        self._windows = (0, 0)
+        """Bytes received in the last window and in this one."""
+        self._window_began_at = self.opened_at
+        self._awaiting: asyncio.TimerHandle | None = None
         self._sending: asyncio.TimerHandle | None = None
+        self._closing: asyncio.TimerHandle | None = None
+
+    @property
+    def address(self) -> str:
+        return self.client[0] if self.client else ""
+
+    @property
+    def doing(self) -> Doing:
+        if self.transport.is_closing():
+            return Doing.LEAVING
+        if self.cycle is None:
+            return Doing.ARRIVING
+        if self.cycle.response_complete:
+            return Doing.IDLE
+        if self.cycle.more_body:
+            return Doing.LEAVING if self.cycle.response_started else Doing.RECEIVING
+        return Doing.ANSWERING
+
+    def pace(self, now: float) -> float:
+        """Bytes a second over this window and the last."""
+        self._turn_window(now)
+        return sum(self._windows) / (now - self._window_began_at + PACE_SECONDS)
+
+    def abort(self) -> None:
+        self.transport.abort()
+
+    def admit(self) -> None:
+        """Its request has shown that it may be here."""
+        self.slots.admit(self)
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
-        self._idle()
+        transport.max_size = READ_BYTES  # type: ignore[attr-defined]  # asyncio would read four times as much
         self._expect_headers()
-        self._make_room()
+        self.slots.enter(self, self.loop.time())
 
     def data_received(self, data: bytes) -> None:
+        now = self.loop.time()
+        self._turn_window(now)
+        self._windows = self._windows[0], self._windows[1] + len(data)
         super().data_received(data)
         if self._has_request:
-            self.idle_since = None
-            self._receiving = _off(self._receiving)
+            self._awaiting = _cancelled(self._awaiting)
         else:
             self._expect_headers()
 
+    def handle_events(self) -> None:
+        if self.conn.their_state is h11.IDLE and _has_too_many_lines(self.conn.trailing_data[0]):
+            self.send_400_response("Too many headers.")
+            return
+        before = self.cycle
+        super().handle_events()
+        if self.cycle is not before:
+            self.since = self.loop.time()
+            cast(dict[str, Any], self.scope)[CONNECTION] = self
+
+    def send_400_response(self, msg: str) -> None:
+        if self.cycle is not None and self.cycle.response_started and not self.cycle.response_complete:
+            self.abort()  # half an answer is out already
+            return
+        super().send_400_response(msg)
+        self._close_soon()
+
     def on_response_complete(self) -> None:
-        self._idle()
+        self.since = self.loop.time()
         super().on_response_complete()
+        if self.transport.is_closing():
+            self._close_soon()
+
+    def timeout_keep_alive_handler(self) -> None:
+        super().timeout_keep_alive_handler()
+        self._close_soon()
+
+    def shutdown(self) -> None:
+        super().shutdown()
+        if self.transport.is_closing():
+            self._close_soon()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._receiving, self._sending = _off(self._receiving), _off(self._sending)
+        self.slots.leave(self)
+        timers = self._awaiting, self._sending, self._closing
+        self._awaiting, self._sending, self._closing = map(_cancelled, timers)
         super().connection_lost(exc)
         self._unset_keepalive_if_required()
 
@@ -55,32 +133,55 @@ class BoundedConnection(H11Protocol):
 
     def resume_writing(self) -> None:
         super().resume_writing()
-        self._sending = _off(self._sending)
+        self._sending = _cancelled(self._sending)
+
+    def _unsupported_upgrade_warning(self) -> None:
+        """Whoever asks for another protocol is answered in this one; the log need not speak of it."""
 
     @property
     def _has_request(self) -> bool:
         return self.cycle is not None and not self.cycle.response_complete
 
-    def _idle(self) -> None:
-        self.idle_since = self.loop.time()
-
     def _expect_headers(self) -> None:
-        if self._receiving is None and not self.transport.is_closing():
-            self._receiving = self.loop.call_later(HEADER_SECONDS, self.transport.abort)
+        if self._awaiting is None and not self.transport.is_closing():
+            self._awaiting = self.loop.call_later(HEADER_SECONDS, self.transport.abort)
 
-    def _make_room(self) -> None:
-        """Close the connection that has been idle longest, which may be this one, when there are too many."""
-        if len(self.connections) <= self.max_connections:
-            return
-        # Those that were closed a moment ago are still in the set.
-        alive = [each for each in self.connections if not each.transport.is_closing()]
-        if len(alive) > self.max_connections:
-            idle = [each for each in alive if getattr(each, "idle_since", None) is not None]
-            oldest = min(idle, key=lambda each: each.idle_since, default=self)  # type: ignore[union-attr]
-            oldest.transport.abort()
+    def _close_soon(self) -> None:
+        """A closing transport waits for its last bytes to be read; a client could let it wait for ever."""
+        self._closing = self._closing or self.loop.call_later(CLOSE_SECONDS, self.transport.abort)
+
+    def _turn_window(self, now: float) -> None:
+        passed = now - self._window_began_at
+        if passed >= PACE_SECONDS:
+            self._windows = (self._windows[1] if passed < 2 * PACE_SECONDS else 0), 0
+            self._window_began_at = now
 
 
-def _off(timer: asyncio.TimerHandle | None) -> asyncio.TimerHandle | None:
+class _BoundedParser(h11.Connection):
+    """h11, with bodies in many tiny chunks refused: it takes longer for one than to send a thousand."""
+
+    _chunks = 0
+    _chunk_bytes = 0
+
+    def next_event(self) -> Any:
+        event = super().next_event()
+        if isinstance(event, h11.Request):
+            self._chunks = self._chunk_bytes = 0
+        elif isinstance(event, h11.Data):
+            self._chunks += event.chunk_end
+            self._chunk_bytes += len(event.data)
+            if self._chunks > FREE_CHUNKS and self._chunk_bytes < LEAST_CHUNK_BYTES * self._chunks:
+                raise h11.RemoteProtocolError("the chunks of the body are too small")
+        return event
+
+
+def _has_too_many_lines(head: bytes) -> bool:
+    """Whether a request that is still to be parsed has more headers than anybody sends."""
+    lines = head.split(b"\n", MAX_HEADERS + 2)
+    return len(lines) > MAX_HEADERS + 2 and not any(line in (b"", b"\r") for line in lines[1:-1])
+
+
+def _cancelled(timer: asyncio.TimerHandle | None) -> asyncio.TimerHandle | None:
     """No timer; the one there was will not go off."""
     if timer is not None:
         timer.cancel()

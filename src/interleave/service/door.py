@@ -18,6 +18,8 @@ from typing import TYPE_CHECKING, Any
 
 from interleave.service.access import Access
 from interleave.service.bodies import MAX_BODY_BYTES, BoundedBody, Message, Receive
+from interleave.service.connections import CONNECTION
+from interleave.service.memory import Share
 from interleave.service.metrics import Metrics
 from interleave.service.pool import Pool
 from interleave.service.values import Refusal
@@ -35,6 +37,8 @@ log = logging.getLogger(__name__)
 DISCARD_SECONDS = 2.0
 MAX_ADDRESS_BYTES = 8192
 IDENTITY = "interleave.request_id"
+SHARE = "interleave.share"
+"""Where the application finds what a request holds of the memory."""
 POLLED = frozenset({"/health", "/metrics"})
 """Asked every few seconds by machines: logged only when something is wrong."""
 
@@ -69,16 +73,17 @@ class _Visit:
         self.headers = {
             name.decode("latin-1").lower(): value.decode("latin-1") for name, value in scope["headers"]
         }
-        self.body = BoundedBody(receive, door.pool, declared=_declared_length(self.headers))
+        self.share = Share(door.pool.memory)
+        self.body = BoundedBody(receive, self.share, declared=_declared_length(self.headers))
         self.status = 500
         self.started = False
+        self.closing = False
 
     async def run(self) -> None:
         began = time.monotonic()
-        scope = {**self.scope, IDENTITY: self.identity}
+        scope = {**self.scope, IDENTITY: self.identity, SHARE: self.share}
         try:
-            _check_address(scope)
-            self.door.access.check(scope["path"], self.headers)
+            self._check_in()
             await self.door.app(scope, self.body, self.send)
         except Refusal as reason:
             await self._refuse(reason)
@@ -86,8 +91,18 @@ class _Visit:
             log.exception("request %s failed", self.identity)
             await self._refuse(internal_failure(self.identity))
         finally:
-            self.body.let_go()
+            self.share.let_go()
             self._report(time.monotonic() - began)
+
+    def _check_in(self) -> None:
+        """Everything that can be refused by the first line and the headers alone."""
+        self.closing = True  # whoever is refused here is not waited for again
+        _check_framing(self.scope, self.headers)
+        _check_address(self.scope)
+        known = self.door.access.check(self.scope["path"], self.headers)
+        if known and CONNECTION in self.scope:
+            self.scope[CONNECTION].admit()
+        self.closing = False
 
     async def send(self, message: Message) -> None:
         if message["type"] == "http.response.start":
@@ -119,7 +134,8 @@ class _Visit:
             (b"x-content-type-options", b"nosniff"),
             (b"cache-control", b"no-store"),
         ]
-        return [*own, (b"connection", b"close")] if self._unread else own
+        last = self._unread or self.closing or self.door.pool.draining
+        return [*own, (b"connection", b"close")] if last else own
 
     async def _discard(self) -> None:
         """Read on for a moment without keeping anything, so that the client gets to read its answer."""
@@ -139,6 +155,12 @@ class _Visit:
         method, shown = one_line(self.scope["method"], 20), one_line(path, 100)
         level = logging.DEBUG if path in POLLED and self.status < 400 else logging.INFO
         log.log(level, "%s %s %d %.3f s %s", method, shown, self.status, seconds, self.identity)
+
+
+def _check_framing(scope: Scope, headers: MutableMapping[str, str]) -> None:
+    """A body whose end a proxy may see elsewhere than we do could hide a second request."""
+    if "transfer-encoding" in headers and ("content-length" in headers or scope["http_version"] == "1.0"):
+        raise Refusal("a request has either a Content-Length or a Transfer-Encoding", status=400)
 
 
 def _check_address(scope: Scope) -> None:

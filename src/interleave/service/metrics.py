@@ -87,7 +87,7 @@ class _PoolGauges:
         pool = self.pool
         yield GaugeMetricFamily(f"{PREFIX}_queue_depth", "Pictures waiting for a worker.", len(pool.waiting))
         yield GaugeMetricFamily(f"{PREFIX}_in_flight", "Pictures being drawn.", pool.in_flight)
-        yield GaugeMetricFamily(f"{PREFIX}_held_bytes", "Bytes of requests in memory.", pool.held_bytes)
+        yield GaugeMetricFamily(f"{PREFIX}_held_bytes", "Bytes of requests in memory.", pool.memory.held)
         states = GaugeMetricFamily(
             f"{PREFIX}_worker_ready", "1 where the worker can draw.", labels=["worker"]
         )

@@ -12,6 +12,7 @@ import math
 import random
 import re
 from collections.abc import Iterable, Mapping
+from decimal import Decimal, InvalidOperation
 from typing import Any
 
 from interleave.errors import did_you_mean
@@ -21,6 +22,7 @@ from interleave.text import MAX_REQUEST_CHARACTERS, count, one_line, unusable
 MAX_SEED = 2**63 - 1
 RANDOM_SEEDS = 2**31
 MAX_SIDE = 16_384
+MAX_NUMBER_CHARACTERS = 40
 
 SETTINGS: dict[str, tuple[str, ...]] = {
     # parameter on a wire: the options of a generator that say the same
@@ -32,6 +34,9 @@ SETTINGS: dict[str, tuple[str, ...]] = {
     "image_guidance_scale": ("image_guidance",),
     "max_sequence_length": ("prompt_tokens", "max_sequence_length"),
 }
+
+NEVER_IGNORED = frozenset({"stream", "partial_images"})
+"""A client that asks for a stream waits for events, and would take an ordinary answer for an empty one."""
 
 TOLD = {"size", "width", "height", "shape", "negative_prompt"}.union(*SETTINGS.values())
 """Everything about a generator's way of drawing that a request may name, by the names of options."""
@@ -79,10 +84,10 @@ class Parameters:
         value = self.take(name)
         if value is None:
             return None
-        number = _number(value)
-        if number is None or not number.is_integer() or not low <= int(value) <= high:
+        number = _whole_number(value, low, high)
+        if number is None:
             raise _refused(name, value, f"must be a whole number from {low} to {high}")
-        return int(value)
+        return number
 
     def seed(self) -> int:
         """The seed that was sent, or a random one."""
@@ -107,7 +112,8 @@ class Parameters:
         """A parameter of which this server can do one thing only."""
         value = self.take(name)
         if value is not None and not any(_same(value, each) for each in values):
-            raise _refused(name, value, f"{because}. {_way_out(name)}")
+            way_out = "Leave it out" if name in NEVER_IGNORED else _way_out(name)
+            raise _refused(name, value, f"{because}. {way_out}")
 
     def negative_prompt(self) -> None:
         """Nothing to avoid is what every generator can do; anything else must be its own setting."""
@@ -215,6 +221,22 @@ def _refused(name: str, value: object, reason: str) -> Refusal:
 
 def _shown(value: object) -> str:
     return one_line(value if isinstance(value, str) else repr(value), 60)
+
+
+def _whole_number(value: object, low: int, high: int) -> int | None:
+    """The value as an integer, also when it is written as 1.0 or 1e3; None when it is none in this range."""
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
+        return None
+    if isinstance(value, str) and len(value) > MAX_NUMBER_CHARACTERS:
+        return None
+    try:
+        number = Decimal(value)  # exact, where a float would round large seeds
+    except InvalidOperation:
+        return None
+    # The range comes first: 1e999999 as an integer would fill the memory.
+    if not number.is_finite() or not low <= number <= high or number != number.to_integral_value():
+        return None
+    return int(number)
 
 
 def _number(value: object) -> float | None:

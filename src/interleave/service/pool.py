@@ -13,12 +13,14 @@ import logging
 import math
 import time
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import count
 from typing import Protocol
 
 from interleave.errors import ConfigurationError
+from interleave.service.memory import Memory
 from interleave.service.values import Drawing, DrawnPicture, Refusal, ServiceFacts
 from interleave.service.workers import Ticket, Worker, WorkerState
 
@@ -42,10 +44,12 @@ class Limits:
     drain_seconds: float = 30.0
     """How long pictures under way may still take when the server is told to end."""
     load_seconds: float = 1800.0
-    hung_seconds: float = 60.0
-    """How long after its deadline a worker may keep a picture before it is taken for hung and replaced."""
-    held_bytes: int = 1_000_000_000
-    """Request bodies and decoded source pictures held in memory, all together."""
+    draw_seconds: float | None = None
+    """How long a worker may take for a picture; None for as long as the request has."""
+    silence_seconds: float = 10.0
+    """How long nothing may move in a worker, or a picture be kept past its deadline, before it is hung."""
+    memory_bytes: int = 1_000_000_000
+    """Requests and their pictures in the server's memory, all together; a worker holds at most half of it."""
 
 
 class Watcher(Protocol):
@@ -68,28 +72,37 @@ class Pool:
         ignored: frozenset[str] = frozenset(),
     ) -> None:
         self.limits = limits or Limits()
+        self.memory = Memory(self.limits.memory_bytes, self.retry_after)
         self.watcher = watcher
         self.ignored = ignored
         self.workers = [
-            Worker(number, device, spec, self, batch=self.limits.batch, load_seconds=self.limits.load_seconds)
+            Worker(
+                number,
+                device,
+                spec,
+                self,
+                batch=self.limits.batch,
+                load_seconds=self.limits.load_seconds,
+                silence_seconds=self.limits.silence_seconds,
+                source_limit=self.memory.most_for_one,
+            )
             for number, device in enumerate(devices)
         ]
         self.waiting: deque[Ticket] = deque()
         self.draining = False
-        self.held_bytes = 0
         self.facts: ServiceFacts | None = None
         self.fatal: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         """Fails when the generator can never be loaded: the server has nothing to serve."""
         self._numbers = count()
         self._tasks: list[asyncio.Task[None]] = []
         self._changed = asyncio.Event()
-        self._early = 0
-        """Requests that wait for the generator to be loaded for the first time."""
+        self._arriving = 0
+        """Requests whose bodies have come, and which are not in the queue yet."""
         self._seconds_a_picture = 1.0
 
     def start(self) -> None:
         self._tasks = [asyncio.create_task(worker.keep_running()) for worker in self.workers]
-        self._tasks.append(asyncio.create_task(self._replace_hung_workers()))
+        self._tasks.append(asyncio.create_task(self._watch()))
 
     async def stop(self) -> None:
         """End every worker; whoever still waits is told."""
@@ -123,7 +136,31 @@ class Pool:
             return "degraded"
         return "loading" if self.facts is None and any(worker.hopeful for worker in self.workers) else "dead"
 
-    def check_room(self, pictures: int = 1) -> None:
+    @property
+    def busy(self) -> bool:
+        """Whether pictures wait or are being drawn."""
+        return bool(self.waiting) or self.in_flight > 0
+
+    def deadline(self) -> float:
+        """When a request that comes now has waited long enough, by the loop's clock."""
+        return asyncio.get_running_loop().time() + self.limits.deadline_seconds
+
+    def check_newcomer(self) -> None:
+        """Refuse a request before its body is read when there is no place for it in the queue."""
+        free = sum(max(0, w.capacity - w.drawing) for w in self.workers if w.state is WorkerState.READY)
+        self.check_room(self._arriving + 1 - free)
+
+    @contextmanager
+    def arriving(self) -> Iterator[None]:
+        """A request whose body has come: it has a place in the queue as if it waited there already."""
+        self.check_newcomer()
+        self._arriving += 1
+        try:
+            yield
+        finally:
+            self._arriving -= 1
+
+    def check_room(self, pictures: int) -> None:
         """Refuse at once what cannot be taken on."""
         if self.draining:
             raise Refusal("the server is shutting down: ask another one", status=503, retry_after=5)
@@ -136,7 +173,8 @@ class Pool:
             )
         if len(self.waiting) + pictures > self.limits.queue:
             raise Refusal(
-                f"the queue is full ({len(self.waiting)} pictures waiting, {self.limits.queue} allowed): "
+                f"the queue is full ({len(self.waiting) + self._arriving} pictures waiting, "
+                f"{self.limits.queue} allowed): "
                 "try again later",
                 status=429,
                 retry_after=self.retry_after(),
@@ -148,42 +186,22 @@ class Pool:
         wait = self._seconds_a_picture * max(1, len(self.waiting) // 2) / lanes
         return float(min(max(1, math.ceil(wait)), LONGEST_RETRY_AFTER_SECONDS))
 
-    def hold(self, size: int) -> None:
-        """Account for bytes that a request keeps in memory; `release` gives them back."""
-        if self.held_bytes + size > self.limits.held_bytes:
-            raise Refusal(
-                "the server holds as many bytes of requests as it may: try again later",
-                status=429,
-                retry_after=self.retry_after(),
-            )
-        self.held_bytes += size
-
-    def release(self, size: int) -> None:
-        self.held_bytes -= size
-
-    async def loaded_facts(self) -> ServiceFacts:
+    async def loaded_facts(self, ends_at: float | None = None) -> ServiceFacts:
         """What the generator can do; waits while it is being loaded for the first time."""
-        if self.facts is not None:
-            return self.facts
-        self._early += 1
         try:
-            async with asyncio.timeout(self.limits.deadline_seconds):
+            async with asyncio.timeout_at(self.deadline() if ends_at is None else ends_at):
                 while self.facts is None:
-                    self.check_room(self._early)
+                    self.check_room(0)
                     await self._changed.wait()
                 return self.facts
         except TimeoutError:
             raise Refusal("the generator is still being loaded", status=503, retry_after=30) from None
-        finally:
-            self._early -= 1
 
-    async def draw(self, drawings: Sequence[Drawing]) -> list[DrawnPicture]:
+    async def draw(self, drawings: Sequence[Drawing], ends_at: float | None = None) -> list[DrawnPicture]:
         """Draw these pictures, or none of them. Whoever stops waiting takes them out of the queue."""
         self.check_room(len(drawings))
-        held = sum({id(source): len(source.data) for each in drawings for source in each.sources}.values())
-        self.hold(held)
         loop = asyncio.get_running_loop()
-        ends_at = loop.time() + self.limits.deadline_seconds
+        ends_at = self.deadline() if ends_at is None else ends_at
         tickets = [
             Ticket(next(self._numbers), drawing, loop.create_future(), ends_at) for drawing in drawings
         ]
@@ -197,7 +215,6 @@ class Pool:
                 f"the picture was not drawn within {self.limits.deadline_seconds:g} s", status=504
             ) from None
         finally:
-            self.release(held)
             for ticket in tickets:
                 self._withdraw(ticket)
 
@@ -278,11 +295,21 @@ class Pool:
         self._changed.set()
         self._changed = asyncio.Event()
 
-    async def _replace_hung_workers(self) -> None:
-        """A worker that keeps a picture long after its deadline will not come back by itself."""
+    async def _watch(self) -> None:
+        """See every second whether workers are alive, and whether a picture takes too long."""
         while True:
             await asyncio.sleep(WATCH_SECONDS)
-            late = asyncio.get_running_loop().time() - self.limits.hung_seconds
+            now = asyncio.get_running_loop().time()
             for worker in self.workers:
-                if any(ticket.ends_at < late for ticket in worker.in_flight.values()):
-                    worker.kill(f"it did not answer for {self.limits.hung_seconds:g} s after a deadline")
+                for ticket in worker.in_flight.values():
+                    self._end_if_late(ticket, now)
+                worker.check(now)
+
+    def _end_if_late(self, ticket: Ticket, now: float) -> None:
+        limit = self.limits.draw_seconds
+        if limit is None or ticket.drawn or ticket.answer.done() or now - ticket.sent_at < limit:
+            return
+        ticket.ends_at = min(ticket.ends_at, now)
+        ticket.answer.set_exception(
+            Refusal(f"the generator did not draw the picture within {limit:g} s", status=504)
+        )

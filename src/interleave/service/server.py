@@ -17,10 +17,12 @@ import uvicorn
 from interleave.errors import ConfigurationError
 from interleave.service.access import Access, check_public
 from interleave.service.app import Service, build_app
-from interleave.service.connections import KEEP_ALIVE_SECONDS, MAX_CONNECTIONS, BoundedConnection
+from interleave.service.connections import KEEP_ALIVE_SECONDS, BoundedConnection
+from interleave.service.memory import return_memory
 from interleave.service.metrics import Metrics
 from interleave.service.pool import Limits, Pool
 from interleave.service.redaction import logging_to_stderr
+from interleave.service.slots import MAX_CONNECTIONS, Slots
 from interleave.service.values import Refusal
 from interleave.text import count
 
@@ -29,6 +31,11 @@ WANTED_FILES = 4096
 SPARE_FILES = 64
 HEADER_BYTES = 32_768
 GRACE_SECONDS = 5.0
+ACCEPTED_AT_ONCE = 32
+"""New connections before those that are there are read again: each is read before many others come."""
+BACKLOG = 2048
+"""Connections that the system keeps for us until we accept them."""
+DRAIN_POLL_SECONDS = 0.05
 
 
 @dataclass(frozen=True)
@@ -49,6 +56,7 @@ def serve(config: ServerConfig, announce: Callable[[str], None]) -> None:
     """Serve until told to end by SIGTERM or Ctrl-C; `announce` is given the address once it is open."""
     check_public(config.host, config.token)
     listening = _bind(config.host, config.port)
+    return_memory()
     log.setLevel(logging.INFO)
     with listening, logging_to_stderr("%(asctime)s %(message)s"):
         asyncio.run(_serve(config, listening, announce))
@@ -65,7 +73,7 @@ async def _serve(config: ServerConfig, listening: socket.socket, announce: Calla
     )
     metrics.watch(pool)
     app = build_app(Service(pool, config.models, metrics), Access(config.token))
-    server = _Server(_uvicorn_config(app, config.limits))
+    server = _Server(_uvicorn_config(app))
     pool.start()
     try:
         with _ending_on_signals(server, pool):
@@ -87,21 +95,25 @@ class _Server(uvicorn.Server):
     def capture_signals(self) -> Iterator[None]:
         yield
 
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        for each in sockets or []:
+            each.listen(BACKLOG)  # asyncio accepts as many at once as it lets wait
+
 
 @contextmanager
 def _ending_on_signals(server: uvicorn.Server, pool: Pool) -> Iterator[None]:
     """The first signal lets pictures under way be finished, within a limit; a second one does not wait."""
     loop = asyncio.get_running_loop()
+    draining: list[asyncio.Task[None]] = []
 
     def end() -> None:
         if pool.draining:
-            server.force_exit = True
+            server.should_exit = server.force_exit = True
             return
         log.info("ending: %s to finish", count(pool.in_flight + len(pool.waiting), "picture"))
         pool.draining = True
-        server.should_exit = True
-        late = Refusal("the server is shutting down", status=503, retry_after=5)
-        loop.call_later(pool.limits.drain_seconds, pool.give_up, late)
+        draining.append(asyncio.create_task(_drain(server, pool)))
 
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, end)
@@ -110,20 +122,35 @@ def _ending_on_signals(server: uvicorn.Server, pool: Pool) -> Iterator[None]:
     finally:
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.remove_signal_handler(number)
+        for task in draining:
+            task.cancel()
 
 
-def _uvicorn_config(app: Any, limits: Limits) -> uvicorn.Config:
-    BoundedConnection.max_connections = min(MAX_CONNECTIONS, _allow_files() - SPARE_FILES)
+async def _drain(server: uvicorn.Server, pool: Pool) -> None:
+    """Let pictures under way be finished; until then the port stays open, and new requests get a 503."""
+    loop = asyncio.get_running_loop()
+    ends_at = loop.time() + pool.limits.drain_seconds
+    while pool.busy and loop.time() < ends_at:
+        await asyncio.sleep(DRAIN_POLL_SECONDS)
+    pool.give_up(Refusal("the server is shutting down", status=503, retry_after=5))
+    # What is left of the time is for answers that are still being sent.
+    server.config.timeout_graceful_shutdown = int(max(0.0, ends_at - loop.time()) + GRACE_SECONDS)
+    server.should_exit = True
+
+
+def _uvicorn_config(app: Any) -> uvicorn.Config:
+    slots = Slots(min(MAX_CONNECTIONS, _allow_files() - SPARE_FILES - ACCEPTED_AT_ONCE))
     return uvicorn.Config(
         app,
-        http=BoundedConnection,
+        http=type("Connection", (BoundedConnection,), {"slots": slots}),
+        backlog=ACCEPTED_AT_ONCE,
         ws="none",
         lifespan="off",
         log_config=None,
         access_log=False,
         server_header=False,
         timeout_keep_alive=KEEP_ALIVE_SECONDS,
-        timeout_graceful_shutdown=int(limits.drain_seconds + GRACE_SECONDS),
+        timeout_graceful_shutdown=int(GRACE_SECONDS),
         h11_max_incomplete_event_size=HEADER_BYTES,
     )
 

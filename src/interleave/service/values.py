@@ -28,15 +28,6 @@ class RawPicture:
     height: int
     data: bytes
 
-    @classmethod
-    def of(cls, image: Image) -> RawPicture:
-        return cls(image.width, image.height, as_rgb(image).tobytes())
-
-    def image(self) -> Image:
-        from PIL import Image
-
-        return Image.frombytes("RGB", (self.width, self.height), self.data)
-
 
 @dataclass(frozen=True)
 class Output:

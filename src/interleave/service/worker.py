@@ -15,22 +15,33 @@ import sys
 import time
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import asdict, is_dataclass
+from dataclasses import asdict, dataclass, is_dataclass
 from typing import Any
 
-from PIL.Image import Image
+from PIL import Image
 from pydantic import BaseModel
 
 from interleave.backends.protocols import ImageGenerator, ImageRequest
 from interleave.backends.registry import load_generator
 from interleave.errors import BackendError, ConfigurationError, InterleaveError
 from interleave.pictures import too_large
-from interleave.service.frames import READ_AHEAD_BYTES, Frame, read_frame, write_frame
+from interleave.service.frames import READ_AHEAD_BYTES, read_header, send_frame
+from interleave.service.heartbeats import BEAT_SECONDS, Heart
+from interleave.service.memory import return_memory
 from interleave.service.parameters import TOLD
 from interleave.service.redaction import logging_to_stderr, without_secrets
-from interleave.service.values import Output, RawPicture
+from interleave.service.values import Output
 
 log = logging.getLogger(__name__)
+BAND_BYTES = 1_000_000
+
+
+@dataclass(frozen=True)
+class Order:
+    """What the server wants, with the pictures that came with it."""
+
+    header: dict[str, Any]
+    sources: tuple[Image.Image, ...] = ()
 
 
 class WorkerProcess:
@@ -40,15 +51,14 @@ class WorkerProcess:
         self.reader = reader
         self.writer = writer
         self.under_way: dict[int, asyncio.Task[None]] = {}
+        self._speaking = asyncio.Lock()
 
     async def work(self) -> None:
         """Load the generator the server names, then draw until the server is gone."""
-        first = await read_frame(self.reader)
+        first = await read_order(self.reader)
         if first is None:
             return
-        following = asyncio.ensure_future(
-            read_frame(self.reader)
-        )  # nothing but the end can come while loading
+        following = asyncio.ensure_future(read_order(self.reader))  # only the end can come while loading
         loading = asyncio.ensure_future(asyncio.to_thread(load_generator, first.header["spec"]))
         await asyncio.wait({following, loading}, return_when=asyncio.FIRST_COMPLETED)
         if not loading.done():
@@ -59,29 +69,32 @@ class WorkerProcess:
             await self._say({"event": "failed", **_described(error)})
             return
         await self._say({"event": "ready", **_facts(generator)})
-        while (frame := await following) is not None:
-            self._follow(frame, generator)
-            following = asyncio.ensure_future(read_frame(self.reader))
+        while (order := await following) is not None:
+            self._follow(order, generator)
+            del order  # its pictures are in nobody's memory while the next one is awaited
+            following = asyncio.ensure_future(read_order(self.reader))
 
-    def _follow(self, frame: Frame, generator: ImageGenerator) -> None:
-        number = frame.header["id"]
-        if frame.header["event"] == "cancel":
+    def _follow(self, order: Order, generator: ImageGenerator) -> None:
+        number = order.header["id"]
+        if order.header["event"] == "cancel":
             if number in self.under_way:
                 self.under_way[number].cancel()
             return
-        task = asyncio.ensure_future(self._draw(number, frame, generator))
+        task = asyncio.ensure_future(self._draw(number, order, generator))
         self.under_way[number] = task
         task.add_done_callback(lambda _: self.under_way.pop(number, None))
 
-    async def _draw(self, number: int, frame: Frame, generator: ImageGenerator) -> None:
+    async def _draw(self, number: int, order: Order, generator: ImageGenerator) -> None:
         started = time.monotonic()
         try:
-            request = _request(frame)
+            output = Output(**order.header["output"])
+            request = ImageRequest(order.header["prompt"], order.header["seed"], order.sources)
             image = _picture(await generator.generate(request))
+            del order, request
             drawn = time.monotonic() - started
             # The generator is free for the next picture while this one is written.
             await self._say({"event": "free", "id": number})
-            data = await asyncio.to_thread(Output(**frame.header["output"]).encode, image)
+            data = await asyncio.to_thread(output.encode, image)
         except asyncio.CancelledError:
             await self._say({"event": "cancelled", "id": number})
         except Exception as error:  # a user's own generator may raise anything; the worker lives on
@@ -93,21 +106,35 @@ class WorkerProcess:
             await self._say({**header, "seconds": drawn}, data)
 
     async def _say(self, header: dict[str, Any], *payload: bytes) -> None:
-        write_frame(self.writer, header, *payload)
-        await self.writer.drain()
+        async with self._speaking:
+            await send_frame(self.writer, header, *payload)
 
 
-def _request(frame: Frame) -> ImageRequest:
-    sources, at = [], 0
-    for width, height in frame.header["sources"]:
-        end = at + 3 * width * height
-        sources.append(RawPicture(width, height, frame.payload[at:end]).image())
-        at = end
-    return ImageRequest(frame.header["prompt"], frame.header["seed"], tuple(sources))
+async def read_order(reader: asyncio.StreamReader) -> Order | None:
+    """The next order with its pictures, or None when the server is gone."""
+    found = await read_header(reader)
+    if found is None:
+        return None
+    header, _ = found
+    try:
+        sources = [await _read_picture(reader, *size) for size in header.get("sources", ())]
+    except asyncio.IncompleteReadError:
+        return None
+    return Order(header, tuple(sources))
 
 
-def _picture(drawn: object) -> Image:
-    if not isinstance(drawn, Image):
+async def _read_picture(reader: asyncio.StreamReader, width: int, height: int) -> Image.Image:
+    """A picture, band by band: as a whole it would be in memory three times."""
+    picture = Image.new("RGB", (width, height))
+    rows = max(1, BAND_BYTES // (3 * width))
+    for top in range(0, height, rows):
+        size = (width, min(rows, height - top))
+        picture.paste(Image.frombytes("RGB", size, await reader.readexactly(3 * size[0] * size[1])), (0, top))
+    return picture
+
+
+def _picture(drawn: object) -> Image.Image:
+    if not isinstance(drawn, Image.Image):
         raise BackendError(f"the generator returned a {type(drawn).__name__}, not a picture")
     if too_large(drawn.size):
         raise BackendError(f"the generator drew {drawn.width}×{drawn.height} pixels, which is too large")
@@ -145,22 +172,34 @@ def _described(error: Exception) -> dict[str, Any]:
     }
 
 
-async def _talk(handle: int) -> None:
+async def _talk(handle: int, heart: Heart) -> None:
+    turning = asyncio.create_task(_turn(heart))
     reader, writer = await asyncio.open_connection(sock=socket.socket(fileno=handle), limit=READ_AHEAD_BYTES)
     with suppress(ConnectionError):  # the server is gone
         await WorkerProcess(reader, writer).work()
         writer.close()
         await writer.wait_closed()
+    turning.cancel()
     sys.stderr.flush()
     os._exit(0)  # threads of a model library may still be loading or drawing, and nobody waits for them
 
 
+async def _turn(heart: Heart) -> None:
+    while True:
+        heart.turned()
+        await asyncio.sleep(BEAT_SECONDS)
+
+
 def main() -> None:
-    handle, number = int(sys.argv[1]), sys.argv[2]
-    os.set_inheritable(handle, False)
+    handle, beats, number = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3]
+    for each in (handle, beats):
+        os.set_inheritable(each, False)
+    return_memory()
+    heart = Heart(beats)
+    heart.start()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the server, which knows how to end in order
     with logging_to_stderr(f"worker {number}: %(message)s"):
-        asyncio.run(_talk(handle))
+        asyncio.run(_talk(handle, heart))
 
 
 if __name__ == "__main__":

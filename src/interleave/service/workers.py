@@ -18,7 +18,9 @@ from interleave.backends.protocols import GeneratorCapabilities
 from interleave.errors import ConfigurationError, InterleaveError
 from interleave.service.access import TOKEN_VARIABLE
 from interleave.service.devices import visible_devices
-from interleave.service.frames import READ_AHEAD_BYTES, Frame, read_frame, write_frame
+from interleave.service.frames import READ_AHEAD_BYTES, Frame, read_frame, send_frame
+from interleave.service.heartbeats import Pulse
+from interleave.service.measuring import WORKER_BYTES
 from interleave.service.redaction import without_secrets
 from interleave.service.values import Drawing, DrawnPicture, Refusal, ServiceFacts
 
@@ -33,11 +35,15 @@ HOPELESS_FAILURES = 3
 STOP_SECONDS = 2.0
 DEFAULT_BATCH = 4
 """How many pictures a worker is given at once when its generator names no number of its own."""
+KILLED_AFTER = 3
+"""A hung worker is replaced after so many times the silence by which it is known to be hung."""
 
 
 class WorkerState(StrEnum):
     LOADING = "loading"
     READY = "ready"
+    HUNG = "hung"
+    """Nothing has moved in its process for a while; if that goes on, it is replaced."""
     RESTARTING = "restarting"
     """Its process died; the next one starts in a moment."""
     FAILED = "failed"
@@ -61,8 +67,15 @@ class Ticket:
     deaths: int = 0
     """How many workers died while they had it."""
     worker: Worker | None = None
+    sent_at: float = 0.0
+    """When the worker was given it, by the loop's clock."""
     drawn: bool = False
     """Whether the generator is done with it, and only the file is missing."""
+
+    @property
+    def source_bytes(self) -> int:
+        """What its source pictures take in a worker."""
+        return sum(WORKER_BYTES * source.width * source.height for source in self.drawing.sources)
 
 
 class Listener(Protocol):
@@ -85,6 +98,10 @@ class Worker:
     listener: Listener
     batch: int | None = None
     load_seconds: float = 1800.0
+    silence_seconds: float = 10.0
+    """How long nothing may move in its process before it is taken for hung."""
+    source_limit: int | None = None
+    """How many bytes of source pictures it may hold, unless a single drawing has more."""
     environment: Mapping[str, str] = field(default_factory=lambda: os.environ)
 
     state: WorkerState = WorkerState.LOADING
@@ -95,6 +112,8 @@ class Worker:
     in_flight: dict[int, Ticket] = field(default_factory=dict)
     retry_at: float = 0.0
     """When its next process starts, by the monotonic clock."""
+    _longest_draw: float = 0.0
+    _hung_since: float = 0.0
     _failures: int = 0
     _could_not_load: bool = False
     _misconfigured: bool = False
@@ -103,6 +122,8 @@ class Worker:
     """Why we ended its process ourselves, if we did."""
     _process: asyncio.subprocess.Process | None = None
     _writer: asyncio.StreamWriter | None = None
+    _outbox: asyncio.Queue[tuple[dict[str, Any], tuple[bytes, ...]]] | None = None
+    _pulse: Pulse | None = None
 
     @property
     def pid(self) -> int | None:
@@ -117,7 +138,7 @@ class Worker:
     @property
     def hopeful(self) -> bool:
         """Whether it draws, or can be expected to soon."""
-        if self.state is WorkerState.READY:
+        if self.state in (WorkerState.READY, WorkerState.HUNG):
             return True
         return not self._could_not_load and self._failures < HOPELESS_FAILURES
 
@@ -127,14 +148,24 @@ class Worker:
         return sum(not ticket.drawn for ticket in self.in_flight.values())
 
     def can_take(self, ticket: Ticket) -> bool:
-        """One whose worker died may have killed it: it is drawn alone, so that it takes no other with it."""
+        """Whether there is a place for it, and memory for its sources.
+
+        One whose worker died may have killed it: it is drawn alone, so that it takes no other with it.
+        """
         if self.state is not WorkerState.READY or self.drawing >= self.capacity:
             return False
-        return not self.in_flight or not (ticket.deaths or any(t.deaths for t in self.in_flight.values()))
+        others = self.in_flight.values()
+        if not others:
+            return True
+        if ticket.deaths or any(other.deaths for other in others):
+            return False
+        held = sum(other.source_bytes for other in others)
+        return self.source_limit is None or held + ticket.source_bytes <= self.source_limit
 
     def send(self, ticket: Ticket) -> None:
         drawing = ticket.drawing
         ticket.worker, ticket.drawn = self, False
+        ticket.sent_at = asyncio.get_running_loop().time()
         self.in_flight[ticket.number] = ticket
         header = {
             "event": "draw",
@@ -144,18 +175,47 @@ class Worker:
             "output": asdict(drawing.output),
             "sources": [[source.width, source.height] for source in drawing.sources],
         }
-        self._write(header, *(source.data for source in drawing.sources))
+        self._post(header, *(source.data for source in drawing.sources))
 
     def cancel(self, ticket: Ticket) -> None:
         """Ask for a picture back that nobody waits for; its place is free when the worker says so."""
         if ticket.number in self.in_flight:
-            self._write({"event": "cancel", "id": ticket.number})
+            self._post({"event": "cancel", "id": ticket.number})
 
     def kill(self, reason: str) -> None:
         """End its process at once; `keep_running` starts the next."""
         self._verdict = reason
         if self.pid is not None and self._process is not None:
             self._process.kill()
+
+    def check(self, now: float) -> None:
+        """Take it for hung when nothing moves in it, and end it when that goes on."""
+        if self._pulse is None:
+            return
+        self._pulse.listen(now, self.pid)
+        if self.state not in (WorkerState.READY, WorkerState.HUNG):
+            return  # while it loads, anything may be
+        if not self._is_hung(now):
+            if self.state is WorkerState.HUNG:
+                log.info("worker %d: moves again", self.number)
+                self.state = WorkerState.READY
+                self.listener.has_room(self)
+        elif self.state is WorkerState.READY:
+            log.warning("worker %d: nothing has moved for %g s", self.number, self.silence_seconds)
+            self.state, self._hung_since = WorkerState.HUNG, now
+            self.last_error = f"nothing has moved in its process for {self.silence_seconds:g} s"
+        elif now - self._hung_since >= (KILLED_AFTER - 1) * self.silence_seconds:
+            self.kill(f"nothing had moved in its process for {KILLED_AFTER * self.silence_seconds:g} s")
+
+    def _is_hung(self, now: float) -> bool:
+        """Silent, or deaf: a picture that nobody waits for any more is not given back."""
+        if self._pulse is None or self._pulse.is_still(
+            now, self.silence_seconds, drawing=bool(self.in_flight)
+        ):
+            return True
+        # A generator that cannot be interrupted gives a picture back when it is drawn.
+        patience = max(self.silence_seconds, self._longest_draw)
+        return any(now - ticket.ends_at > patience for ticket in self.in_flight.values())
 
     async def keep_running(self) -> None:
         """Start the process, follow it, and start it again whenever it dies, until cancelled."""
@@ -176,9 +236,11 @@ class Worker:
     async def _live_once(self) -> None:
         self.state = WorkerState.LOADING
         ready_at: float | None = None
+        delivering: asyncio.Task[None] | None = None
         try:
             async with asyncio.timeout(self.load_seconds):
                 reader = await self._start()
+                delivering = asyncio.create_task(self._deliver())
                 await self._await_ready(reader)
             ready_at = time.monotonic()
             self.listener.became_ready(self)
@@ -192,6 +254,8 @@ class Worker:
             self.last_error = self._verdict or without_secrets(str(error))
         finally:
             self._verdict = None
+            if delivering is not None:
+                delivering.cancel()
             await self._end()
             self._could_not_load = ready_at is None
             steady = ready_at is not None and time.monotonic() - ready_at >= STEADY_SECONDS
@@ -200,19 +264,21 @@ class Worker:
 
     async def _start(self) -> asyncio.StreamReader:
         ours, theirs = socket.socketpair()
-        with theirs:
+        self._pulse = pulse = Pulse(asyncio.get_running_loop().time())
+        self._outbox = asyncio.Queue()
+        with theirs, pulse.theirs:
             reader, self._writer = await asyncio.open_connection(sock=ours, limit=READ_AHEAD_BYTES)
             environment = {**self.environment, **visible_devices(self.device, self.environment)}
             environment.pop(TOKEN_VARIABLE, None)  # what a model library does not have it cannot print
-            handle = theirs.fileno()
+            handles = theirs.fileno(), pulse.theirs.fileno()
             self._process = await asyncio.create_subprocess_exec(
-                *(sys.executable, "-m", "interleave.service.worker", str(handle), str(self.number)),
+                *(sys.executable, "-m", "interleave.service.worker", *map(str, handles), str(self.number)),
                 stdin=asyncio.subprocess.DEVNULL,
                 stdout=sys.stderr.fileno() if _has_handle(sys.stderr) else None,
-                pass_fds=(handle,),
+                pass_fds=handles,
                 env=environment,
             )
-        self._write({"event": "load", "spec": self.spec})
+        self._post({"event": "load", "spec": self.spec})
         return reader
 
     async def _await_ready(self, reader: asyncio.StreamReader) -> None:
@@ -259,7 +325,9 @@ class Worker:
             return
         if not ticket.answer.done():
             _settle(ticket, frame, self)
-        self.drawn += frame.header["event"] == "drawn"
+        if frame.header["event"] == "drawn":
+            self.drawn += 1
+            self._longest_draw = max(self._longest_draw, frame.header["seconds"])
         self.listener.gave_back(self, ticket)
 
     async def _wait_for_process(self) -> None:
@@ -279,8 +347,12 @@ class Worker:
 
     async def _end(self) -> None:
         """Leave nothing behind: no process, no socket."""
+        self._outbox = None
+        if self._pulse is not None:
+            self._pulse.close()
+            self._pulse = None
         if self._writer is not None:
-            self._writer.close()
+            self._writer.transport.abort()  # closing would wait until a hung worker has read everything
             with suppress(ConnectionError):
                 await self._writer.wait_closed()
             self._writer = None
@@ -293,9 +365,17 @@ class Worker:
         tickets, self.in_flight = list(self.in_flight.values()), {}
         return tickets
 
-    def _write(self, header: dict[str, Any], *payload: bytes) -> None:
-        if self._writer is not None and not self._writer.is_closing():
-            write_frame(self._writer, header, *payload)
+    def _post(self, header: dict[str, Any], *payload: bytes) -> None:
+        if self._outbox is not None:
+            self._outbox.put_nowait((header, payload))
+
+    async def _deliver(self) -> None:
+        """Send what was posted, one message after another, as fast as the worker reads."""
+        outbox, writer = self._outbox, self._writer
+        with suppress(ConnectionError):  # its end is noticed where its answers are read
+            while outbox is not None and writer is not None:
+                header, payload = await outbox.get()
+                await send_frame(writer, header, *payload)
 
 
 def _settle(ticket: Ticket, frame: Frame, worker: Worker) -> None:

@@ -13,8 +13,8 @@ from interleave.errors import ConfigurationError
 from interleave.training.recipes import Recipe
 
 SHARDED = {"FSDP": "FSDP", "DEEPSPEED": "DeepSpeed ZeRO"}
-_DEFAULT = re.compile(r"\$\{(\w+):-([^}]*)\}")
-_SETTING = re.compile(r"^\s*(?:\+{0,2})([\w.]+)=(.*?)\s*\\?$")
+_DEFAULT = re.compile(r"\$\{(\w+):-([^}]{0,1000})\}")
+_SETTING = re.compile(r"\s*+\+{0,2}([\w.]+)=(.*)")
 
 
 @dataclass(frozen=True)
@@ -127,7 +127,7 @@ def verl_settings(script: str) -> dict[str, str]:
     settings = {}
     for line in plain.splitlines():
         if (match := _SETTING.match(line)) and "." in match[1]:
-            value = " ".join(shlex.split(match[2]))
+            value = " ".join(shlex.split(match[2].removesuffix("\\")))
             settings[match[1]] = re.sub(
                 r"\$\{?(\w+)\}?", lambda name: " ".join(shlex.split(names.get(name[1], name[0]))), value
             )

@@ -14,6 +14,7 @@ from typing import Any, Literal
 from pydantic import Field, ValidationError, model_validator
 
 from interleave.errors import ConfigurationError, did_you_mean
+from interleave.files import read_text
 from interleave.training.rewards.core import CONCURRENCY
 from interleave.training.rewards.formula import Weights
 from interleave.types import Value
@@ -198,7 +199,7 @@ def _read(name: str) -> dict[str, Any]:
     if name not in known and not path.is_file():
         raise ConfigurationError(f"no recipe named {name!r}. {did_you_mean(name, known)}")
     try:
-        return tomllib.loads(path.read_text("utf-8-sig"))
+        return tomllib.loads(read_text(path))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
         raise ConfigurationError(f"{path} is not valid TOML: {error}") from None
     except OSError as error:

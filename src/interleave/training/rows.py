@@ -21,6 +21,7 @@ from interleave.agents.replies import parse_plan, parse_verdict
 from interleave.errors import ConfigurationError, InputError, ReplyError
 from interleave.pictures import decode_picture, read_picture
 from interleave.text import count
+from interleave.training.columns import refuse_odd_columns
 from interleave.training.rewards.samples import Sample
 from interleave.training.shared_pictures import shared_picture
 
@@ -35,7 +36,6 @@ FILES: Mapping[str, str] = {
     "grpo": "critic_rl",
 }
 """The stem of each task's file in an export."""
-NEEDED = {"sft": ("prompt", "completion", "images"), "grpo": ("id", "prompt", "images", "sources", "success")}
 MOST_NAMED = 5
 """How many bad rows a message names one by one."""
 IN_MEMORY_BYTES = 8_000_000_000
@@ -124,11 +124,10 @@ def read_rows(files: RowFiles, task: Task, *, limit: int | None = None, cache: P
         else:
             tables = [pyarrow.parquet.read_table(path, memory_map=True) for path in files.paths]
             table = pyarrow.concat_tables(tables)
+        table.validate(full=True)  # a text that is not UTF-8 would end the training that comes to it
     except (OSError, pyarrow.ArrowException) as error:
         raise InputError(f"{files.paths[0]} cannot be read as parquet ({_first_line(error)})") from None
-    needed = NEEDED["grpo" if task == "grpo" else "sft"]
-    if missing := [name for name in needed if name not in table.column_names]:
-        raise InputError(f"{files.paths[0]} has no column {missing[0]!r}: it holds no rows for {task}")
+    refuse_odd_columns(table.schema, files.paths[0], task)
     if table.num_rows == 0:
         raise InputError(f"{files.paths[0]} has no rows")
     if limit is not None:
@@ -151,8 +150,10 @@ def decode_rows(columns: dict[str, list[Any]], *, folder: Path) -> dict[str, lis
     return decoded
 
 
-def as_picture(stored: Mapping[str, Any], folder: Path) -> Image:
+def as_picture(stored: Mapping[str, Any] | None, folder: Path) -> Image:
     """A picture of a row, from its bytes or from the file it names."""
+    if stored is None:
+        raise InputError("a picture is null")
     data, path = stored.get("bytes"), stored.get("path")
     if data is not None:
         return shared_picture(data, partial(decode_picture, data, name=path or "a picture"))
@@ -249,9 +250,9 @@ def look_at(row: Mapping[str, Any], *, task: Task, folder: Path) -> tuple[bytes,
             Sample.of_row({**row, "sources": ()})
         else:
             _refuse_unreadable(row["completion"], task)
-    except (InputError, KeyError, TypeError) as error:
-        if not isinstance(error, InputError):
-            return b"", 0, f"{type(error).__name__}: {error}"
+    except (KeyError, TypeError, AttributeError) as error:
+        return b"", 0, f"a value is null or missing ({type(error).__name__}: {error})"
+    except InputError as error:
         return b"", 0, str(error).removeprefix(f"row {row.get('id')!r} cannot be used: ")
     return question.digest(), len(stored), None
 

@@ -21,6 +21,7 @@ from pydantic import ValidationError
 
 from interleave.backends.protocols import Message
 from interleave.errors import ConfigurationError
+from interleave.files import read_text, why
 from interleave.pictures import fit_area
 from interleave.types import Part, Picture, Text, Value
 
@@ -111,9 +112,9 @@ def read_description(path: Path) -> PackDescription:
 
 def _read_text(path: Path) -> str:
     try:
-        return path.read_text("utf-8-sig")
+        return read_text(path)
     except (OSError, UnicodeDecodeError) as error:
-        raise ConfigurationError(f"{path} cannot be read ({error})") from None
+        raise ConfigurationError(f"{path} cannot be read ({why(error)})") from None
 
 
 @cache

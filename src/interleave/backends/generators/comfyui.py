@@ -13,22 +13,24 @@ import uuid
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
 from pydantic import Field
 
 from interleave.backends.generators.comfyui_workflow import Workflow, read_workflow
 from interleave.backends.protocols import GeneratorCapabilities, ImageRequest
+from interleave.backends.remote.answers import answer_of, expect, optional, word
+from interleave.backends.remote.bounds import TOLD_BYTES
 from interleave.backends.remote.door import ANYTHING, PICTURE, PerLoop, open_client, typed_outcomes
 from interleave.backends.remote.encoding import picture_from_bytes
 from interleave.backends.remote.keys import key_for
 from interleave.backends.remote.options import RemoteOptions
-from interleave.backends.remote.outcomes import bad_reply, too_slow, unreachable
+from interleave.backends.remote.outcomes import bad_reply, excerpt_of, too_slow, unreachable
 from interleave.backends.remote.refusals import refuse_wrong_sources
 from interleave.backends.retries import IMAGE_DEADLINE_SECONDS
 from interleave.backends.specs import Spec
 from interleave.errors import BackendError, ConfigurationError
 from interleave.pictures import encode_png
-from interleave.text import one_line
 
 if TYPE_CHECKING:
     import httpx2
@@ -84,7 +86,10 @@ class ComfyUIGenerator:
         url, key = spec.base_url.rstrip("/"), key_for(spec.base_url, options.key)
         self.seconds = options.seconds(IMAGE_DEADLINE_SECONDS)
         self._client: PerLoop[httpx2.AsyncClient] = PerLoop(
-            lambda: open_client(self.where, seconds=self.seconds, key=key, base_url=url), lambda http: http
+            lambda: open_client(
+                self.where, base_url=url, seconds=self.seconds, key=key, most_bytes=TOLD_BYTES
+            ),
+            lambda http: http,
         )
 
     async def generate(self, request: ImageRequest) -> Image:
@@ -104,9 +109,10 @@ class ComfyUIGenerator:
         http = self._client()
         names = [await self._upload(http, source) for source in request.sources]
         graph = flow.filled(request.prompt, request.seed, names)
-        queued = (await http.post("/prompt", json={"prompt": graph, "client_id": uuid.uuid4().hex})).json()
-        job = queued.get("prompt_id")
-        if not isinstance(job, str):
+        asked = {"prompt": graph, "client_id": uuid.uuid4().hex}
+        queued = answer_of(await http.post("/prompt", json=asked))
+        job = word(queued.get("prompt_id"), "prompt_id", self.where)
+        if job is None:
             raise bad_reply(self.where, "it queued the workflow without saying as what")
         async with self._taken_back_if_abandoned(http, job):
             outputs = await self._outputs(http, job)
@@ -117,59 +123,66 @@ class ComfyUIGenerator:
         # Named by its contents: the same picture is uploaded over itself, never over another.
         name = f"interleave-{hashlib.sha256(data).hexdigest()[:24]}.png"
         form = {"overwrite": "true", "type": "input"}
-        reply = (
-            await http.post("/upload/image", files={"image": (name, data, "image/png")}, data=form)
-        ).json()
-        if not isinstance(reply.get("name"), str):
+        files = {"image": (name, data, "image/png")}
+        reply = answer_of(await http.post("/upload/image", files=files, data=form))
+        folder = optional(reply.get("subfolder"), str, "subfolder", self.where)
+        taken_as = optional(reply.get("name"), str, "name", self.where)
+        if not taken_as:
             raise bad_reply(self.where, "it took a picture without saying under which name")
-        folder = reply.get("subfolder")
-        return f"{folder}/{reply['name']}" if folder else str(reply["name"])
+        return f"{folder}/{taken_as}" if folder else taken_as
 
     async def _outputs(self, http: httpx2.AsyncClient, job: str) -> dict[str, Any]:
         """What the workflow has made, as soon as it is done; raises when it failed or was lost."""
         pause = FIRST_POLL_SECONDS
         while True:
-            entry = (await http.get(f"/history/{job}")).json().get(job)
-            if isinstance(entry, dict):
+            entry = await self._history(http, job)
+            if entry is not None:
                 self._refuse_failure(entry)
-                outputs = entry.get("outputs")
-                return outputs if isinstance(outputs, dict) else {}
-            if not await self._is_queued(http, job) and job not in (await http.get(f"/history/{job}")).json():
+                return optional(entry.get("outputs"), dict, "outputs", self.where) or {}
+            if not await self._is_queued(http, job) and await self._history(http, job) is None:
                 raise unreachable(self.where, "it has forgotten the workflow: was it started again?")
             await asyncio.sleep(pause)
             pause = min(pause * 1.5, LONGEST_POLL_SECONDS)
 
+    async def _history(self, http: httpx2.AsyncClient, job: str) -> dict[str, Any] | None:
+        told = answer_of(await http.get(f"/history/{quote(job, safe='')}"))
+        return optional(told.get(job), dict, "history", self.where)
+
     async def _is_queued(self, http: httpx2.AsyncClient, job: str, *, running: bool = False) -> bool:
-        queue = (await http.get("/queue")).json()
+        queue = answer_of(await http.get("/queue"))
         lists = ("queue_running",) if running else ("queue_running", "queue_pending")
-        return any(job in entry for name in lists for entry in queue.get(name) or [])
+        queued = [optional(queue.get(name), list, name, self.where) or [] for name in lists]
+        return any(job in entry for entries in queued for entry in entries if isinstance(entry, list))
 
     def _refuse_failure(self, entry: dict[str, Any]) -> None:
-        status = entry.get("status") or {}
+        status = optional(entry.get("status"), dict, "status", self.where) or {}
         if status.get("status_str") != "error":
             return
-        reasons = [
-            str(told.get("exception_message") or "")
-            for kind, told in status.get("messages") or []
-            if kind == "execution_error" and isinstance(told, dict)
+        messages = optional(status.get("messages"), list, "messages", self.where) or []
+        told = [
+            each[1]
+            for each in messages
+            if isinstance(each, list) and each[:1] == ["execution_error"] and each[1:]
         ]
-        reason = one_line(" ".join(reasons) or "no reason given", 200)
+        reasons = [each.get("exception_message") for each in told if isinstance(each, dict)]
+        reason = excerpt_of(" ".join(each for each in reasons if isinstance(each, str))) or "no reason given"
         raise BackendError(
             f"{self.where}: the workflow failed: {reason}", transient="out of memory" in reason.lower()
         )
 
     async def _fetch(self, http: httpx2.AsyncClient, outputs: dict[str, Any]) -> bytes:
         nodes = [self.options.output] if self.options.output else list(outputs)
+        made = [optional(outputs.get(node), dict, "output", self.where) or {} for node in nodes]
         pictures = [
-            picture
-            for node in nodes
-            for picture in (outputs.get(node) or {}).get("images") or []
-            if isinstance(picture, dict) and isinstance(picture.get("filename"), str)
+            expect(picture, dict, "picture", self.where)
+            for each in made
+            for picture in optional(each.get("images"), list, "images", self.where) or []
         ]
-        if not pictures:
+        named = [picture for picture in pictures if isinstance(picture.get("filename"), str)]
+        if not named:
             raise bad_reply(self.where, "the workflow made no picture")
-        saved = [picture for picture in pictures if picture.get("type") == "output"]
-        chosen = (saved or pictures)[0]
+        saved = [picture for picture in named if picture.get("type") == "output"]
+        chosen = (saved or named)[0]
         place = {name: str(chosen.get(name) or "") for name in ("filename", "subfolder", "type")}
         return (await http.get("/view", params=place, extensions=PICTURE)).content
 

@@ -11,10 +11,10 @@ import copy
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from interleave.errors import ConfigurationError
+from interleave.files import read_text, why
 
 PROMPT = "{{prompt}}"
 SEED_INPUTS = ("seed", "noise_seed")
@@ -68,11 +68,11 @@ def read_workflow(path: str, places: Mapping[str, str | None], loaders: tuple[st
 
 def _read(path: str) -> Graph:
     try:
-        value = json.loads(Path(path).read_text("utf-8-sig"))
+        value = json.loads(read_text(path))
     except FileNotFoundError:
         raise ConfigurationError(f"the workflow {path!r} does not exist") from None
     except (OSError, ValueError, RecursionError) as error:
-        raise ConfigurationError(f"the workflow {path!r} cannot be read ({error})") from None
+        raise ConfigurationError(f"the workflow {path!r} cannot be read ({why(error)})") from None
     if isinstance(value, dict) and "nodes" in value and "links" in value:
         raise ConfigurationError(
             f"the workflow {path!r} is saved for the editor: save it again with 'Export (API)'"
@@ -110,26 +110,30 @@ def _slots(graph: Graph) -> tuple[Place, ...]:
 
 def _positive_texts(graph: Graph) -> tuple[Place, ...]:
     """The texts that the `positive` inputs of samplers and guiders lead to."""
-    found: dict[Place, None] = {}
-    for content in graph.values():
-        if _is_link(content["inputs"].get("positive")):
-            for place in _texts_above(graph, content["inputs"]["positive"][0], set()):
-                found[place] = None
-    return tuple(found)
+    seen: set[str] = set()  # shared: what lies above one sampler is not walked again for the next
+    return tuple(
+        place
+        for content in graph.values()
+        if _is_link(content["inputs"].get("positive"))
+        for place in _texts_above(graph, content["inputs"]["positive"][0], seen)
+    )
 
 
-def _texts_above(graph: Graph, node: str, seen: set[str]) -> Iterator[Place]:
-    if node in seen or node not in graph:
-        return
-    seen.add(node)
-    inputs = graph[node]["inputs"]
-    own = [(node, name) for name in TEXT_INPUTS if isinstance(inputs.get(name), str)]
-    if own:
-        yield from own
-        return
-    for name, value in inputs.items():
-        if _is_link(value) and name != "negative":
-            yield from _texts_above(graph, value[0], seen)
+def _texts_above(graph: Graph, start: str, seen: set[str]) -> Iterator[Place]:
+    """The texts that a node leads to, each node once, however deep or in circles it goes."""
+    waiting = [start]
+    while waiting:
+        node = waiting.pop()
+        if node in seen or node not in graph:
+            continue
+        seen.add(node)
+        inputs = graph[node]["inputs"]
+        own = [(node, name) for name in TEXT_INPUTS if isinstance(inputs.get(name), str)]
+        if own:
+            yield from own
+            continue
+        links = [value[0] for name, value in inputs.items() if _is_link(value) and name != "negative"]
+        waiting += reversed(links)
 
 
 def _seed_places(graph: Graph) -> Iterator[Place]:
@@ -148,7 +152,7 @@ def _is_link(value: Any) -> bool:
 
 
 def _by_number(node: str) -> tuple[int, str]:
-    return (int(node), "") if node.isdigit() else (1_000_000, node)
+    return (int(node), "") if node.isdecimal() and len(node) < 7 else (1_000_000, node)
 
 
 def _few(graph: Graph) -> str:

@@ -13,17 +13,27 @@ from typing import TYPE_CHECKING, Any, Literal
 from pydantic import Field
 
 from interleave.backends.protocols import GeneratorCapabilities, ImageRequest
+from interleave.backends.remote.answers import optional
+from interleave.backends.remote.bounds import PICTURE_BYTES
 from interleave.backends.remote.door import typed_outcomes
-from interleave.backends.remote.encoding import picture_from_bytes
-from interleave.backends.remote.keys import key_for
+from interleave.backends.remote.encoding import picture_from_base64
+from interleave.backends.remote.keys import GEMINI_URL, key_for
 from interleave.backends.remote.options import RemoteOptions
 from interleave.backends.remote.outcomes import no_picture, refused
 from interleave.backends.remote.prices import family, picture_price
 from interleave.backends.remote.refusals import refuse_wrong_sources
-from interleave.backends.remote.sdks import GEMINI_URL, gemini_clients
+from interleave.backends.remote.sdks import gemini_clients
 from interleave.backends.retries import IMAGE_DEADLINE_SECONDS
 from interleave.backends.specs import Spec
-from interleave.backends.vlms.gemini import BLOCKING, gemini_part, reason_of, the_candidate
+from interleave.backends.vlms.gemini import (
+    BLOCKING,
+    answer_in,
+    gemini_part,
+    parts_of,
+    reason_of,
+    the_candidate,
+    words_of,
+)
 from interleave.errors import ConfigurationError
 from interleave.types import Picture, Text
 
@@ -45,6 +55,8 @@ IMAGE_MODELS = {
     "gemini-3-pro-image": ImageModel(max_sources=14, sizes=("1K", "2K", "4K")),  # Nano Banana Pro
     "gemini-3.1-flash-image": ImageModel(max_sources=14, sizes=("1K", "2K", "4K")),  # Nano Banana 2
 }
+_STANDARD = str.maketrans("-_", "+/")
+"""Google's base64 may be that of addresses."""
 UNKNOWN_MODEL = ImageModel(max_sources=3, sizes=("1K", "2K", "4K"))
 
 
@@ -87,6 +99,7 @@ class GeminiGenerator:
             base_url=base_url,
             key=key_for(base_url, options.key, header="x-goog-api-key", prefix=""),
             seconds=options.seconds(IMAGE_DEADLINE_SECONDS),
+            most_bytes=PICTURE_BYTES,
         )
 
     async def generate(self, request: ImageRequest) -> Image:
@@ -96,8 +109,8 @@ class GeminiGenerator:
             response = await self._client().aio.models.generate_content(
                 model=self.model, contents=contents, config=self._config()
             )
-            data = self._picture(response)
-        return await asyncio.to_thread(picture_from_bytes, data, where=self.where)
+            encoded = self._picture(answer_in(response, self.where))
+        return await asyncio.to_thread(picture_from_base64, encoded, where=self.where)
 
     def _config(self) -> genai.GenerateContentConfig:
         from google.genai import types as genai
@@ -109,21 +122,18 @@ class GeminiGenerator:
             response_modalities=["TEXT", "IMAGE"],
             image_config=genai.ImageConfig(**image),
             automatic_function_calling=genai.AutomaticFunctionCallingConfig(disable=True),
+            should_return_http_response=True,
         )
 
-    def _picture(self, response: genai.GenerateContentResponse) -> bytes:
+    def _picture(self, answer: dict[str, Any]) -> str:
         """The last picture that is no sketch of its thinking; raises a typed error when there is none."""
-        candidate = the_candidate(response, self.where)
-        parts = (candidate.content.parts if candidate.content else None) or []
-        drawn = [
-            part.inline_data.data
-            for part in parts
-            if part.inline_data and part.inline_data.data and not part.thought
-        ]
-        if drawn:
-            return drawn[-1]
-        reason = reason_of(candidate)
-        said = " ".join(part.text for part in parts if part.text and not part.thought)
+        candidate = the_candidate(answer, self.where)
+        parts = [part for part in parts_of(candidate, self.where) if not part.get("thought")]
+        inline = (optional(part.get("inlineData"), dict, "inlineData", self.where) for part in parts)
+        drawn = [optional(each.get("data"), str, "data", self.where) for each in inline if each]
+        if found := [data for data in drawn if data]:
+            return found[-1].translate(_STANDARD)
+        reason, said = reason_of(candidate, self.where), words_of(parts, self.where)
         if reason in BLOCKING:
             raise refused(self.where, said or reason)
         raise no_picture(self.where, said or reason)

@@ -15,7 +15,9 @@ from typing import TYPE_CHECKING, Any, Literal
 from pydantic import Field
 
 from interleave.backends.protocols import GeneratorCapabilities, ImageRequest
-from interleave.backends.remote.door import PerLoop, open_client, typed_outcomes
+from interleave.backends.remote.answers import answer_of
+from interleave.backends.remote.bounds import PICTURE_BYTES
+from interleave.backends.remote.door import HEALTH, PerLoop, open_client, typed_outcomes
 from interleave.backends.remote.encoding import picture_from_base64, png_base64
 from interleave.backends.remote.endpoints import EndpointPool, read_endpoints
 from interleave.backends.remote.keys import key_for
@@ -96,11 +98,10 @@ class HttpGenerator:
 
     async def _ask(self, url: str, path: str, asked: dict[str, Any]) -> Image:
         with typed_outcomes(url):
-            response = await self._clients[url]().post(path, json=asked)
-            reply = response.json()
+            reply = answer_of(await self._clients[url]().post(path, json=asked))
         where = f"{url}{path}"
         if reply.get("success") is False:
-            raise bad_reply(where, f"it says it failed: {reply.get('error') or 'no reason given'}")
+            raise bad_reply(where, f"it says it failed: {_reason(reply.get('error'))}")
         _refuse_anothers_picture(where, reply, asked)
         encoded = reply.get("edited_image") or reply.get("image")
         return await asyncio.to_thread(picture_from_base64, encoded, where=where)
@@ -124,18 +125,24 @@ class HttpGenerator:
         """Whether a server says that it can draw; one that knows no /health is believed to."""
         try:
             with typed_outcomes(url):
-                response = await self._clients[url]().get("/health")
+                response = await self._clients[url]().get("/health", extensions=HEALTH)
         except BackendError as error:
             return error.kind in (Failure.INVALID, Failure.DENIED)
-        health = response.json()
+        health = answer_of(response)
         ready = health.get("gpu_manager_ready", True) and health.get("ready", True)
         return bool(ready) and str(health.get("status", "")).lower() not in ("unhealthy", "error", "down")
 
     def _client_of(self, url: str) -> PerLoop[httpx2.AsyncClient]:
         key = key_for(url, self.options.key)
         return PerLoop(
-            lambda: open_client(url, seconds=self.seconds, key=key, base_url=url), lambda http: http
+            lambda: open_client(url, base_url=url, seconds=self.seconds, key=key, most_bytes=PICTURE_BYTES),
+            lambda http: http,
         )
+
+
+def _reason(error: object) -> str:
+    told = error.get("message") if isinstance(error, dict) else error
+    return told if isinstance(told, str) and told else "no reason given"
 
 
 def _refuse_anothers_picture(where: str, reply: dict[str, Any], asked: dict[str, Any]) -> None:

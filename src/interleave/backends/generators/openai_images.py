@@ -13,21 +13,22 @@ from typing import TYPE_CHECKING, Any, Literal
 from pydantic import Field
 
 from interleave.backends.protocols import GeneratorCapabilities, ImageRequest
+from interleave.backends.remote.answers import answer_of, first_of
+from interleave.backends.remote.bounds import PICTURE_BYTES
 from interleave.backends.remote.door import typed_outcomes
 from interleave.backends.remote.encoding import picture_from_base64
-from interleave.backends.remote.keys import key_for
+from interleave.backends.remote.keys import OPENAI_URL, key_for
 from interleave.backends.remote.options import RemoteOptions
 from interleave.backends.remote.outcomes import bad_reply
 from interleave.backends.remote.prices import family, picture_price
 from interleave.backends.remote.refusals import refuse_wrong_sources
-from interleave.backends.remote.sdks import OPENAI_URL, openai_clients
+from interleave.backends.remote.sdks import openai_clients
 from interleave.backends.retries import IMAGE_DEADLINE_SECONDS
 from interleave.backends.specs import Spec
 from interleave.errors import ConfigurationError
 from interleave.pictures import encode_png
 
 if TYPE_CHECKING:
-    from openai.types import ImagesResponse
     from PIL.Image import Image
 
 OPENAI_SIZES = ("1024x1024", "1024x1536", "1536x1024")
@@ -122,6 +123,7 @@ class OpenAIImagesGenerator:
             base_url=base_url,
             key=key_for(base_url, options.key, header=header, prefix=prefix),
             seconds=options.seconds(IMAGE_DEADLINE_SECONDS),
+            most_bytes=PICTURE_BYTES,
             api_version=options.api_version,
         )
 
@@ -133,14 +135,14 @@ class OpenAIImagesGenerator:
             for number, source in enumerate(request.sources, 1)
         ]
         with typed_outcomes(self.where):
-            images = self._client().images
+            images = self._client().images.with_raw_response
             if sources:
                 # A list goes out as image[], one picture as image: every server knows both, none knows a mix.
                 image: Any = sources if len(sources) > 1 else sources[0]
                 response = await images.edit(image=image, **asked)
             else:
                 response = await images.generate(**asked)
-            encoded = self._encoded(response)
+            encoded = self._encoded(answer_of(response.http_response))
         return await asyncio.to_thread(picture_from_base64, encoded, where=self.where)
 
     def _asked(self, request: ImageRequest) -> dict[str, Any]:
@@ -164,13 +166,11 @@ class OpenAIImagesGenerator:
             extra["seed"] = request.seed
         return {**asked, "extra_body": extra}
 
-    def _encoded(self, response: ImagesResponse) -> str | None:
-        if not response.data:
-            raise bad_reply(self.where, "it holds no pictures")
-        first = response.data[0]
-        if first.b64_json is None and first.url:
+    def _encoded(self, answer: dict[str, Any]) -> object:
+        first = first_of(answer, "data", self.where)
+        if first.get("b64_json") is None and first.get("url"):
             raise bad_reply(self.where, "it holds an address instead of a picture, and nothing is fetched")
-        return first.b64_json
+        return first.get("b64_json")
 
 
 def _usual_server(model: str, base_url: str) -> str:

@@ -1,37 +1,41 @@
 """The one door to the network: every request of every remote backend leaves here, every answer comes in here.
 
-Both SDKs and our own clients are given this HTTP client. It adds the key, keeps the deadline from the first
-byte to the last, follows no redirect, takes no compressed and no endless answer, and turns whatever went
-wrong into the typed errors of `outcomes.py`. SDKs therefore only ever see good answers.
+Both SDKs and our own clients are given this HTTP client. It asks no other address than its own, adds the key,
+keeps the deadline from the first byte to the last, follows no redirect, keeps no cookies, takes no compressed
+and no endless answer, and turns whatever went wrong into the typed errors of `outcomes.py`. SDKs therefore
+only ever see good answers.
 """
 
 from __future__ import annotations
 
 import asyncio
-import json
 import ssl
 from collections.abc import AsyncGenerator, Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import cache
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 from urllib.parse import urlsplit
 from weakref import WeakKeyDictionary
 
 import httpx2
 
+from interleave.backends.checked import explained_by
 from interleave.backends.remote import outcomes
-from interleave.backends.remote.keys import Key
-from interleave.errors import BackendError
+from interleave.backends.remote.answers import ANSWER
+from interleave.backends.remote.bounds import ERROR_BYTES, PICTURE_BYTES, UnreadableAnswer, value_in
+from interleave.backends.remote.keys import Key, origin_of
+from interleave.errors import BackendError, Failure
 
-MAX_BODY_BYTES = 64_000_000
-"""A base64 PNG of 16 megapixels is at most this large; more is cut off unread."""
 CONNECT_SECONDS = 10.0
 MOST_CONNECTIONS = 256
 KEEP_ALIVE_SECONDS = 4.0
 """Less than the 5 s after which many servers close a silent connection."""
-PICTURE = {"expects": "picture"}
+MOST_PIECES = 200_000
+"""In which an answer may come: a server that sends a byte at a time costs us far more than itself."""
+PICTURE = {"expects": "picture", "most_bytes": PICTURE_BYTES}
 """The `extensions` of a request that is answered with a picture's bytes instead of JSON."""
-ANYTHING = {"expects": "anything"}
+ANYTHING = {"expects": "anything", "most_bytes": ERROR_BYTES}
+HEALTH = {"most_bytes": ERROR_BYTES}
 
 Client = TypeVar("Client")
 
@@ -39,13 +43,25 @@ Client = TypeVar("Client")
 class Door(httpx2.AsyncBaseTransport):
     """A transport that lets only whole, good answers through."""
 
-    def __init__(self, where: str, *, seconds: float, key: Key | None, trust_proxies: bool) -> None:
+    def __init__(
+        self,
+        where: str,
+        *,
+        origin: str,
+        seconds: float,
+        key: Key | None,
+        trust_proxies: bool,
+        most_bytes: int,
+    ) -> None:
         self.where = where
+        self.origin = origin
+        self.most_bytes = most_bytes
         self.seconds = seconds
         self.key = key
         self.inner = _transports(trust_proxies)
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+        self._refuse_other_address(request)
         if self.key is not None:
             request.headers[self.key.header] = self.key.header_value()
         request.headers["Accept-Encoding"] = "identity"
@@ -63,15 +79,26 @@ class Door(httpx2.AsyncBaseTransport):
             raise outcomes.too_slow(self.where, self.seconds) from None
         except (httpx2.TransportError, OSError) as error:
             raise self._unreachable(error) from None
+        finally:
+            if self.key is not None:
+                del request.headers[self.key.header]  # whoever keeps the request must not keep the key
         return self._checked(request, response, body)
 
     async def aclose(self) -> None:
         await self.inner.aclose()
 
+    def _refuse_other_address(self, request: httpx2.Request) -> None:
+        """An SDK that would ask another server must not take the key there."""
+        if (origin := origin_of(str(request.url))) != self.origin:
+            raise BackendError(
+                f"{self.where}: a request to {origin} is not sent, for it is another server",
+                kind=Failure.INVALID,
+            )
+
     async def _exchange(self, request: httpx2.Request) -> tuple[httpx2.Response, bytes]:
         response = await self._send(request)
         try:
-            return response, await self._read(response)
+            return response, await self._read(request, response)
         finally:
             with suppress(httpx2.TransportError):
                 await response.aclose()
@@ -93,40 +120,50 @@ class Door(httpx2.AsyncBaseTransport):
                 raise
             return await transport.handle_async_request(request)
 
-    async def _read(self, response: httpx2.Response) -> bytes:
+    async def _read(self, request: httpx2.Request, response: httpx2.Response) -> bytes:
         coding = response.headers.get("content-encoding", "identity")
         if coding.lower() != "identity":
             raise outcomes.bad_reply(self.where, f"it is compressed ({coding}), which was not asked for")
-        pieces, size = [], 0
         if not isinstance(response.stream, httpx2.AsyncByteStream):
             raise outcomes.bad_reply(self.where, "it cannot be read")
+        good = 200 <= response.status_code < 300
+        most = request.extensions.get("most_bytes", self.most_bytes) if good else ERROR_BYTES
+        body, pieces = bytearray(), 0
         async for piece in response.stream:
-            size += len(piece)
-            if size > MAX_BODY_BYTES:
-                raise outcomes.bad_reply(self.where, f"it is larger than {MAX_BODY_BYTES:,} bytes")
-            pieces.append(piece)
-        return b"".join(pieces)
+            body += piece
+            pieces += 1
+            if len(body) <= most and pieces <= MOST_PIECES:
+                continue
+            if not good:
+                break  # of an error only the beginning is shown
+            size = f"{most:,} bytes" if len(body) > most else f"{MOST_PIECES:,} pieces"
+            raise outcomes.bad_reply(self.where, f"it is larger than {size}", for_good=True)
+        return bytes(body)
 
     def _checked(self, request: httpx2.Request, response: httpx2.Response, body: bytes) -> httpx2.Response:
-        status, headers = response.status_code, dict(response.headers)
+        """The answer as SDKs see it: of its headers nothing but its type, so that no cookie is kept."""
+        status, content_type = response.status_code, response.headers.get("content-type", "no type")
         if not 200 <= status < 300:
-            raise outcomes.error_of_status(self.where, status, headers, body, key=self.key)
-        expects = request.extensions.get("expects", "json")
-        if expects == "json":
-            self._refuse_no_json(headers.get("content-type", "no type"), body)
-            headers["content-type"] = "application/json"
-        kept = {name: value for name, value in headers.items() if name not in ("transfer-encoding",)}
-        return httpx2.Response(status, headers=kept, content=body, request=request)
+            raise outcomes.error_of_status(self.where, status, dict(response.headers), body, key=self.key)
+        found = {}
+        if request.extensions.get("expects", "json") == "json":
+            found = {ANSWER: self._object_in(body, content_type)}
+            content_type = "application/json"
+        kept = {"content-type": content_type}
+        return httpx2.Response(status, headers=kept, content=body, request=request, extensions=found)
 
-    def _refuse_no_json(self, content_type: str, body: bytes) -> None:
+    def _object_in(self, body: bytes, content_type: str) -> dict[str, Any]:
         try:
-            value = json.loads(body)
-        except (ValueError, RecursionError):
+            value = value_in(body)
+        except UnreadableAnswer as error:
+            if error.for_good:
+                raise outcomes.bad_reply(self.where, str(error), for_good=True) from None
             problem = f"it is not JSON but {content_type}" if body else "it is empty"
             text = body[:1000].decode("utf-8", "replace")
-            raise outcomes.bad_reply(self.where, problem, excerpt=text, key=self.key) from None
+            raise outcomes.bad_reply(self.where, problem, excerpt=text) from None
         if not isinstance(value, dict):
             raise outcomes.bad_reply(self.where, f"it is a JSON {type(value).__name__}, not an object")
+        return value
 
     def _unreachable(self, error: BaseException) -> BackendError:
         causes = list(_causes(error))
@@ -175,12 +212,19 @@ def _transports(trust_proxies: bool) -> _Transports:
 
 
 def open_client(
-    where: str, *, seconds: float, key: Key | None = None, base_url: str = ""
+    where: str, *, base_url: str, seconds: float, key: Key | None = None, most_bytes: int = PICTURE_BYTES
 ) -> httpx2.AsyncClient:
-    """An HTTP client whose only way out is the door."""
+    """An HTTP client whose only way out is the door, to this address alone."""
     # Through a proxy an https request is a sealed tunnel; a plain one would hand it the key and the pictures.
     trusted = base_url.lower().startswith("https:") and not _bypassed(base_url)
-    door = Door(where, seconds=seconds, key=key, trust_proxies=trusted)
+    door = Door(
+        where,
+        origin=origin_of(str(httpx2.URL(base_url))),  # spelled as in its requests
+        seconds=seconds,
+        key=key,
+        trust_proxies=trusted,
+        most_bytes=most_bytes,
+    )
     return httpx2.AsyncClient(transport=door, base_url=base_url, follow_redirects=False, trust_env=False)
 
 
@@ -239,7 +283,7 @@ def typed_outcomes(where: str) -> Iterator[None]:
         for cause in _causes(error):
             if isinstance(cause, BackendError):
                 raise cause from None
-        raise outcomes.bad_reply(where, f"{type(error).__name__}: {error}") from error
+        raise outcomes.bad_reply(where, f"{type(error).__name__}: {error}") from explained_by(error)
 
 
 def _causes(error: BaseException) -> Iterator[BaseException]:

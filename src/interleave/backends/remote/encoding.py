@@ -18,7 +18,7 @@ MAX_PICTURE_BYTES = 48_000_000
 """What fits, as base64, into the largest answer that is read."""
 SMALLEST_SIDE = 8
 """No model draws less; a single pixel is what some services send in place of a failure."""
-_DATA_URL = re.compile(r"data:[\w/+.-]*;base64,", re.IGNORECASE)
+_DATA_URL = re.compile(r"\s{0,100}data:[\w/+.-]{0,100};base64,", re.IGNORECASE)
 
 
 def png_base64(image: Image) -> str:
@@ -34,7 +34,8 @@ def picture_from_base64(text: object, *, where: str) -> Image:
     if not isinstance(text, str) or not text:
         raise bad_reply(where, "there is no picture in it")
     try:
-        data = base64.b64decode(_DATA_URL.sub("", text, count=1).strip(), validate=True)
+        found = _DATA_URL.match(text)
+        data = base64.b64decode(text[found.end() if found else 0 :].strip(), validate=True)
     except (binascii.Error, ValueError):
         raise bad_reply(where, "its picture is not base64") from None
     return picture_from_bytes(data, where=where)

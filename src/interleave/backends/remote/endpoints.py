@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import re
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
@@ -21,8 +22,11 @@ from urllib.parse import urlsplit
 
 from interleave.backends.remote.outcomes import unreachable
 from interleave.errors import BackendError, ConfigurationError, Failure
+from interleave.files import read_text, why
 
 log = logging.getLogger(__name__)
+
+_NOT_IN_AN_ADDRESS = re.compile(r"[\s\x00-\x1f\x7f@]")
 
 FAILURES_TO_LEAVE = 2
 """So many failures in a row; one that cannot even be reached leaves at once."""
@@ -165,11 +169,13 @@ class EndpointPool:
 def read_endpoints(path: Path, port: int) -> list[str]:
     """The servers named in a file: an address, a host or host:port a line; `#` starts a comment."""
     try:
-        lines = path.read_text("utf-8-sig").splitlines()
+        lines = read_text(path).splitlines()
     except FileNotFoundError:
         raise ConfigurationError(f"the file of endpoints {str(path)!r} does not exist") from None
     except (OSError, UnicodeDecodeError) as error:
-        raise ConfigurationError(f"the file of endpoints {str(path)!r} cannot be read ({error})") from None
+        raise ConfigurationError(
+            f"the file of endpoints {str(path)!r} cannot be read ({why(error)})"
+        ) from None
     urls = []
     for number, line in enumerate(lines, 1):
         words = line.partition("#")[0].strip()
@@ -184,7 +190,7 @@ def _address(words: str, port: int, where: str) -> str:
     url = words if "//" in words else f"http://{words}"
     try:
         parts = urlsplit(url)
-        named = parts.scheme in ("http", "https") and parts.hostname and " " not in url and "@" not in url
+        named = parts.scheme in ("http", "https") and parts.hostname and not _NOT_IN_AN_ADDRESS.search(url)
         with_port = url if parts.port or "//" in words else f"http://{words}:{port}"
     except ValueError:
         named, with_port = None, ""

@@ -1,26 +1,28 @@
 """Keys of services: from the environment into one header, and nowhere else.
 
-A key is put on a request at the last moment, in the door (`door.py`). SDKs are built with a placeholder, so
-no client, log line, traceback or run folder ever holds the real one, and what servers say is redacted.
+A key is put on a request at the last moment, in the door (`door.py`), and only on one to its own address.
+SDKs are built with a placeholder, so no client, log line, traceback or run folder ever holds the real one,
+and what servers say is redacted.
 """
 
 from __future__ import annotations
 
-import base64
 import os
 import re
 from dataclasses import dataclass
-from urllib.parse import quote, urlsplit
+from urllib.parse import urlsplit
 
 from pydantic import SecretStr
 
 from interleave.errors import ConfigurationError
+from interleave.redaction import keep_secret
 
 PLACEHOLDER = "kept-out-of-sight"
 """What SDKs are told the key is: they insist on one."""
-REDACTED = "[key]"
-SHOWN_ENDS = 8
-"""Servers like to repeat the first or last letters of a key: so many are enough to be redacted."""
+
+OPENAI_URL = "https://api.openai.com/v1"
+GEMINI_URL = "https://generativelanguage.googleapis.com"
+"""Where the makers' own services are."""
 
 HOME_OF_KEYS = {
     "api.openai.com": "OPENAI_API_KEY",
@@ -45,33 +47,17 @@ class Key:
     def header_value(self) -> str:
         return f"{self.prefix}{self.secret.get_secret_value()}"
 
-    def redact(self, text: str) -> str:
-        """The text without the key, whole, encoded or in part."""
-        secret = self.secret.get_secret_value()
-        plain = base64.b64encode(secret.encode()).decode()
-        forms = {
-            secret,
-            quote(secret, safe=""),
-            plain,
-            plain.rstrip("="),
-            base64.b64encode(plain.encode()).decode(),
-        }
-        if len(secret) >= 2 * SHOWN_ENDS:
-            forms |= {secret[:SHOWN_ENDS], secret[-SHOWN_ENDS:]}
-        for form in sorted(forms, key=len, reverse=True):
-            text = text.replace(form, REDACTED)
-        return text
-
 
 def key_for(
     url: str, chosen: str | None, *, header: str = "Authorization", prefix: str = "Bearer "
 ) -> Key | None:
     """The key for an address: of the variable the user named, or of the host's own; None where it needs none.
 
-    Raises `ConfigurationError` when the variable is not set.
+    Raises `ConfigurationError` when the variable is not set, or the host's own key would go out unencrypted.
     """
     variable = chosen or usual_variable(url)
     if variable is None:
+        _refuse_plain_text(url)
         return None
     secret = os.environ.get(variable, "").strip()
     if not secret:
@@ -83,13 +69,39 @@ def key_for(
         raise ConfigurationError(
             f"what the environment variable {variable} holds cannot be a key: it has spaces or odd letters"
         )
+    keep_secret(secret, variable)
     return Key(variable, SecretStr(secret), header, prefix)
 
 
 def usual_variable(url: str) -> str | None:
-    """The variable that holds the key of a well-known host."""
-    host = (urlsplit(url).hostname or "").lower()
+    """The variable that holds the key of a well-known host, asked by https at the usual port."""
+    parts = urlsplit(url)
+    if parts.scheme.lower() != "https" or parts.port not in (None, 443):
+        return None
+    return _variable_of(parts.hostname or "")
+
+
+def _variable_of(host: str) -> str | None:
+    host = host.lower()
+    # Parsers of addresses disagree about odd letters: what has any is nobody's well-known host.
+    if not re.fullmatch(r"[a-z0-9.-]+", host):
+        return None
     for known, variable in HOME_OF_KEYS.items():
         if host == known or host.endswith(f".{known}"):
             return variable
     return None
+
+
+def _refuse_plain_text(url: str) -> None:
+    parts = urlsplit(url)
+    if parts.scheme.lower() == "http" and _variable_of(parts.hostname or ""):
+        raise ConfigurationError(f"{url!r} would send prompts and key unencrypted: write https://")
+
+
+def origin_of(url: str) -> str:
+    """Scheme, host and port of an address: what a key is given to."""
+    parts = urlsplit(url)
+    scheme, host = parts.scheme.lower(), (parts.hostname or "").lower()
+    shown = f"[{host}]" if ":" in host else host
+    usual = {"http": 80, "https": 443}.get(scheme)
+    return f"{scheme}://{shown}" + (f":{parts.port}" if parts.port not in (None, usual) else "")

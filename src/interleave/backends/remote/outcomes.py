@@ -11,7 +11,8 @@
 | other 4xx, a redirect                     | invalid      | no          |
 | 4xx of a content filter                   | refused      | no          |
 | other 5xx                                 | failed       | yes         |
-| not JSON, no picture in it, too large     | bad_reply    | yes         |
+| not JSON, wrong fields, no picture in it  | bad_reply    | yes         |
+| larger or of more values than can be read | bad_reply    | no          |
 """
 
 from __future__ import annotations
@@ -23,11 +24,15 @@ from collections.abc import Mapping
 from email.utils import parsedate_to_datetime
 from typing import Any
 
+from interleave.backends.remote.bounds import UnreadableAnswer, value_in
 from interleave.backends.remote.keys import Key
 from interleave.errors import BackendError, Failure
+from interleave.redaction import redacted
 from interleave.text import one_line
 
 EXCERPT_CHARACTERS = 200
+MOST_ERROR_VALUES = 20_000
+"""An error that is told in more values than this is shown as it came, unread."""
 _KINDS = {
     401: Failure.DENIED,
     402: Failure.DENIED,
@@ -75,7 +80,7 @@ def error_of_status(
     told = _told(body)
     codes = _codes(told)
     if codes & _FILTERED:
-        said = _excerpt(told.get("message"), key)
+        said = excerpt_of(told.get("message"))
         return BackendError(f"{where} refused the request: {said or 'content filter'}", kind=Failure.REFUSED)
     if status == 429 and codes & _OUT_OF_MONEY:
         return BackendError(f"{where} answered 429: the account has no credit left", kind=Failure.DENIED)
@@ -86,7 +91,7 @@ def error_of_status(
         # What such an answer says often repeats the key, so it is not shown at all.
         return BackendError(f"{where} answered {status}: {_about(key)}", kind=kind)
     transient = kind is not Failure.INVALID and status not in _FOR_GOOD
-    said = _excerpt(told.get("message"), key)
+    said = excerpt_of(told.get("message"))
     parts = [f"{where} answered {status}", said, "" if transient else ADVICE.get(status, "")]
     return BackendError(
         ": ".join(part for part in parts if part),
@@ -96,12 +101,12 @@ def error_of_status(
     )
 
 
-def bad_reply(where: str, problem: str, *, excerpt: str = "", key: Key | None = None) -> BackendError:
+def bad_reply(where: str, problem: str, *, excerpt: str = "", for_good: bool = False) -> BackendError:
     """An answer that is none; often the page of a proxy whose server is just starting: tried again."""
-    shown, problem = _excerpt(excerpt, key), _excerpt(problem, key)
+    shown = excerpt_of(excerpt)
     return BackendError(
-        f"{where} sent no usable answer: {problem}" + (f" ({shown!r})" if shown else ""),
-        transient=True,
+        f"{where} sent no usable answer: {excerpt_of(problem)}" + (f" ({shown!r})" if shown else ""),
+        transient=not for_good,
         kind=Failure.BAD_REPLY,
     )
 
@@ -109,7 +114,9 @@ def bad_reply(where: str, problem: str, *, excerpt: str = "", key: Key | None = 
 def unreachable(where: str, reason: str, *, for_good: bool = False) -> BackendError:
     advice = "" if not for_good else "; fix its certificate, or trust its authority with SSL_CERT_FILE"
     return BackendError(
-        f"{where} cannot be reached ({reason}){advice}", transient=not for_good, kind=Failure.UNREACHABLE
+        f"{where} cannot be reached ({excerpt_of(reason)}){advice}",
+        transient=not for_good,
+        kind=Failure.UNREACHABLE,
     )
 
 
@@ -121,14 +128,12 @@ def too_slow(where: str, seconds: float) -> BackendError:
 
 def refused(where: str, reason: str) -> BackendError:
     """The model understood, and will not."""
-    return BackendError(
-        f"{where} refused the request: {one_line(reason, EXCERPT_CHARACTERS)}", kind=Failure.REFUSED
-    )
+    return BackendError(f"{where} refused the request: {excerpt_of(reason)}", kind=Failure.REFUSED)
 
 
 def no_picture(where: str, said: str) -> BackendError:
     """Words instead of a picture; asked again, most models draw."""
-    words = one_line(said, EXCERPT_CHARACTERS)
+    words = excerpt_of(said)
     return BackendError(
         f"{where} answered without a picture" + (f": {words!r}" if words else ""),
         transient=True,
@@ -181,20 +186,21 @@ def _google_delay(told: Mapping[str, Any]) -> float | None:
     for detail in details if isinstance(details, list) else []:
         delay = detail.get("retryDelay") if isinstance(detail, dict) else None
         if isinstance(delay, str) and (found := _DELAY.match(delay)):
-            return float(found[1])
+            return _number(found[1])
     return None
 
 
 def _told(body: bytes) -> dict[str, Any]:
     """What an error answer says, whatever dialect it speaks: OpenAI's, FastAPI's, Google's or none."""
+    raw = {"message": body[: 4 * EXCERPT_CHARACTERS].decode("utf-8", "replace")}
     try:
-        value = json.loads(body)
-    except (ValueError, RecursionError):
-        return {"message": body[: 4 * EXCERPT_CHARACTERS].decode("utf-8", "replace")}
+        value = value_in(body, most=MOST_ERROR_VALUES)
+    except UnreadableAnswer:
+        return raw
     if isinstance(value, list) and len(value) == 1:
         value = value[0]
     if not isinstance(value, dict):
-        return {"message": str(value)[:EXCERPT_CHARACTERS]}
+        return raw
     inner = value.get("error")
     if isinstance(inner, dict):
         return inner
@@ -202,9 +208,9 @@ def _told(body: bytes) -> dict[str, Any]:
     return {**value, "message": message if isinstance(message, str) else json.dumps(message)[:1000]}
 
 
-def _excerpt(text: object, key: Key | None) -> str:
-    words = str(text or "")[: 20 * EXCERPT_CHARACTERS]
-    return one_line(key.redact(words) if key else words, EXCERPT_CHARACTERS)
+def excerpt_of(text: object) -> str:
+    """The beginning of what a server said, without keys, on one line."""
+    return one_line(redacted(str(text or "")[: 20 * EXCERPT_CHARACTERS], message=True), EXCERPT_CHARACTERS)
 
 
 def _about(key: Key | None) -> str:

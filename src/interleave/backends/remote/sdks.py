@@ -5,19 +5,22 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from interleave.backends.remote.door import PerLoop, open_client, trusted
-from interleave.backends.remote.keys import PLACEHOLDER, Key
+from interleave.backends.remote.keys import OPENAI_URL, PLACEHOLDER, Key
 
 if TYPE_CHECKING:
     import httpx2
     from google.genai import Client
     from openai import AsyncOpenAI
 
-OPENAI_URL = "https://api.openai.com/v1"
-GEMINI_URL = "https://generativelanguage.googleapis.com"
-
 
 def openai_clients(
-    where: str, *, base_url: str, key: Key | None, seconds: float, api_version: str | None = None
+    where: str,
+    *,
+    base_url: str,
+    key: Key | None,
+    seconds: float,
+    most_bytes: int,
+    api_version: str | None = None,
 ) -> PerLoop[AsyncOpenAI]:
     """OpenAI's client; with an `api_version` it speaks to Azure."""
 
@@ -35,10 +38,14 @@ def openai_clients(
             http_client=http,
         )
 
-    return PerLoop(lambda: open_client(where, seconds=seconds, key=key, base_url=base_url), wrap)
+    return PerLoop(
+        lambda: open_client(where, base_url=base_url, seconds=seconds, key=key, most_bytes=most_bytes), wrap
+    )
 
 
-def gemini_clients(where: str, *, base_url: str, key: Key | None, seconds: float) -> PerLoop[Client]:
+def gemini_clients(
+    where: str, *, base_url: str, key: Key | None, seconds: float, most_bytes: int
+) -> PerLoop[Client]:
     """Google's client for the Gemini API."""
 
     def wrap(http: httpx2.AsyncClient) -> Client:
@@ -51,4 +58,6 @@ def gemini_clients(where: str, *, base_url: str, key: Key | None, seconds: float
         options = HttpOptions(base_url=base_url, httpx_async_client=http, httpx_client=unused)
         return Client(api_key=PLACEHOLDER, vertexai=False, http_options=options)
 
-    return PerLoop(lambda: open_client(where, seconds=seconds, key=key, base_url=base_url), wrap)
+    return PerLoop(
+        lambda: open_client(where, base_url=base_url, seconds=seconds, key=key, most_bytes=most_bytes), wrap
+    )

@@ -9,12 +9,22 @@ from typing import TYPE_CHECKING, Any, Literal
 from pydantic import Field
 
 from interleave.backends.protocols import Message, Reply, Sampling, VlmCapabilities
+from interleave.backends.remote.answers import (
+    expect,
+    first_of,
+    object_in,
+    optional,
+    token_count,
+    uncounted,
+    word,
+)
+from interleave.backends.remote.bounds import CHAT_BYTES
 from interleave.backends.remote.door import typed_outcomes
-from interleave.backends.remote.keys import key_for
+from interleave.backends.remote.keys import GEMINI_URL, key_for
 from interleave.backends.remote.options import RemoteOptions, room_for
 from interleave.backends.remote.outcomes import bad_reply, refused
 from interleave.backends.remote.prices import token_price, typical_price
-from interleave.backends.remote.sdks import GEMINI_URL, gemini_clients
+from interleave.backends.remote.sdks import gemini_clients
 from interleave.backends.retries import VLM_DEADLINE_SECONDS
 from interleave.backends.specs import Spec
 from interleave.errors import BackendError, ConfigurationError, Failure
@@ -74,6 +84,7 @@ class GeminiVlm:
             base_url=base_url,
             key=key_for(base_url, options.key, header="x-goog-api-key", prefix=""),
             seconds=options.seconds(VLM_DEADLINE_SECONDS),
+            most_bytes=CHAT_BYTES,
         )
 
     async def complete(self, messages: Sequence[Message], sampling: Sampling) -> Reply:
@@ -83,7 +94,7 @@ class GeminiVlm:
                 response = await self._client().aio.models.generate_content(
                     model=self.model, contents=contents, config=self._config(messages, sampling)
                 )
-                return self._reply(response)
+                return self._reply(answer_in(response, self.where))
         except BackendError as error:
             if error.kind is not Failure.REFUSED:
                 raise
@@ -97,6 +108,7 @@ class GeminiVlm:
             "temperature": sampling.temperature,
             "max_output_tokens": room_for(sampling, options.max_tokens),
             "automatic_function_calling": {"disable": True},
+            "should_return_http_response": True,
         }
         if system := "\n\n".join(message.text for message in messages if message.role == "system"):
             config["system_instruction"] = system
@@ -109,51 +121,64 @@ class GeminiVlm:
             config["response_json_schema"] = dict(sampling.schema)
         return genai.GenerateContentConfig(**config)
 
-    def _reply(self, response: genai.GenerateContentResponse) -> Reply:
-        candidate = the_candidate(response, self.where)
-        reason = reason_of(candidate)
-        parts = (candidate.content.parts if candidate.content else None) or []
-        text = "".join(part.text for part in parts if part.text and not part.thought)
-        thinking = "".join(part.text for part in parts if part.text and part.thought)
+    def _reply(self, answer: dict[str, Any]) -> Reply:
+        candidate = the_candidate(answer, self.where)
+        reason = reason_of(candidate, self.where)
+        parts = parts_of(candidate, self.where)
+        text, thinking = words_of(parts, self.where), words_of(parts, self.where, thought=True)
         if thinking and "<think>" not in text:
             text = f"<think>{thinking.replace('<', '‹')}</think>{text}"
         if reason in BLOCKING:
-            return Reply(text, "content_filter", *self._counted(response))
+            return Reply(text, "content_filter", *self._counted(answer))
         if not text and reason not in _FINISH_REASONS:
             raise bad_reply(self.where, f"it holds no text and ended with {reason}")
-        return Reply(text, _FINISH_REASONS.get(reason, reason.lower()), *self._counted(response))
+        return Reply(text, _FINISH_REASONS.get(reason, reason.lower()), *self._counted(answer))
 
-    def _counted(self, response: genai.GenerateContentResponse) -> tuple[dict[str, int], float | None]:
-        counts = response.usage_metadata
-        read = (counts.prompt_token_count if counts else None) or 0
-        thought = (counts.thoughts_token_count if counts else None) or 0
-        written = ((counts.candidates_token_count if counts else None) or 0) + thought
-        usage = {"prompt_tokens": read, "completion_tokens": written}
+    def _counted(self, answer: dict[str, Any]) -> tuple[dict[str, int], float | None]:
+        """The tokens and what they cost; tokens that cannot be are none."""
+        told = answer.get("usageMetadata")
+        names = ("promptTokenCount", "candidatesTokenCount", "thoughtsTokenCount")
+        counts = [token_count(told.get(name, 0)) for name in names] if isinstance(told, dict) else [None]
+        if None in counts:
+            if self.price is not None:
+                raise uncounted(self.where)
+            return {}, None
+        read, answered, thought = (count or 0 for count in counts)
+        usage = {"prompt_tokens": read, "completion_tokens": answered + thought}
         if thought:
             usage["reasoning_tokens"] = thought
-        if self.price is None:
-            return usage if counts else {}, None
-        if counts is None:
-            raise bad_reply(self.where, "it does not say how many tokens it used, so its cost is unknown")
-        return usage, self.price.cost(read=read, written=written)
+        cost = None if self.price is None else self.price.cost(read=read, written=answered + thought)
+        return usage, cost
 
 
-def the_candidate(response: genai.GenerateContentResponse, where: str) -> genai.Candidate:
+def answer_in(response: genai.GenerateContentResponse, where: str) -> dict[str, Any]:
+    """The answer as it came: the SDK is told not to make objects of it."""
+    raw = response.sdk_http_response
+    return object_in(((raw.body if raw else None) or "").encode(), where)
+
+
+def the_candidate(answer: dict[str, Any], where: str) -> dict[str, Any]:
     """The one answer; raises a typed error when the question was blocked or nothing came."""
-    blocked = response.prompt_feedback.block_reason if response.prompt_feedback else None
-    if blocked:
-        raise refused(where, f"the prompt was blocked ({_word(blocked)})")
-    if not response.candidates:
-        raise bad_reply(where, "it holds no candidates")
-    return response.candidates[0]
+    feedback = optional(answer.get("promptFeedback"), dict, "promptFeedback", where) or {}
+    if blocked := word(feedback.get("blockReason"), "blockReason", where):
+        raise refused(where, f"the prompt was blocked ({blocked})")
+    return first_of(answer, "candidates", where)
 
 
-def reason_of(candidate: genai.Candidate) -> str:
-    return _word(candidate.finish_reason) if candidate.finish_reason else "STOP"
+def reason_of(candidate: dict[str, Any], where: str) -> str:
+    return word(candidate.get("finishReason"), "finishReason", where) or "STOP"
 
 
-def _word(value: Any) -> str:
-    return str(getattr(value, "value", value))
+def parts_of(candidate: dict[str, Any], where: str) -> list[dict[str, Any]]:
+    content = optional(candidate.get("content"), dict, "content", where) or {}
+    parts = optional(content.get("parts"), list, "parts", where) or []
+    return [expect(part, dict, "part", where) for part in parts]
+
+
+def words_of(parts: Sequence[dict[str, Any]], where: str, *, thought: bool = False) -> str:
+    """What the parts say, or what was thought before."""
+    texts = [part.get("text") for part in parts if bool(part.get("thought")) is thought]
+    return "".join(optional(text, str, "text", where) or "" for text in texts)
 
 
 def _contents(messages: Sequence[Message]) -> list[genai.ContentUnion]:

@@ -11,32 +11,40 @@ import asyncio
 import codecs
 import math
 import re
-from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from collections.abc import Iterator, Sequence
+from typing import Any, Literal
 
 from pydantic import Field
 
 from interleave.backends.protocols import Message, Reply, Sampling, Token, VlmCapabilities
+from interleave.backends.remote.answers import (
+    answer_of,
+    expect,
+    first_of,
+    optional,
+    token_count,
+    uncounted,
+    word,
+)
+from interleave.backends.remote.bounds import CHAT_BYTES
 from interleave.backends.remote.door import typed_outcomes
 from interleave.backends.remote.encoding import data_url
-from interleave.backends.remote.keys import key_for
+from interleave.backends.remote.keys import OPENAI_URL, key_for
 from interleave.backends.remote.options import RemoteOptions, room_for
 from interleave.backends.remote.outcomes import bad_reply
 from interleave.backends.remote.prices import token_price, typical_price
-from interleave.backends.remote.sdks import OPENAI_URL, openai_clients
+from interleave.backends.remote.sdks import openai_clients
 from interleave.backends.retries import VLM_DEADLINE_SECONDS
 from interleave.backends.specs import Spec
 from interleave.errors import BackendError, ConfigurationError, Failure
 from interleave.types import Part, Text
 
-if TYPE_CHECKING:
-    from openai.types.chat import ChatCompletion
-    from openai.types.chat.chat_completion import Choice, ChoiceLogprobs
-
 _REASONING_MODEL = re.compile(r"(?:.*/)?(?:o\d|gpt-[5-9])(?!.*chat)")
 """Models of OpenAI that think before they answer: they count it, and take no temperature."""
 _FINISH_REASONS = {"eos": "stop", "end_turn": "stop", "max_tokens": "length"}
 """Other words for what OpenAI calls `stop` and `length`."""
+LEAST_LOGPROB, ROUNDING = -1e6, 1e-6
+"""Between these a number is a log-probability: by rounding it may be a little above 0."""
 
 
 class OpenAIVlm:
@@ -86,6 +94,7 @@ class OpenAIVlm:
             base_url=base_url,
             key=key_for(base_url, options.key, header=header, prefix=prefix),
             seconds=options.seconds(VLM_DEADLINE_SECONDS),
+            most_bytes=CHAT_BYTES,
             api_version=options.api_version,
         )
 
@@ -93,7 +102,8 @@ class OpenAIVlm:
         question = await asyncio.to_thread(self._question, messages, sampling)
         try:
             with typed_outcomes(self.where):
-                return self._reply(await self._client().chat.completions.create(**question))
+                chats = self._client().chat.completions.with_raw_response
+                return self._reply(answer_of((await chats.create(**question)).http_response))
         except BackendError as error:
             if error.kind is not Failure.REFUSED:
                 raise
@@ -130,63 +140,94 @@ class OpenAIVlm:
         detail = {"detail": self.options.detail} if self.options.detail else {}
         return {"type": "image_url", "image_url": {"url": data_url(part.image), **detail}}
 
-    def _reply(self, completion: ChatCompletion) -> Reply:
-        choices = completion.choices
-        if not choices or choices[0].message is None:
-            raise bad_reply(self.where, "it holds no choices")
-        text, tokens = _said(choices[0])
-        usage = _usage(completion)
-        read, written = usage.get("prompt_tokens"), usage.get("completion_tokens")
-        cost = None
-        if self.price is not None:
-            if read is None or written is None:
-                raise bad_reply(self.where, "it does not say how many tokens it used, so its cost is unknown")
-            cost = self.price.cost(read=read, written=written)
-        return Reply(text, _finish_reason(choices[0]), usage, cost, tokens)
+    def _reply(self, answer: dict[str, Any]) -> Reply:
+        choice = first_of(answer, "choices", self.where)
+        message = expect(choice.get("message"), dict, "message", self.where)
+        text = _said(message, self.where)
+        refusal = optional(message.get("refusal"), str, "refusal", self.where)
+        reason = word(choice.get("finish_reason"), "finish_reason", self.where) or "stop"
+        tokens = tuple(_tokens(choice.get("logprobs")))
+        if not text and refusal:
+            text, reason = refusal, "content_filter"
+        if not text and message.get("tool_calls"):
+            raise bad_reply(self.where, "it calls a tool, and none was offered")
+        if "".join(token.text for token in tokens) != text:
+            tokens = ()  # no confidence is better than one of other words
+        text, tokens = _with_thinking(message, text, tokens)
+        usage, cost = self._counted(answer.get("usage"))
+        return Reply(text, _FINISH_REASONS.get(reason, reason), usage, cost, tokens)
+
+    def _counted(self, told: object) -> tuple[dict[str, int], float | None]:
+        """The tokens and what they cost; tokens that cannot be are none."""
+        counts = told if isinstance(told, dict) else {}
+        details = counts.get("completion_tokens_details")
+        thought = token_count(details.get("reasoning_tokens")) if isinstance(details, dict) else None
+        found = {
+            "prompt_tokens": token_count(counts.get("prompt_tokens")),
+            "completion_tokens": token_count(counts.get("completion_tokens")),
+            "reasoning_tokens": thought or None,
+        }
+        usage = {name: number for name, number in found.items() if number is not None}
+        if self.price is None:
+            return usage, None
+        if not {"prompt_tokens", "completion_tokens"} <= usage.keys():
+            raise uncounted(self.where)
+        cost = self.price.cost(read=usage["prompt_tokens"], written=usage["completion_tokens"])
+        return usage, cost
 
 
-def _said(choice: Choice) -> tuple[str, tuple[Token, ...]]:
+def _said(message: dict[str, Any], where: str) -> str:
+    """The words of a message, which some servers give in parts."""
+    content = message.get("content")
+    if not isinstance(content, list):
+        return optional(content, str, "content", where) or ""
+    parts = [expect(part, dict, "content's part", where) for part in content]
+    texts = [optional(part.get("text"), str, "content's text", where) for part in parts]
+    if parts and all(text is None for text in texts):
+        raise bad_reply(where, "its content holds no text")
+    return "".join(text or "" for text in texts)
+
+
+def _with_thinking(
+    message: dict[str, Any], text: str, tokens: tuple[Token, ...]
+) -> tuple[str, tuple[Token, ...]]:
     """The answer with its thinking before it, wherever the server has put that."""
-    message = choice.message
-    content = message.content or ""
-    if isinstance(content, list):  # some servers answer in parts
-        content = "".join(str(part.get("text") or "") for part in content if isinstance(part, dict))
-    extra = message.model_extra or {}
-    thinking = extra.get("reasoning_content") or extra.get("reasoning") or ""
-    refusal = message.refusal or ""
-    if not content and refusal:
-        content = refusal
-    tokens = tuple(_tokens(choice.logprobs))
-    if "".join(token.text for token in tokens) != content:
-        tokens = ()  # no confidence is better than one of other words
-    if isinstance(thinking, str) and thinking.strip() and "<think>" not in content:
-        thought = f"<think>{thinking.replace('<', '‹')}</think>"
-        content = thought + content
-        tokens = (Token(thought, 1.0), *tokens) if tokens else ()
-    return content, tokens
+    thinking = message.get("reasoning_content") or message.get("reasoning")
+    if not isinstance(thinking, str) or not thinking.strip() or "<think>" in text:
+        return text, tokens
+    thought = f"<think>{thinking.replace('<', '‹')}</think>"
+    return thought + text, (Token(thought, 1.0), *tokens) if tokens else ()
 
 
-def _tokens(logprobs: ChoiceLogprobs | None) -> Iterable[Token]:
-    """Pieces of the reply; a letter that is split over tokens belongs to the one that completes it."""
+def _tokens(logprobs: object) -> Iterator[Token]:
+    """Pieces of the reply; a letter that is split over tokens belongs to the one that completes it.
+
+    They end at the first that is none, and a reply whose tokens do not spell it has no confidence.
+    """
+    listed = logprobs.get("content") if isinstance(logprobs, dict) else None
     decoder = codecs.getincrementaldecoder("utf-8")("replace")
-    for token in (logprobs.content if logprobs else None) or ():
-        text = decoder.decode(bytes(token.bytes)) if token.bytes is not None else token.token
-        yield Token(text, min(1.0, math.exp(token.logprob)))
+    for token in listed if isinstance(listed, list) else ():
+        probability = _probability(token.get("logprob")) if isinstance(token, dict) else None
+        spelled = _spelled(token, decoder) if probability is not None else None
+        if probability is None or spelled is None:
+            return
+        yield Token(spelled, probability)
 
 
-def _finish_reason(choice: Choice) -> str:
-    if choice.message.refusal and not choice.message.content:
-        return "content_filter"
-    reason = choice.finish_reason or "stop"
-    return _FINISH_REASONS.get(reason, reason)
+def _spelled(token: dict[str, Any], decoder: codecs.IncrementalDecoder) -> str | None:
+    letters, text = token.get("bytes"), token.get("token")
+    if letters is None:
+        return text if isinstance(text, str) else None
+    try:
+        return decoder.decode(bytes(letters)) if isinstance(letters, list) else None
+    except (TypeError, ValueError):
+        return None
 
 
-def _usage(completion: ChatCompletion) -> dict[str, int]:
-    usage = completion.usage
-    if usage is None:
-        return {}
-    counted = {"prompt_tokens": usage.prompt_tokens, "completion_tokens": usage.completion_tokens}
-    details = usage.completion_tokens_details
-    if details is not None and details.reasoning_tokens:
-        counted["reasoning_tokens"] = details.reasoning_tokens
-    return {name: number for name, number in counted.items() if isinstance(number, int)}
+def _probability(logprob: object) -> float | None:
+    """The probability of a token; None for what is the logarithm of none."""
+    if isinstance(logprob, bool) or not isinstance(logprob, int | float):
+        return None
+    if not LEAST_LOGPROB <= logprob <= ROUNDING:  # NaN is on neither side
+        return None
+    return min(1.0, math.exp(logprob))

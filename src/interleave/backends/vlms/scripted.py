@@ -19,6 +19,7 @@ from interleave.backends.protocols import Message, Reply, Sampling, Token, VlmCa
 from interleave.backends.specs import BackendOptions, Spec
 from interleave.counting import first_number, named_step_count
 from interleave.errors import BackendError, ConfigurationError
+from interleave.files import read_bytes, why
 from interleave.text import one_line
 from interleave.types import Value
 
@@ -26,6 +27,7 @@ DEFAULT_STEPS = 4
 MOST_COUNTED = 50
 """A larger number in a request, such as a year, is not taken for a number of steps."""
 SCORES = (8, 9)
+MAX_SCRIPT_BYTES = 100_000_000
 
 Probability = Annotated[float, Field(ge=0, le=1)]
 
@@ -118,13 +120,14 @@ def _answer(thinking: str, value: object) -> str:
 
 def _read_script(path: Path) -> tuple[Line, ...]:
     try:
-        rows = path.read_bytes().removeprefix(codecs.BOM_UTF8).rstrip().split(b"\n")
+        data = read_bytes(path, most_bytes=MAX_SCRIPT_BYTES)
     except FileNotFoundError:
         raise ConfigurationError(
             f"the script {str(path)!r} does not exist: check the path after 'scripted:'"
         ) from None
     except OSError as error:
-        raise ConfigurationError(f"the script {str(path)!r} cannot be read ({error.strerror})") from None
+        raise ConfigurationError(f"the script {str(path)!r} cannot be read ({why(error)})") from None
+    rows = data.removeprefix(codecs.BOM_UTF8).rstrip().split(b"\n")
     return tuple(_read_line(row, f"{path}:{number}") for number, row in enumerate(rows, 1))
 
 

@@ -74,6 +74,7 @@ def collect(
     from interleave.data.collecting.ray_crew import Team
     from interleave.data.collecting.recipe import Recipe
     from interleave.runs.batch import DEFAULT_CONCURRENCY, Batch, refuse_unfit
+    from interleave.runs.patience import Patience
     from interleave.runs.shards import Shard
 
     choices = {
@@ -99,7 +100,7 @@ def collect(
     refuse_unfit(out, casting, part)
     say("loading models…")
     with _crew(engine, recipe, out, requests, team) as crew:
-        batch = Batch(out, casting, crew, shard=part)
+        batch = Batch(out, casting, crew, shard=part, patience=Patience(max_seconds))
         try:
             return follow_many(
                 batch,

@@ -13,6 +13,7 @@ import typer
 
 from interleave.cli import options
 from interleave.cli.data.following import following
+from interleave.cli.streams import few_retries_told
 from interleave.cli.working import cancel_on_terminate, say
 from interleave.text import one_line
 
@@ -72,7 +73,8 @@ def _work(scoring: Scoring, concurrency: int, json_output: bool) -> int:
 
     started, status = time.monotonic(), "done"
     try:
-        asyncio.run(_follow(scoring, concurrency))
+        with few_retries_told():
+            asyncio.run(_follow(scoring, concurrency))
     except LimitReached as reached:
         say(f"interleave: {reached}")
         status = "short"

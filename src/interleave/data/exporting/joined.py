@@ -22,11 +22,17 @@ from interleave.data.exporting.pictures import exhibits_of, foreign
 from interleave.data.exporting.planner_rows import Told, annotated, continued
 from interleave.data.exporting.rows import PLANNER_SFT, Row
 from interleave.errors import ConfigurationError, InputError, InterleaveError, did_you_mean
+from interleave.files import read_lines, read_text, why
+from interleave.text import storable_in
 from interleave.types import Part, Picture, PlanStep, Text
 
 _SLOT = re.compile(r"<image>", re.IGNORECASE)
 _ROLES = {"human": "user", "user": "user", "gpt": "assistant", "assistant": "assistant", "system": "system"}
 IMAGE_FOLDERS = ("", "images")
+MAX_LIST_BYTES = 1_000_000_000
+"""Of a file that is one list, all of which is in memory at once."""
+MAX_LINES_BYTES = 100_000_000_000
+MAX_DOCUMENT_BYTES = 20_000_000
 
 
 @dataclass(frozen=True)
@@ -70,10 +76,17 @@ def read_documents(
     for number, item in items:
         name = f"{joined.path.stem}/{number}"
         try:
+            _refuse_unstorable(item)
             yield READERS[joined.form](name, joined.path.parent, item, pack, skipped)
-        except (InterleaveError, KeyError, TypeError, ValueError, AttributeError) as error:
+        except (InterleaveError, KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
             reason = f"{error} is missing" if isinstance(error, KeyError) else str(error)
             problems.append(f"{joined.path.name}:{number}: {' '.join(reason.split())[:300]}")
+
+
+def _refuse_unstorable(item: Any) -> None:
+    """Text that no file can hold, such as what is left of an emoji that was cut off, cannot become a row."""
+    if storable_in(item) != item:
+        raise InputError("a text holds half of a surrogate pair, which is not valid Unicode")
 
 
 def refuse_pickle(path: Path) -> None:
@@ -90,17 +103,27 @@ def read_items(path: Path) -> Iterator[Numbered]:
     refuse_pickle(path)
     try:
         if path.suffix == ".jsonl":
-            with open(path, encoding="utf-8-sig") as file:
-                for number, line in enumerate(file, start=1):
-                    if line.strip():
-                        yield number, json.loads(line)
+            yield from _read_lines(path)
             return
-        data = json.loads(path.read_text("utf-8-sig"))
-    except (OSError, ValueError) as error:
-        raise InputError(f"{path} cannot be read as JSON ({' '.join(str(error).split())})") from None
+        data = json.loads(read_text(path, most_bytes=MAX_LIST_BYTES))
+    except (OSError, ValueError, RecursionError) as error:
+        if isinstance(error, InputError):
+            raise
+        raise InputError(f"{path} cannot be read as JSON ({' '.join(why(error).split())})") from None
     if not isinstance(data, list):
         raise InputError(f"{path} must hold a list of documents, not {type(data).__name__}")
     yield from enumerate(data, start=1)
+
+
+def _read_lines(path: Path) -> Iterator[Numbered]:
+    lines = read_lines(path, most_bytes=MAX_LINES_BYTES, most_in_a_line=MAX_DOCUMENT_BYTES)
+    for number, _, line in lines:
+        if len(line) > MAX_DOCUMENT_BYTES:
+            raise InputError(f"{path}:{number} has more than {MAX_DOCUMENT_BYTES:,} bytes")
+        try:
+            yield number, json.loads(line.decode("utf-8-sig"))
+        except (ValueError, RecursionError) as error:
+            raise InputError(f"{path}:{number} cannot be read as JSON ({why(error)})") from None
 
 
 def _comm(
@@ -162,12 +185,16 @@ def _parts(text: str, pictures: Iterator[Picture]) -> Iterator[Part]:
 def _picture(folder: Path, name: str) -> Picture:
     """A picture beside the file or below it; what lies elsewhere is refused."""
     for place in IMAGE_FOLDERS:
-        path = (folder / place / name).resolve()
-        if not path.is_relative_to(folder.resolve()):
-            raise InputError(f"the picture {name!r} lies outside the folder of the file")
-        if path.exists():
+        try:
+            path = (folder / place / name).resolve()
+            is_inside, is_there = path.is_relative_to(folder.resolve()), path.exists()
+        except (OSError, RuntimeError) as error:  # too long a name, or links that go in circles
+            raise InputError(f"the picture {name[:80]!r} cannot be read ({error})") from None
+        if not is_inside:
+            raise InputError(f"the picture {name[:80]!r} lies outside the folder of the file")
+        if is_there:
             return Picture(foreign(path))
-    raise InputError(f"the picture {name!r} is not there")
+    raise InputError(f"the picture {name[:80]!r} is not there")
 
 
 READERS: Mapping[str, Callable[[str, Path, Any, PromptPack, Counter[str]], JoinedDocument]] = {

@@ -16,8 +16,8 @@ from interleave.runs.config import PackConfig, RoleConfig, RunConfig
 from interleave.runs.document import write_document
 from interleave.runs.folder import open_journal
 from interleave.runs.record import read_record
-from interleave.runs.store import PictureStore, write_whole
-from interleave.runs.trajectory import RECORD_NAME
+from interleave.runs.store import PictureStore, make_folder, sync_folder
+from interleave.runs.stored import write_stored
 from interleave.text import count, unusable
 from interleave.types import PlanStep, Request
 from interleave.version import __version__
@@ -34,8 +34,9 @@ def write_run(run: ImportedRun, folder: Path, out: Path, pack: PackConfig) -> No
         shutil.rmtree(making, ignore_errors=True)
         making.mkdir(parents=True)
         _fill(run, making, pack)
-        folder.parent.mkdir(parents=True, exist_ok=True)
+        make_folder(folder.parent)
         os.replace(making, folder)
+        sync_folder(folder.parent)
     except OSError as error:
         raise StorageError.at(folder, error) from error
 
@@ -48,7 +49,8 @@ def _fill(run: ImportedRun, folder: Path, pack: PackConfig) -> None:
         else lines.RequestPart(image=store.put(read_picture(part)))
         for part in run.request
     )
-    pictures = {attempt.picture: store.put(read_picture(attempt.picture)) for attempt in run.attempts}
+    drawn = dict.fromkeys(attempt.picture for attempt in run.attempts)  # one may stand for many attempts
+    pictures = {path: store.put(read_picture(path)) for path in drawn}
     journal = open_journal(folder)
     try:
         for line in _journal_lines(run, request, pictures, pack):
@@ -57,7 +59,7 @@ def _fill(run: ImportedRun, folder: Path, pack: PackConfig) -> None:
     finally:
         journal.close()
     record = read_record(folder)
-    write_whole(folder / RECORD_NAME, record.model_dump_json(indent=1).encode() + b"\n")
+    write_stored(folder, record)
     write_document(folder, record)
 
 
@@ -136,7 +138,7 @@ def refuse_unusable(run: ImportedRun) -> None:
     if problem := next(filter(None, map(unusable, said)), None):
         raise InputError(f"a reasoning cannot be kept: {problem}")
     given = [part for part in run.request if isinstance(part, Path)]
-    for picture in (*given, *(attempt.picture for attempt in run.attempts)):
+    for picture in dict.fromkeys((*given, *(attempt.picture for attempt in run.attempts))):
         try:
             read_picture(picture)
         except InputError as error:

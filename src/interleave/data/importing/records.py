@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -17,26 +18,25 @@ from interleave.agents.replies import parse_plan
 from interleave.data.importing.pictures import bare_name, find_picture, is_white_canvas
 from interleave.data.importing.values import ImportedAttempt, ImportedRun, Notes
 from interleave.errors import InputError, InterleaveError
+from interleave.files import read_bytes, why
+from interleave.runs.config import MOST_ATTEMPTS
 from interleave.types import Outcome, Plan, PlanStep, Verdict
 
 MAX_BYTES = 50_000_000
+_STEP_NUMBER = re.compile(r"[1-9][0-9]{0,5}")
 _SEED = re.compile(r"step\d+_(\d{1,9})\.")
 
 
 def read_json(path: Path) -> Any:
     """The value in a file; raises `InputError` with the reason where it is none."""
     try:
-        if path.stat().st_size > MAX_BYTES:
-            raise InputError(f"it has more than {MAX_BYTES:,} bytes")
-        return json.loads(path.read_bytes().decode("utf-8-sig"))
+        return json.loads(read_bytes(path, most_bytes=MAX_BYTES).decode("utf-8-sig"))
     except UnicodeDecodeError:
         raise InputError("it is not UTF-8") from None
     except (ValueError, RecursionError) as error:
-        if isinstance(error, InputError):
-            raise
         raise InputError(f"it is not JSON ({error})") from None
     except OSError as error:
-        raise InputError(f"it cannot be read ({error.strerror})") from None
+        raise InputError(f"it cannot be read ({why(error)})") from None
 
 
 def read_record(path: Path, root: Path, *, source: str, asked: str | None, text: str | None) -> ImportedRun:
@@ -79,6 +79,7 @@ def _plan_of(context: Any, notes: Notes) -> Plan:
 
 def _attempts(rows: list[Any], plan: Plan, path: Path, root: Path, notes: Notes) -> list[ImportedAttempt]:
     planned = {step.number: step for step in plan.steps}
+    turn = _Turn(plan)
     next_prompt: dict[int, str] = {}
     attempts: list[ImportedAttempt] = []
     for place, row in enumerate(rows, start=1):
@@ -89,7 +90,7 @@ def _attempts(rows: list[Any], plan: Plan, path: Path, root: Path, notes: Notes)
         step = planned.get(number)
         if step is None or step.prompt is None:
             raise InputError(f"{where} is of step {number}, for which the plan has no picture")
-        _refuse_jump(number, attempts, plan, where)
+        turn.take(number, where)
         if row.get("prompt") not in (None, "", step.prompt):
             notes.add(f"{where} names another planned prompt than the plan: the plan's was kept")
         verdict = _verdict(row, where, notes)
@@ -100,13 +101,26 @@ def _attempts(rows: list[Any], plan: Plan, path: Path, root: Path, notes: Notes)
     return attempts
 
 
-def _refuse_jump(number: int, attempts: list[ImportedAttempt], plan: Plan, where: str) -> None:
-    drawn = {attempt.step for attempt in attempts}
-    if attempts and number < attempts[-1].step:
-        raise InputError(f"{where} goes back from step {attempts[-1].step} to step {number}")
-    for step in plan.steps:
-        if step.prompt is not None and step.number < number and step.number not in drawn:
-            raise InputError(f"{where} is of step {number}, and step {step.number} before it was never drawn")
+class _Turn:
+    """Which step is being drawn: one after the other as the plan has them, each a bounded number of times."""
+
+    def __init__(self, plan: Plan) -> None:
+        self._drawn = [step.number for step in plan.steps if step.prompt is not None]
+        self._places = {number: place for place, number in enumerate(self._drawn)}
+        self._at, self._attempts = -1, 0
+
+    def take(self, number: int, where: str) -> None:
+        """One more attempt of a step; raises `InputError` where it cannot be its turn."""
+        place = self._places[number]
+        if place < self._at:
+            raise InputError(f"{where} goes back from step {self._drawn[self._at]} to step {number}")
+        if place > self._at + 1:
+            left_out = self._drawn[self._at + 1]
+            raise InputError(f"{where} is of step {number}, and step {left_out} before it was never drawn")
+        self._attempts = self._attempts + 1 if place == self._at else 1
+        self._at = place
+        if self._attempts > MOST_ATTEMPTS:
+            raise InputError(f"step {number} has more than {MOST_ATTEMPTS} attempts, which no run can hold")
 
 
 def _verdict(row: dict[str, Any], where: str, notes: Notes) -> Verdict:
@@ -133,31 +147,31 @@ def _with_sources(
     plan: Plan, rows: list[Any], attempts: list[ImportedAttempt], path: Path, root: Path, notes: Notes
 ) -> tuple[Plan, tuple[Path, ...]]:
     """The plan with what each step was drawn from, and the user's own picture if the first step had one."""
-    shown: dict[int, Path] = {}
-    settled: set[int] = set()
     given: tuple[Path, ...] = ()
     sources: dict[int, tuple[int, ...]] = {}
-    for row, attempt in zip(rows, attempts, strict=True):
-        named = row.get("source_img")
-        earlier = [number for number in shown if number < attempt.step]
-        if not is_white_canvas(named):
+    made_by: dict[Path, int] = {}  # pictures that earlier steps show, and the last step to show each
+    before: int | None = None
+    for number, drawn in groupby(zip(rows, attempts, strict=True), key=lambda each: each[1].step):
+        taken = list(drawn)
+        for row, _ in taken:
+            named = row.get("source_img")
+            if is_white_canvas(named):
+                if before is not None:
+                    notes.add(f"step {number} names a white canvas: the picture before it stands in")
+                continue
             picture = find_picture(named, path.parent, root)
-            made_by = [number for number in earlier if _same(shown[number], picture)]
-            if not earlier and not (given and not _same(given[0], picture)):
+            maker = made_by.get(picture.resolve())
+            if before is None and (not given or given[0].resolve() == picture.resolve()):
                 given = (picture,)
-            elif not made_by:
+            elif maker is None:
                 notes.add(
-                    f"step {attempt.step} started from {bare_name(named)!r}, which no earlier step shows: "
+                    f"step {number} started from {bare_name(named)!r}, which no earlier step shows: "
                     "the picture before it stands in"
                 )
-            elif made_by[-1] != earlier[-1]:
-                sources[attempt.step] = (made_by[-1],)
-        elif earlier:
-            notes.add(f"step {attempt.step} names a white canvas: the picture before it stands in")
-        accepted = attempt.verdict is not None and attempt.verdict.accepted
-        if accepted or attempt.step not in settled:
-            shown[attempt.step] = attempt.picture
-        settled |= {attempt.step} if accepted else set()
+            elif maker != before:
+                sources[number] = (maker,)
+        made_by[_shown(attempt for _, attempt in taken).resolve()] = number
+        before = number
     steps = tuple(
         step.model_copy(update={"sources": sources[step.number]}) if step.number in sources else step
         for step in plan.steps
@@ -165,8 +179,11 @@ def _with_sources(
     return Plan(steps=steps, reasoning=plan.reasoning), given
 
 
-def _same(one: Path, other: Path) -> bool:
-    return one.resolve() == other.resolve()
+def _shown(attempts: Iterable[ImportedAttempt]) -> Path:
+    """The picture a step shows: the last that was accepted, or the last of all."""
+    tried = list(attempts)
+    accepted = [each for each in tried if each.verdict is not None and each.verdict.accepted]
+    return (accepted or tried)[-1].picture
 
 
 def _of_steps(
@@ -178,7 +195,8 @@ def _of_steps(
             "import the folder that holds both"
         )
     notes = Notes()
-    numbers = sorted(_step_numbers(value))
+    rows = _steps_by_number(value)
+    numbers = sorted(rows)
     if not numbers:
         raise InputError("it has no steps")
     if numbers != list(range(numbers[0], numbers[0] + len(numbers))):
@@ -186,7 +204,7 @@ def _of_steps(
     steps, attempts = [], []
     given: tuple[Path, ...] = ()
     for number in numbers:
-        row = value[str(number)]
+        row = rows[number]
         if not isinstance(row, dict) or not isinstance(row.get("prompt"), str) or not row["prompt"].strip():
             raise InputError(f'step {number} has no "prompt"')
         refined = row.get("refine_prompt")
@@ -205,11 +223,11 @@ def text_step(text: str | None, number: int) -> Iterable[PlanStep]:
     return (PlanStep(number=number, caption=text),) if text and text.strip() else ()
 
 
-def _step_numbers(value: dict[str, Any]) -> Iterable[int]:
+def _steps_by_number(value: dict[str, Any]) -> dict[int, Any]:
     for key in value:
-        if not key.isdecimal() or int(key) < 1:
+        if not _STEP_NUMBER.fullmatch(key):
             raise InputError(f"{key[:40]!r} is not the number of a step")
-        yield int(key)
+    return {int(key): row for key, row in value.items()}
 
 
 def _whole_number(value: Any, what: str) -> int:

@@ -8,8 +8,12 @@ from __future__ import annotations
 
 import hashlib
 import json
+import logging
+import os
 import shutil
-from collections.abc import Callable, Iterator
+import stat
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -24,9 +28,13 @@ from interleave.data.importing.results import Answer, is_result_list, read_answe
 from interleave.data.importing.values import ImportedRun
 from interleave.data.manifest import Manifest, file_digest, write_manifest
 from interleave.errors import InputError, InterleaveError, StorageError
+from interleave.files import why
 from interleave.runs.config import PackConfig
 from interleave.runs.folder import refuse_foreign_folder
 from interleave.runs.store import write_whole
+from interleave.text import storable_in, visible
+
+log = logging.getLogger(__name__)
 
 RECORD = "execution_record.json"
 REPORT = "import.jsonl"
@@ -52,13 +60,22 @@ class Outcome:
             "problem": self.problem,
             "warnings": list(self.warnings),
         }
-        return json.dumps(row, ensure_ascii=False).encode() + b"\n"
+        return json.dumps(storable_in(row), ensure_ascii=False).encode() + b"\n"
 
 
 @dataclass(frozen=True)
 class _Found:
     source: str
     read: Callable[[], ImportedRun]
+
+
+@dataclass(frozen=True)
+class _Given:
+    """An answer, the result file it stands in, and its place there."""
+
+    answer: Answer
+    file: Path
+    source: str
 
 
 def import_all(
@@ -98,6 +115,9 @@ def _import_one(found: _Found, out: Path, words: PackConfig) -> Outcome:
     except ValidationError as error:  # a plan or verdict that our own values refuse
         first = error.errors()[0]
         return Outcome(found.source, problem=f"{first['loc'][-1] if first['loc'] else ''}: {first['msg']}")
+    except Exception as error:  # a bug that one record meets must not end the others
+        log.exception("importing %s failed in an unexpected way", visible(found.source))
+        return Outcome(found.source, problem=f"{type(error).__name__}: {error}")
     return Outcome(found.source, run=name, warnings=run.warnings)
 
 
@@ -123,12 +143,10 @@ def _finish(outcomes: list[Outcome], src: Path, out: Path, pack: str) -> None:
 
 def _find(src: Path, root: Path, out: Path) -> tuple[list[_Found], list[Outcome]]:
     """Records and result items in a fixed order, and files that cannot be read; never our own output."""
-    files = [src] if src.is_file() else sorted(path for path in src.rglob("*.json") if path.is_file())
-    files = [path for path in files if not path.resolve().is_relative_to(out.resolve())]
-    records = [path for path in files if path.name == RECORD or (src.is_file() and not _list_in(path))]
-    found: list[_Found] = []
     problems: list[Outcome] = []
-    answers: dict[str, tuple[Answer, Path, str]] = {}
+    files = [src] if src.is_file() else list(_files_below(src, root, out, problems))
+    records = {path for path in files if path.name == RECORD or (src.is_file() and not _list_in(path))}
+    answers: dict[str, _Given] = {}
     for path in (path for path in files if path not in records):
         try:
             value = read_json(path)
@@ -137,17 +155,45 @@ def _find(src: Path, root: Path, out: Path) -> tuple[list[_Found], list[Outcome]
             continue
         if is_result_list(value):
             _take_answers(value, path, root, answers, problems)
+    by_folder = _by_folder(answers.values(), root)
+    found: list[_Found] = []
     used: set[str] = set()
-    for path in records:
-        answer = _answer_for(path, root, answers)
-        used |= {answer.id} if answer else set()
-        found.append(_record(path, root, answer))
-    found += [
-        _result(answer, path, root, source)
-        for identity, (answer, path, source) in answers.items()
-        if identity not in used
-    ]
+    for path in sorted(records):
+        given = answers.get(path.parent.name) or by_folder.get(path.parent.resolve())
+        used |= {given.answer.id} if given else set()
+        found.append(_record(path, root, given.answer if given else None))
+    found += [_result(each, root) for identity, each in answers.items() if identity not in used]
     return found, problems
+
+
+def _files_below(src: Path, root: Path, out: Path, problems: list[Outcome]) -> Iterator[Path]:
+    """The JSON files below a folder, in order; a link that leads out of it is named and not followed."""
+    inside, ours = root.resolve(), out.resolve()
+    for path in sorted(_candidates(src)):
+        try:
+            place, mode = path.resolve(), path.stat().st_mode
+        except (OSError, RuntimeError) as error:  # a link to nothing, or to itself
+            problems.append(Outcome(_name(path, root), problem=f"it cannot be read ({why(error)})"))
+            continue
+        if place.is_relative_to(ours):
+            continue
+        if not place.is_relative_to(inside):
+            problems.append(Outcome(_name(path, root), problem=f"it is a link that leads out of {root}"))
+        elif stat.S_ISREG(mode):
+            yield path
+        elif not stat.S_ISDIR(mode):
+            problems.append(Outcome(_name(path, root), problem="it is not a regular file"))
+
+
+def _candidates(src: Path) -> Iterator[Path]:
+    """What is named like a JSON file below a folder, and links to folders, which are not gone into."""
+    for folder, folders, files in os.walk(src):
+        for name in folders:
+            if (path := Path(folder, name)).is_symlink():
+                yield path
+        for name in files:
+            if name.endswith(".json"):
+                yield Path(folder, name)
 
 
 def _list_in(path: Path) -> bool:
@@ -158,36 +204,27 @@ def _list_in(path: Path) -> bool:
 
 
 def _take_answers(
-    items: list[Any],
-    path: Path,
-    root: Path,
-    answers: dict[str, tuple[Answer, Path, str]],
-    problems: list[Outcome],
+    items: list[Any], path: Path, root: Path, answers: dict[str, _Given], problems: list[Outcome]
 ) -> None:
     for place, item in enumerate(items, start=1):
         source = f"{_name(path, root)}#{place}"
         try:
             answer = read_answer(item)
-            if (before := answers.get(answer.id)) is None:
-                answers[answer.id] = (answer, path, source)
-            elif before[0] != answer:
-                raise InputError(f"the id {answer.id[:80]!r} stands for another answer in {before[2]}")
+            before = answers.setdefault(answer.id, _Given(answer, path, source))
+            if before.answer != answer:
+                raise InputError(f"the id {answer.id[:80]!r} stands for another answer in {before.source}")
         except InputError as error:
             problems.append(Outcome(source, problem=str(error)))
 
 
-def _answer_for(path: Path, root: Path, answers: dict[str, tuple[Answer, Path, str]]) -> Answer | None:
-    """The answer of the benchmark that a record belongs to: the one with its folder's name as id."""
-    if path.parent.name in answers:
-        return answers[path.parent.name][0]
-    for answer, file, _ in answers.values():
-        for name in answer.pictures[:1]:
-            try:
-                if find_picture(name, file.parent, root).parent.resolve() == path.parent.resolve():
-                    return answer
-            except InputError:
-                continue
-    return None
+def _by_folder(answers: Iterable[_Given], root: Path) -> dict[Path, _Given]:
+    """Folders with the answer whose first picture lies there; a record in such a folder belongs to it."""
+    folders: dict[Path, _Given] = {}
+    for each in answers:
+        with suppress(InputError, IndexError):
+            picture = find_picture(each.answer.pictures[0], each.file.parent, root)
+            folders.setdefault(picture.parent.resolve(), each)
+    return folders
 
 
 def _record(path: Path, root: Path, answer: Answer | None) -> _Found:
@@ -196,9 +233,12 @@ def _record(path: Path, root: Path, answer: Answer | None) -> _Found:
     return _Found(source, lambda: read_record(path, root, source=source, asked=asked, text=text))
 
 
-def _result(answer: Answer, path: Path, root: Path, source: str) -> _Found:
-    time = round(path.stat().st_mtime, 3)
-    return _Found(source, lambda: run_of(answer, path.parent, root, source=source, time=time))
+def _result(given: _Given, root: Path) -> _Found:
+    def read() -> ImportedRun:
+        time = round(given.file.stat().st_mtime, 3)
+        return run_of(given.answer, given.file.parent, root, source=given.source, time=time)
+
+    return _Found(given.source, read)
 
 
 def _name(path: Path, root: Path) -> str:

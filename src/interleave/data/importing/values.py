@@ -38,8 +38,8 @@ class ImportedRun:
 class Notes:
     """What is odd about a record, gathered while it is read."""
 
-    said: list[str] = field(default_factory=list)
+    said: dict[str, None] = field(default_factory=dict)
+    """Each once, in their order: a record may have thousands."""
 
     def add(self, note: str) -> None:
-        if note not in self.said:
-            self.said.append(note)
+        self.said[note] = None

@@ -16,10 +16,16 @@ from interleave.data.prompts.near import NearDuplicates
 from interleave.data.prompts.rows import PICTURES, JsonPart, RequestRow, content_id
 from interleave.errors import InputError, InterleaveError
 from interleave.pictures import pixel_digest, read_picture
-from interleave.runs.requests import lines_of, parse_line, picture_file, raw_parts
+from interleave.runs.requests import (
+    checked_id,
+    lines_of,
+    parse_line,
+    picture_file,
+    raw_parts,
+    refuse_unusable,
+)
 from interleave.runs.store import PictureStore, name_of
-from interleave.text import count
-from interleave.types import MAX_REQUEST_PICTURES, Request
+from interleave.text import count, storable, storable_in
 
 SHOWN = 20
 _OURS = ("id", "request", "domain", "subcategory", "template", "suite", "split")
@@ -104,7 +110,7 @@ def _checked(files: list[Path], corpus: Corpus, progress: Callable[[int], None])
 def _read(file: Path, number: int, data: bytes, corpus: Corpus) -> _Line:
     fields = parse_line(data)
     given = raw_parts(_request_of(fields), lambda name: picture_file(file.parent, name))
-    Request.of([part for part in given if isinstance(part, str)] or ["(pictures alone)"])  # raises
+    refuse_unusable(given)
     pictures: dict[str, Path] = {}
     parts: list[JsonPart] = []
     said: list[str] = []
@@ -118,8 +124,6 @@ def _read(file: Path, number: int, data: bytes, corpus: Corpus) -> _Line:
         pictures[name] = part
         parts.append({"image": f"{PICTURES}/{name}"})
         said.append(f"\x00image\x00{pixel_digest(image)}")
-    if len(pictures) > MAX_REQUEST_PICTURES:
-        raise InputError(f"{len(pictures)} pictures, more than the {MAX_REQUEST_PICTURES} allowed")
     content = "".join(said)
     row = RequestRow(
         id=_id_of(fields, content, corpus),
@@ -129,12 +133,21 @@ def _read(file: Path, number: int, data: bytes, corpus: Corpus) -> _Line:
         template=_text(fields, "template"),
         suite=_text(fields, "suite"),
         split=_text(fields, "split"),
-        extra={key: value for key, value in fields.items() if key not in (*_OURS, *_THEIRS)},
+        extra=_extra(fields),
     )
     return _Line(f"{file.name}:{number}", row, pictures, content)
 
 
 _THEIRS = ("user_input", "user_input_image")
+
+
+def _extra(fields: dict[str, Any]) -> dict[str, Any]:
+    """The user's own keys, as our line can hold them."""
+    try:
+        own = {key: value for key, value in fields.items() if key not in (*_OURS, *_THEIRS)}
+        return dict(storable_in(own))
+    except RecursionError:
+        raise InputError("nested too deeply") from None
 
 
 def _request_of(fields: dict[str, Any]) -> Any:
@@ -193,14 +206,14 @@ def _id_of(fields: dict[str, Any], content: str, corpus: Corpus) -> str:
         raise InputError(f'"id" must be a text or a whole number, not {identity!r:.60}')
     if not str(identity).strip():
         raise InputError('"id" is blank: give one, or leave it out')
-    return str(identity)
+    return checked_id(str(identity))
 
 
 def _text(fields: dict[str, Any], key: str) -> str | None:
     value = fields.get(key)
     if value is not None and not isinstance(value, str):
         raise InputError(f'"{key}" must be a text, not {value!r:.60}')
-    return value
+    return value if value is None else storable(value)
 
 
 def _without_near(lines: list[_Line], threshold: float | None, corpus: Corpus) -> list[_Line]:

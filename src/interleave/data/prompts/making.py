@@ -150,12 +150,10 @@ def _balanced(rows: list[RequestRow], items: int) -> list[RequestRow]:
     by_key: dict[Key, list[int]] = {}
     for place, row in enumerate(rows):
         by_key.setdefault(_key(row), []).append(place)
-    chosen: list[int] = []
-    while len(chosen) < items:
-        for places in by_key.values():
-            if places and len(chosen) < items:
-                chosen.append(places.pop(0))
-    return [rows[place] for place in sorted(chosen)]
+    rounds = sorted(
+        (turn, key, place) for key, places in enumerate(by_key.values()) for turn, place in enumerate(places)
+    )
+    return [rows[place] for place in sorted(place for _, _, place in rounds[:items])]
 
 
 _MAKERS: dict[str, Callable[[Settings, Path, Progress], Found]] = {

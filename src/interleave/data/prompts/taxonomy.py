@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 import tomllib
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -18,6 +19,7 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, BeforeValidator, Field, ValidationError
 
 from interleave.errors import ConfigurationError
+from interleave.files import read_text, why
 from interleave.text import unusable
 from interleave.types import Value
 
@@ -41,7 +43,7 @@ def _usable(entries: tuple[str, ...]) -> tuple[str, ...]:
         if problem := unusable(entry):
             raise ValueError(f"{entry!r} cannot be used: {problem}")
     if len(set(entries)) < len(entries):
-        twice = next(entry for entry in entries if entries.count(entry) > 1)
+        [(twice, _)] = Counter(entries).most_common(1)
         raise ValueError(f"{twice!r} stands there twice")
     return entries
 
@@ -141,11 +143,11 @@ def read_taxonomy(folder: Path = OUR_WORLD) -> Taxonomy:
 
 def _read_domain(file: Path) -> list[SubCategory]:
     try:
-        domain = _Domain.model_validate(tomllib.loads(file.read_text("utf-8")))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        domain = _Domain.model_validate(tomllib.loads(read_text(file)))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
         raise ConfigurationError(f"{file}: not TOML ({error})") from None
     except OSError as error:
-        raise ConfigurationError(f"{file} cannot be read ({error.strerror})") from None
+        raise ConfigurationError(f"{file} cannot be read ({why(error)})") from None
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(map(str, first["loc"]))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
@@ -148,9 +149,21 @@ def _inputs(collection: Path) -> dict[str, str]:
 def _spent(files: list[Path]) -> tuple[int, float]:
     calls, cost = 0, 0.0
     for row in _rows(files):
-        calls += row.get("calls") or 0
-        cost += row.get("cost") or 0.0
+        calls += int(_counted(row, "calls"))
+        cost += _counted(row, "cost")
     return calls, cost
+
+
+def _counted(row: dict[str, Any], name: str) -> float:
+    """What a line adds to a count; raises `InputError` for what no scorer writes."""
+    value = row.get(name)
+    if value is None:
+        return 0
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < math.inf:
+        raise InputError(
+            f"the line of {row.get('run')!r:.80} has {name} {value!r:.40}, which is no count: remove it"
+        )
+    return value
 
 
 def _rows(files: list[Path]) -> Iterator[dict[str, Any]]:

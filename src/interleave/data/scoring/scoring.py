@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import random
 from collections import Counter
 from collections.abc import AsyncGenerator, Iterator
 from contextlib import aclosing
@@ -22,10 +21,11 @@ from interleave.data.scoring.desk import Bill, ScoringDesk, load_scorer, open_de
 from interleave.data.scoring.score_book import Failed, ScoreBook, Scored, maker_of
 from interleave.data.trajectories import Trajectory, read_trajectory, run_names
 from interleave.errors import BackendError, Failure, InterleaveError, LimitReached, StorageError
-from interleave.runs.batch import FAILURES_IN_A_ROW, FIRST_RETAKE_SECONDS, RETAKES
+from interleave.runs.batch import FAILURES_IN_A_ROW
 from interleave.runs.config import Limits
 from interleave.runs.disk import Disk
 from interleave.runs.limits import Meter
+from interleave.runs.patience import Patience, Take
 from interleave.runs.record import AttemptRecord, StepRecord
 from interleave.runs.shards import WHOLE, Shard
 
@@ -91,12 +91,19 @@ class Scoring:
     """One session at the scores of a collection."""
 
     def __init__(
-        self, names: list[str], book: ScoreBook, desk: ScoringDesk, *, retry_failed: bool = False
+        self,
+        names: list[str],
+        book: ScoreBook,
+        desk: ScoringDesk,
+        *,
+        retry_failed: bool = False,
+        patience: Patience | None = None,
     ) -> None:
         self.names = names
         self.book = book
         self.desk = desk
         self.retry_failed = retry_failed
+        self.patience = patience or Patience()
         self.tally = Tally(runs=len(names))
         self.disk = Disk()
 
@@ -170,16 +177,18 @@ class Scoring:
     async def _patiently(self, job: Job) -> Scored | Failed:
         """The line of an attempt; where the model fails for a passing reason, it is asked again later."""
         bill = Bill()
-        for retake in range(RETAKES + 1):
+
+        async def take() -> Take[Scored | Failed]:
             try:
-                return await self._score(job, bill)
+                line = await self._score(job, bill)
             except BackendError as error:
                 if error.kind is Failure.DENIED:
                     raise  # a key that opens nothing opens nothing for the next attempt either
-                if not error.transient or retake == RETAKES:
-                    return _failed(job, bill, str(error))
-            await asyncio.sleep(FIRST_RETAKE_SECONDS * 2.0**retake * random.uniform(0.5, 1.5))
-        raise AssertionError("unreachable: the last try returns")
+                line, reason = _failed(job, bill, str(error)), str(error)
+                return Take(line, passing=error.transient, reason=reason, reached=bill.calls or 0)
+            return Take(line, reached=bill.calls or 0, succeeded=isinstance(line, Scored))
+
+        return await self.patience.keep_on(take)
 
     async def _score(self, job: Job, bill: Bill) -> Scored | Failed:
         try:

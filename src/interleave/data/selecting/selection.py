@@ -11,6 +11,7 @@ from typing import Literal
 from pydantic import Field, TypeAdapter, ValidationError
 
 from interleave.errors import InputError
+from interleave.text import storable
 from interleave.types import Value
 
 FILE_NAME = "selection.jsonl"
@@ -62,6 +63,9 @@ def read_selection(folder: Path) -> Iterator[Selected]:
 def named(collections: Sequence[Path]) -> dict[str, Path]:
     """Collections by name, sorted: the name of the folder, with a number where two are called alike."""
     unique = {Path(os.path.realpath(each)): each for each in collections}
+    for path in unique:
+        if storable(str(path)) != str(path):
+            raise InputError(f"{path} is not valid Unicode, and what is made of it must name it: rename it")
     result: dict[str, Path] = {}
     for path in sorted(unique):
         name, number = path.name or "collection", 2
@@ -83,7 +87,7 @@ def read_places(folder: Path, moved: Sequence[Path] = ()) -> dict[str, Path]:
     now = named(moved) if moved else {name: folder / place for name, place in places.items()}
     if len(places) == len(now) == 1:
         now = {next(iter(places)): next(iter(now.values()))}
-    if missing := sorted(name for name in places if name not in now or not now[name].is_dir()):
+    if missing := sorted(name for name in places if name not in now or not _is_there(now[name])):
         raise InputError(
             f"the collection {missing[0]!r} of the selection {folder} is not at {now.get(missing[0], '?')}: "
             "say where it lies with --collection"
@@ -99,11 +103,18 @@ def name_of(collection: Path, folder: Path) -> str:
         if os.path.realpath(place) == here:
             return name
     name = os.path.basename(here)
-    if name in places and not places[name].exists():
+    if name in places and not _is_there(places[name]):
         return name
     raise InputError(
         f"the selection {folder} is not of {collection}: it was made of {', '.join(sorted(places))}"
     )
+
+
+def _is_there(collection: Path) -> bool:
+    try:
+        return collection.is_dir()
+    except OSError:  # a name that is longer than any can be
+        return False
 
 
 def _places(folder: Path) -> dict[str, str]:

@@ -27,6 +27,7 @@ from interleave.mini.language.words import (
     plural,
 )
 from interleave.mini.world.kinds import COLOURS, KINDS, NOUNS
+from interleave.text import one_line
 from interleave.types import Request
 
 _WORD = re.compile(r"[^\W\d_]+(?:['’-][^\W\d_]+)*")
@@ -34,6 +35,7 @@ _GAP = re.compile(r"{\w+}")
 _ALREADY_THERE = re.compile(r"^step \d+:.*$", re.IGNORECASE | re.MULTILINE)
 """The captions of steps a user has already: they may say anything."""
 _SHOWN = 6
+LONGEST_WORD = 40
 EXAMPLES = (
     "How a frog grows up, step by step, in four pictures",
     "Tell the story of a cat and a dog that become friends in the meadow.",
@@ -76,16 +78,16 @@ def refuse_foreign_words(request: Request) -> None:
     foreign = unknown_words(request.text)
     if not foreign:
         return
-    named = ", ".join(f"“{word}”" for word in foreign[:_SHOWN])
+    named = ", ".join(f"“{one_line(word, LONGEST_WORD)}”" for word in foreign[:_SHOWN])
     more = f" and {len(foreign) - _SHOWN} more" if len(foreign) > _SHOWN else ""
     raise InputError(
-        f"the miniature does not know {named}{more}.{_instead(foreign)} "
+        f"the miniature does not know {named}{more}.{_instead(foreign[:_SHOWN])} "
         f"It can draw for example {', '.join(_some_nouns())}; try “{EXAMPLES[0]}”. {REAL_MODELS}"
     )
 
 
 def _instead(foreign: list[str]) -> str:
-    pairs = [(word, _close(word.lower())) for word in foreign]
+    pairs = [(word, _close(word.lower())) for word in foreign if len(word) <= LONGEST_WORD]
     hints = [f"“{close}” for “{word}”" for word, close in pairs if close][:2]
     return f" Did you mean {' and '.join(hints)}?" if hints else ""
 

@@ -15,6 +15,8 @@ _TAIL = re.compile(
     rf",? (?:step by step|please|in (?P<n>{'|'.join(NUMBERS)}|\d) (?:pictures|steps|images|scenes))$",
     re.IGNORECASE,
 )
+LONGEST_TAIL = 40
+"""Characters: no more are looked at for each, so that many tails cost no more than one long text."""
 _OPENINGS = ("", "show me ", "show ", "tell ", "draw ")
 
 
@@ -30,10 +32,12 @@ def variants(text: str) -> Iterator[Variant]:
     """A normalised request as it is, then without its politeness and its tails, with usual openings."""
     yield Variant(text)
     bare, steps = _POLITE.sub("", text), None
-    while found := _TAIL.search(bare):
-        bare = bare[: found.start()]
+    end = len(bare)
+    while found := _TAIL.search(bare, max(0, end - LONGEST_TAIL), end):
+        end = found.start()
         if said := found["n"]:
             steps = int(said) if said.isdigit() else NUMBERS.index(said.lower())
+    bare = bare[:end]
     for opening in _OPENINGS:
         begun = bare if not opening else opening + bare[:1].lower() + bare[1:]
         yield Variant(begun, steps)

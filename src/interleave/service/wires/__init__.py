@@ -6,15 +6,18 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from interleave.service.measuring import EncodedPicture
 from interleave.service.values import Drawing, DrawnPicture
 
 
 @dataclass(frozen=True)
 class Job:
-    """What a request asks for, read and checked."""
+    """What a request asks for, read and checked; its source pictures are still to be decoded."""
 
     drawings: list[Drawing]
     answer: Callable[[list[DrawnPicture]], dict[str, Any]]
-    """The body of the answer, in the words of the wire."""
+    """The body of the answer, in the words of the wire; bytes in it are sent as base64."""
     dropped: list[str]
     """Parameters that were ignored, as the operator wished."""
+    sources: tuple[EncodedPicture, ...] = ()
+    """What every drawing starts from."""

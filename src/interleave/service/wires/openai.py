@@ -7,19 +7,17 @@ there are no URLs to them, and nothing is fetched, so none are taken.
 
 from __future__ import annotations
 
-import base64
 import time
 from collections.abc import Mapping
 from typing import Any
 
-from interleave.service.bodies import picture_from_bytes
+from interleave.service.measuring import EncodedPicture
 from interleave.service.parameters import MAX_SEED, Parameters, check_sources
 from interleave.service.values import (
     MEDIA_TYPES,
     Drawing,
     DrawnPicture,
     Output,
-    RawPicture,
     Refusal,
     ServiceFacts,
 )
@@ -30,7 +28,8 @@ MAX_PICTURES = 10
 DRAWING = ("num_inference_steps", "guidance_scale", "true_cfg_scale", "max_sequence_length")
 SHARED = (
     *("prompt", "model", "n", "size", "quality", "background", "output_format", "output_compression"),
-    *("response_format", "stream", "partial_images", "user", "seed", "negative_prompt", "width", "height"),
+    *("response_format", "stream", "partial_images", "user", "safety_identifier"),
+    *("seed", "negative_prompt", "width", "height"),
     *DRAWING,
 )
 GENERATIONS = (*SHARED, "moderation", "style")
@@ -84,7 +83,7 @@ def model_card(name: str, created: int) -> dict[str, Any]:
     return {"id": name, "object": "model", "created": created, "owned_by": "interleave"}
 
 
-def _job(parameters: Parameters, sources: tuple[RawPicture, ...], models: tuple[str, ...]) -> Job:
+def _job(parameters: Parameters, sources: tuple[EncodedPicture, ...], models: tuple[str, ...]) -> Job:
     facts = parameters.facts
     _check_model(parameters, models)
     prompt = parameters.prompt()
@@ -97,7 +96,7 @@ def _job(parameters: Parameters, sources: tuple[RawPicture, ...], models: tuple[
     _refuse_what_we_lack(parameters)
     parameters.nothing_left()
     # Pictures asked for at once differ: their seeds follow one another.
-    drawings = [Drawing(prompt, (seed + k) % (MAX_SEED + 1), sources, output) for k in range(number)]
+    drawings = [Drawing(prompt, (seed + k) % (MAX_SEED + 1), output=output) for k in range(number)]
 
     def answer(pictures: list[DrawnPicture]) -> dict[str, Any]:
         first = pictures[0]
@@ -109,11 +108,11 @@ def _job(parameters: Parameters, sources: tuple[RawPicture, ...], models: tuple[
             "data": [_item(picture, facts) for picture in pictures],
         }
 
-    return Job(drawings, answer, parameters.dropped)
+    return Job(drawings, answer, parameters.dropped, sources)
 
 
 def _item(picture: DrawnPicture, facts: ServiceFacts) -> dict[str, Any]:
-    item: dict[str, Any] = {"b64_json": base64.b64encode(picture.data).decode("ascii")}
+    item: dict[str, Any] = {"b64_json": picture.data}
     return item | ({"seed": picture.seed} if facts.capabilities.seeds else {})
 
 
@@ -145,10 +144,11 @@ def _refuse_what_we_lack(parameters: Parameters) -> None:
     parameters.only("partial_images", 0, because=one_answer)
     parameters.only("quality", "auto", because="quality is the generator's own")
     parameters.only("background", "auto", "opaque", because="pictures have no transparency")
-    parameters.text("user", most=256)  # who asks changes no picture; nothing is done with it
+    for name in ("user", "safety_identifier"):  # who asks changes no picture; nothing is done with it
+        parameters.text(name, most=256)
 
 
-def _sources(files: Mapping[str, list[bytes]], facts: ServiceFacts) -> tuple[RawPicture, ...]:
+def _sources(files: Mapping[str, list[bytes]], facts: ServiceFacts) -> tuple[EncodedPicture, ...]:
     for name in files:
         if name == "mask":
             raise Refusal("mask: this server edits whole pictures and takes no masks", parameter="mask")
@@ -162,4 +162,4 @@ def _sources(files: Mapping[str, list[bytes]], facts: ServiceFacts) -> tuple[Raw
             "there is no picture to edit: send one as image, or several as image[]", parameter="image"
         )
     check_sources(len(pictures), facts)
-    return tuple(picture_from_bytes(data, name="image") for data in pictures)
+    return tuple(EncodedPicture(data, "image") for data in pictures)

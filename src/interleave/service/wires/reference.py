@@ -7,14 +7,14 @@ null, because the client has it; failures have the status that fits instead of 5
 
 from __future__ import annotations
 
-import base64
 import time
 from collections.abc import Sequence
 from typing import Any
 
-from interleave.service.bodies import picture_from_base64, picture_from_bytes
+from interleave.service.bodies import picture_from_base64
+from interleave.service.measuring import EncodedPicture
 from interleave.service.parameters import Parameters, check_sources
-from interleave.service.values import Drawing, DrawnPicture, RawPicture, Refusal, ServiceFacts
+from interleave.service.values import Drawing, DrawnPicture, Refusal, ServiceFacts
 from interleave.service.wires import Job
 
 SHARED = ("prompt", "negative_prompt", "seed", "enhance_prompt", "width", "height")
@@ -40,7 +40,7 @@ def edit_upload(
     if set(files) != {"image_file"} or len(files["image_file"]) != 1:
         raise Refusal("send one picture, in the field image_file", parameter="image_file")
     check_sources(1, facts, parameter="image_file")
-    source = picture_from_bytes(files["image_file"][0], name="image_file")
+    source = EncodedPicture(files["image_file"][0], "image_file")
     return _edit_job(Parameters(fields, facts, known=EDIT), [source], identity)
 
 
@@ -48,13 +48,13 @@ def generate(body: dict[str, Any], facts: ServiceFacts, identity: str) -> Job:
     """`POST /generate`: a picture from words alone."""
     parameters = Parameters(body, facts, known=GENERATE)
     check_sources(0, facts)
-    drawing = _drawing(parameters, ())
+    drawing = _drawing(parameters)
     started = time.monotonic()
 
     def answer(pictures: list[DrawnPicture]) -> dict[str, Any]:
         return {
             **_common(pictures[0], facts, identity),
-            "image": _base64(pictures[0]),
+            "image": pictures[0].data,
             "enhanced_prompt": None,
             "generation_time": time.monotonic() - started,
         }
@@ -67,33 +67,33 @@ def refusal(reason: Refusal) -> dict[str, Any]:
     return {"success": False, "error": str(reason), "detail": str(reason)}
 
 
-def _edit_job(parameters: Parameters, sources: Sequence[RawPicture], identity: str) -> Job:
+def _edit_job(parameters: Parameters, sources: Sequence[EncodedPicture], identity: str) -> Job:
     parameters.drawing_settings(*EDITING)
     parameters.only("num_images_per_prompt", 1, because="an answer on this wire has one picture")
-    drawing = _drawing(parameters, tuple(sources))
+    drawing = _drawing(parameters)
     started = time.monotonic()
 
     def answer(pictures: list[DrawnPicture]) -> dict[str, Any]:
         return {
             **_common(pictures[0], parameters.facts, identity),
             "original_image": None,
-            "edited_image": _base64(pictures[0]),
+            "edited_image": pictures[0].data,
             "original_prompt": drawing.prompt,
             "enhanced_prompt": None,
             "processing_time": time.monotonic() - started,
         }
 
-    return Job([drawing], answer, parameters.dropped)
+    return Job([drawing], answer, parameters.dropped, tuple(sources))
 
 
-def _drawing(parameters: Parameters, sources: tuple[RawPicture, ...]) -> Drawing:
+def _drawing(parameters: Parameters) -> Drawing:
     prompt, seed = parameters.prompt(), parameters.seed()
     parameters.negative_prompt()
     parameters.only("enhance_prompt", False, because="prompts are drawn as they are sent")
     parameters.drawing_settings(*DRAWING)
     parameters.size()
     parameters.nothing_left()
-    return Drawing(prompt, seed, sources)
+    return Drawing(prompt, seed)
 
 
 def _common(picture: DrawnPicture, facts: ServiceFacts, identity: str) -> dict[str, Any]:
@@ -105,7 +105,3 @@ def _common(picture: DrawnPicture, facts: ServiceFacts, identity: str) -> dict[s
         "gpu_id": int(device) if device.isdigit() else picture.worker,
         "error": None,
     }
-
-
-def _base64(picture: DrawnPicture) -> str:
-    return base64.b64encode(picture.data).decode("ascii")

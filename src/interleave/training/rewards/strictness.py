@@ -14,8 +14,7 @@ from interleave.agents.literals import MAX_CHARACTERS
 from interleave.agents.replies import JUDGEMENT_KEYS, REFINEMENT_KEYS
 from interleave.text import unusable
 
-_FORM = re.compile(r"\s*<think>(?P<thinking>.*?)</think>\s*<answer>(?P<answer>.*?)</answer>\s*", re.DOTALL)
-_TAG = re.compile(r"<\s*/?\s*(?:think|answer)\b[^>]*>", re.IGNORECASE)
+_TAG = re.compile(r"<\s*+(?:/\s*+)?(?:think|answer)\b", re.IGNORECASE)
 _KEYS = (JUDGEMENT_KEYS[0], REFINEMENT_KEYS[0])
 
 
@@ -23,14 +22,26 @@ def is_strict(completion: str) -> bool:
     """Whether a critic's reply is in the agreed form, to the letter."""
     if len(completion) > MAX_CHARACTERS or unusable(completion):
         return False
-    form = _FORM.fullmatch(completion)
-    if form is None or _TAG.search(form["thinking"]):
+    thinking, answer = _parts(completion.strip())
+    if answer is None or _TAG.search(thinking, 0, max(thinking.rfind(">"), 0)):  # a tag is closed by a ">"
         return False
     try:
-        pairs = json.loads(form["answer"], object_pairs_hook=list, parse_constant=_refuse)
+        pairs = json.loads(answer, object_pairs_hook=list, parse_constant=_refuse)
     except (ValueError, RecursionError):
         return False
     return _is_verdict(pairs)
+
+
+def _parts(completion: str) -> tuple[str, str | None]:
+    """The thinking and the answer; without one where they are not the two parts of the reply, in order.
+
+    Found by their ends instead of by one expression, which would try every end with every other.
+    """
+    before, _, rest = completion.partition("<think>")
+    thinking, closed, said = rest.partition("</think>")
+    answer = said.lstrip()
+    whole = not before and closed and answer.startswith("<answer>") and answer.endswith("</answer>")
+    return thinking, answer.removeprefix("<answer>").removesuffix("</answer>") if whole else None
 
 
 def _is_verdict(pairs: object) -> bool:

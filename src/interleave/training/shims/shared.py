@@ -83,7 +83,7 @@ def as_picture(stored: Any, folder: Path) -> Image:
     if isinstance(stored, bytes):
         return decode_picture(stored)
     if isinstance(stored, Mapping):
-        if stored.get("bytes") is not None:
+        if isinstance(stored.get("bytes"), bytes):
             return decode_picture(stored["bytes"])
         stored = stored.get("image") or stored.get("path")
         if isinstance(stored, Image):

@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from interleave.runs.patience import LONGEST_PAUSE_SECONDS, growing_pauses
 from interleave.training.rewards.core import RewardCore
 from interleave.training.rewards.health import MOST_FAILURES
 from interleave.training.rewards.samples import Case, Result, Sample
@@ -20,7 +21,6 @@ from interleave.training.rewards.samples import Case, Result, Sample
 log = logging.getLogger(__name__)
 
 FIRST_PAUSE_SECONDS = 5.0
-LONGEST_PAUSE_SECONDS = 60.0
 
 
 @dataclass
@@ -64,13 +64,13 @@ class TrlReward:
     ) -> list[Result]:
         """The results; while everything that is drawn fails, wait and try again."""
         results = await self.core.score_all(samples, completions, step=step)
-        waited, pause = 0.0, self.first_pause
-        while is_outage(results, self.most_failures) and waited < self.patience:
+        for pause in growing_pauses(self.first_pause, LONGEST_PAUSE_SECONDS, self.patience):
+            if not is_outage(results, self.most_failures):
+                break
             failed = [index for index, result in enumerate(results) if result.case is Case.MASKED]
             cause = Counter(results[index].cause for index in failed).most_common(1)[0][0]
             log.warning("all %d rewards failed (%s); trying again in %.0f s", len(failed), cause, pause)
-            await asyncio.sleep(min(pause, self.patience - waited))
-            waited, pause = waited + pause, min(2 * pause, LONGEST_PAUSE_SECONDS)
+            await asyncio.sleep(pause)
             again = await self.core.score_all(
                 [samples[index] for index in failed], [completions[index] for index in failed], step=step
             )

@@ -11,13 +11,13 @@ import asyncio
 from collections.abc import Mapping
 from typing import Any
 
+from interleave.runs.patience import LONGEST_PAUSE_SECONDS, growing_pauses
 from interleave.training.rewards.health import RewardUnhealthy
 from interleave.training.rewards.samples import Case, Result, Sample
 from interleave.training.shims.shared import core_of, record_of, reward_loop, sample_of
 
 PATIENCE_SECONDS = 600.0
 FIRST_PAUSE_SECONDS = 5.0
-LONGEST_PAUSE_SECONDS = 60.0
 _TURNS: dict[int, asyncio.Semaphore] = {}
 
 
@@ -46,13 +46,13 @@ async def _patiently(sample: Sample, reply: str, step: int, options: Mapping[str
     core = core_of(options)
     turns = _TURNS.setdefault(id(core), asyncio.Semaphore(core.concurrency))
     patience = float(options.get("patience", PATIENCE_SECONDS))
-    waited, pause = 0.0, min(FIRST_PAUSE_SECONDS, patience)
-    while True:
-        result = await core.score(sample, reply, step=step, turns=turns)
-        if result.case is not Case.MASKED or waited >= patience:
-            return result
+    result = await core.score(sample, reply, step=step, turns=turns)
+    for pause in growing_pauses(FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS, patience):
+        if result.case is not Case.MASKED:
+            break
         await asyncio.sleep(pause)
-        waited, pause = waited + pause, min(2 * pause, LONGEST_PAUSE_SECONDS)
+        result = await core.score(sample, reply, step=step, turns=turns)
+    return result
 
 
 def _fields(truth: Any) -> Mapping[str, Any]:

@@ -1,0 +1,121 @@
+"""The keys this process uses, struck out of every text before it is kept or shown.
+
+A key is made known here when it is taken from the environment. What a model or a server says passes through
+`redacted` before it reaches a journal, a page, an error, a log or the terminal, so that a server which
+repeats its key cannot put it into a folder that somebody shares.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import logging
+from functools import cache
+from typing import TYPE_CHECKING, TypeVar
+from urllib.parse import quote
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel
+
+Model = TypeVar("Model", bound="BaseModel")
+
+REDACTED = "[key]"
+LEAST_CHARACTERS = 12
+"""Shorter values are stand-ins such as `EMPTY` or `anything`: a reply must be allowed to use these words."""
+ENDS = 8
+"""Servers like to repeat the first or last letters of a key: in a message so many are enough to be struck."""
+
+_SECRETS: dict[str, str] = {}
+"""Every key in use, and the environment variable it came from."""
+
+
+def keep_secret(secret: str, variable: str) -> None:
+    """From now on this value appears in no text."""
+    if len(secret) >= ENDS:
+        _SECRETS[secret] = variable
+
+
+def redacted(text: str, *, message: bool = False) -> str:
+    """The text without the keys in use, plain or encoded.
+
+    A message, for people, is rid of short keys too, and of the beginnings and ends of long ones; in what a
+    model writes these may be words.
+    """
+    for secret in _SECRETS:
+        if message or len(secret) >= LEAST_CHARACTERS:
+            text = _without(secret, text)
+        if message and len(secret) >= 2 * ENDS:
+            text = _without_ends(secret, text)
+    return text
+
+
+def redacted_model(model: Model) -> Model:
+    """The same for every text in a pydantic model; the model itself where there is nothing to strike."""
+    if not _SECRETS:
+        return model
+    written = model.model_dump_json()
+    clean = redacted(written)
+    return model if clean == written else type(model).model_validate_json(clean)
+
+
+def secret_in(text: str) -> str | None:
+    """The environment variable of a key that stands in this text, if one does."""
+    long_enough = (secret for secret in _SECRETS if len(secret) >= LEAST_CHARACTERS)
+    return next((_SECRETS[secret] for secret in long_enough if _without(secret, text) != text), None)
+
+
+class RedactingFormatter(logging.Formatter):
+    """Log lines without keys, the tracebacks of other people's libraries included."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        return redacted(super().format(record), message=True)
+
+
+def _without(secret: str, text: str) -> str:
+    for form in _forms(secret):
+        if form in text:
+            text = text.replace(form, REDACTED)
+    return text
+
+
+@cache
+def _forms(secret: str) -> tuple[str, ...]:
+    """A secret as it is, and as addresses, JSON and base64 write it; longest first."""
+    plain = secret.encode()
+    once = base64.b64encode(plain).decode()
+    forms = {
+        secret,
+        quote(secret, safe=""),
+        json.dumps(secret)[1:-1],
+        base64.b64encode(once.encode()).decode(),
+    }
+    for place in range(3):  # where the secret is a piece of what was encoded, its letters depend on its place
+        forms |= {_in_base64(plain, place), _in_base64(plain, place).translate(_URL_SAFE)}
+    return tuple(sorted(forms, key=len, reverse=True))
+
+
+_URL_SAFE = str.maketrans("+/", "-_")
+
+
+def _in_base64(secret: bytes, place: int) -> str:
+    """The letters that base64 writes for a secret at this place, without those it shares with neighbours."""
+    encoded = base64.b64encode(bytes(place) + secret).decode()
+    first = -(-8 * place // 6)
+    last = (place + len(secret)) * 8 // 6
+    return encoded[first:last]
+
+
+def _without_ends(secret: str, text: str) -> str:
+    """The text without what begins as the secret does, or ends as it does, as far as they agree."""
+    for wanted, backwards in ((secret, False), (secret[::-1], True)):
+        seen = text[::-1] if backwards else text
+        mark = REDACTED[::-1] if backwards else REDACTED
+        start = seen.find(wanted[:ENDS])
+        while start >= 0:
+            stop = start + ENDS
+            while stop < len(seen) and stop - start < len(wanted) and seen[stop] == wanted[stop - start]:
+                stop += 1
+            seen = seen[:start] + mark + seen[stop:]
+            start = seen.find(wanted[:ENDS], start + len(mark))
+        text = seen[::-1] if backwards else seen
+    return text

@@ -1,0 +1,66 @@
+"""Plan files that a person edits and hands back."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from fuzzing import attempt, replies, scratch, target
+from interleave.cli.inputs import plan_as_json, read_plan_file
+from interleave.types import Plan, PlanStep
+
+PLAN = Plan(
+    steps=(
+        PlanStep(number=1, name="Eggs", instruction="Eggs lie in water.", prompt="eggs"),
+        PlanStep(number=2, prompt="a tadpole", caption="It swims."),
+        PlanStep(number=3, caption="The end."),
+        PlanStep(number=4, prompt="both", sources=(1, 2)),
+    ),
+    reasoning="Two pictures.",
+)
+WORDS = (b'"steps"', b'"number"', b'"prompt": null', b'"sources": [1]', b'"request"', b'{"image": "x.png"}')
+
+
+def seeds() -> list[bytes]:
+    parts = [{"text": "How a frog grows"}, {"image": "cat.png"}]
+    by_hand = {"request": parts, "steps": [{"number": 4, "prompt": "a"}, {"prompt": None, "caption": "b"}]}
+    return [
+        plan_as_json(PLAN, ["How a frog grows"]).encode(),
+        plan_as_json(PLAN, []).encode(),
+        json.dumps(by_hand).encode(),
+        *replies.encoded(replies.PLANS),
+    ]
+
+
+@target(seeds, words=WORDS, examples=100)
+def plan_file(data: bytes) -> bool:
+    with scratch() as folder:
+        path = folder / "plan.json"
+        path.write_bytes(data)
+        read = attempt(lambda: read_plan_file(path))
+        if not isinstance(read, tuple):
+            return False
+        plan, request = read
+        assert Plan.model_validate_json(plan.model_dump_json()) == plan
+        again = folder / "again.json"
+        again.write_text(plan_as_json(plan, request), "utf-8")
+        plan_again, request_again = read_plan_file(again)
+        has_pictures = any(isinstance(part, Path) for part in request)
+        assert plan_again == (plan if has_pictures else from_one(plan))
+        assert [str(part) for part in request_again] == [str(part) for part in request]
+        return True
+
+
+def from_one(plan: Plan) -> Plan:
+    """The plan numbered from 1, as a file without pictures is read."""
+    shift = plan.steps[0].number - 1
+    steps = (
+        step.model_copy(
+            update={
+                "number": step.number - shift,
+                "sources": None if step.sources is None else tuple(source - shift for source in step.sources),
+            }
+        )
+        for step in plan.steps
+    )
+    return plan.model_copy(update={"steps": tuple(steps)})

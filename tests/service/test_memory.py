@@ -1,0 +1,444 @@
+"""The server's memory has a bound: what a request will take is reserved before a pixel is decoded."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import io
+import json
+import random
+import re
+import subprocess
+import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import clockwork
+import pytest
+from PIL import Image
+from serving import Server, StartServer, blank_png, coded, png
+
+from interleave.pictures import MAX_PIXELS
+from interleave.service import decoding
+from interleave.service.answers import PIECE_BYTES, PiecewiseResponse, compose
+from interleave.service.bodies import parse_json
+from interleave.service.decoding import Decoder
+from interleave.service.frames import PIECE_BYTES as FRAME_BYTES
+from interleave.service.frames import send_frame
+from interleave.service.measuring import EncodedPicture, decoding_bytes
+from interleave.service.memory import Memory, Share
+from interleave.service.values import Drawing, RawPicture, Refusal
+from interleave.service.worker import BAND_BYTES, read_order
+from interleave.service.workers import Ticket, Worker, WorkerState
+
+SIDE = 100
+PICTURE = EncodedPicture(png(size=(SIDE, SIDE)), "image")
+
+
+class Hook:
+    """Stands before the decoder and counts what is decoded, and what is held when it is."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, memory: Memory) -> None:
+        self.memory = memory
+        self.decoded = 0
+        self.at_once = 0
+        self.most_at_once = 0
+        self.most_reserved = 0
+        self._decode = decoding.decode_picture
+        monkeypatch.setattr(decoding, "decode_picture", self)
+
+    def __call__(self, data: bytes, *, name: str) -> Image.Image:
+        self.decoded += 1
+        self.at_once += 1
+        self.most_at_once = max(self.most_at_once, self.at_once)
+        self.most_reserved = max(self.most_reserved, self.memory.work)
+        image = self._decode(data, name=name)
+        self.at_once -= 1
+        return image
+
+
+def test_no_more_pixels_are_in_memory_than_were_reserved(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Forty requests at once with four pictures each, where there is memory for about two of them."""
+    memory = Memory(4 * decoding_bytes([PICTURE] * 4) // 2)
+    hook = Hook(monkeypatch, memory)
+    kept: list[RawPicture] = []
+    most_pixels = 0
+
+    async def request(decoder: Decoder) -> None:
+        nonlocal most_pixels
+        share = Share(memory)
+        pictures = await decoder.decode([PICTURE] * 4, share, asyncio.get_running_loop().time() + 600)
+        kept.extend(pictures)
+        most_pixels = max(most_pixels, sum(len(picture.data) // 3 for picture in kept))
+        await asyncio.sleep(0)
+        for picture in pictures:
+            kept.remove(picture)
+        share.let_go()
+
+    async def crowd() -> None:
+        decoder = Decoder()
+        await asyncio.gather(*(request(decoder) for _ in range(40)))
+
+    asyncio.run(crowd())
+    assert (hook.decoded, hook.most_at_once) == (160, 1)
+    assert 3 * most_pixels <= hook.most_reserved <= memory.most_for_work
+    assert most_pixels < 40 * SIDE * SIDE  # of 1,600,000 pixels less than a fourth were there at any time
+    assert memory.held == 0
+
+
+def test_a_request_that_can_never_fit_is_refused_undecoded(monkeypatch: pytest.MonkeyPatch) -> None:
+    memory = Memory(1_000_000_000)
+    hook = Hook(monkeypatch, memory)
+    bomb = EncodedPicture(blank_png(4000), "image")
+
+    async def attack() -> Refusal:
+        with pytest.raises(Refusal) as refusal:
+            await Decoder().decode([bomb] * 16, Share(memory), 1e9)
+        return refusal.value
+
+    refusal = clockwork.run(attack())
+    assert refusal.status == 413
+    assert "needs 1,0" in str(refusal)
+    assert "one may take 500 MB" in str(refusal)
+    assert "--memory" in str(refusal)
+    assert (hook.decoded, memory.held) == (0, 0)
+
+
+def test_one_that_does_not_fit_now_waits_its_turn_and_not_for_ever() -> None:
+    async def line() -> list[str]:
+        memory, told = Memory(1000, lambda: 7.0), []
+
+        async def reserve(name: str, size: int, seconds: float) -> None:
+            try:
+                await memory.reserve(size, clockwork.now() + seconds)
+                told.append(f"{name} in at {clockwork.now() - 1000:g}")
+            except Refusal as refusal:
+                told.append(
+                    f"{name} {refusal.status} after {refusal.retry_after} at {clockwork.now() - 1000:g}"
+                )
+
+        async with asyncio.TaskGroup() as tasks:
+            for each in (("a", 500, 9), ("b", 400, 5), ("c", 500, 60), ("small", 10, 60)):
+                tasks.create_task(reserve(*each))
+                await asyncio.sleep(0)
+            await asyncio.sleep(20)
+            memory.release(500)
+        assert (memory.work, memory.waiting) == (510, 0)
+        return told
+
+    assert clockwork.run(line()) == ["a in at 0", "b 503 after 7.0 at 5", "c in at 20", "small in at 20"]
+
+
+def test_nothing_is_lost_however_requests_end() -> None:
+    """A thousand requests that wait, are granted, shrink, fail and are cancelled in any order."""
+
+    async def request(memory: Memory, chance: random.Random) -> None:
+        share = Share(memory)
+        try:
+            share.hold_body(chance.randrange(20))
+            await share.reserve(chance.randrange(520), clockwork.now() + chance.random() * 9)
+            await asyncio.sleep(chance.random())
+            share.keep(chance.randrange(50))
+            await share.reserve(chance.randrange(500), clockwork.now() + chance.random() * 9)
+            await asyncio.sleep(chance.random())
+        except Refusal:
+            pass
+        finally:
+            share.let_go()
+
+    async def crowd(seed: int) -> None:
+        memory, chance = Memory(1000), random.Random(seed)
+        tasks = [asyncio.create_task(request(memory, chance)) for _ in range(100)]
+        while not all(task.done() for task in tasks):
+            await asyncio.sleep(chance.random() / 5)
+            assert 0 <= memory.work <= memory.most_for_work
+            assert 0 <= memory.bodies <= memory.most_for_bodies
+            chance.choice(tasks).cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        assert (memory.work, memory.bodies, memory.waiting) == (0, 0, 0)
+
+    for seed in range(10):
+        clockwork.run(crowd(seed))
+
+
+def test_memory_is_held_until_the_thread_that_uses_it_has_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A client that hangs up again and again must not leave threads behind whose memory nobody counts."""
+    begun, go_on = threading.Event(), threading.Event()
+
+    def slow(data: bytes, *, name: str) -> Image.Image:
+        begun.set()
+        assert go_on.wait(60)
+        return Image.new("RGB", (SIDE, SIDE))
+
+    monkeypatch.setattr(decoding, "decode_picture", slow)
+
+    async def hang_up() -> tuple[int, int]:
+        memory = Memory(10**9)
+        share = Share(memory)
+
+        async def request() -> None:
+            try:
+                await Decoder().decode([PICTURE], share, asyncio.get_running_loop().time() + 600)
+            finally:
+                share.let_go()
+
+        task = asyncio.create_task(request())
+        await asyncio.to_thread(begun.wait, 60)
+        task.cancel()
+        for _ in range(10):
+            await asyncio.sleep(0)
+        while_it_decodes = memory.held
+        go_on.set()
+        await asyncio.wait({task})
+        return while_it_decodes, memory.held
+
+    assert asyncio.run(hang_up()) == (decoding_bytes([PICTURE]), 0)
+
+
+def encoded(kind: str, size: tuple[int, int], mode: str = "RGB", **options: Any) -> EncodedPicture:
+    buffer = io.BytesIO()
+    Image.new(mode, size).save(buffer, kind, **options)
+    return EncodedPicture(buffer.getvalue(), "image")
+
+
+HEADERS: dict[str, EncodedPicture] = {
+    "PNG": encoded("PNG", (700, 30)),
+    "JPEG": encoded("JPEG", (700, 30)),
+    "progressive JPEG": encoded("JPEG", (700, 30), progressive=True),
+    "JPEG with metadata": encoded("JPEG", (700, 30), comment=b"\xff\xc0" * 500, exif=Image.Exif()),
+    "WebP": encoded("WEBP", (700, 30)),
+    "lossless WebP": encoded("WEBP", (700, 30), lossless=True),
+    "transparent WebP": encoded("WEBP", (700, 30), "RGBA", exact=True),
+    "animated WebP": encoded(
+        "WEBP", (700, 30), save_all=True, append_images=[Image.new("RGB", (700, 30), "red")]
+    ),
+}
+
+
+@pytest.mark.parametrize("picture", HEADERS.values(), ids=HEADERS)
+def test_the_size_of_a_picture_is_read_from_its_header(picture: EncodedPicture) -> None:
+    assert picture.pixels == 700 * 30
+    assert picture.working_bytes > 16 * 700 * 30
+
+
+def test_of_two_sizes_in_a_header_the_larger_is_believed() -> None:
+    small, large = HEADERS["JPEG"].data, encoded("JPEG", (3000, 3000)).data
+    frame = large.index(b"\xff\xc0")
+    two = small[:2] + large[frame : frame + 19] + small[2:]
+    assert EncodedPicture(two, "image").pixels == 9_000_000
+
+
+def test_a_header_that_cannot_be_read_counts_as_the_largest_picture() -> None:
+    for picture in HEADERS.values():
+        assert EncodedPicture(picture.data[:14], "image").pixels == MAX_PIXELS
+    assert EncodedPicture(b"GIF89a", "image").working_bytes == 0  # refused by its first bytes
+    assert EncodedPicture(b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR" + b"\xff" * 20, "image").pixels == MAX_PIXELS
+
+
+def test_no_header_leads_astray() -> None:
+    chance = random.Random(3)
+    for picture in HEADERS.values():
+        for _ in range(200):
+            data = bytearray(picture.data[: chance.randrange(len(picture.data)) + 1])
+            for _ in range(5):
+                data[chance.randrange(len(data))] = chance.randrange(256)
+            assert 0 <= EncodedPicture(bytes(data), "image").pixels <= MAX_PIXELS
+
+
+def test_a_worker_is_given_no_more_sources_than_it_may_hold() -> None:
+    def ticket(number: int, side: int) -> Ticket:
+        source = RawPicture(side, side, b"")
+        return Ticket(number, Drawing("x", 1, (source,)), asyncio.Future(), 1e9)
+
+    async def fill() -> list[bool]:
+        worker = Worker(0, None, "solid", None, batch=9, source_limit=4 * 3 * 100 * 100)  # type: ignore[arg-type]
+        worker.state = WorkerState.READY
+        taken = [worker.can_take(ticket(0, 500))]  # alone, anything
+        for number in range(4):
+            taken.append(worker.can_take(ticket(number, 100)))
+            worker.send(ticket(number, 100))
+        return taken
+
+    assert asyncio.run(fill()) == [True, True, True, True, False]
+
+
+def test_a_picture_reaches_a_worker_in_pieces_and_whole() -> None:
+    """Neither end ever holds a second copy of it."""
+    picture = Image.effect_noise((900, 700), 50).convert("RGB")
+
+    class Pipe:
+        """What one end has written and the other not yet read."""
+
+        def __init__(self) -> None:
+            self.reader = asyncio.StreamReader()
+            self.undrained = self.most = self.read = 0
+
+        def write(self, data: bytes) -> None:
+            self.undrained += len(data)
+            self.most = max(self.most, self.undrained)
+            self.reader.feed_data(data)
+
+        async def drain(self) -> None:
+            self.undrained = 0
+            await asyncio.sleep(0)
+
+        async def readexactly(self, size: int) -> bytes:
+            self.read = max(self.read, size)
+            return await self.reader.readexactly(size)
+
+    async def send() -> tuple[Any, Pipe]:
+        pipe = Pipe()
+        header = {"event": "draw", "sources": [list(picture.size)] * 2}
+        sending = asyncio.create_task(send_frame(pipe, header, picture.tobytes(), picture.tobytes()))  # type: ignore[arg-type]
+        order = await read_order(pipe)  # type: ignore[arg-type]
+        await sending
+        return order, pipe
+
+    order, pipe = clockwork.run(send())
+    assert [source.tobytes() for source in order.sources] == [picture.tobytes()] * 2
+    assert pipe.most <= FRAME_BYTES + 1000
+    assert pipe.read <= BAND_BYTES
+
+
+def test_an_answer_is_the_same_json_and_no_text_can_pass_for_a_picture() -> None:
+    picture, text = bytes(range(256)), '"}\\ \u2028 0123456789abcdef' * 3
+    answer = {"a": picture, "prompt": text, "b": [picture, None, 1.5]}
+    code = base64.b64encode(picture).decode()
+    assert json.loads(b"".join(compose(answer))) == {"a": code, "prompt": text, "b": [code, None, 1.5]}
+    with pytest.raises(TypeError):
+        compose({"a": object()})
+
+
+def test_an_answer_is_sent_as_fast_as_it_is_read() -> None:
+    async def answer() -> list[int]:
+        sent: list[int] = []
+
+        async def send(message: Any) -> None:
+            sent.append(len(message.get("body", b"")))
+
+        async def receive() -> Any:
+            raise AssertionError("nothing is to be received")
+
+        await PiecewiseResponse([b"{", bytes(3 * PIECE_BYTES + 5), b"}"], {})({}, receive, send)
+        return sent
+
+    assert clockwork.run(answer()) == [0, 1, PIECE_BYTES, PIECE_BYTES, PIECE_BYTES, 5, 1, 0]
+
+
+def test_who_hardly_reads_an_answer_is_hung_up_on() -> None:
+    hung_up = []
+
+    class Connection:
+        def abort(self) -> None:
+            hung_up.append(clockwork.now())
+
+    async def answer() -> None:
+        async def send(message: Any) -> None:
+            await asyncio.sleep(50)  # a little each time, so that no single piece is late
+
+        async def receive() -> Any:
+            raise AssertionError("nothing is to be received")
+
+        response = PiecewiseResponse([bytes(4 * PIECE_BYTES)], {})
+        await response({"interleave.connection": Connection()}, receive, send)
+
+    clockwork.run(answer())
+    assert len(hung_up) == 1
+
+
+def test_counting_the_pieces_of_a_body_copies_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Body(bytearray):
+        def translate(self, *arguments: Any) -> Any:
+            raise AssertionError("a copy of the whole body")
+
+    assert parse_json(Body(b'{"prompt": "x"}')) == {"prompt": "x"}
+
+
+def test_sixteen_large_blank_pictures_are_refused_over_http(server: Server) -> None:
+    picture = coded(blank_png(4000))
+    reply = server.client.post("/edit", json={"prompt": "x", "image": [picture] * 16})
+    assert reply.status_code == 413
+    assert "--memory" in reply.json()["detail"]
+    files = [("image[]", ("a.png", blank_png(4000), "image/png"))] * 16
+    reply = server.client.post("/v1/images/edits", data={"prompt": "x"}, files=files)
+    assert reply.status_code == 413
+    assert "--memory" in reply.json()["error"]["message"]
+    server.until(lambda: server.status()["queue"]["held_bytes"] == 0)
+
+
+MEASURE = """
+import resource, sys
+from pathlib import Path
+from interleave.service.decoding import _decode
+from interleave.service.measuring import EncodedPicture
+from interleave.service.memory import return_memory
+
+return_memory()
+small, large = (EncodedPicture(Path(path).read_bytes(), "image") for path in sys.argv[1:])
+_decode(small)
+before = int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize()
+_decode(large)
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 - before, large.working_bytes)
+"""
+"""What decoding really takes, in a process of its own."""
+
+
+def turned() -> Image.Exif:
+    exif = Image.Exif()
+    exif[0x112] = 6
+    return exif
+
+
+COSTLY: dict[str, tuple[str, str, dict[str, Any]]] = {
+    "PNG": ("PNG", "RGB", {}),
+    "grey PNG": ("PNG", "LA", {}),
+    "16-bit PNG": ("PNG", "I;16", {}),
+    "transparent turned PNG": ("PNG", "RGBA", {"exif": turned()}),
+    "turned progressive JPEG": ("JPEG", "CMYK", {"exif": turned(), "progressive": True}),
+    "transparent turned WebP": ("WEBP", "RGBA", {"exif": turned(), "exact": True}),
+    "lossless WebP": ("WEBP", "RGBA", {"lossless": True, "exact": True}),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="the system does not tell")
+@pytest.mark.parametrize(("kind", "mode", "options"), COSTLY.values(), ids=COSTLY)
+def test_decoding_takes_no_more_than_is_reserved(kind: str, mode: str, options: dict[str, Any]) -> None:
+    for name, side in (("small", 16), ("large", 2000)):
+        with Path(name).open("wb") as file:
+            Image.new(mode, (side, side)).save(file, kind, **options)
+    command = [sys.executable, "-c", MEASURE, "small", "large"]
+    taken, reserved = map(int, subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout.split())
+    assert 0.1 * reserved < taken < reserved + 8_000_000
+
+
+def peak(pid: int) -> float:
+    """The most a process has ever held, in megabytes."""
+    found = re.search(r"VmHWM:\s+(\d+)", Path(f"/proc/{pid}/status").read_text())
+    assert found
+    return int(found[1]) / 1000
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="the system does not tell")
+def test_a_server_and_its_worker_stay_within_their_memory(start: StartServer) -> None:
+    """Requests as large as may be, four at once, and between them four that are far too large."""
+    server = start("--generator", "solid?size=64", "--memory", "400", "--deadline", "600")
+    server.client.timeout = 600  # type: ignore[assignment]
+    pids = server.process.pid, server.status()["workers"][0]["pid"]
+    assert server.draw("warm").status_code == 200
+    own = [peak(pid) for pid in pids]
+    fitting = [coded(blank_png(2000, transparent=True))] * 8
+    bombs = [coded(blank_png(4000))] * 16
+
+    def edit(pictures: list[str]) -> int:
+        return server.client.post("/edit", json={"prompt": "x", "image": pictures}).status_code
+
+    with ThreadPoolExecutor(8) as threads:
+        statuses = list(threads.map(edit, [fitting, bombs] * 4))
+    assert statuses == [200, 413] * 4
+    taken = [peak(pid) - before for pid, before in zip(pids, own, strict=True)]
+    assert 100 < taken[0] < 400
+    assert 100 < taken[1] < 200 + 80  # the generator makes copies of its own
