@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import shutil
 from contextlib import aclosing
 from pathlib import Path
@@ -173,3 +174,18 @@ def test_a_step_whose_source_was_lost_is_refused_by_name(tmp_path: Path) -> None
     assert isinstance(trajectory, Trajectory)
     with pytest.raises(RunError, match="step 2 starts from step 1, which has no picture"):
         trajectory.sources_of(trajectory.record.steps[1])
+
+
+def test_runs_are_found_however_deep_they_lie(tmp_path: Path) -> None:
+    deepest = Path(*["d"] * 1200)
+    where = os.open(tmp_path, os.O_RDONLY)
+    try:
+        for _ in deepest.parts:  # the whole path at once would be too long for some calls
+            os.mkdir("d", dir_fd=where)
+            inner = os.open("d", os.O_RDONLY, dir_fd=where)
+            os.close(where)
+            where = inner
+        os.close(os.open("journal.jsonl", os.O_CREAT | os.O_WRONLY, dir_fd=where))
+    finally:
+        os.close(where)
+    assert run_names(tmp_path) == [str(deepest)]
