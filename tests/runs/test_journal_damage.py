@@ -8,6 +8,7 @@ import os
 import random
 import re
 import shutil
+import signal
 import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator
@@ -260,6 +261,21 @@ def test_how_a_damaged_run_began_is_not_guessed(folder: Path) -> None:
     assert first_entry(folder) is None
 
 
+@pytest.fixture
+def patience() -> Iterator[None]:
+    """For what would wait for ever: it fails after half a minute instead."""
+
+    def give_up(*_: object) -> None:
+        raise AssertionError("it never came back")
+
+    before = signal.signal(signal.SIGALRM, give_up)
+    signal.alarm(30)
+    yield
+    signal.alarm(0)
+    signal.signal(signal.SIGALRM, before)
+
+
+@pytest.mark.usefixtures("patience")
 def test_a_pipe_in_place_of_a_journal_is_refused_and_does_not_hang(tmp_path: Path) -> None:
     (tmp_path / "run").mkdir()
     os.mkfifo(tmp_path / "run" / "journal.jsonl")
