@@ -200,8 +200,8 @@ DRAWING_NEEDS: dict[str, tuple[str, ...]] = {
     "http:/etc/passwd?key=TOKEN": ("TOKEN@/etc/passwd",),
     "comfyui:./edit.json@http://127.0.0.1:8188": (),
     "comfyui:./edit.json@http://localhost:8188?text=./text.json": (),
-    "comfyui:/home/me/private.json@http://evil.example:8188?text=./text.json": (
-        "/home/me/private.json@http://evil.example:8188",
+    "comfyui:/srv/private.json@http://evil.example:8188?text=./text.json": (
+        "/srv/private.json@http://evil.example:8188",
         "./text.json@http://evil.example:8188",
     ),
     "comfyui:./edit.json@http://127.0.0.1.evil.example": ("./edit.json@http://127.0.0.1.evil.example",),
