@@ -66,11 +66,11 @@ class TrlReward:
                 log_metric(name, value)
         if not self.screening:
             return [result.total for result in self.results]
-        step = self._screened()
+        kept = self._screened()
         if log_metric is not None:
-            log_metric("redraws/failed", step.share)
+            log_metric("redraws/failed", kept.share)
             log_metric("redraws/failed_lately", self.health.lately)
-        return list(step.totals)
+        return list(kept.totals)
 
     def _screened(self) -> Screened:
         """What may be learned from; raises when too much has failed for too long."""
