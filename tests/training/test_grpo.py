@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 from PIL import Image
+from safetensors.torch import load_file
 from test_sft import curve, same, stop_after, weights
 
 from interleave.agents.critic import CriticInput
@@ -25,6 +27,7 @@ from interleave.training.rewards.advantages import batch_advantages
 from interleave.training.rewards.health import RewardUnhealthy
 from interleave.training.rewards.redraws import Redraws
 from interleave.training.running import Orders, open_rows
+from interleave.training.shims.trl import TrlReward
 from interleave.types import Scores
 
 PROMPTS, SAMPLES = 2, 4
@@ -205,7 +208,7 @@ def test_K02_a_step_with_failures_is_the_step_without_the_failed(
     trainer: Callable[..., tuple[Any, list[Any]]],
 ) -> None:
     """Advantages to the last digit, and the gradient of a batch that never had the failed samples in it."""
-    made, rows = trainer(Marker(lambda call: call in (2, 7)), grpo__kl=0.05)
+    made, rows = trainer(Marker(lambda call: call in (2, 7)), grpo__kl=0.05, reward__most_failures=0.5)
     torch.manual_seed(3)
     output = made._generate_and_score_completions(rows)
     totals = [result.total for result in made.shim.results]
@@ -239,7 +242,7 @@ def test_K02_a_step_with_failures_is_the_step_without_the_failed(
 
 
 def test_K02_a_group_with_one_valid_sample_is_skipped(trainer: Callable[..., tuple[Any, list[Any]]]) -> None:
-    made, rows = trainer(Marker(lambda call: call in (1, 2, 3)))
+    made, rows = trainer(Marker(lambda call: call in (1, 2, 3)), reward__most_failures=0.5)
     output = made._generate_and_score_completions(rows)
     assert output["completion_mask"][:SAMPLES].sum() == 0
     assert output["advantages"][:SAMPLES].tolist() == [0.0] * SAMPLES
@@ -257,8 +260,6 @@ def test_K04_equal_rewards_move_nothing(
     train(
         toy, data, tmp_path / "out", Redraws(Painter(), Flat()), training__weight_decay=0.5, training__steps=2
     )
-    from safetensors.torch import load_file
-
     assert same(weights(tmp_path / "out"), load_file(toy / "model.safetensors"))
     assert [line["groups/equal"] for line in read_log(tmp_path / "out" / "log.jsonl")] == [2.0, 2.0]
 
@@ -300,8 +301,8 @@ def test_K01_an_outage_between_checkpoints_is_saved_where_it_happened(
 def test_K01_a_short_outage_is_waited_for(
     toy: Path, data: Path, tmp_path: Path, always_refusing: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    shim = "interleave.training.shims.trl.TrlReward.__init__"
-    monkeypatch.setattr(f"{shim}.__defaults__", (600.0, 0.1, 0.01))  # the first pause in milliseconds
+    shim = partial(TrlReward, first_pause=0.01)  # in seconds
+    monkeypatch.setattr("interleave.training.grpo.TrlReward", shim)
     per_step = PROMPTS * SAMPLES
     brief = Marker(lambda call: per_step < call <= 3 * per_step)
     train(toy, data, tmp_path / "whole", Redraws(Painter(), Marker()), training__steps=2)
@@ -315,13 +316,41 @@ def test_K05_too_many_failures_for_three_steps_stop_the_training_with_its_state_
 ) -> None:
     flaky = Marker(lambda call: call % 4 == 0)
     with pytest.raises(
-        RewardUnhealthy, match="reward_unhealthy: more than 10% of the rewards failed in 3 steps"
+        RewardUnhealthy, match="reward_unhealthy: more than 10% of the redraws failed in 3 steps"
     ):
-        train(toy, data, tmp_path / "out", Redraws(Painter(), flaky), training__steps=9)
+        train(toy, data, tmp_path / "out", Redraws(Painter(), flaky), training__steps=5)
     lines = read_log(tmp_path / "out" / "log.jsonl")
     assert [line["step"] for line in lines] == [1, 2, 3]
     assert [line["samples/failure_rate"] for line in lines] == [0.25] * 3
-    assert (tmp_path / "out" / "checkpoints" / "checkpoint-3" / "whole.json").exists()
+    assert [line["redraws/failed"] for line in lines] == [0.25] * 3
+    saved = tmp_path / "out" / "checkpoints" / "checkpoint-3"
+    assert (saved / "whole.json").exists()
+    assert same(load_file(saved / "model.safetensors"), load_file(toy / "model.safetensors"))
+    train(toy, data, tmp_path / "out", Redraws(Painter(), Marker()), training__steps=5)
+    lines = read_log(tmp_path / "out" / "log.jsonl")
+    assert [line["step"] for line in lines] == [1, 2, 3, 4, 5]
+    assert [line["redraws/failed_lately"] for line in lines[3:]] == [0.0] * 2, "it is counted anew"
+
+
+def test_nothing_is_learned_from_a_step_of_which_much_failed_and_the_next_ones_go_on(
+    toy: Path, data: Path, tmp_path: Path, always_refusing: None
+) -> None:
+    """Weights, log and messages of a real trainer, with a judge that fails for a part of the first step."""
+    said: list[str] = []
+    orders = Orders("grpo", recipe(toy, training__steps=2, training__save_every=1), data, tmp_path / "out")
+    train_grpo(orders, said.append, Redraws(Painter(), Marker(lambda call: call in (1, 4, 5))))
+    first, second = read_log(tmp_path / "out" / "log.jsonl")
+    assert (first["steps/discarded"], second["steps/discarded"]) == (1.0, 0.0)
+    assert (first["redraws/failed"], second["redraws/failed"]) == (3 / 8, 0.0)
+    assert second["redraws/failed_lately"] == pytest.approx(3 / 16)
+    assert first["groups/discarded"] == 1.0, "of the first group a half has failed, of the other a quarter"
+    assert (first["loss"], first["grad_norm"]) == (0.0, 0.0)
+    assert any(
+        "step 1: 3 of 8 redraws failed (the scorer is down); nothing is learned" in line for line in said
+    )
+    unchanged = load_file(tmp_path / "out" / "checkpoints" / "checkpoint-1" / "model.safetensors")
+    assert same(unchanged, load_file(toy / "model.safetensors"))
+    assert not same(weights(tmp_path / "out"), unchanged)
 
 
 def test_a_folder_is_taken_only_when_all_models_are_loaded(toy: Path, data: Path, tmp_path: Path) -> None:

@@ -26,7 +26,6 @@ from interleave.training.rewards.advantages import (
 )
 from interleave.training.rewards.core import RewardCore, group_seed
 from interleave.training.rewards.formula import Parts, Weights, plain, step, total
-from interleave.training.rewards.health import Health
 from interleave.training.rewards.redraws import Redraws, checked_scores, load_redraws
 from interleave.training.rewards.samples import Case, Sample
 from interleave.types import Outcome, Scores, Verdict
@@ -531,22 +530,3 @@ def test_K02_skipped_groups_are_counted() -> None:
 def test_K04_equal_rewards_give_exactly_zero_and_are_counted(reward: float) -> None:
     assert group_advantages([reward] * 7 + [None]) == [0.0] * 7 + [None]
     assert equal_groups([reward] * 8 + [0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8], 8) == 1
-
-
-# --- health
-
-
-def test_K05_three_bad_steps_running_are_unhealthy() -> None:
-    health = Health()
-    health.step(2, 10, ["down"] * 2)
-    health.step(2, 10, ["down"] * 2)
-    assert not health.unhealthy
-    health.step(1, 10)
-    assert health.bad_steps == 0, "a tenth is still allowed"
-    for _ in range(3):
-        health.step(2, 10, ["the scorer is down"])
-    assert health.unhealthy
-    assert str(health.complaint()).startswith(
-        "reward_unhealthy: more than 10% of the rewards failed in 3 steps"
-    )
-    assert "the scorer is down" in str(health.complaint())

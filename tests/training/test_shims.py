@@ -94,18 +94,14 @@ def test_easyr1_is_called_as_upstream_documents(wrong: dict[str, Any]) -> None:
         easyr1.compute_score([{**batch[0], "ground_truth": "42"}], **SPECS)
 
 
-def test_easyr1_fills_a_failure_with_the_mean_of_its_group() -> None:
-    assert easyr1.filled(["a", "a", "a", "b", "b"], [0.2, None, 0.4, None, None]) == pytest.approx(
-        [0.2, 0.3, 0.4, 0.0, 0.0]
-    )
-
-
 def test_easyr1_ends_a_step_with_many_failures(wrong: dict[str, Any]) -> None:
-    with pytest.raises(RewardUnhealthy, match="2 of 2 rewards failed"):
+    with pytest.raises(
+        RewardUnhealthy, match=r"2 of 2 redraws failed .*EasyR1 goes on from its last checkpoint"
+    ):
         easyr1.compute_score([easyr1_record(wrong, reject("x"))] * 2, **SPECS, deadline=1e-6)
 
 
-def test_ms_swift_is_called_with_columns_and_masks_with_none(
+def test_ms_swift_is_called_with_columns_and_cannot_mask(
     wrong: dict[str, Any], environment: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     reward = ms_swift.InterleaveReward()
@@ -114,7 +110,10 @@ def test_ms_swift_is_called_with_columns_and_masks_with_none(
     assert given[0] == pytest.approx(0.7)
     assert given[1] > 0.7
     monkeypatch.setenv("INTERLEAVE_DEADLINE", "0.000001")
-    assert reward([accept(), reject("x")], **columns) == [pytest.approx(0.7), None]
+    assert reward([accept(), reject("x")], **columns) == pytest.approx([0.7, 0.7]), "no advantage for either"
+    twice = {name: [wrong[name]] * 2 for name in ms_swift.COLUMNS}
+    with pytest.raises(RewardUnhealthy, match=r"2 of 2 redraws failed .*ms-swift goes on"):
+        reward([reject("x"), reject("y")], **twice)
     assert not ms_swift.register(), "ms-swift is not installed here"
 
 

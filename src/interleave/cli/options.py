@@ -17,7 +17,10 @@ Images = Annotated[
 FromFile = Annotated[
     Path | None,
     typer.Option(
-        "--from", metavar="FILE.md", help="Text and pictures to continue, as Markdown: ![](picture.png)."
+        "--from",
+        metavar="FILE.md",
+        help="Text and pictures to continue, as Markdown: ![](picture.png)."
+        " Pictures are files of its folder or below.",
     ),
 ]
 ProfileName = Annotated[

@@ -2,7 +2,8 @@
 
 TRL gives a masked sample the advantage zero, but still counts its tokens when it divides the loss, holds it
 to the reference model, and takes sums in single precision. The trainer here takes advantages from
-`rewards/advantages.py` and masks such samples whole, so that a step with failures is the step without them.
+`rewards/advantages.py` and masks such samples whole, so that a step with failures is the step without them;
+where too much failed for that to be fair, nothing is learned from the step (`rewards/health.py`).
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import logging
 import math
 import random
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from interleave.agents.prompts.library import load_pack
@@ -29,8 +30,9 @@ from interleave.training.page import SamplePage
 from interleave.training.recipes import Recipe
 from interleave.training.rewards.advantages import batch_advantages, equal_groups, skipped_groups
 from interleave.training.rewards.core import RewardCore
-from interleave.training.rewards.health import Health, RewardUnhealthy
+from interleave.training.rewards.health import Health, RewardUnhealthy, Screened, screened
 from interleave.training.rewards.redraws import Redraws, load_redraws
+from interleave.training.rewards.samples import Case
 from interleave.training.running import (
     Orders,
     Rows,
@@ -100,7 +102,7 @@ def load_reward(recipe: Recipe, redraws: Redraws | None = None) -> TrlReward:
         deadline=part.deadline,
         seed=recipe.training.seed,
     )
-    return TrlReward(core, patience=part.patience, most_failures=part.most_failures)
+    return TrlReward(core, patience=part.patience, limits=part.limits, screening=False)
 
 
 def grpo_trainer(
@@ -162,7 +164,7 @@ def grpo_trainer(
     trainer.say = say
     trainer.shim = reward
     trainer.watch = watch
-    trainer.health = Health(recipe.reward.most_failures, recipe.reward.unhealthy_steps)
+    trainer.health = Health(recipe.reward.limits)
     trainer.page = SamplePage(output.folder, "Answers while learning by GRPO")
     add_callbacks(trainer, TrainerCallback, watch, TrainingLog(output.folder, say))
     return trainer
@@ -200,9 +202,10 @@ def critic_trainer(base: type) -> Any:
             if not self.model.training:
                 return output
             rewards = [None if math.isnan(value) else value for value in self._rewards[:, 0].tolist()]
-            self._watch_health(rewards)
+            step = self._screened(rewards)
+            self._watch_health(rewards, step)
             self._show(inputs)
-            return self._without_masked(output, rewards)
+            return self._without_masked(output, step.totals)
 
         def training_step(self, *arguments: Any, **options: Any) -> Any:
             started = time.perf_counter()
@@ -213,7 +216,16 @@ def critic_trainer(base: type) -> Any:
             figures["time/update"].append(time.perf_counter() - started - elsewhere)
             return loss
 
-        def _without_masked(self, output: Any, rewards: list[float | None]) -> Any:
+        def _screened(self, rewards: list[float | None]) -> Screened:
+            """What may be learned from, over all processes: a group may be spread over several."""
+            import torch
+
+            mine = [result.case is Case.REDRAWN for result in self.shim.results]
+            drawn = self.accelerator.gather(torch.tensor(mine, device=self.accelerator.device)).tolist()
+            groups = [place // self.num_generations for place in range(len(rewards))]
+            return screened(rewards, drawn, groups, self.health.limits)
+
+        def _without_masked(self, output: Any, rewards: Sequence[float | None]) -> Any:
             """The batch as if masked samples, and groups with too few left, were not in it."""
             import torch
 
@@ -227,28 +239,44 @@ def critic_trainer(base: type) -> Any:
             )
             output["completion_mask"] = output["completion_mask"] * kept.unsqueeze(1)
             tokens = output["completion_mask"].sum()
-            output["num_items_in_batch"] = self.accelerator.gather(tokens).sum()
+            all_tokens = self.accelerator.gather(tokens).sum()
+            output["num_items_in_batch"] = all_tokens.clamp(min=1)  # the loss of no tokens is 0, not 0/0
             return output
 
-        def _watch_health(self, rewards: list[float | None]) -> None:
-            figures = self._metrics["train"]
-            failed = sum(reward is None for reward in rewards)
+        def _watch_health(self, rewards: list[float | None], step: Screened) -> None:
             causes = [result.cause for result in self.shim.results if result.cause]
-            figures["samples/failure_rate"].append(self.health.step(failed, len(rewards), causes))
-            figures["groups/skipped"].append(float(skipped_groups(rewards, self.num_generations)))
-            figures["groups/equal"].append(float(equal_groups(rewards, self.num_generations)))
-            figures["steps/skipped"].append(float(self.watch.skipped))
+            self.health.note(step, causes)
+            self._log_health(len(rewards), step)
             if self._is_outage():
                 self.outage = True
                 raise self._gave_up()
+            if step.discarded and self.accelerator.is_main_process:
+                self.say(
+                    f"step {self.state.global_step + 1}: {step.failed} of {step.needed} redraws failed"
+                    f"{f' ({causes[0]})' if causes else ''}; nothing is learned from it"
+                )
             if self.health.unhealthy:
                 self.watch.stop(self.health.complaint())
+
+        def _log_health(self, samples: int, step: Screened) -> None:
+            kept, group = step.totals, self.num_generations
+            for name, value in {
+                "samples/failure_rate": step.failed / samples,
+                "redraws/failed": step.share,
+                "redraws/failed_lately": self.health.lately,
+                "groups/discarded": step.discarded_groups,
+                "groups/skipped": skipped_groups(kept, group),
+                "groups/equal": equal_groups(kept, group),
+                "steps/discarded": step.discarded,
+                "steps/skipped": self.watch.skipped,
+            }.items():
+                self._metrics["train"][name].append(float(value))
 
         def _is_outage(self) -> bool:
             """Whether nothing could be drawn or scored, in any process."""
             import torch
 
-            mine = is_outage(self.shim.results, self.health.most)
+            mine = is_outage(self.shim.results, self.health.limits.step)
             flags = torch.tensor([float(mine)], device=self.accelerator.device)
             return bool(self.accelerator.gather(flags).min() > 0)
 

@@ -31,9 +31,17 @@ ROWS = "rows"
 """Very large rows are unpacked here before the training begins."""
 FREE = {
     "training": {"save_every", "keep", "log_every", "workers", "picture_cache_mb"},
-    "reward": {"concurrency", "deadline", "patience", "most_failures", "unhealthy_steps"},
+    "reward": {
+        "concurrency",
+        "deadline",
+        "patience",
+        "most_failures",
+        "most_failures_of_group",
+        "unhealthy_steps",
+        "health_window",
+    },
 }
-"""Settings that may differ when a training goes on: they do not change what is learned."""
+"""Settings that may differ when a training goes on: while nothing fails, the same is learned."""
 
 
 @dataclass(frozen=True)

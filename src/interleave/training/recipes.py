@@ -17,6 +17,13 @@ from interleave.errors import ConfigurationError, did_you_mean
 from interleave.files import read_text
 from interleave.training.rewards.core import CONCURRENCY
 from interleave.training.rewards.formula import Weights
+from interleave.training.rewards.health import (
+    MOST_FAILURES,
+    MOST_OF_A_GROUP,
+    STEPS_RUNNING,
+    WINDOW,
+    Limits,
+)
 from interleave.types import Value
 from interleave.wording import first_problem
 
@@ -125,12 +132,27 @@ class RewardPart(Weights):
     """Seconds for one sample's drawing and scoring."""
     patience: float = Field(default=600.0, ge=0)
     """Seconds to wait, in all, when every reward of a step fails, before training stops."""
-    most_failures: float = Field(default=0.10, ge=0, le=1)
-    unhealthy_steps: int = Field(default=3, ge=1)
+    most_failures: float = Field(default=MOST_FAILURES, ge=0, le=1)
+    """The share of redraws that may fail; above it nothing is learned from a step."""
+    most_failures_of_group: float = Field(default=MOST_OF_A_GROUP, ge=0, le=1)
+    """The same for one group of answers."""
+    unhealthy_steps: int = Field(default=STEPS_RUNNING, ge=1)
+    """So many steps in a row from which nothing is learned stop the training."""
+    health_window: int = Field(default=WINDOW, ge=1)
+    """More than `most_failures` over so many steps together stop it as well."""
 
     @property
     def weights(self) -> Weights:
         return Weights(**{name: getattr(self, name) for name in Weights.model_fields})
+
+    @property
+    def limits(self) -> Limits:
+        return Limits(
+            step=self.most_failures,
+            group=self.most_failures_of_group,
+            running=self.unhealthy_steps,
+            window=self.health_window,
+        )
 
 
 class Recipe(Value):

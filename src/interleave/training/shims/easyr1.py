@@ -3,21 +3,18 @@
 It is called with a batch of records, each with `response`, `response_length` and `ground_truth`, which is the
 JSON that `interleave data export --format easyr1` writes. EasyR1 knows no masked reward. A failed sample gets
 the mean of its group's valid ones, so that its own advantage is zero and the others keep their mean; only the
-spread of the group shrinks a little. A batch in which more than a tenth failed is ended with an error.
+spread of the group shrinks a little. A group of which much failed gets its mean throughout, and so teaches
+nothing. A batch in which more than a tenth of all redraws failed is ended with an error.
 """
 
 from __future__ import annotations
 
 import json
-import math
-from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from interleave.errors import InputError
-from interleave.training.rewards.health import MOST_FAILURES, RewardUnhealthy
-from interleave.training.rewards.samples import Result
-from interleave.training.shims.shared import core_of, record_of, reward_loop, sample_of
+from interleave.training.shims.shared import core_of, filled_step, record_of, reward_loop, sample_of
 
 REWARD_NAME = "interleave"
 REWARD_TYPE = "batch"
@@ -34,8 +31,7 @@ def compute_score(reward_inputs: Sequence[Mapping[str, Any]], **options: Any) ->
     replies = [str(each["response"]) for each in reward_inputs]
     core = core_of(options)
     results = reward_loop().wait(core.score_all(samples, replies, step=_calls))
-    _refuse_many_failures(results)
-    totals = filled([sample.id for sample in samples], [result.total for result in results])
+    totals = filled_step(samples, results, "EasyR1")
     return [
         {
             "overall": total,
@@ -44,27 +40,6 @@ def compute_score(reward_inputs: Sequence[Mapping[str, Any]], **options: Any) ->
         }
         for total, result, sample in zip(totals, results, samples, strict=True)
     ]
-
-
-def filled(groups: Sequence[str], totals: Sequence[float | None]) -> list[float]:
-    """The totals, with the mean of its group in place of each that is missing; 0 for a whole group."""
-    valid: dict[str, list[float]] = defaultdict(list)
-    for group, total in zip(groups, totals, strict=True):
-        if total is not None:
-            valid[group].append(total)
-    means = {group: math.fsum(each) / len(each) for group, each in valid.items()}
-    return [
-        means.get(group, 0.0) if total is None else total for group, total in zip(groups, totals, strict=True)
-    ]
-
-
-def _refuse_many_failures(results: Sequence[Result]) -> None:
-    failed = [result for result in results if result.total is None]
-    if len(failed) > MOST_FAILURES * len(results):
-        raise RewardUnhealthy(
-            f"reward_unhealthy: {len(failed)} of {len(results)} rewards failed ({failed[0].cause}). "
-            "Mend the generator or the scorer; EasyR1 goes on from its last checkpoint"
-        )
 
 
 def _truth(value: Any) -> Mapping[str, Any]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import os
 import threading
-from collections.abc import Coroutine, Mapping
+from collections.abc import Coroutine, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -21,8 +21,9 @@ from interleave.errors import ConfigurationError, InputError
 from interleave.pictures import as_rgb, decode_picture, read_picture
 from interleave.training.rewards.core import CONCURRENCY, RewardCore
 from interleave.training.rewards.formula import Weights
+from interleave.training.rewards.health import Health, Limits, RewardUnhealthy, Screened, filled, screened
 from interleave.training.rewards.redraws import load_redraws
-from interleave.training.rewards.samples import Result, Sample
+from interleave.training.rewards.samples import Case, Result, Sample
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -91,6 +92,34 @@ def as_picture(stored: Any, folder: Path) -> Image:
     if isinstance(stored, str):
         return read_picture(folder / stored.removeprefix("file://"))
     raise InputError(f"a picture of a row comes as a {type(stored).__name__}: bytes or a path are expected")
+
+
+def screen(samples: Sequence[Sample], results: Sequence[Result], limits: Limits = Limits()) -> Screened:
+    """What may be learned from a step; the replies to one row are a group."""
+    drawn = [result.case is Case.REDRAWN for result in results]
+    return screened([result.total for result in results], drawn, [sample.id for sample in samples], limits)
+
+
+@cache
+def health() -> Health:
+    """How rewards have fared in this process."""
+    return Health()
+
+
+def filled_step(samples: Sequence[Sample], results: Sequence[Result], trainer: str) -> list[float]:
+    """The rewards of a step for a trainer that cannot mask; too many failures end it with an error."""
+    step = screen(samples, results)
+    causes = [result.cause for result in results if result.cause]
+    health().note(step, causes)
+    saved = f"{trainer} goes on from its last checkpoint"
+    if step.discarded:
+        raise RewardUnhealthy(
+            f"reward_unhealthy: {step.failed} of {step.needed} redraws failed ({causes[0]}). {saved}: "
+            "mend the generator or the scorer, then give the same command"
+        )
+    if health().unhealthy:
+        raise health().complaint(saved=saved)
+    return filled([result.total for result in results], step.totals, [sample.id for sample in samples])
 
 
 def record_of(result: Result) -> dict[str, float]:

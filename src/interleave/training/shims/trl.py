@@ -15,8 +15,9 @@ from typing import Any
 
 from interleave.runs.patience import LONGEST_PAUSE_SECONDS, growing_pauses
 from interleave.training.rewards.core import RewardCore
-from interleave.training.rewards.health import MOST_FAILURES
+from interleave.training.rewards.health import MOST_FAILURES, Health, Limits, Screened
 from interleave.training.rewards.samples import Case, Result, Sample
+from interleave.training.shims.shared import screen
 
 log = logging.getLogger(__name__)
 
@@ -30,12 +31,18 @@ class TrlReward:
     core: RewardCore
     patience: float = 600.0
     """Seconds to wait, in all, while every drawing of a step fails."""
-    most_failures: float = MOST_FAILURES
+    limits: Limits = field(default_factory=Limits)
     first_pause: float = FIRST_PAUSE_SECONDS
+    screening: bool = True
+    """Leave out groups and steps with too many failures; False where the trainer does, over all processes."""
+    health: Health = field(init=False)
     samples: list[Sample] = field(default_factory=list, init=False)
     completions: list[str] = field(default_factory=list, init=False)
     results: list[Result] = field(default_factory=list, init=False)
     """Of the last call, for whoever wants to look."""
+
+    def __post_init__(self) -> None:
+        self.health = Health(self.limits)
 
     async def reward(
         self,
@@ -57,7 +64,21 @@ class TrlReward:
         if log_metric is not None:
             for name, value in metrics(self.results, self.samples).items():
                 log_metric(name, value)
-        return [result.total for result in self.results]
+        if not self.screening:
+            return [result.total for result in self.results]
+        kept = self._screened()
+        if log_metric is not None:
+            log_metric("redraws/failed", kept.share)
+            log_metric("redraws/failed_lately", self.health.lately)
+        return list(kept.totals)
+
+    def _screened(self) -> Screened:
+        """What may be learned from; raises when too much has failed for too long."""
+        step = screen(self.samples, self.results, self.limits)
+        self.health.note(step, [result.cause for result in self.results if result.cause])
+        if self.health.unhealthy:
+            raise self.health.complaint(saved="Training goes on from its last checkpoint")
+        return step
 
     async def _patiently(
         self, samples: Sequence[Sample], completions: Sequence[str], step: int
@@ -65,7 +86,7 @@ class TrlReward:
         """The results; while everything that is drawn fails, wait and try again."""
         results = await self.core.score_all(samples, completions, step=step)
         for pause in growing_pauses(self.first_pause, LONGEST_PAUSE_SECONDS, self.patience):
-            if not is_outage(results, self.most_failures):
+            if not is_outage(results, self.limits.step):
                 break
             failed = [index for index, result in enumerate(results) if result.case is Case.MASKED]
             cause = Counter(results[index].cause for index in failed).most_common(1)[0][0]
