@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from work import that_ends
 
 from interleave.counting import first_number, named_step_count
+from work import that_ends
 
 NAMED = {
     "How a frog grows up, step by step, in four pictures": 4,

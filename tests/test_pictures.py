@@ -17,7 +17,6 @@ from pathlib import Path
 
 import pytest
 from PIL import Image, ImageFile, ImageOps, PngImagePlugin
-from work import at_most_calls, that_does_not_wait
 
 from interleave.errors import InputError
 from interleave.pictures import (
@@ -35,6 +34,7 @@ from interleave.pictures import (
     white_canvas,
 )
 from interleave.types import MAX_REQUEST_PICTURES, Request
+from work import at_most_calls, that_does_not_wait
 
 GREY, COLOUR, PALETTE, GREY_ALPHA, COLOUR_ALPHA = 0, 2, 3, 4, 6
 WHITE, BLACK = (255, 255, 255), (0, 0, 0)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 
 import pytest
-from work import at_most_calls
 
 from interleave.agents.literals import MAX_CHARACTERS, MAX_OBJECTS
 from interleave.agents.replies import (
@@ -19,6 +18,7 @@ from interleave.agents.replies import (
 from interleave.backends.protocols import Reply
 from interleave.errors import ReplyError
 from interleave.types import Outcome, Plan, PlanStep, Verdict
+from work import at_most_calls
 
 PLAN = Plan(
     steps=(

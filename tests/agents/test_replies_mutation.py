@@ -8,13 +8,13 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from work import that_ends
 
 from interleave.agents.literals import MAX_CHARACTERS
 from interleave.agents.replies import parse_marks, parse_plan, parse_verdict, render_plan, render_verdict
 from interleave.errors import ReplyError
 from interleave.text import unusable
 from interleave.types import Outcome, Plan, PlanStep, Verdict
+from work import that_ends
 
 SEED = "replies-1"
 MUTANTS = 21_000
