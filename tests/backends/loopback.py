@@ -111,8 +111,11 @@ class Loopback:
         self.fault: Callable[[int, Asked], Fault | None] = lambda number, asked: None
         self.mood = "well"
         self.hangs: Callable[[], None] = lambda: None
-        """Called when a request will not be answered: nothing but the client's deadline is left to wait for."""
+        """Called when a request will not be answered: only the client's deadline is left to wait for."""
         self.delay = 0.0
+        self.free = threading.Event()
+        """Answers are kept back until it is set."""
+        self.free.set()
         self.healthy = True
         self.health: dict[str, Any] = {"status": "Healthy", "gpu_manager_ready": True}
         self.jobs: dict[str, dict[str, Any]] = {}
@@ -164,6 +167,7 @@ class Loopback:
         self.asked.clear()
         self.fault = lambda number, asked: None
         self.hangs = lambda: None
+        self.free.set()
         self.mood, self.delay, self.healthy, self._number = "well", 0.0, True, 0
         self.health = {"status": "Healthy", "gpu_manager_ready": True}
         self.jobs.clear()
@@ -203,6 +207,8 @@ class Loopback:
         try:
             if self.delay:
                 await asyncio.sleep(self.delay)
+            while not self.free.is_set():
+                await asyncio.sleep(0.01)
             return await self._route(asked)
         finally:
             self.in_flight -= 1
