@@ -5,7 +5,11 @@ from __future__ import annotations
 import asyncio
 import selectors
 from collections.abc import Coroutine
+from itertools import count
+from types import SimpleNamespace
 from typing import Any, TypeVar
+
+import pytest
 
 T = TypeVar("T")
 
@@ -82,3 +86,9 @@ def run_jumping(work: Coroutine[Any, Any, T]) -> T:
 def now() -> float:
     """The time of the running loop."""
     return asyncio.get_running_loop().time()
+
+
+def ticking(monkeypatch: pytest.MonkeyPatch, module: str) -> None:
+    """In this module every look at the clock is a second later than the one before: work is counted."""
+    looks = count()
+    monkeypatch.setattr(f"{module}.time", SimpleNamespace(monotonic=lambda: float(next(looks))))

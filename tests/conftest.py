@@ -13,6 +13,9 @@ os.environ["HF_HUB_OFFLINE"] = (
     "1"  # read when the Hub's library is imported: models are built here, never fetched
 )
 os.environ["INTERLEAVE_PROFILE"] = "dry-run"  # quick; tests of models say which, and fixtures need it too
+# Read when torch is imported, here and in processes that tests start. Toy models gain nothing from more
+# threads, which wait for each other wherever cores are shared.
+os.environ["OMP_NUM_THREADS"] = "1"
 
 
 @pytest.fixture(autouse=True)
