@@ -18,6 +18,11 @@ os.environ["INTERLEAVE_PROFILE"] = "dry-run"  # quick; tests of models say which
 os.environ["OMP_NUM_THREADS"] = "1"
 
 
+def _no_sync(file: int) -> None:
+    """Fails as a sync does for what is no file, and takes no time: no test pulls the plug of the machine."""
+    os.fstat(file)
+
+
 @pytest.fixture(autouse=True)
 def alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Each test works in a folder of its own, with an empty configuration and no way out to the network."""
@@ -25,6 +30,8 @@ def alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setenv("INTERLEAVE_CONFIG", str(tmp_path / "config"))
     for key in ("OPENAI_API_KEY", "GEMINI_API_KEY"):
         monkeypatch.delenv(key, raising=False)
+    for name in ("fsync", "fdatasync"):
+        monkeypatch.setattr(os, name, _no_sync)
     connect = socket.socket.connect
 
     def local_only(self: socket.socket, address: object) -> None:
