@@ -239,11 +239,11 @@ def note_for(spec: str | Spec, *, role: str) -> str | None:
 
 
 def _entry_points(group: str) -> dict[str, Row]:
-    return dict(_installed(group, tuple((folder, _changed_at(folder)) for folder in sys.path)))
+    return dict(_declared(group, tuple((folder, _changed_at(folder)) for folder in sys.path)))
 
 
 @lru_cache(maxsize=16)
-def _installed(group: str, folders: tuple[tuple[str, int], ...]) -> Mapping[str, Row]:
+def _declared(group: str, folders: tuple[tuple[str, int], ...]) -> Mapping[str, Row]:
     """Remembered until a package comes or goes: looking through all of them takes longer than a short run."""
     return {
         point.name: Row(point.value, f"from the package {point.dist.name if point.dist else 'unknown'}")
