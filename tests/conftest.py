@@ -13,6 +13,14 @@ os.environ["HF_HUB_OFFLINE"] = (
     "1"  # read when the Hub's library is imported: models are built here, never fetched
 )
 os.environ["INTERLEAVE_PROFILE"] = "dry-run"  # quick; tests of models say which, and fixtures need it too
+# Read when torch is imported, here and in processes that tests start. Toy models gain nothing from more
+# threads, which wait for each other wherever cores are shared.
+os.environ["OMP_NUM_THREADS"] = "1"
+
+
+def _no_sync(file: int) -> None:
+    """Fails as a sync does for what is no file, and takes no time: no test pulls the plug of the machine."""
+    os.fstat(file)
 
 
 @pytest.fixture(autouse=True)
@@ -22,6 +30,8 @@ def alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setenv("INTERLEAVE_CONFIG", str(tmp_path / "config"))
     for key in ("OPENAI_API_KEY", "GEMINI_API_KEY"):
         monkeypatch.delenv(key, raising=False)
+    for name in ("fsync", "fdatasync"):
+        monkeypatch.setattr(os, name, _no_sync)
     connect = socket.socket.connect
 
     def local_only(self: socket.socket, address: object) -> None:

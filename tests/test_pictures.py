@@ -7,10 +7,8 @@ import os
 import random
 import re
 import resource
-import signal
 import socket
 import struct
-import time
 import warnings
 import zlib
 from collections.abc import Callable, Iterator
@@ -23,6 +21,7 @@ from PIL import Image, ImageFile, ImageOps, PngImagePlugin
 from interleave.errors import InputError
 from interleave.pictures import (
     MAX_BYTES,
+    MAX_PARTS,
     MAX_PIXELS,
     MAX_SCANS,
     MAX_SIDE,
@@ -35,6 +34,7 @@ from interleave.pictures import (
     white_canvas,
 )
 from interleave.types import MAX_REQUEST_PICTURES, Request
+from work import at_most_calls, that_does_not_wait
 
 GREY, COLOUR, PALETTE, GREY_ALPHA, COLOUR_ALPHA = 0, 2, 3, 4, 6
 WHITE, BLACK = (255, 255, 255), (0, 0, 0)
@@ -99,18 +99,17 @@ def refusal(data: bytes) -> str:
 
 
 @contextmanager
-def at_most(*, seconds: float = 2, megabytes: int | None = None) -> Iterator[None]:
-    """A time limit, and a limit on new memory, that no C code can hide from."""
+def at_most(*, calls: int = 2000, megabytes: int | None = None) -> Iterator[None]:
+    """A limit on function calls, and one on new memory, that no C code can hide from."""
     limits = resource.getrlimit(resource.RLIMIT_AS)
     if megabytes is not None and Path("/proc/self/statm").exists():
         in_use = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
         resource.setrlimit(resource.RLIMIT_AS, (in_use + megabytes * 2**20, limits[1]))
-    started = time.perf_counter()
     try:
-        yield
+        with at_most_calls(calls):
+            yield
     finally:
         resource.setrlimit(resource.RLIMIT_AS, limits)
-    assert time.perf_counter() - started < seconds
 
 
 # --- What is cut off ---
@@ -158,12 +157,24 @@ def test_F01_truncated_pictures_are_never_allowed_for_the_whole_process() -> Non
 # --- What is too large ---
 
 
+def deflated_zeros(megabytes: int) -> bytes:
+    """So many million zeros, deflated. One million is packed and repeated: all of them would take seconds."""
+    deflate = zlib.compressobj(9, wbits=-zlib.MAX_WBITS)
+    piece = deflate.compress(bytes(1_000_000)) + deflate.flush(zlib.Z_FULL_FLUSH)
+    adler = (megabytes * 1_000_000 % 65_521) << 16 | 1
+    return b"\x78\xda" + piece * megabytes + b"\x03\0" + struct.pack(">I", adler)
+
+
+def test_zeros_deflated_in_pieces_are_zeros_deflated() -> None:
+    assert zlib.decompress(deflated_zeros(3)) == bytes(3_000_000)
+
+
 def zeros(width: int, height: int, depth: int, colour: int) -> bytes:
     """A complete PNG of black pixels: small in the file, huge when decoded."""
-    row = bytes(1 + width * depth * (3 if colour == COLOUR else 1) // 8)
-    deflate = zlib.compressobj(9)
-    coded = b"".join([deflate.compress(row * 100) for _ in range(height // 100)] + [deflate.flush()])
-    return png(header(width, height, depth, colour), chunk(b"IDAT", coded))
+    row = 1 + width * depth * (3 if colour == COLOUR else 1) // 8
+    return png(
+        header(width, height, depth, colour), chunk(b"IDAT", deflated_zeros(row * height // 10**6 + 1))
+    )
 
 
 @pytest.mark.parametrize(
@@ -172,7 +183,7 @@ def zeros(width: int, height: int, depth: int, colour: int) -> bytes:
 def test_F02_a_bomb_is_refused_from_its_header(size: int, depth: int, colour: int) -> None:
     data = zeros(size, size, depth, colour)
     assert len(data) < 300_000
-    with at_most(seconds=0.5, megabytes=20):
+    with at_most(megabytes=20):
         assert "too large (at most 8192 a side and 16 megapixels)" in refusal(data)
 
 
@@ -184,13 +195,13 @@ def test_F02_a_bomb_in_webp_or_jpeg_is_refused_from_its_header() -> None:
     struct.pack_into("<I", webp, 21, 10_000 - 1 | 10_000 - 1 << 14)
     struct.pack_into(">HH", jpeg, jpeg.find(b"\xff\xc0") + 5, 65_535, 65_535)
     for data in (webp, jpeg):
-        with at_most(seconds=0.5):
+        with at_most():
             assert "too large" in refusal(bytes(data))
 
 
 def test_F02_pixels_inflating_past_the_picture_are_not_inflated() -> None:
-    data = png(header(8, 8), chunk(b"IDAT", zlib.compress(bytes(100_000_000))))
-    with at_most(seconds=0.5, megabytes=20):
+    data = png(header(8, 8), chunk(b"IDAT", deflated_zeros(100)))
+    with at_most(megabytes=20):
         assert decode_picture(data).size == (8, 8)
 
 
@@ -210,12 +221,10 @@ def test_F03_the_largest_allowed_sizes_pass() -> None:
 
 METADATA: dict[str, Callable[[], bytes]] = {
     "tEXt": lambda: chunk(b"tEXt", b"Comment\0" + b"x" * 19_000_000),
-    "zTXt": lambda: chunk(b"zTXt", b"Comment\0\0" + zlib.compress(bytes(100_000_000))),
-    "iTXt": lambda: chunk(b"iTXt", b"Comment\0\1\0\0\0" + zlib.compress(bytes(100_000_000))),
-    "iCCP": lambda: chunk(b"iCCP", b"profile\0\0" + zlib.compress(bytes(100_000_000))),
-    "many zTXt": lambda: b"".join(
-        chunk(b"zTXt", b"%d\0\0" % i + zlib.compress(bytes(10**6))) for i in range(99)
-    ),
+    "zTXt": lambda: chunk(b"zTXt", b"Comment\0\0" + deflated_zeros(100)),
+    "iTXt": lambda: chunk(b"iTXt", b"Comment\0\1\0\0\0" + deflated_zeros(100)),
+    "iCCP": lambda: chunk(b"iCCP", b"profile\0\0" + deflated_zeros(100)),
+    "many zTXt": lambda: b"".join(chunk(b"zTXt", b"%d\0\0" % i + deflated_zeros(1)) for i in range(99)),
     "eXIf": lambda: chunk(b"eXIf", b"II*\0\x08\0\0\0" + b"\xff" * 19_000_000),
     "unknown": lambda: chunk(b"prVt", bytes(19_000_000)),
 }
@@ -225,14 +234,14 @@ METADATA: dict[str, Callable[[], bytes]] = {
 def test_F04_huge_metadata_is_dropped_unread(extra: Callable[[], bytes]) -> None:
     huge, row = extra(), pixels(b"\x07\x08")
     for data in (png(header(2, 1), huge, row), png(header(2, 1), row, huge)):
-        with at_most(seconds=1, megabytes=120):
+        with at_most(megabytes=120):
             assert row_of(data) == [(7, 7, 7), (8, 8, 8)]
 
 
 @pytest.mark.parametrize("kind", [b"prVt", b"IDAT", b"tRNS"])
-def test_F04_a_million_chunks_are_refused_in_time(kind: bytes) -> None:
+def test_F04_a_million_chunks_are_refused_unread(kind: bytes) -> None:
     data = png(header(2, 1), chunk(kind) * 1_600_000)
-    with at_most(seconds=2, megabytes=120):
+    with at_most(calls=10 * MAX_PARTS, megabytes=120):
         assert "more than 100,000 parts" in refusal(data)
 
 
@@ -314,7 +323,7 @@ def test_F05_of_ten_thousand_frames_only_the_first_is_read() -> None:
     data = png(
         header(2, 1), chunk(b"acTL", struct.pack(">II", 10_000, 0)), control(0), pixels(b"ab"), *frames
     )
-    with at_most(seconds=2):
+    with at_most(calls=10 * 20_000):  # there are two chunks a frame
         assert row_of(data) == [(97, 97, 97), (98, 98, 98)]
 
 
@@ -376,21 +385,21 @@ def test_F06_a_grey_jpeg_becomes_rgb() -> None:
 def test_F06_a_jpeg_that_lies_about_its_size_is_refused_or_of_that_size(width: int, height: int) -> None:
     data = bytearray(WHOLE["jpeg"])
     struct.pack_into(">HH", data, data.find(b"\xff\xc0") + 5, height, width)
-    with at_most(seconds=2):
+    with at_most():
         check_any(bytes(data), {(width, height)})
 
 
 def test_F06_ten_thousand_restart_markers_are_fine() -> None:
     data = saved(noise(800, 800, "L"), "JPEG", restart_marker_blocks=1)
     assert len(re.findall(rb"\xff[\xd0-\xd7]", data)) > 9_990
-    with at_most(seconds=2):
+    with at_most():
         assert decode_picture(data).size == (800, 800)
 
 
 def test_F06_a_thousand_scans_are_refused_at_once() -> None:
     data = saved(Image.new("L", (4000, 4000)), "JPEG", progressive=True)
     last_scan = data[data.rfind(b"\xff\xda") : -2]
-    with at_most(seconds=0.5):
+    with at_most():
         assert f"more than {MAX_SCANS} scans" in refusal(data[:-2] + last_scan * 1000 + data[-2:])
 
 
@@ -404,16 +413,16 @@ SLOW_HEADERS: dict[str, Callable[[], bytes]] = {
     "EXIF in a million pieces": lambda: exif_segment(bytes(10)) * 900_000,
     "EXIF of 19 MB": lambda: exif_segment(b"II*\0\x08\0\0\0" + b"\xff" * 65_000) * 290,
     "empty segments": lambda: b"\xff\xe5\0\2" * 4_900_000,
-    "quantisation tables": lambda: (b"\xff\xdb\0\x43\0" + bytes(range(1, 65))) * 99_000,
+    "quantisation tables": lambda: (b"\xff\xdb\0\x43\0" + bytes(range(1, 65))) * 20_000,
     "comments": lambda: (b"\xff\xfe\xff\xff" + bytes(65_533)) * 290,
 }
 
 
 @pytest.mark.parametrize("extra", SLOW_HEADERS.values(), ids=SLOW_HEADERS.keys())
-def test_F06_a_jpeg_header_cannot_take_long(extra: Callable[[], bytes]) -> None:
+def test_F06_a_jpeg_header_cannot_make_much_work(extra: Callable[[], bytes]) -> None:
     jpeg = WHOLE["jpeg"]
     data = jpeg[:2] + extra() + jpeg[2:]
-    with at_most(seconds=2, megabytes=150):
+    with at_most(calls=10 * MAX_PARTS, megabytes=150):
         check_any(data, {(96, 64)})
 
 
@@ -644,7 +653,7 @@ def test_F11_mutated_pictures_are_refused_or_sound(seed: bytes) -> None:
     for _ in range(200):
         data = mutated(seed, dice)
         for version in {data, with_right_checksums(data) if seed.startswith(b"\x89PNG") else data}:
-            with at_most(seconds=2):
+            with at_most():
                 survivors += check_any(version)
     assert survivors, "no mutation got as far as the pixels: the fuzzing proves nothing"
 
@@ -698,22 +707,8 @@ def test_F16_small_things_hidden_for_a_careless_resize_do_not_appear() -> None:
 # --- Files ---
 
 
-@contextmanager
-def no_waiting(seconds: int = 5) -> Iterator[None]:
-    def give_up(*_: object) -> None:
-        raise AssertionError("reading a file that is not a picture hangs")
-
-    before = signal.signal(signal.SIGALRM, give_up)
-    signal.alarm(seconds)
-    try:
-        yield
-    finally:
-        signal.alarm(0)
-        signal.signal(signal.SIGALRM, before)
-
-
 def file_refusal(path: Path | str) -> str:
-    with no_waiting(), pytest.raises(InputError) as caught:
+    with that_does_not_wait(), pytest.raises(InputError) as caught:
         read_picture(path)
     assert str(caught.value).startswith(f"{path}: ")
     return str(caught.value)
@@ -775,7 +770,7 @@ def test_I08_an_empty_file_is_refused(tmp_path: Path) -> None:
 def test_I08_a_large_file_is_refused_unread(tmp_path: Path) -> None:
     (tmp_path / "cat.png").touch()
     os.truncate(tmp_path / "cat.png", 10**12)
-    with at_most(seconds=0.5, megabytes=10):
+    with at_most(megabytes=10):
         assert "1,000,000,000,000 bytes is more than the 20,000,000 allowed" in file_refusal(
             tmp_path / "cat.png"
         )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 
 import pytest
 
@@ -19,6 +18,7 @@ from interleave.agents.replies import (
 from interleave.backends.protocols import Reply
 from interleave.errors import ReplyError
 from interleave.types import Outcome, Plan, PlanStep, Verdict
+from work import at_most_calls
 
 PLAN = Plan(
     steps=(
@@ -244,12 +244,11 @@ def test_D04_tags_inside_a_text_are_text(tag: str):
         assert parse_plan(text).steps[0].prompt == f"a sign saying {tag}"
 
 
-def test_D09_thousands_of_steps_are_read_fast():
-    text = '{"execution_plan": [' + ", ".join(['{"prompt": "(7) x"}'] * 10_000) + "]}"
-    started = time.process_time()
-    plan = parse_plan(text)
-    assert time.process_time() - started < 1
-    assert (len(plan.steps), plan.steps[-1].number) == (10_000, 10_000)
+def test_D09_thousands_of_steps_are_read_one_after_another():
+    text = '{"execution_plan": [' + ", ".join(['{"prompt": "(7) x"}'] * 3_000) + "]}"
+    with at_most_calls(60 * 3_000):
+        plan = parse_plan(text)
+    assert (len(plan.steps), plan.steps[-1].number) == (3_000, 3_000)
     assert (plan.steps[5].prompt, plan.steps[6].prompt) == ("(7) x", "x")
 
 
@@ -392,9 +391,8 @@ def test_D21_the_same_step_thirty_times_is_a_plan():
 @pytest.mark.parametrize("padding", [" ", "x", "{}", "<", '"'])
 def test_D23_five_megabytes_of_padding_are_refused_unread(padding: str):
     text = AS_JSON + padding * (5_000_000 // len(padding))
-    started = time.process_time()
-    assert "characters, more than" in problem_of(text)
-    assert time.process_time() - started < 0.1
+    with at_most_calls(100):
+        assert "characters, more than" in problem_of(text)
 
 
 def test_D23_a_little_padding_does_no_harm():

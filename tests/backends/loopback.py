@@ -110,7 +110,12 @@ class Loopback:
         self.asked: list[Asked] = []
         self.fault: Callable[[int, Asked], Fault | None] = lambda number, asked: None
         self.mood = "well"
+        self.hangs: Callable[[], None] = lambda: None
+        """Called when a request will not be answered: only the client's deadline is left to wait for."""
         self.delay = 0.0
+        self.free = threading.Event()
+        """Answers are kept back until it is set."""
+        self.free.set()
         self.healthy = True
         self.health: dict[str, Any] = {"status": "Healthy", "gpu_manager_ready": True}
         self.jobs: dict[str, dict[str, Any]] = {}
@@ -123,7 +128,7 @@ class Loopback:
         ready = threading.Event()
         self._thread = threading.Thread(target=self._run, args=(ready,), daemon=True)
         self._thread.start()
-        ready.wait(10)
+        ready.wait(120)
 
     def _run(self, ready: threading.Event) -> None:
         asyncio.set_event_loop(self._loop)
@@ -155,12 +160,14 @@ class Loopback:
     def stop(self) -> None:
         if self._thread.is_alive():
             self._loop.call_soon_threadsafe(self._stop.set)
-            self._thread.join(10)
+            self._thread.join(120)
 
     def reset(self) -> None:
         """As new, for the next test."""
         self.asked.clear()
         self.fault = lambda number, asked: None
+        self.hangs = lambda: None
+        self.free.set()
         self.mood, self.delay, self.healthy, self._number = "well", 0.0, True, 0
         self.health = {"status": "Healthy", "gpu_manager_ready": True}
         self.jobs.clear()
@@ -200,6 +207,8 @@ class Loopback:
         try:
             if self.delay:
                 await asyncio.sleep(self.delay)
+            while not self.free.is_set():
+                await asyncio.sleep(0.01)
             return await self._route(asked)
         finally:
             self.in_flight -= 1
@@ -332,6 +341,8 @@ class Loopback:
 
     async def history(self, asked: Asked) -> Answer:
         job = asked.path.rpartition("/")[2]
+        if self.mood == "slow job":
+            self.hangs()
         if job not in self.jobs or self.mood in ("lost", "slow job"):
             return Answer.of({})
         if self.mood == "failed job":
@@ -421,20 +432,23 @@ async def reset(exchange: Exchange) -> None:
 
 
 async def hang(exchange: Exchange) -> None:
-    await asyncio.sleep(30)
+    exchange.server.hangs()
+    await exchange.reader.read()  # until the client has gone
 
 
 async def hang_mid_body(exchange: Exchange) -> None:
     answer = await exchange.answer()
     await exchange.send(answer, cut_at=len(answer.body) // 2)
-    await asyncio.sleep(30)
+    await hang(exchange)
 
 
 async def drip(exchange: Exchange) -> None:
     await exchange.send(Answer(b""), length=10_000)
-    for _ in range(300):
+    for number in range(9_999):
         exchange.writer.write(b" ")
         await exchange.writer.drain()
+        if number == 3:
+            exchange.server.hangs()
         await asyncio.sleep(0.1)
 
 
@@ -501,8 +515,9 @@ BOMBS: list[bytes] = []
 
 
 async def late(exchange: Exchange) -> None:
-    await asyncio.sleep(0.8)
-    await exchange.send(await exchange.answer())
+    answer = await exchange.answer()
+    await hang(exchange)
+    await exchange.send(answer)
 
 
 def huge_png(side: int = 17_400) -> bytes:

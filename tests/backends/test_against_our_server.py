@@ -56,15 +56,15 @@ def server() -> Iterator[str]:
         yield url
     finally:
         process.terminate()
-        process.wait(30)
+        process.wait(120)
         if process.stdout:
             process.stdout.close()
 
 
 def _wait_until_healthy(url: str) -> None:
-    for _ in range(300):
+    for _ in range(3000):
         try:
-            with urllib.request.urlopen(f"{url}/health", timeout=5) as answer:
+            with urllib.request.urlopen(f"{url}/health", timeout=120) as answer:
                 if json.load(answer)["gpu_manager_ready"]:
                     return
         except urllib.error.HTTPError as error:

@@ -94,9 +94,14 @@ class MixesUp(Generator):
 
 
 class DeafToCancelling(Generator):
+    """Its second picture takes an hour, so that it is cancelled on any machine."""
+
+    calls = 0
+
     async def generate(self, request: ImageRequest) -> Image.Image:
+        self.calls += 1
         try:
-            await asyncio.sleep(0.05)
+            await asyncio.sleep(3600 if self.calls == 2 else 0)
         except asyncio.CancelledError:
             raise ValueError("I was busy") from None
         return await super().generate(request)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import re
+import shutil
 import sys
 from collections.abc import Callable, Iterator
+from importlib.metadata import entry_points
 from pathlib import Path
 
 import pytest
@@ -55,6 +57,28 @@ def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Install
     yield install_package
     for module in ("crayons", "chalks", "solids"):
         sys.modules.pop(module, None)
+
+
+def test_packages_are_looked_through_once_and_again_when_one_has_come(
+    install: Install, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looked: list[str] = []
+
+    def noted(*, group: str) -> object:
+        looked.append(group)
+        return entry_points(group=group)
+
+    monkeypatch.setattr(registry, "entry_points", noted)
+    install("crayon", "crayons:Crayon")
+    for _ in range(3):
+        assert "crayon" in known_generators() and "chalk" not in known_generators()
+    assert looked == ["interleave.generators"]
+    site = tmp_path / "site-crayon"
+    shutil.copytree(site / "crayon_box-1.0.dist-info", site / "chalk_box-1.0.dist-info")
+    declared = site / "chalk_box-1.0.dist-info" / "entry_points.txt"
+    declared.write_text("[interleave.generators]\nchalk = crayons:Crayon\n")
+    assert {"crayon", "chalk"} <= known_generators().keys()
+    assert looked == ["interleave.generators"] * 2
 
 
 def test_a_name_gives_a_generator_or_a_model() -> None:

@@ -564,7 +564,7 @@ def untrusted(tmp_path_factory: pytest.TempPathFactory) -> Any:
 
 def test_C24_a_certificate_that_is_not_trusted_is_refused_for_good(untrusted: str) -> None:
     with pytest.raises(BackendError, match="certificate is not trusted") as failure:
-        draw(f"{untrusted}?timeout=10")
+        draw(f"{untrusted}?timeout=120")
     assert (failure.value.kind, failure.value.transient) == (Failure.UNREACHABLE, False)
     with pytest.raises(BackendError, match="certificate is not trusted"):
-        ask(f"openai:m@{untrusted}/v1?timeout=10")
+        ask(f"openai:m@{untrusted}/v1?timeout=120")

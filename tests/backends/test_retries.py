@@ -5,49 +5,18 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-import selectors
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
 import pytest
 
+from clocks import now
+from clocks import run_jumping as run
 from interleave.backends.protocols import Message, Reply, Sampling, VlmCapabilities
 from interleave.backends.retries import RetriedVlm, RetryBudget, RetryPolicy
 from interleave.errors import BackendError, ReplyError
 
 T = TypeVar("T")
-
-
-class JumpingLoop(asyncio.SelectorEventLoop):
-    """An event loop on which waiting takes no time: its clock goes straight to the next thing due."""
-
-    def __init__(self) -> None:
-        self.now = 0.0
-        super().__init__(JumpingSelector(self))
-
-    def time(self) -> float:
-        return self.now
-
-
-class JumpingSelector(selectors.SelectSelector):
-    def __init__(self, loop: JumpingLoop) -> None:
-        super().__init__()
-        self.loop = loop
-
-    def select(self, timeout: float | None = None) -> Any:
-        if timeout is None:
-            return super().select(None)
-        self.loop.now += timeout
-        return super().select(0)
-
-
-def run(work: Coroutine[Any, Any, T]) -> T:
-    with asyncio.Runner(loop_factory=JumpingLoop) as runner:
-        return runner.run(asyncio.wait_for(work, timeout=10_000))
-
-
-def now() -> float:
-    return asyncio.get_running_loop().time()
 
 
 class Server:

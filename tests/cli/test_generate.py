@@ -8,15 +8,15 @@ import pty
 import select
 import signal
 import subprocess
-import sys
-import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 from PIL import Image
 
+from held import held_after, release, wait_until, wait_until_held
 from interleave.cli.main import run
+from work import HANGS_AFTER
 
 Captured = pytest.CaptureFixture[str]
 
@@ -303,9 +303,10 @@ def test_python_objects_and_specs_with_secrets_never_reach_the_folder(
             assert b"canary" not in path.read_bytes()
 
 
-def start(*arguments: str) -> subprocess.Popen[bytes]:
+def start(pictures: int, *arguments: str) -> subprocess.Popen[bytes]:
+    """A run that waits after so many pictures."""
     return subprocess.Popen(
-        [sys.executable, "-m", "interleave", *arguments],
+        held_after(pictures, *arguments),
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         # what a shell starts in the background, these tests perhaps, and all it starts, ignores Ctrl-C
@@ -313,24 +314,15 @@ def start(*arguments: str) -> subprocess.Popen[bytes]:
     )
 
 
-def wait_for(path: Path, text: str, seconds: float = 30) -> None:
-    ends = time.monotonic() + seconds
-    while time.monotonic() < ends:
-        if path.exists() and text in path.read_text("utf-8"):
-            return
-        time.sleep(0.02)
-    raise AssertionError(f"{text!r} never came to {path}")
-
-
 @pytest.mark.parametrize("sign", [signal.SIGINT, signal.SIGTERM], ids=["ctrl-c", "terminate"])
 def test_A05_A07_an_interrupted_run_ends_with_130_and_can_be_resumed(
     sign: signal.Signals, capsys: Captured
 ) -> None:
-    arguments = ["generate", "A frog", "--out", "run", "--generator", "solid?delay=0.3", "--json"]
-    process = start(*arguments)
-    wait_for(Path("run/journal.jsonl"), '"drawn"')
+    arguments = ["generate", "A frog", "--out", "run", "--generator", "solid?size=64", "--json"]
+    process = start(1, *arguments)
+    wait_until_held()
     process.send_signal(sign)
-    out, err = process.communicate(timeout=30)
+    out, err = process.communicate(timeout=HANGS_AFTER)
     assert process.returncode == 130
     assert json.loads(out)["status"] == "interrupted"
     assert b"interleave resume run" in err
@@ -358,12 +350,13 @@ def test_A05_an_interrupted_batch_ends_with_130_and_goes_on_with_the_same_comman
         "--out",
         "many",
         "--generator",
-        "solid?delay=0.3&size=64",
+        "solid?size=64",
     ]
-    process = start(*arguments, "--concurrency", "2")
-    wait_for(Path("many/index.jsonl"), '"done"')
+    process = start(6, *arguments, "--concurrency", "2")
+    wait_until_held()
+    wait_until(lambda: Path("many/index.jsonl").exists() and '"done"' in Path("many/index.jsonl").read_text())
     process.send_signal(signal.SIGINT)
-    _, err = process.communicate(timeout=30)
+    _, err = process.communicate(timeout=HANGS_AFTER)
     assert process.returncode == 130
     assert b"same command again" in err
     assert b"Traceback" not in err
@@ -376,29 +369,23 @@ def test_A05_an_interrupted_batch_ends_with_130_and_goes_on_with_the_same_comman
 def test_on_a_terminal_the_plan_comes_first_and_a_live_line_follows() -> None:
     primary, secondary = pty.openpty()
     process = subprocess.Popen(
-        [
-            sys.executable,
-            "-m",
-            "interleave",
-            "generate",
-            "A frog",
-            "--out",
-            "run",
-            "--generator",
-            "solid?delay=0.1",
-        ],
+        held_after(0, "generate", "A frog", "--out", "run", "--generator", "solid?size=64"),
         stdout=subprocess.PIPE,
         stderr=secondary,
         env={**os.environ, "TERM": "xterm-256color", "COLUMNS": "100"},
     )
     os.close(secondary)
     shown = b""
-    while select.select([primary], [], [], 20)[0]:
+    while select.select([primary], [], [], HANGS_AFTER)[0]:
         try:
             shown += os.read(primary, 4096)
         except OSError:
             break  # the terminal closes with the process
-    process.communicate(timeout=20)
+        if "drawing…".encode() in shown:
+            release(2)
+        if "drawing attempt 2…".encode() in shown:  # the third picture, as the second was refused
+            release()
+    process.communicate(timeout=HANGS_AFTER)
     os.close(primary)
     text = shown.decode("utf-8", "replace")
     assert process.returncode == 0

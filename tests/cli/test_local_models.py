@@ -18,7 +18,6 @@ from interleave.types import Plan, PlanStep, Slot
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("diffusers")
-torch.set_num_threads(1)
 
 Captured = pytest.CaptureFixture[str]
 

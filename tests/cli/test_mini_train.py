@@ -5,20 +5,25 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from held import wait_until
 from interleave.cli.main import run
 from interleave.cli.mini.chain import Stage, run_chain
 from interleave.cli.mini.stages import SIZES, TOY, Chain
 from interleave.errors import ConfigurationError, RunError
 from interleave.mini.language.tasks import SUITES
 from interleave.mini.train.sight_examples import EXERCISES
+from work import HANGS_AFTER
 
 PACKS = ("prompts", "list")
+
+
+@pytest.fixture(autouse=True)
+def look_often(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("interleave.cli.mini.chain.LOOK_EVERY_SECONDS", 0.02)
 
 
 def test_a_stage_waits_for_those_before_it_and_is_never_done_twice(tmp_path: Path) -> None:
@@ -76,15 +81,8 @@ def test_a_chain_that_is_told_to_stop_takes_its_stages_with_it(tmp_path: Path) -
     children = Path(f"/proc/{chain.pid}/task/{chain.pid}/children").read_text().split()
     assert children
     chain.terminate()
-    assert chain.wait(timeout=60) != 0
+    assert chain.wait(timeout=HANGS_AFTER) != 0
     assert not any(Path(f"/proc/{child}").exists() for child in children)
-
-
-def wait_until(happened: Callable[[], bool]) -> None:
-    end = time.monotonic() + 60
-    while not happened():
-        assert time.monotonic() < end, "it never happened"
-        time.sleep(0.1)
 
 
 def test_the_whole_chain_trains_every_agent_of_the_ablation_and_ends_with_its_table(

@@ -15,6 +15,7 @@ from PIL import Image
 torch = pytest.importorskip("torch")
 pytest.importorskip("diffusers")
 
+from clocks import ticking  # noqa: E402
 from interleave.cli.main import run  # noqa: E402
 from interleave.mini.language.prompts import understand  # noqa: E402
 from interleave.mini.language.splits import is_held_out_pair  # noqa: E402
@@ -48,6 +49,7 @@ from interleave.mini.world.drawing import draw_many  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # of the libraries, at import and at saving
 SECOND = 1 / 60
+"""In minutes. Tests of trainings have a clock on which every look is one later."""
 TINY_VAE = VaeTraining(batch=2, measured_on=16)
 TINY_FLOW = FlowTraining(text_batch=2, edit_batch=2, history_batch=2, log_every=1)
 
@@ -171,6 +173,7 @@ def test_a_glance_sees_the_averaged_weights_and_leaves_the_others_in_place(
     lively: Flow, tokenizer: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("interleave.mini.train.flow.KEEP_EVERY", 0.0)
+    ticking(monkeypatch, "interleave.mini.train.clock")
     seen: list[Any] = []
 
     def glance() -> dict[str, float]:
@@ -178,10 +181,11 @@ def test_a_glance_sees_the_averaged_weights_and_leaves_the_others_in_place(
         return {"text": 0.5}
 
     log, examples = Log(tmp_path / "log.jsonl"), Examples(tokenizer, TOY, TINY_FLOW, seed=0)
-    clock = Clock(0.1, stop_after=0.02)
+    clock = Clock(100 * SECOND, stop_after=20 * SECOND)
     average = train_flow(
         lively, examples, TorchPainter(), clock, log, TINY_FLOW, tmp_path / "flow.pt", glance
     )
+    assert 2 <= len(seen) <= 5
     lines = [json.loads(line) for line in (tmp_path / "log.jsonl").read_text("utf-8").splitlines()]
     assert {"text": 0.5}.items() <= next(line for line in lines if line["stage"] == "glance").items()
     averaged = average.mean[len(list(lively.text_encoder.parameters())) :]
@@ -204,14 +208,21 @@ def test_a_glance_draws_counts_and_keeps_a_sheet(tmp_path: Path) -> None:
     assert Image.open(tmp_path / "samples" / "000.png").size == (8 * 256, 4 * 256)
 
 
+@pytest.fixture
+def counted(monkeypatch: pytest.MonkeyPatch, tokenizer: Any) -> None:
+    """Trainings of a few steps, whatever the machine, with a tokenizer that has not read as much."""
+    ticking(monkeypatch, "interleave.mini.train.clock")
+    monkeypatch.setattr("interleave.mini.train.generator.language_tokenizer", lambda: tokenizer)
+
+
 @pytest.mark.slow
-def test_a_vae_is_trained_further_but_not_under_a_flow_that_knows_it(tmp_path: Path) -> None:
+def test_a_vae_is_trained_further_but_not_under_a_flow_that_knows_it(tmp_path: Path, counted: None) -> None:
     orders = Orders(
         tmp_path,
         "toy",
-        vae_minutes=SECOND / 10,
-        flow_minutes=10,
-        stop_after=SECOND / 10,
+        vae_minutes=9 * SECOND,
+        flow_minutes=1000 * SECOND,
+        stop_after=SECOND,
         device="cpu",
         evaluate=1,
         vae=TINY_VAE,
@@ -220,7 +231,7 @@ def test_a_vae_is_trained_further_but_not_under_a_flow_that_knows_it(tmp_path: P
     weights = tmp_path / "vae" / "diffusion_pytorch_model.safetensors"
     train_generator(orders)
     first = weights.read_bytes()
-    train_generator(replace(orders, vae_minutes=1))
+    train_generator(replace(orders, vae_minutes=20 * SECOND))
     assert weights.read_bytes() == first
     (tmp_path / "flow.pt").unlink()
     (tmp_path / "vae.json").write_text('{"seconds": 0}', "utf-8")
@@ -228,13 +239,15 @@ def test_a_vae_is_trained_further_but_not_under_a_flow_that_knows_it(tmp_path: P
     assert weights.read_bytes() != first
 
 
-def test_a_training_is_stopped_goes_on_and_ends_in_a_pipeline_that_a_backend_loads(tmp_path: Path) -> None:
+def test_a_training_is_stopped_goes_on_and_ends_in_a_pipeline_that_a_backend_loads(
+    tmp_path: Path, counted: None
+) -> None:
     orders = Orders(
         tmp_path,
         "toy",
-        vae_minutes=0.5 * SECOND,
-        flow_minutes=4 * SECOND,
-        stop_after=0.5 * SECOND,
+        vae_minutes=5 * SECOND,
+        flow_minutes=20 * SECOND,
+        stop_after=5 * SECOND,
         device="cpu",
         evaluate=1,
         vae=TINY_VAE,

@@ -15,6 +15,7 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -34,13 +35,12 @@ class Order:
     """A command to run instead of the request; its ledger tells calls apart by what was asked."""
     kill_at: int | None = None
     """Kill at the so-maniest touch of the disk."""
-    kill_after: float | None = None
-    """Kill after so many seconds."""
-    delay: float = 0.0
     output: str = ""
     """An output of a data stage to replace, instead of the request."""
     exchange: bool = True
     """Whether the system can swap two names in one step."""
+    kill_at_call: int | None = None
+    """Kill at the so-maniest call of a function of Python, in whatever thread."""
 
 
 class CrashServer:
@@ -63,7 +63,7 @@ class CrashServer:
     def close(self) -> None:
         assert self.process.stdin is not None
         self.process.stdin.close()
-        self.process.wait(timeout=10)
+        self.process.wait(timeout=120)
         assert self.process.stdout is not None
         self.process.stdout.close()
 
@@ -94,8 +94,6 @@ def _child(order: Order) -> None:
             _forbid_exchange()
         if order.kill_at is not None:
             _kill_at_touch(order.kill_at)
-        if order.kill_after is not None:
-            threading.Timer(order.kill_after, _die).start()
         import interleave
 
         if order.output:
@@ -108,7 +106,9 @@ def _child(order: Order) -> None:
             os.dup2(2, 1)  # standard output is for exit statuses
             status = run_command(order.arguments)
             return
-        run = interleave.generate(REQUEST, out=order.folder, generator=f"solid?delay={order.delay}")
+        if order.kill_at_call is not None:
+            _kill_at_call(order.kill_at_call)
+        run = interleave.generate(REQUEST, out=order.folder, generator="solid?size=64")
         status = 0 if run.status == "done" else 3
     finally:
         os._exit(status)
@@ -132,6 +132,18 @@ def _forbid_exchange() -> None:
 def _die() -> None:
     os.kill(os.getpid(), signal.SIGKILL)
     time.sleep(10)
+
+
+def _kill_at_call(at: int) -> None:
+    """Die anywhere: counted in calls of functions and not in seconds, which say nothing about a run."""
+    calls = count(1)
+
+    def counted(_: Any, event: str, __: Any) -> None:
+        if event == "call" and next(calls) == at:
+            _die()
+
+    threading.setprofile(counted)
+    sys.setprofile(counted)
 
 
 def _keep_ledger(path: Path, *, with_fingerprints: bool) -> None:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
+import signal
 import subprocess
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -14,11 +16,13 @@ from typing import Any
 import pytest
 
 import interleave
+from held import held_after, release, wait_until_held
 from interleave.backends.generators.solid import SolidGenerator
 from interleave.backends.vlms.scripted import ScriptedVlm
 from interleave.cli.main import run
 from interleave.errors import RunError, StorageError
 from interleave.runs.journal import Drawn, Replied, is_being_written, read_journal
+from work import HANGS_AFTER
 
 REQUEST = "A frog in two pictures"
 MOST = 200
@@ -61,7 +65,8 @@ def results(folder: Path) -> list[tuple[str, int]]:
 def test_B01_B04_B05_the_nth_failure_is_said_and_the_run_goes_on_later(
     fault: str, once: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    interleave.generate(REQUEST, out=tmp_path / "whole")
+    small = {"generator": "solid?size=64"}
+    interleave.generate(REQUEST, out=tmp_path / "whole", **small)
     whole = interleave.comparable(tmp_path / "whole")
     module, name, number = FAULTS[fault]
     original = getattr(module, name)
@@ -72,7 +77,7 @@ def test_B01_B04_B05_the_nth_failure_is_said_and_the_run_goes_on_later(
         with monkeypatch.context() as patched:
             patched.setattr(module, name, failing)
             try:
-                status = interleave.generate(REQUEST, out=folder).status
+                status = interleave.generate(REQUEST, out=folder, **small).status
             except RunError as error:
                 assert os.strerror(number) in str(error)
                 status = "refused"
@@ -80,7 +85,7 @@ def test_B01_B04_B05_the_nth_failure_is_said_and_the_run_goes_on_later(
             break  # it ended before the n-th call: every one has had its turn
         failures += 1
         kept = results(folder)
-        assert interleave.generate(REQUEST, out=folder).status == "done"
+        assert interleave.generate(REQUEST, out=folder, **small).status == "done"
         assert interleave.comparable(folder) == whole
         assert results(folder)[: len(kept)] == kept
         assert len(results(folder)) == 7  # no result is there twice
@@ -249,7 +254,7 @@ def test_J03_a_clock_that_jumps_changes_nothing(
     monkeypatch.setattr(time, "time", jumping)
     record = interleave.generate(REQUEST, out=tmp_path / "run").record
     assert interleave.comparable(tmp_path / "run") == interleave.comparable(tmp_path / "whole")
-    assert 0 <= record.seconds < 60
+    assert 0 <= record.seconds < 600
 
 
 def test_A15_a_journal_of_a_newer_version_is_refused_and_not_touched(tmp_path: Path) -> None:
@@ -331,44 +336,32 @@ def test_every_result_is_on_disk_before_the_next_call_is_made(
 
 
 def test_B16_a_second_process_is_refused_and_readers_are_not(tmp_path: Path) -> None:
-    import sys
-
-    command = [sys.executable, "-m", "interleave", "generate", REQUEST, "--out", "run"]
-    first = subprocess.Popen(
-        [*command, "--generator", "solid?delay=0.5"], stderr=subprocess.PIPE, stdout=subprocess.PIPE
-    )
-    ends = time.monotonic() + 20
-    while not Path("run/journal.jsonl").exists() and time.monotonic() < ends:
-        time.sleep(0.02)
-    follower = subprocess.Popen(
-        [sys.executable, "-m", "interleave", "show", "run", "--follow"],
-        stderr=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-    )
-    assert run(["generate", REQUEST, "--out", "run", "--generator", "solid?delay=0.5"]) == 2
+    arguments = ["generate", REQUEST, "--out", "run", "--generator", "solid?size=64"]
+    pipes = {"stderr": subprocess.PIPE, "stdout": subprocess.PIPE}
+    first = subprocess.Popen(held_after(0, *arguments), **pipes)
+    wait_until_held()
+    follower = subprocess.Popen([sys.executable, "-m", "interleave", "show", "run", "--follow"], **pipes)
+    assert run(arguments) == 2
     assert run(["show", "run", "--json"]) == 0
-    assert first.wait(timeout=30) == 0
-    out, err = follower.communicate(timeout=30)
+    release()
+    first.communicate(timeout=HANGS_AFTER)
+    assert first.returncode == 0
+    out, err = follower.communicate(timeout=HANGS_AFTER)
     assert out.decode().strip() == "run/document.html"
     assert b"step 2, attempt 2: accepted" in err
     assert err.rstrip().endswith(b"done")
-    first.communicate()
 
 
 def test_A08_a_stopped_process_keeps_its_folder_and_ends_right_when_it_goes_on(tmp_path: Path) -> None:
-    import signal
-    import sys
-
-    command = [sys.executable, "-m", "interleave", "generate", REQUEST, "--out", "run"]
-    process = subprocess.Popen([*command, "--generator", "solid?delay=0.2"], stderr=subprocess.DEVNULL)
-    ends = time.monotonic() + 20
-    while not Path("run/images").exists() and time.monotonic() < ends:
-        time.sleep(0.02)
+    arguments = ["generate", REQUEST, "--out", "run", "--generator", "solid?size=64"]
+    process = subprocess.Popen(held_after(1, *arguments), stderr=subprocess.DEVNULL)
+    wait_until_held()
     process.send_signal(signal.SIGSTOP)
-    assert run(["generate", REQUEST, "--out", "run", "--generator", "solid?delay=0.2"]) == 2
+    assert run(arguments) == 2
+    release()
     process.send_signal(signal.SIGCONT)
-    assert process.wait(timeout=30) == 0
-    interleave.generate(REQUEST, out="whole", generator="solid?delay=0.2")
+    assert process.wait(timeout=HANGS_AFTER) == 0
+    interleave.generate(REQUEST, out="whole", generator="solid?size=64")
     assert interleave.comparable(Path("run")) == interleave.comparable(Path("whole"))
 
 

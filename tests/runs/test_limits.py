@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from pathlib import Path
 from typing import Any
 
@@ -64,10 +63,8 @@ def test_a_short_run_with_the_same_limit_stays_short_without_a_call() -> None:
 
 
 def test_the_time_limit_ends_the_call_that_is_under_way() -> None:
-    started = time.monotonic()
-    run = interleave.generate(REQUEST, out="run", generator="solid?delay=60", max_seconds=0.3)
+    run = interleave.generate(REQUEST, out="run", generator="solid?delay=3600", max_seconds=0.3)
     assert run.status == "short"
-    assert time.monotonic() - started < 10
     assert "--max-seconds" in str(run.error)
 
 
@@ -115,18 +112,27 @@ def test_limits_and_rules_that_make_no_sense_are_refused(choices: dict[str, Any]
 
 
 def test_cancellation_is_felt_within_the_call_under_way() -> None:
-    async def cancelled() -> float:
+    class Endless(Priced):
+        def __init__(self) -> None:
+            self.asked = asyncio.Event()
+
+        async def generate(self, request: ImageRequest) -> Image.Image:
+            self.asked.set()
+            await asyncio.Event().wait()
+            raise AssertionError("unreachable")
+
+    async def cancelled() -> None:
+        painter = Endless()
+
         async def work() -> None:
-            async for _ in interleave.stream(REQUEST, out="run", generator="solid?delay=60"):
+            async for _ in interleave.stream(REQUEST, out="run", generator=painter):
                 pass
 
         task = asyncio.create_task(work())
-        await asyncio.sleep(0.2)
-        started = time.monotonic()
+        await painter.asked.wait()
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
-        return time.monotonic() - started
 
-    assert asyncio.run(cancelled()) < 5
+    asyncio.run(cancelled())
     assert interleave.read_record(Path("run")).status == "interrupted"

@@ -13,6 +13,7 @@ from interleave.runs.disk import Disk
 from interleave.runs.journal import Continued, Journal
 from interleave.runs.models import Gate
 from interleave.types import Slot
+from work import HANGS_AFTER
 
 
 def test_calls_take_turns_in_the_order_in_which_they_came() -> None:
@@ -60,8 +61,8 @@ def test_a_cancelled_call_never_takes_a_turn_with_it(cancelled: list[int]) -> No
         await asyncio.sleep(0)
         for number in cancelled:
             tasks[number].cancel()
-        await asyncio.wait_for(asyncio.gather(*tasks, return_exceptions=True), timeout=5)
-        async with asyncio.timeout(5), gate.turn(Slot(1, 1)):  # the gate still opens
+        await asyncio.wait_for(asyncio.gather(*tasks, return_exceptions=True), timeout=HANGS_AFTER)
+        async with asyncio.timeout(HANGS_AFTER), gate.turn(Slot(1, 1)):  # the gate still opens
             return done
 
     assert asyncio.run(served()) == 6 - len(cancelled)
@@ -82,7 +83,7 @@ def test_a_call_cancelled_in_the_moment_of_its_turn_passes_it_on() -> None:
         await holding.__aexit__(None, None, None)  # the turn is given to the one who waits,
         waiting.cancel()  # who is cancelled before it can take it
         await asyncio.gather(waiting, return_exceptions=True)
-        async with asyncio.timeout(5), gate.turn(Slot(1, 1)):
+        async with asyncio.timeout(HANGS_AFTER), gate.turn(Slot(1, 1)):
             return True
 
     assert asyncio.run(served())
@@ -178,7 +179,7 @@ def test_a_disk_serves_one_event_loop_after_another(tmp_path: Path) -> None:
         await asyncio.gather(task, return_exceptions=True)
 
     asyncio.run(sync(give_up=True))
-    asyncio.run(asyncio.wait_for(sync(give_up=False), timeout=10))
+    asyncio.run(asyncio.wait_for(sync(give_up=False), timeout=HANGS_AFTER))
     assert len(journal.path.read_bytes().splitlines()) == 2
     journal.close()
 

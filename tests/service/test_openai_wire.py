@@ -193,13 +193,13 @@ def test_failures_of_the_generator_are_the_clients_own_exceptions(awkward_client
     assert (busy.value.status_code, busy.value.response.headers["retry-after"]) == (503, "7")
 
 
-def test_the_clients_own_retries_wait_for_an_overloaded_server(start: Any) -> None:
-    """Two drawers at once, a queue of one: those refused with 429 come again and are drawn."""
+def test_the_clients_own_retries_wait_for_an_overloaded_server(narrow: Server) -> None:
+    """Four at once are one too many for it: those refused with 429 come again and are drawn."""
     from concurrent.futures import ThreadPoolExecutor
 
-    server = start("--generator", "solid?size=64&delay=0.1", "--batch", "1", "--queue", "1")
-    client = openai.OpenAI(base_url=f"{server.url}/v1", api_key="none", max_retries=10)
+    client = openai.OpenAI(base_url=f"{narrow.url}/v1", api_key="none", max_retries=10)
     with client, ThreadPoolExecutor(4) as threads:
-        replies = list(threads.map(lambda n: client.images.generate(prompt=f"cat {n}"), range(4)))
-    assert len(replies) == 4
-    assert "429" in server.errors.read_text()
+        drawing = [threads.submit(client.images.generate, prompt=f"hold crowd {n}") for n in range(4)]
+        narrow.until(lambda: "429" in narrow.errors.read_text())
+        narrow.release("crowd")
+        assert len([each.result() for each in drawing]) == 4

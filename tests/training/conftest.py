@@ -14,14 +14,6 @@ HAS_TRAINING = all(
 collect_ignore = [] if HAS_TRAINING else [path.name for path in Path(__file__).parent.glob("test_*.py")]
 
 
-@pytest.fixture(scope="session", autouse=True)
-def one_thread() -> None:
-    """Toy models gain nothing from more threads, which wait for each other wherever cores are shared."""
-    import torch
-
-    torch.set_num_threads(1)
-
-
 @pytest.fixture(scope="session")
 def toy(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A toy vision-language model that has learned nothing."""

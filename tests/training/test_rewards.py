@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from PIL import Image
 
+from clocks import now, run_jumping
 from interleave.agents.critic import CriticInput
 from interleave.agents.prompts.library import load_pack
 from interleave.agents.replies import render_verdict
@@ -266,19 +267,20 @@ def test_the_cache_has_a_limit() -> None:
 
 
 def test_no_more_are_drawn_at_once_than_allowed() -> None:
-    painter = Painter(lambda request: asyncio.sleep(0.005))
+    painter = Painter(lambda request: asyncio.sleep(5))
     replies = [reject(str(number)) for number in range(12)]
-    asyncio.run(core(painter, concurrency=3).score_all([sample()] * 12, replies))
+    run_jumping(core(painter, concurrency=3).score_all([sample()] * 12, replies))
     assert painter.most_at_once == 3
     assert len(painter.asked) == 12
 
 
-def test_waiting_for_a_turn_does_not_count_against_the_deadline() -> None:
-    painter = Painter(lambda request: asyncio.sleep(0.03))
+def test_waiting_for_a_turn_does_not_count_against_the_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("interleave.training.rewards.core.time", SimpleNamespace(monotonic=now))
+    painter = Painter(lambda request: asyncio.sleep(30))
     replies = [reject(str(number)) for number in range(6)]
-    results = asyncio.run(core(painter, concurrency=1, deadline=0.15).score_all([sample()] * 6, replies))
+    results = run_jumping(core(painter, concurrency=1, deadline=35).score_all([sample()] * 6, replies))
     assert all(result.case is Case.REDRAWN for result in results)
-    assert max(result.timing.waited for result in results) > 0.12
+    assert [result.timing.waited for result in results] == pytest.approx([0, 30, 60, 90, 120, 150])
 
 
 # --- failures
@@ -368,19 +370,18 @@ def test_a_prompt_that_the_generator_refuses_is_masked_and_no_outage() -> None:
 
 def test_K06_a_reward_that_takes_too_long_is_cancelled_and_masked() -> None:
     painter = Painter(lambda request: asyncio.sleep(60))
-    result = score(core(painter, deadline=0.02), sample(), reject())
+    result = run_jumping(core(painter, deadline=20).score(sample(), reject()))
     assert result.case is Case.MASKED
-    assert result.cause == "no reward within 0.02 s"
+    assert result.cause == "no reward within 20 s"
     assert painter.cancelled == 1
     assert painter.at_once == 0
-    assert result.timing.all < 5
 
 
 def test_K06_a_thousand_timeouts_leave_no_threads_and_no_tasks() -> None:
     async def run() -> tuple[int, int]:
         painter = Painter(lambda request: asyncio.sleep(60))
-        judge = core(painter, deadline=0.001, concurrency=100)
-        before = threading.active_count()
+        judge = core(painter, deadline=1, concurrency=100)
+        before, others = threading.active_count(), len(asyncio.all_tasks())
         for start in range(0, 1000, 250):
             replies = [reject(str(start + number)) for number in range(250)]
             results = await judge.score_all([sample()] * 250, replies)
@@ -388,9 +389,9 @@ def test_K06_a_thousand_timeouts_leave_no_threads_and_no_tasks() -> None:
         assert painter.cancelled == 1000
         assert not judge.redraws._under_way
         await asyncio.sleep(0)
-        return threading.active_count() - before, len(asyncio.all_tasks()) - 1
+        return threading.active_count() - before, len(asyncio.all_tasks()) - others
 
-    assert asyncio.run(run()) == (0, 0)
+    assert run_jumping(run()) == (0, 0)
 
 
 def test_cancelling_a_batch_cancels_its_drawings() -> None:
@@ -398,24 +399,24 @@ def test_cancelling_a_batch_cancels_its_drawings() -> None:
         painter = Painter(lambda request: asyncio.sleep(60))
         replies = [reject(str(number)) for number in range(5)]
         batch = asyncio.create_task(core(painter).score_all([sample()] * 5, replies))
-        await asyncio.sleep(0.02)
+        await asyncio.sleep(1)
         batch.cancel()
         with pytest.raises(asyncio.CancelledError):
             await batch
-        await asyncio.sleep(0.01)
+        await asyncio.sleep(1)
         return painter
 
-    painter = asyncio.run(run())
+    painter = run_jumping(run())
     assert (painter.cancelled, painter.at_once) == (5, 0)
 
 
 def test_one_who_gives_up_does_not_spoil_it_for_another_who_waits_for_the_same() -> None:
     async def run() -> list[Any]:
-        redraws = Redraws(Painter(lambda request: asyncio.sleep(0.1)), Marker())
-        hasty, patient = RewardCore(redraws, deadline=0.02), RewardCore(redraws, deadline=5)
+        redraws = Redraws(Painter(lambda request: asyncio.sleep(100)), Marker())
+        hasty, patient = RewardCore(redraws, deadline=20), RewardCore(redraws, deadline=500)
         return list(await asyncio.gather(hasty.score(sample(), reject()), patient.score(sample(), reject())))
 
-    hasty, patient = asyncio.run(run())
+    hasty, patient = run_jumping(run())
     assert (hasty.case, patient.case) == (Case.MASKED, Case.REDRAWN)
 
 

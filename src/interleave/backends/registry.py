@@ -8,9 +8,12 @@ A third-party package adds a backend with an entry point in the group `interleav
 from __future__ import annotations
 
 import importlib.util
+import os
 import pkgutil
+import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from importlib.metadata import entry_points
 from typing import Any, cast
 
@@ -236,10 +239,24 @@ def note_for(spec: str | Spec, *, role: str) -> str | None:
 
 
 def _entry_points(group: str) -> dict[str, Row]:
+    return dict(_declared(group, tuple((folder, _changed_at(folder)) for folder in sys.path)))
+
+
+@lru_cache(maxsize=16)
+def _declared(group: str, folders: tuple[tuple[str, int], ...]) -> Mapping[str, Row]:
+    """Remembered until a package comes or goes: looking through all of them takes longer than a short run."""
     return {
         point.name: Row(point.value, f"from the package {point.dist.name if point.dist else 'unknown'}")
         for point in entry_points(group=group)
     }
+
+
+def _changed_at(folder: str) -> int:
+    """When something was last put into a folder of the path, or taken out of it."""
+    try:
+        return os.stat(folder or ".").st_mtime_ns
+    except OSError:
+        return 0
 
 
 def _load(spec: str | Spec, rows: Mapping[str, Row], kind: str, *, role: str) -> object:

@@ -14,14 +14,6 @@ HAS_LOCAL = all(importlib.util.find_spec(name) for name in ("torch", "transforme
 collect_ignore = [] if HAS_LOCAL else [path.name for path in Path(__file__).parent.glob("test_*.py")]
 
 
-@pytest.fixture(scope="session", autouse=True)
-def one_thread() -> None:
-    """Toy models gain nothing from more threads, which wait for each other wherever cores are shared."""
-    import torch
-
-    torch.set_num_threads(1)
-
-
 @pytest.fixture(scope="session")
 def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder that the toy models are built in."""

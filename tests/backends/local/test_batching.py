@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import threading
-import time
 import weakref
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
+from lanes import at_once
 
 from interleave.backends.local import batching
 from interleave.backends.local.batching import BatchQueue, Ticket, lane_of
 from interleave.backends.local.failures import OutOfMemory
+from work import HANGS_AFTER
 
 Queue = BatchQueue[int, int]
 
@@ -39,7 +40,7 @@ class Doubler:
         jobs = [ticket.job for ticket in batch]
         self.batches.append(jobs)
         self.busy.set()
-        assert self.go.wait(5)
+        assert self.go.wait(HANGS_AFTER)
         if self.fails(jobs):
             raise self.error or ValueError(f"cannot double {jobs}")
         return [2 * job for job in jobs]
@@ -51,7 +52,34 @@ def lane() -> ThreadPoolExecutor:
 
 
 async def all_of(queue: Queue, jobs: Sequence[int]) -> list[int | BaseException]:
-    return await asyncio.gather(*(queue.do(job) for job in jobs), return_exceptions=True)
+    """The results of jobs that all wait when the lane has time for the first."""
+    return await at_once(queue._lane, [queue.do(job) for job in jobs])
+
+
+class LoopTime:
+    """A clock for a queue on which a wait is as long as the event loop has something to do."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.now = 0.0
+        self.loop: asyncio.AbstractEventLoop | None = None
+        monkeypatch.setattr(batching, "time", self)
+
+    def monotonic(self) -> float:
+        return self.now
+
+    def sleep(self, seconds: float) -> None:
+        assert self.loop is not None
+        asyncio.run_coroutine_threadsafe(self._rounds(), self.loop).result(HANGS_AFTER)
+        self.now += seconds
+
+    async def _rounds(self) -> None:
+        for _ in range(50):
+            await asyncio.sleep(0)
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> LoopTime:
+    return LoopTime(monkeypatch)
 
 
 def test_calls_that_wait_are_computed_together(lane: ThreadPoolExecutor) -> None:
@@ -75,34 +103,36 @@ def test_only_calls_that_fit_together_share_a_batch_and_the_oldest_is_never_over
     assert model.batches == [[0, 2, 4], [1, 3]]
 
 
-def test_calls_that_have_come_together_are_waited_for(lane: ThreadPoolExecutor) -> None:
+def test_calls_that_have_come_together_are_waited_for(lane: ThreadPoolExecutor, clock: LoopTime) -> None:
     sizes: list[int] = []
 
     def slow(batch: Sequence[Ticket[int, int]]) -> list[int]:
-        if not sizes:
-            time.sleep(0.4)  # a fifth of it is waited for the next ones
+        clock.now += 0.4  # a fifth of it is waited for the next ones
         sizes.append(len(batch))
         return [0 for _ in batch]
 
     async def work() -> None:
+        clock.loop = asyncio.get_running_loop()
         queue = Queue(slow, lane=lane, most=8, patience=0.2)
         await all_of(queue, range(3))
+        began = clock.now
         first = asyncio.create_task(queue.do(1))
-        await asyncio.sleep(0.03)  # longer than strangers are waited for
+        while clock.now - began < 3 * batching.LINGER_SECONDS:  # longer than strangers are waited for
+            await asyncio.sleep(0)
         await asyncio.gather(first, queue.do(2))
 
-    asyncio.run(work())
+    asyncio.run(asyncio.wait_for(work(), HANGS_AFTER))
     assert sizes == [3, 2]
 
 
-def judged_and_drawn(lane: ThreadPoolExecutor, **judging: Any) -> list[str]:
+def judged_and_drawn(lane: ThreadPoolExecutor, clock: LoopTime, **judging: Any) -> list[str]:
     """What is computed when pictures are drawn two at a time, and each is judged when it is there."""
     told: list[str] = []
 
     def model(name: str) -> Any:
         def run(batch: Sequence[Ticket[int, int]]) -> list[int]:
             told.append(f"{name} {len(batch)}")
-            time.sleep(0.03)
+            clock.sleep(0.03)
             return [0 for _ in batch]
 
         return run
@@ -116,28 +146,31 @@ def judged_and_drawn(lane: ThreadPoolExecutor, **judging: Any) -> list[str]:
         await judge.do(1)
 
     async def work() -> None:
+        clock.loop = asyncio.get_running_loop()
         gate = asyncio.Semaphore(2)  # of pictures as many are asked for at once as are drawn together
         await asyncio.gather(*(attempt(gate) for _ in range(6)))
 
-    asyncio.run(asyncio.wait_for(work(), 20))
+    asyncio.run(asyncio.wait_for(work(), HANGS_AFTER))
     return told
 
 
-def test_questions_let_pictures_go_first_until_nobody_else_waits(lane: ThreadPoolExecutor) -> None:
-    assert judged_and_drawn(lane, most=8, yields=True) == ["draw 2"] * 3 + ["judge 6"]
+def test_questions_let_pictures_go_first_until_nobody_else_waits(
+    lane: ThreadPoolExecutor, clock: LoopTime
+) -> None:
+    assert judged_and_drawn(lane, clock, most=8, yields=True) == ["draw 2"] * 3 + ["judge 6"]
 
 
-def test_questions_go_when_their_batch_is_full(lane: ThreadPoolExecutor) -> None:
-    told = judged_and_drawn(lane, most=2, yields=True)
+def test_questions_go_when_their_batch_is_full(lane: ThreadPoolExecutor, clock: LoopTime) -> None:
+    told = judged_and_drawn(lane, clock, most=2, yields=True)
     assert sorted(told) == ["draw 2"] * 3 + ["judge 2"] * 3
     assert told != sorted(told), "all pictures were drawn first"
 
 
 def test_questions_are_not_kept_back_for_ever(
-    lane: ThreadPoolExecutor, monkeypatch: pytest.MonkeyPatch
+    lane: ThreadPoolExecutor, clock: LoopTime, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(batching, "YIELD_SECONDS", 0.0)
-    told = judged_and_drawn(lane, most=8, yields=True)
+    monkeypatch.setattr(batching, "YIELD_SECONDS", -1.0)
+    told = judged_and_drawn(lane, clock, most=8, yields=True)
     assert told.index("draw 2") == 0 and told[1].startswith("judge")
 
 
@@ -148,7 +181,7 @@ def test_a_call_that_is_cancelled_while_it_waits_is_never_computed(lane: ThreadP
     async def work() -> int:
         model.go.clear()
         first, second, third = (asyncio.create_task(queue.do(job)) for job in (1, 2, 3))
-        await asyncio.to_thread(model.busy.wait, 5)
+        await asyncio.to_thread(model.busy.wait, HANGS_AFTER)
         second.cancel()
         await asyncio.sleep(0)
         model.go.set()
@@ -169,20 +202,20 @@ def test_a_call_that_is_cancelled_while_it_is_computed_ends_at_once_and_is_marke
 
     def model(batch: Sequence[Ticket[int, int]]) -> list[int]:
         started.set()
-        assert go.wait(5)
+        assert go.wait(HANGS_AFTER)
         seen.append(batch[0].cancelled)
         return [0]
 
     async def work() -> None:
         call = asyncio.create_task(Queue(model, lane=lane).do(1))
-        await asyncio.to_thread(started.wait, 5)
+        await asyncio.to_thread(started.wait, HANGS_AFTER)
         call.cancel()
         with pytest.raises(asyncio.CancelledError):
-            await asyncio.wait_for(call, 1)
+            await asyncio.wait_for(call, HANGS_AFTER)
         go.set()
 
     asyncio.run(work())
-    lane.submit(lambda: None).result(5)
+    lane.submit(lambda: None).result(HANGS_AFTER)
     assert seen == [True]
 
 
@@ -256,7 +289,7 @@ def test_nobody_waits_for_ever_when_memory_cannot_be_let_go_of(
     for error in (ValueError("no"), OutOfMemory("too much")):
         model = Doubler(fails=lambda jobs: True, error=error)
         queue = Queue(model, lane=lane, recover=broken)
-        (failure,) = asyncio.run(asyncio.wait_for(all_of(queue, [1]), 5))
+        (failure,) = asyncio.run(asyncio.wait_for(all_of(queue, [1]), HANGS_AFTER))
         assert failure is error
     assert "memory could not be let go of: the device is gone" in caplog.text
 
@@ -282,21 +315,24 @@ def test_what_a_failed_batch_held_is_let_go_of_before_its_calls_are_run_again(
     assert alive == [False] * 3
 
 
-@pytest.mark.parametrize("patience, least, most", [(0.0, 0.01, 0.01), (0.5, 0.05, 0.3), (1000.0, 0.6, 0.6)])
+@pytest.mark.parametrize("patience, share", [(0.0, 0.01), (0.5, 0.05), (1000.0, 0.6)])
 def test_how_long_they_are_waited_for_is_a_share_within_bounds(
-    lane: ThreadPoolExecutor, patience: float, least: float, most: float
+    lane: ThreadPoolExecutor, clock: LoopTime, patience: float, share: float
 ) -> None:
     def slow(batch: Sequence[Ticket[int, int]]) -> list[int]:
-        time.sleep(0.1)
+        clock.now += 0.1
         return [0 for _ in batch]
 
+    async def work(*jobs: int) -> None:
+        clock.loop = asyncio.get_running_loop()
+        await all_of(queue, jobs)
+        await asyncio.wrap_future(lane.submit(lambda: None))
+
     queue = Queue(slow, lane=lane, most=8, patience=patience)
-    asyncio.run(all_of(queue, [1]))
-    lane.submit(lambda: None).result(5)
+    asyncio.run(work(1))
     assert queue._wait == batching.LINGER_SECONDS, "one that came alone is waited for"
-    asyncio.run(all_of(queue, range(3)))
-    lane.submit(lambda: None).result(5)
-    assert least <= queue._wait <= most
+    asyncio.run(work(1, 2, 3))
+    assert queue._wait == pytest.approx(share)
 
 
 def test_a_model_that_brings_too_few_results_is_an_error_and_nobody_waits_for_ever(
@@ -304,7 +340,7 @@ def test_a_model_that_brings_too_few_results_is_an_error_and_nobody_waits_for_ev
 ) -> None:
     queue: Queue = Queue(lambda batch: [], lane=lane)
     with pytest.raises(RuntimeError, match="a batch of 1 brought 0 results"):
-        asyncio.run(asyncio.wait_for(queue.do(1), 5))
+        asyncio.run(asyncio.wait_for(queue.do(1), HANGS_AFTER))
 
 
 def test_everything_on_a_device_is_computed_by_one_thread_and_event_loops_may_come_and_go() -> None:

@@ -44,8 +44,8 @@ class AwkwardGenerator:
             raise RuntimeError(f"no memory for {os.environ.get('AWKWARD_API_KEY', 'weights')}")
         if options.load == "misconfigured":
             raise ConfigurationError("there are no weights in './nowhere': name a folder that has some")
-        if options.load == "slowly":
-            time.sleep(1.5)
+        if options.load == "held":
+            _wait_for("load")
         self.options = options
         self.busy = 0
         self.capabilities = GeneratorCapabilities(
@@ -71,10 +71,13 @@ class AwkwardGenerator:
         if verb == "die" or (verb == "die-once" and _first_time(rest)):
             os.kill(os.getpid(), signal.SIGKILL)
         if verb == "orphan" and _first_time("orphan") and os.fork() == 0:
-            time.sleep(8)  # a child that outlives its worker, its socket in hand
+            _wait_for("orphan-may-go")  # a child that outlives its worker, its socket in hand
             os._exit(0)
         if verb == "orphan" and _first_time("orphaned"):
             os.kill(os.getpid(), signal.SIGKILL)
+        if verb == "hold":
+            while not LOG.with_name(rest.split()[0]).exists():
+                await asyncio.sleep(0.02)
         if verb == "wait":
             await asyncio.sleep(float(rest.split()[0]))
         if verb == "block":
@@ -91,6 +94,11 @@ class AwkwardGenerator:
             return "not a picture"  # type: ignore[return-value]
         side = 9000 if verb == "huge" else self.options.size or 32
         return Image.new("RGB", (side, side), (request.seed % 256, len(request.sources), 0))
+
+
+def _wait_for(name: str) -> None:
+    while not LOG.with_name(name).exists():
+        time.sleep(0.02)
 
 
 def _first_time(name: str) -> bool:

@@ -21,6 +21,7 @@ from interleave.backends.local.compiling import (
     is_large,
 )
 from interleave.backends.local.failures import as_backend_error
+from interleave.backends.local.kernels import kernels_for
 from interleave.backends.local.options import (
     choose_device,
     choose_dtype,
@@ -201,7 +202,8 @@ class DiffusersGenerator:
 
     def _draw(self, drawings: Sequence[Drawing], after_step: Any) -> Any:
         def work() -> Any:
-            return self.pipeline(**self._arguments(drawings, after_step)).images
+            with kernels_for(self.pipeline.dtype, self.device):
+                return self.pipeline(**self._arguments(drawings, after_step)).images
 
         return work() if self.compiling is None else self.compiling.draw(len(drawings), work)
 

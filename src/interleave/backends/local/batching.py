@@ -52,7 +52,7 @@ class Ticket(Generic[Job, Result]):
 
     job: Job
     future: Future[Result] = field(default_factory=Future)
-    came: float = field(default_factory=time.monotonic)
+    came: float = field(default_factory=lambda: time.monotonic())
     _abandoned: threading.Event = field(default_factory=threading.Event)
 
     @property

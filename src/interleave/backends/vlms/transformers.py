@@ -29,6 +29,7 @@ from interleave.backends.local.checkpoints import (
 from interleave.backends.local.compiling import is_large
 from interleave.backends.local.decoding import Decoder, Question
 from interleave.backends.local.failures import as_backend_error, as_configuration_error
+from interleave.backends.local.kernels import kernels_for
 from interleave.backends.local.many_pictures import see_many_at_once
 from interleave.backends.local.options import (
     LocalOptions,
@@ -202,7 +203,7 @@ class LoadedModel:
         let_go_of_memory(self.device)
 
     def _run(self, batch: Sequence[Ticket[Question, Reply]]) -> list[Reply | BackendError]:
-        with as_backend_error("the model", len(batch)):
+        with as_backend_error("the model", len(batch)), kernels_for(self.decoder.model.dtype, self.device):
             self._use_adapter(batch[0].job.adapter)
             return self.decoder.answer(
                 [ticket.job for ticket in batch],
