@@ -27,13 +27,13 @@ test-all: $(READY)
 	$(BIN)/python -m pytest
 
 bench: $(READY)
-	$(BIN)/python benchmarks/startup.py
-	$(BIN)/python benchmarks/runs.py
-	$(BIN)/python benchmarks/world.py
-	$(BIN)/python benchmarks/reader.py
-	$(BIN)/python benchmarks/generator.py
-	$(BIN)/python benchmarks/server.py
-	$(BIN)/python benchmarks/data.py
+	$(BIN)/python perf/startup.py
+	$(BIN)/python perf/runs.py
+	$(BIN)/python perf/world.py
+	$(BIN)/python perf/reader.py
+	$(BIN)/python perf/generator.py
+	$(BIN)/python perf/server.py
+	$(BIN)/python perf/data.py
 
 lint: $(READY)
 	$(BIN)/ruff format --check .

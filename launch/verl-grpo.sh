@@ -13,7 +13,7 @@ SCORER=${SCORER:-gemini:gemini-2.5-pro}
 NODES=${NODES:-2}
 GPUS=${GPUS:-8}
 OUT=${OUT:-trained/critic-verl}
-REWARD=$(python -c "import interleave.training.shims.verl as shim; print(shim.__file__)")
+REWARD=$(python -c "import interleave.training.trainers.verl as shim; print(shim.__file__)")
 
 python -m verl.trainer.main_ppo \
     algorithm.adv_estimator=grpo \

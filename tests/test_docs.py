@@ -13,8 +13,8 @@ import pytest
 from interleave.backends import contract
 from interleave.backends.generators.families import FAMILIES, pipeline_of
 from interleave.backends.registry import known_generators, known_vlms
-from interleave.backends.specs import parse_spec
-from interleave.runs.profiles import profile_files
+from interleave.config.profiles import profile_files
+from interleave.config.specs import parse_spec
 
 DOCS = Path(__file__).parent.parent / "docs"
 ADD = (DOCS / "add-a-generator.md").read_text("utf-8")
@@ -85,7 +85,7 @@ def test_every_option_of_the_two_backends_is_on_the_page() -> None:
 
 
 def test_the_settings_of_the_page_are_settings() -> None:
-    from interleave.backends.local.settings import CallSettings
+    from interleave.backends.local.pipeline_settings import CallSettings
 
     (settings,) = blocks(REAL, "json")
     assert CallSettings.model_validate_json(settings).width == 256

@@ -16,8 +16,10 @@ from interleave.agents.prompts import read_pack
 from interleave.backends.generators.comfyui_workflow import read_workflow
 from interleave.backends.registry import load_vlm
 from interleave.backends.remote.endpoints import read_endpoints
-from interleave.cli.inputs import read_markdown, read_plan_file
+from interleave.batches.requests import read_requests
 from interleave.cli.main import run
+from interleave.cli.request_input import read_markdown, read_plan_file
+from interleave.config.profiles import load_profile
 from interleave.data.exporting.joined import read_items
 from interleave.data.exporting.splitting import held_out
 from interleave.data.importing.stage import import_all
@@ -25,8 +27,6 @@ from interleave.data.manifest import file_digest, read_manifest
 from interleave.data.prompts.making import Settings, make_corpus
 from interleave.data.prompts.taxonomy import read_taxonomy
 from interleave.errors import ConfigurationError, InputError, InterleaveError
-from interleave.runs.profiles import load_profile
-from interleave.runs.requests import read_requests
 from interleave.training.recipes import load_recipe
 
 TERABYTE = 10**12

@@ -83,27 +83,32 @@ def test_the_machine_finds_what_re_finds(pattern: str) -> None:
 
 
 KNOWN = [
-    ("interleave.cli.markdown", "_MARK", "![", ["![", "]", "\n", "\n ", "\\"]),
-    ("interleave.runs.markdown", "_LINE_MARKUP", "1", ["\n", " ", "1"]),
-    ("interleave.runs.changes", "_WORDS", "a", ["a", " ", "a "]),
+    ("interleave.cli.markdown_input", "_MARK", "![", ["![", "]", "\n", "\n ", "\\"]),
+    ("interleave.render.markdown", "_LINE_MARKUP", "1", ["\n", " ", "1"]),
+    ("interleave.render.word_diff", "_WORDS", "a", ["a", " ", "a "]),
     (
-        "interleave.counting",
+        "interleave.step_counts",
         "_NAMED",
         "in 1 ",
         ["another ", "the next ", "in a set of ", "story with ", "\t"],
     ),
-    ("interleave.counting", "_ANY_NUMBER", "", ["1", "1,", "twenty-"]),
-    ("interleave.training.rewards.strictness", "*", "<think>", [" ", "<think ", "< / ", "</think><answer>"]),
-    ("interleave.mini.retelling", "*", "*", ["\n", "*", "---", "# ", "!"]),
-    ("interleave.mini.language.variants", "_POLITE", "please", ["please ", " "]),
+    ("interleave.step_counts", "_ANY_NUMBER", "", ["1", "1,", "twenty-"]),
+    (
+        "interleave.training.rewards.format_reward",
+        "*",
+        "<think>",
+        [" ", "<think ", "< / ", "</think><answer>"],
+    ),
+    ("interleave_mini.normalize_request", "*", "*", ["\n", "*", "---", "# ", "!"]),
+    ("interleave_mini.language.variants", "_POLITE", "please", ["please ", " "]),
     ("interleave.agents.replies", "_TAG", "<think", ["< ", "<think", " "]),
     ("interleave.agents.replies", "_LABEL", "step 1 of 1", ["step ", "step 1 of ", "1", "(1) ", " "]),
     ("interleave.agents.replies", "_OBJECT_NEXT", "```", ["```", "a", " "]),
     ("interleave.agents.critic", "_JUDGEMENT", '"success":', ['"success"', '"success":', " "]),
-    ("interleave.backends.specs", "*", "@localhost", ["@localhost", "@a:1/", "\n", "/"]),
-    ("interleave.training.launching", "_DEFAULT", "${a:-", ["${a:-", "a"]),
-    ("interleave.training.launching", "_SETTING", "a=", ["a=", " "]),
-    ("interleave.data.prompts.near", "_WORD", "a", ["a", "a'", "'"]),
+    ("interleave.config.specs", "*", "@localhost", ["@localhost", "@a:1/", "\n", "/"]),
+    ("interleave.training.launch_files", "_DEFAULT", "${a:-", ["${a:-", "a"]),
+    ("interleave.training.launch_files", "_SETTING", "a=", ["a=", " "]),
+    ("interleave.data.prompts.near_duplicates", "_WORD", "a", ["a", "a'", "'"]),
 ]
 
 
@@ -137,7 +142,7 @@ def test_work_grows_as_the_text(module: str, name: str, begun: str, units: list[
 )
 def test_pictures_of_markdown_that_are_none_cost_no_more_than_text(unit: str) -> None:
     """It is tried at every bracket, and so must end at the next."""
-    from interleave.cli.markdown import _TARGET
+    from interleave.cli.markdown_input import _TARGET
 
     def work(times: int) -> int:
         text = "![" + unit * times

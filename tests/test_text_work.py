@@ -12,13 +12,13 @@ import pytest
 
 from interleave.agents.replies import parse_verdict
 from interleave.backends.generators.comfyui_workflow import read_workflow
-from interleave.backends.specs import parse_spec
+from interleave.config.specs import parse_spec
 from interleave.data.prompts import making, taxonomy
 from interleave.data.prompts.rows import RequestRow
 from interleave.errors import ConfigurationError, InputError
-from interleave.mini.language import checker, variants
-from interleave.mini.retelling import calmly
 from interleave.types import Request
+from interleave_mini.language import checker, variants
+from interleave_mini.normalize_request import calmly
 
 
 def workflow(path: Path, nodes: dict[str, Any]) -> Path:

@@ -14,10 +14,10 @@ from random import Random
 
 from PIL import Image, ImageDraw, ImageFont
 
-from interleave.mini.language.tasks import SUITES, Task, read_task, tasks
-from interleave.mini.language.topics import DOMAINS
-from interleave.mini.world import BACKGROUNDS, COLOURS, KINDS, NOUNS, Scene, Size, Thing, draw
-from interleave.mini.world.sprites import sprite
+from interleave_mini.language.tasks import SUITES, Task, read_task, tasks
+from interleave_mini.language.topics import DOMAINS
+from interleave_mini.world import BACKGROUNDS, COLOURS, KINDS, NOUNS, Scene, Size, Thing, draw
+from interleave_mini.world.sprites import sprite
 
 FOLDER = Path(__file__).parent
 PAPER, GIVEN, LINE = (250, 248, 243), (232, 226, 211), (222, 217, 206)

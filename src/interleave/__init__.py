@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from interleave.agents.critic import Critic, CriticInput
     from interleave.agents.planner import Planner
     from interleave.agents.scorer import Scorer
+    from interleave.api import generate, generate_many, plan, resume, stream, stream_many
     from interleave.backends.protocols import (
         GeneratorCapabilities,
         ImageGenerator,
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
         VlmCapabilities,
     )
     from interleave.backends.registry import load_generator, load_vlm
+    from interleave.batches.batch import BatchSummary, Ended
     from interleave.errors import (
         BackendError,
         ConfigurationError,
@@ -41,8 +43,6 @@ if TYPE_CHECKING:
     )
     from interleave.events import Attempt, Drawn, Judged, Planned, StepFinished
     from interleave.pictures import read_picture
-    from interleave.runs.batch import BatchSummary, Ended
-    from interleave.runs.generating import generate, generate_many, plan, resume, stream, stream_many
     from interleave.runs.record import RunRecord, comparable, read_record
     from interleave.runs.trajectory import Finished
     from interleave.types import Outcome, Picture, Plan, PlanStep, Request, Scores, Slot, Text, Verdict

@@ -15,7 +15,7 @@ import pytest
 from interleave.backends import registry
 from interleave.backends.protocols import ImageGenerator, ImageRequest, VisionLanguageModel
 from interleave.backends.registry import Row, known_generators, known_vlms, load_generator, load_vlm, note_for
-from interleave.backends.specs import Spec
+from interleave.config.specs import Spec
 from interleave.errors import ConfigurationError, MissingDependency
 
 Install = Callable[..., None]

@@ -23,7 +23,7 @@ from interleave.agents.critic import VlmCritic, critic_input
 from interleave.agents.prompts.library import load_pack
 from interleave.backends.protocols import ImageRequest, Message, Reply, Sampling
 from interleave.backends.registry import load_generator, load_vlm
-from interleave.backends.remote.door import open_client
+from interleave.backends.remote.http_client import open_client
 from interleave.backends.remote.keys import key_for
 from interleave.cli.main import run
 from interleave.errors import BackendError, ConfigurationError, Failure
@@ -129,7 +129,7 @@ def test_an_answer_in_words_may_be_smaller_than_a_picture(
 def test_an_answer_in_tiny_pieces_is_not_read_to_its_end(
     loopback: Loopback, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("interleave.backends.remote.door.MOST_PIECES", 100)
+    monkeypatch.setattr("interleave.backends.remote.http_client.MOST_PIECES", 100)
 
     async def in_pieces(exchange: wire.Exchange) -> None:
         exchange.writer.write(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")

@@ -11,13 +11,13 @@ import pytest
 from loopback import Loopback
 
 import interleave
+from interleave.api import reopen_trajectory
 from interleave.backends.registry import load_generator, load_vlm
 from interleave.cli.main import run
+from interleave.config.run_config import Limits, PackConfig, RoleConfig, RunConfig
 from interleave.errors import BackendError, RunError
-from interleave.runs import assembly
-from interleave.runs.config import Limits, PackConfig, RoleConfig, RunConfig
+from interleave.runs import resolve as assembly
 from interleave.runs.consent import needs_of
-from interleave.runs.generating import reopen_trajectory
 from interleave.runs.trajectory import Trajectory
 from interleave.types import Plan, PlanStep, Request
 
@@ -250,9 +250,7 @@ def test_nothing_is_loaded_before_the_word_is_given(
     begun = Trajectory(Path("run"), Request.of(REQUEST), config, Limits(), lambda: doubles)
     begun._end("interrupted", None)
     loaded: list[Any] = []
-    monkeypatch.setattr(
-        "interleave.runs.generating.load_models", lambda *given: loaded.append(given) or doubles
-    )
+    monkeypatch.setattr("interleave.api.load_models", lambda *given: loaded.append(given) or doubles)
     (need,) = needs_of(config)
     with pytest.raises(RunError, match="without your word"):
         reopen_trajectory(Path("run"), Limits())

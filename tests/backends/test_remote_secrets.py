@@ -20,8 +20,8 @@ from interleave.backends.protocols import GeneratorCapabilities, ImageRequest, M
 from interleave.backends.registry import load_generator, load_vlm
 from interleave.backends.retries import RetriedVlm, RetryPolicy
 from interleave.cli.main import run
+from interleave.config.run_config import Limits
 from interleave.errors import BackendError, Failure
-from interleave.runs.config import Limits
 from interleave.runs.limits import Meter
 from interleave.types import Plan, PlanStep, Request, Text
 

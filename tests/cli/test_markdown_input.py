@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from interleave.cli.inputs import read_markdown
+from interleave.cli.request_input import read_markdown
 from interleave.errors import InputError
 
 

@@ -14,7 +14,7 @@ import pytest
 
 import interleave
 from interleave.cli.main import run
-from interleave.runs.markdown import render_markdown
+from interleave.render.markdown import render_markdown
 
 WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT
 Captured = pytest.CaptureFixture[str]

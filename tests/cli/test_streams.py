@@ -16,9 +16,9 @@ from typing import TextIO
 import pytest
 
 from interleave.backends.retries import RetryPolicy
+from interleave.batches.batch import read_index
 from interleave.cli.main import run
 from interleave.cli.streams import RETRIES, Sparing, few_retries_told, readers_may_leave
-from interleave.runs.batch import read_index
 
 STREAMS = [("stderr",), ("stdout",), ("stdout", "stderr")]
 

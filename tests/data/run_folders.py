@@ -12,8 +12,8 @@ from random import Random
 from PIL import Image
 
 from interleave.agents.prompts.library import load_pack
+from interleave.config.run_config import PackConfig, RoleConfig, RunConfig
 from interleave.pictures import encode_png
-from interleave.runs.config import PackConfig, RoleConfig, RunConfig
 from interleave.runs.journal import RequestPart, Status
 from interleave.runs.record import AttemptRecord, RunRecord, StepRecord
 from interleave.runs.store import PictureStore

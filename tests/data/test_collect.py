@@ -16,18 +16,18 @@ from collections_made import MIXED, OTHER, SMALL, collect, comparables, write_re
 from PIL import Image
 
 import interleave
+from interleave.batches.assignment import Casting, Share
+from interleave.batches.batch import Batch, Ended, read_index, run_folder
+from interleave.batches.requests import Item
+from interleave.batches.shards import WHOLE, Shard
 from interleave.cli.main import run
+from interleave.config.run_config import RoleConfig
 from interleave.data.collecting.collection import MANIFEST_NAME, Work, describe
 from interleave.data.collecting.recipe import Recipe
 from interleave.data.manifest import file_digest, read_manifest
 from interleave.data.trajectories import run_names
 from interleave.errors import RunError
-from interleave.runs.batch import Batch, Ended, read_index, run_folder
-from interleave.runs.casting import Casting, Share
-from interleave.runs.config import RoleConfig
 from interleave.runs.folder import open_journal
-from interleave.runs.requests import Item
-from interleave.runs.shards import WHOLE, Shard
 
 Captured = pytest.CaptureFixture[str]
 IDS = [f"request-{number}" for number in range(4000)]

@@ -22,10 +22,10 @@ import pytest
 from collections_made import MIXED, SMALL, collect, comparables, results_in, write_requests
 
 import interleave
+from interleave.batches.batch import Batch, read_index
 from interleave.cli.main import run
 from interleave.data.collecting.collection import MANIFEST_NAME, Work
 from interleave.data.collecting.recipe import Recipe
-from interleave.runs.batch import Batch, read_index
 
 TESTS = Path(__file__).parent.parent
 sys.path += [str(TESTS / "runs"), str(TESTS / "backends")]  # the crash server and the loopback server
@@ -276,8 +276,8 @@ def test_C14_with_every_call_refused_seven_times_everything_is_done_in_the_end(s
 
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("interleave.runs.patience.FIRST_PAUSE_SECONDS", 0.001)
-    monkeypatch.setattr("interleave.runs.patience.PATIENCE_SECONDS", 0.05)
+    monkeypatch.setattr("interleave.runs.outage.FIRST_PAUSE_SECONDS", 0.001)
+    monkeypatch.setattr("interleave.runs.outage.PATIENCE_SECONDS", 0.05)
     monkeypatch.setattr("interleave.backends.retries.BUDGET_PER_SECOND", 10_000.0)
 
 

@@ -14,11 +14,11 @@ import pytest
 from collections_made import SMALL, collect, write_requests
 
 import interleave
+from interleave.api import reopen_trajectory
 from interleave.cli.main import run
+from interleave.config.run_config import Limits
 from interleave.data.trajectories import Trajectory, read_trajectory, run_names
 from interleave.errors import RunError
-from interleave.runs.config import Limits
-from interleave.runs.generating import reopen_trajectory
 
 Captured = pytest.CaptureFixture[str]
 
@@ -77,8 +77,8 @@ def test_B08_one_damaged_run_does_not_end_a_stage(
 
 
 def test_a_gallery_shows_the_runs_that_are_not_damaged(made: Path) -> None:
-    from interleave.runs.batch import read_index
-    from interleave.runs.gallery import write_gallery
+    from interleave.batches.batch import read_index
+    from interleave.render.gallery import write_gallery
 
     damaged = run_names(made)[1]
     move_a_line(made / damaged, digests=True)

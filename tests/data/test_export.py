@@ -25,8 +25,8 @@ from interleave.data.exporting import stage
 from interleave.data.exporting.critic_rows import attempts_of, critic_rows
 from interleave.data.exporting.formats import FORMATS
 from interleave.data.exporting.lengths import picture_tokens
-from interleave.data.exporting.pictures import PictureForm
 from interleave.data.exporting.planner_rows import planner_rows
+from interleave.data.exporting.row_pictures import PictureForm
 from interleave.data.exporting.rows import Row
 from interleave.data.exporting.splitting import split_of
 from interleave.data.exporting.stage import ExportOptions, export

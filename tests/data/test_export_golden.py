@@ -21,7 +21,7 @@ import pytest
 from run_folders import SIZE
 
 from interleave.data.exporting.formats import FORMATS
-from interleave.data.exporting.pictures import PictureForm, canvas
+from interleave.data.exporting.row_pictures import PictureForm, canvas
 from interleave.data.exporting.stage import ExportOptions, export
 from interleave.data.selecting.rules import Wishes
 from interleave.data.selecting.stage import SelectOptions, select

@@ -16,12 +16,12 @@ import pytest
 import interleave
 from interleave.agents.critic import CriticInput
 from interleave.agents.replies import parse_plan
-from interleave.backends.specs import parse_spec
 from interleave.cli.main import run
+from interleave.config.specs import parse_spec
 from interleave.data.selecting.selection import read_selection
 from interleave.data.trajectories import read_collection
-from interleave.mini.language.tasks import sample_task
-from interleave.mini.oracle import Oracle
+from interleave_mini.language.tasks import sample_task
+from interleave_mini.oracle import Oracle
 
 ORACLE = Oracle(spec=parse_spec("oracle"), options=Oracle.Options(), role="scorer")
 SUITES = ("story", "story", "continue", "annotate")

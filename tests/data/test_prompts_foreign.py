@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 from PIL import Image
 
+from interleave.batches.requests import read_requests
 from interleave.cli.main import run
 from interleave.data.manifest import read_manifest
 from interleave.data.prompts.foreign import place_pictures, read_corpora
 from interleave.errors import InputError
-from interleave.runs.requests import read_requests
 
 GOOD = '{"id": "good", "user_input": "Show how to bake bread."}'
 

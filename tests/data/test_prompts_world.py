@@ -9,15 +9,15 @@ from random import Random
 
 import pytest
 
+from interleave.batches.requests import read_requests
 from interleave.cli.main import run
-from interleave.counting import named_step_count
 from interleave.data.manifest import file_digest, read_manifest
-from interleave.data.prompts.near import NearDuplicates, plain, shingles
+from interleave.data.prompts.near_duplicates import NearDuplicates, plain, shingles
 from interleave.data.prompts.rows import RequestRow
 from interleave.data.prompts.taxonomy import NUMBERS, SLOT, Taxonomy, bank_of, fill, read_taxonomy
 from interleave.data.prompts.writing import Writer, coverage
 from interleave.errors import ConfigurationError, InputError
-from interleave.runs.requests import read_requests
+from interleave.step_counts import named_step_count
 
 SMALL = 3_000
 

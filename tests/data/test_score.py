@@ -24,7 +24,7 @@ from interleave.data.scores import Failure, read_scores
 from interleave.data.trajectories import read_collection, run_names
 from interleave.errors import BackendError
 from interleave.errors import Failure as Kind
-from interleave.runs.patience import Patience
+from interleave.runs.outage import Patience
 from interleave.types import Picture, Scores
 
 TESTS = Path(__file__).parent.parent
@@ -89,7 +89,7 @@ def patience() -> Patience:
 
 
 def put_in_place(model: Model, monkeypatch: pytest.MonkeyPatch) -> Model:
-    monkeypatch.setattr("interleave.data.scoring.desk.load_agent", lambda spec, role: model)
+    monkeypatch.setattr("interleave.data.scoring.scorer_client.load_agent", lambda spec, role: model)
     waits.clear()
     monkeypatch.setattr("interleave.data.scoring.scoring.Patience", patience)
     monkeypatch.setattr("interleave.backends.retries.BUDGET_PER_SECOND", 1e6)

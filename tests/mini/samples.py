@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from random import Random
 
-from interleave.mini.world import BACKGROUNDS, CELLS, COLOURS, GRID, Gripper, Scene, Size, Thing
-from interleave.mini.world.batches import THINGS
-from interleave.mini.world.operations import (
+from interleave_mini.world import BACKGROUNDS, CELLS, COLOURS, GRID, Gripper, Scene, Size, Thing
+from interleave_mini.world.batches import THINGS
+from interleave_mini.world.operations import (
     Add,
     ChangeBackground,
     ChangeState,

@@ -14,16 +14,16 @@ pytest.importorskip("diffusers")
 
 from tokenizers import Tokenizer
 
-from interleave.backends.generators.mini import WEIGHTS
 from interleave.backends.protocols import ImageRequest
 from interleave.backends.registry import load_generator
 from interleave.errors import ConfigurationError
-from interleave.mini.language.prompts import edit_prompt, scene_prompt
-from interleave.mini.reader import shared_reader
-from interleave.mini.reader.scores import shows
-from interleave.mini.train.examples import random_operations, random_scene, sample_example
-from interleave.mini.world import Scene, Thing, draw
-from interleave.mini.world.operations import apply_all
+from interleave_mini.backends.mini_generator import WEIGHTS
+from interleave_mini.language.prompts import edit_prompt, scene_prompt
+from interleave_mini.reader import shared_reader
+from interleave_mini.reader.scores import shows
+from interleave_mini.train.examples import random_operations, random_scene, sample_example
+from interleave_mini.world import Scene, Thing, draw
+from interleave_mini.world.operations import apply_all
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # of the libraries, while they load
 

@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 from samples import OPERATIONS, possible, random_scene, scene_and, scene_with_gripper
 
-from interleave.mini.language.checker import vocabulary
-from interleave.mini.language.descriptions import describe, read_description
-from interleave.mini.language.patterns import NotUnderstood, normalised
-from interleave.mini.language.prompts import edit_prompt, is_exact, literal_scene, scene_prompt, understand
-from interleave.mini.language.references import Manner, find, find_position
-from interleave.mini.language.sentences import SPEECH, read_sentence, say, say_all
-from interleave.mini.language.words import (
+from interleave_mini.language.checker import vocabulary
+from interleave_mini.language.descriptions import describe, read_description
+from interleave_mini.language.patterns import NotUnderstood, normalised
+from interleave_mini.language.prompts import edit_prompt, is_exact, literal_scene, scene_prompt, understand
+from interleave_mini.language.references import Manner, find, find_position
+from interleave_mini.language.sentences import SPEECH, read_sentence, say, say_all
+from interleave_mini.language.words import (
     POSITIONS,
     RELATIONS,
     UNCOUNTABLE,
@@ -27,8 +27,8 @@ from interleave.mini.language.words import (
     sentence,
     with_article,
 )
-from interleave.mini.world import BACKGROUNDS, COLOURS, NOUNS
-from interleave.mini.world.operations import (
+from interleave_mini.world import BACKGROUNDS, COLOURS, NOUNS
+from interleave_mini.world.operations import (
     Add,
     ChangeBackground,
     ChangeState,
@@ -40,7 +40,7 @@ from interleave.mini.world.operations import (
     Replace,
     apply_all,
 )
-from interleave.mini.world.scene import Gripper, Scene, Size, Thing
+from interleave_mini.world.scene import Gripper, Scene, Size, Thing
 
 CAT, SMALL_CAT, BLUE_CAT = Thing("cat", "red"), Thing("cat", "red", Size.SMALL), Thing("cat", "blue")
 DOG = Thing("dog", "brown")

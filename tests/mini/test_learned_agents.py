@@ -16,17 +16,17 @@ from interleave.agents.critic import VlmCritic, critic_input
 from interleave.agents.planner import VlmPlanner
 from interleave.agents.prompts.library import load_pack
 from interleave.agents.replies import render_plan, render_verdict
+from interleave.api import generate, generate_many
 from interleave.backends.registry import load_vlm, note_for
-from interleave.backends.vlms.mini import WEIGHTS
-from interleave.benchmarks.mini import Settings, run_mini
+from interleave.config.profiles import load_profile
 from interleave.errors import ConfigurationError, InputError
-from interleave.mini.language.tasks import tasks
-from interleave.mini.oracle import judged
-from interleave.mini.world import draw
-from interleave.mini.world.mistakes import spoiled
-from interleave.runs.generating import generate, generate_many
-from interleave.runs.profiles import load_profile
 from interleave.types import Plan, PlanStep
+from interleave_mini.backends.mini_vlm import WEIGHTS
+from interleave_mini.bench.runner import Settings, run_mini
+from interleave_mini.language.tasks import tasks
+from interleave_mini.oracle import judged
+from interleave_mini.world import draw
+from interleave_mini.world.mistakes import spoiled
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # of the libraries, while they load
 PACK = load_pack("mini")

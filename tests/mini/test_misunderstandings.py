@@ -8,11 +8,11 @@ from random import Random
 
 import pytest
 
-from interleave.mini.language.tasks import tasks
-from interleave.mini.train import sight_examples
-from interleave.mini.train.sight_examples import sample_exercise
-from interleave.mini.world.mistakes import spoiled
-from interleave.mini.world.misunderstandings import (
+from interleave_mini.language.tasks import tasks
+from interleave_mini.train import vision_examples as sight_examples
+from interleave_mini.train.vision_examples import sample_exercise
+from interleave_mini.world.mistakes import spoiled
+from interleave_mini.world.misunderstandings import (
     _done_to_another,
     _done_to_another_too,
     _drawn_over_another,
@@ -20,8 +20,8 @@ from interleave.mini.world.misunderstandings import (
     _mixed_up,
     misunderstood,
 )
-from interleave.mini.world.operations import Recolour, Remove, apply_all
-from interleave.mini.world.scene import Scene, Size, Thing
+from interleave_mini.world.operations import Recolour, Remove, apply_all
+from interleave_mini.world.scene import Scene, Size, Thing
 
 LARGE, SMALL, DOG = Thing("star", "green"), Thing("star", "green", Size.SMALL), Thing("dog", "red")
 BEFORE = Scene.of("night", {2: LARGE, 4: SMALL, 8: DOG})
@@ -70,7 +70,7 @@ def test_nothing_is_misunderstood_where_nothing_was_asked_for() -> None:
 
 
 def test_a_gripper_that_came_from_nowhere_is_no_misunderstanding() -> None:
-    from interleave.mini.world.scene import Gripper
+    from interleave_mini.world.scene import Gripper
 
     appeared = Scene.of("workbench", {}, Gripper(0, "red"))
     assert misunderstood(Scene("workbench"), appeared, Random(0)) is None

@@ -14,19 +14,20 @@ from samples import random_scene, scene_and
 
 import interleave
 from interleave.agents.critic import CriticInput, critic_input
-from interleave.backends.generators.world import WorldPainter
 from interleave.backends.protocols import ImageRequest
 from interleave.backends.registry import load_generator
-from interleave.backends.specs import parse_spec
 from interleave.cli.main import run
+from interleave.config.specs import parse_spec
 from interleave.errors import ConfigurationError, InputError, ReplyError
-from interleave.mini.language.prompts import edit_prompt, scene_prompt
-from interleave.mini.language.tasks import SUITES, read_task, tasks
-from interleave.mini.oracle import Oracle
-from interleave.mini.oracle import judged as judge_as_oracle
-from interleave.mini.reader import shared_reader
-from interleave.mini.world import draw
-from interleave.mini.world.mistakes import (
+from interleave.types import Outcome, Request, Scores, Verdict
+from interleave_mini.backends.world_generator import WorldPainter
+from interleave_mini.language.prompts import edit_prompt, scene_prompt
+from interleave_mini.language.tasks import SUITES, read_task, tasks
+from interleave_mini.oracle import Oracle
+from interleave_mini.oracle import judged as judge_as_oracle
+from interleave_mini.reader import shared_reader
+from interleave_mini.world import draw
+from interleave_mini.world.mistakes import (
     _misplaced,
     _missing,
     _something_extra,
@@ -35,9 +36,8 @@ from interleave.mini.world.mistakes import (
     _wrong_size,
     spoiled,
 )
-from interleave.mini.world.operations import Add, ChangeBackground, Move, Operation, Recolour, Remove
-from interleave.mini.world.scene import Scene, Size, Thing
-from interleave.types import Outcome, Request, Scores, Verdict
+from interleave_mini.world.operations import Add, ChangeBackground, Move, Operation, Recolour, Remove
+from interleave_mini.world.scene import Scene, Size, Thing
 
 Captured = pytest.CaptureFixture[str]
 ORACLE = Oracle(spec=parse_spec("oracle"), options=Oracle.Options(), role="critic")

@@ -13,16 +13,16 @@ from numpy.typing import NDArray
 from PIL import Image, ImageFilter
 from samples import random_scene, scene_with_gripper
 
-from interleave.mini.reader import Reader, shared_reader
-from interleave.mini.reader.reading import Cell
-from interleave.mini.reader.scores import is_clear, score, shows
-from interleave.mini.world import BACKGROUNDS, CELLS, COLOURS, draw, draw_many
-from interleave.mini.world.backgrounds import background
-from interleave.mini.world.batches import THINGS
-from interleave.mini.world.drawing import corner, laid_over
-from interleave.mini.world.operations import Add, Recolour
-from interleave.mini.world.scene import Gripper, Scene, Size, Thing
-from interleave.mini.world.sprites import CELL, sprite
+from interleave_mini.reader import Reader, shared_reader
+from interleave_mini.reader.scene_reader import Cell
+from interleave_mini.reader.scores import is_clear, score, shows
+from interleave_mini.world import BACKGROUNDS, CELLS, COLOURS, draw, draw_many
+from interleave_mini.world.backgrounds import background
+from interleave_mini.world.batches import THINGS
+from interleave_mini.world.drawing import corner, laid_over
+from interleave_mini.world.operations import Add, Recolour
+from interleave_mini.world.scene import Gripper, Scene, Size, Thing
+from interleave_mini.world.sprites import CELL, sprite
 
 Pixels = NDArray[np.uint8]
 

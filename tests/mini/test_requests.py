@@ -11,25 +11,26 @@ from random import Random
 
 import pytest
 
-from interleave.counting import named_step_count
 from interleave.errors import InputError
-from interleave.mini.language.checker import EXAMPLES, refuse_foreign_words, unknown_words, vocabulary
-from interleave.mini.language.company import MOST_THINGS, WORDINGS, part_company
-from interleave.mini.language.edits import EDITS, Edit, read_edit, sample_edit
-from interleave.mini.language.gaps import AColour, ANumber, APlace, AThing, Gap, ManyThings, Maybe
-from interleave.mini.language.knowing import RIDDLE_TOPICS
-from interleave.mini.language.patterns import NotUnderstood, normalised
-from interleave.mini.language.prompts import understand
-from interleave.mini.language.riddles import RIDDLES
-from interleave.mini.language.splits import (
+from interleave.step_counts import named_step_count
+from interleave.types import Request
+from interleave_mini.language.checker import EXAMPLES, refuse_foreign_words, unknown_words, vocabulary
+from interleave_mini.language.distractors import MOST_THINGS, WORDINGS, part_company
+from interleave_mini.language.edits import EDITS, Edit, read_edit, sample_edit
+from interleave_mini.language.gaps import AColour, ANumber, APlace, AThing, Gap, ManyThings, Maybe
+from interleave_mini.language.patterns import NotUnderstood, normalised
+from interleave_mini.language.prompts import understand
+from interleave_mini.language.riddle_requests import RIDDLE_TOPICS
+from interleave_mini.language.riddles import RIDDLES
+from interleave_mini.language.splits import (
     HELD_OUT_PAIRS,
     UNSEEN_PAIR,
     UNSEEN_TEMPLATE,
     held_out_template,
     is_held_out_pair,
 )
-from interleave.mini.language.tale import Beat, Fact
-from interleave.mini.language.tasks import (
+from interleave_mini.language.story import Beat, Fact
+from interleave_mini.language.tasks import (
     DESCRIBE,
     GO_ON,
     SEEN_DESCRIBE,
@@ -39,13 +40,12 @@ from interleave.mini.language.tasks import (
     sample_task,
     tasks,
 )
-from interleave.mini.language.topics import DOMAINS, Topic
-from interleave.mini.language.words import plural
-from interleave.mini.world import COLOURS, KINDS, NOUNS
-from interleave.mini.world.changes import changes
-from interleave.mini.world.operations import Impossible, apply_all
-from interleave.mini.world.scene import Scene, Size, Thing
-from interleave.types import Request
+from interleave_mini.language.topics import DOMAINS, Topic
+from interleave_mini.language.words import plural
+from interleave_mini.world import COLOURS, KINDS, NOUNS
+from interleave_mini.world.changes import changes
+from interleave_mini.world.operations import Impossible, apply_all
+from interleave_mini.world.scene import Scene, Size, Thing
 
 TOPICS = [(domain, topic) for domain, topics in DOMAINS.items() for topic in topics]
 ALL_TOPICS = [*(topic for _, topic in TOPICS), *RIDDLE_TOPICS]

@@ -17,23 +17,21 @@ pytest.importorskip("diffusers")
 
 from clocks import ticking  # noqa: E402
 from interleave.cli.main import run  # noqa: E402
-from interleave.mini.language.prompts import understand  # noqa: E402
-from interleave.mini.language.splits import is_held_out_pair  # noqa: E402
-from interleave.mini.reader import shared_reader  # noqa: E402
-from interleave.mini.train.autoencoder import RandomScenes, VaeTraining  # noqa: E402
-from interleave.mini.train.clock import Clock, Log, learning_rate  # noqa: E402
-from interleave.mini.train.examples import sample_example  # noqa: E402
-from interleave.mini.train.flow import (  # noqa: E402
+from interleave_mini.language.prompts import understand  # noqa: E402
+from interleave_mini.language.splits import is_held_out_pair  # noqa: E402
+from interleave_mini.reader import shared_reader  # noqa: E402
+from interleave_mini.train.autoencoder import RandomScenes, VaeTraining  # noqa: E402
+from interleave_mini.train.examples import sample_example  # noqa: E402
+from interleave_mini.train.flow import (  # noqa: E402
     Examples,
     Flow,
     FlowTraining,
     encode_prompts,
     train_flow,
 )
-from interleave.mini.train.generator import Orders, train_generator  # noqa: E402
-from interleave.mini.train.glance import Glance  # noqa: E402
-from interleave.mini.train.latents import LatentSpace, patchify, unpatchify  # noqa: E402
-from interleave.mini.train.parts import (  # noqa: E402
+from interleave_mini.train.generator import Orders, train_generator  # noqa: E402
+from interleave_mini.train.latents import LatentSpace, patchify, unpatchify  # noqa: E402
+from interleave_mini.train.model_parts import (  # noqa: E402
     TOY,
     GeneratorShape,
     build_pipeline,
@@ -42,10 +40,12 @@ from interleave.mini.train.parts import (  # noqa: E402
     build_vae,
     text_layers,
 )
-from interleave.mini.train.tokenizer import language_tokenizer  # noqa: E402
-from interleave.mini.world import Scene, Thing, draw  # noqa: E402
-from interleave.mini.world.batches import TorchPainter, scene_of  # noqa: E402
-from interleave.mini.world.drawing import draw_many  # noqa: E402
+from interleave_mini.train.quick_eval import Glance  # noqa: E402
+from interleave_mini.train.timed_schedule import Clock, Log, learning_rate  # noqa: E402
+from interleave_mini.train.tokenizer import language_tokenizer  # noqa: E402
+from interleave_mini.world import Scene, Thing, draw  # noqa: E402
+from interleave_mini.world.batches import TorchPainter, scene_of  # noqa: E402
+from interleave_mini.world.drawing import draw_many  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # of the libraries, at import and at saving
 SECOND = 1 / 60
@@ -159,7 +159,7 @@ def test_a_batch_without_a_finite_gradient_changes_no_weight(
     monkeypatch.setattr(
         Flow, "loss", lambda self, batch, painter: next(self.transformer.parameters()).sum() * float("nan")
     )
-    monkeypatch.setattr("interleave.mini.train.flow.MOST_SKIPPED", 2)
+    monkeypatch.setattr("interleave_mini.train.flow.MOST_SKIPPED", 2)
     before = [weight.detach().clone() for weight in lively.transformer.parameters()]
     log, examples = Log(tmp_path / "log.jsonl"), Examples(tokenizer, TOY, TINY_FLOW, seed=0)
     with pytest.raises(RuntimeError, match="diverged"):
@@ -172,8 +172,8 @@ def test_a_batch_without_a_finite_gradient_changes_no_weight(
 def test_a_glance_sees_the_averaged_weights_and_leaves_the_others_in_place(
     lively: Flow, tokenizer: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("interleave.mini.train.flow.KEEP_EVERY", 0.0)
-    ticking(monkeypatch, "interleave.mini.train.clock")
+    monkeypatch.setattr("interleave_mini.train.flow.KEEP_EVERY", 0.0)
+    ticking(monkeypatch, "interleave_mini.train.timed_schedule")
     seen: list[Any] = []
 
     def glance() -> dict[str, float]:
@@ -211,8 +211,8 @@ def test_a_glance_draws_counts_and_keeps_a_sheet(tmp_path: Path) -> None:
 @pytest.fixture
 def counted(monkeypatch: pytest.MonkeyPatch, tokenizer: Any) -> None:
     """Trainings of a few steps, whatever the machine, with a tokenizer that has not read as much."""
-    ticking(monkeypatch, "interleave.mini.train.clock")
-    monkeypatch.setattr("interleave.mini.train.generator.language_tokenizer", lambda: tokenizer)
+    ticking(monkeypatch, "interleave_mini.train.timed_schedule")
+    monkeypatch.setattr("interleave_mini.train.generator.language_tokenizer", lambda: tokenizer)
 
 
 @pytest.mark.slow

@@ -14,7 +14,7 @@ import pytest
 from samples import HANDLING, ON_THE_GRID, OPERATIONS, possible, random_scene, scene_and, scene_with_gripper
 
 from interleave.errors import InputError
-from interleave.mini.world import (
+from interleave_mini.world import (
     BACKGROUNDS,
     CELLS,
     COLOURS,
@@ -27,12 +27,12 @@ from interleave.mini.world import (
     drawing,
     sprites,
 )
-from interleave.mini.world.backgrounds import background
-from interleave.mini.world.batches import ATLAS_SIZE, THINGS, TorchPainter, atlas, scene_codes, scene_of
-from interleave.mini.world.changes import changes
-from interleave.mini.world.drawing import corner
-from interleave.mini.world.mistakes import spoiled
-from interleave.mini.world.operations import (
+from interleave_mini.world.backgrounds import background
+from interleave_mini.world.batches import ATLAS_SIZE, THINGS, TorchPainter, atlas, scene_codes, scene_of
+from interleave_mini.world.changes import changes
+from interleave_mini.world.drawing import corner
+from interleave_mini.world.mistakes import spoiled
+from interleave_mini.world.operations import (
     Add,
     ChangeBackground,
     ChangeState,
@@ -48,9 +48,9 @@ from interleave.mini.world.operations import (
     Swap,
     apply_all,
 )
-from interleave.mini.world.painted import painted_once
-from interleave.mini.world.scene import Gripper, Scene, Size, Thing
-from interleave.mini.world.sprites import CELL, PIXELS, sprite
+from interleave_mini.world.paint_cache import painted_once
+from interleave_mini.world.scene import Gripper, Scene, Size, Thing
+from interleave_mini.world.sprites import CELL, PIXELS, sprite
 
 CAT = Thing("cat", "red")
 DOG = Thing("dog", "brown")

@@ -74,8 +74,6 @@ def ledger_of(path: Path) -> list[str]:
 
 
 def _serve() -> None:
-    import interleave.data.outputs
-    import interleave.runs.generating  # noqa: F401  (imported once, before the forks)
 
     for line in sys.stdin:
         order = Order(**json.loads(line))

@@ -8,7 +8,7 @@ from typing import overload
 
 import pytest
 
-from interleave.runs.changes import MOST_CHANGES, common, prompt_changes
+from interleave.render.word_diff import MOST_CHANGES, common, prompt_changes
 
 
 class Counting(Sequence[int]):

@@ -25,7 +25,7 @@ from interleave.errors import RunError
 from interleave.runs import journal as lines
 from interleave.runs import record as recording
 from interleave.runs import replay as replaying
-from interleave.runs.chain import Chain
+from interleave.runs.digest_chain import Chain
 from interleave.runs.journal import Journal, JournalReader, first_entry, read_journal
 from interleave.runs.record import fold, read_record
 from interleave.runs.replay import Replay

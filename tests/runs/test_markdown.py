@@ -9,7 +9,7 @@ from markdown_it.token import Token
 from test_document import script
 
 import interleave
-from interleave.runs.markdown import render_markdown
+from interleave.render.markdown import render_markdown
 from interleave.text import visible
 
 TEXT = {"paragraph_open", "paragraph_close", "text", "text_special", "softbreak"}
@@ -91,7 +91,7 @@ def test_a_caption_is_never_more_than_text() -> None:
 
 
 def test_any_mixture_of_markup_is_text() -> None:
-    from interleave.runs.markdown import _plain
+    from interleave.render.markdown import _plain
 
     draw = random.Random(0)
     for _ in range(300):

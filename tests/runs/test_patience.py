@@ -14,11 +14,12 @@ import pytest
 
 import interleave
 from interleave.backends.protocols import Reply, Sampling, VlmCapabilities
-from interleave.backends.specs import parse_spec
 from interleave.backends.vlms.scripted import ScriptedVlm
+from interleave.batches.batch import Batch, Ended, read_index, run_folder
+from interleave.batches.requests import Item, items_of
+from interleave.config.specs import parse_spec
 from interleave.errors import BackendError, Failure
-from interleave.runs.batch import Batch, Ended, read_index, run_folder
-from interleave.runs.patience import (
+from interleave.runs.outage import (
     LONGEST_PAUSE_SECONDS,
     PATIENCE_SECONDS,
     RETAKES,
@@ -26,7 +27,6 @@ from interleave.runs.patience import (
     Take,
     growing_pauses,
 )
-from interleave.runs.requests import Item, items_of
 
 HOUR = 3600.0
 Logged = pytest.LogCaptureFixture
@@ -82,8 +82,8 @@ def away(item: Item, calls: int = 0) -> Ended:
 
 
 def casting() -> Any:
-    from interleave.runs.assembly import resolve, split_choices
-    from interleave.runs.casting import Casting
+    from interleave.batches.assignment import Casting
+    from interleave.runs.resolve import resolve, split_choices
 
     return Casting(config=resolve(split_choices({})[0])[0])
 
@@ -264,7 +264,7 @@ def test_a_limit_of_seconds_ends_the_waiting(time: OurTime) -> None:
 
 
 def test_max_seconds_of_a_command_is_that_limit() -> None:
-    from interleave.runs.generating import open_batch
+    from interleave.api import open_batch
 
     assert open_batch(Path("a"), max_seconds=7).patience.seconds == 7
     assert open_batch(Path("b"), max_seconds=1e9).patience.seconds == PATIENCE_SECONDS
@@ -318,7 +318,7 @@ def test_C13_a_planner_away_for_an_hour_is_waited_out_by_real_runs(
 ) -> None:
     monkeypatch.setattr("interleave.backends.retries.RetryPolicy._delay", lambda *_: 0.0)
     monkeypatch.setattr("interleave.backends.retries.BUDGET_PER_SECOND", 1e6)
-    monkeypatch.setattr("interleave.runs.generating.Patience", time.patience)
+    monkeypatch.setattr("interleave.api.Patience", time.patience)
     planner = AwayPlanner(time)
     stories = [f"Story {number}, in 1 picture" for number in range(12)]
     summary = interleave.generate_many(

@@ -10,8 +10,8 @@ import pytest
 from PIL import Image
 
 import interleave
-from interleave.runs.document import render_document
-from interleave.runs.markdown import render_markdown
+from interleave.render.html import render_document
+from interleave.render.markdown import render_markdown
 from interleave.runs.record import RunRecord
 from interleave.runs.trajectory import Finished
 

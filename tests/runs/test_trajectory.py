@@ -16,11 +16,11 @@ from PIL import Image
 
 import interleave
 from interleave.agents.critic import CriticInput
+from interleave.api import reopen_trajectory
 from interleave.backends.protocols import GeneratorCapabilities, ImageRequest
+from interleave.config.run_config import Limits
 from interleave.errors import BackendError, InputError, ReplyError, RunError
 from interleave.events import StepFinished
-from interleave.runs.config import Limits
-from interleave.runs.generating import reopen_trajectory
 from interleave.runs.journal import Called, Drawn, Journal, Replied, read_journal
 from interleave.runs.trajectory import Finished
 from interleave.types import Outcome, Plan, PlanStep, Request, Verdict

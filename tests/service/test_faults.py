@@ -20,9 +20,9 @@ import pytest
 from serving import CANARY, Server, coded, png
 
 from clocks import now, run_jumping
-from interleave.service import bodies
+from interleave.service import request_bodies as bodies
 from interleave.service.memory import Memory, Share
-from interleave.service.values import Refusal
+from interleave.service.messages import Refusal
 from work import HANGS_AFTER, at_most_calls
 
 JSON = {"Content-Type": "application/json"}

@@ -22,16 +22,16 @@ from serving import Server, StartServer, blank_png, coded, png
 
 from interleave.pictures import MAX_PIXELS
 from interleave.service import decoding
-from interleave.service.answers import PIECE_BYTES, PiecewiseResponse, compose
-from interleave.service.bodies import parse_json
 from interleave.service.decoding import Decoder
-from interleave.service.frames import PIECE_BYTES as FRAME_BYTES
-from interleave.service.frames import send_frame
-from interleave.service.measuring import EncodedPicture, decoding_bytes
 from interleave.service.memory import Memory, Share
-from interleave.service.values import Drawing, RawPicture, Refusal
-from interleave.service.worker import BAND_BYTES, read_order
-from interleave.service.workers import Ticket, Worker, WorkerState
+from interleave.service.messages import Drawing, RawPicture, Refusal
+from interleave.service.picture_memory import EncodedPicture, decoding_bytes
+from interleave.service.request_bodies import parse_json
+from interleave.service.responses import PIECE_BYTES, PiecewiseResponse, compose
+from interleave.service.worker_main import BAND_BYTES, read_order
+from interleave.service.worker_process import Ticket, Worker, WorkerState
+from interleave.service.worker_protocol import PIECE_BYTES as FRAME_BYTES
+from interleave.service.worker_protocol import send_frame
 
 SIDE = 100
 PICTURE = EncodedPicture(png(size=(SIDE, SIDE)), "image")
@@ -372,7 +372,7 @@ MEASURE = """
 import resource, sys
 from pathlib import Path
 from interleave.service.decoding import _decode
-from interleave.service.measuring import EncodedPicture
+from interleave.service.picture_memory import EncodedPicture
 from interleave.service.memory import return_memory
 
 return_memory()

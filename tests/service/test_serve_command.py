@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 from serving import CANARY, PLUGINS
 
-from interleave.backends.specs import parse_spec
 from interleave.cli.main import run
+from interleave.config.specs import parse_spec
 from interleave.errors import ConfigurationError
-from interleave.service.access import Access, is_loopback
+from interleave.service.auth import Access, is_loopback
 from interleave.service.devices import parse_devices, visible_devices
+from interleave.service.messages import Refusal
 from interleave.service.presets import PRESETS, find_preset
-from interleave.service.values import Refusal
 
 Captured = pytest.CaptureFixture[str]
 SOLID = ["--generator", "solid"]

@@ -283,8 +283,8 @@ def test_a_worker_that_hangs_is_replaced(tmp_path: Any) -> None:
     """Longer than any client waits, and deaf to being cancelled."""
     import asyncio
 
+    from interleave.service.messages import Drawing, Refusal
     from interleave.service.pool import Limits, Pool
-    from interleave.service.values import Drawing, Refusal
 
     os.environ["PYTHONPATH"] = str(os.path.join(os.path.dirname(__file__), "plugins"))
 

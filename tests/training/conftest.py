@@ -38,7 +38,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def schooled(tmp_path_factory: pytest.TempPathFactory, toy: Path, data: Path) -> dict[str, Any]:
     """The toy after supervised fine-tuning on four rows: its folder, and what was said meanwhile."""
     from interleave.training.recipes import load_recipe
-    from interleave.training.running import Orders
+    from interleave.training.run import Orders
     from interleave.training.sft import train_sft
 
     out = tmp_path_factory.mktemp("schooled") / "out"

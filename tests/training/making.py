@@ -15,12 +15,12 @@ from interleave.agents.prompts import PromptPack
 from interleave.agents.prompts.library import load_pack
 from interleave.agents.replies import render_plan, render_verdict
 from interleave.backends.protocols import Message
-from interleave.mini.language.tasks import sample_task
-from interleave.mini.oracle import _scored, judged
-from interleave.mini.world import draw
-from interleave.mini.world.mistakes import spoiled
 from interleave.pictures import encode_png
 from interleave.types import Picture, Request, Text
+from interleave_mini.language.tasks import sample_task
+from interleave_mini.oracle import _scored, judged
+from interleave_mini.world import draw
+from interleave_mini.world.mistakes import spoiled
 
 SHORT = PromptPack(
     load_pack().description,

@@ -17,17 +17,17 @@ from test_sft import curve, same, stop_after, weights
 from interleave.agents.critic import CriticInput
 from interleave.backends.protocols import GeneratorCapabilities, ImageRequest
 from interleave.errors import BackendError, ConfigurationError, LimitReached
+from interleave.training.checkpointing import Watch
 from interleave.training.grpo import grpo_trainer, load_reward, train_grpo
-from interleave.training.keeping import Watch
 from interleave.training.logs import read_log
 from interleave.training.models import load_learner
-from interleave.training.output import Output
+from interleave.training.output_folder import Output
 from interleave.training.recipes import Recipe, load_recipe
 from interleave.training.rewards.advantages import batch_advantages
 from interleave.training.rewards.health import RewardUnhealthy
 from interleave.training.rewards.redraws import Redraws
-from interleave.training.running import Orders, open_rows
-from interleave.training.shims.trl import TrlReward
+from interleave.training.run import Orders, open_rows
+from interleave.training.trainers.trl import TrlReward
 from interleave.types import Scores
 
 PROMPTS, SAMPLES = 2, 4

@@ -9,7 +9,7 @@ import pytest
 from making import answer, critic_sft_rows, write_rows
 
 from interleave.errors import ConfigurationError
-from interleave.training.collating import SftCollator
+from interleave.training.collator import SftCollator
 from interleave.training.length_groups import LengthGroups, row_lengths
 from interleave.training.models import load_eyes, model_source
 from interleave.training.recipes import ModelPart, load_recipe

@@ -18,8 +18,8 @@ from interleave.training.rewards.advantages import batch_advantages
 from interleave.training.rewards.core import RewardCore
 from interleave.training.rewards.health import Health, Limits, RewardUnhealthy, Screened, filled, screened
 from interleave.training.rewards.redraws import Redraws
-from interleave.training.shims import easyr1, ms_swift, shared
-from interleave.training.shims.trl import TrlReward
+from interleave.training.trainers import easyr1, ms_swift, shared
+from interleave.training.trainers.trl import TrlReward
 from interleave.types import Scores
 
 LENIENT = Limits(step=1.0)

@@ -16,7 +16,7 @@ from interleave.errors import ConfigurationError, InputError
 from interleave.training.columns import refuse_odd_columns
 from interleave.training.recipes import load_recipe
 from interleave.training.rows import bad_rows, find_rows, inspect_rows, read_rows
-from interleave.training.running import Orders, open_rows
+from interleave.training.run import Orders, open_rows
 
 
 @pytest.fixture(scope="module")

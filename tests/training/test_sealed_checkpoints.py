@@ -16,10 +16,10 @@ from test_sft import recipe, stop_after, train
 
 from interleave.errors import ConfigurationError, LimitReached, StorageError
 from interleave.training import checkpoints
-from interleave.training.keeping import Watch
+from interleave.training.checkpointing import Watch
 from interleave.training.models import load_learner
-from interleave.training.output import Output
-from interleave.training.running import Orders, open_rows
+from interleave.training.output_folder import Output
+from interleave.training.run import Orders, open_rows
 from interleave.training.sft import sft_trainer
 
 

@@ -24,15 +24,15 @@ from interleave.errors import (
     RunError,
     StorageError,
 )
-from interleave.training.collating import IGNORED, SftCollator
-from interleave.training.keeping import TrainingBroken, Watch
+from interleave.training.checkpointing import TrainingBroken, Watch
+from interleave.training.collator import IGNORED, SftCollator
 from interleave.training.length_groups import LengthGroups
 from interleave.training.logs import comparable, read_log
 from interleave.training.models import load_learner
-from interleave.training.output import Output
+from interleave.training.output_folder import Output
 from interleave.training.recipes import Recipe, load_recipe
 from interleave.training.rows import find_rows, read_rows
-from interleave.training.running import Orders, open_rows
+from interleave.training.run import Orders, open_rows
 from interleave.training.sft import train_sft
 
 

@@ -10,9 +10,9 @@ import pytest
 
 from interleave.cli.main import run
 from interleave.errors import ConfigurationError
-from interleave.training.launching import read_launch, verl_settings
+from interleave.training.launch_files import read_launch, verl_settings
 from interleave.training.logs import read_log
-from interleave.training.memory import Parameters, estimate
+from interleave.training.memory_estimate import Parameters, estimate
 from interleave.training.recipes import Recipe, load_recipe, parse_changes, shipped_recipes
 
 ROOT = Path(__file__).parents[2]

@@ -6,8 +6,8 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
-from interleave.agents.asking import ask
 from interleave.agents.prompts import PromptPack
+from interleave.agents.reask import ask
 from interleave.agents.replies import JUDGEMENT_KEYS, VERDICT_SCHEMA, parse_verdict
 from interleave.backends.protocols import Message, Reply, Sampling, VisionLanguageModel
 from interleave.errors import ReplyError

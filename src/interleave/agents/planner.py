@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from interleave.agents.asking import ask
 from interleave.agents.prompts import PromptPack
+from interleave.agents.reask import ask
 from interleave.agents.replies import PLAN_SCHEMA, parse_plan
 from interleave.backends.protocols import Message, Reply, Sampling, VisionLanguageModel
-from interleave.counting import named_step_count
 from interleave.errors import ConfigurationError, ReplyError
+from interleave.step_counts import named_step_count
 from interleave.text import count as counted
 from interleave.types import Plan, Request, Text
 

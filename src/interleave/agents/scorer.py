@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 from typing import Protocol
 
-from interleave.agents.asking import ask
 from interleave.agents.critic import CriticInput, pair_slots
 from interleave.agents.prompts import PromptPack
+from interleave.agents.reask import ask
 from interleave.agents.replies import MARKS_SCHEMA, parse_marks
 from interleave.backends.protocols import Sampling, VisionLanguageModel
 from interleave.types import Scores

@@ -20,10 +20,10 @@ from typing import Any, cast
 from pydantic import BaseModel, ValidationError
 
 from interleave.backends.protocols import ImageGenerator, VisionLanguageModel
-from interleave.backends.specs import Spec, parse_spec
+from interleave.config.specs import Spec, parse_spec
 from interleave.errors import ConfigurationError, InterleaveError, MissingDependency, did_you_mean
 from interleave.types import Request
-from interleave.wording import problem_with
+from interleave.validation_errors import problem_with
 
 
 @dataclass(frozen=True)
@@ -73,11 +73,11 @@ LOCAL_NEEDS = ("torch", "transformers", "diffusers", "accelerate", "peft")
 
 GENERATORS = {
     "mini": Row(
-        "interleave.backends.generators.mini:MiniGenerator",
+        "interleave_mini.backends.mini_generator:MiniGenerator",
         "the miniature's own model, a small FLUX.2-klein that ships with this package and runs on a CPU",
         needs=LOCAL_NEEDS,
         extra="local",
-        draws="interleave.mini.belonging:refuse_foreign_prompt",
+        draws="interleave_mini.vocabulary_check:refuse_foreign_prompt",
     ),
     "diffusers": Row(
         "interleave.backends.generators.diffusers:DiffusersGenerator",
@@ -91,7 +91,7 @@ GENERATORS = {
         note="{} from the built-in double “solid”, which paints patterns; no image model took part.",
     ),
     "world": Row(
-        "interleave.backends.generators.world:WorldPainter",
+        "interleave_mini.backends.world_generator:WorldPainter",
         "the miniature's world as its own perfect painter: draws by rule, not by a model",
         note="{} from “world”, a program that draws the miniature by rule; no image model took part.",
         notes_on={"mistakes": "It errs on purpose now and then."},
@@ -126,12 +126,12 @@ GENERATORS = {
 
 VLMS = {
     "mini": Row(
-        "interleave.backends.vlms.mini:MiniAgent",
+        "interleave_mini.backends.mini_vlm:MiniAgent",
         "the miniature's own planner and critic, small Qwen3-VL models that ship with this package",
         needs=LOCAL_NEEDS,
         extra="local",
         note="The miniature's own small models took part: they know its little world alone, and they err.",
-        takes="interleave.mini.oracle:suited",
+        takes="interleave_mini.oracle:suited",
     ),
     "transformers": Row(
         "interleave.backends.vlms.transformers:TransformersVlm",
@@ -163,11 +163,11 @@ VLMS = {
 
 AGENTS = {
     "oracle": Row(
-        "interleave.mini.oracle:Oracle",
+        "interleave_mini.oracle:Oracle",
         "plans, judges and scores by rule in the miniature's world: the teacher and upper bound",
         note="{} from the “oracle”, a program that knows the miniature's language and reads its pictures; "
         "no language model took part.",
-        takes="interleave.mini.oracle:suited",
+        takes="interleave_mini.oracle:suited",
     ),
 }
 """Planners, critics and scorers that are no models: they are asked for a plan or a verdict, not for text."""

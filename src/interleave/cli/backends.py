@@ -8,7 +8,9 @@ from typing import Annotated, Any
 
 import typer
 
-from interleave.cli import checking, checking_profiles, options
+from interleave.cli import check_backend as checking
+from interleave.cli import check_profile as checking_profiles
+from interleave.cli import options
 
 app = typer.Typer(help="The models that can be named, and whether they are ready.", rich_markup_mode=None)
 
@@ -96,7 +98,7 @@ def _print(rows: list[dict[str, Any]]) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    from interleave.runs.profiles import load_profile, profile_files
+    from interleave.config.profiles import load_profile, profile_files
 
     table = Table(box=None, pad_edge=False, header_style="bold")
     for heading in ("kind", "name", "ready", "what it is"):

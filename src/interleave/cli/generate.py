@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from interleave.cli import inputs, options
+from interleave.cli import options
+from interleave.cli import request_input as inputs
 
 
 def generate(
@@ -40,11 +41,11 @@ def generate(
     On a folder that holds the same request and configuration it continues; a finished one is shown again.
     With --requests FILE.jsonl --out DIR, many requests are answered at once, each in a folder below DIR.
     """
-    from interleave.cli.working import work
-    from interleave.cli.working_many import work_many
+    from interleave.api import open_trajectory
+    from interleave.batches.batch import DEFAULT_CONCURRENCY
+    from interleave.cli.batch_command import work_many
+    from interleave.cli.run_command import work
     from interleave.errors import ConfigurationError
-    from interleave.runs.batch import DEFAULT_CONCURRENCY
-    from interleave.runs.generating import open_trajectory
     from interleave.runs.trajectory import Trajectory
 
     given_plan, made_for = inputs.read_plan_file(plan) if plan is not None else (None, [])

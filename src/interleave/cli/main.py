@@ -13,11 +13,13 @@ from typing import Annotated, NoReturn
 
 import typer
 
-from interleave.cli import backends, bench, data, generate, mini, plan, prompts, resume, serve, show, train
+from interleave.cli import backends, data, generate, plan, prompts, resume, serve, show, train
 from interleave.cli.streams import readers_may_leave
 from interleave.errors import BackendError, InterleaveError, LimitReached, ReplyError, StorageError
 from interleave.redaction import RedactingFormatter, redacted
 from interleave.version import __version__
+from interleave_mini import cli as mini
+from interleave_mini.cli import bench
 
 DONE, SHORT, BAD_INPUT, FAILED, INTERRUPTED = 0, 1, 2, 3, 130
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import typer
 
-from interleave.cli import inputs, options
+from interleave.cli import options
+from interleave.cli import request_input as inputs
 
 
 def plan(
@@ -20,7 +21,7 @@ def plan(
     debug: options.Debug = False,
 ) -> int:
     """Plan a request and draw nothing; save it with --json, edit it, draw it with generate --plan FILE."""
-    from interleave.runs.generating import plan as make_plan
+    from interleave.api import plan as make_plan
     from interleave.text import visible
 
     parts = inputs.gather_parts(request, image, from_file)

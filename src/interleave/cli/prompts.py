@@ -54,7 +54,7 @@ def import_checkout(
 
     Its files are parsed, never executed. The pack is yours alone: those prompts have no licence.
     """
-    from interleave.agents.prompts.importing import import_pack
+    from interleave.agents.prompts.import_checkout import import_pack
 
     pack, folder = import_pack(checkout, name, replace=replace)
     typer.echo(f"imported {pack.name!r}; use it with --prompts {pack.name}", err=True)

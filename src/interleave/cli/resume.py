@@ -22,10 +22,10 @@ def resume(
 
     A folder may come from anybody: keys, files and code it asks for are refused until you --allow them.
     """
-    from interleave.cli.working import work
-    from interleave.runs.assembly import split_choices
-    from interleave.runs.batch import CONFIG_NAME
-    from interleave.runs.generating import reopen_trajectory
+    from interleave.api import reopen_trajectory
+    from interleave.batches.batch import CONFIG_NAME
+    from interleave.cli.run_command import work
+    from interleave.runs.resolve import split_choices
     from interleave.runs.trajectory import Trajectory
 
     if (run / CONFIG_NAME).exists():

@@ -13,7 +13,7 @@ from interleave.cli import options
 from interleave.errors import ConfigurationError, MissingDependency
 
 if TYPE_CHECKING:
-    from interleave.backends.specs import Spec
+    from interleave.config.specs import Spec
 
 app = typer.Typer(help="Serve a generator to other machines.", no_args_is_help=True, rich_markup_mode=None)
 
@@ -93,8 +93,8 @@ def serve_generator(
     /v1/images/edits). The address is printed on standard output, requests are logged on standard error.
     """
     _require_packages()
-    from interleave.backends.specs import parse_spec
-    from interleave.service.access import check_public
+    from interleave.config.specs import parse_spec
+    from interleave.service.auth import check_public
     from interleave.service.devices import parse_devices, visible_devices
     from interleave.service.memory import MEGABYTE
     from interleave.service.pool import Limits
@@ -155,7 +155,7 @@ def _announce(address: str) -> None:
 
 
 def _token(given: str | None) -> str | None:
-    from interleave.service.access import TOKEN_VARIABLE
+    from interleave.service.auth import TOKEN_VARIABLE
 
     token = given if given is not None else os.environ.get(TOKEN_VARIABLE)
     if token is None:

@@ -34,10 +34,10 @@ def show(
     Of a folder of many runs it tells how many have ended, how many have not, what went wrong, and where
     their gallery is.
     """
+    from interleave.batches.batch import CONFIG_NAME
     from interleave.errors import ConfigurationError
-    from interleave.runs.batch import CONFIG_NAME
     from interleave.runs.record import read_record, summary
-    from interleave.runs.stored import lost_lines
+    from interleave.runs.record_file import lost_lines
 
     if json_output and markdown:
         raise ConfigurationError("--json and --markdown exclude each other: choose one")
@@ -70,11 +70,11 @@ def _point_to(path: Path, open_it: bool) -> None:
 
 def _show_batch(folder: Path, json_output: bool, open_gallery: bool) -> int:
     """A folder of many runs: how many have ended, and what went wrong."""
-    from interleave.cli.working_many import REASON_CHARACTERS
+    from interleave.batches.batch import summary_as_json
+    from interleave.batches.status import standing_of
+    from interleave.cli.batch_command import REASON_CHARACTERS
     from interleave.errors import ConfigurationError
-    from interleave.runs.batch import summary_as_json
-    from interleave.runs.gallery import FILE_NAME as GALLERY
-    from interleave.runs.standing import standing_of
+    from interleave.render.gallery import FILE_NAME as GALLERY
     from interleave.text import count, one_line
 
     gallery = folder / GALLERY
@@ -103,7 +103,7 @@ def _show_batch(folder: Path, json_output: bool, open_gallery: bool) -> int:
 
 def _follow(run: Path) -> RunRecord:
     """Print what the journal tells as it grows; a reader needs no lock and never disturbs the writer."""
-    from interleave.cli.following import tell
+    from interleave.cli.journal_text import tell
     from interleave.runs.journal import Ended, JournalReader, is_being_written
     from interleave.runs.record import read_record
 
@@ -125,8 +125,8 @@ def _follow(run: Path) -> RunRecord:
 def _written(run: Path, record: RunRecord, markdown: bool) -> Path | None:
     """The document, made where it is missing or older than its run; None where it cannot be written."""
     from interleave.errors import StorageError
-    from interleave.runs.document import FILE_NAME, write_document
-    from interleave.runs.markdown import write_markdown
+    from interleave.render.html import FILE_NAME, write_document
+    from interleave.render.markdown import write_markdown
 
     page = run / FILE_NAME
     if not markdown and page.exists() and record.status != "running" and _has_not_gone_on(run):
@@ -139,7 +139,7 @@ def _written(run: Path, record: RunRecord, markdown: bool) -> Path | None:
 
 def _has_not_gone_on(run: Path) -> bool:
     """Whether the pages of a run were written at its end, and not before it was continued and killed."""
-    from interleave.runs.stored import is_current, read_stored
+    from interleave.runs.record_file import is_current, read_stored
 
     stored = read_stored(run)
     return stored is not None and is_current(stored[0], run)
@@ -147,9 +147,9 @@ def _has_not_gone_on(run: Path) -> bool:
 
 def _not_written(run: Path, record: RunRecord, markdown: bool, error: Exception) -> Path | None:
     """Say in a line what there is instead of a document; returns the one of before where there is one."""
-    from interleave.runs.document import FILE_NAME
-    from interleave.runs.markdown import FILE_NAME as MARKDOWN_NAME
-    from interleave.runs.markdown import render_markdown
+    from interleave.render.html import FILE_NAME
+    from interleave.render.markdown import FILE_NAME as MARKDOWN_NAME
+    from interleave.render.markdown import render_markdown
 
     path = run / (MARKDOWN_NAME if markdown else FILE_NAME)
     reason = getattr(error.__cause__, "strerror", None) or error
@@ -168,7 +168,7 @@ def _not_written(run: Path, record: RunRecord, markdown: bool, error: Exception)
 
 
 def _print_steps(record: RunRecord) -> None:
-    from interleave.runs.document import state_of
+    from interleave.render.html import state_of
     from interleave.text import one_line
 
     print(f"{one_line(record.title)}  ({record.status})", file=sys.stderr)

@@ -19,15 +19,15 @@ from weakref import WeakValueDictionary
 
 from interleave.agents.critic import CriticInput, critic_input
 from interleave.backends.protocols import GeneratorCapabilities
+from interleave.data.lazy_picture import StoredPicture
 from interleave.data.manifest import file_digest
-from interleave.data.stored import StoredPicture
 from interleave.errors import InputError, InterleaveError, RunError
 from interleave.runs.journal import FILE_NAME as JOURNAL_NAME
 from interleave.runs.record import AttemptRecord, RunRecord, StepRecord, read_record
+from interleave.runs.record_file import FILE_NAME as RECORD_NAME
+from interleave.runs.record_file import is_current, lost_lines, read_stored
 from interleave.runs.store import FOLDER as IMAGES
 from interleave.runs.store import PictureStore
-from interleave.runs.stored import FILE_NAME as RECORD_NAME
-from interleave.runs.stored import is_current, lost_lines, read_stored
 from interleave.sources import Album
 from interleave.text import count, storable
 from interleave.types import Picture, Request, Slot, Text

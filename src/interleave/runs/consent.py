@@ -26,10 +26,10 @@ from urllib.parse import urlsplit
 
 from interleave.backends.registry import AGENTS, GENERATORS, VLMS
 from interleave.backends.remote.keys import GEMINI_URL, OPENAI_URL, origin_of, usual_variable
-from interleave.backends.specs import Spec, parse_spec
+from interleave.config.run_config import OBJECT, RunConfig
+from interleave.config.specs import Spec, parse_spec
 from interleave.errors import ConfigurationError, InputError, RunError
 from interleave.redaction import secret_in
-from interleave.runs.config import OBJECT, RunConfig
 from interleave.types import Request
 
 VARIABLE = "INTERLEAVE_ALLOW"

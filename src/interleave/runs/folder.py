@@ -9,9 +9,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from interleave.config.run_config import RunConfig, differences
 from interleave.errors import RunError, StorageError
 from interleave.pictures import pixel_digest
-from interleave.runs.config import RunConfig, differences
 from interleave.runs.journal import FILE_NAME, Journal, RequestPart, no_locks
 from interleave.runs.record import RunRecord
 from interleave.runs.store import PictureStore, make_folder, name_of, sync_folder

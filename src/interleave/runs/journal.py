@@ -20,10 +20,10 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, TypeAdapter, ValidationError, model_validator
 
+from interleave.config.run_config import RunConfig
 from interleave.errors import FolderInUse, RunError, StorageError
 from interleave.redaction import redacted_model
-from interleave.runs.chain import BrokenChain, Chain, Mark
-from interleave.runs.config import RunConfig
+from interleave.runs.digest_chain import BrokenChain, Chain, Mark
 from interleave.runs.store import read_file
 from interleave.types import Plan, Value, Verdict
 

@@ -7,8 +7,8 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
+from interleave.config.run_config import Limits
 from interleave.errors import ConfigurationError, LimitReached
-from interleave.runs.config import Limits
 from interleave.text import count
 
 T = TypeVar("T")

@@ -10,11 +10,11 @@ from typing import Any
 
 from pydantic import Field
 
+from interleave.config.run_config import RunConfig
 from interleave.errors import RunError
 from interleave.pictures import pixel_digest
 from interleave.pipeline import better_of
-from interleave.runs.chain import Mark
-from interleave.runs.config import RunConfig
+from interleave.runs.digest_chain import Mark
 from interleave.runs.journal import FILE_NAME as JOURNAL_NAME
 from interleave.runs.journal import (
     VERSION,

@@ -19,6 +19,7 @@ from interleave import events
 from interleave.agents.critic import Critic, VlmCritic
 from interleave.agents.planner import GivenPlan, Planner, VlmPlanner
 from interleave.backends.protocols import VisionLanguageModel
+from interleave.config.run_config import Limits, RunConfig
 from interleave.errors import (
     BackendError,
     InterleaveError,
@@ -28,6 +29,8 @@ from interleave.errors import (
     StorageError,
 )
 from interleave.pipeline import interleave
+from interleave.render.html import FILE_NAME as DOCUMENT_NAME
+from interleave.render.html import write_document
 from interleave.runs import journal as lines
 from interleave.runs.calls import (
     CallDesk,
@@ -36,20 +39,17 @@ from interleave.runs.calls import (
     JournalledPlanner,
     JournalledVlm,
 )
-from interleave.runs.config import Limits, RunConfig
 from interleave.runs.consent import refuse_keys_in
-from interleave.runs.document import FILE_NAME as DOCUMENT_NAME
-from interleave.runs.document import write_document
-from interleave.runs.facts import Facts
+from interleave.runs.event_log import Facts
 from interleave.runs.folder import open_journal, refuse_foreign_folder, refuse_other_run, request_parts
 from interleave.runs.journal import JournalReader, Started, Status, read_journal
 from interleave.runs.limits import Meter, refuse_unpriced
 from interleave.runs.models import Models
 from interleave.runs.record import RunRecord, StepRecord, fold, picture_names, read_record
+from interleave.runs.record_file import lost_lines, write_stored
 from interleave.runs.replay import Replay
 from interleave.runs.store import FOLDER as IMAGES
 from interleave.runs.store import PictureStore, sweep
-from interleave.runs.stored import lost_lines, write_stored
 from interleave.types import Request
 from interleave.version import __version__
 

@@ -9,16 +9,16 @@ from collections.abc import Awaitable, Callable
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from interleave.service.access import Access
-from interleave.service.answers import PiecewiseResponse, compose
-from interleave.service.bodies import Brought, read_json
+from interleave.service.auth import Access
 from interleave.service.decoding import Decoder, to_the_end
-from interleave.service.door import IDENTITY, SHARE, Door, internal_failure, refusal_response
 from interleave.service.forms import read_form
 from interleave.service.memory import Share
+from interleave.service.messages import ClientGone, Drawing, Refusal
 from interleave.service.metrics import CONTENT_TYPE, Metrics
+from interleave.service.middleware import IDENTITY, SHARE, Door, internal_failure, refusal_response
 from interleave.service.pool import Pool
-from interleave.service.values import ClientGone, Drawing, Refusal
+from interleave.service.request_bodies import Brought, read_json
+from interleave.service.responses import PiecewiseResponse, compose
 from interleave.service.wires import Job, openai, reference
 
 if TYPE_CHECKING:

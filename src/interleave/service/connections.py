@@ -9,7 +9,7 @@ from typing import Any, cast
 import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from interleave.service.slots import Doing, Slots
+from interleave.service.connection_slots import Doing, Slots
 
 CONNECTION = "interleave.connection"
 """Where the application finds the connection of a request, in its scope."""

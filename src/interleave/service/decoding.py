@@ -8,9 +8,9 @@ from typing import TypeVar
 
 from interleave.errors import InputError
 from interleave.pictures import decode_picture
-from interleave.service.measuring import EncodedPicture, decoding_bytes
 from interleave.service.memory import Share
-from interleave.service.values import RawPicture, Refusal
+from interleave.service.messages import RawPicture, Refusal
+from interleave.service.picture_memory import EncodedPicture, decoding_bytes
 
 T = TypeVar("T")
 

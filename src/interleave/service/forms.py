@@ -10,8 +10,8 @@ from starlette.formparsers import MultiPartException, MultiPartParser
 from starlette.requests import ClientDisconnect
 
 from interleave.pictures import MAX_BYTES
-from interleave.service.bodies import Brought
-from interleave.service.values import ClientGone, Refusal
+from interleave.service.messages import ClientGone, Refusal
+from interleave.service.request_bodies import Brought
 
 if TYPE_CHECKING:
     from starlette.datastructures import FormData

@@ -13,7 +13,7 @@ from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
 
-from interleave.service.values import Refusal
+from interleave.service.messages import Refusal
 
 MEGABYTE = 1_000_000
 _MMAP_THRESHOLD = -3

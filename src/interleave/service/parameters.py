@@ -16,7 +16,7 @@ from decimal import Decimal, InvalidOperation
 from typing import Any
 
 from interleave.errors import did_you_mean
-from interleave.service.values import Refusal, ServiceFacts
+from interleave.service.messages import Refusal, ServiceFacts
 from interleave.text import MAX_REQUEST_CHARACTERS, count, one_line, unusable
 
 MAX_SEED = 2**63 - 1

@@ -21,8 +21,8 @@ from typing import Protocol
 
 from interleave.errors import ConfigurationError
 from interleave.service.memory import Memory
-from interleave.service.values import Drawing, DrawnPicture, Refusal, ServiceFacts
-from interleave.service.workers import Ticket, Worker, WorkerState
+from interleave.service.messages import Drawing, DrawnPicture, Refusal, ServiceFacts
+from interleave.service.worker_process import Ticket, Worker, WorkerState
 
 log = logging.getLogger(__name__)
 

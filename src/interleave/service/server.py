@@ -15,15 +15,15 @@ from typing import Any
 import uvicorn
 
 from interleave.errors import ConfigurationError
-from interleave.service.access import Access, check_public
 from interleave.service.app import Service, build_app
+from interleave.service.auth import Access, check_public
+from interleave.service.connection_slots import MAX_CONNECTIONS, Slots
 from interleave.service.connections import KEEP_ALIVE_SECONDS, BoundedConnection
 from interleave.service.memory import return_memory
+from interleave.service.messages import Refusal
 from interleave.service.metrics import Metrics
 from interleave.service.pool import Limits, Pool
 from interleave.service.redaction import logging_to_stderr
-from interleave.service.slots import MAX_CONNECTIONS, Slots
-from interleave.service.values import Refusal
 from interleave.text import count
 
 log = logging.getLogger("interleave.service")

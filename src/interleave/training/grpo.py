@@ -16,24 +16,23 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from interleave.agents.prompts.library import load_pack
-from interleave.backends.local.byte_pictures import take_bytes
-from interleave.backends.local.many_pictures import see_many_at_once
 from interleave.backends.local.processors import TOKENS
-from interleave.backends.local.quiet import quiet
+from interleave.backends.local.silence import quiet
+from interleave.backends.qwen3_vl.batched_vision import see_many_at_once
+from interleave.backends.qwen3_vl.uint8_pixels import take_bytes
 from interleave.backends.registry import check_agent, check_generator
 from interleave.errors import ConfigurationError
-from interleave.training.keeping import Watch, keeping
+from interleave.training.checkpointing import Watch, keeping
 from interleave.training.logs import TrainingLog, say_on_stderr
 from interleave.training.models import Learner, load_learner
-from interleave.training.output import Output
-from interleave.training.page import SamplePage
+from interleave.training.output_folder import Output
 from interleave.training.recipes import Recipe
 from interleave.training.rewards.advantages import batch_advantages, equal_groups, skipped_groups
 from interleave.training.rewards.core import RewardCore
 from interleave.training.rewards.health import Health, RewardUnhealthy, Screened, screened
 from interleave.training.rewards.redraws import Redraws, load_redraws
 from interleave.training.rewards.samples import Case
-from interleave.training.running import (
+from interleave.training.run import (
     Orders,
     Rows,
     carry_out,
@@ -44,8 +43,9 @@ from interleave.training.running import (
     taken,
     whole_batches,
 )
+from interleave.training.samples_page import SamplePage
 from interleave.training.sft import add_callbacks, common_arguments
-from interleave.training.shims.trl import TrlReward, is_outage
+from interleave.training.trainers.trl import TrlReward, is_outage
 
 
 def train_grpo(

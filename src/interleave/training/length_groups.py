@@ -16,7 +16,7 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from interleave.training.collating import SftCollator
+    from interleave.training.collator import SftCollator
 
 Measure = Callable[[Any], "NDArray[np.int64]"]
 """How long each of an Arrow array of parts of messages is."""

@@ -10,12 +10,12 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from interleave.backends.local.byte_pictures import flat, take_bytes
 from interleave.backends.local.checkpoints import Source, check_model, find_model, read_json, refuse_bad_fit
-from interleave.backends.local.failures import as_configuration_error
-from interleave.backends.local.many_pictures import see_many_at_once
+from interleave.backends.local.library_errors import as_configuration_error
 from interleave.backends.local.processors import load_processor
-from interleave.backends.local.quiet import quiet
+from interleave.backends.local.silence import quiet
+from interleave.backends.qwen3_vl.batched_vision import see_many_at_once
+from interleave.backends.qwen3_vl.uint8_pixels import flat, take_bytes
 from interleave.errors import ConfigurationError
 from interleave.training.recipes import ModelPart
 

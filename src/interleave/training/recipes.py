@@ -25,7 +25,7 @@ from interleave.training.rewards.health import (
     Limits,
 )
 from interleave.types import Value
-from interleave.wording import first_problem
+from interleave.validation_errors import first_problem
 
 SHIPPED = Path(__file__).parent / "configs"
 LORA_TARGETS = ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj")

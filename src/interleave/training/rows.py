@@ -23,7 +23,7 @@ from interleave.pictures import decode_picture, read_picture
 from interleave.text import count
 from interleave.training.columns import refuse_odd_columns
 from interleave.training.rewards.samples import Sample
-from interleave.training.shared_pictures import shared_picture
+from interleave.training.shared_memory_images import shared_picture
 
 if TYPE_CHECKING:
     from PIL.Image import Image

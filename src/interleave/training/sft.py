@@ -5,17 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from interleave.backends.local.padding import padded_at_the_end
-from interleave.training.collating import SftCollator
-from interleave.training.compiling import compiled_layers
-from interleave.training.keeping import Watch, keeping, watching
+from interleave.backends.qwen3_vl.unmasked_attention import padded_at_the_end
+from interleave.training.checkpointing import Watch, keeping, watching
+from interleave.training.collator import SftCollator
+from interleave.training.compile_layers import compiled_layers
 from interleave.training.length_groups import LengthGroups, row_lengths
 from interleave.training.logs import TrainingLog, logging_callback, say_on_stderr
 from interleave.training.models import Learner, load_learner
-from interleave.training.output import Output
-from interleave.training.page import sft_page
+from interleave.training.output_folder import Output
 from interleave.training.recipes import Recipe
-from interleave.training.running import (
+from interleave.training.run import (
     Orders,
     Rows,
     carry_out,
@@ -25,6 +24,7 @@ from interleave.training.running import (
     taken,
     whole_batches,
 )
+from interleave.training.samples_page import sft_page
 
 
 def train_sft(orders: Orders, say: Callable[[str], None] = say_on_stderr) -> str:

@@ -18,7 +18,7 @@ from PIL import Image
 
 from interleave.backends.generators.diffusers import DiffusersGenerator
 from interleave.backends.generators.families import FAMILIES, Family, Lightning, family_of, pipeline_of
-from interleave.backends.local import compiling
+from interleave.backends.local import compile_blocks as compiling
 from interleave.backends.local.canvases import of_same_shape, takeable
 from interleave.backends.progress import listening
 from interleave.backends.protocols import ImageRequest

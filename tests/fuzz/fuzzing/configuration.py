@@ -7,17 +7,17 @@ from pathlib import Path
 
 from fuzzing import answers, attempt, scratch, spare_text, target
 from interleave.agents.prompts import PROMPTS, PromptPack, read_pack
-from interleave.agents.prompts.importing import CONSTANTS, import_pack
+from interleave.agents.prompts.import_checkout import CONSTANTS, import_pack
 from interleave.agents.prompts.library import load_pack
 from interleave.backends.generators.comfyui_workflow import Workflow, read_workflow
 from interleave.backends.registry import check_agent, check_generator
-from interleave.backends.specs import Spec, parse_spec, without_tuning
 from interleave.backends.vlms.scripted import ScriptedVlm
+from interleave.config.profiles import SHIPPED as PROFILES
+from interleave.config.profiles import Profile, load_profile
+from interleave.config.run_config import RoleConfig
+from interleave.config.specs import Spec, parse_spec, without_tuning
 from interleave.errors import ConfigurationError
-from interleave.runs.config import RoleConfig
-from interleave.runs.profiles import SHIPPED as PROFILES
-from interleave.runs.profiles import Profile, load_profile
-from interleave.runs.words import words_for
+from interleave.runs.prompt_choice import words_for
 from interleave.text import unusable
 from interleave.types import Text
 

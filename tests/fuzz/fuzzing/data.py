@@ -15,8 +15,9 @@ from fuzzing import REFUSED, attempt, journals, scratch, spare_text, target
 from interleave.agents.prompts import PromptPack
 from interleave.agents.prompts.library import load_pack
 from interleave.backends.protocols import Reply
+from interleave.batches.requests import read_requests
+from interleave.data.exporting.image_slots import conversation
 from interleave.data.exporting.joined import Joined, read_documents, read_items
-from interleave.data.exporting.slots import conversation
 from interleave.data.importing.folders import refuse_unusable
 from interleave.data.importing.records import read_json, read_record
 from interleave.data.importing.results import is_result_list, read_answer, run_of
@@ -34,13 +35,12 @@ from interleave.data.prompts.expanding import (
 from interleave.data.prompts.foreign import read_corpora, refuse_bad
 from interleave.data.prompts.taxonomy import OUR_WORLD, Taxonomy, read_taxonomy
 from interleave.data.scores import Failure, read_scores
-from interleave.data.scoring.score_book import _spent
+from interleave.data.scoring.score_file import _spent
 from interleave.data.selecting.selection import Selected, read_places, read_selection
 from interleave.data.sequences import sequence, why_left_out
 from interleave.data.trajectories import Trajectory, read_collection, read_trajectory
 from interleave.errors import InputError, InterleaveError, ReplyError
-from interleave.runs.requests import read_requests
-from interleave.runs.stored import FILE_NAME as RECORD_NAME
+from interleave.runs.record_file import FILE_NAME as RECORD_NAME
 from interleave.types import Scores
 
 INSIDE, OUTSIDE = (0, 128, 128), (255, 0, 0)

@@ -18,13 +18,13 @@ from markdown_it.token import Token
 from PIL import Image
 
 from fuzzing import REFUSED, attempt, journals, scratch, spare_text, target
-from interleave.cli.inputs import build_request, gather_parts
+from interleave.batches.batch import Ended
+from interleave.cli.request_input import build_request, gather_parts
 from interleave.errors import InputError
-from interleave.runs.batch import Ended
-from interleave.runs.document import render_document
-from interleave.runs.gallery import write_gallery
+from interleave.render.gallery import write_gallery
+from interleave.render.html import render_document
+from interleave.render.markdown import render_markdown
 from interleave.runs.journal import RequestPart
-from interleave.runs.markdown import render_markdown
 from interleave.runs.record import AttemptRecord, RunRecord, StepRecord, read_record
 from interleave.text import unusable, visible
 from interleave.types import Outcome, PlanStep, Request, Verdict

@@ -11,21 +11,21 @@ from pathlib import Path
 from tempfile import mkdtemp
 
 from fuzzing import REFUSED, attempt, scratch, target
+from interleave.api import generate, generate_many
+from interleave.batches.assignment import Casting, casting_differences
+from interleave.batches.batch import CONFIG_NAME, Ended, read_casting, read_index
+from interleave.batches.status import standing_of
 from interleave.data.trajectories import DAMAGED, Trajectory, read_trajectory
 from interleave.errors import RunError
-from interleave.runs.batch import CONFIG_NAME, Ended, read_casting, read_index
-from interleave.runs.casting import Casting, casting_differences
-from interleave.runs.document import render_document
+from interleave.render.html import render_document
+from interleave.render.markdown import render_markdown
 from interleave.runs.folder import open_journal, stored_request
-from interleave.runs.generating import generate, generate_many
 from interleave.runs.journal import FILE_NAME, first_entry, read_journal
-from interleave.runs.markdown import render_markdown
 from interleave.runs.record import RunRecord, comparable, fold, picture_names, read_record, summary
+from interleave.runs.record_file import FILE_NAME as RECORD_NAME
+from interleave.runs.record_file import write_stored
 from interleave.runs.replay import Replay
-from interleave.runs.standing import standing_of
 from interleave.runs.store import PictureStore
-from interleave.runs.stored import FILE_NAME as RECORD_NAME
-from interleave.runs.stored import write_stored
 
 WORDS = (
     *(

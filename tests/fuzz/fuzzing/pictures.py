@@ -11,7 +11,7 @@ from functools import cache
 from PIL import Image
 
 from fuzzing import attempt, scratch, spare_text, target
-from interleave.backends.remote import encoding
+from interleave.backends.remote import image_encoding as encoding
 from interleave.errors import BackendError, InputError
 from interleave.pictures import (
     MAX_SIDE,
@@ -22,8 +22,8 @@ from interleave.pictures import (
     read_picture,
     too_large,
 )
-from interleave.service import bodies
-from interleave.service.values import RawPicture, Refusal
+from interleave.service import request_bodies as bodies
+from interleave.service.messages import RawPicture, Refusal
 
 PNG = b"\x89PNG\r\n\x1a\n"
 WORDS = (

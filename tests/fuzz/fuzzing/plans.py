@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 from fuzzing import attempt, replies, scratch, target
-from interleave.cli.inputs import plan_as_json, read_plan_file
+from interleave.cli.request_input import plan_as_json, read_plan_file
 from interleave.types import Plan, PlanStep
 
 PLAN = Plan(

@@ -9,12 +9,12 @@ from pathlib import PurePosixPath
 from PIL import Image
 
 from fuzzing import REFUSED, attempt, scratch, spare_text, target
-from interleave.cli.inputs import build_request, gather_parts
-from interleave.counting import first_number, named_step_count
+from interleave.batches.batch import Ended, run_folder
+from interleave.batches.requests import Item, items_of, read_requests
+from interleave.batches.shards import Shard
+from interleave.cli.request_input import build_request, gather_parts
 from interleave.errors import InputError
-from interleave.runs.batch import Ended, run_folder
-from interleave.runs.requests import Item, items_of, read_requests
-from interleave.runs.shards import Shard
+from interleave.step_counts import first_number, named_step_count
 from interleave.text import one_line, slug, storable, unusable, visible
 from interleave.types import Request
 

@@ -12,10 +12,10 @@ from PIL import Image
 from fuzzing import attempt, replies, scratch, spare_text, target
 from interleave.errors import InputError
 from interleave.pictures import encode_png
+from interleave.training.rewards.format_reward import is_strict
 from interleave.training.rewards.samples import Sample
-from interleave.training.rewards.strictness import is_strict
 from interleave.training.rows import RowFiles, Task, bad_rows, decode_rows, inspect_rows, look_at, read_rows
-from interleave.training.shims.shared import sample_of
+from interleave.training.trainers.shared import sample_of
 
 PICTURE = base64.b64encode(encode_png(Image.new("RGB", (8, 8), "teal"))).decode()
 SHOWN = {"bytes": {"base64": PICTURE}, "path": None}

@@ -20,8 +20,8 @@ import h11
 
 from fuzzing import pictures, target
 from interleave.pictures import decode_picture
-from interleave.service.access import Access
 from interleave.service.app import Service, build_app
+from interleave.service.auth import Access
 from interleave.service.metrics import Metrics
 from interleave.service.pool import Pool
 from interleave.service.server import HEADER_BYTES

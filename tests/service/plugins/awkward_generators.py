@@ -15,7 +15,7 @@ from pathlib import Path
 from PIL import Image
 
 from interleave.backends.protocols import GeneratorCapabilities, ImageRequest
-from interleave.backends.specs import BackendOptions, Spec
+from interleave.config.specs import BackendOptions, Spec
 from interleave.errors import BackendError, ConfigurationError
 
 LOG = Path(os.environ.get("AWKWARD_LOG", os.devnull))

@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 from interleave.agents.prompts import PackDescription, PromptPack, read_description, read_pack
-from interleave.configuration import config_folder
+from interleave.config.user_folder import config_folder
 from interleave.errors import ConfigurationError, did_you_mean
 
 SHIPPED = Path(__file__).parent

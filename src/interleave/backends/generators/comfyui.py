@@ -21,14 +21,14 @@ from interleave.backends.generators.comfyui_workflow import Workflow, read_workf
 from interleave.backends.protocols import GeneratorCapabilities, ImageRequest
 from interleave.backends.remote.answers import answer_of, expect, optional, word
 from interleave.backends.remote.bounds import TOLD_BYTES
-from interleave.backends.remote.door import ANYTHING, PICTURE, PerLoop, open_client, typed_outcomes
-from interleave.backends.remote.encoding import picture_from_bytes
+from interleave.backends.remote.http_client import ANYTHING, PICTURE, PerLoop, open_client, typed_outcomes
+from interleave.backends.remote.http_errors import bad_reply, excerpt_of, too_slow, unreachable
+from interleave.backends.remote.image_encoding import picture_from_bytes
 from interleave.backends.remote.keys import key_for
 from interleave.backends.remote.options import RemoteOptions
-from interleave.backends.remote.outcomes import bad_reply, excerpt_of, too_slow, unreachable
-from interleave.backends.remote.refusals import refuse_wrong_sources
+from interleave.backends.remote.source_checks import refuse_wrong_sources
 from interleave.backends.retries import IMAGE_DEADLINE_SECONDS
-from interleave.backends.specs import Spec
+from interleave.config.specs import Spec
 from interleave.errors import BackendError, ConfigurationError
 from interleave.pictures import encode_png
 

@@ -13,32 +13,32 @@ from interleave.backends.generators.settling import DrawingOptions, Settings, se
 from interleave.backends.local.batching import BatchQueue, Ticket, lane_of
 from interleave.backends.local.canvases import of_same_shape, on_canvas, takeable
 from interleave.backends.local.checkpoints import Source, check_pipeline, find_pipeline
-from interleave.backends.local.compiling import (
+from interleave.backends.local.compile_blocks import (
     CompileLater,
     compile_blocks,
     denoiser_of,
     has_blocks,
     is_large,
 )
-from interleave.backends.local.failures import as_backend_error
 from interleave.backends.local.kernels import kernels_for
+from interleave.backends.local.library_errors import as_backend_error
 from interleave.backends.local.options import (
     choose_device,
     choose_dtype,
     let_go_of_memory,
     refuse_quantisation,
 )
+from interleave.backends.local.pipeline_settings import FILE_NAME, CallSettings, read_settings
 from interleave.backends.local.pipelines import (
     add_lora,
     load_pipeline,
     place,
     use_lightning_schedule,
 )
-from interleave.backends.local.settings import FILE_NAME, CallSettings, read_settings
-from interleave.backends.local.stacking import stack_sources
+from interleave.backends.local.stack_sources import stack_sources
 from interleave.backends.progress import tell
 from interleave.backends.protocols import GeneratorCapabilities, ImageRequest
-from interleave.backends.specs import Spec
+from interleave.config.specs import Spec
 from interleave.errors import BackendError, ConfigurationError
 from interleave.pictures import read_picture, white_canvas
 

@@ -17,15 +17,15 @@ from pydantic import Field
 from interleave.backends.protocols import GeneratorCapabilities, ImageRequest
 from interleave.backends.remote.answers import answer_of
 from interleave.backends.remote.bounds import PICTURE_BYTES
-from interleave.backends.remote.door import HEALTH, PerLoop, open_client, typed_outcomes
-from interleave.backends.remote.encoding import picture_from_base64, png_base64
 from interleave.backends.remote.endpoints import EndpointPool, read_endpoints
+from interleave.backends.remote.http_client import HEALTH, PerLoop, open_client, typed_outcomes
+from interleave.backends.remote.http_errors import bad_reply
+from interleave.backends.remote.image_encoding import picture_from_base64, png_base64
 from interleave.backends.remote.keys import key_for
 from interleave.backends.remote.options import RemoteOptions
-from interleave.backends.remote.outcomes import bad_reply
-from interleave.backends.remote.refusals import refuse_wrong_sources
+from interleave.backends.remote.source_checks import refuse_wrong_sources
 from interleave.backends.retries import IMAGE_DEADLINE_SECONDS
-from interleave.backends.specs import Spec
+from interleave.config.specs import Spec
 from interleave.errors import BackendError, ConfigurationError, Failure
 
 if TYPE_CHECKING:

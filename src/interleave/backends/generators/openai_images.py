@@ -15,16 +15,16 @@ from pydantic import Field
 from interleave.backends.protocols import GeneratorCapabilities, ImageRequest
 from interleave.backends.remote.answers import answer_of, first_of
 from interleave.backends.remote.bounds import PICTURE_BYTES
-from interleave.backends.remote.door import typed_outcomes
-from interleave.backends.remote.encoding import picture_from_base64
+from interleave.backends.remote.http_client import typed_outcomes
+from interleave.backends.remote.http_errors import bad_reply
+from interleave.backends.remote.image_encoding import picture_from_base64
 from interleave.backends.remote.keys import OPENAI_URL, key_for
 from interleave.backends.remote.options import RemoteOptions
-from interleave.backends.remote.outcomes import bad_reply
 from interleave.backends.remote.prices import family, picture_price
-from interleave.backends.remote.refusals import refuse_wrong_sources
 from interleave.backends.remote.sdks import openai_clients
+from interleave.backends.remote.source_checks import refuse_wrong_sources
 from interleave.backends.retries import IMAGE_DEADLINE_SECONDS
-from interleave.backends.specs import Spec
+from interleave.config.specs import Spec
 from interleave.errors import ConfigurationError
 from interleave.pictures import encode_png
 

@@ -10,8 +10,8 @@ from pydantic import Field
 from interleave.backends.generators.families import Family, Lightning
 from interleave.backends.local.canvases import STEP
 from interleave.backends.local.options import LocalOptions
+from interleave.backends.local.pipeline_settings import CallSettings
 from interleave.backends.local.pipelines import Offload
-from interleave.backends.local.settings import CallSettings
 
 
 class DrawingOptions(LocalOptions):

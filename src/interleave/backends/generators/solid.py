@@ -15,7 +15,7 @@ from PIL import Image, ImageColor, ImageDraw, ImageFont
 from pydantic import Field
 
 from interleave.backends.protocols import GeneratorCapabilities, ImageRequest
-from interleave.backends.specs import BackendOptions, Spec
+from interleave.config.specs import BackendOptions, Spec
 from interleave.errors import BackendError, ConfigurationError
 from interleave.pictures import pixel_digest
 

@@ -28,7 +28,7 @@ from functools import cache
 from typing import Any, Generic, TypeVar
 from weakref import WeakKeyDictionary, WeakSet
 
-from interleave.backends.local.failures import OutOfMemory, forget_frames
+from interleave.backends.local.library_errors import OutOfMemory, forget_frames
 
 log = logging.getLogger(__name__)
 

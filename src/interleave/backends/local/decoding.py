@@ -18,10 +18,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from interleave.backends.local.failures import is_out_of_memory
-from interleave.backends.local.spelling import plain, spell
-from interleave.backends.local.stepping import INPUTS, Stepper, can_step, is_neutral
+from interleave.backends.local.detokenize import plain, spell
+from interleave.backends.local.library_errors import is_out_of_memory
 from interleave.backends.protocols import Message, Reply, Token
+from interleave.backends.qwen3_vl.cuda_graph_decode import INPUTS, Stepper, can_step, is_neutral
 from interleave.errors import BackendError, Failure
 from interleave.types import Picture, Text
 

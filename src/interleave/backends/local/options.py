@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Literal
 
 from pydantic import Field
 
-from interleave.backends.specs import BackendOptions
+from interleave.config.specs import BackendOptions
 from interleave.errors import ConfigurationError
 
 if TYPE_CHECKING:

@@ -12,10 +12,10 @@ from interleave.backends.local.checkpoints import (
     find_weights,
     refuse_bad_fit,
 )
-from interleave.backends.local.failures import as_configuration_error
+from interleave.backends.local.library_errors import as_configuration_error
 from interleave.backends.local.options import Quantisation
 from interleave.backends.local.processors import has_torchvision, load_without_videos
-from interleave.backends.local.quiet import quiet_diffusers
+from interleave.backends.local.silence import quiet_diffusers
 from interleave.errors import ConfigurationError
 
 if TYPE_CHECKING:

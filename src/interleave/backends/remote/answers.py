@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from interleave.backends.remote.bounds import UnreadableAnswer, value_in
-from interleave.backends.remote.outcomes import bad_reply
+from interleave.backends.remote.http_errors import bad_reply
 from interleave.errors import BackendError
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ from itertools import count
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from interleave.backends.remote.outcomes import unreachable
+from interleave.backends.remote.http_errors import unreachable
 from interleave.errors import BackendError, ConfigurationError, Failure
 from interleave.files import read_text, why
 

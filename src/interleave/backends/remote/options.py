@@ -5,7 +5,7 @@ from __future__ import annotations
 from pydantic import Field
 
 from interleave.backends.protocols import Sampling
-from interleave.backends.specs import BackendOptions
+from interleave.config.specs import BackendOptions
 
 
 class RemoteOptions(BackendOptions):

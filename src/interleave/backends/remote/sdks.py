@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from interleave.backends.remote.door import PerLoop, open_client, trusted
+from interleave.backends.remote.http_client import PerLoop, open_client, trusted
 from interleave.backends.remote.keys import OPENAI_URL, PLACEHOLDER, Key
 
 if TYPE_CHECKING:

@@ -7,9 +7,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from interleave.backends.local.pipeline_settings import FILE_NAME
 from interleave.backends.local.processors import image_text_processor
-from interleave.backends.local.quiet import quiet_diffusers
-from interleave.backends.local.settings import FILE_NAME
+from interleave.backends.local.silence import quiet_diffusers
 from interleave.backends.tiny.tokenizers import tiny_tokenizer, vocabulary_size
 from interleave.errors import ConfigurationError
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from interleave.backends.local.byte_pairs import byte_level_bpe
+from interleave.backends.local.train_bpe import byte_level_bpe
 
 SPECIAL = [
     "<|endoftext|>",

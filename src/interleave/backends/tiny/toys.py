@@ -7,9 +7,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from interleave.backends.generators.families import family_of, pipeline_of
-from interleave.backends.specs import Spec
 from interleave.backends.tiny.pipelines import build_tiny_lora, build_tiny_pipeline
 from interleave.backends.tiny.vlms import ANSWERS, VERDICT, build_tiny_adapter, build_tiny_vlm
+from interleave.config.specs import Spec
 from interleave.errors import ConfigurationError
 
 OF_THE_REAL_ONE = {"revision", "adapter_revision", "size", "width", "height"}

@@ -12,7 +12,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from interleave.backends.local.quiet import quiet
+from interleave.backends.local.silence import quiet
 from interleave.backends.tiny.tokenizers import tiny_tokenizer, vocabulary_size
 
 HIDDEN = 64

@@ -27,15 +27,15 @@ from interleave.backends.remote.answers import (
     word,
 )
 from interleave.backends.remote.bounds import CHAT_BYTES
-from interleave.backends.remote.door import typed_outcomes
-from interleave.backends.remote.encoding import data_url
+from interleave.backends.remote.http_client import typed_outcomes
+from interleave.backends.remote.http_errors import bad_reply
+from interleave.backends.remote.image_encoding import data_url
 from interleave.backends.remote.keys import OPENAI_URL, key_for
 from interleave.backends.remote.options import RemoteOptions, room_for
-from interleave.backends.remote.outcomes import bad_reply
 from interleave.backends.remote.prices import token_price, typical_price
 from interleave.backends.remote.sdks import openai_clients
 from interleave.backends.retries import VLM_DEADLINE_SECONDS
-from interleave.backends.specs import Spec
+from interleave.config.specs import Spec
 from interleave.errors import BackendError, ConfigurationError, Failure
 from interleave.types import Part, Text
 

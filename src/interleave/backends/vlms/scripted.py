@@ -16,10 +16,10 @@ from typing import Annotated
 from pydantic import Field, ValidationError
 
 from interleave.backends.protocols import Message, Reply, Sampling, Token, VlmCapabilities
-from interleave.backends.specs import BackendOptions, Spec
-from interleave.counting import first_number, named_step_count
+from interleave.config.specs import BackendOptions, Spec
 from interleave.errors import BackendError, ConfigurationError
 from interleave.files import read_bytes, why
+from interleave.step_counts import first_number, named_step_count
 from interleave.text import one_line
 from interleave.types import Value
 

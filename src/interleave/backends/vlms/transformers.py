@@ -17,7 +17,6 @@ from weakref import WeakValueDictionary
 from pydantic import Field
 
 from interleave.backends.local.batching import BatchQueue, Ticket, lane_of
-from interleave.backends.local.byte_pictures import take_bytes
 from interleave.backends.local.checkpoints import (
     Source,
     check_model,
@@ -26,11 +25,10 @@ from interleave.backends.local.checkpoints import (
     read_json,
     refuse_bad_fit,
 )
-from interleave.backends.local.compiling import is_large
+from interleave.backends.local.compile_blocks import is_large
 from interleave.backends.local.decoding import Decoder, Question
-from interleave.backends.local.failures import as_backend_error, as_configuration_error
 from interleave.backends.local.kernels import kernels_for
-from interleave.backends.local.many_pictures import see_many_at_once
+from interleave.backends.local.library_errors import as_backend_error, as_configuration_error
 from interleave.backends.local.options import (
     LocalOptions,
     choose_device,
@@ -39,9 +37,11 @@ from interleave.backends.local.options import (
     refuse_quantisation,
 )
 from interleave.backends.local.processors import load_processor
-from interleave.backends.local.quiet import quiet
+from interleave.backends.local.silence import quiet
 from interleave.backends.protocols import Message, Reply, Sampling, VlmCapabilities
-from interleave.backends.specs import Spec
+from interleave.backends.qwen3_vl.batched_vision import see_many_at_once
+from interleave.backends.qwen3_vl.uint8_pixels import take_bytes
+from interleave.config.specs import Spec
 from interleave.errors import BackendError, ConfigurationError
 
 TRAINED_PIXELS = 1024 * 1024

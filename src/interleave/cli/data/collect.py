@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from interleave.cli import inputs, options
+from interleave.cli import options
+from interleave.cli import request_input as inputs
 
 if TYPE_CHECKING:
-    from interleave.data.collecting.ray_crew import Team
+    from interleave.batches.batch import Crew
+    from interleave.data.collecting.ray_executor import Team
     from interleave.data.collecting.recipe import Recipe
-    from interleave.runs.batch import Crew
 
 
 def collect(
@@ -68,14 +69,14 @@ def collect(
 
     Several --generator share the requests by --weight, so that the critic sees failures of every kind.
     """
-    from interleave.cli.working import say
-    from interleave.cli.working_many import follow_many
+    from interleave.batches.batch import DEFAULT_CONCURRENCY, Batch, refuse_unfit
+    from interleave.batches.shards import Shard
+    from interleave.cli.batch_command import follow_many
+    from interleave.cli.run_command import say
     from interleave.data.collecting.collection import Work, describe
-    from interleave.data.collecting.ray_crew import Team
+    from interleave.data.collecting.ray_executor import Team
     from interleave.data.collecting.recipe import Recipe
-    from interleave.runs.batch import DEFAULT_CONCURRENCY, Batch, refuse_unfit
-    from interleave.runs.patience import Patience
-    from interleave.runs.shards import Shard
+    from interleave.runs.outage import Patience
 
     choices = {
         **inputs.choose_profile(profile, dry_run),
@@ -117,7 +118,7 @@ def collect(
 @contextmanager
 def _crew(engine: str, recipe: Recipe, out: Path, requests: Path, team: Team) -> Iterator[Crew]:
     """Who carries the requests out: this process, or workers on a cluster."""
-    from interleave.data.collecting.ray_crew import ray_crew
+    from interleave.data.collecting.ray_executor import ray_crew
     from interleave.errors import ConfigurationError, did_you_mean
 
     if engine == "ray":

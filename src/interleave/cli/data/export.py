@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from interleave.cli import options
-from interleave.cli.data.following import following
+from interleave.cli.data.stage_progress import following
 
 if TYPE_CHECKING:
     from interleave.data.manifest import Manifest
@@ -78,10 +78,10 @@ def export(
     what they are and how to load them.
     """
     from interleave.data.exporting.joined import Joined
-    from interleave.data.exporting.pictures import PictureForm
+    from interleave.data.exporting.row_pictures import PictureForm
     from interleave.data.exporting.stage import ExportOptions
     from interleave.data.exporting.stage import export as run
-    from interleave.data.working import default_workers
+    from interleave.data.parallel_map import default_workers
     from interleave.errors import ConfigurationError, did_you_mean
 
     if pictures not in set(PictureForm):

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from interleave.cli import options
-from interleave.cli.data.following import following
+from interleave.cli.data.stage_progress import following
+from interleave.cli.run_command import cancel_on_terminate, say
 from interleave.cli.streams import few_retries_told
-from interleave.cli.working import cancel_on_terminate, say
 from interleave.text import one_line
 
 if TYPE_CHECKING:
@@ -50,9 +50,9 @@ def score(
     Another scorer's scores lie beside the first. What cannot be read is kept as a failure, never a number.
     """
     from interleave.agents.prompts.library import DEFAULT_PACK
+    from interleave.batches.shards import Shard
+    from interleave.config.run_config import Limits
     from interleave.data.scoring.scoring import open_scoring
-    from interleave.runs.config import Limits
-    from interleave.runs.shards import Shard
 
     say("loading the scorer…")
     scoring = open_scoring(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from interleave.cli import options
-from interleave.cli.data.following import following
+from interleave.cli.data.stage_progress import following
 
 if TYPE_CHECKING:
     from interleave.data.manifest import Manifest
@@ -66,10 +66,10 @@ def select(
     Steps whose scores fall or stay low are dropped. Of the rest, those whose scores vary go to RL and the
     others to SFT. Then acceptances and refusals are made even. The thresholds used are printed and kept.
     """
+    from interleave.data.parallel_map import default_workers
     from interleave.data.selecting.rules import Wishes
     from interleave.data.selecting.stage import SelectOptions
     from interleave.data.selecting.stage import select as run
-    from interleave.data.working import default_workers
 
     wishes = Wishes(max_fall, min_best, variance, ratio, filtered=not no_filter)
     chosen = SelectOptions(

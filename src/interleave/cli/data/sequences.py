@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from interleave.cli import options
-from interleave.cli.data.following import following
+from interleave.cli.data.stage_progress import following
 
 
 def sequences(
@@ -32,8 +32,8 @@ def sequences(
     With --reflection also the attempts that were refused, and why. Trajectories with a step that was never
     accepted are left out, and counted.
     """
+    from interleave.data.parallel_map import default_workers
     from interleave.data.sequences import SequenceOptions, make_sequences
-    from interleave.data.working import default_workers
 
     chosen = SequenceOptions(reflection, skip_bad, workers or default_workers())
     with following("runs read") as progress:

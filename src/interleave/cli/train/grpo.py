@@ -46,7 +46,7 @@ def grpo(
     options.require_libraries()
     from interleave.training.grpo import train_grpo
     from interleave.training.recipes import load_recipe
-    from interleave.training.running import Orders
+    from interleave.training.run import Orders
 
     changed = options.changes(
         settings,
@@ -66,7 +66,7 @@ def grpo(
     folder = out or Path("trained") / "critic-grpo"
     orders = Orders("grpo", recipe, data, folder, max_minutes, fall_back, trust_data, fail_on_leak, skip_bad)
     if check:
-        from interleave.training.plan import print_plan
+        from interleave.training.preflight import print_plan
 
         print_plan(orders, launch)
         return 0

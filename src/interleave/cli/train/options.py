@@ -14,7 +14,7 @@ import typer
 from interleave.errors import MissingDependency
 
 if TYPE_CHECKING:
-    from interleave.training.running import Orders
+    from interleave.training.run import Orders
 
 NEEDED = ("torch", "transformers", "trl", "datasets", "pyarrow", "accelerate", "peft")
 
@@ -90,7 +90,7 @@ def require_libraries() -> None:
 def run(train: Callable[[Orders, Callable[[str], None]], str], orders: Orders) -> int:
     """Train in front of a user: the spec of the result on stdout, the rest on stderr; the exit code."""
     from interleave.training.logs import say_on_stderr
-    from interleave.training.running import Interrupted, is_first_process
+    from interleave.training.run import Interrupted, is_first_process
 
     main = is_first_process()
     try:

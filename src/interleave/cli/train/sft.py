@@ -49,7 +49,7 @@ def sft(
         raise ConfigurationError(f"nobody named {role!r} can learn. {did_you_mean(role, ROLES)}")
     options.require_libraries()
     from interleave.training.recipes import load_recipe
-    from interleave.training.running import Orders
+    from interleave.training.run import Orders
     from interleave.training.sft import train_sft
 
     changed = options.changes(
@@ -70,7 +70,7 @@ def sft(
         cast("Task", role), recipe, data, folder, max_minutes, fall_back, trust_data, fail_on_leak, skip_bad
     )
     if check:
-        from interleave.training.plan import print_plan
+        from interleave.training.preflight import print_plan
 
         print_plan(orders, launch)
         return 0

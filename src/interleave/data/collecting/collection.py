@@ -7,13 +7,13 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from interleave.batches.assignment import Casting
+from interleave.batches.batch import LOCK_NAME, read_casting, read_index
+from interleave.batches.requests import Item, read_requests
+from interleave.batches.shards import WHOLE, Shard
 from interleave.data.manifest import Manifest, file_digest, read_manifest, write_manifest
 from interleave.errors import InputError, StorageError
-from interleave.runs.batch import LOCK_NAME, read_casting, read_index
-from interleave.runs.casting import Casting
 from interleave.runs.folder import alone_in
-from interleave.runs.requests import Item, read_requests
-from interleave.runs.shards import WHOLE, Shard
 
 MANIFEST_NAME = "collection.manifest.json"
 

@@ -12,13 +12,13 @@ from pathlib import Path
 from typing import Any
 
 from interleave.backends.registry import load_generator
+from interleave.batches.assignment import Casting, Share
+from interleave.batches.worker import Studio
+from interleave.config.run_config import RunConfig
 from interleave.errors import ConfigurationError
-from interleave.runs.assembly import load_models, resolve, split_choices
-from interleave.runs.casting import Casting, Share
-from interleave.runs.config import RunConfig
 from interleave.runs.limits import refuse_unpriced
 from interleave.runs.models import Models
-from interleave.runs.studio import Studio
+from interleave.runs.resolve import load_models, resolve, split_choices
 from interleave.text import count
 
 

@@ -6,11 +6,11 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from interleave.data.exporting.export_worker import Job
 from interleave.data.exporting.formats import FORMATS
 from interleave.data.exporting.lengths import Lengths
-from interleave.data.exporting.pictures import PictureForm
+from interleave.data.exporting.row_pictures import PictureForm
 from interleave.data.exporting.rows import Kind
-from interleave.data.exporting.work import Job
 from interleave.data.manifest import Manifest
 
 FILE_NAME = "README.md"

@@ -8,7 +8,7 @@ from dataclasses import replace
 from interleave.agents.critic import critic_messages
 from interleave.agents.prompts import PromptPack
 from interleave.agents.replies import render_verdict
-from interleave.data.exporting.pictures import canvas, exhibit_of, exhibits_of, labelled, stored
+from interleave.data.exporting.row_pictures import canvas, exhibit_of, exhibits_of, labelled, stored
 from interleave.data.exporting.rows import CRITIC_RL, CRITIC_SFT, Baseline, Row
 from interleave.data.selecting.selection import Selected
 from interleave.data.trajectories import Trajectory

@@ -8,9 +8,9 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from interleave.data.exporting.pictures import Shelf
+from interleave.data.exporting.image_slots import conversation
+from interleave.data.exporting.row_pictures import Shelf
 from interleave.data.exporting.rows import Row
-from interleave.data.exporting.slots import conversation
 from interleave.errors import ConfigurationError
 
 

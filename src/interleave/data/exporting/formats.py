@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from interleave.data.exporting import easyr1, llamafactory, reference, swift, trl, verl
-from interleave.data.exporting.pictures import PictureForm, Shelf
+from interleave.data.exporting.row_pictures import PictureForm, Shelf
 from interleave.data.exporting.rows import CRITIC_RL, KINDS, SFT_KINDS, Kind, Row
 from interleave.errors import ConfigurationError, did_you_mean
 

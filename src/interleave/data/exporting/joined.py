@@ -18,8 +18,8 @@ from typing import Any, Literal
 
 from interleave.agents.prompts import PromptPack
 from interleave.backends.protocols import Message
-from interleave.data.exporting.pictures import exhibits_of, foreign
 from interleave.data.exporting.planner_rows import Told, annotated, continued
+from interleave.data.exporting.row_pictures import exhibits_of, foreign
 from interleave.data.exporting.rows import PLANNER_SFT, Row
 from interleave.errors import ConfigurationError, InputError, InterleaveError, did_you_mean
 from interleave.files import read_lines, read_text, why

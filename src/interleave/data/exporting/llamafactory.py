@@ -10,9 +10,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from interleave.data.exporting.pictures import Shelf
+from interleave.data.exporting.image_slots import conversation
+from interleave.data.exporting.row_pictures import Shelf
 from interleave.data.exporting.rows import Row
-from interleave.data.exporting.slots import conversation
 
 _TAGS = {
     "role_tag": "role",

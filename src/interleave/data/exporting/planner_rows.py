@@ -17,13 +17,13 @@ from pydantic import ValidationError
 from interleave.agents.planner import planner_messages
 from interleave.agents.prompts import PromptPack
 from interleave.agents.replies import render_plan
-from interleave.counting import named_step_count
-from interleave.data.exporting.pictures import exhibits_of
+from interleave.data.exporting.row_pictures import exhibits_of
 from interleave.data.exporting.rows import PLANNER_SFT, Row
 from interleave.data.trajectories import Trajectory
 from interleave.errors import InputError
-from interleave.mini.language.tasks import GO_ON, SEEN_DESCRIBE
+from interleave.step_counts import named_step_count
 from interleave.types import MAX_REQUEST_PICTURES, Part, Picture, Plan, PlanStep, Request, Text
+from interleave_mini.language.tasks import GO_ON, SEEN_DESCRIBE
 
 NAMES_ITS_STEPS = "not cut: the request names its number of steps"
 TOO_SHORT = "not cut: no step with a picture has a step after it"

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from interleave.data.exporting.pictures import FOLDER, Exhibit, Shelf
+from interleave.data.exporting.row_pictures import FOLDER, Exhibit, Shelf
 from interleave.data.exporting.rows import Row
 from interleave.errors import ConfigurationError
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from interleave.backends.protocols import Message
-from interleave.data.exporting.pictures import Exhibit
+from interleave.data.exporting.row_pictures import Exhibit
 from interleave.data.exporting.splitting import TRAIN
 from interleave.types import Picture
 

@@ -10,9 +10,9 @@ import hashlib
 from collections.abc import Iterable
 from pathlib import Path
 
+from interleave.batches.requests import read_requests
 from interleave.data.trajectories import Trajectory
 from interleave.pictures import pixel_digest
-from interleave.runs.requests import read_requests
 from interleave.types import Request, Text
 
 TRAIN, VALIDATION = "train", "validation"

@@ -16,13 +16,7 @@ from typing import Any
 from interleave.agents.prompts import PromptPack
 from interleave.agents.prompts.library import load_pack
 from interleave.data.exporting.card import write_card
-from interleave.data.exporting.formats import FORMATS, format_named
-from interleave.data.exporting.joined import Joined, read_items, refuse_pickle
-from interleave.data.exporting.lengths import Lengths, checked_folder
-from interleave.data.exporting.pictures import PictureForm
-from interleave.data.exporting.rows import Kind
-from interleave.data.exporting.splitting import TRAIN, held_out
-from interleave.data.exporting.work import (
+from interleave.data.exporting.export_worker import (
     HELD_OUT,
     Job,
     JoinTask,
@@ -33,14 +27,20 @@ from interleave.data.exporting.work import (
     do,
     places_of,
 )
-from interleave.data.exporting.writing import RowFile, open_rows
+from interleave.data.exporting.formats import FORMATS, format_named
+from interleave.data.exporting.joined import Joined, read_items, refuse_pickle
+from interleave.data.exporting.lengths import Lengths, checked_folder
+from interleave.data.exporting.row_files import RowFile, open_rows
+from interleave.data.exporting.row_pictures import PictureForm
+from interleave.data.exporting.rows import Kind
+from interleave.data.exporting.splitting import TRAIN, held_out
 from interleave.data.manifest import Manifest, file_digest, read_manifest, write_manifest
 from interleave.data.outputs import whole_folder
+from interleave.data.parallel_map import chunks, in_order
 from interleave.data.selecting.selection import MANIFEST_NAME as SELECTION_MANIFEST
 from interleave.data.selecting.selection import Selected, read_places, read_selection
 from interleave.data.selecting.stage import Progress
 from interleave.data.trajectories import Trajectory, read_trajectory, run_names
-from interleave.data.working import chunks, in_order
 from interleave.errors import ConfigurationError, InputError
 
 MANIFEST_NAME = "export.manifest.json"

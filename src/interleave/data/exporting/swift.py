@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from interleave.data.exporting.pictures import Shelf
+from interleave.data.exporting.image_slots import conversation
+from interleave.data.exporting.row_pictures import Shelf
 from interleave.data.exporting.rows import Row
-from interleave.data.exporting.slots import conversation
 
 
 def encode(row: Row, shelf: Shelf) -> dict[str, Any]:

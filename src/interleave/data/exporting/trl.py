@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from interleave.backends.protocols import Message
-from interleave.data.exporting.pictures import PictureForm, Shelf
+from interleave.data.exporting.image_slots import without_controls
+from interleave.data.exporting.row_pictures import PictureForm, Shelf
 from interleave.data.exporting.rows import CRITIC_RL, Kind, Row
-from interleave.data.exporting.slots import without_controls
 from interleave.errors import MissingDependency
 from interleave.types import Text
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 import hashlib
 from typing import TYPE_CHECKING, Any
 
-from interleave.data.exporting.pictures import Exhibit, PictureForm, Shelf
+from interleave.data.exporting.image_slots import conversation
+from interleave.data.exporting.row_pictures import Exhibit, PictureForm, Shelf
 from interleave.data.exporting.rows import CRITIC_RL, Kind, Row
-from interleave.data.exporting.slots import conversation
 from interleave.errors import MissingDependency
 
 if TYPE_CHECKING:

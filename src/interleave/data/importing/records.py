@@ -15,11 +15,11 @@ from pathlib import Path
 from typing import Any
 
 from interleave.agents.replies import parse_plan
+from interleave.config.run_config import MOST_ATTEMPTS
 from interleave.data.importing.pictures import bare_name, find_picture, is_white_canvas
 from interleave.data.importing.values import ImportedAttempt, ImportedRun, Notes
 from interleave.errors import InputError, InterleaveError
 from interleave.files import read_bytes, why
-from interleave.runs.config import MOST_ATTEMPTS
 from interleave.types import Outcome, Plan, PlanStep, Verdict
 
 MAX_BYTES = 50_000_000

@@ -21,6 +21,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from interleave.agents.prompts.library import load_pack
+from interleave.config.run_config import PackConfig
 from interleave.data.importing.folders import MAKING, refuse_unusable, write_run
 from interleave.data.importing.pictures import find_picture
 from interleave.data.importing.records import read_json, read_record
@@ -29,7 +30,6 @@ from interleave.data.importing.values import ImportedRun
 from interleave.data.manifest import Manifest, file_digest, write_manifest
 from interleave.errors import InputError, InterleaveError, StorageError
 from interleave.files import why
-from interleave.runs.config import PackConfig
 from interleave.runs.folder import refuse_foreign_folder
 from interleave.runs.store import write_whole
 from interleave.text import storable_in, visible

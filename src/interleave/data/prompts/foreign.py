@@ -12,11 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from interleave.data.prompts.near import NearDuplicates
-from interleave.data.prompts.rows import PICTURES, JsonPart, RequestRow, content_id
-from interleave.errors import InputError, InterleaveError
-from interleave.pictures import pixel_digest, read_picture
-from interleave.runs.requests import (
+from interleave.batches.requests import (
     checked_id,
     lines_of,
     parse_line,
@@ -24,6 +20,10 @@ from interleave.runs.requests import (
     raw_parts,
     refuse_unusable,
 )
+from interleave.data.prompts.near_duplicates import NearDuplicates
+from interleave.data.prompts.rows import PICTURES, JsonPart, RequestRow, content_id
+from interleave.errors import InputError, InterleaveError
+from interleave.pictures import pixel_digest, read_picture
 from interleave.runs.store import PictureStore, name_of
 from interleave.text import count, storable, storable_in
 

@@ -11,7 +11,7 @@ from typing import Any, Literal
 from pydantic import Field
 
 from interleave.data.manifest import Manifest, file_digest, manifest_path, read_manifest
-from interleave.data.prompts.near import DEFAULT_THRESHOLD
+from interleave.data.prompts.near_duplicates import DEFAULT_THRESHOLD
 from interleave.data.prompts.rows import RequestRow, is_there_already, make_folder, write_corpus
 from interleave.data.prompts.taxonomy import OUR_WORLD, Key, Taxonomy, read_taxonomy
 from interleave.errors import ConfigurationError
@@ -70,8 +70,8 @@ Found = tuple[list[RequestRow], dict[str, int], list[str]]
 
 
 def _from_mini(settings: Settings, out: Path, progress: Progress) -> Found:
-    from interleave.data.prompts.miniature import mini_requests
-    from interleave.mini.language.tasks import SUITES
+    from interleave_mini.language.tasks import SUITES
+    from interleave_mini.request_source import mini_requests
 
     make_folder(out.parent)
     rows = mini_requests(

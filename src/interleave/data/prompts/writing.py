@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from random import Random
 
-from interleave.data.prompts.near import NearDuplicates, plain
+from interleave.data.prompts.near_duplicates import NearDuplicates, plain
 from interleave.data.prompts.rows import RequestRow, content_id
 from interleave.data.prompts.taxonomy import NUMBER, NUMBERS, SLOT, Key, SubCategory, Taxonomy, bank_of, fill
 from interleave.errors import InputError

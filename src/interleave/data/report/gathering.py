@@ -9,14 +9,14 @@ from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
 
+from interleave.batches.batch import read_index
+from interleave.batches.requests import lines_of, parse_line
 from interleave.data.scores import Failure as Unscored
 from interleave.data.scores import Place, read_scores, score_names
 from interleave.data.selecting.selection import name_of, read_selection
 from interleave.data.trajectories import Trajectory, read_collection
 from interleave.errors import InputError, InterleaveError
-from interleave.runs.batch import read_index
 from interleave.runs.record import AttemptRecord, StepRecord
-from interleave.runs.requests import lines_of, parse_line
 from interleave.types import Scores
 
 UNKNOWN = "unknown"

@@ -16,18 +16,18 @@ from pathlib import Path
 from interleave.agents.critic import CriticInput
 from interleave.agents.prompts.library import DEFAULT_PACK, load_pack
 from interleave.backends.protocols import VisionLanguageModel
+from interleave.batches.batch import FAILURES_IN_A_ROW
+from interleave.batches.shards import WHOLE, Shard
+from interleave.config.run_config import Limits
 from interleave.data.scores import Place
-from interleave.data.scoring.desk import Bill, ScoringDesk, load_scorer, open_desk
-from interleave.data.scoring.score_book import Failed, ScoreBook, Scored, maker_of
+from interleave.data.scoring.score_file import Failed, ScoreBook, Scored, maker_of
+from interleave.data.scoring.scorer_client import Bill, ScoringDesk, load_scorer, open_desk
 from interleave.data.trajectories import Trajectory, read_trajectory, run_names
 from interleave.errors import BackendError, Failure, InterleaveError, LimitReached, StorageError
-from interleave.runs.batch import FAILURES_IN_A_ROW
-from interleave.runs.config import Limits
 from interleave.runs.disk import Disk
 from interleave.runs.limits import Meter
-from interleave.runs.patience import Patience, Take
+from interleave.runs.outage import Patience, Take
 from interleave.runs.record import AttemptRecord, StepRecord
-from interleave.runs.shards import WHOLE, Shard
 
 log = logging.getLogger(__name__)
 

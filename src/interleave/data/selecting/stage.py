@@ -14,6 +14,7 @@ from typing import Any
 
 from interleave.data.manifest import Manifest, file_digest, write_manifest
 from interleave.data.outputs import whole_folder
+from interleave.data.parallel_map import chunks, in_order, no_collector
 from interleave.data.scores import read_scores, score_files, score_names
 from interleave.data.selecting.balancing import MAX_COPIES, SURPLUS, Candidate, copies_of, with_lent
 from interleave.data.selecting.rules import (
@@ -38,7 +39,6 @@ from interleave.data.selecting.steps import (
     scored,
 )
 from interleave.data.trajectories import Trajectory, digest_line, read_trajectory, run_names
-from interleave.data.working import chunks, in_order, no_collector
 from interleave.errors import InputError
 from interleave.text import count
 

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from interleave.service.measuring import EncodedPicture
-from interleave.service.values import Drawing, DrawnPicture
+from interleave.service.messages import Drawing, DrawnPicture
+from interleave.service.picture_memory import EncodedPicture
 
 
 @dataclass(frozen=True)

@@ -11,9 +11,7 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from interleave.service.measuring import EncodedPicture
-from interleave.service.parameters import MAX_SEED, Parameters, check_sources
-from interleave.service.values import (
+from interleave.service.messages import (
     MEDIA_TYPES,
     Drawing,
     DrawnPicture,
@@ -21,6 +19,8 @@ from interleave.service.values import (
     Refusal,
     ServiceFacts,
 )
+from interleave.service.parameters import MAX_SEED, Parameters, check_sources
+from interleave.service.picture_memory import EncodedPicture
 from interleave.service.wires import Job
 from interleave.text import one_line
 

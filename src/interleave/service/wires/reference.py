@@ -11,10 +11,10 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-from interleave.service.bodies import picture_from_base64
-from interleave.service.measuring import EncodedPicture
+from interleave.service.messages import Drawing, DrawnPicture, Refusal, ServiceFacts
 from interleave.service.parameters import Parameters, check_sources
-from interleave.service.values import Drawing, DrawnPicture, Refusal, ServiceFacts
+from interleave.service.picture_memory import EncodedPicture
+from interleave.service.request_bodies import picture_from_base64
 from interleave.service.wires import Job
 
 SHARED = ("prompt", "negative_prompt", "seed", "enhance_prompt", "width", "height")

@@ -18,10 +18,10 @@ from interleave.agents.replies import parse_verdict
 from interleave.backends.retries import IMAGE_DEADLINE_SECONDS
 from interleave.errors import Failure, InterleaveError, ReplyError
 from interleave.text import one_line
+from interleave.training.rewards.format_reward import is_strict
 from interleave.training.rewards.formula import Parts, Weights, accuracy, change, total
 from interleave.training.rewards.redraws import Order, Redraw, Redraws
 from interleave.training.rewards.samples import Case, Result, Sample, Timing
-from interleave.training.rewards.strictness import is_strict
 from interleave.types import Verdict
 
 CONCURRENCY = 64

@@ -12,7 +12,7 @@ from pydantic import ValidationError
 from interleave.errors import InputError
 from interleave.training.rewards.formula import Parts
 from interleave.types import Scores
-from interleave.wording import first_problem
+from interleave.validation_errors import first_problem
 
 if TYPE_CHECKING:
     from PIL.Image import Image

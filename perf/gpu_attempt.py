@@ -1,0 +1,419 @@
+"""What an attempt costs at real size: a picture drawn and judged, alone and with many trajectories at once.
+
+    python perf/gpu_attempt.py --reference --alone --trajectories 1,8,32 --results results.json
+    python perf/gpu_attempt.py --profile-run --results results.json
+    python perf/gpu_attempt.py --table results.json
+    python perf/gpu_attempt.py --toy --reference --alone --trajectories 1,3 --profile-run
+
+Qwen3-VL-8B as critic and planner and FLUX.2-klein-9B, of their real sizes with random weights, on one CUDA
+device; `--toy` is the same code at toy size, on any machine. An attempt is an edit of a 1024×1024 picture in
+4 steps, and a verdict of 300 tokens on the pictures before and after.
+
+The reference path is the libraries as they come: `generate` and the pipeline, one call after another. Ours is
+what `interleave generate` does. Beside each figure stands what the device allows: arithmetic at the speed of
+a large product of matrices, and every weight read once for each token at the speed of a copy; both are
+measured in the same run.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import statistics
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from gpu_bench import GB, PROMPT, STEPS, Bench
+from gpu_command import KLEIN, measure_profile_run
+from gpu_limits import Limits, limits_of, measure_ceilings
+from gpu_parts import measure_drawing, measure_judging
+from gpu_table import table
+from PIL import Image
+from random_models import REAL, TOY, build_klein, build_vlm, verdict
+from stubs import plan_of
+
+import interleave
+from interleave.agents.critic import VlmCritic, critic_input, critic_messages
+from interleave.agents.prompts.library import load_pack
+from interleave.backends.generators.diffusers import DiffusersGenerator
+from interleave.backends.local.batching import BatchQueue
+from interleave.backends.local.pipeline_settings import CallSettings
+from interleave.backends.protocols import ImageRequest, Sampling
+from interleave.backends.tiny.vlms import PLAN, split_into_distinct
+from interleave.backends.vlms.transformers import TransformersVlm
+from interleave.types import Outcome, Picture, Request, Text
+
+# The reference path
+
+
+class Reference:
+    """The libraries as they come: `generate` with one question, the pipeline with one picture."""
+
+    def __init__(self, bench: Bench, critic: tuple[Any, Any], klein: Any) -> None:
+        self.bench = bench
+        self.model, self.processor = critic
+        self.klein = klein
+
+    def draw(self, source: Image.Image) -> Image.Image:
+        side = self.bench.size.side
+        made = self.klein(
+            image=[source],
+            prompt=PROMPT,
+            width=side,
+            height=side,
+            num_inference_steps=STEPS,
+            guidance_scale=1.0,
+            text_encoder_out_layers=self.bench.size.layers_shown,
+            generator=torch.Generator().manual_seed(0),
+        )
+        image: Image.Image = made.images[0]
+        return image
+
+    def judge(self, before: Image.Image, after: Image.Image, tokens: int) -> int:
+        inputs = self.inputs(before, after)
+        written = self.model.generate(**inputs, max_new_tokens=tokens, do_sample=False)
+        return int(written.shape[1] - inputs["input_ids"].shape[1])
+
+    def inputs(self, before: Image.Image, after: Image.Image) -> Any:
+        seen = critic_input(PROMPT, PROMPT, (before,), after)
+        conversation = [
+            {
+                "role": message.role,
+                "content": [
+                    {"type": "text", "text": part.text}
+                    if isinstance(part, Text)
+                    else {"type": "image", "image": part.image}
+                    for part in message.parts
+                ],
+            }
+            for message in critic_messages(seen, load_pack("default"))
+        ]
+        made = self.processor.apply_chat_template(
+            conversation, tokenize=True, add_generation_prompt=True, return_dict=True, return_tensors="pt"
+        )
+        return made.to(self.bench.device, dtype=self.bench.dtype)
+
+
+def measure_reference(bench: Bench, limits: Limits, reference: Reference) -> None:
+    before = bench.picture()
+    after = reference.draw(before)
+    reference.judge(before, after, 4)
+    draw = statistics.median(bench.seconds(lambda: reference.draw(before)) for _ in range(3))
+    written: list[int] = []
+    whole = bench.seconds(lambda: written.append(reference.judge(before, after, bench.tokens)))
+    bench.note(
+        "reference",
+        draw=draw,
+        judge=whole,
+        attempt=draw + whole,
+        tokens=written[0],
+        milliseconds_per_token=1000 * whole / written[0],
+        attempts_per_hour=3600 / (draw + whole),
+        limit=limits.alone(),
+        gigabytes=bench.memory(),
+    )
+
+
+# Ours
+
+
+@dataclass
+class Ours:
+    critic: TransformersVlm
+    planner: TransformersVlm
+    """It is asked nothing, and takes its memory."""
+    generator: DiffusersGenerator
+
+
+def ours(bench: Bench, critic: tuple[Any, Any], planner: tuple[Any, Any], klein: Any) -> Ours:
+    """The product's own classes around the models."""
+    options = bench.options
+    how: dict[str, Any] = {"device": bench.device.type}
+    if options.compile is not None:
+        how["compile"] = options.compile
+    elif bench.device.type == "cpu":
+        how["cache"] = "static"
+    settings = CallSettings(
+        width=bench.size.side, height=bench.size.side, text_encoder_out_layers=bench.size.layers_shown
+    )
+    started = time.perf_counter()
+    made = Ours(
+        TransformersVlm.of(*critic, TransformersVlm.Options(batch=options.judge_together, **how)),
+        TransformersVlm.of(*planner, TransformersVlm.Options(batch=2, **how)),
+        DiffusersGenerator.of(
+            klein,
+            DiffusersGenerator.Options(
+                device=bench.device.type,
+                batch=options.draw_together,
+                compile=options.compile_drawing,
+            ),
+            model=KLEIN,
+            settings=settings,
+        ),
+    )
+    bench.note("prepared", seconds=time.perf_counter() - started, gigabytes=bench.memory())
+    return made
+
+
+def measure_alone(bench: Bench, limits: Limits, models: Ours) -> None:
+    """One attempt with nobody else there."""
+    critic = VlmCritic(models.critic, load_pack("default"))
+    before = bench.picture()
+    outcomes: set[Outcome] = set()
+
+    async def attempt() -> tuple[float, float]:
+        started = time.perf_counter()
+        after = await models.generator.generate(ImageRequest(PROMPT, 0, (before,)))
+        drawn = time.perf_counter()
+        judged = await critic.judge(critic_input(PROMPT, PROMPT, (before,), after))
+        outcomes.add(judged.outcome)
+        return drawn - started, time.perf_counter() - drawn
+
+    async def read() -> float:
+        """The question read, and a single token written."""
+        messages = critic_messages(critic_input(PROMPT, PROMPT, (before,), before), load_pack("default"))
+        started = time.perf_counter()
+        await models.critic.complete(messages, Sampling(max_tokens=1))
+        return time.perf_counter() - started
+
+    first = [asyncio.run(attempt()) for _ in range(2)]
+    times = [asyncio.run(attempt()) for _ in range(3)]
+    reading = statistics.median(asyncio.run(read()) for _ in range(3))
+    decoder = models.critic.loaded.decoder
+    draw, judge = (statistics.median(part) for part in zip(*times, strict=True))
+    bench.note(
+        "alone",
+        draw=draw,
+        judge=judge,
+        attempt=draw + judge,
+        limit=limits.alone(),
+        goal=5.5,
+        read=reading,
+        milliseconds_per_token=1000 * (judge - reading) / (bench.tokens - 1),
+        outcomes=sorted(outcomes),
+        remark=_how_drawn(bench),
+        first_attempts=[round(sum(each), 2) for each in first],
+        stepped=decoder.can_step,
+        steps=sorted(decoder._stepper._steps) if decoder._stepper else [],
+        gigabytes=bench.memory(),
+    )
+
+
+def measure_trajectories(
+    bench: Bench, limits: Limits, models: Ours, count: int, reference: float | None
+) -> None:
+    """So many trajectories at once, as `generate_many` runs them, journal and pictures on disk."""
+    steps = bench.options.steps
+    if bench.options.warm_up:
+        asyncio.run(_warm_up(bench, models, count))
+    bench.memory()
+    with _watched(models.generator.queue) as drawing, _watched(models.critic.loaded.queue) as judging:
+        seconds = _run(bench, models, count, steps)
+    attempts = count * steps
+    per_hour = 3600 * attempts / seconds
+    bench.note(
+        "trajectories",
+        trajectories=count,
+        attempts=attempts,
+        seconds=seconds,
+        seconds_per_attempt=seconds / attempts,
+        attempts_per_hour=per_hour,
+        limit_per_hour=3600 / limits.together(count),
+        times_reference=per_hour / reference if reference else None,
+        drawing=drawing.share(seconds),
+        drawn_together=drawing.usual(),
+        drawn_at_most=models.generator.queue.at_once,
+        judging=judging.share(seconds),
+        judged_together=judging.usual(),
+        judged_at_most=models.critic.loaded.queue.at_once,
+        within=bench.options.memory,
+        remark=_how_drawn(bench),
+        gigabytes=bench.memory(),
+    )
+
+
+def _how_drawn(bench: Bench) -> str | None:
+    return "generator compiled from the start" if bench.options.compile_drawing else None
+
+
+async def _warm_up(bench: Bench, models: Ours, count: int) -> None:
+    """Everything once that a first time sets up: a batch of pictures, and as many verdicts at once."""
+    critic, before = VlmCritic(models.critic, load_pack("default")), bench.picture()
+    pictures = min(count, models.generator.queue.at_once)
+    drawn = await asyncio.gather(
+        *(models.generator.generate(ImageRequest(PROMPT, seed, (before,))) for seed in range(pictures))
+    )
+    seen = critic_input(PROMPT, PROMPT, (before,), drawn[0])
+    await asyncio.gather(*(critic.judge(seen) for _ in range(count)))
+
+
+def _run(bench: Bench, models: Ours, count: int, steps: int) -> float:
+    requests = [
+        Request((Text(f"Number {number}: how this goes on"), Picture(bench.picture(number))))
+        for number in range(count)
+    ]
+    with tempfile.TemporaryDirectory() as folder:
+        started = time.perf_counter()
+        summary = interleave.generate_many(
+            requests,
+            out=Path(folder) / "many",
+            concurrency=count,
+            plan=plan_of(steps),
+            prompts="default",
+            critic=models.critic,
+            generator=models.generator,
+        )
+        seconds = time.perf_counter() - started
+    if summary.done != count:
+        raise SystemExit(f"not every trajectory came to its end: {summary}")
+    return seconds
+
+
+@dataclass
+class Watch:
+    """When a queue worked, and on how many calls together."""
+
+    busy: list[tuple[float, float, int]] = field(default_factory=list)
+
+    def share(self, seconds: float) -> float:
+        return sum(end - start for start, end, _ in self.busy) / seconds
+
+    def usual(self) -> float:
+        return statistics.mean(size for _, _, size in self.busy)
+
+
+@contextmanager
+def _watched(queue: BatchQueue[Any, Any]) -> Iterator[Watch]:
+    watch, run = Watch(), queue._run
+
+    def watched(batch: Sequence[Any]) -> Any:
+        started = time.perf_counter()
+        made = run(batch)  # what fails is done again, in parts
+        watch.busy.append((started, time.perf_counter(), len(batch)))
+        return made
+
+    queue._run = watched  # type: ignore[method-assign]
+    try:
+        yield watch
+    finally:
+        queue._run = run  # type: ignore[method-assign]
+
+
+def main(arguments: Sequence[str] | None = None) -> list[dict[str, Any]]:
+    options = _options(arguments)
+    if options.table:
+        print(table(json.loads(options.table.read_text())))
+        return []
+    size = TOY if options.toy else REAL
+    device = torch.device(options.device or ("cpu" if options.toy else "cuda"))
+    if device.type == "cuda" and not torch.cuda.is_available():
+        raise SystemExit("there is no CUDA device here: --toy runs the same at toy size on any machine")
+    if options.memory and device.type == "cuda":
+        whole = torch.cuda.get_device_properties(0).total_memory
+        torch.cuda.set_per_process_memory_fraction(min(1.0, options.memory * GB / whole))
+    bench = Bench(
+        options,
+        size,
+        device,
+        torch.float32 if device.type == "cpu" else torch.bfloat16,
+        options.tokens or (48 if options.toy else 300),
+    )
+    counts = [int(each) for each in options.trajectories.split(",")] if options.trajectories else []
+    if options.reference or options.alone or options.parts or counts:
+        _measure_models(bench, counts)
+        bench.free()
+    if options.profile_run:
+        measure_profile_run(bench)
+    if bench.rows:
+        print(table(bench.rows))
+    return bench.rows
+
+
+def _measure_models(bench: Bench, counts: Sequence[int]) -> None:
+    ceilings = measure_ceilings(bench)
+    started = time.perf_counter()
+    critic = build_vlm(bench.size, bench.device, bench.dtype, verdict(bench.tokens))
+    klein = build_klein(bench.size, bench.device, bench.dtype)
+    bench.settle()
+    bench.note("built", seconds=time.perf_counter() - started, gigabytes=bench.memory())
+    reference = Reference(bench, critic, klein)
+    question = reference.inputs(bench.picture(), bench.picture())["input_ids"].shape[1]
+    limits = limits_of(bench, ceilings, critic[0], klein, question)
+    if bench.options.reference:
+        measure_reference(bench, limits, reference)
+    if bench.options.alone or bench.options.parts or counts:
+        planner = build_vlm(bench.size, bench.device, bench.dtype, split_into_distinct(PLAN))
+        models = ours(bench, critic, planner, klein)
+        if bench.options.alone:
+            measure_alone(bench, limits, models)
+        if bench.options.parts:
+            _measure_parts(bench, models)
+        for count in counts:
+            measure_trajectories(bench, limits, models, count, _reference_rate(bench))
+
+
+def _measure_parts(bench: Bench, models: Ours) -> None:
+    for together in (1, 2, 4):
+        measure_drawing(bench, models.generator, together)
+    for together in (1, 8, 32):
+        measure_judging(bench, models.critic, together)
+
+
+def _reference_rate(bench: Bench) -> float | None:
+    """Attempts an hour of the reference, from this run or one before it."""
+    path = bench.options.results
+    before = json.loads(path.read_text()) if path and path.exists() else []
+    rates = [row["attempts_per_hour"] for row in [*before, *bench.rows] if row["what"] == "reference"]
+    return float(rates[-1]) if rates else None
+
+
+def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    sections = parser.add_argument_group("what is measured")
+    sections.add_argument("--reference", action="store_true", help="the libraries as they come")
+    sections.add_argument("--alone", action="store_true", help="ours, one attempt")
+    sections.add_argument("--parts", action="store_true", help="ours, where the time goes")
+    sections.add_argument("--trajectories", metavar="N,N", help="ours, so many at once, e.g. 1,8,32")
+    sections.add_argument("--profile-run", action="store_true", help="the whole command")
+    sections.add_argument("--table", type=Path, metavar="FILE", help="print results as a table instead")
+    parser.add_argument("--toy", action="store_true", help="toy size, on the CPU unless --device says else")
+    parser.add_argument("--device", choices=("cpu", "cuda"), help="[cuda; cpu with --toy]")
+    parser.add_argument("--results", type=Path, metavar="FILE", help="append all figures to this JSON file")
+    parser.add_argument("--tokens", type=int, help="how long a verdict is [300]")
+    parser.add_argument("--steps", type=int, default=2, help="attempts of each trajectory [2]")
+    parser.add_argument(
+        "--no-warm-up", dest="warm_up", action="store_false", help="no round before the timed one"
+    )
+    parser.add_argument("--judge-together", type=int, default=32, metavar="N", help="verdicts at once [32]")
+    parser.add_argument("--draw-together", type=int, default=4, metavar="N", help="pictures at once [4]")
+    parser.add_argument("--compile-drawing", action=argparse.BooleanOptionalAction, default=None)
+    parser.add_argument(
+        "--compile", action=argparse.BooleanOptionalAction, default=None, help="critic and planner"
+    )
+    parser.add_argument("--memory", type=float, metavar="GB", help="use no more of the device's memory")
+    parser.add_argument("--requests", type=int, default=4, help="requests of the whole command [4]")
+    parser.add_argument("--checkpoints", type=Path, metavar="DIR", help="where checkpoints are written")
+    parser.add_argument(
+        "--weights", choices=("random", "sparse"), help="of checkpoints [random where they fit]"
+    )
+    parser.add_argument(
+        "--keep-runs", type=Path, metavar="DIR", help="copy the run folders of the command here"
+    )
+    options = parser.parse_args(arguments)
+    wanted = ("reference", "alone", "parts", "trajectories", "profile_run", "table")
+    if not any(getattr(options, section) for section in wanted):
+        parser.error("say what is to be measured, as in --reference --alone --trajectories 1,8,32")
+    return options
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,432 @@
+"""Models of the real architectures with random weights, in memory or as checkpoints: nothing is downloaded.
+
+What they compute means nothing and takes exactly as long as if it did. One thing they can: say a given text.
+Embedding and output layer are made to fit each other, so that after each piece of it the next is likeliest.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import torch
+
+from interleave.backends.local.pipeline_settings import FILE_NAME
+from interleave.backends.local.processors import image_text_processor
+from interleave.backends.local.silence import quiet, quiet_diffusers
+from interleave.backends.tiny.tokenizers import tiny_tokenizer
+from interleave.backends.tiny.vlms import split_into_distinct
+
+CERTAINTY = 30.0
+"""How much likelier a piece is followed by the next one than by anything else, before the softmax."""
+SPREAD = 0.02
+PROMPTS = Path(__file__).parents[1] / "src" / "interleave" / "agents" / "prompts" / "default"
+REVISION = "0123456789abcdef0123456789abcdef01234567"
+Weights = Literal["random", "sparse"]
+
+
+@dataclass(frozen=True)
+class Size:
+    """The architectures at one size."""
+
+    name: str
+    text: dict[str, Any]
+    vision: dict[str, Any]
+    rotation: list[int]
+    """How many of a head's frequencies are for time, height and width."""
+    side: int
+    """of pictures"""
+    drawer: dict[str, Any]
+    encoder: dict[str, Any]
+    pictures: dict[str, Any]
+    """The decoder of pictures."""
+    layers_shown: tuple[int, ...]
+    """Layers of the text encoder that the drawer is shown."""
+
+
+REAL = Size(
+    "real",
+    text={  # Qwen3-VL-8B
+        "vocab_size": 151_936,
+        "hidden_size": 4096,
+        "intermediate_size": 12_288,
+        "num_hidden_layers": 36,
+        "num_attention_heads": 32,
+        "num_key_value_heads": 8,
+        "head_dim": 128,
+    },
+    vision={
+        "depth": 27,
+        "hidden_size": 1152,
+        "intermediate_size": 4304,
+        "num_heads": 16,
+        "num_position_embeddings": 2304,
+        "deepstack_visual_indexes": [8, 16, 24],
+    },
+    rotation=[24, 20, 20],
+    side=1024,
+    drawer={  # FLUX.2-klein-9B
+        "in_channels": 128,
+        "num_layers": 8,
+        "num_single_layers": 24,
+        "attention_head_dim": 128,
+        "num_attention_heads": 32,
+        "joint_attention_dim": 12_288,
+        "axes_dims_rope": [32, 32, 32, 32],
+    },
+    encoder={  # Qwen3-8B
+        "vocab_size": 151_936,
+        "hidden_size": 4096,
+        "intermediate_size": 12_288,
+        "num_hidden_layers": 36,
+        "num_attention_heads": 32,
+        "num_key_value_heads": 8,
+        "head_dim": 128,
+    },
+    pictures={"latent_channels": 32},
+    layers_shown=(9, 18, 27),
+)
+TOY = Size(
+    "toy",
+    text={
+        "vocab_size": 8192,
+        "hidden_size": 64,
+        "intermediate_size": 128,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 4,
+        "num_key_value_heads": 2,
+        "head_dim": 16,
+    },
+    vision={
+        "depth": 2,
+        "hidden_size": 32,
+        "intermediate_size": 64,
+        "num_heads": 2,
+        "num_position_embeddings": 256,
+        "deepstack_visual_indexes": [0],
+    },
+    rotation=[4, 2, 2],
+    side=64,
+    drawer={
+        "in_channels": 16,
+        "num_layers": 1,
+        "num_single_layers": 1,
+        "attention_head_dim": 16,
+        "num_attention_heads": 2,
+        "joint_attention_dim": 48,
+        "axes_dims_rope": [4, 4, 4, 4],
+    },
+    encoder={
+        "vocab_size": 8192,
+        "hidden_size": 16,
+        "intermediate_size": 16,
+        "num_hidden_layers": 3,
+        "num_attention_heads": 2,
+        "num_key_value_heads": 2,
+        "head_dim": 8,
+    },
+    pictures={
+        "latent_channels": 4,
+        "block_out_channels": (8, 8, 8, 8),
+        "layers_per_block": 1,
+        "norm_num_groups": 4,
+    },
+    layers_shown=(1, 2, 3),
+)
+
+
+def verdict(tokens: int, *, accepted: bool = True) -> list[str]:
+    """A verdict in pieces, so many that it is `tokens` long with its end."""
+    prompt = "" if accepted else "the same once more, larger"
+    said = json.dumps({"previous_step_success": accepted, "refine_prompt": prompt})
+    tail = split_into_distinct(f"</think><answer>{said}</answer>")
+    return ["<think>", *(f" {number:06d}" for number in range(tokens - len(tail) - 2)), *tail]
+
+
+def build_vlm(size: Size, device: torch.device, dtype: torch.dtype, pieces: Sequence[str]) -> tuple[Any, Any]:
+    """A model on its device that says these pieces, and its processor."""
+    from transformers import Qwen3VLForConditionalGeneration
+
+    tokenizer = _tokenizer(pieces)
+    with _made_on(device, dtype):
+        model = Qwen3VLForConditionalGeneration(_vlm_config(size, tokenizer)).eval()
+    with torch.no_grad():
+        for name, weights in model.named_parameters():
+            if weights.ndim > 1:
+                weights.normal_(std=_spread(name, size))
+        head, embedding = model.lm_head.weight, model.get_input_embeddings().weight
+        _teach(embedding.data, head.data, _chain(tokenizer, pieces))
+    _end_with(model.generation_config, tokenizer)
+    return model, _processor(size, tokenizer)
+
+
+def build_klein(size: Size, device: torch.device, dtype: torch.dtype) -> Any:
+    """A FLUX.2 klein pipeline on its device."""
+    with _made_on(device, dtype):
+        parts = _klein_parts(size)
+    pipeline = _klein()(**parts, **_klein_rest())
+    pipeline.set_progress_bar_config(disable=True)
+    return pipeline
+
+
+def write_hub(
+    home: Path,
+    size: Size,
+    *,
+    words: dict[str, Sequence[str]],
+    klein: str,
+    weights: Weights,
+    device: torch.device,
+) -> None:
+    """Checkpoints in a cache of the Hub, as if downloaded; `words` are models by what they say.
+
+    The models with words share the file of their layers. `sparse`: layers are all zeros, in files that take
+    no place on a disk.
+    """
+    dtype = torch.float32 if device.type == "cpu" else torch.bfloat16
+    layers: Path | None = None
+    for name, pieces in words.items():
+        layers = _write_vlm(_snapshot(home, name), size, pieces, layers, Writer(size, weights, device, dtype))
+    _write_klein(_snapshot(home, klein), size, Writer(size, weights, device, dtype))
+
+
+@dataclass(frozen=True)
+class Writer:
+    """Writes tensors of given shapes into a safetensors file, without ever having all of them."""
+
+    size: Size
+    weights: Weights
+    device: torch.device
+    dtype: torch.dtype
+
+    def write(self, path: Path, shapes: dict[str, Any], fixed: dict[str, torch.Tensor] | None = None) -> None:
+        names = {torch.float32: "F32", torch.bfloat16: "BF16", torch.int64: "I64"}
+        header: dict[str, Any] = {"__metadata__": {"format": "pt"}}
+        place = 0
+        for name, like in shapes.items():
+            dtype = self.dtype if like.is_floating_point() else like.dtype
+            end = place + like.numel() * dtype.itemsize
+            header[name] = {"dtype": names[dtype], "shape": list(like.shape), "data_offsets": [place, end]}
+            place = end
+        encoded = json.dumps(header).encode()
+        encoded += b" " * (-len(encoded) % 8)
+        with path.open("wb") as file:
+            file.write(len(encoded).to_bytes(8, "little") + encoded)
+            begin = file.tell()
+            file.truncate(begin + place)
+            for name, like in shapes.items():
+                values = (fixed or {}).get(name)
+                values = self._values(name, like) if values is None else values
+                if values is not None:
+                    file.seek(begin + header[name]["data_offsets"][0])
+                    file.write(_bytes(values))
+
+    def _values(self, name: str, like: Any) -> torch.Tensor | None:
+        """What is written, or None for zeros."""
+        if not like.is_floating_point():
+            return None
+        if name.endswith("running_var") or (like.ndim == 1 and "norm" in name and name.endswith("weight")):
+            return torch.ones(like.shape, dtype=self.dtype)
+        if like.ndim < 2 or self.weights == "sparse":
+            return None
+        made = torch.empty(like.shape, dtype=self.dtype, device=self.device)
+        return made.normal_(std=_spread(name, self.size))
+
+
+def _write_vlm(folder: Path, size: Size, pieces: Sequence[str], layers: Path | None, writer: Writer) -> Path:
+    """Write one model; returns the file of its layers, for others to share."""
+    from transformers import Qwen3VLForConditionalGeneration
+
+    tokenizer = _tokenizer(pieces)
+    with torch.device("meta"):
+        model = Qwen3VLForConditionalGeneration(_vlm_config(size, tokenizer))
+    model.config.dtype = writer.dtype
+    shapes = model.state_dict()
+    words = [name for name in shapes if name.startswith("lm_head") or "embed_tokens" in name]
+    files = {"layers": "model-00001-of-00002.safetensors", "words": "model-00002-of-00002.safetensors"}
+    if layers is None:
+        writer.write(folder / files["layers"], {name: shapes[name] for name in shapes if name not in words})
+    else:
+        os.link(layers, folder / files["layers"])
+    made = {
+        name: torch.empty(shapes[name].shape, dtype=writer.dtype, device=writer.device).normal_(std=SPREAD)
+        for name in words
+    }
+    embedding = next(made[name] for name in words if "embed_tokens" in name)
+    _teach(embedding, made["lm_head.weight"], _chain(tokenizer, pieces))
+    writer.write(folder / files["words"], {name: shapes[name] for name in words}, made)
+    index = {name: files["words" if name in words else "layers"] for name in shapes}
+    (folder / "model.safetensors.index.json").write_text(json.dumps({"metadata": {}, "weight_map": index}))
+    _end_with(model.generation_config, tokenizer)
+    with quiet():
+        model.config.architectures = [type(model).__name__]
+        model.config.save_pretrained(folder)
+        model.generation_config.save_pretrained(folder)
+        _processor(size, tokenizer).save_pretrained(folder)
+    return folder / files["layers"]
+
+
+def _write_klein(folder: Path, size: Size, writer: Writer) -> None:
+    with torch.device("meta"):
+        parts = _klein_parts(size)
+    files = {
+        "transformer": "diffusion_pytorch_model.safetensors",
+        "vae": "diffusion_pytorch_model.safetensors",
+        "text_encoder": "model.safetensors",
+    }
+    rest = _klein_rest()
+    for name, part in parts.items():
+        (folder / name).mkdir()
+        # what decodes pictures is small, and all zeros would make it divide by zero
+        random = replace(writer, weights="random") if name == "vae" else writer
+        random.write(folder / name / files[name], part.state_dict())
+        with quiet(), quiet_diffusers():
+            if name == "text_encoder":
+                part.config.architectures = [type(part).__name__]
+                part.config.dtype = writer.dtype
+                part.config.save_pretrained(folder / name)
+            else:
+                part.save_config(folder / name)
+    with quiet_diffusers():
+        rest["tokenizer"].save_pretrained(folder / "tokenizer")
+        rest["scheduler"].save_pretrained(folder / "scheduler")
+        _klein()(**parts, **rest).save_config(folder)
+    call = {"width": size.side, "height": size.side, "text_encoder_out_layers": size.layers_shown}
+    (folder / FILE_NAME).write_text(json.dumps(call))
+
+
+def _snapshot(home: Path, name: str) -> Path:
+    """Where the files of a model on the Hub lie in its cache."""
+    model = home / "hub" / f"models--{name.replace('/', '--')}"
+    (model / "refs").mkdir(parents=True)
+    (model / "refs" / "main").write_text(REVISION)
+    folder = model / "snapshots" / REVISION
+    folder.mkdir(parents=True)
+    return folder
+
+
+def _vlm_config(size: Size, tokenizer: Any) -> Any:
+    from transformers import Qwen3VLConfig
+
+    def token(name: str) -> int:
+        return int(tokenizer.convert_tokens_to_ids(name))
+
+    return Qwen3VLConfig(
+        text_config={
+            **size.text,
+            "max_position_embeddings": 262_144,
+            "rope_parameters": {
+                "rope_type": "default",
+                "rope_theta": 5_000_000.0,
+                "mrope_section": size.rotation,
+                "mrope_interleaved": True,
+            },
+            "tie_word_embeddings": False,
+        },
+        vision_config={
+            **size.vision,
+            "patch_size": 16,
+            "spatial_merge_size": 2,
+            "temporal_patch_size": 2,
+            "out_hidden_size": size.text["hidden_size"],
+        },
+        image_token_id=token("<|image_pad|>"),
+        video_token_id=token("<|video_pad|>"),
+        vision_start_token_id=token("<|vision_start|>"),
+        vision_end_token_id=token("<|vision_end|>"),
+        tie_word_embeddings=False,
+    )
+
+
+def _processor(size: Size, tokenizer: Any) -> Any:
+    from transformers.models.qwen2_vl.image_processing_pil_qwen2_vl import Qwen2VLImageProcessorPil
+
+    pictures = Qwen2VLImageProcessorPil(
+        patch_size=16,
+        temporal_patch_size=2,
+        merge_size=2,
+        size={"shortest_edge": 64 * 64, "longest_edge": max(size.side, 128) ** 2},
+        image_mean=[0.5, 0.5, 0.5],
+        image_std=[0.5, 0.5, 0.5],
+    )
+    return image_text_processor("qwen3_vl", tokenizer, pictures)
+
+
+def _tokenizer(pieces: Sequence[str] = ()) -> Any:
+    """A tokenizer that knows the words of our prompts, so that they are about as long as they really are."""
+    texts = [path.read_text("utf-8") for path in sorted(PROMPTS.glob("*.md"))]
+    return tiny_tokenizer(pieces, texts=texts, merges=4000, context=262_144)
+
+
+def _klein() -> Any:
+    from diffusers import Flux2KleinPipeline
+
+    return Flux2KleinPipeline
+
+
+def _klein_parts(size: Size) -> dict[str, Any]:
+    from diffusers import AutoencoderKLFlux2, Flux2Transformer2DModel
+    from transformers import Qwen3Config, Qwen3ForCausalLM
+
+    encoder = Qwen3Config(**size.encoder, max_position_embeddings=40_960, tie_word_embeddings=False)
+    return {
+        "transformer": Flux2Transformer2DModel(**size.drawer, guidance_embeds=False).eval(),
+        "vae": AutoencoderKLFlux2(**size.pictures).eval(),
+        "text_encoder": Qwen3ForCausalLM(encoder).eval(),
+    }
+
+
+def _klein_rest() -> dict[str, Any]:
+    from diffusers import FlowMatchEulerDiscreteScheduler
+
+    scheduler = FlowMatchEulerDiscreteScheduler(shift=3.0, use_dynamic_shifting=True)
+    return {"tokenizer": _tokenizer(), "scheduler": scheduler, "is_distilled": True}
+
+
+def _chain(tokenizer: Any, pieces: Sequence[str]) -> list[int]:
+    """The tokens of a text, from the one before it to its end."""
+    ids = [tokenizer.encode(text, add_special_tokens=False) for text in ("\n", *pieces, tokenizer.eos_token)]
+    if any(len(each) != 1 for each in ids) or len({each[0] for each in ids}) < len(ids):
+        raise ValueError("each piece must be one token, and no two the same")
+    return [each[0] for each in ids]
+
+
+def _teach(embedding: torch.Tensor, head: torch.Tensor, chain: Sequence[int]) -> None:
+    """Make each token of a chain likeliest to be followed by the next."""
+    embedding.normal_(std=1.0)
+    for before, after in pairwise(chain):
+        head[after] = CERTAINTY / embedding.shape[1] * embedding[before]
+
+
+def _spread(name: str, size: Size) -> float:
+    """What is added to the states of a token is made small, so that they do not grow with the layers."""
+    adds = name.endswith(("o_proj.weight", "down_proj.weight")) and "language_model" in name
+    return SPREAD / (2 * size.text["num_hidden_layers"]) ** 0.5 if adds else SPREAD
+
+
+def _end_with(generation: Any, tokenizer: Any) -> None:
+    generation.eos_token_id = tokenizer.eos_token_id
+    generation.pad_token_id = tokenizer.pad_token_id
+
+
+def _bytes(values: torch.Tensor) -> np.ndarray[Any, Any]:
+    return values.contiguous().cpu().flatten().view(torch.uint8).numpy()
+
+
+@contextmanager
+def _made_on(device: torch.device, dtype: torch.dtype) -> Iterator[None]:
+    """Whatever is made in here is made on the device: eight billion numbers take a second there."""
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(dtype)
+    try:
+        with device:
+            yield
+    finally:
+        torch.set_default_dtype(before)

@@ -1,0 +1,223 @@
+"""What the command line and Python users call: generate, stream, resume, plan."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncGenerator, Coroutine, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import aclosing
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from interleave.agents.planner import VlmPlanner
+from interleave.backends.protocols import VisionLanguageModel
+from interleave.backends.retries import RetriedVlm
+from interleave.batches.assignment import Casting
+from interleave.batches.batch import DEFAULT_CONCURRENCY, Batch, BatchSummary, Ended, refuse_unfit
+from interleave.batches.requests import items_of
+from interleave.batches.worker import Studio
+from interleave.config.run_config import Limits, RunConfig
+from interleave.runs.consent import refuse_unallowed
+from interleave.runs.folder import stored_request
+from interleave.runs.limits import refuse_unpriced
+from interleave.runs.models import Models
+from interleave.runs.outage import Patience
+from interleave.runs.record import read_record
+from interleave.runs.request_check import suited_request
+from interleave.runs.resolve import (
+    Choices,
+    load_agent,
+    load_models,
+    refuse_objects,
+    resolve,
+    same_pack,
+    split_choices,
+)
+from interleave.runs.trajectory import Event, Finished, Trajectory
+from interleave.text import slug
+from interleave.types import Part, Plan, Request
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+T = TypeVar("T")
+RUNS_FOLDER = Path("runs")
+
+Requestable = str | Request | Iterable["str | Image | Part"]
+
+
+def generate(request: Requestable, *, out: str | Path | None = None, **choices: Any) -> Finished:
+    """Answer a request and return the finished run; blocks until it is there.
+
+    Raises what ended the run when a model failed for good; the folder is kept and can be continued.
+    `choices`: profile, planner, critic, generator (spec strings or objects), prompts, plan, max_attempts,
+    max_steps, sources, seed, max_calls, max_seconds, max_cost.
+    """
+    return _unless_failed(_blocking(_last(stream(request, out=out, **choices))))
+
+
+async def stream(
+    request: Requestable, *, out: str | Path | None = None, **choices: Any
+) -> AsyncGenerator[Event]:
+    """Answer a request and yield every fact as it comes true; the last event is `Finished`."""
+    for _ in range(3):  # a stream that was just walked away from needs as many turns to let go of its folder
+        await asyncio.sleep(0)
+    async with aclosing(open_trajectory(Request.of(request), out=out, **choices).run()) as events:
+        async for event in events:
+            yield event
+
+
+def open_trajectory(
+    request: Request, *, out: str | Path | None = None, redraw: bool = False, **choices: Any
+) -> Trajectory:
+    """Check all that can be checked, load the models and open the run folder; nothing is called yet."""
+    chosen, limits = split_choices(choices)
+    config, pack = resolve(chosen)
+    request = suited_request(request, config)
+    folder = Path(out) if out is not None else new_run_folder(request)
+    return Trajectory(
+        folder, request, config, limits, lambda: load_models(config, pack, chosen), redraw=redraw
+    )
+
+
+def resume(folder: str | Path, *, allow: Iterable[str] = (), redraw: bool = False, **limits: Any) -> Finished:
+    """Continue a run with what its folder says and return it finished; blocks until it is there.
+
+    `limits`: max_calls, max_seconds, max_cost. `allow` is your word for what a folder may not do without it:
+    `"NAME@https://host"` sends the key in NAME there. Raises `RunError` that names what is missing, and what
+    ended the run when a model failed for good.
+    """
+
+    async def follow() -> Finished:
+        trajectory = reopen_trajectory(Path(folder), split_choices(limits)[1], allow=allow, redraw=redraw)
+        return await _last(trajectory.run())
+
+    return _unless_failed(_blocking(follow()))
+
+
+def reopen_trajectory(
+    folder: Path, limits: Limits, *, allow: Iterable[str] = (), redraw: bool = False
+) -> Trajectory:
+    """Open a run folder again, with everything taken from the folder itself."""
+    record = read_record(folder)
+    refuse_objects(record.config)
+    config, pack = record.config, same_pack(record.config)
+    request = stored_request(folder, record)
+
+    def load() -> Models:
+        refuse_unallowed(folder, config, allow)
+        return load_models(config, pack, Choices())
+
+    return Trajectory(folder, request, config, limits, load, redraw=redraw)
+
+
+def generate_many(
+    requests: Iterable[Any], *, out: str | Path, concurrency: int = DEFAULT_CONCURRENCY, **choices: Any
+) -> BatchSummary:
+    """Answer many requests at once, each in a run folder of its own under `out`; blocks until all have ended.
+
+    A request is what `generate` takes, or a pair of an id and a request. The same call on the same folder
+    goes on with those that have not ended; `retry_failed=True` also takes up those that failed.
+    """
+
+    async def collect() -> BatchSummary:
+        summary = BatchSummary()
+        async with aclosing(stream_many(requests, out=out, concurrency=concurrency, **choices)) as all_ended:
+            async for ended in all_ended:
+                summary.total += 1
+                summary.count(ended)
+        return summary
+
+    return _blocking(collect())
+
+
+async def stream_many(
+    requests: Iterable[Any],
+    *,
+    out: str | Path,
+    concurrency: int = DEFAULT_CONCURRENCY,
+    retry_failed: bool = False,
+    **choices: Any,
+) -> AsyncGenerator[Ended]:
+    """Answer many requests at once and yield each as it ends."""
+    batch = open_batch(Path(out), **choices)
+    running = batch.run(items_of(requests), concurrency=concurrency, retry_failed=retry_failed)
+    async with aclosing(running) as all_ended:
+        async for ended in all_ended:
+            yield ended
+
+
+def open_batch(folder: Path, **choices: Any) -> Batch:
+    """Check all that can be checked, load the models once for all, and open the folder."""
+    chosen, limits = split_choices(choices)
+    config, pack = resolve(chosen)
+    refuse_unfit(folder, Casting(config=config))
+    models = load_models(config, pack, chosen)
+    refuse_unpriced(limits, models.prices_known(planner_is_asked=config.plan is None))
+    return batch_of(folder, config, limits, models)
+
+
+def batch_of(folder: Path, config: RunConfig, limits: Limits, models: Models) -> Batch:
+    """A folder of runs that are all made with the same models, in this process."""
+    casting = Casting(config=config)
+    studio = Studio(folder, casting, limits, {config.generator.identity: models})
+    return Batch(folder, casting, studio, patience=Patience(limits.max_seconds))
+
+
+def plan(request: Requestable, **choices: Any) -> Plan:
+    """Only the plan: ask the planner, draw nothing, keep nothing."""
+    chosen, _ = split_choices(choices)
+    return _blocking(_plan(Request.of(request), chosen))
+
+
+async def _plan(request: Request, chosen: Choices) -> Plan:
+    config, pack = resolve(chosen)
+    request = suited_request(request, config)
+    planner = load_agent(chosen.planner, config.planner, "planner")
+    if isinstance(planner, VisionLanguageModel):
+        planner = VlmPlanner(RetriedVlm("the planner", planner), pack, max_steps=config.max_steps)
+    made: Plan = await planner.plan(request)
+    return made
+
+
+def new_run_folder(request: Request) -> Path:
+    """A folder that does not exist yet, named by the time and a few words of the request."""
+    name = "-".join(filter(None, [time.strftime("%Y%m%d-%H%M%S"), slug(request.text)]))
+    folder, copy = RUNS_FOLDER / name, 1
+    while folder.exists():
+        copy += 1
+        folder = RUNS_FOLDER / f"{name}-{copy}"
+    return folder
+
+
+def _unless_failed(finished: Finished) -> Finished:
+    if finished.status == "failed" and finished.error is not None:
+        raise finished.error
+    return finished
+
+
+async def _last(events: AsyncGenerator[Event]) -> Finished:
+    finished = None
+    async with aclosing(events):
+        async for event in events:
+            finished = event
+    if not isinstance(finished, Finished):
+        raise AssertionError("a run always ends with Finished")
+    return finished
+
+
+def _blocking(work: Coroutine[Any, Any, T]) -> T:
+    """Run async work to its end, also where an event loop is running already, as in a notebook."""
+    if not _loop_is_running():
+        return asyncio.run(work)
+    with ThreadPoolExecutor(max_workers=1) as pool:
+        return pool.submit(asyncio.run, work).result()
+
+
+def _loop_is_running() -> bool:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True

@@ -1,0 +1,51 @@
+"""Pictures on the wire: PNG and base64 on the way out, checked by the one door for pictures on the way in."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import re
+from typing import TYPE_CHECKING
+
+from interleave.backends.remote.http_errors import bad_reply
+from interleave.errors import InputError
+from interleave.pictures import decode_picture, encode_png
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+MAX_PICTURE_BYTES = 48_000_000
+"""What fits, as base64, into the largest answer that is read."""
+SMALLEST_SIDE = 8
+"""No model draws less; a single pixel is what some services send in place of a failure."""
+_DATA_URL = re.compile(r"\s{0,100}data:[\w/+.-]{0,100};base64,", re.IGNORECASE)
+
+
+def png_base64(image: Image) -> str:
+    return base64.b64encode(encode_png(image)).decode("ascii")
+
+
+def data_url(image: Image) -> str:
+    return f"data:image/png;base64,{png_base64(image)}"
+
+
+def picture_from_base64(text: object, *, where: str) -> Image:
+    """The picture in an answer; raises a typed error for all that is not a whole, small picture."""
+    if not isinstance(text, str) or not text:
+        raise bad_reply(where, "there is no picture in it")
+    try:
+        found = _DATA_URL.match(text)
+        data = base64.b64decode(text[found.end() if found else 0 :].strip(), validate=True)
+    except (binascii.Error, ValueError):
+        raise bad_reply(where, "its picture is not base64") from None
+    return picture_from_bytes(data, where=where)
+
+
+def picture_from_bytes(data: bytes, *, where: str) -> Image:
+    try:
+        picture = decode_picture(data, name="its picture", max_bytes=MAX_PICTURE_BYTES)
+    except InputError as error:
+        raise bad_reply(where, str(error)) from None
+    if min(picture.size) < SMALLEST_SIDE:
+        raise bad_reply(where, f"its picture has {picture.width}×{picture.height} pixels")
+    return picture

@@ -1,0 +1,1 @@
+"""Many runs at once: requests from a file, assignment, shards, workers."""

@@ -1,0 +1,130 @@
+"""One process that carries requests out: models loaded once, shared by all its runs, each in its folder."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import resource
+from collections.abc import Mapping
+from contextlib import aclosing, suppress
+from pathlib import Path
+
+from interleave.backends.protocols import VisionLanguageModel
+from interleave.batches.assignment import Casting
+from interleave.batches.batch import Ended, ItemStatus, run_folder
+from interleave.batches.requests import Item
+from interleave.config.run_config import Limits, RunConfig
+from interleave.errors import BackendError, FolderInUse, InputError, InterleaveError, StorageError
+from interleave.runs.cost_estimate import cost_note
+from interleave.runs.journal import Started, first_entry
+from interleave.runs.models import Models
+from interleave.runs.record import RunRecord
+from interleave.runs.request_check import suited_request
+from interleave.runs.trajectory import Finished, Trajectory
+from interleave.types import Request
+
+log = logging.getLogger(__name__)
+
+
+class Studio:
+    """The crew of a work on one machine."""
+
+    def __init__(self, folder: Path, casting: Casting, limits: Limits, models: Mapping[str, Models]) -> None:
+        self.folder = folder
+        self.casting = casting
+        self.limits = limits
+        self.models = models
+        """The models by the identity of their generator: a mixture has several, and shares the others."""
+        _allow_many_files()
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What its generators may cost."""
+        notes = (cost_note(models, self.casting.config, self.limits) for models in self.models.values())
+        return tuple(dict.fromkeys(note for note in notes if note))
+
+    async def carry_out(self, item: Item) -> Ended:
+        """How the request ended, whatever happened; only a disk that fails is everybody's matter."""
+        try:
+            finished = await self._run(item)
+        except StorageError:
+            raise
+        except FolderInUse as error:
+            return _not_run(item, "busy", str(error))
+        except InterleaveError as error:
+            return _not_run(item, "failed", str(error), bad_request=isinstance(error, InputError))
+        except Exception as error:  # a bug in one trajectory must not end the other 39,999
+            log.exception("the request %r failed in an unexpected way", item.id)
+            return _not_run(item, "failed", f"{type(error).__name__}: {error}")
+        if isinstance(finished.error, StorageError):
+            raise finished.error
+        return _ended(item, finished)
+
+    async def _run(self, item: Item) -> Finished:
+        folder = self.folder / run_folder(item.id)
+        config = self.casting.config_for(item.id, self._generator_of(item, folder))
+        models = self.models[config.generator.identity]
+        request = await asyncio.to_thread(_loaded, item, config, models)
+        trajectory = Trajectory(folder, request, config, self.limits, lambda: models, document=False)
+        async with aclosing(trajectory.run()) as events:
+            async for event in events:
+                if isinstance(event, Finished):
+                    return event
+        raise AssertionError("a run always ends with Finished")
+
+    def _generator_of(self, item: Item, folder: Path) -> str:
+        """Who draws it: what has been begun keeps its generator, though more requests have joined since."""
+        if len(self.models) == 1:
+            return next(iter(self.models))
+        begun = first_entry(folder)
+        return begun.config.generator.identity if isinstance(begun, Started) else item.generator
+
+
+def _loaded(item: Item, config: RunConfig, models: Models) -> Request:
+    """The request as its planner reads it best; a planner that is no model says itself what it refuses."""
+    request = item.load()
+    is_model = isinstance(models.planner, VisionLanguageModel)
+    return suited_request(request, config) if is_model else request
+
+
+def _not_run(item: Item, status: ItemStatus, reason: str, *, bad_request: bool = False) -> Ended:
+    return Ended(
+        id=item.id,
+        digest=item.digest,
+        folder=run_folder(item.id),
+        status=status,
+        reason=reason,
+        bad_request=bad_request,
+    )
+
+
+def _ended(item: Item, finished: Finished) -> Ended:
+    record, error = finished.record, finished.error
+    return Ended(
+        id=item.id,
+        digest=item.digest,
+        folder=run_folder(item.id),
+        status=_status(record),
+        reason=record.reason,
+        forced=len(record.forced_steps),
+        calls=record.calls.total,
+        repeated=record.calls.repeated,
+        seconds=record.seconds,
+        generator=record.config.generator.identity,
+        passing=isinstance(error, BackendError) and error.transient,
+    )
+
+
+def _status(record: RunRecord) -> ItemStatus:
+    match record.status:
+        case "done" | "short":
+            return record.status
+        case _:
+            return "failed"
+
+
+def _allow_many_files() -> None:
+    """Every trajectory in flight holds a journal open; the usual soft limit stops at about a thousand."""
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with suppress(ValueError, OSError):
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))

@@ -1,0 +1,188 @@
+"""What a user hands in: a request in words, pictures, Markdown, or a plan file."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from interleave import files
+from interleave.cli.markdown_input import read_parts
+from interleave.errors import ConfigurationError, InputError
+from interleave.text import MAX_REQUEST_CHARACTERS
+
+if TYPE_CHECKING:
+    from interleave.types import Plan, Request
+
+MAX_FILE_BYTES = 4_000_000
+GIVEN_PLAN_TITLE = "A plan given by hand"
+
+RawPart = str | Path
+"""A part of a request before its picture is read: text, or the path of a picture."""
+
+
+def gather_parts(text: str | None, images: list[Path] | None, document: Path | None) -> list[RawPart]:
+    """The parts of a request in order: the document, the pictures, the words."""
+    parts: list[RawPart] = []
+    if document is not None:
+        parts += read_markdown(document)
+    parts += images or []
+    if text == "-":
+        text = _standard_input()
+    return parts if text is None else [*parts, text]
+
+
+def _standard_input() -> str:
+    """What is piped in; of more than a request may have, enough to say so."""
+    if sys.stdin is None:
+        raise InputError("the request is to come from standard input ('-'), which is closed")
+    try:
+        return sys.stdin.read(MAX_REQUEST_CHARACTERS + 1)
+    except UnicodeDecodeError:
+        raise InputError("what came from standard input is not UTF-8 text") from None
+    except OSError as error:
+        raise InputError(f"standard input cannot be read ({files.why(error)})") from None
+
+
+def build_request(parts: list[RawPart]) -> Request:
+    """The request, with its pictures read and checked."""
+    from interleave.pictures import read_picture
+    from interleave.types import Request
+
+    return Request.of([part if isinstance(part, str) else read_picture(part) for part in parts])
+
+
+def read_markdown(path: Path) -> list[RawPart]:
+    """Text and pictures of a Markdown file, in order; pictures are files in its folder or below."""
+    return list(read_parts(path, read_text(path)))
+
+
+def read_plan_file(path: Path) -> tuple[Plan, list[RawPart]]:
+    """A plan, and the request it was made for where the file has it.
+
+    A model's own reply will do as well. Steps are numbered by their place, so that a person can add, move
+    and delete them freely.
+    """
+    from interleave.agents.replies import PLAN_KEYS, parse_plan
+    from interleave.errors import ReplyError
+
+    text = read_text(path)
+    try:
+        value = _plan_object(path, text)
+    except InputError:
+        if PLAN_KEYS[0] not in text:
+            raise
+        try:
+            return parse_plan(text), []
+        except ReplyError as error:
+            raise InputError(f"{path} is not a plan: {error.problem}") from None
+    request = _request_of(path, value.pop("request", None))
+    has_pictures = any(isinstance(part, Path) for part in request)
+    value["steps"] = _numbered(path, value["steps"], keep_first=has_pictures)
+    return _checked_plan(path, value), request
+
+
+def _request_of(path: Path, request: Any) -> list[RawPart]:
+    """The request that a plan was made for, if the file says; pictures are sought from where the file is."""
+    from interleave.batches.requests import raw_parts
+
+    try:
+        return [] if not request else raw_parts(request, lambda name: path.parent / name)
+    except InputError as error:
+        raise InputError(f"{path}: {error}") from None
+
+
+def _plan_object(path: Path, text: str) -> dict[str, Any]:
+    from interleave.batches.requests import without_repeats
+
+    try:
+        value = json.loads(text, object_pairs_hook=without_repeats)
+    except json.JSONDecodeError as error:
+        raise InputError(f"{path}, line {error.lineno}: not JSON ({error.msg.lower()})") from None
+    except ValueError as error:  # a key that stands there twice, or a number of thousands of digits
+        raise InputError(f"{path}: not JSON ({error})") from None
+    except RecursionError:
+        raise InputError(f"{path}: nested too deeply") from None
+    plan: dict[str, Any] = value if isinstance(value, dict) else {}
+    steps = plan.get("steps")
+    if not isinstance(steps, list) or not steps:
+        problem = 'its list of "steps" is empty' if steps == [] else 'it has no list of "steps"'
+        raise InputError(f"{path} is not a plan: {problem}. Make one with: interleave plan … --json")
+    return plan
+
+
+def _numbered(path: Path, steps: list[Any], *, keep_first: bool) -> list[Any]:
+    """The steps with numbers by place; sources name steps by the numbers they had in the file."""
+    for place, step in enumerate(steps, start=1):
+        if not isinstance(step, dict):
+            raise InputError(f"{path}: step {place} is not an object in curly brackets")
+        if "prompt" not in step:
+            raise InputError(
+                f'{path}: step {place} has no "prompt": write one, or null for a step of text only'
+            )
+    first = steps[0].get("number", 1) if keep_first else 1
+    if not isinstance(first, int) or isinstance(first, bool):
+        raise InputError(f'{path}: "number" of step 1 must be a whole number')
+    new = {
+        step.get("number"): first + place
+        for place, step in enumerate(steps)
+        if isinstance(step.get("number"), int)
+    }
+    return [{**step, "number": first + place, **_moved(step, new)} for place, step in enumerate(steps)]
+
+
+def _moved(step: dict[str, Any], new: dict[Any, int]) -> dict[str, Any]:
+    sources = step.get("sources")
+    if not isinstance(sources, list):
+        return {}
+    return {"sources": [new.get(number, number) if isinstance(number, int) else number for number in sources]}
+
+
+def plan_as_json(plan: Plan, parts: list[RawPart]) -> str:
+    """A plan with its request, to be edited by hand and given back with `--plan`."""
+    request = [{"text": part} if isinstance(part, str) else {"image": str(part.absolute())} for part in parts]
+    value = {"request": request, **plan.model_dump(mode="json", exclude={"steps": {"__all__": {"sources"}}})}
+    for step, shown in zip(plan.steps, value["steps"], strict=True):
+        if step.sources is not None:
+            shown["sources"] = list(step.sources)
+    return json.dumps(value, ensure_ascii=False, indent=2)
+
+
+def read_text(path: Path) -> str:
+    """A text file of the user's, of bounded size."""
+    try:
+        return files.read_text(path, most_bytes=MAX_FILE_BYTES)
+    except UnicodeDecodeError:
+        raise InputError(f"{path}: is not UTF-8 text") from None
+    except FileNotFoundError:
+        raise InputError(f"{path}: no such file") from None
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read ({files.why(error)})") from None
+
+
+def choose_profile(profile: str | None, dry_run: bool) -> dict[str, str]:
+    """The profile by name; `--dry-run` is one of them."""
+    from interleave.config.profiles import DRY_RUN_PROFILE
+
+    if dry_run and profile not in (None, DRY_RUN_PROFILE):
+        raise ConfigurationError(
+            f"--dry-run uses the built-in doubles, and --profile {profile} asks for others: drop one"
+        )
+    if dry_run:
+        return {"profile": DRY_RUN_PROFILE}
+    return {"profile": profile} if profile is not None else {}
+
+
+def _checked_plan(path: Path, value: dict[str, Any]) -> Plan:
+    from pydantic import ValidationError
+
+    from interleave.types import Plan
+
+    try:
+        return Plan.model_validate(value)
+    except ValidationError as error:
+        first = error.errors()[0]
+        place = ".".join(str(piece) for piece in first["loc"])
+        message = first["msg"].removeprefix("Value error, ")
+        raise InputError(f"{path} is not a usable plan: {f'{place}: ' if place else ''}{message}") from None

@@ -1,0 +1,1 @@
+"""What a user chooses: spec strings, profiles, the configuration of a run."""

@@ -1,0 +1,75 @@
+"""`run.json`: the record of a run as a file, and whether it still tells what the journal does.
+
+The journal alone is the truth, but folding it takes ten times as long as reading this file. A process that
+ends writes its record after its journal is on disk; one that is killed leaves the record of the one before.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from interleave.errors import RunError
+from interleave.runs.digest_chain import digest_at_the_end_of
+from interleave.runs.journal import FILE_NAME as JOURNAL_NAME
+from interleave.runs.journal import Ended, Status
+from interleave.runs.record import RunRecord
+from interleave.runs.store import read_file, write_whole
+
+FILE_NAME = "run.json"
+END_BYTES = 65_536
+"""As much of the end of a journal as holds its last line, whatever reason that gives."""
+
+
+def write_stored(folder: Path, record: RunRecord) -> None:
+    """Write `run.json`, whole or not at all."""
+    write_whole(folder / FILE_NAME, record.model_dump_json(indent=1).encode() + b"\n")
+
+
+def read_stored(folder: Path) -> tuple[RunRecord, bytes] | None:
+    """What `run.json` says, and its bytes; None where it cannot be read. The journal may know more."""
+    try:
+        data = read_file(folder / FILE_NAME)
+        return RunRecord.model_validate_json(data), data
+    except (OSError, ValidationError):
+        return None
+
+
+def is_current(record: RunRecord, folder: Path) -> bool:
+    """Whether a stored record tells all that the journal does: nothing was appended or lost since.
+
+    Only the end of the journal is looked at.
+    """
+    path = folder / JOURNAL_NAME
+    try:
+        end = read_file(path, max(0, path.stat().st_size - END_BYTES))
+    except FileNotFoundError:
+        return True  # there is nothing but the record
+    except OSError as error:
+        raise RunError(f"{path} cannot be read ({error.strerror})") from None
+    digest = digest_at_the_end_of(end).decode()
+    if record.journal.digest or digest:
+        return record.journal.digest == digest
+    return _ends_with(end, record.status)
+
+
+def _ends_with(end: bytes, status: Status) -> bool:
+    """Whether the last line of a journal without digests tells of this end."""
+    try:
+        last = Ended.model_validate_json(end[end[:-1].rfind(b"\n") + 1 :])
+    except ValidationError:
+        return False
+    return last.status == status
+
+
+def lost_lines(record: RunRecord, folder: Path) -> str | None:
+    """What to say where `run.json` was made from more lines than the journal has: no crash can do that."""
+    stored = read_stored(folder)
+    if stored is None or stored[0].journal.lines <= record.journal.lines:
+        return None
+    return (
+        f"{folder / JOURNAL_NAME} has lost its end: it has {record.journal.lines} lines, and {FILE_NAME} "
+        f"was made from {stored[0].journal.lines}: restore it from a copy, or resume the run to make the "
+        "rest again"
+    )

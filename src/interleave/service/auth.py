@@ -1,0 +1,108 @@
+"""Who may talk to the server: a token where there is one, and nobody else's web page in any case."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import hmac
+import ipaddress
+import socket
+from collections.abc import Mapping
+from urllib.parse import urlsplit
+
+from interleave.errors import ConfigurationError
+from interleave.service.messages import Refusal
+
+OPEN_PATHS = frozenset({"/health"})
+"""What a load balancer must be able to ask without a token; it says nothing but whether we are alive."""
+TOKEN_VARIABLE = "INTERLEAVE_SERVER_TOKEN"
+
+
+class Access:
+    """The door: checks every request before a byte of its body is read."""
+
+    def __init__(self, token: str | None) -> None:
+        self._digest = _digest(token) if token else None
+
+    def check(self, path: str, headers: Mapping[str, str]) -> bool:
+        """Raise a `Refusal` for whoever may not come in; False for who came without showing anything."""
+        _refuse_foreign_pages(headers)
+        if self._digest is None:
+            # Without a token only this machine is served, and only under its own names: a page elsewhere can
+            # point a name of its own at 127.0.0.1 and would then be on "the same site".
+            if not _is_loopback_name(_host_name(headers.get("host", ""))):
+                raise Refusal("this server answers only to localhost", status=403)
+            return True
+        known = self._knows(headers.get("authorization", ""))
+        if not known and path not in OPEN_PATHS:
+            raise Refusal("a token is needed: send Authorization: Bearer TOKEN", status=401)
+        return known
+
+    def _knows(self, authorization: str) -> bool:
+        """`Bearer TOKEN`; or `Basic` with the token as its password, which http://x:TOKEN@host gives."""
+        scheme, _, value = authorization.partition(" ")
+        given = value.strip()
+        if scheme.lower() == "basic":
+            try:
+                given = base64.b64decode(given, validate=True).decode("utf-8").partition(":")[2]
+            except ValueError:
+                return False
+        elif scheme.lower() != "bearer":
+            return False
+        return self._digest is not None and hmac.compare_digest(_digest(given), self._digest)
+
+
+def check_public(host: str, token: str | None) -> None:
+    """Refuse to serve the network without a token."""
+    if not token and not is_loopback(host):
+        raise ConfigurationError(
+            f"--host {host} can be reached from other machines, and there is no token: "
+            f"set {TOKEN_VARIABLE}, or serve this machine only with --host 127.0.0.1"
+        )
+
+
+def is_loopback(host: str) -> bool:
+    """Whether an address to listen on can be reached from this machine alone."""
+    if not host:
+        return False
+    try:
+        found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
+    except OSError:
+        return False
+    return all(ipaddress.ip_address(str(info[4][0]).partition("%")[0]).is_loopback for info in found)
+
+
+def _refuse_foreign_pages(headers: Mapping[str, str]) -> None:
+    origin = headers.get("origin")
+    if origin is not None and _site_of(origin) != headers.get("host", "").lower():
+        raise Refusal("requests from web pages of other sites are refused", status=403)
+
+
+def _site_of(origin: str) -> str | None:
+    """The host and port of an Origin header; None where it is no address."""
+    try:
+        return urlsplit(origin).netloc.lower()
+    except ValueError:  # half of an IPv6 address, for example
+        return None
+
+
+def _host_name(host: str) -> str:
+    """The name in a Host header, without its port."""
+    try:
+        return urlsplit(f"//{host}").hostname or ""
+    except ValueError:
+        return ""
+
+
+def _is_loopback_name(name: str) -> bool:
+    if name == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(name).is_loopback
+    except ValueError:
+        return False
+
+
+def _digest(token: str) -> bytes:
+    """Of one length whatever the token, so that comparing takes one time."""
+    return hashlib.sha256(token.encode("utf-8", "surrogateescape")).digest()

@@ -1,0 +1,206 @@
+"""A worker process: it loads one generator and draws what the server sends, several pictures at once.
+
+The server starts it with the number of a socket to talk over. When that socket closes, the server is gone,
+and the worker ends at once: no process of ours ever outlives its server.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import signal
+import socket
+import sys
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import asdict, dataclass, is_dataclass
+from typing import Any
+
+from PIL import Image
+from pydantic import BaseModel
+
+from interleave.backends.protocols import ImageGenerator, ImageRequest
+from interleave.backends.registry import load_generator
+from interleave.errors import BackendError, ConfigurationError, InterleaveError
+from interleave.pictures import too_large
+from interleave.service.heartbeats import BEAT_SECONDS, Heart
+from interleave.service.memory import return_memory
+from interleave.service.messages import Output
+from interleave.service.parameters import TOLD
+from interleave.service.redaction import logging_to_stderr, without_secrets
+from interleave.service.worker_protocol import READ_AHEAD_BYTES, read_header, send_frame
+
+log = logging.getLogger(__name__)
+BAND_BYTES = 1_000_000
+
+
+@dataclass(frozen=True)
+class Order:
+    """What the server wants, with the pictures that came with it."""
+
+    header: dict[str, Any]
+    sources: tuple[Image.Image, ...] = ()
+
+
+class WorkerProcess:
+    """The worker's side of the conversation."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.reader = reader
+        self.writer = writer
+        self.under_way: dict[int, asyncio.Task[None]] = {}
+        self._speaking = asyncio.Lock()
+
+    async def work(self) -> None:
+        """Load the generator the server names, then draw until the server is gone."""
+        first = await read_order(self.reader)
+        if first is None:
+            return
+        following = asyncio.ensure_future(read_order(self.reader))  # only the end can come while loading
+        loading = asyncio.ensure_future(asyncio.to_thread(load_generator, first.header["spec"]))
+        await asyncio.wait({following, loading}, return_when=asyncio.FIRST_COMPLETED)
+        if not loading.done():
+            return
+        try:
+            generator = loading.result()
+        except Exception as error:  # whatever a model library raises, the server must hear of it
+            await self._say({"event": "failed", **_described(error)})
+            return
+        await self._say({"event": "ready", **_facts(generator)})
+        while (order := await following) is not None:
+            self._follow(order, generator)
+            del order  # its pictures are in nobody's memory while the next one is awaited
+            following = asyncio.ensure_future(read_order(self.reader))
+
+    def _follow(self, order: Order, generator: ImageGenerator) -> None:
+        number = order.header["id"]
+        if order.header["event"] == "cancel":
+            if number in self.under_way:
+                self.under_way[number].cancel()
+            return
+        task = asyncio.ensure_future(self._draw(number, order, generator))
+        self.under_way[number] = task
+        task.add_done_callback(lambda _: self.under_way.pop(number, None))
+
+    async def _draw(self, number: int, order: Order, generator: ImageGenerator) -> None:
+        started = time.monotonic()
+        try:
+            output = Output(**order.header["output"])
+            request = ImageRequest(order.header["prompt"], order.header["seed"], order.sources)
+            image = _picture(await generator.generate(request))
+            del order, request
+            drawn = time.monotonic() - started
+            # The generator is free for the next picture while this one is written.
+            await self._say({"event": "free", "id": number})
+            data = await asyncio.to_thread(output.encode, image)
+        except asyncio.CancelledError:
+            await self._say({"event": "cancelled", "id": number})
+        except Exception as error:  # a user's own generator may raise anything; the worker lives on
+            if not isinstance(error, InterleaveError):
+                log.exception("the generator failed on a picture")
+            await self._say({"event": "error", "id": number, **_described(error)})
+        else:
+            header = {"event": "drawn", "id": number, "size": list(image.size)}
+            await self._say({**header, "seconds": drawn}, data)
+
+    async def _say(self, header: dict[str, Any], *payload: bytes) -> None:
+        async with self._speaking:
+            await send_frame(self.writer, header, *payload)
+
+
+async def read_order(reader: asyncio.StreamReader) -> Order | None:
+    """The next order with its pictures, or None when the server is gone."""
+    found = await read_header(reader)
+    if found is None:
+        return None
+    header, _ = found
+    try:
+        sources = [await _read_picture(reader, *size) for size in header.get("sources", ())]
+    except asyncio.IncompleteReadError:
+        return None
+    return Order(header, tuple(sources))
+
+
+async def _read_picture(reader: asyncio.StreamReader, width: int, height: int) -> Image.Image:
+    """A picture, band by band: as a whole it would be in memory three times."""
+    picture = Image.new("RGB", (width, height))
+    rows = max(1, BAND_BYTES // (3 * width))
+    for top in range(0, height, rows):
+        size = (width, min(rows, height - top))
+        picture.paste(Image.frombytes("RGB", size, await reader.readexactly(3 * size[0] * size[1])), (0, top))
+    return picture
+
+
+def _picture(drawn: object) -> Image.Image:
+    if not isinstance(drawn, Image.Image):
+        raise BackendError(f"the generator returned a {type(drawn).__name__}, not a picture")
+    if too_large(drawn.size):
+        raise BackendError(f"the generator drew {drawn.width}×{drawn.height} pixels, which is too large")
+    return drawn
+
+
+def _facts(generator: ImageGenerator) -> dict[str, Any]:
+    return {"capabilities": asdict(generator.capabilities), "settings": settings_of(generator)}
+
+
+def settings_of(generator: object) -> dict[str, Any]:
+    """What a generator draws with: its `settings`, where it has them, over the options of its spec."""
+    options, own = getattr(generator, "options", None), getattr(generator, "settings", None)
+    found = options.model_dump() if isinstance(options, BaseModel) else {}
+    if is_dataclass(own) and not isinstance(own, type):
+        found |= asdict(own)
+    elif isinstance(own, Mapping):
+        found |= own
+    if isinstance(found.get("size"), tuple | list):
+        found["size"] = "x".join(map(str, found["size"]))
+    return {
+        key: found[key] for key in sorted(TOLD & found.keys()) if isinstance(found[key], str | int | float)
+    }
+
+
+def _described(error: Exception) -> dict[str, Any]:
+    known = isinstance(error, InterleaveError)
+    message = str(error) if known else f"{type(error).__name__}: {error}"
+    return {
+        "message": without_secrets(message),
+        "configuration": isinstance(error, ConfigurationError),
+        "transient": getattr(error, "transient", False) is True,
+        "retry_after": getattr(error, "retry_after", None),
+        "known": known,
+    }
+
+
+async def _talk(handle: int, heart: Heart) -> None:
+    turning = asyncio.create_task(_turn(heart))
+    reader, writer = await asyncio.open_connection(sock=socket.socket(fileno=handle), limit=READ_AHEAD_BYTES)
+    with suppress(ConnectionError):  # the server is gone
+        await WorkerProcess(reader, writer).work()
+        writer.close()
+        await writer.wait_closed()
+    turning.cancel()
+    sys.stderr.flush()
+    os._exit(0)  # threads of a model library may still be loading or drawing, and nobody waits for them
+
+
+async def _turn(heart: Heart) -> None:
+    while True:
+        heart.turned()
+        await asyncio.sleep(BEAT_SECONDS)
+
+
+def main() -> None:
+    handle, beats, number = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3]
+    for each in (handle, beats):
+        os.set_inheritable(each, False)
+    return_memory()
+    heart = Heart(beats)
+    heart.start()
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the server, which knows how to end in order
+    with logging_to_stderr(f"worker {number}: %(message)s"):
+        asyncio.run(_talk(handle, heart))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,219 @@
+"""`--check`: the plan, the memory it needs, the first batch as the model will see it. Nothing is trained."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+from interleave.backends.local.checkpoints import check_model, find_model
+from interleave.backends.local.silence import quiet
+from interleave.errors import ConfigurationError
+from interleave.text import count, one_line, visible
+from interleave.training.collator import IGNORED, SftCollator
+from interleave.training.grpo import check_reward
+from interleave.training.launch_files import LaunchFile, read_launch
+from interleave.training.memory_estimate import Memory, Parameters, count_parameters, estimate, gib
+from interleave.training.models import load_eyes, model_source
+from interleave.training.recipes import Recipe
+from interleave.training.rewards.samples import Sample
+from interleave.training.run import Orders, Rows, open_rows, processes_now, refuse_few_rows, whole_batches
+
+MOST_TEXT = 1200
+
+
+def print_plan(orders: Orders, launch: Path | None = None, echo: Callable[[str], None] = print) -> None:
+    """Say what a command would do, and raise when it could not."""
+    recipe = orders.recipe
+    if recipe.task == "grpo":
+        check_reward(recipe)
+    rows = open_rows(orders, lambda message: None)
+    source = model_source(recipe.model)
+    folder = find_model(source)
+    check_model(folder, source, trust_remote_code=False)
+    skeleton = _skeleton(folder)
+    layers = {type(module).__name__ for module in skeleton.modules()}
+    started = read_launch(launch, recipe, layers) if launch else None
+    processes = started.processes if started else processes_now()
+    parameters = count_parameters(skeleton, recipe)
+    processor = load_eyes(folder, source, recipe.model)
+    batch = _Sft(orders, rows, processor) if recipe.task == "sft" else _Grpo(orders, rows, processor)
+    memory = estimate(
+        recipe,
+        parameters,
+        tokens=batch.tokens,
+        prompt=batch.prompt,
+        shards=processes if started and started.sharded else 1,
+        half=_on_gpu(started),
+    )
+    for line in (
+        *_what(orders, rows, parameters, str(folder)),
+        *_how(recipe, len(rows.train), processes),
+        *_memory(memory, batch.tokens, batch.rows),
+        *(_launched(started) if started else ()),
+        *batch.lines(),
+    ):
+        echo(line)
+    if started and started.problems:
+        raise ConfigurationError(f"{started.path} does not fit this training: {started.problems[0]}")
+
+
+def _what(orders: Orders, rows: Rows, parameters: Parameters, folder: str) -> Iterator[str]:
+    inspection = rows.inspection
+    learns = "critic" if orders.task == "grpo" else orders.task
+    yield f"task        {learns}, by {orders.recipe.task.upper()}"
+    seen = f", {count(inspection.pictures, 'picture')}, all looked at" if inspection else ", not looked at"
+    yield f"rows        {count(len(rows.train), 'row')} in {rows.files.folder}{seen}"
+    if rows.skipped:
+        yield f"            {count(len(rows.skipped), 'row')} left out: they cannot be used"
+    if inspection and inspection.duplicates:
+        yield f"            {count(inspection.duplicates, 'row')} like an earlier one, pictures and all"
+    if inspection and inspection.leaked:
+        held_out = len(rows.validation)
+        yield f"            {inspection.leaked:,} of {held_out:,} validation rows are also trained on"
+    share = parameters.learning / parameters.all
+    yield f"model       {folder}"
+    yield (
+        f"            {parameters.all:,} parameters, {parameters.learning:,} of them learn ({share:.1%})"
+        + (f", LoRA of rank {orders.recipe.model.lora_rank}" if orders.recipe.model.lora_rank else "")
+    )
+    yield f"out         {orders.out}"
+
+
+def _how(recipe: Recipe, rows: int, processes: int) -> Iterator[str]:
+    training, grpo = recipe.training, recipe.grpo
+    if recipe.task == "sft":
+        accumulate = whole_batches(training.batch, training.device_batch, processes, "a step")
+        an_epoch = math.ceil(math.ceil(rows / training.device_batch / processes) / accumulate)
+        steps = training.steps or math.ceil(an_epoch * training.epochs)
+        yield (
+            f"steps       {steps:,} of {training.batch} rows: {training.device_batch} at once × "
+            f"{accumulate} × {processes} processes"
+        )
+        if training.batch > rows:
+            yield f"            ! only {count(rows, 'row')} there: every step learns from all of them once"
+    else:
+        refuse_few_rows(recipe, rows)
+        whole_batches(grpo.completions, training.device_batch, processes, "a generation")
+        steps = training.steps or math.ceil(rows // grpo.prompts * grpo.updates * training.epochs)
+        yield (
+            f"steps       {steps:,}; each generation {grpo.prompts} prompts × {grpo.samples} answers, "
+            f"{count(grpo.updates, 'update')} of it, {training.device_batch} at once × {processes} processes"
+        )
+        reward = recipe.reward
+        yield f"reward      {reward.form}; drawn by {reward.generator}, marked by {reward.scorer}"
+        yield (
+            f"            at most {steps // grpo.updates * grpo.completions:,} pictures, "
+            f"{reward.concurrency} at a time, {reward.deadline:g} s each"
+        )
+    yield (
+        f"learning    {training.learning_rate:g}, {training.schedule}, warm-up {training.warmup:g}, "
+        f"decay {training.weight_decay:g}, seed {training.seed}"
+    )
+    yield f"saved       every {training.save_every:,} steps, the last {training.keep} kept"
+
+
+def _memory(memory: Memory, tokens: int, rows: int) -> Iterator[str]:
+    parts = ", ".join(f"{name} {gib(size)}" for name, size in vars(memory).items() if size)
+    yield f"memory      about {gib(memory.total)} on each device: {parts}"
+    yield f"            activations estimated for the first batch ({count(rows, 'row')}, {tokens:,} tokens)"
+
+
+def _launched(launch: LaunchFile) -> Iterator[str]:
+    yield (
+        f"launch      {launch.path}: {launch.kind}, {count(launch.nodes, 'node')}, "
+        f"{launch.processes} processes" + (", weights divided among them" if launch.sharded else "")
+    )
+    for problem in launch.problems:
+        yield f"            ✗ {problem}"
+
+
+class _Sft:
+    """The first batch for supervised fine-tuning, made as it will be in training."""
+
+    def __init__(self, orders: Orders, rows: Rows, processor: Any) -> None:
+        training = orders.recipe.training
+        taken = [rows.train[index] for index in range(min(training.device_batch, len(rows.train)))]
+        self.batch = SftCollator(processor, max_length=training.max_length, pad_to=training.pad_to)(taken)
+        self.first, self.processor = taken[0], processor
+        self.rows, self.tokens = len(taken), int(self.batch["input_ids"].numel())
+        self.prompt = int(self.batch["input_ids"].shape[1])
+
+    def lines(self) -> Iterator[str]:
+        there = self.batch["attention_mask"][0].bool()  # the rest only fills the batch up
+        labels, ids = self.batch["labels"][0][there], self.batch["input_ids"][0][there]
+        learned = int((self.batch["labels"] != IGNORED).sum())
+        shapes = ", ".join(f"{name} {'×'.join(map(str, value.shape))}" for name, value in self.batch.items())
+        yield ""
+        yield f"first batch {shapes}"
+        yield f"            {learned:,} of {self.tokens:,} tokens are learned; row {self.first.get('id')!r}:"
+        for learns, run in groupby(range(len(ids)), key=lambda place: bool(labels[place] != IGNORED)):
+            places = list(run)
+            text = decoded(self.processor, ids[places[0] : places[-1] + 1])
+            yield f"--- {'LEARNED' if learns else 'masked'}, {len(places)} tokens"
+            yield shortened(text)
+
+
+class _Grpo:
+    """The first row for GRPO, as the model is asked."""
+
+    def __init__(self, orders: Orders, rows: Rows, processor: Any) -> None:
+        from trl.data_utils import prepare_multimodal_messages
+
+        recipe = orders.recipe
+        self.row, self.processor = rows.train[0], processor
+        self.sample = Sample.of_row(self.row)
+        messages = prepare_multimodal_messages(self.row["prompt"], images=list(self.row["images"]))
+        self.ids = processor.apply_chat_template(messages, tokenize=True, add_generation_prompt=True)[0]
+        self.prompt = len(self.ids)
+        self.rows = recipe.training.device_batch
+        self.tokens = self.rows * (self.prompt + recipe.grpo.max_completion)
+
+    def lines(self) -> Iterator[str]:
+        sample = self.sample
+        yield ""
+        label = "right" if sample.success else "wrong"
+        yield (
+            f"first row   {sample.id!r}: labelled {label}, semantics {sample.previous.semantics:g}, quality "
+            f"{sample.previous.quality:g}; a redraw starts from {count(len(sample.sources), 'picture')}"
+        )
+        yield f"            planned: {one_line(sample.planned_prompt)}"
+        yield f"--- masked, {self.prompt} tokens"
+        yield shortened(decoded(self.processor, self.ids))
+        yield "--- LEARNED: whatever it answers"
+
+
+def decoded(processor: Any, ids: Any) -> str:
+    """Tokens as text; the tokens of a picture are counted, not shown."""
+    token = processor.image_token_id if hasattr(processor, "image_token_id") else None
+    pieces = []
+    for picture, run in groupby([int(each) for each in ids], key=lambda each: each == token):
+        places = list(run)
+        pieces.append(f"⟨picture: {len(places)} tokens⟩" if picture else processor.tokenizer.decode(places))
+    return "".join(pieces)
+
+
+def shortened(text: str) -> str:
+    if len(text) > MOST_TEXT:
+        half = MOST_TEXT // 2
+        text = f"{text[:half]} […{len(text) - MOST_TEXT:,} characters…] {text[-half:]}"
+    return visible(text)
+
+
+def _skeleton(folder: Path) -> Any:
+    """The model without its weights: enough to count."""
+    import torch
+    from transformers import AutoConfig, AutoModelForImageTextToText
+
+    with quiet(), torch.device("meta"):
+        return AutoModelForImageTextToText.from_config(
+            AutoConfig.from_pretrained(folder, local_files_only=True)
+        )
+
+
+def _on_gpu(launch: LaunchFile | None) -> bool:
+    import torch
+
+    return launch is not None or torch.cuda.is_available()

@@ -1,0 +1,104 @@
+"""Decoded pictures in memory that all processes of a training share.
+
+Decoding is most of the work of a row with pictures, and every epoch asks for the same ones again. Whoever
+decodes a picture first puts its pixels here, by a digest of its file; processes that were forked from the
+one that opened it see them at once. What is full takes no more, and what is not here is decoded as ever.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import mmap
+import multiprocessing
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from interleave.backends.qwen3_vl.uint8_pixels import pixels_of, with_pixels
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+TYPICAL_BYTES = 100_000
+"""A picture of fewer pixels than the miniature's: for so many there are places in the index."""
+FREE, DIGEST, PLACE = 0, slice(0, 2), slice(2, 5)
+COLUMNS = 6
+READY = 5
+
+
+class SharedPictures:
+    """A heap of pixels and an index into it, both in shared memory; nothing is ever taken out."""
+
+    def __init__(self, megabytes: int) -> None:
+        self._heap = np.frombuffer(mmap.mmap(-1, max(1, megabytes) * 1_000_000), dtype=np.uint8)
+        places = 1 << (4 * len(self._heap) // TYPICAL_BYTES + 16).bit_length()
+        self._index = np.frombuffer(mmap.mmap(-1, places * COLUMNS * 8), dtype=np.int64)
+        self._index = self._index.reshape(places, COLUMNS)
+        """digest (2), first byte, width, height, ready"""
+        fork = multiprocessing.get_context("fork")
+        self._used: Any = fork.Value("q", 0)
+        self._entries: Any = fork.Value("q", 0)
+
+    def __len__(self) -> int:
+        return int(self._entries.value)
+
+    def get(self, key: bytes, decode: Callable[[], Image]) -> Image:
+        """The picture of a key, decoded at most once where there is room for it."""
+        digest = np.frombuffer(hashlib.blake2b(key, digest_size=16).digest(), dtype=np.int64)
+        row, there = self._find(digest)
+        if there:
+            return self._picture(row)
+        picture = decode()
+        if picture.mode == "RGB":
+            self._put(digest, picture)
+        return picture
+
+    def _find(self, digest: Any) -> tuple[int, bool]:
+        """The row of a digest, or the free row where it would be."""
+        row = int(digest[0]) % len(self._index)
+        while self._index[row, READY]:
+            if (self._index[row, DIGEST] == digest).all():
+                return row, True
+            row = (row + 1) % len(self._index)
+        return row, False
+
+    def _put(self, digest: Any, picture: Image) -> None:
+        pixels = pixels_of(picture).reshape(-1)
+        with self._used.get_lock():
+            row, there = self._find(digest)
+            start = int(self._used.value)
+            full = start + len(pixels) > len(self._heap) or 2 * len(self) >= len(self._index)
+            if there or full:
+                return
+            self._heap[start : start + len(pixels)] = pixels
+            self._index[row, DIGEST] = digest
+            self._index[row, PLACE] = start, picture.width, picture.height
+            self._index[row, READY] = 1  # last: others look without the lock
+            self._used.value = start + len(pixels)
+            self._entries.value += 1
+
+    def _picture(self, row: int) -> Image:
+        from PIL import Image
+
+        start, width, height = (int(value) for value in self._index[row, PLACE])
+        pixels = self._heap[start : start + width * height * 3].reshape(height, width, 3)
+        return with_pixels(Image.frombytes("RGB", (width, height), pixels), pixels)
+
+
+_shared: SharedPictures | None = None
+
+
+def share_pictures(megabytes: int) -> None:
+    """Open the memory, before any process is forked; 0 does without."""
+    global _shared
+    _shared = SharedPictures(megabytes) if megabytes and _can_share() else None
+
+
+def shared_picture(key: bytes, decode: Callable[[], Image]) -> Image:
+    """A picture by its bytes, or by the name of its file; from the shared memory where there is one."""
+    return decode() if _shared is None else _shared.get(key, decode)
+
+
+def _can_share() -> bool:
+    return "fork" in multiprocessing.get_all_start_methods()

@@ -1,0 +1,61 @@
+"""verl: `compute_score` for `reward.custom_reward_function.path=…/shims/verl.py`.
+
+verl asks for one sample at a time and knows no masked reward: a number it must be. A neutral one would teach
+that an outage is a fair result, so a failed sample is tried again for a while, and then the step is ended
+with an error; verl goes on from its last checkpoint. Rows are those of an export for verl.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any
+
+from interleave.runs.outage import LONGEST_PAUSE_SECONDS, growing_pauses
+from interleave.training.rewards.health import RewardUnhealthy
+from interleave.training.rewards.samples import Case, Result, Sample
+from interleave.training.trainers.shared import core_of, record_of, reward_loop, sample_of
+
+PATIENCE_SECONDS = 600.0
+FIRST_PAUSE_SECONDS = 5.0
+_TURNS: dict[int, asyncio.Semaphore] = {}
+
+
+async def compute_score(
+    data_source: str,
+    solution_str: str,
+    ground_truth: Any,
+    extra_info: Mapping[str, Any] | None = None,
+    **options: Any,
+) -> dict[str, float]:
+    """The reward of one reply as `score`, with its parts beside it."""
+    record = {**_fields(ground_truth), **(extra_info or {})}
+    sample = sample_of(record, options.get("images"))
+    step = int(options.get("global_steps", record.get("global_steps", 0)) or 0)
+    result = await reward_loop().join(_patiently(sample, solution_str, step, options))
+    if result.total is None:
+        raise RewardUnhealthy(
+            f"reward_unhealthy: no reward for row {sample.id!r} ({result.cause}), and verl cannot mask one. "
+            "Mend the generator or the scorer; verl goes on from its last checkpoint"
+        )
+    right = float(result.judged is sample.success)
+    return {"score": result.total, **record_of(result), "judged_right": right}
+
+
+async def _patiently(sample: Sample, reply: str, step: int, options: Mapping[str, Any]) -> Result:
+    core = core_of(options)
+    turns = _TURNS.setdefault(id(core), asyncio.Semaphore(core.concurrency))
+    patience = float(options.get("patience", PATIENCE_SECONDS))
+    result = await core.score(sample, reply, step=step, turns=turns)
+    for pause in growing_pauses(FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS, patience):
+        if result.case is not Case.MASKED:
+            break
+        await asyncio.sleep(pause)
+        result = await core.score(sample, reply, step=step, turns=turns)
+    return result
+
+
+def _fields(truth: Any) -> Mapping[str, Any]:
+    if isinstance(truth, Mapping):
+        return truth
+    raise RewardUnhealthy(f"the ground truth is a {type(truth).__name__}: export the rows for verl again")

@@ -1,0 +1,1 @@
+"""The miniature's models and its painter, as backends."""

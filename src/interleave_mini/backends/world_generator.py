@@ -1,0 +1,55 @@
+"""`world`: the miniature's world as its own painter. It understands the language and draws without a model.
+
+A perfect painter is the upper bound for generators and the straight edge for everything that measures them;
+`?mistakes=0.3` lets it err on purpose, now and then, so that a critic has something to find.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from random import Random
+
+from PIL import Image
+from pydantic import Field
+
+from interleave.backends.protocols import GeneratorCapabilities, ImageRequest
+from interleave.config.specs import BackendOptions, Spec
+from interleave.errors import BackendError, ConfigurationError
+
+
+class WorldPainter:
+    """Draws what a prompt asks for, from the picture before; for a text it cannot follow, what it names."""
+
+    class Options(BackendOptions):
+        mistakes: float = Field(default=0.0, ge=0, le=1)
+        """The share of pictures spoiled on purpose; exact prompts spoil half as many."""
+
+    def __init__(self, *, spec: Spec, options: Options, role: str = "generator") -> None:
+        if spec.model or spec.base_url:
+            raise ConfigurationError(f"{str(spec)!r}: 'world' takes no model and no address, only ?mistakes=")
+        self.options = options
+        self.capabilities = GeneratorCapabilities(
+            max_sources=1, seeds=False, price_per_image=0.0, concurrency=options.concurrency
+        )
+
+    async def generate(self, request: ImageRequest) -> Image.Image:
+        if len(request.sources) > 1:
+            raise BackendError(f"'world' takes one source, not {len(request.sources)}")
+        return await asyncio.to_thread(self._paint, request)
+
+    def _paint(self, request: ImageRequest) -> Image.Image:
+        from interleave_mini.language.patterns import NotUnderstood
+        from interleave_mini.language.prompts import is_exact, literal_scene, understand
+        from interleave_mini.reader import shared_room
+        from interleave_mini.world import draw
+        from interleave_mini.world.mistakes import spoiled
+        from interleave_mini.world.operations import Impossible
+
+        before = shared_room().read(request.sources[0]).scene if request.sources else None
+        try:
+            scene = understand(request.prompt, before)
+        except (NotUnderstood, Impossible):
+            scene = literal_scene(request.prompt, before)
+        rng = Random(f"{request.seed}/{request.prompt}")
+        share = self.options.mistakes * (0.5 if is_exact(request.prompt) else 1)
+        return draw(spoiled(scene, rng, before) if rng.random() < share else scene)

@@ -1,0 +1,260 @@
+"""The attempts of the critics' exam: drawn once, the same for every critic, each known to be right or wrong.
+
+Every attempt is a step of a true plan of the test split, drawn from its short prompt as a planner writes it.
+The picture before it is as in use: the user's where the user gives one (the world draws it), else one the
+generator drew itself, from the exact description; where the reader does not find that one right, the world's.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import cache
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+from pydantic import ValidationError
+
+from interleave.backends.protocols import ImageGenerator, ImageRequest
+from interleave.backends.retries import RetriedGenerator
+from interleave.errors import ConfigurationError
+from interleave.runs.folder import alone_in
+from interleave.runs.store import PictureStore, write_whole
+from interleave.types import Slot, Value
+from interleave_mini.bench.read_pictures import read_pictures, stored_picture
+from interleave_mini.bench.rows import same_model
+from interleave_mini.language.prompts import scene_prompt
+from interleave_mini.language.tasks import Task, tasks
+from interleave_mini.reader.scores import shows
+from interleave_mini.world import Scene, draw
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+SUITES = ("story", "edit", "continue")
+"""Taken in turns, a task of each, all steps of a task: what a critic sees in use."""
+DEFAULT_ATTEMPTS, DEFAULT_FAILURES = 2000, 150
+LIMIT = 5
+"""At most so many times the attempts asked for are drawn, in search of failures."""
+TOGETHER = 250
+"""Attempts drawn between two looks at how many failures there are."""
+PICTURE_THREADS = 8
+ATTEMPTS_NAME, SETTINGS_NAME, LOCK_NAME = "attempts.jsonl", "exam.json", "exam.lock"
+
+Given = TypeVar("Given")
+Made = TypeVar("Made")
+
+
+@dataclass(frozen=True)
+class Question:
+    """A step to draw, and what a right picture of it shows."""
+
+    id: str
+    suite: str
+    prompt: str
+    before: Scene | None
+    given: bool
+    """Whether the picture before is the user's."""
+    target: Scene
+    slot: Slot
+
+    def seed(self, attempt: int) -> int:
+        """The seed of an attempt: of its own for every question, the same whenever it is asked."""
+        digest = hashlib.sha256(f"{self.id}/{attempt}".encode()).digest()
+        return int.from_bytes(digest[:4], "big") >> 1
+
+
+class Attempt(Value):
+    """A question with its pictures, by their names in the store."""
+
+    id: str
+    suite: str
+    prompt: str
+    before: str | None
+    after: str
+    right: bool
+
+
+class ExamSettings(Value):
+    """What decides which attempts there are."""
+
+    generator: str
+    seed: int
+
+
+@dataclass(frozen=True)
+class Exam:
+    """A folder with attempts."""
+
+    folder: Path
+    generator: Callable[[], ImageGenerator]
+    """Loads it: where everything is drawn already it is not needed."""
+    seed: int = 0
+    concurrency: int = 16
+
+    @property
+    def store(self) -> PictureStore:
+        return PictureStore(self.folder)
+
+    def picture(self, name: str) -> Image:
+        return stored_picture(self.store.path(name))
+
+    def attempts(self) -> list[Attempt]:
+        """Those that are there."""
+        return read_lines(self.folder / ATTEMPTS_NAME, Attempt)
+
+    def prepare(
+        self, generator: str, count: int, failures: int, tell: Callable[[str], None]
+    ) -> list[Attempt]:
+        """Draw until there are so many attempts with so many failures among them, or the limit is reached.
+
+        Another process that comes meanwhile waits: all must have the same pictures.
+        """
+        with alone_in(self.folder, LOCK_NAME):
+            return self._prepare(generator, count, failures, tell)
+
+    def _prepare(
+        self, generator: str, count: int, failures: int, tell: Callable[[str], None]
+    ) -> list[Attempt]:
+        self._keep_settings(ExamSettings(generator=same_model(generator), seed=self.seed))
+        there = self.attempts()
+        while not _is_enough(there, count, failures):
+            wrong = sum(not each.right for each in there)
+            tell(f"exam: {len(there):,} attempts drawn, {wrong} of them wrong")
+            room = count - len(there) if len(there) < count else LIMIT * count - len(there)
+            asked = questions(self.seed, len(there) + min(TOGETHER, count, room))[len(there) :]
+            there += asyncio.run(self._drawn(asked))
+            write_lines(self.folder / ATTEMPTS_NAME, there)
+        return there
+
+    async def draw(self, requests: Sequence[ImageRequest]) -> list[Image]:
+        """Many pictures at once."""
+        if not requests:
+            return []
+        generator = RetriedGenerator("the generator", self.generator())
+        at_once = min(self.concurrency, generator.capabilities.concurrency or self.concurrency)
+        return await concurrently(requests, generator.generate, at_once)
+
+    async def _drawn(self, questions: Sequence[Question]) -> list[Attempt]:
+        befores = await self._befores(questions)
+        asked = [
+            ImageRequest(each.prompt, each.seed(1), (before,) if before else (), each.slot)
+            for each, before in zip(questions, befores, strict=True)
+        ]
+        afters = await self.draw(asked)
+        readings = await asyncio.to_thread(read_pictures, afters)
+        names = await asyncio.to_thread(self.keep, [*befores, *afters])
+        return [
+            Attempt(
+                id=each.id,
+                suite=each.suite,
+                prompt=each.prompt,
+                before=before,
+                after=str(after),
+                right=shows(reading, each.target),
+            )
+            for each, before, after, reading in zip(
+                questions, names[: len(befores)], names[len(befores) :], readings, strict=True
+            )
+        ]
+
+    async def _befores(self, questions: Sequence[Question]) -> list[Image | None]:
+        """The picture before every step: the generator's own where it is one of its steps, and right."""
+        wanted = [(each, each.before) for each in questions if each.before and not each.given]
+        drawn = await self.draw(
+            [ImageRequest(scene_prompt(scene, exact=True), each.seed(0)) for each, scene in wanted]
+        )
+        readings = await asyncio.to_thread(read_pictures, drawn)
+        own = {
+            each.id: picture
+            for (each, scene), picture, reading in zip(wanted, drawn, readings, strict=True)
+            if shows(reading, scene)
+        }
+        return [own.get(each.id) or (draw(each.before) if each.before else None) for each in questions]
+
+    def keep(self, pictures: Sequence[Image | None]) -> list[str | None]:
+        """Store pictures; their names."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        store = self.store
+        with ThreadPoolExecutor(PICTURE_THREADS) as pool:
+            return list(pool.map(lambda picture: store.put(picture) if picture else None, pictures))
+
+    def _keep_settings(self, settings: ExamSettings) -> None:
+        path = self.folder / SETTINGS_NAME
+        there = read_lines(path, ExamSettings)
+        if there and there[0] != settings:
+            raise ConfigurationError(
+                f"the exam in {self.folder} was drawn by {there[0].generator!r} with the seed "
+                f"{there[0].seed}: choose another --out"
+            )
+        self.folder.mkdir(parents=True, exist_ok=True)
+        write_lines(path, [settings])
+
+
+def questions(seed: int, count: int) -> list[Question]:
+    """The first ones there are, always the same for a seed."""
+    made, more = _stream(seed)
+    made += islice(more, max(0, count - len(made)))
+    return made[:count]
+
+
+@cache
+def _stream(seed: int) -> tuple[list[Question], Iterator[Question]]:
+    return [], _all_questions(seed)
+
+
+def _all_questions(seed: int) -> Iterator[Question]:
+    streams = [tasks(suite, "test", seed=seed) for suite in SUITES]
+    while True:
+        for stream in streams:
+            yield from _steps(next(stream))
+
+
+def _steps(task: Task) -> Iterator[Question]:
+    for place, beat in enumerate(task.beats):
+        yield Question(
+            id=f"{task.id}/{place}",
+            suite=task.suite,
+            prompt=beat.prompt,
+            before=beat.before,
+            given=place == 0 and beat.before is not None,
+            target=beat.scene,
+            slot=Slot(task.first_number + place, 1),
+        )
+
+
+def _is_enough(there: Sequence[Attempt], count: int, failures: int) -> bool:
+    wrong = sum(not each.right for each in there)
+    return len(there) >= count and (wrong >= failures or len(there) >= LIMIT * count)
+
+
+async def concurrently(
+    given: Sequence[Given], do: Callable[[Given], Awaitable[Made]], limit: int
+) -> list[Made]:
+    """What comes of each, in order, with so many under way at once."""
+    turns = asyncio.Semaphore(limit)
+
+    async def one(each: Given) -> Made:
+        async with turns:
+            return await do(each)
+
+    return list(await asyncio.gather(*(one(each) for each in given)))
+
+
+Line = TypeVar("Line", bound=Value)
+
+
+def read_lines(path: Path, kind: type[Line]) -> list[Line]:
+    """The values of a JSONL file; none where there is no such file, or another one."""
+    try:
+        return [kind.model_validate_json(line) for line in path.read_bytes().splitlines()]
+    except (OSError, ValidationError):
+        return []
+
+
+def write_lines(path: Path, values: Sequence[Value]) -> None:
+    write_whole(path, "".join(f"{value.model_dump_json()}\n" for value in values).encode())

@@ -1,0 +1,242 @@
+"""What critics make of the exam's attempts: their verdicts, and what is drawn from their prompts.
+
+A failure counts as repaired when the critic refuses it and the picture drawn from its prompt is right. It is
+compared with simply drawing again: the same prompt, from the same picture, with the same new seed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from interleave.agents.critic import Critic, VlmCritic, critic_input
+from interleave.agents.prompts import PromptPack
+from interleave.backends.protocols import ImageRequest, Message, Reply, Sampling, VisionLanguageModel
+from interleave.backends.retries import RetriedVlm
+from interleave.intervals import Estimate, estimate
+from interleave.runs.folder import alone_in
+from interleave.types import Outcome, Value, Verdict
+from interleave_mini.bench.critic_exam import (
+    LOCK_NAME,
+    Attempt,
+    Exam,
+    Question,
+    concurrently,
+    questions,
+    read_lines,
+    write_lines,
+)
+from interleave_mini.bench.paired import Difference, difference
+from interleave_mini.bench.read_pictures import read_pictures
+from interleave_mini.bench.rows import same_model
+from interleave_mini.reader.scores import shows
+
+AGAIN_NAME = "again.jsonl"
+TOGETHER = 1000
+"""Verdicts between two writes."""
+
+
+class Judged(Value):
+    """A critic's verdict on one attempt."""
+
+    id: str
+    verdict: Verdict
+    tokens: int
+    """What it wrote, with all its tries."""
+
+
+class Redrawn(Value):
+    """A failure drawn again."""
+
+    id: str
+    prompt: str
+    image: str
+    right: bool
+
+
+class CriticResult(Value):
+    """How a critic did in the exam."""
+
+    key: str
+    critic: str
+    """Its spec."""
+    attempts: int
+    failures: int
+    accuracy: Estimate
+    """Of the verdicts; an unreadable one is wrong."""
+    caught: Estimate
+    """The share of failures that it refuses."""
+    false_alarms: Estimate
+    """The share of right pictures that it refuses."""
+    unreadable: Estimate
+    tokens: float
+    """Written for a verdict, on average."""
+    repaired: Estimate
+    """The share of all failures that it refuses and repairs."""
+    repaired_of_caught: Estimate | None
+    again: Estimate
+    """The share of all failures that are right when simply drawn again."""
+    again_of_caught: Estimate | None
+    gain: Difference | None
+    """`repaired` less `again`, failure by failure."""
+    gain_of_caught: Difference | None
+
+
+class Examiner:
+    """Puts critics to the exam; what has been judged and drawn before is read back."""
+
+    def __init__(self, exam: Exam, attempts: Sequence[Attempt], tell: Callable[[str], None]) -> None:
+        self.exam = exam
+        self.attempts = attempts
+        self.questions: Mapping[str, Question] = {
+            each.id: each for each in questions(exam.seed, len(attempts))
+        }
+        self.failures = [each for each in attempts if not each.right]
+        self.tell = tell
+        self.papers: dict[str, tuple[dict[str, Judged], dict[str, Redrawn]]] = {}
+        """What every critic has said, and what was drawn from it."""
+
+    def examine(self, key: str, spec: str, load: Callable[[], Any], pack: PromptPack) -> CriticResult:
+        """The result of a critic, loaded if need be: an agent that computes, or a model that plays one."""
+        judged = self.judge(key, spec, load, pack)
+        redrawn = self.redraw(key, spec, pack, judged)
+        self.papers[key] = (judged, redrawn)
+        return _result(key, spec, self.attempts, judged, redrawn, self.again())
+
+    def judge(self, key: str, spec: str, load: Callable[[], Any], pack: PromptPack) -> dict[str, Judged]:
+        """Its verdict on every attempt."""
+        path = self._file(key, spec, pack, "verdicts")
+        there = {each.id: each for each in read_lines(path, Judged)}
+        left = [each for each in self.attempts if each.id not in there]
+        for start in range(0, len(left), TOGETHER):
+            self.tell(f"exam: {key} has judged {len(there):,} of {len(self.attempts):,} attempts")
+            some = left[start : start + TOGETHER]
+            there |= {each.id: each for each in asyncio.run(self._judged(some, load(), pack))}
+            write_lines(path, list(there.values()))
+        return there
+
+    def redraw(
+        self, key: str, spec: str, pack: PromptPack, judged: Mapping[str, Judged]
+    ) -> dict[str, Redrawn]:
+        """The failures it refused, drawn from its prompts; from the planned one where it gave none."""
+        prompts = {
+            each.id: judged[each.id].verdict.refined_prompt or each.prompt
+            for each in self.failures
+            if judged[each.id].verdict.outcome is Outcome.REJECTED
+        }
+        self.tell(f"exam: {len(prompts)} failures are drawn from the prompts of {key}")
+        return self._drawn(self._file(key, spec, pack, "redrawn"), prompts)
+
+    def again(self) -> dict[str, Redrawn]:
+        """All failures, drawn again with the same prompt."""
+        with alone_in(self.exam.folder, LOCK_NAME):  # the same pictures for all processes
+            prompts = {each.id: each.prompt for each in self.failures}
+            return self._drawn(self.exam.folder / AGAIN_NAME, prompts)
+
+    async def _judged(self, attempts: Sequence[Attempt], model: Any, pack: PromptPack) -> list[Judged]:
+        async def one(attempt: Attempt) -> Judged:
+            open_picture = self.exam.picture
+            before = await asyncio.to_thread(open_picture, attempt.before) if attempt.before else None
+            after = await asyncio.to_thread(open_picture, attempt.after)
+            counting = Counting(model) if isinstance(model, VisionLanguageModel) else None
+            critic: Critic = VlmCritic(RetriedVlm("the critic", counting), pack) if counting else model
+            slot = self.questions[attempt.id].slot
+            sources = (before,) if before else ()
+            verdict = await critic.judge(critic_input(attempt.prompt, attempt.prompt, sources, after, slot))
+            return Judged(id=attempt.id, verdict=verdict, tokens=counting.tokens if counting else 0)
+
+        at_once = model.capabilities.concurrency if isinstance(model, VisionLanguageModel) else None
+        return await concurrently(attempts, one, min(self.exam.concurrency, at_once or self.exam.concurrency))
+
+    def _drawn(self, path: Path, prompts: Mapping[str, str]) -> dict[str, Redrawn]:
+        there = {each.id: each for each in read_lines(path, Redrawn) if prompts.get(each.id) == each.prompt}
+        left = {identity: prompt for identity, prompt in prompts.items() if identity not in there}
+        if left:
+            there |= asyncio.run(self._draw(left))
+            write_lines(path, list(there.values()))
+        return there
+
+    async def _draw(self, prompts: Mapping[str, str]) -> dict[str, Redrawn]:
+        attempts = {each.id: each for each in self.attempts}
+
+        def request(identity: str) -> ImageRequest:
+            question, before = self.questions[identity], attempts[identity].before
+            sources = (self.exam.picture(before),) if before else ()
+            return ImageRequest(prompts[identity], question.seed(2), sources, question.slot)
+
+        drawn = await self.exam.draw([request(identity) for identity in prompts])
+        readings = await asyncio.to_thread(read_pictures, drawn)
+        names = await asyncio.to_thread(self.exam.keep, drawn)
+        return {
+            identity: Redrawn(
+                id=identity,
+                prompt=prompt,
+                image=str(name),
+                right=shows(reading, self.questions[identity].target),
+            )
+            for (identity, prompt), name, reading in zip(prompts.items(), names, readings, strict=True)
+        }
+
+    def _file(self, key: str, spec: str, pack: PromptPack, what: str) -> Path:
+        """A file for every critic and wording: another critic of the same name has another one."""
+        digest = hashlib.sha256(f"{same_model(spec)}/{pack.digest}".encode()).hexdigest()[:8]
+        folder = self.exam.folder / "critics"
+        folder.mkdir(parents=True, exist_ok=True)
+        return folder / f"{key}-{digest}-{what}.jsonl"
+
+
+class Counting:
+    """A model whose tokens are counted."""
+
+    def __init__(self, vlm: VisionLanguageModel) -> None:
+        self.vlm = vlm
+        self.capabilities = vlm.capabilities
+        self.tokens = 0
+
+    async def complete(self, messages: Sequence[Message], sampling: Sampling) -> Reply:
+        reply = await self.vlm.complete(messages, sampling)
+        self.tokens += reply.usage.get("completion_tokens", 0)
+        return reply
+
+
+def _result(
+    key: str,
+    spec: str,
+    attempts: Sequence[Attempt],
+    judged: Mapping[str, Judged],
+    redrawn: Mapping[str, Redrawn],
+    again: Mapping[str, Redrawn],
+) -> CriticResult:
+    outcome = {each.id: judged[each.id].verdict.outcome for each in attempts}
+    failures = [each.id for each in attempts if not each.right]
+    right = [each.id for each in attempts if each.right]
+    caught = [each for each in failures if outcome[each] is Outcome.REJECTED]
+    repaired = {each: float(each in redrawn and redrawn[each].right) for each in failures}
+    luck = {each: float(again[each].right) for each in failures}
+    judged_right = [
+        outcome[each.id] is (Outcome.ACCEPTED if each.right else Outcome.REJECTED) for each in attempts
+    ]
+    return CriticResult(
+        key=key,
+        critic=spec,
+        attempts=len(attempts),
+        failures=len(failures),
+        accuracy=_share(judged_right),
+        caught=_share([each in caught for each in failures]),
+        false_alarms=_share([outcome[each] is Outcome.REJECTED for each in right]),
+        unreadable=_share([each is Outcome.UNREADABLE for each in outcome.values()]),
+        tokens=round(sum(judged[each.id].tokens for each in attempts) / len(attempts), 1),
+        repaired=estimate(list(repaired.values())),
+        repaired_of_caught=estimate([repaired[each] for each in caught]) if caught else None,
+        again=estimate(list(luck.values())),
+        again_of_caught=estimate([luck[each] for each in caught]) if caught else None,
+        gain=difference(repaired, luck),
+        gain_of_caught=difference({each: repaired[each] for each in caught}, luck),
+    )
+
+
+def _share(values: Sequence[bool]) -> Estimate:
+    return estimate([float(value) for value in values])

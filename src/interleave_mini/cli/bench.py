@@ -1,0 +1,232 @@
+"""`interleave bench`: how well a system does on tasks whose truth is known."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from interleave.cli import options
+from interleave.cli import request_input as inputs
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from interleave.intervals import Estimate
+    from interleave_mini.bench.runner import Result, Scores
+
+TABLE = "A whole table"
+
+app = typer.Typer(help="Measure planners, critics and generators.", no_args_is_help=True)
+
+
+@app.callback()
+def _bench() -> None:
+    """Measure planners, critics and generators."""
+
+
+@app.command()
+def mini(
+    suite: Annotated[
+        str | None, typer.Option(help="story, continue, know, edit or annotate. [default: story]")
+    ] = None,
+    system: Annotated[
+        str | None,
+        typer.Option(
+            help="base (generator alone), plan (one attempt a step) or full (with critic). [default: full]"
+        ),
+    ] = None,
+    profile: options.ProfileName = None,
+    planner: options.PlannerSpec = None,
+    critic: options.CriticSpec = None,
+    generator: options.GeneratorSpec = None,
+    prompts: options.PackName = None,
+    items: Annotated[
+        int | None,
+        typer.Option(
+            help="How many tasks of the test split. [default: 40; 1,000 for the main rows of a table]"
+        ),
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Picks the tasks, and seeds the runs.")] = 0,
+    max_attempts: options.MaxAttempts = None,
+    out: Annotated[
+        Path | None, typer.Option(help="The folder of the runs; the same command on it goes on.")
+    ] = None,
+    concurrency: Annotated[int, typer.Option(min=1, help="Tasks under way at once.")] = 16,
+    table: Annotated[
+        str | None,
+        typer.Option(help="A whole table instead of one run: 'ablation'.", rich_help_panel=TABLE),
+    ] = None,
+    trained: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR",
+            help="What `mini train all` has written. [default: the agents in this package]",
+            rich_help_panel=TABLE,
+        ),
+    ] = None,
+    rows: Annotated[
+        str | None, typer.Option(help="Only these rows, e.g. planner,full.", rich_help_panel=TABLE)
+    ] = None,
+    suites: Annotated[
+        str | None,
+        typer.Option(
+            help="The suites of all rows. [default: five for main rows, story,edit for the others]",
+            rich_help_panel=TABLE,
+        ),
+    ] = None,
+    more_items: Annotated[
+        int | None,
+        typer.Option(min=0, help="Tasks of the further rows. [default: 300]", rich_help_panel=TABLE),
+    ] = None,
+    exam: Annotated[
+        int | None,
+        typer.Option(
+            min=0,
+            help="Attempts in the exam of the critics; 0 for none. [default: 2,000]",
+            rich_help_panel=TABLE,
+        ),
+    ] = None,
+    failures: Annotated[
+        int | None,
+        typer.Option(
+            min=0,
+            help="The exam goes on until it has so many failures. [default: 150]",
+            rich_help_panel=TABLE,
+        ),
+    ] = None,
+    vlm_options: Annotated[
+        str | None,
+        typer.Option(
+            metavar="KEY=VALUE&…",
+            help="For the specs of learned agents, e.g. batch=256.",
+            rich_help_panel=TABLE,
+        ),
+    ] = None,
+    json_output: options.Json = False,
+    debug: options.Debug = False,
+) -> int:
+    """The miniature's benchmark: five suites whose truth is known, scored from the pictures alone.
+
+    Prints a table and the page with all pictures side by side; with --json one object on stdout.
+    With --table ablation, a table of many systems on the same tasks, and an exam of their critics.
+    """
+    of_a_table = {
+        "--trained": trained,
+        "--rows": rows,
+        "--suites": suites,
+        "--more-items": more_items,
+        "--exam": exam,
+        "--failures": failures,
+        "--vlm-options": vlm_options,
+    }
+    of_one_run = {
+        "--suite": suite,
+        "--system": system,
+        "--profile": profile,
+        "--planner": planner,
+        "--critic": critic,
+    }
+    if table is not None:
+        from interleave_mini.cli.bench_table import ablation, chosen
+
+        return ablation(
+            table,
+            chosen(of_one_run, of_a_table),
+            generator=generator,
+            prompts=prompts,
+            items=items,
+            seed=seed,
+            max_attempts=max_attempts,
+            out=out,
+            concurrency=concurrency,
+            json_output=json_output,
+        )
+    _refuse_any(of_a_table, "is for a table: add --table ablation")
+    suite, system = suite or "story", system or "full"
+    from rich.console import Console
+
+    from interleave_mini.bench.report import write_report
+    from interleave_mini.bench.runner import Settings, default_folder, run_mini
+
+    choices = {
+        **inputs.choose_profile(profile, False),
+        "planner": planner,
+        "critic": critic,
+        "generator": generator,
+        "prompts": prompts,
+        "max_attempts": max_attempts,
+    }
+    settings = Settings(suite, system, 40 if items is None else items, seed, concurrency, choices)
+    folder = out or default_folder(settings)
+    console = Console(stderr=True)
+    console.print("loading models…", highlight=False)
+    with console.status("") as status:
+
+        def progress(attempts: int, total: int, done: int) -> None:
+            status.update(f"{suite}, {system}, at most {attempts} attempts: {done} of {total} tasks")
+
+        result, answered = run_mini(settings, folder, progress)
+    page = write_report(result, answered, folder)
+    if json_output:
+        typer.echo(result.model_dump_json())
+    else:
+        _print_table(result, console)
+        typer.echo(str(page))
+    failed = [each.score for each in answered if each.score.status == "failed"]
+    if failed:
+        console.print(
+            f"{len(failed)} of {result.items} tasks failed, the first with: {failed[0].reason} "
+            "(the same command tries them again)",
+            highlight=False,
+        )
+    return 0 if not failed else 1 if len(failed) < result.items else 3
+
+
+def _refuse_any(given: Mapping[str, object], why: str) -> None:
+    """Refuse an option that has no meaning here, rather than ignore it."""
+    from interleave.errors import ConfigurationError
+
+    for option, value in given.items():
+        if value is not None:
+            raise ConfigurationError(f"{option} {why}")
+
+
+def _print_table(result: Result, console: Console) -> None:
+    from rich.table import Table
+
+    from interleave_mini.bench.report import BY_CONSTRUCTION
+
+    table = Table(
+        title=f"bench mini: {result.suite}, {result.system}, {result.items} tasks", title_justify="left"
+    )
+    for name in ("", "strict", "image", "text"):
+        table.add_column(name, justify="left" if not name else "right")
+    table.add_row("all tasks", *_cells(result.scores))
+    if len(result.by_attempts) > 1:
+        table.add_section()
+        for attempts, scores in result.by_attempts.items():
+            table.add_row(f"at most {attempts} attempt{'s' * (attempts != '1')}", *_cells(scores))
+    for group in (result.apart, result.by_topic):
+        table.add_section()
+        for name, scores in group.items():
+            table.add_row(name, *_cells(scores))
+    console.print(table)
+    calls = ", ".join(f"{count:,} {role}" for role, count in result.calls.items())
+    console.print(
+        f"coverage {result.coverage:.0%}, calls: {calls}, {result.seconds_per_item} s a task", highlight=False
+    )
+    for note in (*result.notes, *([BY_CONSTRUCTION] if result.system == "base" else [])):
+        console.print(note, style="yellow", highlight=False)
+
+
+def _cells(scores: Scores) -> list[str]:
+    return [_percent(score) for score in (scores.strict, scores.image, scores.text)]
+
+
+def _percent(score: Estimate | None) -> str:
+    if score is None:
+        return "–"
+    return f"{100 * score.mean:.1f} % [dim]{100 * score.low:.0f}–{100 * score.high:.0f}[/dim]"

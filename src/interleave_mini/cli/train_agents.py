@@ -1,0 +1,215 @@
+"""`interleave mini train planner|critic|all`: the miniature's agents, by the project's own commands."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from interleave.cli import options
+from interleave_mini.cli.stages import SIZES, Chain
+
+if TYPE_CHECKING:
+    from interleave_mini.cli.chain import Stage
+
+Out = Annotated[Path, typer.Option(help="Where everything goes; the same command on it goes on.")]
+Size = Annotated[
+    str, typer.Option(help="full (what is shipped), small (a look at everything on a GPU) or toy.")
+]
+Generator = Annotated[
+    str, typer.Option(metavar="SPEC", help="What draws for data and rewards.", show_default=True)
+]
+Shards = Annotated[int, typer.Option(min=1, help="Processes that collect and score.")]
+Workers = Annotated[int, typer.Option(min=0, help="Processes that make batches, for each training.")]
+AtOnce = Annotated[int, typer.Option(min=1, help="Stages that may run at the same time.")]
+Seed = Annotated[int, typer.Option(help="Seeds everything.")]
+Only = Annotated[bool, typer.Option("--dry-run", help="Print the commands and do nothing.")]
+
+
+def planner(
+    out: Out,
+    size: Size = "full",
+    generator: Generator = "mini",
+    shards: Shards = 1,
+    workers: Workers = 0,
+    at_once: AtOnce = 1,
+    seed: Seed = 0,
+    dry_run: Only = False,
+    debug: options.Debug = False,
+) -> int:
+    """Train the planner: data from the grammar's seed, then supervised fine-tuning."""
+    chain = _chain(out, size, generator, shards, workers, seed)
+    return _carry_out([*chain.sight(), *chain.data(), *chain.planner()], chain, at_once, dry_run)
+
+
+def critic(
+    out: Out,
+    size: Size = "full",
+    generator: Generator = "mini",
+    shards: Shards = 1,
+    workers: Workers = 0,
+    at_once: AtOnce = 1,
+    seed: Seed = 0,
+    dry_run: Only = False,
+    debug: options.Debug = False,
+) -> int:
+    """Train the critic: data from the grammar's seed, supervised fine-tuning, then GRPO."""
+    chain = _chain(out, size, generator, shards, workers, seed)
+    stages = [*chain.sight(), *chain.data(), *chain.critic_by_copying(), *chain.critic_by_trying()]
+    return _carry_out(stages, chain, at_once, dry_run)
+
+
+def everything(
+    out: Out,
+    size: Size = "full",
+    generator: Annotated[
+        str | None,
+        typer.Option(metavar="SPEC", help="Use this generator, e.g. mini, instead of training one first."),
+    ] = None,
+    shards: Shards = 1,
+    workers: Workers = 0,
+    at_once: AtOnce = 1,
+    vlm_options: Annotated[
+        str, typer.Option(metavar="KEY=VALUE&…", help="For learned agents in the table, e.g. batch=256.")
+    ] = "",
+    concurrency: Annotated[int, typer.Option(min=1, help="Tasks of the table under way at once.")] = 16,
+    seed: Seed = 0,
+    no_variants: Annotated[
+        bool, typer.Option("--no-variants", help="Only what is shipped: no variants of the ablation.")
+    ] = False,
+    no_table: Annotated[bool, typer.Option("--no-table", help="Train, and measure nothing.")] = False,
+    keep_going: Annotated[
+        bool, typer.Option("--keep-going", help="When a stage fails, finish what does not need it.")
+    ] = False,
+    dry_run: Only = False,
+    debug: options.Debug = False,
+) -> int:
+    """Train all three models and the variants of the ablation, and fill the ablation table."""
+    from interleave_mini.cli.chain import Stage
+
+    first: list[Stage] = []
+    pipeline: Path | None = None
+    if generator is None:
+        command = ("mini", "train", "generator", "--out", str(out / "generator"), "--workers", str(workers))
+        shape = () if size == "full" else ("--shape", "toy", "--vae-minutes", "0.1", "--flow-minutes", "0.1")
+        first = [Stage("generator", (*command, *shape))]
+        pipeline = (out / "generator" / "pipeline").absolute()
+        generator = f"diffusers:{pipeline}"
+    chain = replace(
+        _chain(out, size, generator, shards, workers, seed),
+        pipeline=pipeline,
+        vlm_options=vlm_options,
+        concurrency=concurrency,
+    )
+    learned = [
+        *chain.sight(),
+        *chain.data(),
+        *chain.planner(),
+        *chain.critic_by_copying(),
+        *chain.critic_by_trying(),
+        *(() if no_variants else chain.variants()),
+    ]
+    if first:
+        learned = [replace(each, after=each.after or ("generator",)) for each in learned]
+    trained = {each.name.removeprefix("agent-") for each in learned if each.name.startswith("agent-")}
+    table = chain.table(trained)
+    stages = [*first, *learned, *(() if no_table else table)]
+    return _carry_out(stages, chain, at_once, dry_run, keep_going)
+
+
+def fresh(
+    shape: Annotated[str, typer.Argument(metavar="planner|critic|agent|toy")],
+    out: Annotated[Path, typer.Option(help="The folder of the model.")],
+    seed: Seed = 0,
+    debug: options.Debug = False,
+) -> int:
+    """Write a model with random weights and the miniature's tokenizer, to train from."""
+    from interleave_mini.train.agents import write_fresh_agent
+
+    typer.echo(str(write_fresh_agent(out, shape, seed=seed)))
+    return 0
+
+
+def sight(
+    fresh: Annotated[Path, typer.Argument(metavar="MODEL", help="What `mini fresh` has written.")],
+    out: Annotated[Path, typer.Option(help="Where the log and the finished model go.")],
+    minutes: Annotated[float, typer.Option(min=0, help="Time to learn.")] = 5,
+    generator: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR", help="The pipeline whose hand is looked at. [default: the one that ships]"
+        ),
+    ] = None,
+    exercises: Annotated[
+        str,
+        typer.Option(
+            metavar="NAME,…",
+            help="Of look, compare, check, judge and word; one that is named twice comes twice as often.",
+        ),
+    ] = "look,compare,check,judge,word",
+    batch: Annotated[int, typer.Option(min=1, help="Exercises a step.")] = 256,
+    examine: Annotated[int, typer.Option(min=1, help="Exercises in the examination at the end.")] = 2048,
+    workers: Annotated[int, typer.Option(min=0, help="Processes that make exercises.")] = 0,
+    device: Annotated[str | None, typer.Option(help="cuda, cpu…; by default a GPU if there is one.")] = None,
+    seed: Seed = 0,
+    debug: options.Debug = False,
+) -> int:
+    """Teach a fresh model to look at pictures of the world, before it has any job."""
+    from interleave_mini.backends.mini_generator import WEIGHTS
+    from interleave_mini.train.vision_examples import exercises_named
+    from interleave_mini.train.vision_pretrain import SightTraining, train_sight
+
+    chosen = exercises_named(exercises.split(","))
+    how = SightTraining(exercises=chosen, batch=batch, workers=workers, examined=examine)
+    train_sight(fresh, out, minutes, how=how, generator=generator or WEIGHTS, device=device, seed=seed)
+    typer.echo(str(out / "model"))
+    return 0
+
+
+def halve(
+    model: Annotated[Path, typer.Argument(metavar="MODEL", help="A trained model's folder.")],
+    out: Annotated[Path, typer.Option(help="The folder of the copy.")],
+    debug: options.Debug = False,
+) -> int:
+    """Copy a trained model in half precision, as it is shipped."""
+    from interleave_mini.train.agents import halve as copy
+
+    typer.echo(str(copy(model, out)))
+    return 0
+
+
+def _chain(out: Path, size: str, generator: str, shards: int, workers: int, seed: int) -> Chain:
+    from interleave.errors import ConfigurationError, did_you_mean
+
+    if size not in SIZES:
+        raise ConfigurationError(f"no size named {size!r}. {did_you_mean(size, SIZES)}")
+    return Chain(out, SIZES[size], generator, shards=shards, workers=workers, seed=seed)
+
+
+def _carry_out(
+    stages: Iterable[Stage], chain: Chain, at_once: int, dry_run: bool, keep_going: bool = False
+) -> int:
+    from interleave.cli.run_command import say
+    from interleave_mini.cli.chain import run_chain
+
+    stages = list(stages)
+    if dry_run:
+        for stage in stages:
+            typer.echo(stage.as_typed)
+        return 0
+    threads = max(1, (os.cpu_count() or 1) // at_once)
+    seconds = run_chain(
+        stages,
+        chain.out,
+        at_once=at_once,
+        keep_going=keep_going,
+        say=say,
+        environment={"OMP_NUM_THREADS": str(threads)},
+    )
+    say(f"all done, {sum(seconds.values()):.0f} s of work in {len(seconds)} stages")
+    typer.echo(str(chain.out / "agents"))
+    return 0

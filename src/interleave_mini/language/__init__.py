@@ -1,0 +1,1 @@
+"""The miniature's language: requests, prompts, captions, and how they are read back."""

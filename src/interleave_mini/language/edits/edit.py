@@ -1,0 +1,172 @@
+"""An edit that takes thought: how it is asked for, and what it comes to in a given scene."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from random import Random
+
+from interleave.errors import InputError
+from interleave_mini.language.patterns import Pattern, filled
+from interleave_mini.language.references import REFERENCE, THING, Manner, find, thing_described
+from interleave_mini.language.sentences import say_all
+from interleave_mini.language.story import Beat
+from interleave_mini.language.words import (
+    capitalised,
+    one_of,
+    sentence,
+)
+from interleave_mini.world.kinds import BACKGROUNDS, COLOURS, KINDS
+from interleave_mini.world.operations import (
+    Impossible,
+    Operation,
+    apply_all,
+    thing_at,
+)
+from interleave_mini.world.scene import CELLS, Scene, Size, Thing
+
+CATEGORIES = {
+    "animals": "animal",
+    "plants": "plant",
+    "vehicles": "vehicle",
+    "toys": "toy",
+    "shapes": "shape",
+    "buildings": "building",
+}
+_PLURAL_OF = {category: words for words, category in CATEGORIES.items()}
+_TRIES = 400
+
+
+@dataclass(frozen=True)
+class Given:
+    """What an edit speaks of: cells, a colour, a new thing, a category."""
+
+    ref: int = -1
+    other: int = -1
+    colour: str = ""
+    shade: str = ""
+    thing: Thing | None = None
+    category: str = ""
+
+
+GAPS = {
+    "ref": REFERENCE,
+    "other": REFERENCE,
+    "colour": one_of(COLOURS),
+    "shade": one_of(COLOURS),
+    "thing": THING,
+    "category": one_of(CATEGORIES),
+}
+
+
+@dataclass(frozen=True)
+class Edit:
+    """One kind of reasoning edit: how it is asked for, and what it comes to in a given scene."""
+
+    kind: str
+    name: str
+    happens: Callable[[Scene, Given], tuple[Operation, ...]]
+    """The operations it comes to; raises `Impossible` where it makes no sense."""
+    templates: tuple[str, ...]
+    about: tuple[str, ...] = ()
+    """The kinds of thing it can speak of; none: all."""
+
+    @cached_property
+    def patterns(self) -> tuple[Pattern, ...]:
+        return tuple(Pattern(text.rstrip(".!?"), GAPS) for text in self.templates)
+
+    def read(self, text: str, scene: Scene) -> Beat | None:
+        """What a normalised request comes to; None when it is not this edit or makes no sense here."""
+        for pattern in self.patterns:
+            words = pattern.read(text)
+            if words is None:
+                continue
+            try:
+                return self.beat(scene, _given(words, scene))
+            except InputError:
+                continue
+        return None
+
+    def beat(self, scene: Scene, given: Given) -> Beat:
+        operations = self.happens(scene, given)
+        if not operations:
+            raise Impossible("nothing would change")
+        said = say_all(operations, scene, Manner(way=1))
+        return Beat(capitalised(self.name), said, apply_all(operations, scene), operations, scene)
+
+
+def _given(words: dict[str, str], scene: Scene) -> Given:
+    return Given(
+        find(scene, words["ref"]) if "ref" in words else -1,
+        find(scene, words["other"]) if "other" in words else -1,
+        words.get("colour", "").lower(),
+        words.get("shade", "").lower(),
+        thing_described(words["thing"]).thing() if "thing" in words else None,
+        CATEGORIES[words["category"].lower()] if "category" in words else "",
+    )
+
+
+@dataclass(frozen=True)
+class WrittenEdit:
+    """A reasoning edit in words, with the picture it is about and what it comes to."""
+
+    text: str
+    template: str
+    edit: Edit
+    beat: Beat
+
+
+def sample_edit(
+    edit: Edit, rng: Random, *, allowed: Callable[[Thing], bool] = lambda thing: True
+) -> WrittenEdit:
+    """A random request of this kind, about a random scene in which it makes sense."""
+    for _ in range(_TRIES):
+        template = rng.choice(edit.templates)
+        scene = _random_scene(edit, rng, allowed)
+        given = _random_given(scene, rng)
+        words = {
+            "ref": Manner().refer(scene, given.ref),
+            "other": Manner().refer(scene, given.other),
+            "colour": given.colour,
+            "shade": given.shade,
+            "thing": Manner().thing(given.thing) if given.thing else "",
+            "category": _PLURAL_OF.get(given.category, ""),
+        }
+        text = sentence(filled(template, words))
+        try:
+            beat = edit.beat(scene, given)
+        except InputError:
+            continue
+        after = edit.read(text.rstrip(".!?"), scene)
+        if after is not None and after.scene == beat.scene:
+            return WrittenEdit(text, template, edit, beat)
+    raise AssertionError(f"no scene found for the edit {edit.name!r}")
+
+
+def _random_scene(edit: Edit, rng: Random, allowed: Callable[[Thing], bool]) -> Scene:
+    """A few things, one of which the edit can speak of; alike and different ones, so that rules have work."""
+    count = rng.randint(2, 4)
+    kinds = [rng.choice(edit.about or list(KINDS))]
+    kinds += [rng.choice([*KINDS, kinds[0]]) for _ in range(count - 1)]
+    colours = [rng.choice(list(COLOURS)) for _ in range(2)]
+    things: list[Thing] = []
+    while len(things) < count:
+        kind = kinds[len(things)]
+        state = rng.randrange(len(KINDS[kind].states))
+        thing = Thing(kind, rng.choice([*colours, rng.choice(list(COLOURS))]), rng.choice(list(Size)), state)
+        if allowed(thing):
+            things.append(thing)
+    cells = rng.sample(range(CELLS), count)
+    return Scene.of(rng.choice(BACKGROUNDS), dict(zip(cells, things, strict=True)))
+
+
+def _random_given(scene: Scene, rng: Random) -> Given:
+    ref, other = rng.sample(list(scene.things), 2)
+    colour, shade = rng.sample(list(COLOURS), 2)
+    if rng.random() < 0.7:
+        colour = thing_at(scene, ref).colour
+    kind = rng.choice(list(KINDS.values()))
+    thing = Thing(kind.name, rng.choice(list(COLOURS)), Size.LARGE, kind.usual)
+    category = KINDS[thing_at(scene, ref).kind].category
+    return Given(ref, other, colour, shade, thing, category if category in _PLURAL_OF else "animal")

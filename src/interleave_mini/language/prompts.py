@@ -1,0 +1,101 @@
+"""Prompts for a generator: written from scenes and operations, and understood by a painter that can read.
+
+A short prompt says what to do. An exact one also says where precisely, which size, and what must stay.
+"""
+
+from __future__ import annotations
+
+import re
+import zlib
+from collections.abc import Sequence
+from random import Random
+
+from interleave_mini.language.descriptions import describe, read_description
+from interleave_mini.language.patterns import NotUnderstood, normalised
+from interleave_mini.language.references import Manner
+from interleave_mini.language.sentences import read_sentence, say_all
+from interleave_mini.language.words import (
+    BACKGROUND_OF_NOUN,
+    BACKGROUND_OF_PHRASE,
+    DESCRIBED,
+    POSITIONS,
+    bare_noun,
+    described,
+    listed,
+    the,
+)
+from interleave_mini.world.kinds import BACKGROUNDS
+from interleave_mini.world.operations import ChangeBackground, Operation, apply_all
+from interleave_mini.world.scene import Scene
+
+_SENTENCE = re.compile(r"(?<=[.!;])\s+")
+_KEEPING = re.compile(
+    r"(keep|leave|everything else|nothing else|there is nothing else|do not)\b", re.IGNORECASE
+)
+_MENTIONED = re.compile(rf"\b{DESCRIBED}\b", re.IGNORECASE)
+_LITERAL_ORDER = (4, 3, 5, 7, 1, 6, 8, 0, 2)
+_PLACE_WORDS = {
+    re.sub(r"^(an?|the) ", "", words): background
+    for words, background in (BACKGROUND_OF_NOUN | BACKGROUND_OF_PHRASE).items()
+}
+
+
+def scene_prompt(scene: Scene, *, exact: bool = False, rng: Random | None = None) -> str:
+    """A prompt that draws a scene from nothing."""
+    return describe(scene, Manner(exact, rng))
+
+
+def edit_prompt(
+    operations: Sequence[Operation], scene: Scene, *, exact: bool = False, rng: Random | None = None
+) -> str:
+    """A prompt that turns one scene into the next."""
+    said = say_all(operations, scene, Manner(exact, rng))
+    return f"{said} {_keeping(operations, scene)}" if exact else said
+
+
+def _keeping(operations: Sequence[Operation], scene: Scene) -> str:
+    """What must stay as it is."""
+    after = apply_all(operations, scene)
+    kept = [
+        f"{the(thing, size=True)} {POSITIONS[cell][1]}"
+        for cell, thing in scene.things.items()
+        if after.cells[cell] == thing
+    ]
+    if not any(isinstance(each, ChangeBackground) for each in operations):
+        kept.append(f"the {bare_noun(scene.background)}")
+    return f"Keep {listed(kept)} unchanged." if kept else "Everything else is unchanged."
+
+
+def understand(prompt: str, before: Scene | None) -> Scene:
+    """The scene a prompt asks for, from the scene before it or from nothing; raises when it asks for none."""
+    try:
+        return read_description(prompt)
+    except NotUnderstood:
+        if before is None:
+            raise
+    after, asked = before, False
+    for part in _SENTENCE.split(prompt.strip()):
+        if not normalised(part) or _KEEPING.match(part):
+            continue
+        after, asked = apply_all(read_sentence(part, after), after), True
+    if not asked:
+        raise NotUnderstood(f"this asks for nothing: {prompt!r}")
+    return after
+
+
+def is_exact(prompt: str) -> bool:
+    """Whether a prompt also says what must stay or that there is nothing else."""
+    return any(_KEEPING.match(part) for part in _SENTENCE.split(prompt.strip()))
+
+
+def literal_scene(prompt: str, before: Scene | None) -> Scene:
+    """What a painter makes of a text it does not understand: the things it names, wherever there is room."""
+    words = normalised(prompt).lower()
+    # A painter that has not understood where to be is somewhere: always in the same place for the same words.
+    anywhere = BACKGROUNDS[zlib.crc32(words.encode("utf-8", "replace")) % len(BACKGROUNDS)]
+    background = before.background if before else anywhere
+    for phrase, name in _PLACE_WORDS.items():
+        if re.search(rf"\b{re.escape(phrase)}\b", words):
+            background = name
+    mentioned = dict.fromkeys(described(found[0]).thing() for found in _MENTIONED.finditer(words))
+    return Scene.of(background, dict(zip(_LITERAL_ORDER, mentioned, strict=False)))

@@ -1,0 +1,130 @@
+"""Pointing at things and positions of a scene in words, and following such words."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from random import Random
+from typing import TypeVar
+
+from interleave_mini.language.patterns import NotUnderstood
+from interleave_mini.language.words import (
+    CELL_OF,
+    DESCRIBED,
+    POSITIONS,
+    RELATIONS,
+    Described,
+    a,
+    described,
+    neighbour,
+    one_of,
+    the,
+    to_position,
+)
+from interleave_mini.world.scene import Scene, Size, Thing
+
+T = TypeVar("T")
+_POSITION = one_of(CELL_OF)
+THING = rf"(?:(?:an?|some|one) )?{DESCRIBED}"
+REFERENCE = rf"the {DESCRIBED}(?: {_POSITION})?"
+_RELATIVE = rf"{one_of(RELATIONS)} {REFERENCE}"
+WHERE = rf"(?:{_POSITION}|{_RELATIVE})"
+_TO_CELL = {to_position(words): cell for words, cell in CELL_OF.items()}
+TO = rf"(?:{_RELATIVE}|{one_of(_TO_CELL)})"
+
+_THING_PARTS = re.compile(rf"(?:(?:an?|some|one) )?(?P<what>{DESCRIBED})", re.IGNORECASE)
+_REFERENCE_PARTS = re.compile(rf"the (?P<what>{DESCRIBED})(?: (?P<where>{_POSITION}))?", re.IGNORECASE)
+_RELATIVE_PARTS = re.compile(rf"(?P<relation>{one_of(RELATIONS)}) (?P<anchor>{REFERENCE})", re.IGNORECASE)
+
+
+@dataclass(frozen=True)
+class Manner:
+    """How something is said: shortly or exactly; with a random number generator, in many ways."""
+
+    exact: bool = False
+    rng: Random | None = None
+    way: int = 0
+    """Which of the ways to say it, where chance does not decide."""
+
+    def choice(self, ways: Sequence[T]) -> T:
+        return self.rng.choice(ways) if self.rng else ways[self.way % len(ways)]
+
+    def position(self, cell: int) -> str:
+        if self.exact:
+            return POSITIONS[cell][1]
+        return self.rng.choice(POSITIONS[cell]) if self.rng else POSITIONS[cell][0]
+
+    def where(self, scene: Scene, cell: int) -> str:
+        """A position, absolute or beside another thing."""
+        if not self.exact and self.rng and self.rng.random() < 0.35 and (ways := _beside(scene, cell)):
+            return self.rng.choice(ways)
+        return self.position(cell)
+
+    def thing(self, thing: Thing, *, like: Thing | None = None) -> str:
+        """A thing in words; its size is left out where it goes without saying."""
+        if like is not None:
+            says_size = self.exact or thing.size != like.size
+        else:
+            says_size = self.exact or thing.size is Size.SMALL
+        return a(thing, size=says_size)
+
+    def refer(self, scene: Scene, cell: int) -> str:
+        """Words that fit this thing of the scene and no other."""
+        thing = scene.cells[cell]
+        if thing is None:
+            raise NotUnderstood("there is nothing to speak of")
+        if self.exact:
+            return f"{the(thing, size=True)} {POSITIONS[cell][1]}"
+        ways = [the(thing)]
+        if self.rng and self.rng.random() < 0.3:
+            ways.insert(0, the(thing, colour=False))
+        for words in (*ways, the(thing, size=True)):
+            if len(_fitting(scene, described(words.removeprefix("the ")))) == 1:
+                return words
+        return f"{the(thing)} {self.position(cell)}"
+
+
+def thing_described(words: str) -> Described:
+    """Read "a small red cat"."""
+    found = _THING_PARTS.fullmatch(words)
+    if found is None:
+        raise NotUnderstood(f"not a thing: {words!r}")
+    return described(found["what"])
+
+
+def find(scene: Scene, words: str) -> int:
+    """Follow "the red cat at the top left" to its cell."""
+    found = _REFERENCE_PARTS.fullmatch(words)
+    if found is None:
+        raise NotUnderstood(f"not a reference: {words!r}")
+    cells = _fitting(scene, described(found["what"]))
+    if found["where"]:
+        cells = [cell for cell in cells if cell == CELL_OF[found["where"].lower()]]
+    if len(cells) != 1:
+        raise NotUnderstood(f"{'no' if not cells else 'more than one'} thing fits {words!r}")
+    return cells[0]
+
+
+def find_position(scene: Scene, words: str) -> int:
+    """Follow "at the top left", "to the top left" or "left of the house" to a cell."""
+    words = words.lower()
+    if relative := _RELATIVE_PARTS.fullmatch(words):
+        cell = neighbour(find(scene, relative["anchor"]), RELATIONS[relative["relation"]])
+        if cell is None:
+            raise NotUnderstood(f"there is no room {words!r}")
+        return cell
+    return CELL_OF[words] if words in CELL_OF else _TO_CELL[words]
+
+
+def _fitting(scene: Scene, what: Described) -> list[int]:
+    return [cell for cell, thing in scene.things.items() if what.fits(thing)]
+
+
+def _beside(scene: Scene, cell: int) -> list[str]:
+    ways = []
+    for relation, step in RELATIONS.items():
+        for anchor in scene.things:
+            if anchor != cell and neighbour(anchor, step) == cell:
+                ways.append(f"{relation} {Manner().refer(scene, anchor)}")
+    return ways

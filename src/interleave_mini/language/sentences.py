@@ -1,0 +1,334 @@
+"""Operations ⇄ sentences: how to ask for each of them, in many ways, and how such a sentence is read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from interleave.errors import InputError
+from interleave_mini.language.patterns import NotUnderstood, Pattern, normalised
+from interleave_mini.language.references import (
+    REFERENCE,
+    THING,
+    TO,
+    WHERE,
+    Manner,
+    find,
+    find_position,
+    thing_described,
+)
+from interleave_mini.language.words import (
+    BACKGROUND_OF_NOUN,
+    DESCRIBED_MANY,
+    DIRECTIONS,
+    NUMBERS,
+    ROWS,
+    UNCOUNTABLE,
+    bare_noun,
+    counted,
+    described_many,
+    neighbour,
+    one_of,
+    sentence,
+    to_position,
+)
+from interleave_mini.world.kinds import COLOURS
+from interleave_mini.world.operations import (
+    Add,
+    ChangeBackground,
+    ChangeState,
+    Move,
+    Operation,
+    Pick,
+    Place,
+    Recolour,
+    Remove,
+    Replace,
+    Resize,
+    Swap,
+    thing_at,
+)
+from interleave_mini.world.scene import GRID, Scene, Size, Thing
+
+GAPS = {
+    "thing": THING,
+    "ref": REFERENCE,
+    "other": REFERENCE,
+    "where": WHERE,
+    "to": TO,
+    "colour": one_of(COLOURS),
+    "count": one_of(NUMBERS[2 : GRID + 1]),
+    "things": DESCRIBED_MANY,
+    "row": one_of(ROWS),
+    "place": one_of(BACKGROUND_OF_NOUN),
+    "direction": one_of(DIRECTIONS),
+}
+Words = dict[str, str]
+
+
+@dataclass(frozen=True)
+class Speech:
+    """How one operation is spoken of: the first pattern asks for it, the second tells that it happens."""
+
+    patterns: tuple[Pattern, ...]
+    write: Callable[[Any, Scene, Manner], Words]
+    read: Callable[[Words, Scene], Operation]
+
+
+def _speech(write: Callable[..., Words], read: Callable[[Words, Scene], Operation], *texts: str) -> Speech:
+    return Speech(tuple(Pattern(text, GAPS) for text in texts), write, read)
+
+
+def _resizing(size: Size, *texts: str) -> Speech:
+    return _speech(
+        lambda done, scene, manner: {"ref": manner.refer(scene, done.cell)},
+        lambda words, scene: Resize(find(scene, words["ref"]), size),
+        *texts,
+    )
+
+
+def _replacement(words: Words, scene: Scene) -> Operation:
+    """ "Turn it into …": a new state where the kind stays the same, else another thing in its place."""
+    cell = find(scene, words["ref"])
+    old = thing_at(scene, cell)
+    new = thing_described(words["thing"]).thing(like=old)
+    if (new.kind, new.colour, new.size) == (old.kind, old.colour, old.size):
+        return ChangeState(cell, new.state)
+    return Replace(cell, new)
+
+
+def _write_replacement(done: Replace, scene: Scene, manner: Manner) -> Words:
+    old = thing_at(scene, done.cell)
+    return {"ref": manner.refer(scene, done.cell), "thing": manner.thing(done.thing, like=old)}
+
+
+def _write_change(done: ChangeState, scene: Scene, manner: Manner) -> Words:
+    old = thing_at(scene, done.cell)
+    new = Thing(old.kind, old.colour, old.size, done.state)
+    return {"ref": manner.refer(scene, done.cell), "thing": manner.thing(new, like=old)}
+
+
+def _write_move(done: Move, scene: Scene, manner: Manner) -> Words:
+    left_behind = scene.with_cell(done.cell, None)  # "move the cat left of the cat" would say nothing
+    where = manner.where(left_behind, done.to)
+    return {"ref": manner.refer(scene, done.cell), "to": to_position(where)}
+
+
+def _read_step(words: Words, scene: Scene) -> Operation:
+    cell = find(scene, words["ref"])
+    to = neighbour(cell, DIRECTIONS[words["direction"].lower()])
+    if to is None:
+        raise NotUnderstood(f"there is no room to go {words['direction']}")
+    return Move(cell, to)
+
+
+def _read_put_down(words: Words, scene: Scene) -> Operation:
+    if scene.gripper is None or scene.gripper.holds != words["colour"].lower():
+        raise NotUnderstood(f"the gripper holds no {words['colour']} block")
+    return Place(find_position(scene, words["where"]))
+
+
+SPEECH: dict[str, Speech] = {
+    "add": _speech(
+        lambda done, scene, manner: {
+            "thing": manner.thing(done.thing),
+            "where": manner.where(scene, done.cell),
+        },
+        lambda words, scene: Add(
+            thing_described(words["thing"]).thing(), find_position(scene, words["where"])
+        ),
+        "Add {thing} {where}",
+        "{thing} appears {where}",
+        "Draw {thing} {where}",
+        "Let {thing} appear {where}",
+        "Now there is also {thing} {where}",
+        "Show {thing} {where}",
+    ),
+    "remove": _speech(
+        lambda done, scene, manner: {"ref": manner.refer(scene, done.cell)},
+        lambda words, scene: Remove(find(scene, words["ref"])),
+        "Remove {ref}",
+        "{ref} disappears",
+        "Take away {ref}",
+        "Erase {ref}",
+        "{ref} goes away",
+        "{ref} is gone",
+    ),
+    "recolour": _speech(
+        lambda done, scene, manner: {"ref": manner.refer(scene, done.cell), "colour": done.colour},
+        lambda words, scene: Recolour(find(scene, words["ref"]), words["colour"].lower()),
+        "Paint {ref} {colour}",
+        "{ref} turns {colour}",
+        "Make {ref} {colour}",
+        "Colour {ref} {colour}",
+        "Change the colour of {ref} to {colour}",
+    ),
+    "replace": _speech(
+        _write_replacement,
+        _replacement,
+        "Replace {ref} with {thing}",
+        "{ref} makes room for {thing}",
+        "Put {thing} in place of {ref}",
+        "Exchange {ref} for {thing}",
+    ),
+    "change": _speech(
+        _write_change,
+        _replacement,
+        "Turn {ref} into {thing}",
+        "{ref} becomes {thing}",
+        "{ref} turns into {thing}",
+        "Change {ref} into {thing}",
+    ),
+    "grow": _resizing(
+        Size.LARGE, "Make {ref} large", "{ref} grows large", "Make {ref} bigger", "{ref} grows"
+    ),
+    "shrink": _resizing(
+        Size.SMALL, "Make {ref} small", "{ref} gets small", "Make {ref} smaller", "{ref} shrinks"
+    ),
+    "move": _speech(
+        _write_move,
+        lambda words, scene: Move(
+            cell := find(scene, words["ref"]), find_position(scene.with_cell(cell, None), words["to"])
+        ),
+        "Move {ref} {to}",
+        "{ref} moves {to}",
+        "{ref} goes {to}",
+        "Bring {ref} {to}",
+    ),
+    "step": _speech(
+        lambda done, scene, manner: {
+            "ref": manner.refer(scene, done.cell),
+            "direction": _direction(done),
+        },
+        _read_step,
+        "{ref} moves one step {direction}",
+        "Move {ref} one step {direction}",
+    ),
+    "swap": _speech(
+        lambda done, scene, manner: {
+            "ref": manner.refer(scene, done.cell),
+            "other": manner.refer(scene, done.other),
+        },
+        lambda words, scene: Swap(find(scene, words["ref"]), find(scene, words["other"])),
+        "Swap {ref} and {other}",
+        "{ref} and {other} trade places",
+        "Let {ref} and {other} change places",
+    ),
+    "travel": _speech(
+        lambda done, scene, manner: {"place": f"the {bare_noun(done.background)}"},
+        lambda words, scene: ChangeBackground(BACKGROUND_OF_NOUN[words["place"].lower()]),
+        "Change the background to {place}",
+        "The scene changes to {place}",
+        "Make the background {place}",
+        "Move everything to {place}",
+    ),
+    "pick": _speech(
+        lambda done, scene, manner: {"ref": manner.refer(scene, done.cell)},
+        lambda words, scene: Pick(find(scene, words["ref"])),
+        "Pick up {ref} with the gripper",
+        "The gripper picks up {ref}",
+        "The gripper lifts {ref}",
+        "Grasp {ref}",
+    ),
+    "place": _speech(
+        lambda done, scene, manner: {
+            "where": manner.where(scene, done.cell),
+            "colour": (scene.gripper.holds if scene.gripper else None) or "",
+        },
+        _read_put_down,
+        "Put the {colour} block down {where}",
+        "The gripper puts the {colour} block down {where}",
+        "The gripper sets down the {colour} block {where}",
+        "Release the {colour} block {where}",
+    ),
+}
+
+_ADD_ROW = tuple(
+    Pattern(text, GAPS)
+    for text in ("Add {count} {things} {row}", "{count} {things} appear {row}", "Draw {count} {things} {row}")
+)
+
+
+def _direction(done: Move) -> str:
+    for direction, step in DIRECTIONS.items():
+        if neighbour(done.cell, step) == done.to:
+            return direction
+    raise NotUnderstood("not a single step")
+
+
+def speech_of(operation: Operation, manner: Manner) -> Speech:
+    """The way to speak of this operation."""
+    match operation:
+        case Resize():
+            return SPEECH["grow" if operation.size is Size.LARGE else "shrink"]
+        case Move():
+            one_step = any(neighbour(operation.cell, step) == operation.to for step in DIRECTIONS.values())
+            says_step = one_step and not manner.exact and manner.rng and manner.rng.random() < 0.2
+            return SPEECH["step" if says_step else "move"]
+    names = {
+        Add: "add",
+        Remove: "remove",
+        Recolour: "recolour",
+        Replace: "replace",
+        ChangeState: "change",
+        Swap: "swap",
+        ChangeBackground: "travel",
+        Pick: "pick",
+        Place: "place",
+    }
+    return SPEECH[names[type(operation)]]
+
+
+def say(operation: Operation, scene: Scene, manner: Manner = Manner()) -> str:
+    """One sentence that asks for an operation in a scene."""
+    speech = speech_of(operation, manner)
+    pattern = manner.choice(speech.patterns)
+    return sentence(pattern.write(speech.write(operation, scene, manner)))
+
+
+def say_all(operations: Iterable[Operation], scene: Scene, manner: Manner = Manner()) -> str:
+    """A sentence for each operation; equal things that fill a row from the left are counted."""
+    operations = tuple(operations)
+    if row := _as_row(operations, scene):
+        pattern = manner.choice(_ADD_ROW)
+        return sentence(pattern.write(row))
+    said = []
+    for operation in operations:
+        said.append(say(operation, scene, manner))
+        scene = operation.apply(scene)
+    return " ".join(said)
+
+
+def _as_row(operations: tuple[Operation, ...], scene: Scene) -> Words | None:
+    adds = [each for each in operations if isinstance(each, Add)]
+    if len(adds) != len(operations) or not 2 <= len(adds) <= GRID:
+        return None
+    thing, first = adds[0].thing, adds[0].cell
+    expected = [Add(thing, first + index) for index in range(len(adds))]
+    if adds != expected or first % GRID or thing.noun in UNCOUNTABLE:
+        return None
+    count, things = counted(len(adds), thing).split(" ", 1)
+    return {"count": count, "things": things, "row": ROWS[first // GRID]}
+
+
+def read_sentence(text: str, scene: Scene) -> tuple[Operation, ...]:
+    """The operations a sentence asks for in a scene; raises when it asks for none that can be done."""
+    text, problem = normalised(text), "it does not say what to change"
+    for pattern in _ADD_ROW:
+        if words := pattern.read(text):
+            row = [place.lower() for place in ROWS].index(words["row"].lower())
+            thing = described_many(words["things"]).thing()
+            count = NUMBERS.index(words["count"].lower())
+            return tuple(Add(thing, row * GRID + column) for column in range(count))
+    for speech in SPEECH.values():
+        for pattern in speech.patterns:
+            if words := pattern.read(text):
+                try:
+                    operation = speech.read(words, scene)
+                    operation.apply(scene)
+                except InputError as error:
+                    problem = str(error)
+                    continue
+                return (operation,)
+    raise NotUnderstood(f"{text!r}: {problem}")

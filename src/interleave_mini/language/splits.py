@@ -1,0 +1,67 @@
+"""What training may see, and what it never sees.
+
+A request belongs to a split by a hash of what it says and shows. Besides, some templates and some pairs of
+kind and colour are held out whole: a request that has one of them is always a test request, and results on
+them are reported apart. Whoever makes training data asks here first.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Sequence
+
+from interleave_mini.world.kinds import COLOURS, KINDS
+from interleave_mini.world.scene import Scene, Thing
+
+SPLITS = ("train", "validation", "test")
+UNSEEN_TEMPLATE, UNSEEN_PAIR = "template", "pair"
+
+
+def hashed_split(request: str) -> str:
+    """The split a request belongs to by itself: 90 % train, 5 % validation, 5 % test."""
+    share = _hash(request) % 100
+    return "train" if share < 90 else "validation" if share < 95 else "test"
+
+
+def is_held_out_pair(thing: Thing) -> bool:
+    """Whether training never sees this kind in this colour."""
+    return (thing.kind, thing.colour) in HELD_OUT_PAIRS
+
+
+def held_out_template(topic: str, templates: Sequence[str]) -> str | None:
+    """The wording of a topic that training never sees: one, where the topic has others to learn from."""
+    holds_out = len(templates) > 3 or (len(templates) > 1 and _hash(topic) % 2 == 0)
+    return templates[-1] if holds_out else None
+
+
+def seen_templates(topic: str, templates: Sequence[str]) -> tuple[str, ...]:
+    """The wordings of a topic that training may see."""
+    held_out = held_out_template(topic, templates)
+    return tuple(template for template in templates if template != held_out)
+
+
+def unseen_in(
+    topic: str, template: str, templates: Sequence[str], scenes: Iterable[Scene]
+) -> tuple[str, ...]:
+    """What a request has that training never sees."""
+    unseen = [UNSEEN_TEMPLATE] if template == held_out_template(topic, templates) else []
+    if any(is_held_out_pair(thing) for scene in scenes for thing in scene.things.values()):
+        unseen.append(UNSEEN_PAIR)
+    return tuple(unseen)
+
+
+def split_of(request: str, unseen: Sequence[str]) -> str:
+    return "test" if unseen else hashed_split(request)
+
+
+def _hash(text: str) -> int:
+    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big")
+
+
+HELD_OUT_PAIRS: frozenset[tuple[str, str]] = frozenset(
+    (kind.name, colour)
+    for kind in KINDS.values()
+    for colour in COLOURS
+    if colour != kind.colour and kind.name != "block" and _hash(f"{kind.name} {colour}") % 12 == 0
+)
+"""Kinds in colours that training never sees; every kind is seen in its usual colour, and blocks in all."""

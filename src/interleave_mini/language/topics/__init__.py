@@ -1,0 +1,28 @@
+"""What can be asked for: eight domains, and in each of them topics with their templates and plots."""
+
+from __future__ import annotations
+
+from interleave_mini.language.topics import (
+    building,
+    cooking,
+    drawing,
+    growing,
+    patterns,
+    robot,
+    science,
+    stories,
+)
+from interleave_mini.language.topics.topic import Topic, Written
+
+DOMAINS: dict[str, tuple[Topic, ...]] = {
+    "visual stories": stories.TOPICS,
+    "growing and life cycles": growing.TOPICS,
+    "cooking": cooking.TOPICS,
+    "drawing lessons": drawing.TOPICS,
+    "building and tidying": building.TOPICS,
+    "robot manipulation": robot.TOPICS,
+    "science and seasons": science.TOPICS,
+    "patterns and puzzles": patterns.TOPICS,
+}
+
+__all__ = ["DOMAINS", "Topic", "Written"]

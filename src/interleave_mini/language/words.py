@@ -1,0 +1,225 @@
+"""Words for things, places and positions: how they are written, and how they are read back."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from interleave_mini.world.kinds import COLOURS, KINDS, NOUNS
+from interleave_mini.world.scene import GRID, Size, Thing
+
+NUMBERS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
+SIZES = {
+    "small": Size.SMALL,
+    "little": Size.SMALL,
+    "tiny": Size.SMALL,
+    "large": Size.LARGE,
+    "big": Size.LARGE,
+}
+UNCOUNTABLE = frozenset({"bread", "frog spawn"})
+_PLURALS = {
+    "fish": "fish",
+    "bus": "buses",
+    "cactus": "cactuses",
+    "slice of cake": "slices of cake",
+    "chrysalis": "chrysalises",
+    "teddy": "teddies",
+}
+
+POSITIONS: tuple[tuple[str, ...], ...] = (
+    ("at the top left", "in the top left corner", "in the upper left"),
+    ("at the top", "in the top middle", "at the top in the middle"),
+    ("at the top right", "in the top right corner", "in the upper right"),
+    ("on the left", "in the middle left", "on the left side"),
+    ("in the middle", "in the centre", "in the very middle"),
+    ("on the right", "in the middle right", "on the right side"),
+    ("at the bottom left", "in the bottom left corner", "in the lower left"),
+    ("at the bottom", "in the bottom middle", "at the bottom in the middle"),
+    ("at the bottom right", "in the bottom right corner", "in the lower right"),
+)
+"""Where a cell is: the short way first, then the exact one, then others."""
+
+ROWS = ("in the top row", "in the middle row", "in the bottom row")
+DIRECTIONS = {"left": (0, -1), "right": (0, 1), "up": (-1, 0), "down": (1, 0)}
+RELATIONS = {
+    "left of": (0, -1),
+    "to the left of": (0, -1),
+    "right of": (0, 1),
+    "to the right of": (0, 1),
+    "above": (-1, 0),
+    "below": (1, 0),
+    "under": (1, 0),
+}
+
+
+@dataclass(frozen=True)
+class Place:
+    """How people speak of a background."""
+
+    noun: str
+    within: str
+    others: tuple[str, ...] = ()
+
+
+PLACES: dict[str, Place] = {
+    "meadow": Place("a meadow", "in the meadow", ("in a meadow",)),
+    "beach": Place("a beach", "on the beach", ("at the beach", "on a beach")),
+    "night": Place("a night sky", "under the night sky", ("at night", "in the night")),
+    "snow": Place("a snowy field", "in the snow", ("in a snowy field", "on a snowy field")),
+    "sea": Place("the sea", "at sea", ("on the sea", "in the sea")),
+    "desert": Place("a desert", "in the desert", ("in a desert",)),
+    "kitchen": Place("a kitchen table", "on the kitchen table", ("on a kitchen table", "in the kitchen")),
+    "room": Place("a room", "in the room", ("in a room", "indoors")),
+    "forest": Place("a forest", "in the forest", ("in a forest", "in the woods")),
+    "city": Place("a city", "in the city", ("in a city", "in town")),
+    "paper": Place("a sheet of paper", "on paper", ("on a sheet of paper", "on white paper")),
+    "workbench": Place("a workbench", "on the workbench", ("on a workbench",)),
+}
+
+
+def plural(noun: str) -> str:
+    """More than one of them."""
+    if noun in _PLURALS:
+        return _PLURALS[noun]
+    if noun.endswith("man"):
+        return noun[:-3] + "men"
+    if noun.endswith("y") and noun[-2] not in "aeou":
+        return noun[:-1] + "ies"
+    return noun + ("es" if noun.endswith(("s", "x", "ch")) else "s")
+
+
+_SINGULARS = {plural(noun): noun for noun in NOUNS if noun not in UNCOUNTABLE}
+
+
+def with_article(words: str, noun: str = "") -> str:
+    """ "a cat", "an egg", "some bread"."""
+    if noun in UNCOUNTABLE:
+        return f"some {words}"
+    return f"{'an' if words[0] in 'aeiou' else 'a'} {words}"
+
+
+def named(thing: Thing, *, size: bool | None = None, colour: bool = True) -> str:
+    """ "red cat", "small red cat"; a large thing's size goes without saying unless it is asked for."""
+    says_size = size if size is not None else thing.size is Size.SMALL
+    return " ".join(
+        filter(None, [thing.size.value if says_size else "", thing.colour if colour else "", thing.noun])
+    )
+
+
+def a(thing: Thing, *, size: bool | None = None, colour: bool = True) -> str:
+    """ "a small red cat"."""
+    return with_article(named(thing, size=size, colour=colour), thing.noun)
+
+
+def the(thing: Thing, *, size: bool | None = False, colour: bool = True) -> str:
+    """ "the red cat"."""
+    return f"the {named(thing, size=size, colour=colour)}"
+
+
+def counted(count: int, thing: Thing) -> str:
+    """ "three small red apples"."""
+    words = named(thing)
+    return f"{NUMBERS[count]} {words.removesuffix(thing.noun)}{plural(thing.noun)}" if count > 1 else a(thing)
+
+
+def listed(items: list[str]) -> str:
+    """ "a, b and c"."""
+    return " and ".join(filter(None, [", ".join(items[:-1]), items[-1]])) if items else ""
+
+
+def capitalised(sentence: str) -> str:
+    return sentence[:1].upper() + sentence[1:]
+
+
+def sentence(words: str) -> str:
+    """With a capital at its beginning and a full stop at its end."""
+    return capitalised(words) + ("" if words.endswith((".", "!", "?")) else ".")
+
+
+def neighbour(cell: int, step: tuple[int, int]) -> int | None:
+    """The cell one row or column further, if there is one."""
+    row, column = cell // GRID + step[0], cell % GRID + step[1]
+    return row * GRID + column if 0 <= row < GRID and 0 <= column < GRID else None
+
+
+def one_of(words: Iterable[str]) -> str:
+    """A regular expression for any of these, the longest first."""
+    return "(?:" + "|".join(re.escape(word) for word in sorted(words, key=len, reverse=True)) + ")"
+
+
+_SIZE, _COLOUR, _NOUN = one_of(SIZES), one_of(COLOURS), one_of(NOUNS)
+DESCRIBED = rf"(?:{_SIZE} )?(?:{_COLOUR} )?{_NOUN}"
+_PARTS = re.compile(rf"(?:(?P<size>{_SIZE}) )?(?:(?P<colour>{_COLOUR}) )?(?P<noun>{_NOUN})", re.IGNORECASE)
+_PLURAL_PARTS = re.compile(
+    rf"(?:(?P<size>{_SIZE}) )?(?:(?P<colour>{_COLOUR}) )?(?P<noun>{one_of(_SINGULARS)})", re.IGNORECASE
+)
+
+
+@dataclass(frozen=True)
+class Described:
+    """A thing as far as it was described."""
+
+    noun: str
+    colour: str | None = None
+    size: Size | None = None
+
+    def thing(self, like: Thing | None = None) -> Thing:
+        """The thing that is meant; what was not said is as in `like`, or as is usual for its kind."""
+        kind, state = NOUNS[self.noun]
+        usual = like.colour if like is not None and like.kind == kind else KINDS[kind].colour
+        size = self.size or (like.size if like is not None else Size.LARGE)
+        return Thing(kind, self.colour or usual, size, state)
+
+    def fits(self, thing: Thing) -> bool:
+        return (
+            thing.noun == self.noun
+            and self.colour in (None, thing.colour)
+            and self.size in (None, thing.size)
+        )
+
+
+def described(words: str) -> Described:
+    """Read "small red cat"."""
+    found = _PARTS.fullmatch(words)
+    if found is None:
+        raise ValueError(f"not a thing: {words!r}")
+    size = SIZES[found["size"].lower()] if found["size"] else None
+    return Described(found["noun"].lower(), found["colour"].lower() if found["colour"] else None, size)
+
+
+def described_many(words: str) -> Described:
+    """Read "small red apples"."""
+    found = _PLURAL_PARTS.fullmatch(words)
+    if found is None:
+        raise ValueError(f"not things: {words!r}")
+    size = SIZES[found["size"].lower()] if found["size"] else None
+    noun = _SINGULARS[found["noun"].lower()]
+    return Described(noun, found["colour"].lower() if found["colour"] else None, size)
+
+
+DESCRIBED_MANY = rf"(?:{_SIZE} )?(?:{_COLOUR} )?{one_of(_SINGULARS)}"
+CELL_OF = {words: cell for cell, ways in enumerate(POSITIONS) for words in ways}
+BACKGROUND_OF_NOUN = {
+    form: background
+    for background, place in PLACES.items()
+    for form in (place.noun, re.sub("^an? ", "the ", place.noun))
+}
+BACKGROUND_OF_PHRASE = {
+    form: background for background, place in PLACES.items() for form in (place.within, *place.others)
+}
+
+
+def bare_noun(background: str) -> str:
+    """ "meadow", "kitchen table"."""
+    return PLACES[background].noun.split(" ", 1)[1]
+
+
+def within(background: str) -> str:
+    """ "in the meadow", "on the kitchen table"."""
+    return PLACES[background].within
+
+
+def to_position(words: str) -> str:
+    """ "at the top left" → "to the top left"."""
+    return re.sub(r"^(at|on|in) ", "to ", words)

@@ -1,0 +1,79 @@
+"""How right and how good a picture is, from what the reader sees in it."""
+
+from __future__ import annotations
+
+from interleave.types import Scores
+from interleave_mini.reader.scene_reader import Reading
+from interleave_mini.world.scene import CELLS, Scene, Thing
+
+CLEAR = 0.08
+"""A cell read with less confidence counts as unclear: half-drawn and blended things fall below it, noise of
+20 in 255, blur by a pixel and JPEG at 20 do not; a shift by a pixel may (see `perf/reader.py`)."""
+_UNWANTED_CHANGE = 3.4
+"""Marks lost for every cell that changed without being asked to."""
+
+
+def is_clear(reading: Reading, cell: int) -> bool:
+    return reading.confidence[cell] >= CLEAR
+
+
+def shows(reading: Reading, scene: Scene) -> bool:
+    """Whether a picture shows just this scene, and everything in it clearly."""
+    return reading.scene == scene and all(is_clear(reading, cell) for cell in range(CELLS))
+
+
+def score(reading: Reading, target: Scene, before: Scene | None) -> Scores:
+    """Marks from 0 to 10: for what was to change and what was to stay, and for how it looks."""
+    done = _success(reading, target, before)
+    kept = _preservation(reading, target, before)
+    return Scores(semantics=min(done, kept), quality=_quality(reading))
+
+
+def _success(reading: Reading, target: Scene, before: Scene | None) -> float:
+    """The share of what was to change that has changed as it should."""
+    cells = _to_change(target, before)
+    marks = [_likeness(reading, target, cell) for cell in cells]
+    if before is None or before.background != target.background:
+        marks.append(float(reading.scene.background == target.background))
+    if before is not None and before.gripper != target.gripper:
+        marks.append(float(reading.scene.gripper == target.gripper))
+    return 10 * sum(marks) / len(marks) if marks else 10.0
+
+
+def _preservation(reading: Reading, target: Scene, before: Scene | None) -> float:
+    """Full marks, less a third for every cell (or the background) that should be as before and is not."""
+    kept = set(range(CELLS)) - set(_to_change(target, before))
+    wrong = sum(
+        reading.scene.cells[cell] != target.cells[cell] or not is_clear(reading, cell) for cell in kept
+    )
+    if before is not None and before.background == target.background:
+        wrong += reading.scene.background != target.background
+    if before is None or before.gripper == target.gripper:
+        wrong += reading.scene.gripper != target.gripper
+    return max(0.0, 10 - _UNWANTED_CHANGE * wrong)
+
+
+def _to_change(target: Scene, before: Scene | None) -> list[int]:
+    if before is None:
+        return list(target.things)
+    return [cell for cell in range(CELLS) if target.cells[cell] != before.cells[cell]]
+
+
+def _likeness(reading: Reading, target: Scene, cell: int) -> float:
+    """1 for the right thing, clearly drawn; up to a half for one that is right in part."""
+    seen, wanted = reading.scene.cells[cell], target.cells[cell]
+    if seen == wanted:
+        return 1.0 if is_clear(reading, cell) else 0.5
+    return 0.5 * _in_common(seen, wanted) if seen and wanted else 0.0
+
+
+def _in_common(seen: Thing, wanted: Thing) -> float:
+    same = (seen.noun == wanted.noun, seen.colour == wanted.colour, seen.size == wanted.size)
+    return sum(same) / len(same)
+
+
+def _quality(reading: Reading) -> float:
+    """The lower of two marks: for the whole picture, and for its worst cell."""
+    whole = 1 - max(0.0, reading.error - 1) / 30
+    worst = 1 - max(0.0, max(*reading.errors, reading.border_error) - 4) / 60
+    return 10 * min(1.0, max(0.0, min(whole, worst)))

@@ -1,0 +1,154 @@
+"""Fresh planners and critics: small models of the real Qwen3-VL class that know nothing yet."""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from interleave.backends.local.processors import image_text_processor
+from interleave.backends.local.silence import quiet
+from interleave.errors import ConfigurationError
+from interleave_mini.train.agent_tokenizer import agent_tokenizer
+
+
+@dataclass(frozen=True)
+class AgentShape:
+    """Sizes of an agent. A picture of 256×256 pixels becomes 64 tokens."""
+
+    hidden: int = 256
+    feed_forward: int = 480
+    layers: int = 4
+    heads: int = 8
+    shared_heads: int = 4
+    """Keys and values: each serves two heads."""
+    vision_hidden: int = 128
+    vision_layers: int = 3
+    vision_heads: int = 4
+    patch: int = 16
+    side: int = 256
+    context: int = 1536
+    vocabulary: int = 2048
+    samples: int = 3000
+    """Tasks from which the tokenizer learns its words."""
+
+
+PLANNER = AgentShape()
+CRITIC = AgentShape(vision_hidden=160, vision_layers=4, vision_heads=5)
+TOY = AgentShape(
+    hidden=32,
+    feed_forward=64,
+    layers=2,
+    heads=2,
+    shared_heads=1,
+    vision_hidden=32,
+    vision_layers=1,
+    vision_heads=2,
+    vocabulary=600,
+    samples=40,
+)
+SHAPES = {"planner": PLANNER, "critic": CRITIC, "agent": CRITIC, "toy": TOY}
+_MERGED = 2
+"""Patches a side that become one token."""
+
+
+def write_fresh_agent(folder: Path, shape: str, *, seed: int = 0) -> Path:
+    """A model with random weights and its processor, as a folder that every training starts from."""
+    import torch
+    from transformers import Qwen3VLForConditionalGeneration
+
+    if shape not in SHAPES:
+        raise ConfigurationError(f"no shape named {shape!r}: choose one of {', '.join(SHAPES)}")
+    sizes = SHAPES[shape]
+    tokenizer = agent_tokenizer(vocabulary=sizes.vocabulary, samples=sizes.samples, context=sizes.context)
+    torch.manual_seed(seed)
+    model = Qwen3VLForConditionalGeneration(agent_config(sizes, tokenizer))
+    model.generation_config.eos_token_id = tokenizer.eos_token_id
+    model.generation_config.pad_token_id = tokenizer.pad_token_id
+    with quiet():
+        model.save_pretrained(folder)
+        image_text_processor("qwen3_vl", tokenizer, _eyes(sizes)).save_pretrained(folder)
+    return folder
+
+
+def agent_config(shape: AgentShape, tokenizer: Any) -> Any:
+    """The configuration of the real class with these sizes."""
+    from transformers import Qwen3VLConfig
+
+    def token(name: str) -> int:
+        return int(tokenizer.convert_tokens_to_ids(name))
+
+    head = shape.hidden // shape.heads
+    half = head // 2
+    return Qwen3VLConfig(
+        text_config={
+            "vocab_size": (len(tokenizer) + 31) // 32 * 32,
+            "hidden_size": shape.hidden,
+            "intermediate_size": shape.feed_forward,
+            "num_hidden_layers": shape.layers,
+            "num_attention_heads": shape.heads,
+            "num_key_value_heads": shape.shared_heads,
+            "head_dim": head,
+            "max_position_embeddings": shape.context,
+            "rope_parameters": {
+                "rope_type": "default",
+                "rope_theta": 10_000.0,
+                "mrope_section": [half - 2 * (half // 3), half // 3, half // 3],
+                "mrope_interleaved": True,
+            },
+            "tie_word_embeddings": True,
+        },
+        vision_config={
+            "depth": shape.vision_layers,
+            "hidden_size": shape.vision_hidden,
+            "intermediate_size": 4 * shape.vision_hidden,
+            "num_heads": shape.vision_heads,
+            "patch_size": shape.patch,
+            "spatial_merge_size": _MERGED,
+            "temporal_patch_size": 1,
+            "out_hidden_size": shape.hidden,
+            "num_position_embeddings": (shape.side // shape.patch) ** 2,
+            "deepstack_visual_indexes": [],
+        },
+        image_token_id=token("<|image_pad|>"),
+        video_token_id=token("<|video_pad|>"),
+        vision_start_token_id=token("<|vision_start|>"),
+        vision_end_token_id=token("<|vision_end|>"),
+        tie_word_embeddings=True,
+    )
+
+
+def _eyes(shape: AgentShape) -> Any:
+    """What cuts pictures into patches; larger ones are scaled to the size it was trained on."""
+    from transformers.models.qwen2_vl.image_processing_pil_qwen2_vl import Qwen2VLImageProcessorPil
+
+    area = {"shortest_edge": shape.side**2, "longest_edge": shape.side**2}  # areas, whatever their names say
+    return Qwen2VLImageProcessorPil(
+        patch_size=shape.patch,
+        temporal_patch_size=1,
+        merge_size=_MERGED,
+        size=area,
+        image_mean=[0.5, 0.5, 0.5],
+        image_std=[0.5, 0.5, 0.5],
+    )
+
+
+def refuse_no_model(folder: Path) -> None:
+    """Raise where there is none: the library would look for its name on the Hub."""
+    if not (folder / "config.json").is_file():
+        raise ConfigurationError(f"{folder} is not the folder of a model: it has no config.json")
+
+
+def halve(model: Path, out: Path) -> Path:
+    """A copy of a trained model in half precision; nothing else of it changes."""
+    import torch
+    from transformers import AutoModelForImageTextToText
+
+    refuse_no_model(model)
+    with quiet():
+        AutoModelForImageTextToText.from_pretrained(model, dtype=torch.float16).save_pretrained(out)
+    for each in sorted(model.iterdir()):
+        if each.suffix in (".json", ".jinja") and not (out / each.name).exists():
+            shutil.copy(each, out / each.name)
+    return out

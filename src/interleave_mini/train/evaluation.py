@@ -1,0 +1,152 @@
+"""How well the generator draws, by the reader: from text, by operation, unseen pairs, chains of edits."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from random import Random
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+
+from interleave.intervals import Estimate, estimate
+from interleave_mini.language.prompts import edit_prompt, scene_prompt
+from interleave_mini.language.splits import HELD_OUT_PAIRS
+from interleave_mini.reader import Reader, Reading
+from interleave_mini.reader.scores import shows
+from interleave_mini.train.examples import MOST_THINGS, random_operations, random_scene
+from interleave_mini.world.drawing import draw_many
+from interleave_mini.world.kinds import BACKGROUNDS, KINDS
+from interleave_mini.world.operations import Operation, apply_all
+from interleave_mini.world.scene import MIDDLE, Scene, Thing
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from interleave_mini.train.flow import Flow
+
+CHAIN = 10
+
+
+class HasDraw(Protocol):
+    def __call__(
+        self, prompts: Sequence[str], sources: Sequence[NDArray[np.uint8]], seed: int
+    ) -> NDArray[np.uint8]: ...
+
+
+def drawing_with(flow: Flow, tokenizer: Any, *, batch: int = 128) -> HasDraw:
+    """The flow as a function on bytes; `sources` stand oldest first."""
+    import torch
+
+    from interleave_mini.train.flow import encode_prompts
+
+    def draw(prompts: Sequence[str], sources: Sequence[NDArray[np.uint8]], seed: int) -> NDArray[np.uint8]:
+        drawn = []
+        for start in range(0, len(prompts), batch):
+            part = list(prompts[start : start + batch])
+            tokens = torch.as_tensor(encode_prompts(tokenizer, part, flow.shape)).to(flow.device)
+            given = [torch.as_tensor(pictures[start : start + batch]) for pictures in sources]
+            # Every group has another size: compiled code would be made anew for each.
+            with torch.compiler.set_stance("force_eager"):
+                drawn.append(flow.draw(tokens, given, seed + start).cpu().numpy())
+        return np.concatenate(drawn)
+
+    return draw
+
+
+def evaluate(draw: HasDraw, reader: Reader, *, count: int, seed: int = 0) -> dict[str, Estimate]:
+    """Shares of pictures that are strictly right, `count` of each sort."""
+    rng = Random(f"evaluation/{seed}")
+    results: dict[str, list[bool]] = {}
+    for things in range(1, MOST_THINGS + 1):
+        scenes = [random_scene(rng, things) for _ in range(count)]
+        prompts = [scene_prompt(scene) for scene in scenes]
+        results[f"text, {things} things"] = right(draw, reader, prompts, (), scenes, seed)
+    results["text, unseen pair"] = _unseen(draw, reader, rng, count, seed)
+    results |= _edits(draw, reader, rng, count, seed)
+    results["edit, two pictures"] = _with_earlier(draw, reader, rng, count, seed)
+    results |= _chains(draw, reader, rng, max(1, count // 2), seed)
+    return {name: estimate([float(one) for one in ones]) for name, ones in results.items()}
+
+
+def _unseen(draw: HasDraw, reader: Reader, rng: Random, count: int, seed: int) -> list[bool]:
+    pairs = sorted(HELD_OUT_PAIRS)
+    scenes = []
+    for _ in range(count):
+        kind, colour = rng.choice(pairs)
+        state = rng.randrange(len(KINDS[kind].states))
+        scenes.append(Scene.of(rng.choice(BACKGROUNDS), {MIDDLE: Thing(kind, colour, state=state)}))
+    return right(draw, reader, [scene_prompt(scene) for scene in scenes], (), scenes, seed)
+
+
+def _edits(draw: HasDraw, reader: Reader, rng: Random, count: int, seed: int) -> dict[str, list[bool]]:
+    groups: dict[str, list[tuple[Scene, tuple[Operation, ...]]]] = {}
+    wanted = 12
+    for _ in range(count * 400):
+        scene = random_scene(rng)
+        operations = random_operations(scene, rng)
+        if operations and len(operations) == 1:
+            group = groups.setdefault(type(operations[0]).__name__.lower(), [])
+            if len(group) < count:
+                group.append((scene, operations))
+        if len(groups) >= wanted - 1 and all(len(group) == count for group in groups.values()):
+            break
+    results: dict[str, list[bool]] = {"edit, all, short": [], "edit, all, exact": []}
+    for name, group in sorted(groups.items()):
+        sources = draw_many([scene for scene, _ in group])
+        targets = [apply_all(operations, scene) for scene, operations in group]
+        for manner in ("short", "exact"):
+            prompts = [edit_prompt(operations, scene, exact=manner == "exact") for scene, operations in group]
+            found = right(draw, reader, prompts, (sources,), targets, seed)
+            results[f"edit, {name}, {manner}"] = found
+            results[f"edit, all, {manner}"] += found
+    return results
+
+
+def _with_earlier(draw: HasDraw, reader: Reader, rng: Random, count: int, seed: int) -> list[bool]:
+    """Edits that are shown the picture before the last as well, which must not get in the way."""
+    earlier = [random_scene(rng, 3) for _ in range(count)]
+    before = [apply_all(_some_operations(scene, rng), scene) for scene in earlier]
+    steps = [_some_operations(scene, rng) for scene in before]
+    prompts = [edit_prompt(done, scene) for done, scene in zip(steps, before, strict=True)]
+    targets = [apply_all(done, scene) for done, scene in zip(steps, before, strict=True)]
+    return right(draw, reader, prompts, (draw_many(earlier), draw_many(before)), targets, seed)
+
+
+def _chains(draw: HasDraw, reader: Reader, rng: Random, count: int, seed: int) -> dict[str, list[bool]]:
+    """Edits upon edits, each from the picture the model itself has drawn; right once, right for good."""
+    scenes = [random_scene(rng, 2) for _ in range(count)]
+    pictures = draw_many(scenes)
+    still_right = np.ones(count, bool)
+    results = {}
+    for link in range(1, CHAIN + 1):
+        steps = [_some_operations(scene, rng) for scene in scenes]
+        prompts = [edit_prompt(done, scene, exact=True) for done, scene in zip(steps, scenes, strict=True)]
+        scenes = [apply_all(done, scene) for done, scene in zip(steps, scenes, strict=True)]
+        pictures = draw(prompts, (pictures,), seed + link)
+        still_right &= np.array(_right(reader.read_many(pictures), scenes))
+        if link in (1, 3, 5, CHAIN):
+            results[f"chain of {link}, all right"] = still_right.tolist()
+    return results
+
+
+def _some_operations(scene: Scene, rng: Random) -> tuple[Operation, ...]:
+    while True:
+        operations = random_operations(scene, rng)
+        if operations and len(apply_all(operations, scene).things) <= MOST_THINGS - 1:
+            return operations
+
+
+def right(
+    draw: HasDraw,
+    reader: Reader,
+    prompts: Sequence[str],
+    sources: Sequence[NDArray[np.uint8]],
+    targets: Sequence[Scene],
+    seed: int,
+) -> list[bool]:
+    """Which of these pictures come out strictly right."""
+    return _right(reader.read_many(draw(prompts, sources, seed)), targets)
+
+
+def _right(readings: Sequence[Reading], targets: Sequence[Scene]) -> list[bool]:
+    return [shows(reading, target) for reading, target in zip(readings, targets, strict=True)]

@@ -1,0 +1,209 @@
+"""What the generator learns from: a prompt, the picture it starts from if any, and the picture to draw.
+
+Everything is made on the fly from a seed. Kinds in colours that are held out never appear.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from random import Random
+
+from interleave_mini.language.prompts import edit_prompt, scene_prompt
+from interleave_mini.language.splits import HELD_OUT_PAIRS, hashed_split, is_held_out_pair
+from interleave_mini.language.tasks import sample_task
+from interleave_mini.world.kinds import BACKGROUNDS, COLOURS, KINDS, NOUNS
+from interleave_mini.world.operations import (
+    Add,
+    ChangeBackground,
+    ChangeState,
+    Impossible,
+    Move,
+    Operation,
+    Pick,
+    Place,
+    Recolour,
+    Remove,
+    Replace,
+    Resize,
+    Swap,
+    apply_all,
+)
+from interleave_mini.world.scene import CELLS, GRID, Gripper, Scene, Size, Thing
+
+MOST_THINGS = 6
+FROM_NOTHING = 0.35
+FROM_STORIES = 0.3
+WITH_EARLIER = 0.12
+"""The share of edits that are also shown the picture before the last, as `--sources history` does."""
+_NOUNS = tuple(NOUNS)
+_COLOURS = tuple(COLOURS)
+_PAIRS = tuple(
+    (noun, colour) for noun in _NOUNS for colour in _COLOURS if (NOUNS[noun][0], colour) not in HELD_OUT_PAIRS
+)
+
+
+@dataclass(frozen=True)
+class Example:
+    """One thing to learn. `before` is None where the picture is drawn from nothing."""
+
+    prompt: str
+    before: Scene | None
+    after: Scene
+    earlier: Scene | None = None
+    """What came before `before`, where that is shown too."""
+
+    @property
+    def sources(self) -> tuple[Scene, ...]:
+        """The pictures it starts from, oldest first."""
+        return tuple(scene for scene in (self.earlier, self.before) if scene is not None)
+
+
+def sample_example(rng: Random) -> Example:
+    """A random example of what the generator will be asked for."""
+    while True:
+        made = _from_story(rng) if rng.random() < FROM_STORIES else _at_random(rng)
+        if made is not None and not _held_out(made.after):
+            return made
+
+
+def _at_random(rng: Random) -> Example | None:
+    scene = random_scene(rng)
+    if rng.random() < FROM_NOTHING:
+        return Example(_describe(scene, rng), None, scene)
+    operations = random_operations(scene, rng)
+    if operations is None:
+        return None
+    return Example(_ask(operations, scene, rng), scene, apply_all(operations, scene), _earlier(scene, rng))
+
+
+def _from_story(rng: Random) -> Example | None:
+    """A step of a request of the training split, as the planner or the critic would ask for it."""
+    task = sample_task("story", rng)
+    if task.unseen or hashed_split(repr(task.parts)) != "train":
+        return None
+    number = rng.randrange(len(task.beats))
+    beat = task.beats[number]
+    if beat.before is None:
+        return Example(_describe(beat.scene, rng), None, beat.scene)
+    has_earlier = number >= 2 and rng.random() < WITH_EARLIER
+    earlier = task.beats[number - 2].scene if has_earlier else None
+    return Example(_ask(beat.operations, beat.before, rng), beat.before, beat.scene, earlier)
+
+
+def _earlier(scene: Scene, rng: Random) -> Scene | None:
+    """A scene from which this one may have come; None for most edits."""
+    if rng.random() >= WITH_EARLIER:
+        return None
+    return apply_all(random_operations(scene, rng) or (), scene)
+
+
+def _describe(scene: Scene, rng: Random) -> str:
+    return _in_some_way(rng, lambda **manner: scene_prompt(scene, **manner))
+
+
+def _ask(operations: tuple[Operation, ...], scene: Scene, rng: Random) -> str:
+    return _in_some_way(rng, lambda **manner: edit_prompt(operations, scene, **manner))
+
+
+def _in_some_way(rng: Random, say: Callable[..., str]) -> str:
+    """As a planner says it, in many other ways, or exactly."""
+    chance = rng.random()
+    if chance < 0.35:
+        return say()
+    return say(rng=rng) if chance < 0.68 else say(exact=True)
+
+
+def random_scene(rng: Random, things: int | None = None) -> Scene:
+    """Some things on a background, a few of them alike; now and then a gripper with blocks."""
+    background = rng.choice(BACKGROUNDS)
+    if things is None and rng.random() < 0.08:
+        return _bench(background if rng.random() < 0.3 else "workbench", rng)
+    count = things if things is not None else rng.choices(range(MOST_THINGS + 1), (1, 5, 6, 5, 4, 3, 2))[0]
+    cells = rng.sample(range(CELLS), count)
+    chosen: dict[int, Thing] = {}
+    for cell in cells:
+        alike = chosen and rng.random() < 0.12
+        chosen[cell] = rng.choice(list(chosen.values())) if alike else random_thing(rng)
+    return Scene.of(background, chosen)
+
+
+def random_thing(rng: Random) -> Thing:
+    """Any noun in any colour that training may see; mostly large, as in stories."""
+    noun, colour = rng.choice(_PAIRS)
+    kind, state = NOUNS[noun]
+    return Thing(kind, colour, Size.SMALL if rng.random() < 0.35 else Size.LARGE, state)
+
+
+def _bench(background: str, rng: Random) -> Scene:
+    cells = rng.sample(range(GRID, CELLS), rng.randint(1, 4))
+    blocks = {cell: Thing("block", rng.choice(_COLOURS), Size.SMALL) for cell in cells}
+    return Scene.of(background, blocks, Gripper(rng.randrange(GRID), rng.choice((None, *_COLOURS))))
+
+
+def random_operations(scene: Scene, rng: Random) -> tuple[Operation, ...] | None:
+    """One operation that can be done in this scene (sometimes two); None when chance finds none."""
+    made: list[Operation] = []
+    for _ in range(2 if rng.random() < 0.08 else 1):
+        operation = _random_operation(apply_all(made, scene), rng)
+        if operation is None:
+            break
+        made.append(operation)
+    return tuple(made) or None
+
+
+def _random_operation(scene: Scene, rng: Random) -> Operation | None:
+    makers = _HANDLING if scene.gripper is not None and rng.random() < 0.7 else _MAKERS
+    for _ in range(8):
+        maker = rng.choice(makers)
+        with suppress(Impossible, IndexError):
+            operation = maker(scene, rng)
+            if not _held_out(operation.apply(scene)):
+                return operation
+    return None
+
+
+def _cell(scene: Scene, rng: Random) -> int:
+    return rng.choice(list(scene.things))
+
+
+def _free(scene: Scene, rng: Random) -> int:
+    return rng.choice([cell for cell in range(CELLS) if scene.is_free(cell)])
+
+
+def _another_state(scene: Scene, rng: Random) -> Operation:
+    changing = [cell for cell, thing in scene.things.items() if len(KINDS[thing.kind].states) > 1]
+    cell = rng.choice(changing)
+    thing = scene.things[cell]
+    return ChangeState(cell, rng.randrange(len(KINDS[thing.kind].states)))
+
+
+def _other(scene: Scene, rng: Random) -> Operation:
+    cell = _cell(scene, rng)
+    new = random_thing(rng)
+    return Replace(cell, replace(new, size=scene.things[cell].size))
+
+
+_MAKERS: tuple[Callable[[Scene, Random], Operation], ...] = (
+    lambda scene, rng: Add(random_thing(rng), _free(scene, rng)),
+    lambda scene, rng: Add(random_thing(rng), _free(scene, rng)),
+    lambda scene, rng: Remove(_cell(scene, rng)),
+    lambda scene, rng: Recolour(_cell(scene, rng), rng.choice(_COLOURS)),
+    lambda scene, rng: Resize(_cell(scene, rng), rng.choice(list(Size))),
+    lambda scene, rng: Move(_cell(scene, rng), _free(scene, rng)),
+    lambda scene, rng: Move(_cell(scene, rng), _free(scene, rng)),
+    lambda scene, rng: Swap(_cell(scene, rng), _cell(scene, rng)),
+    _another_state,
+    _another_state,
+    _other,
+    lambda scene, rng: ChangeBackground(rng.choice(BACKGROUNDS)),
+)
+_HANDLING: tuple[Callable[[Scene, Random], Operation], ...] = (
+    lambda scene, rng: Pick(_cell(scene, rng)),
+    lambda scene, rng: Place(_free(scene, rng)),
+)
+
+
+def _held_out(scene: Scene) -> bool:
+    return any(is_held_out_pair(thing) for thing in scene.things.values())

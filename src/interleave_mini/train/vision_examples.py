@@ -1,0 +1,155 @@
+"""What an agent learns to see from, before it has any job: pictures of the world, and words about them.
+
+Five exercises, made on the fly from a seed: to say what a picture shows, what has changed between two,
+whether a picture shows what is said, whether one picture has become another as asked, and to say a wish about
+a picture as exactly as can be. Kinds in colours that are held out never appear.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from random import Random
+
+from interleave.errors import ConfigurationError, InputError, did_you_mean
+from interleave_mini.language.prompts import scene_prompt
+from interleave_mini.language.references import Manner
+from interleave_mini.language.sentences import say_all
+from interleave_mini.language.splits import is_held_out_pair
+from interleave_mini.language.tasks import sample_task
+from interleave_mini.oracle import ACCEPTED, faults_of, refined
+from interleave_mini.train.examples import Example, random_operations, random_scene, sample_example
+from interleave_mini.world.changes import changes
+from interleave_mini.world.mistakes import spoiled
+from interleave_mini.world.operations import apply_all
+from interleave_mini.world.scene import Scene
+
+EXERCISES = ("look", "compare", "check", "judge", "word")
+FROM_STORIES = 0.35
+UNCHANGED = 0.12
+RIGHT = 0.4
+FROM_PLANS = 0.7
+"""The share of wishes that are steps of plans, in scenes with company and look-alikes."""
+DRAWN_AGAIN = 0.4
+"""The share of judgements about pictures that a better prompt was drawn from."""
+
+
+@dataclass(frozen=True)
+class Exercise:
+    """A question with one or two pictures, and its answer.
+
+    Words come first, as in the critic's prompt: whoever knows the wish can look for it in the picture.
+    """
+
+    name: str
+    question: tuple[Scene | str, ...]
+    answer: str
+
+    @property
+    def pictures(self) -> tuple[Scene, ...]:
+        return tuple(part for part in self.question if isinstance(part, Scene))
+
+
+def exercises_named(names: Iterable[str]) -> tuple[str, ...]:
+    """The names of exercises, as given; raises for one that there is not."""
+    chosen = tuple(name.strip() for name in names)
+    for name in chosen:
+        if name not in EXERCISES:
+            raise ConfigurationError(f"no exercise named {name!r}. {did_you_mean(name, EXERCISES)}")
+    return chosen
+
+
+def sample_exercise(rng: Random, names: Sequence[str] = EXERCISES) -> Exercise:
+    """A random exercise of one of these kinds; a kind that is named twice comes twice as often."""
+    name = rng.choice(names)
+    while True:
+        made = _MAKERS[name](rng)
+        if made is not None and not any(map(_held_out, made.pictures)):
+            return made
+
+
+def _look(rng: Random) -> Exercise:
+    scene = _scene(rng)
+    return Exercise("look", ("Look:", scene), scene_prompt(scene, exact=True))
+
+
+def _compare(rng: Random) -> Exercise | None:
+    before = _scene(rng)
+    if rng.random() < UNCHANGED:
+        return Exercise("compare", ("Compare:", before, before), "Nothing has changed.")
+    after = _another(before, rng)
+    try:
+        said = say_all(changes(before, after), before, Manner(exact=True))
+    except InputError:  # there are no words for this change
+        return None
+    return Exercise("compare", ("Compare:", before, after), said) if said else None
+
+
+def _check(rng: Random) -> Exercise:
+    wanted = _scene(rng)
+    shown = wanted if rng.random() < RIGHT else _another(wanted, rng)
+    said = scene_prompt(wanted, exact=rng.random() < 0.5)
+    return Exercise("check", (f"Check: {said}", shown), _marked(shown, wanted))
+
+
+def _judge(rng: Random) -> Exercise | None:
+    """A critic's own question: a picture, what was asked for, and what became of it."""
+    wish = _wish(rng)
+    if wish.before is None:
+        return None
+    shown = wish.after if rng.random() < RIGHT else _another(wish.after, rng, wish.before)
+    drawn = refined(wish.after, wish.before) if rng.random() < DRAWN_AGAIN else wish.prompt
+    asked = f"Judge: {wish.prompt} Drawn: {drawn}"
+    return Exercise("judge", (asked, wish.before, shown), _marked(shown, wish.after))
+
+
+def _word(rng: Random) -> Exercise | None:
+    """What a critic asks for after a failure: the same wish in words that leave nothing open."""
+    wish = _wish(rng)
+    if wish.before is None:
+        return None
+    return Exercise("word", (f"Word: {wish.prompt}", wish.before), refined(wish.after, wish.before))
+
+
+def _wish(rng: Random) -> Example:
+    """Something to be done to a picture: a step of a plan that training may see, or anything."""
+    while rng.random() < FROM_PLANS:
+        task = sample_task(rng.choice(("story", "edit")), rng)
+        if task.split == "train":
+            beat = rng.choice(task.beats)
+            return Example(beat.prompt, beat.before, beat.scene)
+    return sample_example(rng)
+
+
+def _marked(shown: Scene, wanted: Scene) -> str:
+    return ACCEPTED if shown == wanted else faults_of(shown, wanted)
+
+
+def _scene(rng: Random) -> Scene:
+    """Anything, or a moment of a story that training may see."""
+    while rng.random() < FROM_STORIES:
+        task = sample_task("story", rng)
+        if task.split == "train":
+            return rng.choice(task.beats).scene
+    return random_scene(rng)
+
+
+def _another(scene: Scene, rng: Random, before: Scene | None = None) -> Scene:
+    """A scene that differs in something: by a mistake, or by something that has happened."""
+    if rng.random() < (0.5 if before is None else 0.8):
+        return spoiled(scene, rng, before)
+    operations = random_operations(scene, rng)
+    return apply_all(operations, scene) if operations else spoiled(scene, rng, before)
+
+
+def _held_out(scene: Scene) -> bool:
+    return any(is_held_out_pair(thing) for thing in scene.things.values())
+
+
+_MAKERS: Mapping[str, Callable[[Random], Exercise | None]] = {
+    "look": _look,
+    "compare": _compare,
+    "check": _check,
+    "judge": _judge,
+    "word": _word,
+}

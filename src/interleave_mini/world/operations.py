@@ -1,0 +1,173 @@
+"""What can happen between two scenes. Each operation says whether it can be done and does it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from interleave.errors import InputError
+from interleave_mini.world.kinds import KINDS
+from interleave_mini.world.scene import GRID, Gripper, Scene, Size, Thing
+
+
+class Impossible(InputError):
+    """This cannot happen in this scene."""
+
+
+@dataclass(frozen=True, slots=True)
+class Add:
+    thing: Thing
+    cell: int
+
+    def apply(self, scene: Scene) -> Scene:
+        _must_be_free(scene, self.cell)
+        return scene.with_cell(self.cell, self.thing)
+
+
+@dataclass(frozen=True, slots=True)
+class Remove:
+    cell: int
+
+    def apply(self, scene: Scene) -> Scene:
+        thing_at(scene, self.cell)
+        return scene.with_cell(self.cell, None)
+
+
+@dataclass(frozen=True, slots=True)
+class Recolour:
+    cell: int
+    colour: str
+
+    def apply(self, scene: Scene) -> Scene:
+        thing = thing_at(scene, self.cell)
+        if thing.colour == self.colour:
+            raise Impossible(f"the {thing.noun} is {self.colour} already")
+        return scene.with_cell(self.cell, replace(thing, colour=self.colour))
+
+
+@dataclass(frozen=True, slots=True)
+class Replace:
+    cell: int
+    thing: Thing
+
+    def apply(self, scene: Scene) -> Scene:
+        if thing_at(scene, self.cell) == self.thing:
+            raise Impossible("it would be replaced by itself")
+        return scene.with_cell(self.cell, self.thing)
+
+
+@dataclass(frozen=True, slots=True)
+class Resize:
+    cell: int
+    size: Size
+
+    def apply(self, scene: Scene) -> Scene:
+        thing = thing_at(scene, self.cell)
+        if thing.size == self.size:
+            raise Impossible(f"the {thing.noun} is {self.size.value} already")
+        return scene.with_cell(self.cell, replace(thing, size=self.size))
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    cell: int
+    to: int
+
+    def apply(self, scene: Scene) -> Scene:
+        thing = thing_at(scene, self.cell)
+        _must_be_free(scene, self.to)
+        return scene.with_cell(self.cell, None).with_cell(self.to, thing)
+
+
+@dataclass(frozen=True, slots=True)
+class Swap:
+    cell: int
+    other: int
+
+    def apply(self, scene: Scene) -> Scene:
+        first, second = thing_at(scene, self.cell), thing_at(scene, self.other)
+        if first == second:
+            raise Impossible("two equal things would change places")
+        return scene.with_cell(self.cell, second).with_cell(self.other, first)
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeState:
+    cell: int
+    state: int
+
+    def apply(self, scene: Scene) -> Scene:
+        thing = thing_at(scene, self.cell)
+        if not 0 <= self.state < len(KINDS[thing.kind].states) or self.state == thing.state:
+            raise Impossible(f"the {thing.noun} cannot change like that")
+        return scene.with_cell(self.cell, replace(thing, state=self.state))
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeBackground:
+    background: str
+
+    def apply(self, scene: Scene) -> Scene:
+        if scene.background == self.background:
+            raise Impossible(f"the background is the {self.background} already")
+        return replace(scene, background=self.background)
+
+
+@dataclass(frozen=True, slots=True)
+class Pick:
+    """The gripper takes the small block in this cell and lifts it to the top of its column."""
+
+    cell: int
+
+    def apply(self, scene: Scene) -> Scene:
+        block, column = thing_at(scene, self.cell), self.cell % GRID
+        hand = scene.gripper
+        if hand is None or hand.holds is not None:
+            raise Impossible("there is no empty gripper")
+        if block.kind != "block" or block.size is not Size.SMALL or self.cell < GRID:
+            raise Impossible("the gripper picks up small blocks below the top row")
+        if scene.cells[column] is not None:
+            raise Impossible("something stands where the gripper has to go")
+        return replace(scene.with_cell(self.cell, None), gripper=Gripper(column, block.colour))
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """The gripper lowers the block it holds into this cell and stays above it, empty."""
+
+    cell: int
+
+    def apply(self, scene: Scene) -> Scene:
+        hand, column = scene.gripper, self.cell % GRID
+        if hand is None or hand.holds is None:
+            raise Impossible("there is no gripper that holds a block")
+        _must_be_free(scene, self.cell)
+        if self.cell < GRID or scene.cells[column] is not None:
+            raise Impossible("the gripper cannot get there")
+        block = Thing("block", hand.holds, Size.SMALL)
+        return replace(scene.with_cell(self.cell, block), gripper=Gripper(column))
+
+
+Operation = (
+    Add | Remove | Recolour | Replace | Resize | Move | Swap | ChangeState | ChangeBackground | Pick | Place
+)
+
+
+def apply_all(operations: Iterable[Operation], scene: Scene) -> Scene:
+    """One after the other."""
+    for operation in operations:
+        scene = operation.apply(scene)
+    return scene
+
+
+def thing_at(scene: Scene, cell: int) -> Thing:
+    """The thing in this cell; there must be one."""
+    thing = scene.cells[cell]
+    if thing is None:
+        raise Impossible("there is nothing to change")
+    return thing
+
+
+def _must_be_free(scene: Scene, cell: int) -> None:
+    if not scene.is_free(cell):
+        raise Impossible("the place is taken")

@@ -1,0 +1,31 @@
+"""What the libraries raise, said in our words."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from interleave.backends.local.library_errors import OutOfMemory, as_backend_error
+from interleave.errors import BackendError
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2 GiB"),
+        RuntimeError("CUDA error: out of memory"),
+        RuntimeError("CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`"),
+    ],
+    ids=lambda error: str(error)[:24],
+)
+def test_too_little_memory_is_told_apart_whoever_finds_it(error: Exception) -> None:
+    told = "the model ran out of memory with 4 calls at once: use a smaller"
+    with pytest.raises(OutOfMemory, match=told), as_backend_error("the model", 4):
+        raise error
+
+
+def test_anything_else_is_a_failure_of_the_model() -> None:
+    told = "the model failed: ValueError: no"
+    with pytest.raises(BackendError, match=told) as caught, as_backend_error("the model", 4):
+        raise ValueError("no")
+    assert not isinstance(caught.value, OutOfMemory)

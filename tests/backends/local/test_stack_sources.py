@@ -1,0 +1,56 @@
+"""Sources of many prompts, encoded together, are those that the pipeline would have shown to each alone."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("diffusers")
+
+from interleave.backends.local.stack_sources import stack_sources  # noqa: E402
+
+
+@pytest.fixture(scope="module")
+def pipelines(tmp_path_factory: pytest.TempPathFactory) -> tuple[Any, Any]:
+    from diffusers import Flux2KleinPipeline
+
+    from interleave.backends.tiny.pipelines import build_tiny_pipeline
+
+    folder: Path = build_tiny_pipeline(tmp_path_factory.mktemp("stacking") / "klein", "Flux2KleinPipeline")
+    own, ours = (Flux2KleinPipeline.from_pretrained(folder) for _ in range(2))
+    stack_sources(ours)
+    return own, ours
+
+
+def noise(seed: int, side: int = 64) -> Image.Image:
+    return Image.fromarray(np.random.default_rng(seed).integers(0, 256, (side, side, 3), dtype=np.uint8))
+
+
+@pytest.mark.parametrize("each", [1, 2])
+def test_sources_are_encoded_as_if_alone(pipelines: Any, each: int) -> None:
+    own, ours = pipelines
+    pictures = [noise(seed) for seed in range(3 * each)]
+
+    def prepared(pipeline: Any, images: list[Image.Image], rows: int) -> Any:
+        size = {"height": 64, "width": 64, "resize_mode": "crop"}
+        return pipeline.prepare_image_latents(
+            images=[pipeline.image_processor.preprocess(image, **size) for image in images],
+            batch_size=rows,
+            generator=[torch.Generator() for _ in range(rows)],
+            device=torch.device("cpu"),
+            dtype=torch.float32,
+        )
+
+    with torch.inference_mode():
+        latents, places = prepared(ours, pictures, 3)
+        for row in range(3):
+            alone, alone_places = prepared(own, pictures[row * each : (row + 1) * each], 1)
+            torch.testing.assert_close(latents[row : row + 1], alone, atol=1e-4, rtol=1e-4)
+            assert torch.equal(places[row : row + 1], alone_places)
+        single, _ = prepared(ours, pictures[:each], 1)
+        assert torch.equal(single, prepared(own, pictures[:each], 1)[0])

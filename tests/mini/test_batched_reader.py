@@ -1,0 +1,107 @@
+"""The reading room: what the plain reader sees, read together and once."""
+
+from __future__ import annotations
+
+import asyncio
+from random import Random
+from threading import Event
+from typing import Any
+
+import pytest
+from PIL import Image
+from samples import random_scene
+
+from interleave_mini.reader import Reader, Reading, ReadingRoom, shared_reader
+from interleave_mini.world import draw
+
+
+class Counting:
+    """A reader that notes how many pictures it is given at a time, and can be held up."""
+
+    def __init__(self) -> None:
+        self.batches: list[int] = []
+        self.go = Event()
+        self.go.set()
+
+    def read_many(self, pictures: Any) -> list[Reading]:
+        self.batches.append(len(pictures))
+        self.go.wait(10)
+        if any(picture.size == (1, 1) for picture in pictures):
+            raise ValueError("too small")
+        return shared_reader().read_many(pictures)
+
+
+@pytest.fixture(scope="module")
+def pictures() -> list[Image.Image]:
+    rng = Random(5)
+    return [draw(random_scene(rng)) for _ in range(6)]
+
+
+def room_of(reader: Any, **options: Any) -> ReadingRoom:
+    return ReadingRoom(reader, **options)
+
+
+def test_readings_are_those_of_the_plain_reader(pictures: list[Image.Image]) -> None:
+    plain = shared_reader()
+    room = room_of(plain)
+    assert asyncio.run(room.read_all(pictures)) == plain.read_many(pictures)
+    for picture in pictures:
+        alone, here = plain.read(picture), room.read(picture)
+        assert here.scene == alone.scene
+        assert here.confidence == pytest.approx(alone.confidence, abs=1e-4)
+        assert here.errors == pytest.approx(alone.errors, abs=1e-3)
+
+
+def test_what_is_asked_meanwhile_is_read_together_and_once(pictures: list[Image.Image]) -> None:
+    reader = Counting()
+    reader.go.clear()
+    room = room_of(reader)
+    first = room.ask(pictures[0])
+    while not reader.batches:
+        pass
+    rest = [room.ask(picture) for picture in [*pictures, *(each.copy() for each in pictures)]]
+    reader.go.set()
+    assert [answer.result(10).scene for answer in rest] == 2 * [answer.result().scene for answer in rest[:6]]
+    assert reader.batches == [1, 5]
+    assert first.result() == room.read(pictures[0])
+    assert reader.batches == [1, 5]
+
+
+def test_one_who_gives_up_takes_nothing_from_the_others(pictures: list[Image.Image]) -> None:
+    reader = Counting()
+    reader.go.clear()
+    room = room_of(reader)
+    gone, waits = room.ask(pictures[0]), room.ask(pictures[0])
+    assert gone.cancel()
+    reader.go.set()
+    assert waits.result(10).scene == shared_reader().read(pictures[0]).scene
+
+
+def test_a_picture_that_cannot_be_read_fails_alone(pictures: list[Image.Image]) -> None:
+    reader = Counting()
+    reader.go.clear()
+    room = room_of(reader)
+    answers = [room.ask(each) for each in (pictures[0], pictures[1], Image.new("RGB", (1, 1)), pictures[2])]
+    reader.go.set()
+    assert isinstance(answers[1].result(10), Reading)
+    assert isinstance(answers[3].result(10), Reading)
+    with pytest.raises(ValueError, match="too small"):
+        answers[2].result(10)
+
+
+def test_the_oldest_readings_are_forgotten(pictures: list[Image.Image]) -> None:
+    reader = Counting()
+    room = room_of(reader, keep=2)
+    for picture in [*pictures[:3], pictures[2], pictures[0]]:
+        room.read(picture)
+    assert reader.batches == [1, 1, 1, 1]
+
+
+@pytest.mark.slow
+def test_torch_reads_the_same(pictures: list[Image.Image]) -> None:
+    pytest.importorskip("torch")
+    for here, plain in zip(
+        Reader("cpu").read_many(pictures), shared_reader().read_many(pictures), strict=True
+    ):
+        assert here.scene == plain.scene
+        assert here.errors == pytest.approx(plain.errors, abs=0.05)

@@ -1,0 +1,183 @@
+"""The chain that makes the miniature's agents: its order, its memory, and what it says when a stage fails."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from held import wait_until
+from interleave.cli.main import run
+from interleave.errors import ConfigurationError, RunError
+from interleave_mini.cli.chain import Stage, run_chain
+from interleave_mini.cli.stages import SIZES, TOY, Chain
+from interleave_mini.language.tasks import SUITES
+from interleave_mini.train.vision_examples import EXERCISES
+from work import HANGS_AFTER
+
+PACKS = ("prompts", "list")
+
+
+@pytest.fixture(autouse=True)
+def look_often(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("interleave_mini.cli.chain.LOOK_EVERY_SECONDS", 0.02)
+
+
+def test_a_stage_waits_for_those_before_it_and_is_never_done_twice(tmp_path: Path) -> None:
+    stages = [Stage("first", PACKS), Stage("second", ("prompts", "show", "mini"), after=("first",))]
+    said: list[str] = []
+    seconds = run_chain(stages, tmp_path, at_once=2, say=said.append)
+    assert list(seconds) == ["first", "second"]
+    assert [line.split(":")[0] for line in said] == ["first", "first", "second", "second"]
+    assert "mini" in (tmp_path / "logs" / "first.log").read_text()
+    again: list[str] = []
+    run_chain(stages, tmp_path, say=again.append)
+    assert again == []
+
+
+def test_a_stage_that_fails_is_named_with_its_last_words_and_tried_again(tmp_path: Path) -> None:
+    stages = [Stage("good", PACKS), Stage("bad", ("prompts", "show", "nowhere"), after=("good",))]
+    with pytest.raises(RunError, match=r"'bad' ended with exit code 2.*nowhere.*bad\.log"):
+        run_chain(stages, tmp_path)
+    assert list(json.loads((tmp_path / "stages.json").read_bytes())) == ["good"]
+    run_chain([stages[0], Stage("bad", PACKS, after=("good",))], tmp_path)
+    assert list(json.loads((tmp_path / "stages.json").read_bytes())) == ["good", "bad"]
+
+
+def test_a_chain_that_keeps_going_finishes_what_does_not_need_the_failed_stage(tmp_path: Path) -> None:
+    stages = [
+        Stage("bad", ("prompts", "show", "nowhere")),
+        Stage("needs it", PACKS, after=("bad",)),
+        Stage("needs that", PACKS, after=("needs it",)),
+        Stage("other", PACKS),
+        Stage("sum", PACKS, after=("needs that", "other"), even_so=True),
+    ]
+    said: list[str] = []
+    with pytest.raises(RunError, match="'bad' ended with exit code 2"):
+        run_chain(stages, tmp_path, keep_going=True, say=said.append)
+    assert list(json.loads((tmp_path / "stages.json").read_bytes())) == ["other", "sum"]
+    assert "bad: failed, and so not done: needs it, needs that" in said
+
+
+def test_other_settings_for_a_stage_that_is_done_are_refused(tmp_path: Path) -> None:
+    run_chain([Stage("first", PACKS)], tmp_path)
+    with pytest.raises(ConfigurationError, match="'first' done with other settings"):
+        run_chain([Stage("first", ("prompts", "show", "mini"))], tmp_path)
+
+
+@pytest.mark.skipif(not Path("/proc").exists(), reason="looks for processes where Linux lists them")
+def test_a_chain_that_is_told_to_stop_takes_its_stages_with_it(tmp_path: Path) -> None:
+    """A stage left alone would go on writing where the next chain begins."""
+    program = (
+        "from pathlib import Path; from interleave_mini.cli.chain import Stage, run_chain; "
+        "run_chain([Stage('long', ('serve', 'generator', '--generator', 'solid', '--port', '0'))], Path('.'))"
+    )
+    chain = subprocess.Popen([sys.executable, "-c", program], cwd=tmp_path)
+    log = tmp_path / "logs" / "long.log"
+    wait_until(lambda: log.exists() and b"http" in log.read_bytes())
+    children = Path(f"/proc/{chain.pid}/task/{chain.pid}/children").read_text().split()
+    assert children
+    chain.terminate()
+    assert chain.wait(timeout=HANGS_AFTER) != 0
+    assert not any(Path(f"/proc/{child}").exists() for child in children)
+
+
+def test_the_whole_chain_trains_every_agent_of_the_ablation_and_ends_with_its_table(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    command = ["mini", "train", "all", "--size", "toy", "--generator", "mini", "--out", "out", "--dry-run"]
+    assert run(command) == 0
+    lines = capsys.readouterr().out.splitlines()
+    made = {line.split("--out ")[1].split()[0] for line in lines if "mini halve" in line}
+    assert {Path(each).name for each in made} == {
+        "planner",
+        "critic-sft",
+        "critic",
+        "critic-no-step",
+        "critic-no-accuracy",
+        "critic-unfiltered",
+        "agent",
+    }
+    assert lines[-1].startswith("interleave bench mini --table ablation --trained out")
+
+
+def test_without_a_generator_one_is_trained_first(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["mini", "train", "all", "--size", "toy", "--out", "out", "--dry-run"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].startswith("interleave mini train generator --out out/generator")
+    assert any("--generator diffusers:" in line for line in lines if "train grpo" in line)
+    sights = [line for line in lines if "train sight" in line]
+    assert sights and all(line.endswith("out/generator/pipeline") for line in sights), "another's hand"
+
+
+def test_an_unknown_size_is_refused_with_the_names_there_are(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["mini", "train", "planner", "--size", "huge", "--out", "out"]) == 2
+    assert "full" in capsys.readouterr().err
+
+
+def test_shards_deal_a_suite_out_and_scoring_waits_for_all_of_them() -> None:
+    stages = {stage.name: stage for stage in Chain(Path("out"), TOY, shards=8).data()}
+    shards = [name for name in stages if name.startswith("collect-story.")]
+    assert len(shards) > 1
+    assert set(stages["score-story.1"].after) == set(shards)
+    assert stages["collect-story.1"].command[-2:] == ("--shard", f"1/{len(shards)}")
+
+
+def test_a_row_of_the_table_waits_for_its_own_agents_only() -> None:
+    trained = ("planner", "critic-sft", "critic", "agent")
+    stages = {stage.name: stage for stage in Chain(Path("out"), TOY).table(trained)}
+    assert set(stages["table-full-1"].after) == {"agent-planner", "agent-critic"}
+    assert set(stages["table-one-agent-1"].after) == {"agent-agent", "agent-critic"}, "the shipped one first"
+    assert stages["table-planner-1"].after == ("agent-planner",)
+    assert stages["table-generator-2"].after == ("sft-planner", "sft-critic-sft")
+    assert "table-unfiltered-1" not in stages, "its critic is not trained"
+    assert {name for name in stages if name != "table"} == set(stages["table"].after)
+    assert stages["table-full-2"].command[-1] == "continue,know,edit,annotate"
+    exams = {name for name, stage in stages.items() if "--exam 0 " not in f"{stage.as_typed} "}
+    assert exams == {"table", "table-full-1", "table-critic-sft-1", "table-one-agent-1", "table-oracle-1"}
+
+
+def test_requests_that_are_only_planned_come_from_every_suite() -> None:
+    stages = list(Chain(Path("out"), SIZES["full"]).data())
+    asked = [stage.command for stage in stages if stage.name.startswith("requests-plans-")]
+    assert {words[words.index("--suite") + 1] for words in asked} == set(SUITES)
+    assert len(
+        {(words[words.index("--suite") + 1], words[words.index("--seed") + 1]) for words in asked}
+    ) == len(asked)
+
+
+def test_with_a_generator_to_train_first_stages_are_what_they_were_otherwise(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A collection may end short whether or not its generator was trained a moment ago."""
+    seen: list[dict[str, Stage]] = []
+    monkeypatch.setattr(
+        "interleave_mini.cli.chain.run_chain",
+        lambda stages, *_, **__: seen.append({each.name: each for each in stages}) or {},
+    )
+    for more in ([], ["--generator", "mini"]):
+        assert run(["mini", "train", "all", "--size", "toy", "--out", "out", *more]) == 0
+    trained, given = seen
+    assert trained.keys() == given.keys() | {"generator"}
+    for name, stage in given.items():
+        assert trained[name].may_end_short == stage.may_end_short
+        assert trained[name].even_so == stage.even_so
+        assert trained[name].after == (stage.after or ("generator",))
+    assert given["collect-story.1"].may_end_short and given["table"].even_so
+
+
+def option(stage: Stage, name: str) -> str:
+    return stage.command[stage.command.index(name) + 1]
+
+
+def test_a_critic_learns_to_judge_before_it_copies_and_copies_more_gently_than_a_planner() -> None:
+    chain = Chain(Path("out"), TOY)
+    sight = {stage.name: stage for stage in chain.sight()}
+    assert set(option(sight["sight-planner"], "--exercises").split(",")) == {"look", "compare"}
+    assert set(option(sight["sight-critic"], "--exercises").split(",")) == set(EXERCISES)
+    copying = {stage.name: stage for stage in (*chain.planner(), *chain.critic_by_copying())}
+    rates = [float(option(copying[name], "--learning-rate")) for name in ("sft-critic-sft", "sft-planner")]
+    assert rates == [6e-4, 1e-3]

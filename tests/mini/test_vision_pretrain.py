@@ -1,0 +1,259 @@
+"""Fresh agents, and how they learn to see."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from random import Random
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+pytest.importorskip("diffusers")
+
+import numpy as np
+import torch
+from PIL import Image
+from transformers import Qwen3VLForConditionalGeneration
+
+from interleave.backends.local.processors import load_processor
+from interleave.backends.qwen3_vl.batched_vision import see_many_at_once
+from interleave.backends.qwen3_vl.uint8_pixels import take_bytes
+from interleave.backends.qwen3_vl.unmasked_attention import padded_at_the_end
+from interleave.backends.registry import load_vlm
+from interleave.errors import ConfigurationError
+from interleave_mini.language.prompts import understand
+from interleave_mini.train.agents import write_fresh_agent
+from interleave_mini.train.aux_head import Naming, cells_of_tokens
+from interleave_mini.train.vision_examples import EXERCISES, Exercise, exercises_named, sample_exercise
+from interleave_mini.train.vision_pretrain import Seer, Sheets, SightTraining, on_device, train_sight
+from interleave_mini.world import draw
+from interleave_mini.world.batches import ATLAS_SIZE, TorchPainter, scene_codes
+from interleave_mini.world.drawing import corner
+from interleave_mini.world.kinds import BACKGROUNDS, COLOURS
+from interleave_mini.world.scene import Scene, Thing
+
+pytestmark = pytest.mark.filterwarnings("ignore")  # of the libraries, while they load
+
+
+@pytest.fixture(scope="module")
+def fresh(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_fresh_agent(tmp_path_factory.mktemp("fresh") / "toy", "toy")
+
+
+@pytest.fixture(scope="module")
+def processor(fresh: Path) -> Any:
+    return load_processor(fresh, "qwen3_vl")
+
+
+def wish_of(each: Exercise) -> str:
+    [text] = [part for part in each.question if isinstance(part, str)]
+    wish, _, drawn = text.split(": ", 1)[1].partition(" Drawn: ")
+    assert (drawn != "") == (each.name == "judge")
+    return wish
+
+
+def exercises(name: str, count: int) -> list[Exercise]:
+    rng, found = Random(name), list[Exercise]()
+    while len(found) < count:
+        each = sample_exercise(rng)
+        if each.name == name:
+            found.append(each)
+    return found
+
+
+@pytest.mark.parametrize("name", EXERCISES)
+def test_answers_are_true(name: str) -> None:
+    for each in exercises(name, 40):
+        if name == "look":
+            assert understand(each.answer, None) == each.pictures[0]
+        elif name == "compare":
+            before, after = each.pictures
+            said = before if each.answer == "Nothing has changed." else understand(each.answer, before)
+            assert said == after
+        elif name == "word":
+            [before] = each.pictures
+            said = understand(wish_of(each), before)
+            assert understand(each.answer, before) == said != before
+        else:
+            *before, shown = each.pictures
+            asked = understand(wish_of(each), before[0] if before else None)
+            assert (asked == shown) == (each.answer == "Everything is as asked.")
+
+
+@pytest.mark.parametrize("name", EXERCISES)
+def test_a_sheet_is_what_the_processor_makes_of_the_same_conversation(processor: Any, name: str) -> None:
+    some = exercises(name, 3)
+    sheet = Sheets(processor, 3, 0).sheet(some)
+    for row, each in enumerate(some):
+        asked = [
+            {"type": "text", "text": part}
+            if isinstance(part, str)
+            else {"type": "image", "image": draw(part)}
+            for part in each.question
+        ]
+        made = processor.apply_chat_template(
+            [
+                {"role": "user", "content": asked},
+                {"role": "assistant", "content": [{"type": "text", "text": each.answer}]},
+            ],
+            tokenize=True,
+            return_dict=True,
+            return_tensors="np",
+        )
+        ids = made["input_ids"][0]
+        assert sheet.ids[row, : len(ids)].tolist() == ids.tolist()
+        learned = sheet.labels[row] != -100
+        assert processor.tokenizer.decode(sheet.ids[row][learned]) == f"{each.answer}<|im_end|>"
+    painted = TorchPainter("cpu").paint(torch.from_numpy(sheet.codes))
+    drawn = np.stack([np.asarray(draw(scene)) for each in some for scene in each.pictures])
+    assert (painted.numpy() == drawn).all()
+
+
+@pytest.mark.parametrize("name", EXERCISES)
+def test_its_loss_is_the_librarys_own(fresh: Path, name: str) -> None:
+    own = load_processor(fresh, "qwen3_vl")
+    model = Qwen3VLForConditionalGeneration.from_pretrained(fresh, dtype=torch.float32).eval()
+    sheet = on_device(Sheets(own, 3, 0).sheet(exercises(name, 3)), "cpu")
+    pictures = [Image.fromarray(each) for each in TorchPainter("cpu").paint(sheet.codes).numpy()]
+    seen = own.image_processor(pictures, return_tensors="pt")
+    padding = own.tokenizer.pad_token_id
+    with torch.no_grad():
+        expected = model(
+            input_ids=sheet.ids,
+            attention_mask=(sheet.ids != padding).long(),
+            mm_token_type_ids=sheet.is_picture,
+            labels=sheet.labels,
+            **seen,
+        ).loss
+        see_many_at_once(model)
+        assert take_bytes(model, own)
+        with padded_at_the_end(model):
+            found = Seer(model, TorchPainter("cpu"), None, 256 // own.image_processor.patch_size).loss(sheet)
+    assert float(found) == pytest.approx(float(expected), abs=1e-4)
+
+
+def test_it_learns_and_leaves_a_model_that_loads(fresh: Path, tmp_path: Path) -> None:
+    how = SightTraining(batch=8, log_every=2, examined=8)
+    found = train_sight(fresh, tmp_path, 0.12, how=how, device="cpu")
+    assert set(found) == {*EXERCISES, "check verdicts", "judge verdicts"}
+    lines = [json.loads(line) for line in (tmp_path / "log.jsonl").read_text().splitlines()]
+    losses = [line["loss"] for line in lines if "loss" in line]
+    assert losses[-1] < losses[0] - 0.2
+    named = [line["naming"] for line in lines if "naming" in line]
+    assert named[-1] < named[0] - 0.2
+    assert load_vlm(f"transformers:{tmp_path / 'model'}", "planner").capabilities.token_probabilities
+
+
+def test_marks_tell_right_answers_and_right_verdicts_apart(fresh: Path, processor: Any) -> None:
+    """A model that always says the same: marked by hand."""
+    sheet = on_device(Sheets(processor, 12, 0).sheet(exercises("check", 12)), "cpu")
+    accepting = processor.tokenizer("Everything is as asked.", add_special_tokens=False)["input_ids"]
+    accepted = [each.answer == "Everything is as asked." for each in exercises("check", 12)]
+    assert 0 < sum(accepted) < 12
+
+    class Parrot(Seer):
+        says: tuple[int, ...] = ()
+
+        def answers(self, sheet: Any) -> tuple[torch.Tensor, torch.Tensor]:
+            wanted = sheet.labels[:, 1:]
+            spoken = wanted != -100
+            place = spoken.cumsum(dim=1)[spoken] - 1
+            words = torch.tensor(self.says * 40)
+            said = torch.nn.functional.one_hot(words[place], len(processor.tokenizer)).float()
+            return said, wanted[spoken]
+
+    parrot = Parrot(None, TorchPainter("cpu"), None, 16)
+    parrot.says = (*accepting, processor.tokenizer.eos_token_id)
+    words, verdicts = parrot.marks(sheet, accepting[0])
+    assert words.tolist() == verdicts.tolist() == accepted
+    parrot.says = (accepting[1], accepting[2])
+    words, verdicts = parrot.marks(sheet, accepting[0])
+    assert not any(words.tolist()), "it never says what is wrong"
+    assert verdicts.tolist() == [not each for each in accepted]
+
+
+def test_the_eye_learns_to_name_what_stands_where(fresh: Path, processor: Any) -> None:
+    model = Qwen3VLForConditionalGeneration.from_pretrained(fresh, dtype=torch.float32)
+    own = load_processor(fresh, "qwen3_vl")
+    see_many_at_once(model)
+    assert take_bytes(model, own)
+    sheet = on_device(Sheets(own, 2, 0).sheet(exercises("compare", 2)), "cpu")
+    seer = Seer(model, TorchPainter("cpu"), None, 16)
+    naming = Naming(model.model.visual, "cpu")
+    optimizer = torch.optim.AdamW([*model.model.visual.parameters(), *naming.head.parameters()], lr=1e-2)
+    losses = []
+    for _ in range(40):
+        seer.loss(sheet)
+        losses.append(naming.loss(sheet.codes))
+        losses[-1].backward()
+        optimizer.step()
+        optimizer.zero_grad()
+    assert float(losses[-1]) < 0.2 * float(losses[0])
+    assert naming.seen is None
+    naming.close()
+    with torch.no_grad():
+        seer.loss(sheet)
+    assert naming.seen is None
+
+
+def test_every_token_looks_at_the_cell_it_lies_in() -> None:
+    cells = cells_of_tokens(8)
+    assert set(cells) == set(range(9))
+    scene = Scene.of("meadow", {cell: Thing("apple", "red") for cell in range(9)})
+    bare = np.asarray(draw(Scene.of("meadow", {}))).astype(int)
+    for cell in range(9):
+        alone = np.asarray(draw(Scene.of("meadow", {cell: scene.cells[cell]}))).astype(int)
+        rows, columns = np.nonzero(np.abs(alone - bare).sum(axis=2))
+        middle = int(rows.mean()) // 32 * 8 + int(columns.mean()) // 32
+        assert cells[middle] == cell
+
+
+def test_only_the_exercises_that_are_asked_for_come(processor: Any) -> None:
+    names = {sample_exercise(Random(seed), ("look", "word")).name for seed in range(30)}
+    assert names == {"look", "word"}
+    sheets = iter(Sheets(processor, 2, 0, ("compare",)))
+    assert {next(sheets).name for _ in range(4)} == {"compare"}
+    with pytest.raises(ConfigurationError, match=r"no exercise named 'lok'.*look"):
+        exercises_named(["compare", "lok"])
+
+
+def test_a_folder_without_a_model_is_refused_before_anybody_is_asked(tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match=r"no-model is not the folder of a model"):
+        train_sight(tmp_path / "no-model", tmp_path / "out", 0.1)
+
+
+def test_some_pictures_to_judge_are_as_they_were_before_the_wish() -> None:
+    judged = exercises("judge", 60)
+    ignored = [each for each in judged if each.pictures[0] == each.pictures[1]]
+    assert 3 <= len(ignored) <= 15
+    assert all(each.answer.startswith("Wrong. ") for each in ignored)
+
+
+def test_naming_asks_every_token_for_the_thing_in_its_own_cell() -> None:
+    """Tokens that know what lies below them, by the corners of cells and not by the function under test."""
+    scene = Scene.of("meadow", {cell: Thing("apple", list(COLOURS)[cell]) for cell in range(8)})
+    codes = torch.from_numpy(scene_codes([scene])).long()
+    size = ATLAS_SIZE + len(BACKGROUNDS)
+    shape = SimpleNamespace(out_hidden_size=size, patch_size=16, spatial_merge_size=2)
+
+    class Tower(torch.nn.Module):
+        config = shape
+
+    naming = Naming(Tower(), "cpu")
+    with torch.no_grad():
+        naming.head.weight.copy_(40 * torch.eye(size))
+        naming.head.bias.zero_()
+    tokens = torch.zeros(64, size)
+    tokens[:, ATLAS_SIZE + int(codes[0, 0])] = 1
+    for number in range(64):
+        middle = (number // 8 * 32 + 16, number % 8 * 32 + 16)
+        [cell] = [
+            cell
+            for cell in range(9)
+            if all(edge <= at < edge + 80 for edge, at in zip(corner(cell), middle, strict=True))
+        ]
+        tokens[number, int(codes[0, 1 + cell])] = 1
+    naming.seen = tokens
+    assert float(naming.loss(codes)) < 1e-3

@@ -1,0 +1,64 @@
+"""Rows padded at their ends are learned without a mask as they are with one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from making import answer, critic_sft_rows
+
+from interleave.backends.qwen3_vl.unmasked_attention import padded_at_the_end
+from interleave.training.collator import SftCollator
+from interleave.training.models import load_learner
+from interleave.training.recipes import ModelPart
+from interleave.training.rows import decode_rows
+
+
+@pytest.fixture(scope="module")
+def padded(toy: Path) -> tuple[Any, Any]:
+    """A model, and a batch with much padding."""
+    rows = critic_sft_rows(3, side=64)
+    rows[0]["completion"] = answer("yes " * 60)
+    columns = decode_rows({name: [row[name] for row in rows] for name in rows[0]}, folder=Path())
+    learner = load_learner(ModelPart(name=str(toy)))
+    taken = [{name: values[index] for name, values in columns.items()} for index in range(3)]
+    return learner.model, SftCollator(learner.processor, pad_to=64)(taken)
+
+
+def learned(model: Any, batch: Any) -> tuple[torch.Tensor, list[torch.Tensor]]:
+    model.zero_grad()
+    loss = model(**batch).loss
+    loss.backward()
+    return loss.detach(), [each.grad.clone() for each in model.parameters() if each.grad is not None]
+
+
+def test_loss_and_gradients_are_those_with_a_mask(padded: tuple[Any, Any]) -> None:
+    model, batch = padded
+    assert (batch["attention_mask"] == 0).sum() > 100
+    loss, gradients = learned(model, batch)
+    with padded_at_the_end(model):
+        same_loss, same_gradients = learned(model, batch)
+    torch.testing.assert_close(same_loss, loss, rtol=1e-6, atol=0)
+    torch.testing.assert_close(same_gradients, gradients, rtol=1e-4, atol=1e-6)
+
+
+def test_no_mask_reaches_attention_and_only_within(
+    padded: tuple[Any, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model, batch = padded
+    attend, masks = torch.nn.functional.scaled_dot_product_attention, list[Any]()
+
+    def noted(*arguments: Any, **options: Any) -> Any:
+        masks.append((options["attn_mask"] is None, options["is_causal"]))
+        return attend(*arguments, **options)
+
+    monkeypatch.setattr(torch.nn.functional, "scaled_dot_product_attention", noted)
+    with padded_at_the_end(model):
+        model(**batch)
+    assert (True, True) in masks
+    assert (False, False) not in masks
+    masks.clear()
+    model(**batch)
+    assert (False, False) in masks, "outside, the mask is there again"
