@@ -11,16 +11,19 @@ ROOT = Path(__file__).parent.parent / "src" / "interleave"
 
 LAYERS: list[set[str]] = [
     {"version", "text"},
-    {"errors", "files", "counting", "configuration", "wording", "redaction"},
-    {"pictures"},
+    {"errors", "files", "step_counts", "validation_errors", "redaction"},
+    {"pictures", "plugins"},
     {"types"},
-    {"mini", "estimates"},
+    {"config", "intervals"},
     {"events", "backends"},
     {"agents"},
-    {"sources", "mini.oracle"},
+    {"sources"},
     {"pipeline"},
     {"runs"},
-    {"benchmarks", "data", "service", "training", "mini.train"},
+    {"batches"},
+    {"render"},
+    {"api"},
+    {"data", "service", "training"},
     {"cli"},
     {"__init__", "__main__"},
 ]
@@ -46,9 +49,7 @@ def part_of(file: Path) -> str:
 
 def part_named(module: str) -> str:
     """The part of the house a module (without the leading `interleave.`) belongs to."""
-    top, _, rest = module.partition(".")
-    room = rest.partition(".")[0]
-    return f"mini.{room}" if top == "mini" and room in ("oracle", "train") else top
+    return module.partition(".")[0]
 
 
 def imported_modules(file: Path) -> set[str]:

@@ -12,7 +12,7 @@ import pytest
 
 from interleave.backends import contract
 from interleave.backends.generators.families import FAMILIES, pipeline_of
-from interleave.backends.registry import known_generators, known_vlms
+from interleave.backends.registry import known_backends
 from interleave.config.profiles import profile_files
 from interleave.config.specs import parse_spec
 
@@ -60,7 +60,7 @@ def test_the_recipes_name_what_there_is(command: list[str]) -> None:
         if role not in named:
             continue
         spec = parse_spec(named[role])
-        row = (known_generators() if role == "--generator" else known_vlms()).get(spec.name)
+        row = (known_backends("generator") if role == "--generator" else known_backends("vlm")).get(spec.name)
         if row is None or row.missing:
             continue  # of another extra
         module, _, name = row.target.partition(":")

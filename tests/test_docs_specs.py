@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from interleave.backends.registry import known_generators, known_vlms, load_generator, load_vlm
+from interleave.backends.registry import known_backends, load_generator, load_vlm
 
 DOCS = (Path(__file__).parent.parent / "docs" / "remote-backends.md").read_text("utf-8")
 SPECS = re.findall(r'--(planner|critic|generator) ("[^"]+"|\S+)', DOCS)
@@ -32,6 +32,10 @@ def test_a_spec_in_the_docs_loads(role: str, spec: str, monkeypatch: pytest.Monk
 
 
 def test_every_remote_backend_is_in_the_docs() -> None:
-    remote = {name for name, row in (known_generators() | known_vlms()).items() if row.extra == "api"}
+    remote = {
+        name
+        for name, row in (known_backends("generator") | known_backends("vlm")).items()
+        if row.extra == "api"
+    }
     assert len(SPECS) > 10
     assert {name for name in remote if f"`{name}:" not in DOCS} == set()

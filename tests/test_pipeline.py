@@ -11,10 +11,10 @@ from PIL import Image
 from interleave.agents.critic import CriticInput
 from interleave.agents.planner import GivenPlan
 from interleave.backends.protocols import GeneratorCapabilities, ImageRequest
+from interleave.config.rules import Rules, SourceRule
 from interleave.errors import ConfigurationError
 from interleave.events import Event, Planned, StepFinished
-from interleave.pipeline import Rules, attempt_seed, interleave
-from interleave.sources import SourceRule
+from interleave.pipeline import attempt_seed, interleave
 from interleave.types import Outcome, Plan, PlanStep, Request, Slot, Verdict
 
 ACCEPT = Verdict(outcome=Outcome.ACCEPTED)

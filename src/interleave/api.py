@@ -18,6 +18,7 @@ from interleave.batches.batch import DEFAULT_CONCURRENCY, Batch, BatchSummary, E
 from interleave.batches.requests import items_of
 from interleave.batches.worker import Studio
 from interleave.config.run_config import Limits, RunConfig
+from interleave.render.html import write_document
 from interleave.runs.consent import refuse_unallowed
 from interleave.runs.folder import stored_request
 from interleave.runs.limits import refuse_unpriced
@@ -77,7 +78,13 @@ def open_trajectory(
     request = suited_request(request, config)
     folder = Path(out) if out is not None else new_run_folder(request)
     return Trajectory(
-        folder, request, config, limits, lambda: load_models(config, pack, chosen), redraw=redraw
+        folder,
+        request,
+        config,
+        limits,
+        lambda: load_models(config, pack, chosen),
+        redraw=redraw,
+        write_document=write_document,
     )
 
 
@@ -109,7 +116,7 @@ def reopen_trajectory(
         refuse_unallowed(folder, config, allow)
         return load_models(config, pack, Choices())
 
-    return Trajectory(folder, request, config, limits, load, redraw=redraw)
+    return Trajectory(folder, request, config, limits, load, redraw=redraw, write_document=write_document)
 
 
 def generate_many(

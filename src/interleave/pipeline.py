@@ -9,15 +9,14 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import AsyncGenerator
-from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
 from interleave.agents.critic import Critic, critic_input
 from interleave.agents.planner import Planner
 from interleave.backends.protocols import ImageGenerator, ImageRequest
-from interleave.errors import ConfigurationError
+from interleave.config.rules import Rules
 from interleave.events import Attempt, Drawn, Event, Judged, Planned, StepFinished
-from interleave.sources import Album, SourceRule
+from interleave.sources import Album
 from interleave.types import Outcome, PlanStep, Request, Slot, Verdict
 
 
@@ -29,19 +28,6 @@ class HasVerdict(Protocol):
 
 
 Judgeable = TypeVar("Judgeable", bound=HasVerdict)
-
-
-@dataclass(frozen=True)
-class Rules:
-    """What decides how a run comes out, besides its models and prompts."""
-
-    max_attempts: int = 5
-    seed: int = 0
-    sources: SourceRule = SourceRule.PREVIOUS
-
-    def __post_init__(self) -> None:
-        if self.max_attempts < 1:
-            raise ConfigurationError("max_attempts must be at least 1: a step is drawn before it is judged")
 
 
 async def interleave(

@@ -2,25 +2,16 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from interleave.backends.protocols import GeneratorCapabilities
+from interleave.config.rules import SourceRule
 from interleave.errors import ConfigurationError
 from interleave.text import count
 from interleave.types import Plan, PlanStep
 
 if TYPE_CHECKING:
     from PIL.Image import Image
-
-
-class SourceRule(StrEnum):
-    """Where a step starts when its plan does not say."""
-
-    PREVIOUS = "previous"
-    """From the picture before it."""
-    HISTORY = "history"
-    """From all pictures so far, the user's first; the latest ones when the generator cannot take all."""
 
 
 class Album:

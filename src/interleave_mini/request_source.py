@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from os import cpu_count
 from pathlib import Path
 
+from interleave.data.prompts.making import RequestSource
 from interleave.data.prompts.rows import PICTURES, JsonPart, RequestRow
 from interleave.data.prompts.taxonomy import Key
 from interleave.errors import ConfigurationError, InputError, did_you_mean
@@ -35,6 +36,7 @@ def mini_requests(
     progress: Callable[[int], None] = lambda written: None,
 ) -> list[RequestRow]:
     """Different requests, evenly over the suites and their topics; pictures are put below the folder."""
+    suites = suites or SUITES
     _check(suites, split)
     shares = _shares(items, len(suites))
     pools = [
@@ -156,3 +158,6 @@ def _row(task: Task, store: _Pictures) -> RequestRow:
         suite=task.suite,
         split=task.split,
     )
+
+
+SOURCE = RequestSource(mini_requests)

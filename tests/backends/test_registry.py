@@ -14,7 +14,7 @@ import pytest
 
 from interleave.backends import registry
 from interleave.backends.protocols import ImageGenerator, ImageRequest, VisionLanguageModel
-from interleave.backends.registry import Row, known_generators, known_vlms, load_generator, load_vlm, note_for
+from interleave.backends.registry import BackendInfo, known_backends, load_generator, load_vlm, note_for
 from interleave.config.specs import Spec
 from interleave.errors import ConfigurationError, MissingDependency
 
@@ -71,13 +71,13 @@ def test_packages_are_looked_through_once_and_again_when_one_has_come(
     monkeypatch.setattr(registry, "entry_points", noted)
     install("crayon", "crayons:Crayon")
     for _ in range(3):
-        assert "crayon" in known_generators() and "chalk" not in known_generators()
+        assert "crayon" in known_backends("generator") and "chalk" not in known_backends("generator")
     assert looked == ["interleave.generators"]
     site = tmp_path / "site-crayon"
     shutil.copytree(site / "crayon_box-1.0.dist-info", site / "chalk_box-1.0.dist-info")
     declared = site / "chalk_box-1.0.dist-info" / "entry_points.txt"
     declared.write_text("[interleave.generators]\nchalk = crayons:Crayon\n")
-    assert {"crayon", "chalk"} <= known_generators().keys()
+    assert {"crayon", "chalk"} <= known_backends("generator").keys()
     assert looked == ["interleave.generators"] * 2
 
 
@@ -133,7 +133,7 @@ def test_an_option_of_the_wrong_kind_is_refused_with_its_key_and_value(spec: str
 def test_a_missing_package_is_refused_with_the_command_that_installs_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    row = Row("no_such_module:Thing", "needs much", needs=("json", "no_such_package"), extra="local")
+    row = BackendInfo("no_such_module:Thing", "needs much", needs=("json", "no_such_package"), extra="local")
     monkeypatch.setitem(registry.GENERATORS, "heavy", row)
     with pytest.raises(MissingDependency) as refusal:
         load_generator("heavy")
@@ -144,14 +144,14 @@ def test_a_missing_package_is_refused_with_the_command_that_installs_it(
 def test_a_missing_package_outside_our_extras_is_named_in_the_command(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setitem(registry.VLMS, "odd", Row("nowhere:Thing", "", needs=("no_such_package",)))
+    monkeypatch.setitem(registry.VLMS, "odd", BackendInfo("nowhere:Thing", "", needs=("no_such_package",)))
     with pytest.raises(MissingDependency, match="Install it with: pip install no_such_package"):
         load_vlm("odd", "critic")
 
 
 def test_nothing_is_imported_to_list_what_there_is(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(registry.GENERATORS, "heavy", Row("no_such_module:Thing", "needs much"))
-    assert {"heavy", "solid"} <= set(known_generators())
+    monkeypatch.setitem(registry.GENERATORS, "heavy", BackendInfo("no_such_module:Thing", "needs much"))
+    assert {"heavy", "solid"} <= set(known_backends("generator"))
 
 
 def test_a_backend_of_another_package_draws(install: Install) -> None:
@@ -164,8 +164,8 @@ def test_a_backend_of_another_package_draws(install: Install) -> None:
 def test_a_backend_of_another_package_is_listed_with_the_packages_name(install: Install) -> None:
     install("crayon", "crayons:Crayon")
     install("chalk", "chalks:Crayon", group="interleave.vlms")
-    assert known_generators()["crayon"].summary == "from the package crayon-box"
-    assert known_vlms()["chalk"].summary == "from the package chalk-box"
+    assert known_backends("generator")["crayon"].summary == "from the package crayon-box"
+    assert known_backends("vlm")["chalk"].summary == "from the package chalk-box"
 
 
 def test_an_entry_point_may_name_its_extras(install: Install) -> None:

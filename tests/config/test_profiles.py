@@ -15,11 +15,11 @@ from interleave.config.profiles import (
     load_profile,
     profile_files,
 )
+from interleave.config.rules import SourceRule
 from interleave.config.specs import Spec
 from interleave.errors import ConfigurationError
 from interleave.runs.prompt_choice import words_for
 from interleave.runs.resolve import Choices
-from interleave.sources import SourceRule
 
 ROLES = ("planner", "critic", "generator")
 

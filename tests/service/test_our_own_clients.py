@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from serving import Server
 
-from interleave.backends.registry import known_generators
+from interleave.backends.registry import known_backends
 from interleave.cli.main import run
 
 SPECS = {
@@ -16,14 +16,14 @@ SPECS = {
 
 @pytest.mark.parametrize("backend", SPECS)
 def test_a_served_generator_keeps_the_contract(server: Server, backend: str) -> None:
-    if backend not in known_generators():
+    if backend not in known_backends("generator"):
         pytest.skip(f"there is no backend {backend!r} in this version")
     assert run(["backends", "check", SPECS[backend].format(port=server.port)]) == 0
 
 
 @pytest.mark.parametrize("backend", SPECS)
 def test_a_run_draws_with_a_served_generator(server: Server, backend: str) -> None:
-    if backend not in known_generators():
+    if backend not in known_backends("generator"):
         pytest.skip(f"there is no backend {backend!r} in this version")
     spec = SPECS[backend].format(port=server.port)
     assert run(["generate", "A frog in 3 pictures", "--generator", spec, "--out", f"runs/{backend}"]) == 0

@@ -65,7 +65,7 @@ class Studio:
         config = self.casting.config_for(item.id, self._generator_of(item, folder))
         models = self.models[config.generator.identity]
         request = await asyncio.to_thread(_loaded, item, config, models)
-        trajectory = Trajectory(folder, request, config, self.limits, lambda: models, document=False)
+        trajectory = Trajectory(folder, request, config, self.limits, lambda: models)
         async with aclosing(trajectory.run()) as events:
             async for event in events:
                 if isinstance(event, Finished):

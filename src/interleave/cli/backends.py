@@ -69,9 +69,8 @@ def check(
 
 
 def _rows() -> list[dict[str, Any]]:
-    from interleave.backends.registry import AGENTS, known_generators, known_vlms
+    from interleave.backends.registry import SHIPPED, known_backends
 
-    tables = (("generator", known_generators()), ("vlm", known_vlms()), ("agent", AGENTS))
     return [
         {
             "kind": kind,
@@ -83,8 +82,8 @@ def _rows() -> list[dict[str, Any]]:
             "key": row.key,
             "key_is_set": bool(row.key and os.environ.get(row.key)),
         }
-        for kind, table in tables
-        for name, row in sorted(table.items())
+        for kind in SHIPPED
+        for name, row in known_backends(kind).items()
     ]
 
 

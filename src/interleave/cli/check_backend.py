@@ -32,16 +32,13 @@ def check_backend(spec: str, role: str | None, *, quick: bool, json_output: bool
 def try_backend(spec: str, role: str, *, quick: bool, show: bool) -> list[Result]:
     """Load the backend of a spec and try the contract of its role on it."""
     from interleave.backends.contract import Known
-    from interleave.backends.registry import AGENTS, load_generator, load_vlm
+    from interleave.backends.registry import is_agent, load_generator, load_vlm
     from interleave.backends.retries import RetriedGenerator, RetriedVlm
-    from interleave.config.specs import parse_spec
 
     if role not in ROLES:
         raise ConfigurationError(f"--role {role!r} is none of {', '.join(ROLES)}")
-    if parse_spec(spec).name in AGENTS and role != "generator":
-        raise ConfigurationError(
-            f"{spec!r} is a program of the miniature, no model: there is nothing to check"
-        )
+    if is_agent(spec) and role != "generator":
+        raise ConfigurationError(f"{spec!r} is a program and no model: there is nothing to check")
     backend: object
     if role == "generator":
         backend = RetriedGenerator(spec, load_generator(spec))
@@ -74,15 +71,16 @@ async def _examine(backend: object, known: Known, quick: bool) -> list[Result]:
 
 def _role_of(spec: str) -> str:
     """What a backend can be, where that is only one thing."""
-    from interleave.backends.registry import AGENTS, known_generators, known_vlms
+    from interleave.backends.registry import PLAYERS, find_backend
     from interleave.config.specs import parse_spec
 
     name = parse_spec(spec).name
-    if name in known_generators() and name in known_vlms():
+    draws, answers = find_backend(name, "generator"), find_backend(name, *PLAYERS)
+    if draws and answers:
         raise ConfigurationError(
             f"{name!r} can draw and can answer: say which is meant with --role generator or --role planner"
         )
-    return "planner" if name in known_vlms() or name in AGENTS else "generator"
+    return "planner" if answers else "generator"
 
 
 def _print(results: list[Result]) -> None:

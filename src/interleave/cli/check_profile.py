@@ -48,11 +48,11 @@ def check_profile(name: str, *, tiny: bool, quick: bool, json_output: bool) -> i
 
 
 def _toys(specs: dict[str, Spec], folder: Path) -> dict[str, Spec]:
-    from interleave.backends.registry import known_generators, known_vlms
+    from interleave.backends.registry import find_backend
     from interleave.errors import MissingDependency
 
     for role, spec in specs.items():
-        row = (known_generators() if role == "generator" else known_vlms()).get(spec.name)
+        row = find_backend(spec.name, "generator" if role == "generator" else "vlm")
         if row is not None and row.missing:
             raise MissingDependency(
                 f"the {role} {spec.name!r} needs the package {row.missing[0]!r}. "

@@ -9,17 +9,17 @@ from __future__ import annotations
 import logging
 import sys
 import traceback
+from functools import cache
 from typing import Annotated, NoReturn
 
 import typer
 
-from interleave.cli import backends, data, generate, plan, prompts, resume, serve, show, train
+from interleave import plugins
+from interleave.cli import backends, bench, data, generate, plan, prompts, resume, serve, show, train
 from interleave.cli.streams import readers_may_leave
 from interleave.errors import BackendError, InterleaveError, LimitReached, ReplyError, StorageError
 from interleave.redaction import RedactingFormatter, redacted
 from interleave.version import __version__
-from interleave_mini import cli as mini
-from interleave_mini.cli import bench
 
 DONE, SHORT, BAD_INPUT, FAILED, INTERRUPTED = 0, 1, 2, 3, 130
 
@@ -41,8 +41,30 @@ app.add_typer(prompts.app, name="prompts")
 app.add_typer(bench.app, name="bench")
 app.add_typer(data.app, name="data")
 app.add_typer(train.app, name="train")
-app.add_typer(mini.app, name="mini")
 app.add_typer(serve.app, name="serve")
+
+
+@cache
+def _add_command(name: str) -> None:
+    """Add the command of a plugin."""
+    app.add_typer(plugins.load(plugins.installed("commands")[name], f"the command {name!r}"), name=name)
+
+
+@cache
+def _add_benchmark(name: str) -> None:
+    benchmark = plugins.load(plugins.installed("benchmarks")[name], f"the benchmark {name!r}")
+    bench.app.command(name)(benchmark)
+
+
+def _add_plugins(arguments: list[str]) -> None:
+    """Add the commands of plugins that these arguments may mean: all of them where the help is asked for."""
+    verb = next((each for each in arguments if not each.startswith("-")), None)
+    for name in plugins.installed("commands"):
+        if verb in (None, name):
+            _add_command(name)
+    for name in plugins.installed("benchmarks"):
+        if verb == "bench":
+            _add_benchmark(name)
 
 
 def _print_version(wanted: bool) -> None:
@@ -81,6 +103,7 @@ def run(arguments: list[str]) -> int:
 
 def _run(arguments: list[str]) -> int:
     try:
+        _add_plugins(arguments)
         return int(app(args=arguments, prog_name="interleave", standalone_mode=False) or DONE)
     except InterleaveError as error:
         return _complain(str(error), _code_of(error), arguments)

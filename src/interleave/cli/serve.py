@@ -184,18 +184,15 @@ def _model_name(spec: Spec) -> str:
 
 def _check_known(spec: Spec) -> None:
     """A name that does not exist, or needs a package, is said now and not by a worker."""
-    from interleave.backends.registry import known_generators
-    from interleave.errors import did_you_mean
+    from interleave.backends.registry import find_backend, unknown_backend
 
-    rows, name = known_generators(), spec.name
-    if name not in rows:
-        raise ConfigurationError(
-            f"no image generator named {name!r} (from {str(spec)!r}). {did_you_mean(name, rows)}"
-        )
-    if missing := rows[name].missing:
+    info = find_backend(spec.name, "generator")
+    if info is None:
+        raise unknown_backend(spec, "image generator", "generator")
+    if info.missing:
         raise MissingDependency(
-            f"the image generator {name!r} needs the package {missing[0]!r}, which is not installed. "
-            f"Install it with: {rows[name].install}"
+            f"the image generator {spec.name!r} needs the package {info.missing[0]!r}, which is not "
+            f"installed. Install it with: {info.install}"
         )
 
 

@@ -125,10 +125,11 @@ def _follow(run: Path) -> RunRecord:
 def _written(run: Path, record: RunRecord, markdown: bool) -> Path | None:
     """The document, made where it is missing or older than its run; None where it cannot be written."""
     from interleave.errors import StorageError
-    from interleave.render.html import FILE_NAME, write_document
+    from interleave.render.html import write_document
     from interleave.render.markdown import write_markdown
+    from interleave.runs.trajectory import DOCUMENT_NAME
 
-    page = run / FILE_NAME
+    page = run / DOCUMENT_NAME
     if not markdown and page.exists() and record.status != "running" and _has_not_gone_on(run):
         return page
     try:
@@ -147,11 +148,11 @@ def _has_not_gone_on(run: Path) -> bool:
 
 def _not_written(run: Path, record: RunRecord, markdown: bool, error: Exception) -> Path | None:
     """Say in a line what there is instead of a document; returns the one of before where there is one."""
-    from interleave.render.html import FILE_NAME
     from interleave.render.markdown import FILE_NAME as MARKDOWN_NAME
     from interleave.render.markdown import render_markdown
+    from interleave.runs.trajectory import DOCUMENT_NAME
 
-    path = run / (MARKDOWN_NAME if markdown else FILE_NAME)
+    path = run / (MARKDOWN_NAME if markdown else DOCUMENT_NAME)
     reason = getattr(error.__cause__, "strerror", None) or error
     there = not markdown and path.exists()
     instead = (

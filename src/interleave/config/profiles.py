@@ -18,11 +18,12 @@ from typing import Any
 
 from pydantic import ConfigDict, Field, ValidationError, model_validator
 
+from interleave import plugins
+from interleave.config.rules import SourceRule
 from interleave.config.specs import Spec, parse_spec
 from interleave.config.user_folder import config_folder
 from interleave.errors import ConfigurationError, did_you_mean
 from interleave.files import read_text, why
-from interleave.sources import SourceRule
 from interleave.types import Value
 
 SHIPPED = Path(__file__).parent.parent / "profiles"
@@ -95,7 +96,7 @@ def load_profile(name: str | None = None) -> Profile:
 def profile_files() -> dict[str, Path]:
     """Profile names and their files; a user's profile hides a shipped one of the same name."""
     own = config_folder()
-    folders = [SHIPPED, *([own / "profiles"] if own else [])]
+    folders = [*plugins.folders("profiles"), SHIPPED, *([own / "profiles"] if own else [])]
     return {path.stem: path for folder in folders for path in sorted(folder.glob("*.toml"))}
 
 

@@ -6,9 +6,8 @@ from typing import Any
 
 from pydantic import Field
 
+from interleave.config.rules import Rules, SourceRule
 from interleave.config.specs import parse_spec, without_tuning
-from interleave.pipeline import Rules
-from interleave.sources import SourceRule
 from interleave.types import Plan, Value
 
 OBJECT = "object:"

@@ -18,19 +18,19 @@ from interleave.errors import RunError
 from interleave.render.word_diff import prompt_changes
 from interleave.runs.record import AttemptRecord, RunRecord, StepRecord
 from interleave.runs.store import FOLDER, PictureStore, write_whole
+from interleave.runs.trajectory import DOCUMENT_NAME
 from interleave.text import one_line, visible
 
 if TYPE_CHECKING:
     from jinja2 import Template
 
-FILE_NAME = "document.html"
 EMBED_AS_IS_BYTES = 400_000
 THUMBNAIL_SIDE = 320
 
 
 def write_document(folder: Path, record: RunRecord) -> Path:
     """Write the page of a run into its folder."""
-    path = folder / FILE_NAME
+    path = folder / DOCUMENT_NAME
     write_whole(path, render_document(folder, record).encode())
     return path
 

@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from interleave.backends.registry import AGENTS, GENERATORS, VLMS
+from interleave.backends.registry import GENERATORS, VLMS
 from interleave.backends.remote.keys import GEMINI_URL, OPENAI_URL, origin_of, usual_variable
 from interleave.config.run_config import OBJECT, RunConfig
 from interleave.config.specs import Spec, parse_spec
@@ -89,14 +89,13 @@ def _allowed_everywhere() -> list[str]:
 
 
 def _needs(spec: Spec) -> Iterator[Need]:
-    if spec.name not in GENERATORS | VLMS | AGENTS:
-        if "://" in str(spec):
-            yield Need(str(spec), f"use the backend {spec.name!r} of another package as {str(spec)!r}")
-        return
-    urls = [url for url in (spec.base_url or HOMES.get(spec.name, "")).split(",") if url]
-    yield from _keys(spec, urls)
-    yield from _files(spec, urls)
-    yield from _prices(spec, urls)
+    if spec.name in GENERATORS | VLMS:
+        urls = [url for url in (spec.base_url or HOMES.get(spec.name, "")).split(",") if url]
+        yield from _keys(spec, urls)
+        yield from _files(spec, urls)
+        yield from _prices(spec, urls)
+    elif "://" in str(spec):
+        yield Need(str(spec), f"use the backend {spec.name!r} of another package as {str(spec)!r}")
     if spec.options.get("trust_remote_code", "false").lower() not in _NO:
         model = "@".join(filter(None, [spec.model, spec.options.get("revision")]))
         yield Need(f"code@{model}", f"run code that comes with the model {model!r}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from interleave.agents.prompts.library import DEFAULT_PACK
-from interleave.backends.registry import AGENTS
+from interleave.backends.registry import is_agent
 from interleave.config.profiles import Profile
 from interleave.config.specs import Spec, parse_spec
 from interleave.errors import ConfigurationError
@@ -39,7 +39,7 @@ def _is_asked(chosen: Any, own: Spec) -> bool:
     """Whether this is a model that is asked in words; some agents compute."""
     if chosen is not None and not isinstance(chosen, str):
         return hasattr(chosen, "complete")
-    return (own if chosen is None else parse_spec(chosen)).name not in AGENTS
+    return not is_agent(own if chosen is None else chosen)
 
 
 def _is_another(chosen: Any, own: Spec) -> bool:

@@ -29,8 +29,6 @@ from interleave.errors import (
     StorageError,
 )
 from interleave.pipeline import interleave
-from interleave.render.html import FILE_NAME as DOCUMENT_NAME
-from interleave.render.html import write_document
 from interleave.runs import journal as lines
 from interleave.runs.calls import (
     CallDesk,
@@ -54,6 +52,9 @@ from interleave.types import Request
 from interleave.version import __version__
 
 log = logging.getLogger(__name__)
+
+DOCUMENT_NAME = "document.html"
+"""The page of a run; whoever opens a trajectory says how it is written."""
 
 
 @dataclass(frozen=True)
@@ -111,13 +112,13 @@ class Trajectory:
         load_models: Callable[[], Models],
         *,
         redraw: bool = False,
-        document: bool = True,
+        write_document: Callable[[Path, RunRecord], object] | None = None,
     ) -> None:
         self.folder = folder
         self.request = request
         self.config = config
         self.redraw = redraw
-        self.document = document
+        self.write_document = write_document
         self.store = PictureStore(folder)
         # What can be refused is refused here, before anything is written; a finished run needs no models.
         self.models = None if self._is_done() else load_models()
@@ -267,8 +268,8 @@ class Trajectory:
         """Write what can be made again from the journal; only a finished run insists on it."""
         try:
             write_stored(self.folder, record)
-            if self.document:
-                write_document(self.folder, record)
+            if self.write_document is not None:
+                self.write_document(self.folder, record)
         except StorageError:
             if record.status == "done":
                 raise

@@ -13,6 +13,7 @@ from typing import Any, Literal
 
 from pydantic import Field, ValidationError, model_validator
 
+from interleave import plugins
 from interleave.errors import ConfigurationError, did_you_mean
 from interleave.files import read_text
 from interleave.training.rewards.core import CONCURRENCY
@@ -198,7 +199,8 @@ def load_recipe(name: str | None, *, task: str, changes: Mapping[str, Any] | Non
 
 def shipped_recipes() -> dict[str, Path]:
     """The recipes that come with the package."""
-    return {path.stem: path for path in sorted(SHIPPED.glob("*.toml"))}
+    folders = [*plugins.folders("recipes"), SHIPPED]
+    return dict(sorted((path.stem, path) for folder in folders for path in folder.glob("*.toml")))
 
 
 def parse_changes(texts: Sequence[str]) -> dict[str, Any]:

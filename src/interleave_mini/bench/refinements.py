@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from interleave import runs
+from interleave import render
 from interleave.runs.store import write_whole
 from interleave.types import Outcome
 from interleave_mini.bench.critic_exam_run import CriticResult, Examiner, Judged, Redrawn
@@ -45,7 +45,7 @@ def write_refinements(examiner: Examiner, result: CriticResult, out: Path) -> Pa
     """Write the page about one critic and return where it is."""
     import jinja2
 
-    folders = [Path(__file__).parent / "templates", Path(str(runs.__file__)).parent / "templates"]
+    folders = [Path(__file__).parent / "templates", Path(str(render.__file__)).parent / "templates"]
     environment = jinja2.Environment(loader=jinja2.FileSystemLoader(folders), autoescape=True)
     judged, redrawn = examiner.papers[result.key]
     again = examiner.again()

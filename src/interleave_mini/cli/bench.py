@@ -1,4 +1,4 @@
-"""`interleave bench`: how well a system does on tasks whose truth is known."""
+"""`interleave bench mini`: how well a system does on tasks whose truth is known."""
 
 from __future__ import annotations
 
@@ -19,15 +19,7 @@ if TYPE_CHECKING:
 
 TABLE = "A whole table"
 
-app = typer.Typer(help="Measure planners, critics and generators.", no_args_is_help=True)
 
-
-@app.callback()
-def _bench() -> None:
-    """Measure planners, critics and generators."""
-
-
-@app.command()
 def mini(
     suite: Annotated[
         str | None, typer.Option(help="story, continue, know, edit or annotate. [default: story]")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+from interleave import plugins
 from interleave.agents.prompts import PackDescription, PromptPack, read_description, read_pack
 from interleave.config.user_folder import config_folder
 from interleave.errors import ConfigurationError, did_you_mean
@@ -41,11 +42,9 @@ def describe_packs() -> list[tuple[PackDescription, Path]]:
 
 def pack_folders() -> dict[str, Path]:
     """Pack names and their folders; a user's pack hides a shipped one of the same name."""
-    found = {path.parent.name: path.parent for path in SHIPPED.glob("*/pack.toml")}
     own = user_packs_folder()
-    if own is not None:
-        found |= {path.parent.name: path.parent for path in own.glob("*/pack.toml")}
-    return found
+    folders = [*plugins.folders("prompt_packs"), SHIPPED, *([own] if own else [])]
+    return {path.parent.name: path.parent for folder in folders for path in folder.glob("*/pack.toml")}
 
 
 def user_packs_folder() -> Path | None:

@@ -15,13 +15,16 @@ if TYPE_CHECKING:
 
     from interleave.data.prompts.making import Made
 
-DEFAULT_ITEMS = {"world": 40_000, "mini": 1_000, "files": 0}
+DEFAULT_ITEMS = {"world": 40_000, "files": 0}
 
 
 def prompts(
     out: Annotated[Path, typer.Option("--out", metavar="FILE.jsonl", help="Where the corpus goes.")],
     source: Annotated[
-        str | None, typer.Option(metavar="mini|world", help="The miniature's grammar, or our taxonomy.")
+        str | None,
+        typer.Option(
+            metavar="NAME", help="world: our taxonomy; mini: the miniature's grammar; or a plugin's."
+        ),
     ] = None,
     files: Annotated[
         list[Path] | None,
@@ -59,19 +62,19 @@ def prompts(
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
-    from interleave.data.prompts.making import Settings, default_near, make_corpus
+    from interleave.data.prompts.making import Settings, default_near, load_source, make_corpus
     from interleave.data.prompts.taxonomy import OUR_WORLD
     from interleave.errors import ConfigurationError
 
     chosen = _source(source, files)
     _refuse_unused(chosen, suite=suite, taxonomy=taxonomy, expand=expand, skip_bad=skip_bad)
-    if chosen == "mini" and near is not None:
+    if chosen not in DEFAULT_ITEMS and near is not None:
         raise ConfigurationError("--near goes with --source world or --from")
     if out.suffix != ".jsonl":
         raise ConfigurationError(f"--out {str(out)!r} must be a file that ends with .jsonl")
     settings = Settings(
-        source=chosen,  # type: ignore[arg-type]  # checked above
-        items=items or DEFAULT_ITEMS[chosen],
+        source=chosen,
+        items=items or (DEFAULT_ITEMS[chosen] if chosen in DEFAULT_ITEMS else load_source(chosen).items),
         seed=seed,
         near=default_near(chosen) if near is None else near if near < 1 else None,
         suites=tuple(suite or ()),
@@ -95,14 +98,15 @@ def prompts(
 
 
 def _source(source: str | None, files: list[Path] | None) -> str:
+    from interleave.data.prompts.making import request_sources
     from interleave.errors import ConfigurationError, did_you_mean
 
+    known = [*request_sources(), "world"]
     if (source is None) == (not files):
-        raise ConfigurationError(
-            "say where the requests come from: --source mini, --source world or --from FILE"
-        )
-    if source is not None and source not in ("mini", "world"):
-        raise ConfigurationError(f"no source named {source!r}. {did_you_mean(source, ('mini', 'world'))}")
+        named = ", ".join(f"--source {name}" for name in known)
+        raise ConfigurationError(f"say where the requests come from: {named} or --from FILE")
+    if source is not None and source not in known:
+        raise ConfigurationError(f"no source named {source!r}. {did_you_mean(source, known)}")
     return source or "files"
 
 
@@ -110,10 +114,10 @@ def _refuse_unused(source: str, **given: object) -> None:
     """An option that would do nothing is a misunderstanding."""
     from interleave.errors import ConfigurationError
 
-    belongs = {"suite": "mini", "taxonomy": "world", "expand": "world", "skip_bad": "files"}
+    belongs = {"taxonomy": "world", "expand": "world", "skip_bad": "files"}
     for name, value in given.items():
-        if value and belongs[name] != source:
-            where = "--from" if belongs[name] == "files" else f"--source {belongs[name]}"
+        if value and (source in DEFAULT_ITEMS if name == "suite" else belongs[name] != source):
+            where = "--from" if name == "skip_bad" else f"--source {belongs.get(name, 'mini')}"
             raise ConfigurationError(f"--{name.replace('_', '-')} goes with {where}")
 
 

@@ -19,11 +19,11 @@ from interleave.agents.prompts import PromptPack
 from interleave.agents.replies import render_plan
 from interleave.data.exporting.row_pictures import exhibits_of
 from interleave.data.exporting.rows import PLANNER_SFT, Row
+from interleave.data.exporting.wordings import CONTINUE, DESCRIBE
 from interleave.data.trajectories import Trajectory
 from interleave.errors import InputError
 from interleave.step_counts import named_step_count
 from interleave.types import MAX_REQUEST_PICTURES, Part, Picture, Plan, PlanStep, Request, Text
-from interleave_mini.language.tasks import GO_ON, SEEN_DESCRIBE
 
 NAMES_ITS_STEPS = "not cut: the request names its number of steps"
 TOO_SHORT = "not cut: no step with a picture has a step after it"
@@ -94,7 +94,7 @@ def continued(
     lot = Random(f"{prefix}/continued")
     cut = lot.choice(cuts)
     try:
-        request = Request((*opening, *_shown(steps[:cut]), Text(lot.choice(GO_ON))))
+        request = Request((*opening, *_shown(steps[:cut]), Text(lot.choice(CONTINUE))))
         rest = Plan(steps=tuple(step.plan for step in steps[cut:]))
     except InputError:
         skipped[TOO_LONG] += 1
@@ -117,7 +117,7 @@ def annotated(prefix: str, steps: Sequence[Told], pack: PromptPack, skipped: Cou
     else:
         lot = Random(f"{prefix}/annotated")
         pictures = (step.picture for step in pictured if step.picture is not None)
-        request = Request((*pictures, Text(lot.choice(SEEN_DESCRIBE))))
+        request = Request((*pictures, Text(lot.choice(DESCRIBE))))
         texts = (
             PlanStep(number=number, name=step.plan.name, caption=step.plan.text)
             for number, step in enumerate(pictured, start=1)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Protocol
 
 from pydantic import Field
 
+from interleave import plugins
 from interleave.data.manifest import Manifest, file_digest, manifest_path, read_manifest
 from interleave.data.prompts.near_duplicates import DEFAULT_THRESHOLD
 from interleave.data.prompts.rows import RequestRow, is_there_already, make_folder, write_corpus
@@ -18,6 +19,8 @@ from interleave.errors import ConfigurationError
 from interleave.types import Value
 
 STAGE = "prompts"
+SOURCES = "request_sources"
+"""The entry points of plugins that make requests."""
 NOTED = 1000
 """How many lines left out a manifest names; it counts them all."""
 
@@ -27,7 +30,8 @@ Progress = Callable[[int], None]
 class Settings(Value):
     """What a corpus is made from."""
 
-    source: Literal["mini", "world", "files"]
+    source: str
+    """`world`, `files`, or the name of a plugin's source."""
     items: int = Field(default=0, ge=0)
     """How many requests; 0 for all that the files have."""
     seed: int = 0
@@ -57,7 +61,7 @@ def make_corpus(settings: Settings, out: Path, progress: Progress = lambda done:
     if is_there_already(out, plan):
         manifest = read_manifest(manifest_path(out))
         return Made(out, manifest, _coverage_in(manifest), new=False)
-    rows, counts, notes = _MAKERS[settings.source](settings, out, progress)
+    rows, counts, notes = _MAKERS.get(settings.source, _from_plugin)(settings, out, progress)
     coverage = _coverage_of(rows)
     counts = {"requests": len(rows), **counts, **{f"{d} / {s}": n for (d, s), n in coverage.items()}}
     manifest = plan.model_copy(update={"counts": counts, "notes": tuple(notes)})
@@ -69,15 +73,50 @@ Found = tuple[list[RequestRow], dict[str, int], list[str]]
 """Rows, counts and notes."""
 
 
-def _from_mini(settings: Settings, out: Path, progress: Progress) -> Found:
-    from interleave_mini.language.tasks import SUITES
-    from interleave_mini.request_source import mini_requests
+@dataclass(frozen=True)
+class RequestSource:
+    """Requests that a plugin makes, for `data prompts --source NAME`."""
 
+    make: MakeRequests
+    items: int = 1_000
+    """How many where the user does not say."""
+
+
+class MakeRequests(Protocol):
+    def __call__(
+        self,
+        folder: Path,
+        items: int,
+        *,
+        suites: Sequence[str],
+        split: str,
+        seed: int,
+        progress: Progress,
+    ) -> list[RequestRow]:
+        """Different requests; pictures go below the folder, and no suites means all of them."""
+        ...
+
+
+def request_sources() -> list[str]:
+    """The names of the sources that plugins bring."""
+    return sorted(plugins.installed(SOURCES))
+
+
+def load_source(name: str) -> RequestSource:
+    point = plugins.installed(SOURCES)[name]
+    source = plugins.load(point, f"the request source {name!r}")
+    if not isinstance(source, RequestSource):
+        raise ConfigurationError(f"{point.value!r} of {plugins.package_of(point)} is no RequestSource")
+    return source
+
+
+def _from_plugin(settings: Settings, out: Path, progress: Progress) -> Found:
+    source = load_source(settings.source)
     make_folder(out.parent)
-    rows = mini_requests(
+    rows = source.make(
         out.parent,
         settings.items,
-        suites=settings.suites or SUITES,
+        suites=settings.suites,
         split=settings.split,
         seed=settings.seed,
         progress=progress,
@@ -157,7 +196,6 @@ def _balanced(rows: list[RequestRow], items: int) -> list[RequestRow]:
 
 
 _MAKERS: dict[str, Callable[[Settings, Path, Progress], Found]] = {
-    "mini": _from_mini,
     "world": _from_world,
     "files": _from_files,
 }
@@ -166,10 +204,9 @@ _MAKERS: dict[str, Callable[[Settings, Path, Progress], Found]] = {
 def _options(settings: Settings) -> dict[str, Any]:
     """What decides the corpus, and nothing else: places of files are told by their digests."""
     used = {
-        "mini": ("items", "seed", "suites", "split"),
         "world": ("items", "seed", "near", "expand"),
         "files": ("items", "near", "skip_bad"),
-    }[settings.source]
+    }.get(settings.source, ("items", "seed", "suites", "split"))
     return {"source": settings.source, **settings.model_dump(mode="json", include=set(used))}
 
 
@@ -201,5 +238,5 @@ def _coverage_in(manifest: Manifest) -> dict[Key, int]:
 
 
 def default_near(source: str) -> float | None:
-    """The miniature's requests differ in what they mean where they differ by a word; others need not."""
-    return None if source == "mini" else DEFAULT_THRESHOLD
+    """A plugin answers for its own requests: of a grammar's, two may mean different things by one word."""
+    return DEFAULT_THRESHOLD if source in _MAKERS else None

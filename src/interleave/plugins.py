@@ -1,0 +1,82 @@
+"""Plugins: what installed packages add to this one, found by their entry points.
+
+| group                      | an entry names                                                              |
+|----------------------------|-----------------------------------------------------------------------------|
+| interleave.generators      | a backend class, or a `BackendInfo` that says more about it                 |
+| interleave.vlms            | the same, for vision-language models                                        |
+| interleave.agents          | the same, for planners, critics and scorers that are no models              |
+| interleave.profiles        | a package whose folder holds profiles (`NAME.toml`)                         |
+| interleave.prompt_packs    | a package whose folder holds prompt packs (`NAME/pack.toml`)                |
+| interleave.recipes         | a package whose folder holds training recipes (`NAME.toml`)                 |
+| interleave.request_sources | a `RequestSource` for `data prompts --source NAME`                          |
+| interleave.benchmarks      | a command function, run by `interleave bench NAME`                          |
+| interleave.commands        | a typer application, run by `interleave NAME`                               |
+
+Names are listed without importing anything; a package is imported when one of its names is used.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import sys
+from collections.abc import Mapping
+from functools import lru_cache
+from importlib.metadata import EntryPoint, entry_points
+from pathlib import Path
+from typing import Any
+
+from interleave.errors import ConfigurationError, InterleaveError
+
+
+def installed(group: str) -> Mapping[str, EntryPoint]:
+    """The entries of a group by name; the first of two packages that claim one name has it."""
+    return _installed(group, tuple((folder, _changed_at(folder)) for folder in sys.path))
+
+
+@lru_cache(maxsize=64)
+def _installed(group: str, folders: tuple[tuple[str, int], ...]) -> Mapping[str, EntryPoint]:
+    """Cached until a package is added or removed: scanning all of them takes longer than a short run."""
+    found: dict[str, EntryPoint] = {}
+    for point in entry_points(group=f"interleave.{group}"):
+        found.setdefault(point.name, point)
+    return found
+
+
+def _changed_at(folder: str) -> int:
+    """When an entry of a folder of the path was last added or removed."""
+    try:
+        return os.stat(folder or ".").st_mtime_ns
+    except OSError:
+        return 0
+
+
+def package_of(point: EntryPoint) -> str:
+    """The name of the distribution that an entry belongs to."""
+    return point.dist.name if point.dist else "unknown"
+
+
+def load(point: EntryPoint, what: str) -> Any:
+    """What an entry names; whatever its package raises while it is imported is a `ConfigurationError`."""
+    try:
+        return point.load()
+    except InterleaveError:
+        raise
+    except Exception as error:
+        raise ConfigurationError(
+            f"{what} of the package {package_of(point)} cannot be loaded from {point.value!r}: "
+            f"{type(error).__name__}: {error}"
+        ) from error
+
+
+def folders(group: str) -> list[Path]:
+    """The folders of the packages that a group names, found without importing them."""
+    return [folder for point in installed(group).values() for folder in _folders_of(point.value)]
+
+
+def _folders_of(package: str) -> list[Path]:
+    try:
+        spec = importlib.util.find_spec(package)
+    except ImportError:  # the package around it is gone
+        return []
+    return [Path(place) for place in (spec.submodule_search_locations or ())] if spec else []
