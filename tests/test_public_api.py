@@ -15,6 +15,7 @@ PUBLIC = [
     "stream_many",
     "Attempt",
     "BackendError",
+    "BackendInfo",
     "ConfigurationError",
     "Critic",
     "CriticInput",

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
         VisionLanguageModel,
         VlmCapabilities,
     )
-    from interleave.backends.registry import load_generator, load_vlm
+    from interleave.backends.registry import BackendInfo, load_generator, load_vlm
     from interleave.batches.batch import BatchSummary, Ended
     from interleave.errors import (
         BackendError,
@@ -61,7 +61,7 @@ _HOMES = {
         "VisionLanguageModel",
         "VlmCapabilities",
     ),
-    "backends.registry": ("load_generator", "load_vlm"),
+    "backends.registry": ("BackendInfo", "load_generator", "load_vlm"),
     "errors": (
         "BackendError",
         "ConfigurationError",
@@ -75,8 +75,8 @@ _HOMES = {
     ),
     "events": ("Attempt", "Drawn", "Judged", "Planned", "StepFinished"),
     "pictures": ("read_picture",),
-    "runs.batch": ("BatchSummary", "Ended"),
-    "runs.generating": ("generate", "generate_many", "plan", "resume", "stream", "stream_many"),
+    "batches.batch": ("BatchSummary", "Ended"),
+    "api": ("generate", "generate_many", "plan", "resume", "stream", "stream_many"),
     "runs.record": ("RunRecord", "comparable", "read_record"),
     "runs.trajectory": ("Finished",),
     "types": ("Outcome", "Picture", "Plan", "PlanStep", "Request", "Scores", "Slot", "Text", "Verdict"),

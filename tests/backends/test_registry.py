@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from interleave import plugins
 from interleave.backends import registry
 from interleave.backends.protocols import ImageGenerator, ImageRequest, VisionLanguageModel
 from interleave.backends.registry import BackendInfo, known_backends, load_generator, load_vlm, note_for
@@ -68,7 +69,7 @@ def test_packages_are_looked_through_once_and_again_when_one_has_come(
         looked.append(group)
         return entry_points(group=group)
 
-    monkeypatch.setattr(registry, "entry_points", noted)
+    monkeypatch.setattr(plugins, "entry_points", noted)
     install("crayon", "crayons:Crayon")
     for _ in range(3):
         assert "crayon" in known_backends("generator") and "chalk" not in known_backends("generator")

@@ -22,7 +22,7 @@ from interleave import plugins
 from interleave.config.rules import SourceRule
 from interleave.config.specs import Spec, parse_spec
 from interleave.config.user_folder import config_folder
-from interleave.errors import ConfigurationError, did_you_mean
+from interleave.errors import ConfigurationError, MissingDependency, did_you_mean
 from interleave.files import read_text, why
 from interleave.types import Value
 
@@ -88,6 +88,11 @@ def load_profile(name: str | None = None) -> Profile:
     """The profile of this name, or in this `.toml` file."""
     name = name or default_profile()
     path = Path(name) if name.endswith(".toml") else profile_files().get(name)
+    if path is None and name == DEFAULT_PROFILE:
+        raise MissingDependency(
+            f"the default profile {name!r} is that of the built-in miniature, which is not installed here. "
+            'Install it with: pip install "interleavethinker[local]" (or choose other models with --profile)'
+        )
     if path is None:
         raise ConfigurationError(f"no profile named {name!r}. {did_you_mean(name, profile_files())}")
     return _read(path)

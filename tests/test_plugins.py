@@ -1,0 +1,191 @@
+"""What installed packages add through entry points, and the product without any of them."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from interleave.agents.prompts.library import load_pack
+from interleave.backends.registry import find_backend, note_for
+from interleave.cli.main import run
+from interleave.config.profiles import load_profile
+from interleave.errors import ConfigurationError, MissingDependency
+from interleave.training.recipes import shipped_recipes
+
+SOURCE = Path(__file__).parent.parent / "src" / "interleave"
+
+ENTRY_POINTS = """
+[interleave.generators]
+crayon = crayon_box.plugin:CRAYON
+[interleave.profiles]
+crayon = crayon_box.profiles
+[interleave.prompt_packs]
+crayon = crayon_box.packs
+[interleave.recipes]
+crayon = crayon_box.recipes
+[interleave.request_sources]
+crayon = crayon_box.plugin:REQUESTS
+broken = crayon_box.plugin:CRAYON
+[interleave.benchmarks]
+doodle = crayon_box.plugin:doodle
+[interleave.commands]
+sharpen = crayon_box.plugin:app
+"""
+PLUGIN = """
+import typer
+from PIL import Image
+from pydantic import BaseModel
+from interleave import BackendInfo, GeneratorCapabilities
+from interleave.data.prompts.making import RequestSource
+from interleave.data.prompts.rows import RequestRow
+
+class Crayon:
+    class Options(BaseModel):
+        colour: str = "red"
+
+    def __init__(self, *, spec, role, options):
+        self.options = options
+        self.capabilities = GeneratorCapabilities(max_sources=1)
+
+    async def generate(self, request):
+        return Image.new("RGB", (64, 64), self.options.colour)
+
+CRAYON = BackendInfo("crayon_box.plugin:Crayon", "draws with wax", note="{} from a crayon.")
+
+def requests(folder, items, *, suites, split, seed, progress):
+    return [RequestRow(id=f"wax-{n}", request=f"A line in {n + 1} pictures") for n in range(items)]
+
+REQUESTS = RequestSource(requests, items=3)
+
+def doodle(items: int = 2) -> int:
+    "Doodles, counted."
+    print(f"{items} doodles")
+    return 0
+
+app = typer.Typer()
+
+@app.command()
+def pencil() -> int:
+    "Sharpen a pencil."
+    print("sharp")
+    return 0
+
+@app.callback()
+def sharpen() -> None:
+    "Sharpen things."
+"""
+PROFILE = """
+description = "wax on paper"
+prompts = "wax"
+planner = "scripted"
+critic = "scripted"
+generator = "crayon?colour=blue"
+"""
+
+
+@pytest.fixture
+def crayons(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A package with one entry in every group, put on the path as an installer would."""
+    site = tmp_path / "site"
+    files = {
+        "crayon_box-1.0.dist-info/METADATA": "Metadata-Version: 2.1\nName: crayon-box\nVersion: 1.0\n",
+        "crayon_box-1.0.dist-info/entry_points.txt": ENTRY_POINTS,
+        "crayon_box/__init__.py": "",
+        "crayon_box/plugin.py": PLUGIN,
+        "crayon_box/profiles/__init__.py": "",
+        "crayon_box/profiles/crayons.toml": PROFILE,
+        "crayon_box/packs/__init__.py": "",
+        "crayon_box/packs/wax/pack.toml": 'name = "wax"\nversion = "1"\nextends = "default"\n',
+        "crayon_box/recipes/__init__.py": "",
+        "crayon_box/recipes/wax-sft.toml": 'description = "learn to draw"\ntask = "sft"\n',
+    }
+    for name, text in files.items():
+        path = site / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, "utf-8")
+    monkeypatch.syspath_prepend(site)
+    monkeypatch.chdir(tmp_path)
+    for module in [name for name in sys.modules if name.startswith("crayon_box")]:
+        monkeypatch.delitem(sys.modules, module)
+
+
+@pytest.mark.usefixtures("crayons")
+def test_a_profile_a_pack_and_a_backend_of_a_package_make_a_document(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert load_profile("crayons").description == "wax on paper"
+    assert load_pack("wax").name == "wax"
+    info = find_backend("crayon", "generator")
+    assert info is not None and info.summary == "draws with wax"
+    assert note_for("crayon", role="generator") == "The pictures come from a crayon."
+    assert run(["generate", "A line in 2 pictures", "--profile", "crayons", "--out", "run", "--json"]) == 0
+    made = json.loads(capsys.readouterr().out)
+    assert (made["status"], len(made["steps"])) == ("done", 2)
+
+
+@pytest.mark.usefixtures("crayons")
+def test_commands_and_benchmarks_of_a_package_are_run(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["sharpen", "pencil"]) == 0
+    assert run(["bench", "doodle", "--items", "5"]) == 0
+    assert capsys.readouterr().out == "sharp\n5 doodles\n"
+
+
+@pytest.mark.usefixtures("crayons")
+def test_requests_of_a_package_become_a_corpus(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["data", "prompts", "--source", "crayon", "--out", "corpus.jsonl", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["counts"]["requests"] == 3
+    assert run(["data", "prompts", "--source", "crayons", "--out", "other.jsonl"]) == 2
+    assert "Did you mean 'crayon'?" in capsys.readouterr().err
+    assert run(["data", "prompts", "--source", "broken", "--out", "other.jsonl"]) == 2
+    assert "is no RequestSource" in capsys.readouterr().err
+
+
+@pytest.mark.usefixtures("crayons")
+def test_recipes_of_a_package_are_listed() -> None:
+    assert "wax-sft" in shipped_recipes()
+
+
+def test_nothing_in_the_product_names_the_miniatures_package() -> None:
+    naming = [
+        path for path in SOURCE.rglob("*") if path.is_file() and b"interleave_mini" in path.read_bytes()
+    ]
+    assert [path for path in naming if path.suffix != ".pyc"] == []
+
+
+WITHOUT_PLUGINS = """
+import sys
+from interleave import plugins
+plugins.installed = lambda group: {}
+sys.modules["interleave_mini"] = None
+from interleave.cli.main import run
+sys.exit(run(sys.argv[1:]))
+"""
+
+
+def without_plugins(*arguments: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-c", WITHOUT_PLUGINS, *arguments]
+    environment = {name: value for name, value in os.environ.items() if name != "INTERLEAVE_PROFILE"}
+    return subprocess.run(command, capture_output=True, text=True, cwd=folder, env=environment, timeout=600)
+
+
+def test_without_the_miniature_other_models_work_and_the_default_says_what_to_install(tmp_path: Path) -> None:
+    ended = without_plugins("generate", "A lake in 2 pictures", "--dry-run", "--out", "run", folder=tmp_path)
+    assert ended.returncode == 0, ended.stderr
+    refused = without_plugins("generate", "A lake in 2 pictures", "--out", "other", folder=tmp_path)
+    assert refused.returncode == 2
+    assert 'pip install "interleavethinker[local]"' in refused.stderr
+    helped = without_plugins("--help", folder=tmp_path)
+    assert helped.returncode == 0 and "mini" not in helped.stdout
+
+
+def test_the_missing_default_is_a_missing_dependency(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("interleave.plugins.installed", lambda group: {})
+    with pytest.raises(MissingDependency, match="which is not installed here"):
+        load_profile("mini")
+    with pytest.raises(ConfigurationError, match="no profile named 'oracle'"):
+        load_profile("oracle")
