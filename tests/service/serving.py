@@ -48,11 +48,11 @@ class Server:
         assert self.url, self.errors.read_text()
         self.port = int(self.url.rpartition(":")[2])
         headers = {"Authorization": f"Bearer {token}"} if token else {}
-        self.client = httpx.Client(base_url=self.url, timeout=30, headers=headers, trust_env=False)
+        self.client = httpx.Client(base_url=self.url, timeout=120, headers=headers, trust_env=False)
         if ready:
             self.until(lambda: self.client.get("/health").status_code == 200)
 
-    def until(self, fact: Callable[[], Any], seconds: float = 15) -> Any:
+    def until(self, fact: Callable[[], Any], seconds: float = 120) -> Any:
         ends_at = time.monotonic() + seconds
         while not (found := fact()):
             assert time.monotonic() < ends_at, (
