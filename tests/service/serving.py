@@ -68,6 +68,10 @@ class Server:
         """How often this line is in the generator's journal."""
         return self.journal.read_text().splitlines().count(line) if self.journal.exists() else 0
 
+    def open_gate(self, name: str) -> None:
+        """Let the pictures go on whose prompts are `gate NAME …`."""
+        self.journal.with_name(f"gate-{name}").touch()
+
     def draw(self, prompt: str, **more: Any) -> httpx.Response:
         return self.client.post("/generate", json={"prompt": prompt, **more})
 

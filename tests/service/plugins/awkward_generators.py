@@ -77,8 +77,13 @@ class AwkwardGenerator:
             os.kill(os.getpid(), signal.SIGKILL)
         if verb == "wait":
             await asyncio.sleep(float(rest.split()[0]))
+        if verb == "gate":  # until the test opens it
+            while not LOG.with_name(f"gate-{rest.split()[0]}").exists():
+                await asyncio.sleep(0.01)
         if verb == "block":
             time.sleep(float(rest))
+        if verb == "hold":  # in C, without ever letting go of the interpreter
+            sum(range(int(rest)))
         if verb == "raise":
             raise ZeroDivisionError(f"in /secret/path with {os.environ.get('AWKWARD_API_KEY')}")
         if verb == "refuse":
