@@ -72,6 +72,9 @@ class Server:
         """Let the pictures go on whose prompts are `gate NAME …`."""
         self.journal.with_name(f"gate-{name}").touch()
 
+    def close_gate(self, name: str) -> None:
+        self.journal.with_name(f"gate-{name}").unlink()
+
     def draw(self, prompt: str, **more: Any) -> httpx.Response:
         return self.client.post("/generate", json={"prompt": prompt, **more})
 
@@ -80,7 +83,7 @@ class Server:
         self.client.close()
         if self.process.poll() is None:
             self.process.terminate()
-        self.process.communicate(timeout=60)
+        self.process.communicate(timeout=120)
         return self.process.returncode
 
 
