@@ -231,7 +231,7 @@ def check_reply(reply: Reply) -> None:
     )
     kept = redacted_model(line).model_dump_json()
     assert KEY not in kept, "the journal tells the key"
-    assert Replied.model_validate_json(kept.encode()) == redacted_model(line)
+    assert Replied.model_validate_json(kept.encode()).text == redacted_model(line).text
 
 
 QUESTION = (Message("user", (Text("How a frog grows up"),)),)
