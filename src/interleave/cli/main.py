@@ -9,7 +9,8 @@ from __future__ import annotations
 import logging
 import sys
 import traceback
-from typing import Annotated, NoReturn
+from functools import cache
+from typing import Annotated, Any, NoReturn
 
 import typer
 
@@ -79,7 +80,7 @@ def run(arguments: list[str]) -> int:
 
 def _run(arguments: list[str]) -> int:
     try:
-        return int(app(args=arguments, prog_name="interleave", standalone_mode=False) or DONE)
+        return int(_command()(args=arguments, prog_name="interleave", standalone_mode=False) or DONE)
     except InterleaveError as error:
         return _complain(str(error), _code_of(error), arguments)
     except (KeyboardInterrupt, typer.Abort):
@@ -91,6 +92,12 @@ def _run(arguments: list[str]) -> int:
         if not hasattr(error, "format_message"):  # typer's own errors have it; anything else is a bug
             return _complain(f"{type(error).__name__}: {error} (add --debug to see where)", FAILED, arguments)
         return _usage(error)
+
+
+@cache
+def _command() -> Any:
+    """All verbs with their options, built once a process: that takes longer than most of what they do."""
+    return typer.main.get_command(app)
 
 
 def _code_of(error: InterleaveError) -> int:
