@@ -10,9 +10,11 @@ from __future__ import annotations
 import errno
 import os
 import stat
+import tomllib
 from collections.abc import Iterator
 from io import BufferedReader
 from itertools import count
+from typing import Any
 
 SETTINGS_BYTES = 4_000_000
 """Enough for any file that a person has written: a profile, a plan, a list of addresses."""
@@ -48,6 +50,16 @@ def read_text(path: FilePath, *, most_bytes: int = SETTINGS_BYTES) -> str:
     """The text of a file in UTF-8, with or without a byte order mark; raises `OSError` or `UnicodeError`."""
     text = read_bytes(path, most_bytes=most_bytes).decode("utf-8-sig")
     return text.replace("\r\n", "\n").replace("\r", "\n")
+
+
+def parse_toml(text: str) -> dict[str, Any]:
+    """The tables of a TOML text; raises `TOMLDecodeError` for everything that is wrong with it."""
+    try:
+        return tomllib.loads(text)
+    except RecursionError:
+        raise tomllib.TOMLDecodeError("it is nested too deeply") from None
+    except ValueError as error:  # also a number of more digits than Python reads
+        raise tomllib.TOMLDecodeError(str(error)) from None
 
 
 def read_lines(path: FilePath, *, most_bytes: int, most_in_a_line: int) -> Iterator[tuple[int, int, bytes]]:

@@ -20,7 +20,7 @@ from interleave_mini.oracle import suited
 @pytest.fixture(scope="module")
 def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("mini") / "requests.jsonl"
-    assert run(["data", "prompts", "--source", "mini", "--items", "100", "--out", str(path)]) == 0
+    assert run(["data", "prompts", "--source", "mini", "--items", "50", "--out", str(path)]) == 0
     return path
 
 
@@ -31,7 +31,7 @@ def rows_of(path: Path) -> list[dict[str, object]]:
 def test_every_suite_has_its_share_and_rows_say_where_they_stand(corpus: Path) -> None:
     rows = rows_of(corpus)
     assert {suite: sum(row["suite"] == suite for row in rows) for suite in SUITES} == dict.fromkeys(
-        SUITES, 20
+        SUITES, 10
     )
     assert all(row["domain"] and row["subcategory"] and row["template"] for row in rows)
     assert {row["split"] for row in rows} == {"train"}
@@ -49,14 +49,14 @@ def test_the_stories_and_any_first_part_of_them_are_even_over_domains_and_topics
 
 def test_suites_come_in_turn_and_take_different_topics_first(corpus: Path) -> None:
     rows = rows_of(corpus)
-    assert [row["suite"] for row in rows] == [*SUITES] * 20
+    assert [row["suite"] for row in rows] == [*SUITES] * 10
     told = [(row["domain"], row["subcategory"]) for row in rows if row["suite"] in ("story", "continue")]
-    assert len(set(told)) == 40
+    assert len(set(told)) == 20
 
 
 def test_the_oracle_takes_every_request(corpus: Path) -> None:
     items, problems = read_requests(corpus)
-    assert len(items) == 100 and not problems
+    assert len(items) == 50 and not problems
     for item in items:
         suited(item.load(), {})
 
@@ -64,11 +64,11 @@ def test_the_oracle_takes_every_request(corpus: Path) -> None:
 def test_K14_no_split_has_a_request_of_another_or_what_training_never_sees(tmp_path: Path) -> None:
     seen: dict[str, set[str]] = {}
     for split in ("train", "validation", "test"):
-        command = ["data", "prompts", "--source", "mini", "--suite", "story", "--items", "120"]
+        command = ["data", "prompts", "--source", "mini", "--suite", "story", "--items", "40"]
         assert run([*command, "--split", split, "--out", f"{split}.jsonl"]) == 0
         assert {row["split"] for row in rows_of(tmp_path / f"{split}.jsonl")} == {split}
         seen[split] = {str(row["request"]) for row in rows_of(tmp_path / f"{split}.jsonl")}
-        assert len(seen[split]) == 120
+        assert len(seen[split]) == 40
     assert not seen["train"] & seen["test"] and not seen["train"] & seen["validation"]
     for text in seen["train"]:
         scenes = [beat.scene for beat in read_task([text]).beats]
@@ -77,7 +77,7 @@ def test_K14_no_split_has_a_request_of_another_or_what_training_never_sees(tmp_p
 
 def test_K13_the_same_seed_gives_the_same_bytes(corpus: Path, tmp_path: Path) -> None:
     again = tmp_path / "again" / "requests.jsonl"
-    assert run(["data", "prompts", "--source", "mini", "--items", "100", "--out", str(again)]) == 0
+    assert run(["data", "prompts", "--source", "mini", "--items", "50", "--out", str(again)]) == 0
     assert again.read_bytes() == corpus.read_bytes()
     names = {each.name for each in (corpus.parent / "images").iterdir()}
     assert names == {each.name for each in (again.parent / "images").iterdir()}

@@ -16,6 +16,7 @@ from interleave.render.markdown import render_markdown
 from interleave.runs.trajectory import Finished
 
 REQUEST = "How a frog grows up, in four pictures"
+SMALL = "solid?size=64"
 ATTACKS = [
     "<script>alert(1)</script>",
     "</title><script>alert(1)</script>",
@@ -67,13 +68,13 @@ def hostile_run(attack: str) -> Finished:
     planner = script("planner.jsonl", {"execution_plan": steps})
     refusal = {"success": False, "refine_prompt": attack + " more"}
     critic = script("critic.jsonl", refusal, refusal, "unreadable " + attack, *[{"success": True}] * 8)
-    return interleave.generate(attack, out="hostile", planner=planner, critic=critic)
+    return interleave.generate(attack, out="hostile", planner=planner, critic=critic, generator=SMALL)
 
 
 @pytest.mark.parametrize("attack", ATTACKS)
 def test_D19_G22_nothing_written_by_a_user_or_model_becomes_markup(attack: str) -> None:
     page = Page((hostile_run(attack).document).read_text("utf-8"))
-    plain = Page((interleave.generate(REQUEST, out="plain").document).read_text("utf-8"))
+    plain = Page((interleave.generate(REQUEST, out="plain", generator=SMALL).document).read_text("utf-8"))
     assert set(page.tags) <= {*plain.tags, "pre", "ins", "del"}
     assert not [name for name, _ in page.attributes if name.startswith("on")]
     for name, value in page.attributes:

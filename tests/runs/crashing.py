@@ -6,14 +6,17 @@ Forking from a process without threads is quick and safe, and the kill is a real
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
@@ -74,7 +77,9 @@ def ledger_of(path: Path) -> list[str]:
 
 
 def _serve() -> None:
+    import interleave.data.outputs  # noqa: F401  (imported once, before the forks)
 
+    _prepare()
     for line in sys.stdin:
         order = Order(**json.loads(line))
         child = os.fork()
@@ -82,6 +87,27 @@ def _serve() -> None:
             _child(order)
         _, status = os.waitpid(child, 0)
         print(os.waitstatus_to_exitcode(status), flush=True)
+
+
+def _prepare() -> None:
+    """Import what a run imports, once and before the forks; a first run, in a fork of its own, says what."""
+    reading, writing = os.pipe()
+    if os.fork() == 0:
+        import interleave
+
+        with tempfile.TemporaryDirectory() as folder:
+            interleave.generate(REQUEST, out=Path(folder, "run"))
+        os.write(writing, " ".join(sys.modules).encode())
+        os._exit(0)
+    os.close(writing)
+    with open(reading) as told:
+        for name in told.read().split():
+            with suppress(ImportError):
+                importlib.import_module(name)
+    os.wait()
+    from interleave.backends.registry import known_generators, known_vlms
+
+    known_generators(), known_vlms()
 
 
 def _child(order: Order) -> None:

@@ -17,8 +17,8 @@ from interleave.runs.record import picture_names
 from interleave.runs.store import PictureStore
 
 MOST_TOUCHES = 400
-MOST_CALLS = 150_000
-"""About as many functions as are called in a run, imports included."""
+MOST_CALLS = 20_000
+"""About as many functions as are called in a run."""
 
 
 @pytest.fixture(scope="module")

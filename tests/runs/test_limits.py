@@ -15,6 +15,7 @@ from interleave.errors import ConfigurationError, LimitReached
 from interleave.runs.journal import Called, read_journal
 
 REQUEST = "How a frog grows up, in four pictures"
+SMALL = "solid?size=64"
 
 
 class Priced:
@@ -32,7 +33,7 @@ def calls_made(folder: Path) -> int:
 
 @pytest.mark.parametrize("limit", range(1, 14))
 def test_M07_no_run_ever_makes_more_calls_than_allowed(limit: int) -> None:
-    run = interleave.generate(REQUEST, out="run", max_calls=limit)
+    run = interleave.generate(REQUEST, out="run", generator=SMALL, max_calls=limit)
     assert calls_made(run.folder) == limit
     assert run.status == ("done" if limit == 13 else "short")
     assert isinstance(run.error, LimitReached if limit < 13 else type(None))
@@ -40,24 +41,26 @@ def test_M07_no_run_ever_makes_more_calls_than_allowed(limit: int) -> None:
 
 
 def test_a_step_cut_off_by_a_limit_shows_its_best_attempt_as_forced() -> None:
-    run = interleave.generate(REQUEST, out="run", max_calls=5)  # plan, draw, judge, draw, judge: refused
+    run = interleave.generate(
+        REQUEST, out="run", generator=SMALL, max_calls=5
+    )  # plan, draw, judge, draw, judge: refused
     assert run.record.forced_steps == (2,)
     assert run.steps[1].image is not None
     assert run.steps[2].image is None
 
 
 def test_a_short_run_goes_on_with_a_higher_limit_and_ends_as_one_without() -> None:
-    interleave.generate(REQUEST, out="whole")
-    interleave.generate(REQUEST, out="run", max_calls=6)
-    run = interleave.generate(REQUEST, out="run", max_calls=13)
+    interleave.generate(REQUEST, out="whole", generator=SMALL)
+    interleave.generate(REQUEST, out="run", generator=SMALL, max_calls=6)
+    run = interleave.generate(REQUEST, out="run", generator=SMALL, max_calls=13)
     assert run.status == "done"
     assert calls_made(run.folder) == 13
     assert interleave.comparable(Path("run")) == interleave.comparable(Path("whole"))
 
 
 def test_a_short_run_with_the_same_limit_stays_short_without_a_call() -> None:
-    interleave.generate(REQUEST, out="run", max_calls=6)
-    run = interleave.generate(REQUEST, out="run", max_calls=6)
+    interleave.generate(REQUEST, out="run", generator=SMALL, max_calls=6)
+    run = interleave.generate(REQUEST, out="run", generator=SMALL, max_calls=6)
     assert run.status == "short"
     assert calls_made(run.folder) == 6
 

@@ -6,6 +6,7 @@ import asyncio
 import json
 import subprocess
 import threading
+from collections.abc import AsyncGenerator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import aclosing
 from pathlib import Path
@@ -28,17 +29,24 @@ from interleave.types import Outcome, Plan, PlanStep, Request, Verdict
 REQUEST = "How a frog grows up, in four pictures"
 
 
+SMALL = "solid?size=64"
+
+
+def stream(out: str = "run", **choices: Any) -> AsyncGenerator[Any]:
+    return interleave.stream(REQUEST, out=out, **{"generator": SMALL, **choices})
+
+
 def generate(out: Path | str = "run", request: Any = REQUEST, **choices: Any) -> Finished:
-    return interleave.generate(request, out=out, **choices)
+    return interleave.generate(request, out=out, **{"generator": SMALL, **choices})
 
 
 def stop_after(events: int, out: str) -> None:
     """Work on a run until so many events have come, then walk away."""
 
     async def some() -> None:
-        async with aclosing(interleave.stream(REQUEST, out=out)) as stream:
+        async with aclosing(stream(out)) as coming:
             for _ in range(events):
-                await anext(stream)
+                await anext(coming)
 
     asyncio.run(some())
 
@@ -99,9 +107,9 @@ def test_A01_resume_takes_everything_from_the_folder() -> None:
     generate("whole", seed=7, max_attempts=2)
 
     async def some() -> None:
-        async with aclosing(interleave.stream(REQUEST, out="stopped", seed=7, max_attempts=2)) as stream:
+        async with aclosing(stream("stopped", seed=7, max_attempts=2)) as coming:
             for _ in range(5):
-                await anext(stream)
+                await anext(coming)
 
     asyncio.run(some())
 
@@ -137,7 +145,7 @@ def test_pictures_say_what_made_them_and_nothing_about_the_run() -> None:
             "attempt": "2",
             "prompt": step.attempt.prompt,
             "seed": str(step.attempt.seed),
-            "generator": "solid",
+            "generator": SMALL,
         }
 
 
@@ -279,9 +287,9 @@ def test_a_script_goes_on_where_it_was_when_a_run_is_continued() -> None:
     whole = generate("whole", critic=critic)
 
     async def some() -> None:
-        async with aclosing(interleave.stream(REQUEST, out="stopped", critic=critic)) as stream:
+        async with aclosing(stream("stopped", critic=critic)) as coming:
             for _ in range(5):
-                await anext(stream)
+                await anext(coming)
 
     asyncio.run(some())
     assert generate("stopped", critic=critic).record.calls == whole.record.calls
@@ -382,7 +390,7 @@ def test_I05_unusable_requests_are_refused_and_nothing_is_written(text: str) -> 
 
 def test_events_come_in_order_and_end_with_finished() -> None:
     async def collect() -> list[str]:
-        return [type(event).__name__ async for event in interleave.stream(REQUEST, out="run")]
+        return [type(event).__name__ async for event in stream()]
 
     names = asyncio.run(collect())
     assert names[0] == "Planned"
@@ -474,9 +482,9 @@ def test_a_path_in_a_request_is_a_picture() -> None:
 
 def test_a_stream_that_was_walked_away_from_lets_go_of_its_folder() -> None:
     async def twice() -> str:
-        async for _ in interleave.stream(REQUEST, out="run"):
+        async for _ in stream():
             break
-        async for event in interleave.stream(REQUEST, out="run"):
+        async for event in stream():
             last = event
         return type(last).__name__
 
@@ -489,7 +497,7 @@ def test_A05_a_run_that_is_cancelled_while_its_end_waits_for_a_thread_lets_go_of
         loop.set_default_executor(ThreadPoolExecutor(1))
 
         async def watch() -> None:
-            async for event in interleave.stream(REQUEST, out="run"):
+            async for event in stream():
                 if isinstance(event, StepFinished) and event.step.number == 4:
                     loop.run_in_executor(None, free.wait)  # the only thread: the run's end has to queue
                     drawn.set()

@@ -40,15 +40,6 @@ def awkward(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     assert running.stop() == 0
 
 
-@pytest.fixture(scope="session")
-def narrow(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """A server that draws one picture at a time and lets two wait; shared by tests that leave it idle."""
-    arguments = ("--generator", "awkward", "--batch", "1", "--queue", "2")
-    running = Server(tmp_path_factory.mktemp("narrow"), *arguments)
-    yield running
-    assert running.stop() == 0
-
-
 @pytest.fixture
 def start(tmp_path: Path) -> Iterator[StartServer]:
     """Start a server that the test may break; it is ended afterwards."""

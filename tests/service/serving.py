@@ -18,8 +18,6 @@ from typing import Any
 import httpx
 from PIL import Image
 
-from work import HANGS_AFTER
-
 PLUGINS = Path(__file__).parent / "plugins"
 CANARY = "canary-7f3a9c51d2e84b06"
 """A key that no log, answer or error may ever show."""
@@ -50,21 +48,18 @@ class Server:
         assert self.url, self.errors.read_text()
         self.port = int(self.url.rpartition(":")[2])
         headers = {"Authorization": f"Bearer {token}"} if token else {}
-        self.client = httpx.Client(base_url=self.url, timeout=HANGS_AFTER, headers=headers, trust_env=False)
+        self.client = httpx.Client(base_url=self.url, timeout=120, headers=headers, trust_env=False)
         if ready:
             self.until(lambda: self.client.get("/health").status_code == 200)
 
-    def until(self, fact: Callable[[], Any]) -> Any:
-        """Wait for what must come, on a busy machine too."""
-        ends_at = time.monotonic() + HANGS_AFTER
+    def until(self, fact: Callable[[], Any], seconds: float = 120) -> Any:
+        ends_at = time.monotonic() + seconds
         while not (found := fact()):
-            assert time.monotonic() < ends_at, f"waited in vain. {self.errors.read_text()[-2000:]}"
+            assert time.monotonic() < ends_at, (
+                f"waited {seconds} s in vain. {self.errors.read_text()[-2000:]}"
+            )
             time.sleep(0.02)
         return found
-
-    def release(self, name: str) -> None:
-        """Let the pictures go on whose prompts say to be held until this."""
-        self.journal.with_name(name).touch()
 
     def status(self) -> dict[str, Any]:
         return self.client.get("/status").json()  # type: ignore[no-any-return]
@@ -72,6 +67,13 @@ class Server:
     def happened(self, line: str) -> int:
         """How often this line is in the generator's journal."""
         return self.journal.read_text().splitlines().count(line) if self.journal.exists() else 0
+
+    def open_gate(self, name: str) -> None:
+        """Let the pictures go on whose prompts are `gate NAME …`."""
+        self.journal.with_name(f"gate-{name}").touch()
+
+    def close_gate(self, name: str) -> None:
+        self.journal.with_name(f"gate-{name}").unlink()
 
     def draw(self, prompt: str, **more: Any) -> httpx.Response:
         return self.client.post("/generate", json={"prompt": prompt, **more})
@@ -81,7 +83,7 @@ class Server:
         self.client.close()
         if self.process.poll() is None:
             self.process.terminate()
-        self.process.communicate(timeout=HANGS_AFTER)
+        self.process.communicate(timeout=120)
         return self.process.returncode
 
 

@@ -193,13 +193,14 @@ def test_failures_of_the_generator_are_the_clients_own_exceptions(awkward_client
     assert (busy.value.status_code, busy.value.response.headers["retry-after"]) == (503, "7")
 
 
-def test_the_clients_own_retries_wait_for_an_overloaded_server(narrow: Server) -> None:
-    """Four at once are one too many for it: those refused with 429 come again and are drawn."""
+def test_the_clients_own_retries_wait_for_an_overloaded_server(start: Any) -> None:
+    """One that draws, a queue of one: those refused with 429 come again and are drawn."""
     from concurrent.futures import ThreadPoolExecutor
 
-    client = openai.OpenAI(base_url=f"{narrow.url}/v1", api_key="none", max_retries=10)
+    server = start("--generator", "awkward", "--batch", "1", "--queue", "1")
+    client = openai.OpenAI(base_url=f"{server.url}/v1", api_key="none", max_retries=50)
     with client, ThreadPoolExecutor(4) as threads:
-        drawing = [threads.submit(client.images.generate, prompt=f"hold crowd {n}") for n in range(4)]
-        narrow.until(lambda: "429" in narrow.errors.read_text())
-        narrow.release("crowd")
-        assert len([each.result() for each in drawing]) == 4
+        replies = [threads.submit(client.images.generate, prompt=f"gate go {n}") for n in range(4)]
+        server.until(lambda: " 429 " in server.errors.read_text())
+        server.open_gate("go")
+        assert [len(pictures(reply.result())) for reply in replies] == [1] * 4

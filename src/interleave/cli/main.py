@@ -10,16 +10,17 @@ import logging
 import sys
 import traceback
 from functools import cache
-from typing import Annotated, NoReturn
+from typing import Annotated, Any, NoReturn
 
 import typer
 
 from interleave import plugins
-from interleave.cli import backends, bench, data, generate, plan, prompts, resume, serve, show, train
+from interleave.cli import backends, data, generate, plan, prompts, resume, serve, show, train
 from interleave.cli.streams import readers_may_leave
 from interleave.errors import BackendError, InterleaveError, LimitReached, ReplyError, StorageError
 from interleave.redaction import RedactingFormatter, redacted
 from interleave.version import __version__
+from interleave_mini.cli import bench
 
 DONE, SHORT, BAD_INPUT, FAILED, INTERRUPTED = 0, 1, 2, 3, 130
 
@@ -56,15 +57,16 @@ def _add_benchmark(name: str) -> None:
     bench.app.command(name)(benchmark)
 
 
-def _add_plugins(arguments: list[str]) -> None:
+def _add_plugins(arguments: list[str]) -> frozenset[str]:
     """Add the commands of plugins that these arguments may mean: all of them where the help is asked for."""
     verb = next((each for each in arguments if not each.startswith("-")), None)
-    for name in plugins.installed("commands"):
-        if verb in (None, name):
-            _add_command(name)
-    for name in plugins.installed("benchmarks"):
-        if verb == "bench":
-            _add_benchmark(name)
+    commands = {name for name in plugins.installed("commands") if verb in (None, name)}
+    for name in commands:
+        _add_command(name)
+    benchmarks = {name for name in plugins.installed("benchmarks") if verb == "bench"}
+    for name in benchmarks:
+        _add_benchmark(name)
+    return frozenset(commands | {f"bench {name}" for name in benchmarks})
 
 
 def _print_version(wanted: bool) -> None:
@@ -103,8 +105,8 @@ def run(arguments: list[str]) -> int:
 
 def _run(arguments: list[str]) -> int:
     try:
-        _add_plugins(arguments)
-        return int(app(args=arguments, prog_name="interleave", standalone_mode=False) or DONE)
+        command = _command(_add_plugins(arguments))
+        return int(command(args=arguments, prog_name="interleave", standalone_mode=False) or DONE)
     except InterleaveError as error:
         return _complain(str(error), _code_of(error), arguments)
     except (KeyboardInterrupt, typer.Abort):
@@ -116,6 +118,12 @@ def _run(arguments: list[str]) -> int:
         if not hasattr(error, "format_message"):  # typer's own errors have it; anything else is a bug
             return _complain(f"{type(error).__name__}: {error} (add --debug to see where)", FAILED, arguments)
         return _usage(error)
+
+
+@cache
+def _command(plugged_in: frozenset[str]) -> Any:
+    """All verbs with their options, built once a process: that takes longer than most of what they do."""
+    return typer.main.get_command(app)
 
 
 def _code_of(error: InterleaveError) -> int:

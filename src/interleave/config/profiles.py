@@ -23,7 +23,7 @@ from interleave.config.rules import SourceRule
 from interleave.config.specs import Spec, parse_spec
 from interleave.config.user_folder import config_folder
 from interleave.errors import ConfigurationError, MissingDependency, did_you_mean
-from interleave.files import read_text, why
+from interleave.files import parse_toml, read_text, why
 from interleave.types import Value
 
 SHIPPED = Path(__file__).parent.parent / "profiles"
@@ -115,12 +115,12 @@ def _as_text(value: Any, key: str, role: str) -> str:
 
 def _read(path: Path) -> Profile:
     try:
-        return Profile.model_validate(tomllib.loads(read_text(path)))
+        return Profile.model_validate(parse_toml(read_text(path)))
     except FileNotFoundError:
         raise ConfigurationError(f"the profile {str(path)!r} does not exist") from None
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigurationError(f"the profile {str(path)!r} cannot be read ({why(error)})") from None
-    except (tomllib.TOMLDecodeError, RecursionError) as error:
+    except tomllib.TOMLDecodeError as error:
         raise ConfigurationError(f"the profile {str(path)!r} is not valid TOML: {error}") from None
     except ValidationError as error:
         first = min(

@@ -26,6 +26,7 @@ LEAST_CHUNK_BYTES = 256
 READ_BYTES = 65_536
 PACE_SECONDS = 5.0
 """The window over which the pace of a connection is judged."""
+SHORTEST_SECONDS = 0.1
 
 
 class BoundedConnection(H11Protocol):
@@ -61,9 +62,10 @@ class BoundedConnection(H11Protocol):
         return Doing.ANSWERING
 
     def pace(self, now: float) -> float:
-        """Bytes a second over this window and the last."""
+        """Bytes a second over this window and the last, or since it was opened."""
         self._turn_window(now)
-        return sum(self._windows) / (now - self._window_began_at + PACE_SECONDS)
+        began_at = max(self._window_began_at - PACE_SECONDS, self.opened_at)
+        return sum(self._windows) / max(now - began_at, SHORTEST_SECONDS)
 
     def abort(self) -> None:
         self.transport.abort()

@@ -15,7 +15,7 @@ from pydantic import Field, ValidationError, model_validator
 
 from interleave import plugins
 from interleave.errors import ConfigurationError, did_you_mean
-from interleave.files import read_text
+from interleave.files import parse_toml, read_text
 from interleave.training.rewards.core import CONCURRENCY
 from interleave.training.rewards.formula import Weights
 from interleave.training.rewards.health import (
@@ -211,7 +211,7 @@ def parse_changes(texts: Sequence[str]) -> dict[str, Any]:
         if not equals or "." not in key:
             raise ConfigurationError(f"--set {text!r}: write PART.KEY=VALUE, as in training.batch=64")
         try:
-            changes[key.strip()] = tomllib.loads(f"value = {value}")["value"]
+            changes[key.strip()] = parse_toml(f"value = {value}")["value"]
         except tomllib.TOMLDecodeError:
             changes[key.strip()] = value
     return changes
@@ -223,8 +223,8 @@ def _read(name: str) -> dict[str, Any]:
     if name not in known and not path.is_file():
         raise ConfigurationError(f"no recipe named {name!r}. {did_you_mean(name, known)}")
     try:
-        return tomllib.loads(read_text(path))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
+        return parse_toml(read_text(path))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ConfigurationError(f"{path} is not valid TOML: {error}") from None
     except OSError as error:
         raise ConfigurationError(f"{path} cannot be read ({error.strerror})") from None

@@ -246,6 +246,8 @@ def look_at(row: Mapping[str, Any], *, task: Task, folder: Path) -> tuple[bytes,
         for message in row["prompt"]:
             for part in message["content"]:
                 question.update(str(part.get("text")).encode("utf-8", "replace"))
+        if not all(isinstance(message["role"], str) for message in (*row["prompt"], *_answer(row))):
+            raise InputError("a message has no role")
         if task == "grpo":
             Sample.of_row({**row, "sources": ()})
         else:
@@ -255,6 +257,10 @@ def look_at(row: Mapping[str, Any], *, task: Task, folder: Path) -> tuple[bytes,
     except InputError as error:
         return b"", 0, str(error).removeprefix(f"row {row.get('id')!r} cannot be used: ")
     return question.digest(), len(stored), None
+
+
+def _answer(row: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
+    return row.get("completion") or ()
 
 
 def _refuse_unreadable(completion: Sequence[Mapping[str, Any]], task: Task) -> None:

@@ -231,7 +231,7 @@ def check_reply(reply: Reply) -> None:
     )
     kept = redacted_model(line).model_dump_json()
     assert KEY not in kept, "the journal tells the key"
-    assert Replied.model_validate_json(kept.encode()) == redacted_model(line)
+    assert Replied.model_validate_json(kept.encode()).text == redacted_model(line).text
 
 
 QUESTION = (Message("user", (Text("How a frog grows up"),)),)
@@ -269,13 +269,13 @@ CHAT_WORDS = (
 )
 
 
-@target(chat_seeds, words=(*HEADERS, *CHAT_WORDS), examples=80, weight=0.5)
+@target(chat_seeds, words=(*HEADERS, *CHAT_WORDS), examples=32, weight=0.5)
 def openai_chat(data: bytes) -> bool:
     options = f"key={VARIABLE}&price_in=1&price_out=2&logprobs=true&timeout={SECONDS}"
     return answered(data, f"openai:m@http://127.0.0.1:PORT/v1?{options}")
 
 
-@target(chat_seeds, words=HEADERS, examples=40, weight=0.3)
+@target(chat_seeds, words=HEADERS, examples=16, weight=0.3)
 def framing(data: bytes) -> bool:
     """Answers whose length, coding or end is not what their head says."""
     return answered(data, f"openai:m@http://127.0.0.1:PORT/v1?timeout={SECONDS}", framed=False)
@@ -437,7 +437,7 @@ def refusal_seeds() -> list[bytes]:
         b'"message": {"a": 1}',
         b"\xd9\xa3",
     ),
-    examples=120,
+    examples=48,
 )
 def refusals(data: bytes) -> bool:
     """Answers that are no success, of every dialect: one typed error with a wait that can be waited."""

@@ -61,7 +61,7 @@ SPEC_WORDS = (
 )
 
 
-@target([spec.encode() for spec in SPECS], words=SPEC_WORDS, examples=100)
+@target([spec.encode() for spec in SPECS], words=SPEC_WORDS, examples=40)
 def spec(data: bytes) -> bool:
     """A spec is refused, or says the same when it is written and read again."""
     text = spare_text(data[:3000])
@@ -132,7 +132,7 @@ def profile_seeds() -> list[bytes]:
     return [PROFILE, *(path.read_bytes() for path in sorted(PROFILES.glob("*.toml")))]
 
 
-@target(profile_seeds, words=TOML_WORDS, examples=120)
+@target(profile_seeds, words=TOML_WORDS, examples=48)
 def profile(data: bytes) -> bool:
     with scratch() as folder:
         path = folder / "mine.toml"
@@ -173,7 +173,7 @@ def pack_seeds() -> list[bytes]:
         b"extends",
         b"name = ",
     ),
-    examples=60,
+    examples=24,
 )
 def prompt_pack(data: bytes) -> bool:
     """A pack is refused, or every prompt of it can be filled, and what is put in is never read as a slot."""
@@ -212,7 +212,7 @@ def source_seeds() -> list[bytes]:
 @target(
     source_seeds,
     words=(b'"""', b"{text_input}", b"f'''", b"(" * 300, b"\\\n", b"# coding: utf-7\n", b"=\\N{DOT}"),
-    examples=40,
+    examples=16,
 )
 def checkout(data: bytes) -> bool:
     """Python files of a checkout are parsed and never run; a pack appears whole or not at all."""
@@ -240,7 +240,7 @@ def recipe_seeds() -> list[bytes]:
 @target(
     recipe_seeds,
     words=(*TOML_WORDS, b"[training]\n", b"[grpo]\n", b"updates = 0", b"samples = 2"),
-    examples=60,
+    examples=24,
 )
 def recipe(data: bytes) -> bool:
     from interleave.training.recipes import Recipe, load_recipe, parse_changes

@@ -60,7 +60,7 @@ Step 1: *Eggs* lie in water.
         b"<cat.png>",
         b' "t"',
     ),
-    examples=100,
+    examples=40,
 )
 def handed_in(data: bytes) -> bool:
     """A Markdown file: text and pictures in order, none from outside its folder."""
@@ -248,7 +248,7 @@ def usable_texts(data: bytes) -> list[str] | None:
     return None if any(unusable(text) for text in texts) else texts
 
 
-@target(text_seeds, words=MARKUP, examples=100)
+@target(text_seeds, words=MARKUP, examples=40)
 def markdown(data: bytes) -> bool:
     """`document.md` has the headings and pictures of the run, no other markup, and the words as told."""
     texts = usable_texts(data)
@@ -306,7 +306,7 @@ def words(text: str) -> str:
     return "".join(text.split())
 
 
-@target(text_seeds, words=MARKUP, examples=60, weight=0.5)
+@target(text_seeds, words=MARKUP, examples=24, weight=0.5)
 def html(data: bytes) -> bool:
     """`document.html` has the elements of its template, whatever its texts say, and the texts as text."""
     texts = usable_texts(data)
@@ -379,7 +379,7 @@ def same_lines(text: str) -> str:
     return text.replace("\r\n", "\n")
 
 
-@target(text_seeds, words=MARKUP, examples=20, weight=0.2)
+@target(text_seeds, words=MARKUP, examples=8, weight=0.2)
 def gallery(data: bytes) -> bool:
     """The page of many runs, and the documents it leads to."""
     texts = usable_texts(data)

@@ -92,7 +92,7 @@ def journal_seeds() -> list[bytes]:
     return [(run / FILE_NAME).read_bytes() for run in (finished(), interrupted())]
 
 
-@target(journal_seeds, words=WORDS, examples=60)
+@target(journal_seeds, words=WORDS, examples=24)
 def journal_is_true(data: bytes) -> bool:
     """Damage to a journal is noticed: what is read is the run as it was at some moment, or nothing."""
     with scratch() as folder:
@@ -110,7 +110,7 @@ def old_seeds() -> list[bytes]:
     return [re.sub(rb',"digest":"[0-9a-f]{16}"(?=\}\n)', b"", data) for data in journal_seeds()]
 
 
-@target(old_seeds, words=WORDS, examples=80)
+@target(old_seeds, words=WORDS, examples=32)
 def journal(data: bytes) -> bool:
     """A damaged journal is refused by every reader with a typed error, and ends nothing but its own run."""
     with scratch() as folder:
@@ -148,7 +148,7 @@ def record_seeds() -> list[bytes]:
     return [(run / RECORD_NAME).read_bytes() for run in (finished(), interrupted())]
 
 
-@target(record_seeds, words=WORDS, examples=80)
+@target(record_seeds, words=WORDS, examples=32)
 def run_json(data: bytes) -> bool:
     """`run.json` as the data stages read it."""
     with scratch() as folder:

@@ -167,7 +167,7 @@ MUTATORS = {
 }
 
 
-@target(seeds, words=WORDS, examples=250, mutators=MUTATORS)
+@target(seeds, words=WORDS, examples=100, mutators=MUTATORS)
 def picture(data: bytes) -> bool:
     """A plain RGB picture within the limits, or an `InputError`."""
     image = attempt(lambda: decode_picture(data, name="a.png"), errors=InputError)
@@ -182,7 +182,7 @@ def picture(data: bytes) -> bool:
     return True
 
 
-@target(lambda: seeds()[:2] + seeds()[8:9], words=WORDS, examples=30, mutators=MUTATORS)
+@target(lambda: seeds()[:2] + seeds()[8:9], words=WORDS, examples=12, mutators=MUTATORS)
 def picture_file(data: bytes) -> bool:
     """A file says the same as its bytes."""
     with scratch() as folder:
@@ -199,7 +199,7 @@ def coded() -> list[bytes]:
     return [*plain, b"data:image/png;base64," + plain[0], b"DATA:IMAGE/JPEG;BASE64," + plain[1]]
 
 
-@target(coded, words=(b"data:image/png;base64,", b"=", b"==", b"\n", b"-", b"_", b"https://"), examples=60)
+@target(coded, words=(b"data:image/png;base64,", b"=", b"==", b"\n", b"-", b"_", b"https://"), examples=24)
 def base64_picture(data: bytes) -> bool:
     """Pictures as text, from a client of our server and from a server of ours."""
     text = spare_text(data)

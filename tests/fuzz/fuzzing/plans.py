@@ -32,7 +32,7 @@ def seeds() -> list[bytes]:
     ]
 
 
-@target(seeds, words=WORDS, examples=100)
+@target(seeds, words=WORDS, examples=40)
 def plan_file(data: bytes) -> bool:
     with scratch() as folder:
         path = folder / "plan.json"

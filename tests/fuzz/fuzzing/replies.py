@@ -74,7 +74,7 @@ def encoded(texts: tuple[str, ...]) -> tuple[bytes, ...]:
     return tuple(text.encode() for text in texts)
 
 
-@target(encoded(PLANS), words=WORDS, examples=120)
+@target(encoded(PLANS), words=WORDS, examples=48)
 def planner(data: bytes) -> bool:
     plan = attempt(lambda: parse_plan(spare_text(data)), errors=ReplyError)
     if not isinstance(plan, Plan):
@@ -86,7 +86,7 @@ def planner(data: bytes) -> bool:
     return True
 
 
-@target(encoded(VERDICTS), words=WORDS, examples=120)
+@target(encoded(VERDICTS), words=WORDS, examples=48)
 def critic(data: bytes) -> bool:
     verdict = attempt(lambda: parse_verdict(spare_text(data)), errors=ReplyError)
     if not isinstance(verdict, Verdict):
@@ -132,7 +132,7 @@ LITERALS: tuple[Any, ...] = (
 @target(
     [*(json.dumps(each).encode() for each in LITERALS), *(repr(each).encode() for each in LITERALS)],
     words=WORDS,
-    examples=120,
+    examples=48,
 )
 def literal(data: bytes) -> bool:
     """What `json` reads is read alike here; what is read here can be written and read again."""

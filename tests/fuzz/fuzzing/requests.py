@@ -45,7 +45,7 @@ _TRAPS = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2
 _SAFE_FOLDER = re.compile(r"runs/[0-9a-f]{2}/[0-9a-f]{20}(-[a-z0-9-]+)?\Z")
 
 
-@target([text.encode() for text in TEXTS], words=WORDS, examples=100)
+@target([text.encode() for text in TEXTS], words=WORDS, examples=40)
 def text(data: bytes) -> bool:
     """Words as a shell hands them over."""
     said = spare_text(data)
@@ -64,7 +64,7 @@ def text(data: bytes) -> bool:
     return True
 
 
-@target([b"\n".join(json.dumps(line).encode() for line in LINES) + b"\n"], words=WORDS, examples=100)
+@target([b"\n".join(json.dumps(line).encode() for line in LINES) + b"\n"], words=WORDS, examples=40)
 def jsonl(data: bytes) -> bool:
     """A file of requests: every line is an item that can be carried out and noted, or is named."""
     with scratch() as folder:

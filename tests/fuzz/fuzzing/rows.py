@@ -73,7 +73,7 @@ def row_in(data: bytes) -> dict[str, Any] | None:
 TASKS: tuple[Task, ...] = ("critic", "grpo")
 
 
-@target([json.dumps(CRITIC).encode(), json.dumps(GRPO).encode()], words=WORDS, examples=100)
+@target([json.dumps(CRITIC).encode(), json.dumps(GRPO).encode()], words=WORDS, examples=40)
 def row(data: bytes) -> bool:
     """A row of any shape is fit, or what is wrong with it is said; decoding it then raises nothing new."""
     value = row_in(data)
@@ -87,7 +87,7 @@ def row(data: bytes) -> bool:
         return bool(fit)
 
 
-@target([json.dumps(GRPO).encode()], words=WORDS, examples=80)
+@target([json.dumps(GRPO).encode()], words=WORDS, examples=32)
 def record(data: bytes) -> bool:
     """A record as a foreign trainer hands it to our reward."""
     value = row_in(data)
@@ -134,7 +134,7 @@ def read_all(data: bytes) -> bool:
 @target(
     lambda: [parquet(CRITIC, CRITIC), parquet(GRPO)],
     words=(b"PAR1", b"images", b"prompt"),
-    examples=40,
+    examples=16,
     weight=0.3,
 )
 def parquet_bytes(data: bytes) -> bool:
@@ -142,7 +142,7 @@ def parquet_bytes(data: bytes) -> bool:
 
 
 @target(
-    [json.dumps([CRITIC, CRITIC]).encode(), json.dumps([GRPO]).encode()], words=WORDS, examples=40, weight=0.3
+    [json.dumps([CRITIC, CRITIC]).encode(), json.dumps([GRPO]).encode()], words=WORDS, examples=16, weight=0.3
 )
 def parquet_columns(data: bytes) -> bool:
     """A whole parquet file whose columns are of other types than ours."""

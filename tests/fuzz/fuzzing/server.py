@@ -321,17 +321,17 @@ def check_refusal(value: dict[str, Any], path: str) -> None:
         assert value["success"] is False and isinstance(value["detail"], str)
 
 
-@target(json_seeds, words=WORDS, examples=120, mutators={"mend the length": with_length})
+@target(json_seeds, words=WORDS, examples=48, mutators={"mend the length": with_length})
 def json_wire(data: bytes) -> bool:
     return check(with_length(data), drawing=True)
 
 
-@target(form_seeds, words=WORDS, examples=80, mutators={"mend the length": with_length})
+@target(form_seeds, words=WORDS, examples=32, mutators={"mend the length": with_length})
 def form_wire(data: bytes) -> bool:
     return check(with_length(data), drawing=True)
 
 
-@target(lambda: [*plain_seeds(), *json_seeds()[2:3]], words=WORDS, examples=80)
+@target(lambda: [*plain_seeds(), *json_seeds()[2:3]], words=WORDS, examples=32)
 def heads(data: bytes) -> bool:
     """Request lines and headers of every kind, framing included."""
     return check(data, drawing=True)

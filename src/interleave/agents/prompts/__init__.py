@@ -21,7 +21,7 @@ from pydantic import ValidationError
 
 from interleave.backends.protocols import Message
 from interleave.errors import ConfigurationError
-from interleave.files import read_text, why
+from interleave.files import parse_toml, read_text, why
 from interleave.pictures import fit_area
 from interleave.types import Part, Picture, Text, Value
 
@@ -101,8 +101,8 @@ def read_description(path: Path) -> PackDescription:
     if not path.is_file():
         raise ConfigurationError(f"{path.parent} is not a prompt pack: it has no pack.toml")
     try:
-        return PackDescription.model_validate(tomllib.loads(_read_text(path)))
-    except (tomllib.TOMLDecodeError, RecursionError) as error:
+        return PackDescription.model_validate(parse_toml(_read_text(path)))
+    except tomllib.TOMLDecodeError as error:
         raise ConfigurationError(f"{path} is not valid TOML: {error}") from None
     except ValidationError as error:
         first = error.errors()[0]

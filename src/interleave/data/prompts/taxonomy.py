@@ -19,7 +19,7 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, BeforeValidator, Field, ValidationError
 
 from interleave.errors import ConfigurationError
-from interleave.files import read_text, why
+from interleave.files import parse_toml, read_text, why
 from interleave.text import unusable
 from interleave.types import Value
 
@@ -143,8 +143,8 @@ def read_taxonomy(folder: Path = OUR_WORLD) -> Taxonomy:
 
 def _read_domain(file: Path) -> list[SubCategory]:
     try:
-        domain = _Domain.model_validate(tomllib.loads(read_text(file)))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
+        domain = _Domain.model_validate(parse_toml(read_text(file)))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ConfigurationError(f"{file}: not TOML ({error})") from None
     except OSError as error:
         raise ConfigurationError(f"{file} cannot be read ({why(error)})") from None

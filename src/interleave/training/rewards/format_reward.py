@@ -12,7 +12,7 @@ import re
 
 from interleave.agents.literals import MAX_CHARACTERS
 from interleave.agents.replies import JUDGEMENT_KEYS, REFINEMENT_KEYS
-from interleave.text import unusable
+from interleave.text import MAX_FIELD_CHARACTERS, unusable
 
 _TAG = re.compile(r"<\s*+(?:/\s*+)?(?:think|answer)\b", re.IGNORECASE)
 _KEYS = (JUDGEMENT_KEYS[0], REFINEMENT_KEYS[0])
@@ -51,7 +51,10 @@ def _is_verdict(pairs: object) -> bool:
     if sorted(key for key, _ in pairs) != sorted(_KEYS):
         return False
     values = dict(pairs)
-    return isinstance(values[_KEYS[0]], bool) and isinstance(values[_KEYS[1]], str)
+    judgement, refined = values[_KEYS[0]], values[_KEYS[1]]
+    if not isinstance(judgement, bool) or not isinstance(refined, str):
+        return False
+    return len(refined) <= MAX_FIELD_CHARACTERS and not unusable(refined)  # else the loop could not use it
 
 
 def _refuse(constant: str) -> object:

@@ -156,4 +156,9 @@ def reward_loop() -> Loop:
 
 def _listed(value: Any) -> list[Any]:
     """A list, also where it comes as an array or not at all."""
-    return [] if value is None else list(value)
+    try:
+        return [] if value is None else list(value)
+    except TypeError:
+        raise InputError(
+            f"the sources of a row come as a {type(value).__name__}: a list is expected"
+        ) from None
