@@ -31,7 +31,7 @@ crayon = crayon_box.recipes
 [interleave.request_sources]
 crayon = crayon_box.plugin:REQUESTS
 broken = crayon_box.plugin:CRAYON
-[interleave_mini.bench]
+[interleave.benchmarks]
 doodle = crayon_box.plugin:doodle
 [interleave.commands]
 sharpen = crayon_box.plugin:app

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from test_rewards import accept, reject, sample
-from test_shims import SPECS, easyr1_record
+from test_trainers import SPECS, easyr1_record
 
 from interleave.agents.critic import CriticInput
 from interleave.backends.protocols import GeneratorCapabilities, ImageRequest

@@ -15,12 +15,11 @@ from typing import Annotated, Any, NoReturn
 import typer
 
 from interleave import plugins
-from interleave.cli import backends, data, generate, plan, prompts, resume, serve, show, train
+from interleave.cli import backends, bench, data, generate, plan, prompts, resume, serve, show, train
 from interleave.cli.streams import readers_may_leave
 from interleave.errors import BackendError, InterleaveError, LimitReached, ReplyError, StorageError
 from interleave.redaction import RedactingFormatter, redacted
 from interleave.version import __version__
-from interleave_mini.cli import bench
 
 DONE, SHORT, BAD_INPUT, FAILED, INTERRUPTED = 0, 1, 2, 3, 130
 

@@ -6,7 +6,7 @@ import random
 
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
-from test_document import script
+from test_html import script
 
 import interleave
 from interleave.render.markdown import render_markdown
