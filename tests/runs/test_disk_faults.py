@@ -233,9 +233,17 @@ def test_B06_a_folder_that_cannot_be_read_is_refused_by_name(
         interleave.generate(REQUEST, out=tmp_path)
 
 
+def test_what_a_dead_process_left_of_a_batch_is_swept(tmp_path: Path) -> None:
+    interleave.generate_many([REQUEST], out=tmp_path)
+    (tmp_path / ".batch.json.0123456789ab.tmp").write_text("{")
+    (tmp_path / ".index.html.0123456789ab.tmp").write_text("another process may be at it")
+    interleave.generate_many([REQUEST], out=tmp_path)
+    assert [path.name for path in tmp_path.glob(".*.tmp")] == [".index.html.0123456789ab.tmp"]
+
+
 def test_what_a_dead_process_left_and_nobody_can_remove_is_in_nobodys_way(tmp_path: Path) -> None:
     folder = interleave.generate(REQUEST, out=tmp_path / "run", max_calls=3).folder
-    (folder / "images" / ".left.tmp").mkdir()
+    (folder / "images" / ".left.0123.tmp").mkdir()
     assert interleave.generate(REQUEST, out=folder).status == "done"
 
 

@@ -8,14 +8,20 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from PIL import Image
 
 import interleave
 from interleave.backends.vlms.scripted import ScriptedVlm
 from interleave.data import outputs
+from interleave.data.importing.folders import MAKING, write_run
+from interleave.data.importing.values import ImportedAttempt, ImportedRun
 from interleave.data.outputs import whole_file, whole_folder
 from interleave.errors import StorageError
+from interleave.pictures import encode_png
+from interleave.config.run_config import PackConfig
 from interleave.runs.folder import open_journal
 from interleave.runs.store import make_folder, sync_folder
+from interleave.types import Plan, PlanStep
 
 REQUEST = "A frog in one picture"
 
@@ -114,6 +120,19 @@ def test_the_names_of_an_output_are_on_disk(names: Names, tmp_path: Path) -> Non
         file.write(b"{}\n")
     assert not names.pending
     assert names.given >= 8
+
+
+def test_the_names_of_an_imported_run_are_on_disk(names: Names, tmp_path: Path) -> None:
+    (tmp_path / "drawn.png").write_bytes(encode_png(Image.new("RGB", (8, 8))))
+    out = tmp_path / "imported"
+    out.mkdir()
+    names.pending.clear()
+    plan = Plan(steps=(PlanStep(number=1, prompt="a frog"),))
+    run = ImportedRun("x", ("A frog",), plan, (ImportedAttempt(1, "a frog", tmp_path / "drawn.png"),))
+    write_run(run, out / "runs" / "ab" / "x", out, PackConfig(name="default", version="1", digest=""))
+    aside = {path for path in names.pending if MAKING in path.parts}  # made aside, and moved when complete
+    assert names.pending <= {out / MAKING} | aside
+    assert (out / "runs" / "ab" / "x" / "journal.jsonl").exists()
 
 
 def test_the_name_of_a_file_of_scores_is_on_disk(names: Names, tmp_path: Path) -> None:

@@ -103,9 +103,14 @@ def _name_of(data: bytes) -> str:
 def sweep(run: Path) -> None:
     """Remove what a process that died left half written; only for whoever holds the lock."""
     for folder in (run, run / FOLDER):
-        for leftover in folder.glob(".*.tmp"):
-            with suppress(OSError):  # it is in nobody's way
-                leftover.unlink()
+        sweep_for(folder)
+
+
+def sweep_for(folder: Path, name: str = "*") -> None:
+    """Remove what is left half written of the file of this name; only for whoever alone may write it."""
+    for leftover in folder.glob(f".{name}.*.tmp"):
+        with suppress(OSError):  # it is in nobody's way
+            leftover.unlink()
 
 
 def write_whole(path: Path, data: bytes) -> None:
