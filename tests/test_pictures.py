@@ -33,6 +33,7 @@ from interleave.pictures import (
     read_picture,
     white_canvas,
 )
+from interleave.text import storable
 from interleave.types import MAX_REQUEST_PICTURES, Request
 from work import at_most_calls, that_does_not_wait
 
@@ -710,7 +711,7 @@ def test_F16_small_things_hidden_for_a_careless_resize_do_not_appear() -> None:
 def file_refusal(path: Path | str) -> str:
     with that_does_not_wait(), pytest.raises(InputError) as caught:
         read_picture(path)
-    assert str(caught.value).startswith(f"{path}: ")
+    assert str(caught.value).startswith(f"{storable(str(path))}: ")
     return str(caught.value)
 
 
