@@ -464,6 +464,41 @@ def test_bytes_that_waited_for_a_busy_server_are_not_held_against_the_client() -
     assert clockwork.run(read())
 
 
+def test_bodies_that_stand_still_make_room_for_one_that_comes() -> None:
+    """Nearly all sent at once and the rest in drips: their bytes would keep others out for a minute."""
+
+    async def read(memory: Memory, first: int, then: int) -> int:
+        sizes = [first]
+
+        async def receive() -> Any:
+            await asyncio.sleep(1)
+            return {"type": "http.request", "body": bytes(sizes.pop() if sizes else then), "more_body": True}
+
+        body = BoundedBody(receive, Share(memory), declared=None)
+        try:
+            async with asyncio.timeout(12):
+                while True:
+                    await body()
+        except Refusal as refusal:
+            return refusal.status
+        except TimeoutError:
+            return 200
+        finally:
+            body.share.let_go()
+
+    async def crowd() -> tuple[int, list[int]]:
+        memory = Memory(4_000_000)
+        drips = [asyncio.create_task(read(memory, 235_000, 1300)) for _ in range(4)]
+        await asyncio.sleep(8)
+        assert 940_000 < memory.bodies < memory.most_for_bodies
+        good = await read(memory, 240_000, 20_000)
+        statuses = await asyncio.gather(*drips)
+        assert (memory.bodies, memory.arriving) == (0, set())
+        return good, sorted(statuses)
+
+    assert clockwork.run(crowd()) == (200, [200, 200, 408, 408])
+
+
 def test_the_limits_fit_each_other() -> None:
     """Whoever is new must be read before as many others have come as strangers may be."""
     from interleave.service.server import ACCEPTED_AT_ONCE

@@ -193,6 +193,7 @@ def test_failures_of_the_generator_are_the_clients_own_exceptions(awkward_client
     assert (busy.value.status_code, busy.value.response.headers["retry-after"]) == (503, "7")
 
 
+@pytest.mark.slow
 def test_the_clients_own_retries_wait_for_an_overloaded_server(start: Any) -> None:
     """One that draws, a queue of one: those refused with 429 come again and are drawn."""
     from concurrent.futures import ThreadPoolExecutor

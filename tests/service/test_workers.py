@@ -33,6 +33,7 @@ def worker_of(server: Server, number: int = 0) -> dict[str, Any]:
     return server.status()["workers"][number]
 
 
+@pytest.mark.slow
 def test_a_killed_worker_is_told_of_and_started_again(start: StartServer) -> None:
     server = start("--generator", "awkward?load=gated-again")
     old = worker_of(server)["pid"]
@@ -66,6 +67,7 @@ def test_one_dead_worker_of_two_is_a_degraded_service_that_draws_on(start: Start
     server.until(lambda: server.status()["state"] == "ready")
 
 
+@pytest.mark.slow
 def test_a_picture_whose_worker_dies_is_drawn_once_more(start: StartServer) -> None:
     server = start(*AWKWARD)
     reply = server.draw("die-once mark", seed=3)
@@ -159,6 +161,7 @@ def test_G11_a_hundred_hang_ups_leave_no_slot_taken(awkward: Server) -> None:
     assert awkward.draw("a cat").status_code == 200
 
 
+@pytest.mark.slow
 def test_a_waiting_picture_whose_client_hangs_up_is_never_drawn(start: StartServer) -> None:
     server = start(*AWKWARD, "--batch", "1")
     others = in_background(server, "gate go a", "gate go b")
@@ -172,6 +175,7 @@ def test_a_waiting_picture_whose_client_hangs_up_is_never_drawn(start: StartServ
     assert not server.happened("begin never 1")
 
 
+@pytest.mark.slow
 def test_G05_a_full_queue_refuses_and_says_when_to_come_back(start: StartServer) -> None:
     server = start(*AWKWARD, "--batch", "1", "--queue", "2")
     accepted = in_background(server, "gate go a", "gate go b", "gate go c")
@@ -199,6 +203,7 @@ def test_G04_a_flood_is_refused_in_part_and_what_was_accepted_is_drawn(awkward: 
     assert len(drawn) == replies.count(200) > 0
 
 
+@pytest.mark.slow
 def test_a_request_past_its_deadline_is_answered_and_its_drawing_stopped(start: StartServer) -> None:
     server = start(*AWKWARD, "--deadline", "1")
     reply = server.until(lambda: (reply := server.draw("gate shut")).status_code == 504 and reply)
@@ -256,6 +261,7 @@ def test_workers_end_with_their_server_even_when_it_is_killed(start: StartServer
     server.until(lambda: not os.path.exists(f"/proc/{worker}"))
 
 
+@pytest.mark.slow
 def test_G27_a_server_that_is_told_to_end_finishes_what_it_has_begun(start: StartServer) -> None:
     server = start(*AWKWARD, "--batch", "1", "--drain", "600")
     replies = in_background(server, "gate go a", "gate go b")
