@@ -34,6 +34,7 @@ from interleave.pictures import (
     read_picture,
     white_canvas,
 )
+from interleave.text import storable
 from interleave.types import MAX_REQUEST_PICTURES, Request
 
 GREY, COLOUR, PALETTE, GREY_ALPHA, COLOUR_ALPHA = 0, 2, 3, 4, 6
@@ -715,7 +716,7 @@ def no_waiting(seconds: int = 5) -> Iterator[None]:
 def file_refusal(path: Path | str) -> str:
     with no_waiting(), pytest.raises(InputError) as caught:
         read_picture(path)
-    assert str(caught.value).startswith(f"{path}: ")
+    assert str(caught.value).startswith(f"{storable(str(path))}: ")
     return str(caught.value)
 
 

@@ -5,8 +5,11 @@ from __future__ import annotations
 import re
 
 import pytest
+from pydantic import Field
 
-from interleave.text import one_line, slug, unusable, visible
+from interleave.errors import BackendError, InterleaveError, MissingDependency
+from interleave.text import one_line, slug, storable_in, unusable, visible
+from interleave.types import Value
 
 HARMLESS = [
     "",
@@ -123,3 +126,34 @@ def test_text_that_can_be_stored_is_usable(text: str) -> None:
 @pytest.mark.parametrize("text", ["a\x00b", "\ud83d", "\udcff"])
 def test_text_that_cannot_be_stored_is_not(text: str) -> None:
     assert unusable(text) is not None
+
+
+HALVES = {"a \udcff": ["\ud83d", ("x", 1, None), {"\udfff": True}]}
+SPELLED_OUT = {"a \\udcff": ["\\ud83d", ("x", 1, None), {"\\udfff": True}]}
+
+
+def test_I05_all_texts_of_a_value_are_spelled_out_where_no_file_can_hold_them() -> None:
+    assert storable_in(HALVES) == SPELLED_OUT
+    assert storable_in(dict.fromkeys(HARMLESS, HARMLESS)) == dict.fromkeys(HARMLESS, HARMLESS)
+
+
+class Record(Value):
+    name: str
+    facts: dict[str, str] = Field(default_factory=dict)
+
+
+@pytest.mark.parametrize("indent", [None, 1])
+def test_I05_any_record_can_be_written_and_read_again(indent: int | None) -> None:
+    written = Record(name="\ud83d", facts={"é\u2028": "\udcff"}).model_dump_json(indent=indent)
+    read = Record.model_validate_json(written.encode())
+    assert read == Record(name="\\ud83d", facts={"é\u2028": "\\udcff"})
+    assert written.count("\n") == (5 if indent else 0)
+
+
+def test_I05_a_record_of_plain_text_is_written_as_ever() -> None:
+    assert Record(name="é").model_dump_json() == '{"name":"é","facts":{}}'
+
+
+@pytest.mark.parametrize("kind", [InterleaveError, BackendError, MissingDependency])
+def test_I05_the_message_of_an_error_can_be_written_anywhere(kind: type[Exception]) -> None:
+    assert str(kind("no file \udcff")) == "no file \\udcff"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import struct
@@ -53,6 +54,8 @@ def prepare(folder: Path) -> None:
     (folder / "blank.json").write_text('{"steps": [{"number": 1, "prompt": " "}]}')
     (folder / "noprompt.json").write_text('{"steps": [{"instruction": "a"}]}')
     (folder / "list.json").write_text("[]")
+    (folder / "twice.json").write_text('{"steps": [{"prompt": "a", "prompt": "b"}]}')
+    (folder / "digits.json").write_text('{"steps": [{"prompt": "a", "number": ' + "9" * 5000 + "}]}")
     (folder / "no-steps.json").write_text('{"steps": []}')
     (folder / "later.json").write_text('{"steps": [{"number": 1, "prompt": "a", "sources": [2]}]}')
     (folder / "many.json").write_text(
@@ -112,6 +115,8 @@ CASES: dict[str, tuple[list[str], str]] = {
     "plan with a blank prompt": ([*GENERATE, "--plan", "blank.json"], "blank prompt"),
     "plan without prompts": ([*GENERATE, "--plan", "noprompt.json"], 'step 1 has no "prompt"'),
     "plan with an empty list": ([*GENERATE, "--plan", "no-steps.json"], 'its list of "steps" is empty'),
+    "I07 plan with a key twice": ([*GENERATE, "--plan", "twice.json"], "the key 'prompt' stands there twice"),
+    "I07 plan with a number of 5,000 digits": ([*GENERATE, "--plan", "digits.json"], "digits.json: not JSON"),
     "plan that is a list": ([*GENERATE, "--plan", "list.json"], 'no list of "steps"'),
     "requests for one run only": ([*GENERATE, "--concurrency", "2"], "--requests"),
     "request without quotes": (["generate", "A", "frog"], "put the request in quotes"),
@@ -145,6 +150,35 @@ def test_bad_input_is_refused(case: str, capsys: Captured, tmp_path: Path) -> No
         assert expected in err
     assert "Traceback" not in err
     assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_I07_a_request_piped_in_that_is_no_text_is_refused(
+    monkeypatch: pytest.MonkeyPatch, capsys: Captured
+) -> None:
+    piped = io.TextIOWrapper(io.BytesIO(b"caf\xe9"), encoding="utf-8", errors="strict")
+    monkeypatch.setattr("sys.stdin", piped)
+    assert run(["generate", "-"]) == 2
+    assert "not UTF-8" in capsys.readouterr().err
+    monkeypatch.setattr("sys.stdin", None)
+    assert run(["generate", "-"]) == 2
+    assert "which is closed" in capsys.readouterr().err
+
+
+def test_I05_no_more_is_read_from_a_pipe_than_a_request_may_have(
+    monkeypatch: pytest.MonkeyPatch, capsys: Captured
+) -> None:
+    class Endless(io.TextIOBase):
+        taken = 0
+
+        def read(self, size: int | None = -1, /) -> str:
+            assert size is not None and 0 < size < 100_000
+            self.taken += size
+            return "x" * size
+
+    monkeypatch.setattr("sys.stdin", endless := Endless())
+    assert run(["generate", "-"]) == 2
+    assert "more than the 65,536 allowed" in capsys.readouterr().err
+    assert endless.taken == 65_537
 
 
 def test_debug_shows_where_an_error_came_from(capsys: Captured) -> None:

@@ -141,3 +141,46 @@ def test_a_pickle_is_never_opened(selection: Path, tmp_path: Path) -> None:
 def test_what_to_join_must_be_said_in_full(text: str, reason: str) -> None:
     with pytest.raises(ConfigurationError, match=reason):
         Joined.parse(text)
+
+
+TURNS = [{"role": "user", "content": "What now?"}, {"role": "assistant", "content": "This."}]
+
+
+def test_I05_text_that_no_file_can_hold_is_named_and_the_others_are_joined(
+    selection: Path, tmp_path: Path
+) -> None:
+    cut_off = [{"role": "user", "content": "Look \ud83d"}, TURNS[1]]
+    rows = [{"messages": cut_off}, {"messages": TURNS}]
+    (tmp_path / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    joined = Joined("sharegpt", tmp_path / "rows.jsonl")
+    with pytest.raises(InputError, match=r"rows\.jsonl:1: a text holds half of a surrogate pair"):
+        joined_rows(selection, joined)
+    assert [row["id"] for row in joined_rows(selection, joined, skip_bad=True)] == ["rows/2"]
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "said"),
+    [
+        ("x.jsonl", b'{"messages": []}\n{\n', r"x\.jsonl:2 cannot be read as JSON"),
+        ("x.jsonl", b"[" * 100_000 + b"\n", r"x\.jsonl:1 cannot be read as JSON \(maximum recursion"),
+        ("x.jsonl", b'{"a": "\xff"}\n', r"x\.jsonl:1 cannot be read as JSON"),
+        ("x.json", b"[" * 100_000, r"x\.json cannot be read as JSON \(maximum recursion"),
+        ("x.json", b"[" + b"9" * 5000 + b"]", r"x\.json cannot be read as JSON"),
+        ("x.json", b"{}", r"x\.json must hold a list"),
+    ],
+)
+def test_I07_a_file_that_is_no_json_is_refused_by_name_and_line(
+    name: str, data: bytes, said: str, selection: Path, tmp_path: Path
+) -> None:
+    (tmp_path / name).write_bytes(data)
+    with pytest.raises(InputError, match=said):
+        joined_rows(selection, Joined("sharegpt", tmp_path / name))
+
+
+def test_I07_a_line_without_an_end_is_refused_by_its_number(
+    selection: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("interleave.data.exporting.joined.MAX_DOCUMENT_BYTES", 1000)
+    (tmp_path / "x.jsonl").write_bytes(b'{"messages": []}\n' + b" " * 999 + b"{}" * 1000)
+    with pytest.raises(InputError, match=r"x\.jsonl:2 has more than 1,000 bytes"):
+        joined_rows(selection, Joined("sharegpt", tmp_path / "x.jsonl"))

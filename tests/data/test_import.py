@@ -503,7 +503,7 @@ def long_record(steps: int, attempts: int) -> dict[str, Any]:
     return record(*rows, global_context={"execution_plan": plan})
 
 
-@pytest.mark.parametrize(("steps", "attempts"), [(10, 40), (300, 1)])
+@pytest.mark.parametrize(("steps", "attempts"), [(5, 20), (75, 1)])
 def test_reading_a_record_takes_work_in_proportion_to_its_length(
     tmp_path: Path, steps: int, attempts: int
 ) -> None:

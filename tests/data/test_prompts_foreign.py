@@ -46,6 +46,9 @@ BAD_LINES: list[tuple[str, bytes | str, str]] = [
     ("I05 a NUL", '{"user_input": "Draw\\u0000a cat."}', "NUL"),
     ("I05 half a surrogate pair", '{"user_input": "Draw \\ud800 a cat."}', "surrogate"),
     ("I05 very long", '{"user_input": "' + "a" * 70_000 + '"}', "65,536"),
+    ("I05 half a surrogate pair in an id", '{"id": "\\ud83d", "user_input": "Draw a cat."}', "surrogate"),
+    ("I07 a key twice", '{"user_input": "Draw a cat.", "user_input": "Draw a dog."}', "stands there twice"),
+    ("I07 a number too large", '{"user_input": "Draw a cat.", "score": -1e999}', "is too large"),
     ("I02 an id that is true", '{"id": true, "user_input": "Draw a cat."}', '"id" must be'),
     ("I02 an id that is 1.0", '{"id": 1.0, "user_input": "Draw a cat."}', '"id" must be'),
     ("I02 an id that is a list", '{"id": ["a"], "user_input": "Draw a cat."}', '"id" must be'),
@@ -279,3 +282,34 @@ def test_markers_without_pictures_stay_text_and_their_number_must_agree() -> Non
     assert place_pictures("a <image> b", ["x"]) == [{"text": "a"}, {"image": "x"}, {"text": "b"}]
     with pytest.raises(InputError, match="1 <image> marker"):
         place_pictures("a <image> b", ["x", "y"])
+
+
+def test_I05_keys_of_ones_own_that_no_file_can_hold_are_kept_spelled_out(tmp_path: Path) -> None:
+    line = {"user_input": "Draw a cat.", "domain": "d\ud83d", "own \ud83d": ["\ud83d", {"x": "\ud83d"}]}
+    (tmp_path / "theirs.jsonl").write_text(json.dumps(line) + "\n")
+    for _ in range(2):
+        assert run(["data", "prompts", "--from", "theirs.jsonl", "--out", "ours/requests.jsonl"]) == 0
+    (kept,) = [json.loads(line) for line in Path("ours/requests.jsonl").read_text().splitlines()]
+    assert kept["domain"] == "d\\ud83d"
+    assert kept["own \\ud83d"] == ["\\ud83d", {"x": "\\ud83d"}]
+
+
+def test_I05_a_file_whose_name_is_no_text_makes_a_corpus_that_is_found_again(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    theirs = os.fsdecode(b"theirs\xff.jsonl")
+    try:
+        Path(theirs).write_text(f"{GOOD}\n{{\n")
+    except OSError:
+        pytest.skip("this file system takes only names in UTF-8")
+    command = ["data", "prompts", "--from", theirs, "--out", "ours/requests.jsonl", "--skip-bad"]
+    assert run(command) == 0
+    assert run(command) == 0
+    assert "is there already" in capsys.readouterr().err
+
+
+def test_a_blank_text_beside_a_picture_is_no_empty_request(tmp_path: Path) -> None:
+    Image.new("RGB", (8, 8)).save(tmp_path / "a.png")
+    (tmp_path / "r.jsonl").write_text('{"request": [{"image": "a.png"}, {"text": " "}]}\n')
+    corpus, _ = read_corpora([tmp_path / "r.jsonl"], threshold=None)
+    assert not corpus.bad

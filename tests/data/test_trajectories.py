@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+import os
+import shutil
 from collections import Counter
 from pathlib import Path
 
@@ -13,6 +15,7 @@ from run_folders import REFUSED, Try, picture, write_run
 import interleave
 from interleave.agents.critic import CriticInput
 from interleave.backends.protocols import GeneratorCapabilities, ImageRequest
+from interleave.data.selecting.stage import select
 from interleave.data.stored import StoredPicture
 from interleave.data.trajectories import Trajectory, read_collection, read_trajectory, run_names
 from interleave.errors import InputError
@@ -183,3 +186,29 @@ def test_I01_a_name_of_a_picture_cannot_lead_out_of_the_folder(tmp_path: Path) -
     [trajectory] = read_collection(tmp_path)
     with pytest.raises(interleave.RunError, match="damaged"):
         trajectory.picture_path("../../etc/passwd")
+
+
+def test_I05_a_run_in_a_folder_whose_name_is_no_text_is_left_out_and_counted(tmp_path: Path) -> None:
+    write_run(tmp_path, "one", [[Try()]])
+    odd = os.fsdecode(b"two\xff")
+    try:
+        shutil.copytree(tmp_path / "one", tmp_path / odd)
+    except OSError:
+        pytest.skip("this file system takes only names in UTF-8")
+    skipped = Counter[str]()
+    assert [each.name for each in read_collection(tmp_path, skipped=skipped)] == ["one"]
+    assert skipped == {"in a folder whose name is not valid Unicode": 1}
+    manifest = select([tmp_path], tmp_path.parent / "selection")
+    assert manifest.counts["runs"] == 1
+
+
+def test_I05_a_collection_whose_name_is_no_text_is_refused_where_it_must_be_named(tmp_path: Path) -> None:
+    odd = tmp_path / os.fsdecode(b"col\xff")
+    try:
+        odd.mkdir()
+    except OSError:
+        pytest.skip("this file system takes only names in UTF-8")
+    write_run(odd, "one", [[Try()]])
+    with pytest.raises(InputError, match="is not valid Unicode, and what is made of it must name it"):
+        select([odd], tmp_path / "selection")
+    assert not (tmp_path / "selection").exists()

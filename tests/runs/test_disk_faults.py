@@ -17,7 +17,7 @@ import interleave
 from interleave.backends.generators.solid import SolidGenerator
 from interleave.backends.vlms.scripted import ScriptedVlm
 from interleave.cli.main import run
-from interleave.errors import RunError, StorageError
+from interleave.errors import ConfigurationError, RunError, StorageError
 from interleave.runs.journal import Drawn, Replied, is_being_written, read_journal
 
 REQUEST = "A frog in two pictures"
@@ -73,7 +73,7 @@ def test_B01_B04_B05_the_nth_failure_is_said_and_the_run_goes_on_later(
             patched.setattr(module, name, failing)
             try:
                 status = interleave.generate(REQUEST, out=folder).status
-            except RunError as error:
+            except (RunError, ConfigurationError) as error:  # of the folder, or of the profile
                 assert os.strerror(number) in str(error)
                 status = "refused"
         if failing.calls < at:

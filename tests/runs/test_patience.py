@@ -162,6 +162,7 @@ def test_what_fails_while_others_get_through_is_given_up_soon() -> None:
     async def failing() -> Take[str]:
         nonlocal takes
         takes += 1
+        assert takes < 100, "it is never given up"
         await asyncio.sleep(1)
         return Take("given up", passing=True, reason="no answer within 1 s")
 
@@ -210,26 +211,49 @@ def test_those_that_had_begun_before_an_outage_do_not_make_it_look_over(time: Ou
     assert sum(crew.takes.values()) < 64 + 200
 
 
-def test_a_generator_that_is_away_holds_up_only_those_who_need_it(time: OurTime) -> None:
-    crew = Crew(lambda item, take: away(item) if item.generator == "a" and time.now < HOUR else done(item))
-    patience = time.patience()
-    order: list[str] = []
+def test_a_generator_that_is_away_is_waited_for_though_others_get_through_to_another() -> None:
+    async def drawn_by_a() -> Take[str]:
+        here = asyncio.get_running_loop().time() >= HOUR
+        return Take("done" if here else "failed", passing=not here, succeeded=here)
 
-    async def one(number: int) -> None:
-        item = Item(str(number), "", lambda: interleave.Request.of("x"), generator="ab"[number % 2])
-
-        async def take() -> Take[Ended]:
-            ended = await crew.carry_out(item)
-            return Take(ended, passing=ended.passing, succeeded=ended.status == "done")
-
-        assert (await patience.keep_on(take, item.generator)).status == "done"
-        order.append(item.generator)
+    async def drawn_by_b() -> Take[str]:
+        await asyncio.sleep(10)
+        return Take("done", succeeded=True)
 
     async def all_of_them() -> None:
-        await asyncio.gather(*(one(number) for number in range(20)))
+        patience = Patience(clock=asyncio.get_running_loop().time)
 
-    asyncio.run(all_of_them())
-    assert order == ["b"] * 10 + ["a"] * 10
+        async def others() -> None:
+            while True:
+                assert await patience.keep_on(drawn_by_b, "b") == "done"
+
+        at_work = asyncio.create_task(others())
+        assert await patience.keep_on(drawn_by_a, "a") == "done"
+        at_work.cancel()
+
+    with asyncio.Runner(loop_factory=VirtualLoop) as runner:
+        runner.run(all_of_them())
+
+
+def test_one_tries_for_all_while_a_model_is_away_and_all_go_on_when_it_is_back() -> None:
+    takes, ended = 0, list[float]()
+
+    async def piece() -> Take[str]:
+        nonlocal takes
+        takes += 1
+        here = (now := asyncio.get_running_loop().time()) >= HOUR
+        if here:
+            ended.append(now)
+        return Take("done" if here else "failed", passing=not here, succeeded=here)
+
+    async def all_of_them() -> set[str]:
+        patience = Patience(clock=asyncio.get_running_loop().time)
+        return set(await asyncio.gather(*(patience.keep_on(piece) for _ in range(64))))
+
+    with asyncio.Runner(loop_factory=VirtualLoop) as runner:
+        assert runner.run(all_of_them()) == {"done"}
+    assert takes <= 64 + 130 + 64
+    assert ended[-1] <= HOUR + 1.5 * LONGEST_PAUSE_SECONDS + 5
 
 
 def test_a_limit_of_seconds_ends_the_waiting(time: OurTime) -> None:

@@ -94,11 +94,13 @@ def _request_of(path: Path, request: Any) -> list[RawPart]:
 
 
 def _plan_object(path: Path, text: str) -> dict[str, Any]:
+    from interleave.runs.requests import without_repeats
+
     try:
-        value = json.loads(text)
+        value = json.loads(text, object_pairs_hook=without_repeats)
     except json.JSONDecodeError as error:
         raise InputError(f"{path}, line {error.lineno}: not JSON ({error.msg.lower()})") from None
-    except ValueError as error:  # a number of thousands of digits
+    except ValueError as error:  # a key that stands there twice, or a number of thousands of digits
         raise InputError(f"{path}: not JSON ({error})") from None
     except RecursionError:
         raise InputError(f"{path}: nested too deeply") from None

@@ -56,7 +56,8 @@ def manifest_path(path: Path) -> Path:
 
 def write_manifest(path: Path, manifest: Manifest) -> None:
     """Write a manifest whole; equal manifests are equal bytes."""
-    text = json.dumps(manifest.model_dump(mode="json"), ensure_ascii=False, indent=2, sort_keys=True)
+    said = storable_in(manifest.model_dump(mode="json"))
+    text = json.dumps(said, ensure_ascii=False, indent=2, sort_keys=True)
     write_whole(path, text.encode() + b"\n")
 
 

@@ -146,7 +146,7 @@ def parse_line(line: bytes) -> dict[str, Any]:
             line.decode("utf-8-sig"),
             parse_constant=_refuse_constant,
             parse_float=_finite,
-            object_pairs_hook=_without_repeats,
+            object_pairs_hook=without_repeats,
         )
     except UnicodeDecodeError:
         raise InputError("not UTF-8") from None
@@ -249,7 +249,7 @@ def _finite(digits: str) -> float:
     return number
 
 
-def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """An object; of a key that stands there twice nobody knows which one is meant."""
     found = dict(pairs)
     if len(found) < len(pairs):
