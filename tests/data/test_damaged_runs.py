@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import shutil
+from collections.abc import Iterator
 from contextlib import aclosing
 from pathlib import Path
 
@@ -173,3 +175,35 @@ def test_a_step_whose_source_was_lost_is_refused_by_name(tmp_path: Path) -> None
     assert isinstance(trajectory, Trajectory)
     with pytest.raises(RunError, match="step 2 starts from step 1, which has no picture"):
         trajectory.sources_of(trajectory.record.steps[1])
+
+
+DEPTH = 1200
+"""More folders in each other than functions may call each other."""
+
+
+@pytest.fixture
+def deep(tmp_path: Path) -> Iterator[Path]:
+    """A run far down; made and removed step by step, because most of what works on whole paths would fail."""
+    where = os.open(tmp_path, os.O_RDONLY)
+    for _ in range(DEPTH):
+        os.mkdir("d", dir_fd=where)
+        where = _moved(where, "d")
+    os.close(os.open("journal.jsonl", os.O_CREAT | os.O_WRONLY, dir_fd=where))
+    yield tmp_path
+    os.unlink("journal.jsonl", dir_fd=where)
+    for _ in range(DEPTH):
+        where = _moved(where, "..")
+        os.rmdir("d", dir_fd=where)
+    os.close(where)
+
+
+def _moved(where: int, name: str) -> int:
+    try:
+        return os.open(name, os.O_RDONLY, dir_fd=where)
+    finally:
+        os.close(where)
+
+
+@pytest.mark.slow
+def test_runs_are_found_however_deep_they_lie(deep: Path) -> None:
+    assert run_names(deep) == ["/".join(["d"] * DEPTH)]

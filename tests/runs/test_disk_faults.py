@@ -194,6 +194,54 @@ def test_B06_a_folder_removed_under_way_ends_the_run_with_an_error(tmp_path: Pat
     assert isinstance(ended.error, StorageError)
 
 
+@pytest.mark.parametrize("how", ["removed", "replaced"])
+def test_B06_a_journal_that_is_taken_away_under_way_ends_the_run_with_an_error(
+    how: str, tmp_path: Path
+) -> None:
+    import asyncio
+
+    async def lose() -> object:
+        async for event in interleave.stream(REQUEST, out=tmp_path / "run"):
+            if isinstance(event, interleave.Drawn):
+                journal = tmp_path / "run" / "journal.jsonl"
+                copy = journal.read_bytes()
+                journal.unlink()
+                if how == "replaced":  # as programs do that keep folders alike
+                    journal.write_bytes(copy)
+        return event
+
+    ended = asyncio.run(lose())
+    assert isinstance(ended, interleave.Finished)
+    assert isinstance(ended.error, StorageError)
+    assert "removed or replaced" in str(ended.error)
+    assert ended.status == "failed"
+
+
+def test_B06_a_folder_that_cannot_be_read_is_refused_by_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(_: object) -> list[str]:
+        raise OSError(errno.EACCES, "Permission denied")
+
+    monkeypatch.setattr(os, "listdir", fails)
+    with pytest.raises(RunError, match=r"cannot be read \(Permission denied\)"):
+        interleave.generate(REQUEST, out=tmp_path)
+
+
+def test_what_a_dead_process_left_of_a_batch_is_swept(tmp_path: Path) -> None:
+    interleave.generate_many([REQUEST], out=tmp_path)
+    (tmp_path / ".batch.json.0123456789ab.tmp").write_text("{")
+    (tmp_path / ".index.html.0123456789ab.tmp").write_text("another process may be at it")
+    interleave.generate_many([REQUEST], out=tmp_path)
+    assert [path.name for path in tmp_path.glob(".*.tmp")] == [".index.html.0123456789ab.tmp"]
+
+
+def test_what_a_dead_process_left_and_nobody_can_remove_is_in_nobodys_way(tmp_path: Path) -> None:
+    folder = interleave.generate(REQUEST, out=tmp_path / "run", max_calls=3).folder
+    (folder / "images" / ".left.0123.tmp").mkdir()
+    assert interleave.generate(REQUEST, out=folder).status == "done"
+
+
 @pytest.mark.parametrize("jump", [-1e9, 3600.0, -3600.0, 1e10], ids=["1970", "+1h", "-1h", "far"])
 def test_J03_a_clock_that_jumps_changes_nothing(
     jump: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

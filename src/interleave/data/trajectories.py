@@ -151,7 +151,7 @@ def digest_line(name: str, digest: str = "") -> bytes:
 def run_names(folder: Path) -> list[str]:
     """The names of all runs below a folder, sorted; raises when there is none."""
     try:
-        names = sorted(_find_runs(str(folder), ""))
+        names = sorted(_find_runs(str(folder)))
     except OSError as error:
         raise InputError(f"{error.filename} cannot be read ({error.strerror})") from None
     if not names:
@@ -175,18 +175,20 @@ def read_trajectory(folder: Path, name: str) -> Trajectory | str:
     return Trajectory(name, folder / name, record, digest)
 
 
-def _find_runs(folder: str, name: str) -> Iterator[str]:
-    folders = []
-    with os.scandir(folder) as entries:
-        for entry in entries:
-            if entry.name in (JOURNAL_NAME, RECORD_NAME):
-                yield name or "."
-                return
-            if entry.is_dir(follow_symlinks=False) and not entry.name.startswith("."):
-                folders.append(entry.name)
-    for each in folders:
-        if each != IMAGES:
-            yield from _find_runs(f"{folder}/{each}", f"{name}/{each}" if name else each)
+def _find_runs(folder: str) -> Iterator[str]:
+    waiting = [""]
+    while waiting:
+        name = waiting.pop()
+        folders = []
+        with os.scandir(f"{folder}/{name}") as entries:
+            for entry in entries:
+                if entry.name in (JOURNAL_NAME, RECORD_NAME):
+                    yield name or "."
+                    break
+                if entry.is_dir(follow_symlinks=False) and not entry.name.startswith("."):
+                    folders.append(entry.name)
+            else:
+                waiting += [f"{name}/{each}" if name else each for each in folders if each != IMAGES]
 
 
 def _read_ended(run: Path) -> tuple[RunRecord, str]:

@@ -35,7 +35,7 @@ from interleave.runs.journal import Line, folder_in_use, is_being_written
 from interleave.runs.patience import Patience, Take
 from interleave.runs.requests import Item
 from interleave.runs.shards import WHOLE, Shard
-from interleave.runs.store import write_whole
+from interleave.runs.store import sweep_for, write_whole
 from interleave.text import slug, storable
 from interleave.version import __version__
 
@@ -262,6 +262,7 @@ def keep_casting(folder: Path, casting: Casting) -> None:
     _refuse_foreign(folder)
     with alone_in(folder, LOCK_NAME):  # two shards may begin at the same moment
         path = folder / CONFIG_NAME
+        sweep_for(folder, CONFIG_NAME)
         if not path.exists():
             shared = BatchConfig(**dict(casting), software=__version__)
             write_whole(path, shared.model_dump_json(indent=1).encode())

@@ -20,11 +20,16 @@ from interleave.types import Picture, Request, Text
 
 def refuse_foreign_folder(folder: Path, *, marker: str = FILE_NAME) -> None:
     """An output folder must be new, empty, or ours by this file: anything else belongs to somebody."""
-    if not folder.exists():
-        return
-    if not folder.is_dir():
-        raise RunError(f"{folder} is a file: choose another folder with --out")
-    contents = {entry.name for entry in folder.iterdir()}
+    try:
+        if not folder.exists():
+            return
+        if not folder.is_dir():
+            raise RunError(f"{folder} is a file: choose another folder with --out")
+        contents = set(os.listdir(folder))
+    except OSError as error:
+        raise RunError(
+            f"{folder} cannot be read ({error.strerror}): choose another folder with --out"
+        ) from None
     if contents and marker not in contents:
         raise RunError(
             f"{folder} holds other things ({sorted(contents)[0]!r}…): choose a new or empty folder with --out"

@@ -6,6 +6,7 @@ model call brought are synced to disk before the run goes on; the others ride al
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import logging
 import os
@@ -222,6 +223,8 @@ class Journal:
             self._write()
             try:
                 (os.fdatasync if hasattr(os, "fdatasync") else os.fsync)(self._file)  # macOS has only fsync
+                if os.fstat(self._file).st_nlink == 0:  # it can be written to, and nobody will ever read it
+                    raise OSError(errno.ENOENT, "it was removed or replaced under way")
             except OSError as error:
                 raise self._break(error) from error
 

@@ -103,8 +103,14 @@ def _name_of(data: bytes) -> str:
 def sweep(run: Path) -> None:
     """Remove what a process that died left half written; only for whoever holds the lock."""
     for folder in (run, run / FOLDER):
-        for leftover in folder.glob(".*.tmp"):
-            leftover.unlink(missing_ok=True)
+        sweep_for(folder)
+
+
+def sweep_for(folder: Path, name: str = "*") -> None:
+    """Remove what is left half written of the file of this name; only for whoever alone may write it."""
+    for leftover in folder.glob(f".{name}.*.tmp"):
+        with suppress(OSError):  # it is in nobody's way
+            leftover.unlink()
 
 
 def write_whole(path: Path, data: bytes) -> None:
@@ -169,12 +175,8 @@ def sync_folder(folder: Path) -> None:
 
 def read_file(path: Path, start: int = 0) -> bytes:
     """The bytes of a file from a place on; what is no file is refused, as a pipe would never end."""
-    handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    try:
-        if not stat.S_ISREG(os.fstat(handle).st_mode):
-            raise OSError(errno.EINVAL, "not a file")
-        with open(handle, "rb", closefd=False) as file:
-            file.seek(start)
-            return file.read()
-    finally:
-        os.close(handle)
+    if not stat.S_ISREG(os.stat(path).st_mode):
+        raise OSError(errno.EINVAL, "not a file")
+    with open(path, "rb") as file:
+        file.seek(start)
+        return file.read()

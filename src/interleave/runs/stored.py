@@ -6,6 +6,7 @@ ends writes its record after its journal is on disk; one that is killed leaves t
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 from pydantic import ValidationError
@@ -18,8 +19,8 @@ from interleave.runs.record import RunRecord
 from interleave.runs.store import read_file, write_whole
 
 FILE_NAME = "run.json"
-END_BYTES = 65_536
-"""As much of the end of a journal as holds its last line, whatever reason that gives."""
+SEAL_BYTES, LINE_BYTES = 64, 65_536
+"""As much of the end of a journal as holds the digest of its last line; and that line, whatever it tells."""
 
 
 def write_stored(folder: Path, record: RunRecord) -> None:
@@ -41,9 +42,9 @@ def is_current(record: RunRecord, folder: Path) -> bool:
 
     Only the end of the journal is looked at.
     """
-    path = folder / JOURNAL_NAME
+    path = f"{folder}/{JOURNAL_NAME}"
     try:
-        end = read_file(path, max(0, path.stat().st_size - END_BYTES))
+        end = _end_of(path, SEAL_BYTES if record.journal.digest else LINE_BYTES)
     except FileNotFoundError:
         return True  # there is nothing but the record
     except OSError as error:
@@ -52,6 +53,14 @@ def is_current(record: RunRecord, folder: Path) -> bool:
     if record.journal.digest or digest:
         return record.journal.digest == digest
     return _ends_with(end, record.status)
+
+
+def _end_of(path: str, size: int) -> bytes:
+    file = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)  # half the cost of open(), for each run
+    try:
+        return os.pread(file, size, max(0, os.fstat(file).st_size - size))
+    finally:
+        os.close(file)
 
 
 def _ends_with(end: bytes, status: Status) -> bool:
