@@ -48,11 +48,11 @@ class Server:
         assert self.url, self.errors.read_text()
         self.port = int(self.url.rpartition(":")[2])
         headers = {"Authorization": f"Bearer {token}"} if token else {}
-        self.client = httpx.Client(base_url=self.url, timeout=30, headers=headers, trust_env=False)
+        self.client = httpx.Client(base_url=self.url, timeout=120, headers=headers, trust_env=False)
         if ready:
             self.until(lambda: self.client.get("/health").status_code == 200)
 
-    def until(self, fact: Callable[[], Any], seconds: float = 15) -> Any:
+    def until(self, fact: Callable[[], Any], seconds: float = 120) -> Any:
         ends_at = time.monotonic() + seconds
         while not (found := fact()):
             assert time.monotonic() < ends_at, (
@@ -68,6 +68,13 @@ class Server:
         """How often this line is in the generator's journal."""
         return self.journal.read_text().splitlines().count(line) if self.journal.exists() else 0
 
+    def open_gate(self, name: str) -> None:
+        """Let the pictures go on whose prompts are `gate NAME …`."""
+        self.journal.with_name(f"gate-{name}").touch()
+
+    def close_gate(self, name: str) -> None:
+        self.journal.with_name(f"gate-{name}").unlink()
+
     def draw(self, prompt: str, **more: Any) -> httpx.Response:
         return self.client.post("/generate", json={"prompt": prompt, **more})
 
@@ -76,7 +83,7 @@ class Server:
         self.client.close()
         if self.process.poll() is None:
             self.process.terminate()
-        self.process.communicate(timeout=60)
+        self.process.communicate(timeout=120)
         return self.process.returncode
 
 

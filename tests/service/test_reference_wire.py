@@ -24,7 +24,7 @@ def test_edit_answers_with_every_field_of_the_reference(server: Server) -> None:
     body = reply.json()
     drawn = picture(body.pop("edited_image"))
     assert (drawn.format, drawn.size, drawn.mode) == ("PNG", (64, 64), "RGB")
-    assert 0 < body.pop("processing_time") < 30
+    assert body.pop("processing_time") > 0
     assert body.pop("task_id") == reply.headers["x-request-id"]
     assert body == {
         "success": True,

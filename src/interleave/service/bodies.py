@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from interleave.service.measuring import EncodedPicture
 from interleave.service.memory import Share
+from interleave.service.pace import Meter
 from interleave.service.values import ClientGone, Refusal
 
 if TYPE_CHECKING:
@@ -59,47 +60,74 @@ class BoundedBody:
         self._most = min(MAX_BODY_BYTES, share.memory.most_for_bodies)
         self._declared = declared
         self._received = 0
-        self._began_at = asyncio.get_running_loop().time()
-        self._window_began_at = self._began_at
+        self._loop = asyncio.get_running_loop()
+        self.began_at = self._loop.time()
+        self._meter = Meter(self.began_at)
+        self._window_began_at = self.began_at
         self._window_bytes = 0
+        self._waiting: asyncio.Timeout | None = None
+        self._cut_off = False
 
     async def __call__(self) -> Message:
         if self.complete:
             return await self.receive()
         if self._declared is not None and self._declared > self._most:
             raise self._too_large()
+        self.share.memory.arriving.add(self)
         try:
             message = await self._receive_in_time()
         except TimeoutError:
-            raise Refusal(
-                "the request was sent too slowly: it was not received in time", status=408
-            ) from None
+            raise _too_slow() from None
+        finally:
+            self.share.memory.arriving.discard(self)
         if message["type"] == "http.request":
             self._count(len(message.get("body", b"")))
             self.complete = not message.get("more_body", False)
         return message
 
+    def pace(self, now: float) -> float:
+        """Bytes a second, lately."""
+        return self._meter.pace(now)
+
+    def cut_off(self) -> None:
+        """End it: another body needs the room, and this one is too slow to be waited for."""
+        self._cut_off = True
+        self.share.drop_body()
+        if self._waiting is not None:
+            self._waiting.reschedule(self._loop.time())
+
     async def _receive_in_time(self) -> Message:
-        ends_at = min(self._began_at + BODY_SECONDS, self._window_began_at + WINDOW_SECONDS)
+        ends_at = min(self.began_at + BODY_SECONDS, self._window_began_at + WINDOW_SECONDS)
         try:
-            async with asyncio.timeout_at(ends_at):
+            async with asyncio.timeout_at(ends_at) as self._waiting:
                 return await self.receive()
         except TimeoutError:
+            if self._cut_off:
+                raise
             # When the server itself was busy, the bytes may have been there all the time.
             async with asyncio.timeout(0):
                 return await self.receive()
+        finally:
+            self._waiting = None
 
     def _count(self, size: int) -> None:
+        if self._cut_off:
+            raise _too_slow()
         if self._received + size > self._most:
             raise self._too_large()
         self.share.hold_body(size)
         self._received += size
+        self._meter.count(size, self._loop.time())
         self._window_bytes += size
         if self._window_bytes >= WINDOW_BYTES:
-            self._window_began_at, self._window_bytes = asyncio.get_running_loop().time(), 0
+            self._window_began_at, self._window_bytes = self._loop.time(), 0
 
     def _too_large(self) -> Refusal:
         return Refusal(f"the request has more than the {self._most:,} bytes allowed", status=413)
+
+
+def _too_slow() -> Refusal:
+    return Refusal("the request was sent too slowly: it was not received in time", status=408)
 
 
 async def read_json(request: Request) -> Brought:

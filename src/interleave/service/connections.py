@@ -9,6 +9,7 @@ from typing import Any, cast
 import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
+from interleave.service.pace import Meter
 from interleave.service.slots import Doing, Slots
 
 CONNECTION = "interleave.connection"
@@ -24,8 +25,6 @@ FREE_CHUNKS = 256
 LEAST_CHUNK_BYTES = 256
 """What chunks of a body must have on average, after the first few: parsing one costs as much as 1 kB."""
 READ_BYTES = 65_536
-PACE_SECONDS = 5.0
-"""The window over which the pace of a connection is judged."""
 
 
 class BoundedConnection(H11Protocol):
@@ -37,9 +36,7 @@ class BoundedConnection(H11Protocol):
         super().__init__(*arguments, **options)
         self.conn = _BoundedParser(h11.SERVER, self.config.h11_max_incomplete_event_size or READ_BYTES)
         self.opened_at = self.since = self.loop.time()
-        self._windows = (0, 0)
-        """Bytes received in the last window and in this one."""
-        self._window_began_at = self.opened_at
+        self._meter = Meter(self.opened_at)
         self._awaiting: asyncio.TimerHandle | None = None
         self._sending: asyncio.TimerHandle | None = None
         self._closing: asyncio.TimerHandle | None = None
@@ -61,9 +58,8 @@ class BoundedConnection(H11Protocol):
         return Doing.ANSWERING
 
     def pace(self, now: float) -> float:
-        """Bytes a second over this window and the last."""
-        self._turn_window(now)
-        return sum(self._windows) / (now - self._window_began_at + PACE_SECONDS)
+        """Bytes a second, lately."""
+        return self._meter.pace(now)
 
     def abort(self) -> None:
         self.transport.abort()
@@ -79,9 +75,7 @@ class BoundedConnection(H11Protocol):
         self.slots.enter(self, self.loop.time())
 
     def data_received(self, data: bytes) -> None:
-        now = self.loop.time()
-        self._turn_window(now)
-        self._windows = self._windows[0], self._windows[1] + len(data)
+        self._meter.count(len(data), self.loop.time())
         super().data_received(data)
         if self._has_request:
             self._awaiting = _cancelled(self._awaiting)
@@ -149,12 +143,6 @@ class BoundedConnection(H11Protocol):
     def _close_soon(self) -> None:
         """A closing transport waits for its last bytes to be read; a client could let it wait for ever."""
         self._closing = self._closing or self.loop.call_later(CLOSE_SECONDS, self.transport.abort)
-
-    def _turn_window(self, now: float) -> None:
-        passed = now - self._window_began_at
-        if passed >= PACE_SECONDS:
-            self._windows = (self._windows[1] if passed < 2 * PACE_SECONDS else 0), 0
-            self._window_began_at = now
 
 
 class _BoundedParser(h11.Connection):

@@ -2,7 +2,7 @@
 
 Refused at the door, before its body is read: who may not come in. Bounded: what is read. On every answer: an
 id that the log has too, and headers that keep browsers from guessing. The log has one line a request, without
-its query, its headers or anything else a client could hide in it.
+its query, its headers or anything else a client could hide in it; requests without a token share lines.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import math
 import time
 import uuid
 from collections.abc import Awaitable, Callable, MutableMapping
@@ -24,6 +25,7 @@ from interleave.service.metrics import Metrics
 from interleave.service.pool import Pool
 from interleave.service.values import Refusal
 from interleave.service.wires import openai, reference
+from interleave.text import count as text_count
 from interleave.text import one_line
 
 if TYPE_CHECKING:
@@ -36,6 +38,7 @@ Application = Callable[[Scope, Receive, Send], Awaitable[None]]
 log = logging.getLogger(__name__)
 DISCARD_SECONDS = 2.0
 MAX_ADDRESS_BYTES = 8192
+STRANGERS_SECONDS = 1.0
 IDENTITY = "interleave.request_id"
 SHARE = "interleave.share"
 """Where the application finds what a request holds of the memory."""
@@ -54,6 +57,8 @@ class Door:
         self.access = access
         self.metrics = metrics
         self.routes = routes
+        self._told_of_strangers_at = -math.inf
+        self._untold = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":
@@ -62,6 +67,14 @@ class Door:
             await send({"type": "websocket.close", "code": 1000})
         else:
             await self.app(scope, receive, send)
+
+    def strangers_to_tell_of(self, now: float) -> int | None:
+        """How many requests without a token a line of the log now stands for; None while it is too early."""
+        self._untold += 1
+        if now - self._told_of_strangers_at < STRANGERS_SECONDS:
+            return None
+        told, self._untold, self._told_of_strangers_at = self._untold, 0, now
+        return told
 
 
 class _Visit:
@@ -152,9 +165,19 @@ class _Visit:
         path = self.scope["path"]
         route = path if path in self.door.routes else "other"
         self.door.metrics.answered(route, self.status, seconds)
+        if self.status == 401:
+            self._report_stranger()
+            return
         method, shown = one_line(self.scope["method"], 20), one_line(path, 100)
         level = logging.DEBUG if path in POLLED and self.status < 400 else logging.INFO
         log.log(level, "%s %s %d %.3f s %s", method, shown, self.status, seconds, self.identity)
+
+    def _report_stranger(self) -> None:
+        """Not a line for each: whoever has no token could fill the disk with them."""
+        number = self.door.strangers_to_tell_of(asyncio.get_running_loop().time())
+        if number is not None:
+            client = (self.scope.get("client") or ("?",))[0]
+            log.info("%s without a token refused, the last from %s", text_count(number, "request"), client)
 
 
 def _check_framing(scope: Scope, headers: MutableMapping[str, str]) -> None:

@@ -12,12 +12,31 @@ import ctypes
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
+from typing import Protocol
 
 from interleave.service.values import Refusal
 
 MEGABYTE = 1_000_000
+GRACE_SECONDS = 5.0
+"""How long a body may have been arriving before its pace is judged."""
+SLOW_BYTES_A_SECOND = 100_000
+"""A body that arrives more slowly has to go when there is no room for another."""
 _MMAP_THRESHOLD = -3
 """M_MMAP_THRESHOLD of malloc.h."""
+
+
+class Body(Protocol):
+    """A body that is still arriving."""
+
+    began_at: float
+
+    def pace(self, now: float) -> float:
+        """Bytes a second, lately."""
+        ...
+
+    def cut_off(self) -> None:
+        """End it, and give back what it holds."""
+        ...
 
 
 class Memory:
@@ -30,6 +49,7 @@ class Memory:
         """What one request may reserve. A worker may hold as much of source pictures."""
         self.bodies = 0
         self.work = 0
+        self.arriving: set[Body] = set()
         self._retry_after = retry_after
         self._line: deque[tuple[int, asyncio.Future[None]]] = deque()
 
@@ -43,7 +63,10 @@ class Memory:
         return len(self._line)
 
     def hold_body(self, size: int) -> None:
-        """Count bytes of a body that has arrived."""
+        """Count bytes of a body that has arrived; where there is no room the slowest other one has to go."""
+        while self.bodies + size > self.most_for_bodies and (slowest := self._slowest_body()) is not None:
+            self.arriving.discard(slowest)
+            slowest.cut_off()
         if self.bodies + size > self.most_for_bodies:
             raise Refusal(
                 "the server holds as many bytes of requests as it may: try again later",
@@ -51,6 +74,12 @@ class Memory:
                 retry_after=self._retry_after(),
             )
         self.bodies += size
+
+    def _slowest_body(self) -> Body | None:
+        now = asyncio.get_running_loop().time()
+        judged = [body for body in self.arriving if now - body.began_at > GRACE_SECONDS]
+        slowest = min(judged, key=lambda body: body.pace(now), default=None)
+        return slowest if slowest is not None and slowest.pace(now) < SLOW_BYTES_A_SECOND else None
 
     def release_body(self, size: int) -> None:
         self.bodies -= size

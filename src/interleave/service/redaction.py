@@ -7,6 +7,7 @@ import os
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import lru_cache
 
 _NAMES = re.compile(r"(KEY|TOKEN|SECRET|PASSWORD|CREDENTIALS?)S?$", re.IGNORECASE)
 _SHORTEST = 8
@@ -16,9 +17,14 @@ _SHORTEST = 8
 def without_secrets(text: str) -> str:
     """The text with the values of keys and tokens of this process's environment struck out."""
     for name, value in os.environ.items():
-        if len(value) >= _SHORTEST and _NAMES.search(name):
+        if len(value) >= _SHORTEST and _names_a_secret(name):
             text = text.replace(value, "…")
     return text
+
+
+@lru_cache(maxsize=4096)  # the names are looked at for every line of the log
+def _names_a_secret(name: str) -> bool:
+    return _NAMES.search(name) is not None
 
 
 class RedactingFormatter(logging.Formatter):

@@ -31,7 +31,7 @@ WANTED_FILES = 4096
 SPARE_FILES = 64
 HEADER_BYTES = 32_768
 GRACE_SECONDS = 5.0
-ACCEPTED_AT_ONCE = 32
+ACCEPTED_AT_ONCE = 8
 """New connections before those that are there are read again: each is read before many others come."""
 BACKLOG = 2048
 """Connections that the system keeps for us until we accept them."""
@@ -146,6 +146,7 @@ def _uvicorn_config(app: Any) -> uvicorn.Config:
         backlog=ACCEPTED_AT_ONCE,
         ws="none",
         lifespan="off",
+        proxy_headers=False,  # where a request says that it comes from is not believed, and not needed
         log_config=None,
         access_log=False,
         server_header=False,

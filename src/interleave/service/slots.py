@@ -110,9 +110,8 @@ class Slots:
         return (
             next(old, None)
             or min(idle, key=lambda seat: seat.since, default=None)
-            or min(judged, key=lambda seat: seat.pace(now), default=None)
-            or next(iter(unknown), None)
-            or min(slow, key=lambda seat: seat.pace(now), default=newcomer)
+            or min(judged or slow, key=lambda seat: seat.pace(now), default=None)
+            or next(iter(unknown), newcomer)
         )
 
 
@@ -127,6 +126,8 @@ def _may_go(seat: Seat) -> bool:
 
 def _is_this_machine(address: str) -> bool:
     try:
-        return ipaddress.ip_address(address.partition("%")[0]).is_loopback
+        found = ipaddress.ip_address(address.partition("%")[0])
     except ValueError:
-        return False
+        return not address  # a socket that is a file has none
+    mapped = found.ipv4_mapped if isinstance(found, ipaddress.IPv6Address) else None
+    return (mapped or found).is_loopback

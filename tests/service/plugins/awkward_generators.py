@@ -44,8 +44,8 @@ class AwkwardGenerator:
             raise RuntimeError(f"no memory for {os.environ.get('AWKWARD_API_KEY', 'weights')}")
         if options.load == "misconfigured":
             raise ConfigurationError("there are no weights in './nowhere': name a folder that has some")
-        if options.load == "slowly":
-            time.sleep(1.5)
+        if options.load == "gated" or (options.load == "gated-again" and not _first_time("loaded")):
+            _wait_for_gate("load")
         self.options = options
         self.busy = 0
         self.capabilities = GeneratorCapabilities(
@@ -71,14 +71,19 @@ class AwkwardGenerator:
         if verb == "die" or (verb == "die-once" and _first_time(rest)):
             os.kill(os.getpid(), signal.SIGKILL)
         if verb == "orphan" and _first_time("orphan") and os.fork() == 0:
-            time.sleep(8)  # a child that outlives its worker, its socket in hand
+            _wait_for_gate("orphan")  # a child that outlives its worker, its socket in hand
             os._exit(0)
         if verb == "orphan" and _first_time("orphaned"):
             os.kill(os.getpid(), signal.SIGKILL)
         if verb == "wait":
             await asyncio.sleep(float(rest.split()[0]))
+        if verb == "gate":  # until the test opens it
+            while not _gate(rest.split()[0]).exists():
+                await asyncio.sleep(0.01)
         if verb == "block":
             time.sleep(float(rest))
+        if verb == "hold":  # in C, without ever letting go of the interpreter
+            sum(range(int(rest)))
         if verb == "raise":
             raise ZeroDivisionError(f"in /secret/path with {os.environ.get('AWKWARD_API_KEY')}")
         if verb == "refuse":
@@ -91,6 +96,16 @@ class AwkwardGenerator:
             return "not a picture"  # type: ignore[return-value]
         side = 9000 if verb == "huge" else self.options.size or 32
         return Image.new("RGB", (side, side), (request.seed % 256, len(request.sources), 0))
+
+
+def _gate(name: str) -> Path:
+    return LOG.with_name(f"gate-{name}")
+
+
+def _wait_for_gate(name: str) -> None:
+    ends_at = time.monotonic() + 600
+    while not _gate(name).exists() and time.monotonic() < ends_at:
+        time.sleep(0.01)
 
 
 def _first_time(name: str) -> bool:

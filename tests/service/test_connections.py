@@ -1,0 +1,507 @@
+"""Connections by the thousand, slow ones, and requests that are built to hurt: without sockets or a clock."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import re
+from dataclasses import dataclass
+from typing import Any
+
+import clockwork
+import h11
+import pytest
+from uvicorn.server import ServerState
+
+from interleave.backends.protocols import GeneratorCapabilities
+from interleave.service import connections, slots
+from interleave.service.access import Access
+from interleave.service.app import Service, build_app
+from interleave.service.bodies import BODY_SECONDS, WINDOW_SECONDS, BoundedBody
+from interleave.service.connections import CLOSE_SECONDS, HEADER_SECONDS, BoundedConnection
+from interleave.service.memory import Memory, Share
+from interleave.service.metrics import Metrics
+from interleave.service.pool import Pool
+from interleave.service.server import _uvicorn_config
+from interleave.service.slots import UNKNOWN_AN_ADDRESS, Doing, Slots
+from interleave.service.values import Refusal, ServiceFacts
+
+TOKEN = "a-token-of-these-tests"
+
+
+@dataclass(eq=False)
+class Chair:
+    """A connection as the policy sees it."""
+
+    name: str = ""
+    doing: Doing = Doing.ARRIVING
+    opened_at: float = 0.0
+    since: float = 0.0
+    bytes_a_second: float = 0.0
+    address: str = "127.0.0.1"
+    gone: bool = False
+
+    def pace(self, now: float) -> float:
+        return self.bytes_a_second
+
+    def abort(self) -> None:
+        self.gone = True
+
+
+def seated(house: Slots, *chairs: Chair, known: bool = True) -> list[Chair]:
+    for chair in chairs:
+        house.enter(chair, chair.opened_at)
+        if known:
+            house.admit(chair)
+    return list(chairs)
+
+
+def test_a_thousand_dripping_bodies_do_not_keep_a_newcomer_out() -> None:
+    house = Slots(1000)
+    drips = seated(house, *(Chair(f"{n}", Doing.RECEIVING, bytes_a_second=n) for n in range(1000)))
+    for number in range(40):
+        newcomer = Chair("good", opened_at=60)
+        house.enter(newcomer, 60)
+        house.admit(newcomer)
+        newcomer.doing = Doing.ANSWERING
+        assert not newcomer.gone
+        assert [chair.name for chair in drips if chair.gone] == [str(n) for n in range(number + 1)]
+    assert len(house) == 1000
+
+
+def test_who_is_idle_goes_before_who_sends_and_who_sends_well_before_nobody() -> None:
+    house = Slots(8)
+    old, older = Chair("idle", Doing.IDLE, since=50), Chair("idle longer", Doing.IDLE, since=40)
+    quick = Chair("quick", Doing.RECEIVING, since=10, bytes_a_second=9000)
+    slow = Chair("slow", Doing.RECEIVING, since=20, bytes_a_second=100)
+    begun = Chair("just begun", Doing.RECEIVING, since=57, bytes_a_second=0)
+    served = [Chair(f"served {n}", Doing.ANSWERING) for n in range(3)]
+    everybody = seated(house, old, older, quick, slow, begun, *served)
+    order = []
+    for _ in range(6):
+        newcomer = Chair("new", opened_at=60)
+        house.enter(newcomer, 60)
+        order += [chair.name for chair in [*everybody, newcomer] if chair.gone and chair.name not in order]
+        house.admit(newcomer)
+        newcomer.doing = Doing.ANSWERING
+    assert order == ["idle longer", "idle", "slow", "quick", "just begun", "new"]
+    assert not any(chair.gone for chair in served)
+
+
+def test_newcomers_do_not_push_each_other_out_while_somebody_drips() -> None:
+    house = Slots(1000)
+    seated(house, *(Chair(f"{n}", Doing.RECEIVING, since=59, bytes_a_second=9) for n in range(1000)))
+    newcomers = [Chair(f"good {n}", opened_at=60) for n in range(20)]
+    for newcomer in newcomers:
+        house.enter(newcomer, 60)
+    assert not any(chair.gone for chair in newcomers)
+
+
+def test_those_without_a_token_have_a_share_of_the_places_and_the_oldest_goes() -> None:
+    house = Slots(1000)
+    known = seated(house, *(Chair(f"known {n}", Doing.IDLE) for n in range(700)))
+    strangers = [Chair(f"stranger {n}", opened_at=n / 1000) for n in range(1100)]
+    for stranger in strangers:
+        house.enter(stranger, stranger.opened_at)
+    assert not any(chair.gone for chair in known)
+    assert [chair.gone for chair in strangers] == [True] * 850 + [False] * 250
+
+
+def test_who_is_being_looked_at_for_the_first_time_is_not_sent_away() -> None:
+    """A request whose headers have come is judged in a moment; until then nobody knows whether it is good."""
+    house = Slots(1000)
+    good = Chair("good")
+    house.enter(good, 0.0)
+    good.doing = Doing.RECEIVING
+    for number in range(1100):
+        house.enter(Chair(f"{number}", opened_at=1.0), 1.0)
+    house.admit(good)
+    assert not good.gone
+
+
+ADDRESSES = {
+    "203.0.113.7": True,
+    "2001:db8::7": True,
+    "127.0.0.1": False,
+    "::1": False,
+    "::ffff:127.0.0.1": False,
+}
+
+
+@pytest.mark.parametrize(("address", "bounded"), ADDRESSES.items())
+def test_one_address_has_few_places_unless_it_is_this_machine(address: str, bounded: bool) -> None:
+    house = Slots(1000)
+    strangers = [Chair(f"{n}", address=address) for n in range(UNKNOWN_AN_ADDRESS + 10)]
+    other = Chair("other", address="198.51.100.1")
+    for chair in (other, *strangers):
+        house.enter(chair, 0.0)
+    assert sum(chair.gone for chair in strangers) == (10 if bounded else 0)
+    assert not other.gone
+    proxied = seated(house, *(Chair(f"{n}", address=address) for n in range(300)))
+    assert not any(chair.gone for chair in proxied)  # who has shown a token is not counted
+
+
+def test_places_are_given_back() -> None:
+    house = Slots(10)
+    for _ in range(3):
+        chairs = seated(house, *(Chair() for _ in range(5))) + seated(house, Chair(), Chair(), known=False)
+        for chair in chairs:
+            house.leave(chair)
+            house.leave(chair)
+    assert len(house) == 0
+    assert not house._unknown_by_address
+
+
+class Transport(asyncio.Transport):
+    """A socket that is none: what is written stays, and nobody reads it unless told."""
+
+    max_size = 0
+
+    def __init__(self, protocol: asyncio.Protocol, *, reads: bool = True) -> None:
+        super().__init__({"peername": ("127.0.0.1", 5), "sockname": ("127.0.0.1", 6)})
+        self.protocol, self.reads = protocol, reads
+        self.written = b""
+        self.closing = self.aborted = self.lost = False
+
+    def write(self, data: bytes) -> None:  # type: ignore[override]
+        self.written += data
+
+    def is_closing(self) -> bool:
+        return self.closing
+
+    def close(self) -> None:
+        self.closing = True
+        if self.reads:
+            self._lose()
+
+    def abort(self) -> None:
+        self.closing = self.aborted = True
+        self._lose()
+
+    def _lose(self) -> None:
+        if not self.lost:
+            self.lost = True
+            asyncio.get_running_loop().call_soon(self.protocol.connection_lost, None)
+
+    def pause_reading(self) -> None: ...
+
+    def resume_reading(self) -> None: ...
+
+    @property
+    def statuses(self) -> list[int]:
+        return [int(status) for status in re.findall(rb"HTTP/1\.1 (\d+)", self.written)]
+
+
+class House:
+    """The server's application and its connections, without sockets and workers."""
+
+    def __init__(self, token: str | None = None) -> None:
+        self.pool, metrics = Pool("solid"), Metrics()
+        app = build_app(Service(self.pool, ("solid",), metrics), Access(token))
+        self.config = _uvicorn_config(app)
+        self.config.load()
+        self.state = ServerState()
+
+    def connect(self, **options: Any) -> tuple[BoundedConnection, Transport]:
+        connection = self.config.http_protocol_class(self.config, self.state, {})  # type: ignore[call-arg, operator]
+        transport = Transport(connection, **options)
+        connection.connection_made(transport)
+        return connection, transport
+
+
+async def settled() -> None:
+    for _ in range(20):
+        await asyncio.sleep(0)
+
+
+def spoken(*pieces: bytes, token: str | None = None, wait: float = 0.0) -> Transport:
+    """What a connection has become of these bytes."""
+
+    async def talk() -> Transport:
+        connection, transport = House(token).connect()
+        for piece in pieces:
+            if not transport.closing:
+                connection.data_received(piece)
+                await settled()
+        await asyncio.sleep(wait)
+        return transport
+
+    return clockwork.run(talk())
+
+
+def head(line: str, *headers: str) -> bytes:
+    return "\r\n".join([line, "Host: localhost", *headers, "", ""]).encode()
+
+
+STATUS = head("GET /status HTTP/1.1")
+CHUNKED = head("POST /edit HTTP/1.1", "Content-Type: application/json", "Transfer-Encoding: chunked")
+
+
+def test_requests_are_answered_here_as_they_are_over_sockets() -> None:
+    assert spoken(STATUS, STATUS).statuses == [200, 200]
+    assert spoken(STATUS + STATUS).statuses == [200, 200]
+    assert spoken(head("GET /status HTTP/1.0")).closing
+    assert spoken(STATUS, token=TOKEN).statuses == [401]
+
+
+SMUGGLED: dict[str, bytes] = {
+    "both lengths": head("POST /edit HTTP/1.1", "Content-Length: 5", "Transfer-Encoding: chunked"),
+    "both lengths, other order": head(
+        "POST /edit HTTP/1.1", "Transfer-Encoding: chunked", "Content-Length: 5"
+    ),
+    "in pieces, by an old version": head("POST /edit HTTP/1.0", "Transfer-Encoding: chunked"),
+    "two lengths": head("POST /edit HTTP/1.1", "Content-Length: 5", "Content-Length: 6"),
+    "a list of lengths": head("POST /edit HTTP/1.1", "Content-Length: 5, 6"),
+    "a signed length": head("POST /edit HTTP/1.1", "Content-Length: +5"),
+    "an odd coding": head("POST /edit HTTP/1.1", "Transfer-Encoding: xchunked"),
+    "two codings": head("POST /edit HTTP/1.1", "Transfer-Encoding: gzip, chunked"),
+    "a coding in two lines": head(
+        "POST /edit HTTP/1.1", "Transfer-Encoding: chunked", "Transfer-Encoding: chunked"
+    ),
+    "a blank before the colon": head("POST /edit HTTP/1.1", "Transfer-Encoding : chunked"),
+    "a folded header": head(
+        "POST /edit HTTP/1.1", "X: a\r\n Transfer-Encoding: chunked", "Content-Length : 5"
+    ),
+}
+
+
+@pytest.mark.parametrize("request_", SMUGGLED.values(), ids=SMUGGLED)
+def test_no_second_request_hides_in_the_body_of_a_first(request_: bytes) -> None:
+    """Where a proxy may see the end of a body elsewhere, there is one answer, and the connection ends."""
+    hidden = b"0\r\n\r\n" + STATUS
+    for pieces in ((request_ + hidden,), (request_, hidden)):
+        transport = spoken(*pieces, wait=5)
+        assert [status >= 400 for status in transport.statuses] == [True]
+        assert transport.closing
+
+
+def test_many_tiny_chunks_are_cut_off_after_a_few(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sent in one piece they would keep the server from everybody else for seconds."""
+    parsed = 0
+    next_event = h11.Connection.next_event
+
+    def counted(self: Any) -> Any:
+        nonlocal parsed
+        parsed += 1
+        return next_event(self)
+
+    monkeypatch.setattr(h11.Connection, "next_event", counted)
+    for start in (CHUNKED, head("POST /edit HTTP/1.1", "Transfer-Encoding: chunked")):
+        parsed = 0
+        transport = spoken(start, b"1\r\na\r\n" * 43_000, token=TOKEN if start is not CHUNKED else None)
+        assert transport.closing
+        assert parsed < 300
+
+
+def test_chunks_of_a_usual_size_are_read() -> None:
+    body = b"".join(b"400\r\n" + b" " * 1024 + b"\r\n" for _ in range(600)) + b"0\r\n\r\n"
+    assert spoken(CHUNKED, body, wait=400).statuses == [503]  # read to its end; there is nobody to draw
+
+
+def test_thousands_of_headers_are_refused_unparsed() -> None:
+    flood = head("GET /status HTTP/1.1", *["a:"] * 7000)
+    for pieces in ((flood,), (flood[:9000], flood[9000:]), (STATUS, flood), (STATUS + flood,)):
+        transport = spoken(*pieces)
+        assert transport.statuses[-1] == 400
+        assert transport.closing
+        assert b"Too many headers" in transport.written
+    assert spoken(head("GET /status HTTP/1.1", *(f"X-{n}: a" for n in range(100)))).statuses == [200]
+    assert spoken(STATUS * 60, wait=1).statuses == [200] * 60  # many lines, but of many requests
+
+
+def test_a_body_that_breaks_off_its_framing_while_it_is_refused_leaves_no_trace(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    with caplog.at_level(logging.ERROR):
+        transport = spoken(CHUNKED, b"zzzz\r\n", token=TOKEN)
+    assert transport.statuses == [401]
+    assert transport.aborted
+    assert not caplog.records
+
+
+UPGRADES = [
+    ("Connection: Upgrade", "Upgrade: websocket", "Sec-WebSocket-Version: 13", "Sec-WebSocket-Key: eDg="),
+    ("Connection: Upgrade, HTTP2-Settings", "Upgrade: h2c", "HTTP2-Settings: AAMA"),
+]
+
+
+@pytest.mark.parametrize("headers", UPGRADES, ids=["websocket", "h2c"])
+def test_asking_for_another_protocol_changes_nothing(
+    headers: tuple[str, ...], caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.WARNING):
+        assert spoken(head("GET /status HTTP/1.1", *headers), STATUS).statuses == [200, 200]
+        assert spoken(head("GET /status HTTP/1.1", *headers), token=TOKEN).statuses == [401]
+    assert not caplog.records
+    assert spoken(head("CONNECT localhost:22 HTTP/1.1")).statuses[0] >= 400
+
+
+def test_headers_that_drip_are_cut_off() -> None:
+    async def drip() -> float:
+        connection, transport = House().connect()
+        began = clockwork.now()
+        while not transport.closing:
+            connection.data_received(b"a")
+            await asyncio.sleep(0.5)
+        return clockwork.now() - began
+
+    assert HEADER_SECONDS <= clockwork.run(drip()) <= HEADER_SECONDS + 1
+
+
+def test_a_connection_that_is_closed_and_never_read_is_torn_down() -> None:
+    async def refuse() -> tuple[bool, bool]:
+        connection, transport = House(TOKEN).connect(reads=False)
+        connection.data_received(STATUS)
+        await settled()
+        before = transport.aborted
+        await asyncio.sleep(CLOSE_SECONDS + 1)
+        return before, transport.aborted
+
+    assert clockwork.run(refuse()) == (False, True)
+
+
+def test_who_shows_no_token_is_hung_up_on_and_who_does_is_known() -> None:
+    bearer = head("GET /status HTTP/1.1", f"Authorization: Bearer {TOKEN}")
+
+    async def visit() -> tuple[list[bool], int, int]:
+        house = House(TOKEN)
+        (stranger, first), (friend, second), (probe, third) = (house.connect() for _ in range(3))
+        stranger.data_received(STATUS)
+        friend.data_received(bearer)
+        probe.data_received(head("GET /health HTTP/1.1"))
+        await settled()
+        seats = type(friend).slots
+        return [first.closing, second.closing, third.closing], len(seats._known), len(seats._unknown)
+
+    assert clockwork.run(visit()) == ([True, False, False], 1, 1)
+
+
+def test_a_connection_tells_what_it_is_at_and_how_fast() -> None:
+    body = head("POST /edit HTTP/1.1", "Content-Type: application/json", "Content-Length: 90000")
+
+    async def watch() -> list[tuple[Doing, int]]:
+        house, told = House(), []
+        house.pool.facts = ServiceFacts(GeneratorCapabilities())
+        connection, _ = house.connect()
+        for data, seconds in (
+            (b"", 1),
+            (STATUS, 1),
+            (body[:20], 1),
+            (body[20:], 0),
+            (bytes(30_000), 2),
+            (b"", 20),
+        ):
+            if data:
+                connection.data_received(data)
+            await settled()
+            await asyncio.sleep(seconds)
+            told.append((connection.doing, int(connection.pace(clockwork.now()))))
+        return told
+
+    told = clockwork.run(watch())
+    assert [doing for doing, _ in told] == [
+        *(Doing.ARRIVING, Doing.IDLE, Doing.IDLE, Doing.RECEIVING, Doing.RECEIVING, Doing.LEAVING)
+    ]
+    paces = [pace for _, pace in told]
+    assert paces[0] == paces[5] == 0
+    assert paces[4] > 10 * paces[3] > 0
+
+
+def reading(pace: float, *, busy: float = 0.0, total: float = 1e9) -> tuple[int, float]:
+    """How a body at this many bytes a second ends, and when: 200 when it is read to its end."""
+
+    async def read() -> tuple[int, float]:
+        sent, began = 0.0, clockwork.now()
+
+        async def receive() -> Any:
+            nonlocal sent
+            await asyncio.sleep(1)
+            sent += pace
+            return {"type": "http.request", "body": bytes(int(pace)), "more_body": sent < total}
+
+        body = BoundedBody(receive, Share(Memory(10**9)), declared=None)
+        try:
+            while not body.complete:
+                await body()
+                await asyncio.sleep(busy)
+        except Refusal as refusal:
+            return refusal.status, clockwork.now() - began
+        return 200, clockwork.now() - began
+
+    return clockwork.run(read())
+
+
+def test_G02_a_body_that_drips_is_cut_off_after_a_few_seconds() -> None:
+    assert reading(1) == (408, WINDOW_SECONDS)
+    assert reading(900) == (408, WINDOW_SECONDS)
+
+
+def test_G02_a_body_that_comes_steadily_has_its_minute() -> None:
+    assert reading(2000) == (408, BODY_SECONDS)
+    assert reading(20_000, total=1_000_000) == (200, 50)
+    assert reading(1, total=5) == (200, 5)  # small, and there in time
+
+
+def test_bytes_that_waited_for_a_busy_server_are_not_held_against_the_client() -> None:
+    """The server was at something else for longer than a body may be silent."""
+
+    async def read() -> bool:
+        arrived = asyncio.Event()
+        arrived.set()
+
+        async def receive() -> Any:
+            await arrived.wait()
+            return {"type": "http.request", "body": bytes(20_000), "more_body": True}
+
+        body = BoundedBody(receive, Share(Memory(10**9)), declared=None)
+        await body()
+        clock = asyncio.get_running_loop().clock  # type: ignore[attr-defined]
+        clock.now += 2 * WINDOW_SECONDS
+        await body()
+        return True
+
+    assert clockwork.run(read())
+
+
+def test_bodies_that_stand_still_make_room_for_one_that_comes() -> None:
+    """Nearly all sent at once and the rest in drips: their bytes would keep others out for a minute."""
+
+    async def read(memory: Memory, first: int, then: int) -> int:
+        sizes = [first]
+
+        async def receive() -> Any:
+            await asyncio.sleep(1)
+            return {"type": "http.request", "body": bytes(sizes.pop() if sizes else then), "more_body": True}
+
+        body = BoundedBody(receive, Share(memory), declared=None)
+        try:
+            async with asyncio.timeout(12):
+                while True:
+                    await body()
+        except Refusal as refusal:
+            return refusal.status
+        except TimeoutError:
+            return 200
+        finally:
+            body.share.let_go()
+
+    async def crowd() -> tuple[int, list[int]]:
+        memory = Memory(4_000_000)
+        drips = [asyncio.create_task(read(memory, 235_000, 1300)) for _ in range(4)]
+        await asyncio.sleep(8)
+        assert 940_000 < memory.bodies < memory.most_for_bodies
+        good = await read(memory, 240_000, 20_000)
+        statuses = await asyncio.gather(*drips)
+        assert (memory.bodies, memory.arriving) == (0, set())
+        return good, sorted(statuses)
+
+    assert clockwork.run(crowd()) == (200, [200, 200, 408, 408])
+
+
+def test_the_limits_fit_each_other() -> None:
+    """Whoever is new must be read before as many others have come as strangers may be."""
+    from interleave.service.server import ACCEPTED_AT_ONCE
+
+    steps = 4  # accepted, made, watched, read: a turn of the loop each
+    assert steps * ACCEPTED_AT_ONCE < slots.MAX_CONNECTIONS // slots.UNKNOWN_SHARE
+    assert connections.KEEP_ALIVE_SECONDS > 60
