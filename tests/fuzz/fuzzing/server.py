@@ -315,7 +315,7 @@ def check_picture(value: dict[str, Any]) -> None:
 
 
 def check_refusal(value: dict[str, Any], path: str) -> None:
-    if path.startswith("/v1/") or not path.startswith("/"):
+    if path.startswith("/v1/") or (not path.startswith("/") and isinstance(value["error"], dict)):
         assert isinstance(value["error"]["message"], str) and value["error"]["type"]
     else:
         assert value["success"] is False and isinstance(value["detail"], str)
