@@ -16,6 +16,8 @@ from collections_made import MIXED, OTHER, SMALL, collect, comparables, write_re
 from PIL import Image
 
 import interleave
+from interleave.backends.generators.solid import SolidGenerator
+from interleave.backends.protocols import ImageRequest
 from interleave.batches.assignment import Casting, Share
 from interleave.batches.batch import Batch, Ended, read_index, run_folder
 from interleave.batches.requests import Item
@@ -28,6 +30,7 @@ from interleave.data.manifest import file_digest, read_manifest
 from interleave.data.trajectories import run_names
 from interleave.errors import RunError
 from interleave.runs.folder import open_journal
+from work import HANGS_AFTER
 
 Captured = pytest.CaptureFixture[str]
 IDS = [f"request-{number}" for number in range(4000)]
@@ -248,10 +251,17 @@ def test_J04_shards_at_the_same_time_make_one_collection() -> None:
     assert Path("made", MANIFEST_NAME).read_bytes() == Path("whole", MANIFEST_NAME).read_bytes()
 
 
-def test_B16_what_another_process_is_at_is_left_to_it() -> None:
+def test_B16_what_another_process_is_at_is_left_to_it(monkeypatch: pytest.MonkeyPatch) -> None:
     requests = write_requests(6)
-    recipe = Recipe({}, ("solid?size=64&delay=0.3",))
+    recipe = Recipe({}, (SMALL,))
     work = Work.of(Path(requests), recipe.casting())
+    draw, seen_by_the_second = SolidGenerator.generate, asyncio.Event()
+
+    async def held(self: SolidGenerator, request: ImageRequest) -> Image.Image:
+        await seen_by_the_second.wait()
+        return await draw(self, request)
+
+    monkeypatch.setattr(SolidGenerator, "generate", held)
 
     async def during() -> list[Ended]:
         first = Batch(Path("made"), recipe.casting(), recipe.studio(Path("made")))
@@ -260,6 +270,7 @@ def test_B16_what_another_process_is_at_is_left_to_it() -> None:
         while len(list(Path("made").glob("runs/*/*/journal.jsonl"))) < 6:
             await asyncio.sleep(0.01)  # until all six are under way
         seen = await ended_of(second, work.items)
+        seen_by_the_second.set()
         await one
         return seen
 
@@ -388,7 +399,7 @@ def test_I10_a_bare_environment_will_do() -> None:
         [sys.executable, "-m", "interleave", *command],
         env=bare | python_path,
         capture_output=True,
-        timeout=60,
+        timeout=HANGS_AFTER,
     )
     assert done.returncode == 0, done.stderr
     assert [ended.id for ended in read_index(Path("made"))] == ["é"]

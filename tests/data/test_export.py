@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 import shutil
+import signal
 import subprocess
 import sys
-import time
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
@@ -493,6 +493,22 @@ def test_an_export_is_not_overwritten_unasked(selection: Path, tmp_path: Path) -
         export(selection, tmp_path / "rows", SWIFT)
 
 
+KILLED_HALFWAY = """
+import os, signal
+from interleave.cli.main import main
+from interleave.data.exporting import stage
+
+in_order = stage.in_order
+
+def dying_after_the_first(*arguments, **options):
+    yield next(in_order(*arguments, **options))
+    os.kill(os.getpid(), signal.SIGKILL)
+
+stage.in_order = dying_after_the_first
+main()
+"""
+
+
 @pytest.mark.slow
 def test_an_export_that_was_killed_is_made_again_as_if_nothing_had_been(tmp_path: Path) -> None:
     for number in range(120):
@@ -500,17 +516,14 @@ def test_an_export_that_was_killed_is_made_again_as_if_nothing_had_been(tmp_path
             tmp_path / "col", f"runs/{number}", [[REFUSED, Try()], [Try()]], request=f"Request {number}"
         )
     select([tmp_path / "col"], tmp_path / "selection")
-    command = [sys.executable, "-m", "interleave", "data", "export", "selection", "--out", "rows"]
+    command = ["data", "export", "selection", "--out", "rows"]
     command += ["--format", "trl", "--format", "swift", "--workers", "2"]
-    process = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     half = tmp_path / ".rows.making" / "swift"
-    while not half.exists():
-        assert process.poll() is None, "it was over before it could be killed"
-        time.sleep(0.001)
-    process.kill()
-    process.wait()
+    killed = subprocess.run([sys.executable, "-c", KILLED_HALFWAY, *command], cwd=tmp_path)
+    assert killed.returncode == -signal.SIGKILL
     assert half.exists() and not (tmp_path / "rows").exists()
-    subprocess.run(command, cwd=tmp_path, check=True, capture_output=True)
+    again = [sys.executable, "-m", "interleave", *command]
+    subprocess.run(again, cwd=tmp_path, check=True, capture_output=True)
     export(tmp_path / "selection", tmp_path / "undisturbed", ExportOptions(("trl", "swift")))
     assert bytes_of(tmp_path / "rows") == bytes_of(tmp_path / "undisturbed")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["col", "rows", "selection", "undisturbed"]

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from held import wait_until
 from interleave.data.parallel_map import chunks, in_order
 from interleave.errors import RunError
 
@@ -56,6 +57,9 @@ import sys
 sys.path.insert(0, {folder!r})
 from test_parallel_map import sleep_long
 from interleave.data.parallel_map import in_order
+sys.path += {folders!r}
+from test_working import sleep_long
+from interleave.data.parallel_map import in_order
 if __name__ == "__main__":
     for _ in in_order(sleep_long, range(4), workers=2):
         pass
@@ -64,24 +68,17 @@ if __name__ == "__main__":
 
 def sleep_long(number: int) -> int:
     Path(f"worker-{os.getpid()}").touch()
-    time.sleep(60)
+    time.sleep(600)
     return number
 
 
 @pytest.mark.slow
 def test_workers_do_not_outlive_a_parent_that_is_killed(tmp_path: Path) -> None:
     script = tmp_path / "script.py"
-    script.write_text(SCRIPT.format(folder=str(Path(__file__).parent)))
+    script.write_text(SCRIPT.format(folders=[str(folder) for folder in Path(__file__).parents[:2]]))
     parent = subprocess.Popen([sys.executable, str(script)], cwd=tmp_path)
-    _wait_for(lambda: len(list(tmp_path.glob("worker-*"))) == 2)
+    wait_until(lambda: len(list(tmp_path.glob("worker-*"))) == 2)
     workers = [int(path.name.removeprefix("worker-")) for path in tmp_path.glob("worker-*")]
     parent.kill()
     parent.wait()
-    _wait_for(lambda: not any(Path(f"/proc/{pid}").exists() for pid in workers))
-
-
-def _wait_for(condition) -> None:  # type: ignore[no-untyped-def]
-    deadline = time.monotonic() + 30
-    while not condition():
-        assert time.monotonic() < deadline, "it never came true"
-        time.sleep(0.05)
+    wait_until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in workers))

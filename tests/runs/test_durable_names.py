@@ -12,13 +12,13 @@ from PIL import Image
 
 import interleave
 from interleave.backends.vlms.scripted import ScriptedVlm
+from interleave.config.run_config import PackConfig
 from interleave.data import outputs
 from interleave.data.importing.folders import MAKING, write_run
 from interleave.data.importing.values import ImportedAttempt, ImportedRun
 from interleave.data.outputs import whole_file, whole_folder
 from interleave.errors import StorageError
 from interleave.pictures import encode_png
-from interleave.config.run_config import PackConfig
 from interleave.runs.folder import open_journal
 from interleave.runs.store import make_folder, sync_folder
 from interleave.types import Plan, PlanStep

@@ -10,7 +10,7 @@ from serving import png
 from starlette.requests import Request
 
 from interleave.service.forms import read_form
-from interleave.service.values import Refusal
+from interleave.service.messages import Refusal
 
 
 def part(name: str, value: bytes, more: str = "") -> bytes:

@@ -9,10 +9,10 @@ from typing import Any
 import clockwork
 import pytest
 
-from interleave.service.frames import Frame
+from interleave.service.messages import Drawing, DrawnPicture, Refusal
 from interleave.service.pool import Limits, Pool
-from interleave.service.values import Drawing, DrawnPicture, Refusal
-from interleave.service.workers import Worker, WorkerState
+from interleave.service.worker_process import Worker, WorkerState
+from interleave.service.worker_protocol import Frame
 
 
 def ready_pool(workers: int = 1, *, batch: int = 1, queue: int = 2, **limits: Any) -> Pool:
