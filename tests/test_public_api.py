@@ -8,6 +8,13 @@ import sys
 import interleave
 
 PUBLIC = [
+    "ShownStep",
+    "Event",
+    "FolderInUse",
+    "Failure",
+    "RunOptions",
+    "PlanOptions",
+    "LimitOptions",
     "BatchSummary",
     "Ended",
     "StorageError",
@@ -20,7 +27,7 @@ PUBLIC = [
     "Critic",
     "CriticInput",
     "Drawn",
-    "Finished",
+    "RunResult",
     "GeneratorCapabilities",
     "ImageGenerator",
     "ImageRequest",
@@ -84,3 +91,16 @@ def test_a_bare_import_brings_no_heavy_library() -> None:
     )
     out = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert out.stdout.strip() == "[]"
+
+
+def test_options_reach_through_for_type_checkers() -> None:
+    """Every option of a run is in the signatures, and every one of these is known at run time."""
+    from interleave.config.run_config import Limits
+    from interleave.runs.resolve import Choices
+
+    known = {*Choices.__dataclass_fields__, *Limits.model_fields}
+    assert set(interleave.RunOptions.__annotations__) == known
+    assert set(interleave.LimitOptions.__annotations__) == set(Limits.model_fields)
+    for function in (interleave.generate, interleave.generate_many, interleave.plan, interleave.resume):
+        assert function.__annotations__["return"] in ("RunResult", "BatchSummary", "Plan")
+        assert "Unpack" in str(function.__annotations__)

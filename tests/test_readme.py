@@ -38,7 +38,7 @@ def test_its_python_runs(monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capture
     out = capsys.readouterr().out
     assert "document.html" in out
     assert "Planned(" in out
-    assert "Finished(" in out
+    assert "RunResult(" in out
 
 
 def test_the_python_and_the_profile_of_the_configuration_page_work() -> None:

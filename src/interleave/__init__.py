@@ -17,7 +17,17 @@ if TYPE_CHECKING:
     from interleave.agents.critic import Critic, CriticInput
     from interleave.agents.planner import Planner
     from interleave.agents.scorer import Scorer
-    from interleave.api import generate, generate_many, plan, resume, stream, stream_many
+    from interleave.api import (
+        LimitOptions,
+        PlanOptions,
+        RunOptions,
+        generate,
+        generate_many,
+        plan,
+        resume,
+        stream,
+        stream_many,
+    )
     from interleave.backends.protocols import (
         GeneratorCapabilities,
         ImageGenerator,
@@ -33,6 +43,8 @@ if TYPE_CHECKING:
     from interleave.errors import (
         BackendError,
         ConfigurationError,
+        Failure,
+        FolderInUse,
         InputError,
         InterleaveError,
         LimitReached,
@@ -44,7 +56,7 @@ if TYPE_CHECKING:
     from interleave.events import Attempt, Drawn, Judged, Planned, StepFinished
     from interleave.pictures import read_picture
     from interleave.runs.record import RunRecord, comparable, read_record
-    from interleave.runs.trajectory import Finished
+    from interleave.runs.trajectory import Event, RunResult, ShownStep
     from interleave.types import Outcome, Picture, Plan, PlanStep, Request, Scores, Slot, Text, Verdict
 
 _HOMES = {
@@ -65,6 +77,8 @@ _HOMES = {
     "errors": (
         "BackendError",
         "ConfigurationError",
+        "Failure",
+        "FolderInUse",
         "InputError",
         "InterleaveError",
         "LimitReached",
@@ -76,9 +90,19 @@ _HOMES = {
     "events": ("Attempt", "Drawn", "Judged", "Planned", "StepFinished"),
     "pictures": ("read_picture",),
     "batches.batch": ("BatchSummary", "Ended"),
-    "api": ("generate", "generate_many", "plan", "resume", "stream", "stream_many"),
+    "api": (
+        "LimitOptions",
+        "PlanOptions",
+        "RunOptions",
+        "generate",
+        "generate_many",
+        "plan",
+        "resume",
+        "stream",
+        "stream_many",
+    ),
     "runs.record": ("RunRecord", "comparable", "read_record"),
-    "runs.trajectory": ("Finished",),
+    "runs.trajectory": ("Event", "RunResult", "ShownStep"),
     "types": ("Outcome", "Picture", "Plan", "PlanStep", "Request", "Scores", "Slot", "Text", "Verdict"),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}

@@ -8,10 +8,11 @@ from collections.abc import AsyncGenerator, Coroutine, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import aclosing
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypedDict, TypeVar, Unpack
 
-from interleave.agents.planner import VlmPlanner
-from interleave.backends.protocols import VisionLanguageModel
+from interleave.agents.critic import Critic
+from interleave.agents.planner import Planner, VlmPlanner
+from interleave.backends.protocols import ImageGenerator, VisionLanguageModel
 from interleave.backends.retries import RetriedVlm
 from interleave.batches.assignment import Casting
 from interleave.batches.batch import DEFAULT_CONCURRENCY, Batch, BatchSummary, Ended, refuse_unfit
@@ -35,7 +36,7 @@ from interleave.runs.resolve import (
     same_pack,
     split_choices,
 )
-from interleave.runs.trajectory import Event, Finished, Trajectory
+from interleave.runs.trajectory import Event, RunResult, Trajectory
 from interleave.text import slug
 from interleave.types import Part, Plan, Request
 
@@ -46,34 +47,69 @@ T = TypeVar("T")
 RUNS_FOLDER = Path("runs")
 
 Requestable = str | Request | Iterable["str | Image | Part"]
+"""A text, or texts and pictures in order."""
 
 
-def generate(request: Requestable, *, out: str | Path | None = None, **choices: Any) -> Finished:
+class LimitOptions(TypedDict, total=False):
+    """Limits that end a run early and in order; what it would have become stays the same."""
+
+    max_calls: int | None
+    max_seconds: float | None
+    max_cost: float | None
+    """US dollars."""
+
+
+class PlanOptions(TypedDict, total=False):
+    """Options of `plan`; what is left out is the profile's choice."""
+
+    profile: str | None
+    """A name, or the path of a `.toml` file; None is `$INTERLEAVE_PROFILE`, else `mini`."""
+    planner: str | VisionLanguageModel | Planner | None
+    """A spec string or an object, as for the other models."""
+    critic: str | VisionLanguageModel | Critic | None
+    prompts: str | None
+    """The name of a prompt pack."""
+    max_steps: int | None
+
+
+class RunOptions(PlanOptions, LimitOptions, total=False):
+    """Options of `generate`, `stream` and their forms for many requests."""
+
+    generator: str | ImageGenerator | None
+    plan: Plan | None
+    """A plan to draw; no planner is asked."""
+    max_attempts: int | None
+    sources: str | None
+    """`previous` or `history`: the pictures a step starts from."""
+    seed: int
+
+
+def generate(
+    request: Requestable, *, out: str | Path | None = None, **options: Unpack[RunOptions]
+) -> RunResult:
     """Answer a request and return the finished run; blocks until it is there.
 
     Raises what ended the run when a model failed for good; the folder is kept and can be continued.
-    `choices`: profile, planner, critic, generator (spec strings or objects), prompts, plan, max_attempts,
-    max_steps, sources, seed, max_calls, max_seconds, max_cost.
     """
-    return _unless_failed(_blocking(_last(stream(request, out=out, **choices))))
+    return _unless_failed(_blocking(_last(stream(request, out=out, **options))))
 
 
 async def stream(
-    request: Requestable, *, out: str | Path | None = None, **choices: Any
+    request: Requestable, *, out: str | Path | None = None, **options: Unpack[RunOptions]
 ) -> AsyncGenerator[Event]:
-    """Answer a request and yield every fact as it comes true; the last event is `Finished`."""
+    """Answer a request and yield every fact as it comes true; the last event is `RunResult`."""
     for _ in range(3):  # a stream that was just walked away from needs as many turns to let go of its folder
         await asyncio.sleep(0)
-    async with aclosing(open_trajectory(Request.of(request), out=out, **choices).run()) as events:
+    async with aclosing(open_trajectory(Request.of(request), out=out, **options).run()) as events:
         async for event in events:
             yield event
 
 
 def open_trajectory(
-    request: Request, *, out: str | Path | None = None, redraw: bool = False, **choices: Any
+    request: Request, *, out: str | Path | None = None, redraw: bool = False, **options: Unpack[RunOptions]
 ) -> Trajectory:
     """Check all that can be checked, load the models and open the run folder; nothing is called yet."""
-    chosen, limits = split_choices(choices)
+    chosen, limits = split_choices(dict(options))
     config, pack = resolve(chosen)
     request = suited_request(request, config)
     folder = Path(out) if out is not None else new_run_folder(request)
@@ -88,16 +124,24 @@ def open_trajectory(
     )
 
 
-def resume(folder: str | Path, *, allow: Iterable[str] = (), redraw: bool = False, **limits: Any) -> Finished:
+def resume(
+    folder: str | Path,
+    *,
+    allow: Iterable[str] = (),
+    redraw: bool = False,
+    **limits: Unpack[LimitOptions],
+) -> RunResult:
     """Continue a run with what its folder says and return it finished; blocks until it is there.
 
-    `limits`: max_calls, max_seconds, max_cost. `allow` is your word for what a folder may not do without it:
-    `"NAME@https://host"` sends the key in NAME there. Raises `RunError` that names what is missing, and what
+    `allow` is your word for what a folder may not do without it: `"NAME@https://host"` sends the key in NAME
+    there. Raises `RunError` that names what is missing, and what
     ended the run when a model failed for good.
     """
 
-    async def follow() -> Finished:
-        trajectory = reopen_trajectory(Path(folder), split_choices(limits)[1], allow=allow, redraw=redraw)
+    async def follow() -> RunResult:
+        trajectory = reopen_trajectory(
+            Path(folder), split_choices(dict(limits))[1], allow=allow, redraw=redraw
+        )
         return await _last(trajectory.run())
 
     return _unless_failed(_blocking(follow()))
@@ -120,7 +164,12 @@ def reopen_trajectory(
 
 
 def generate_many(
-    requests: Iterable[Any], *, out: str | Path, concurrency: int = DEFAULT_CONCURRENCY, **choices: Any
+    requests: Iterable[Any],
+    *,
+    out: str | Path,
+    concurrency: int = DEFAULT_CONCURRENCY,
+    retry_failed: bool = False,
+    **options: Unpack[RunOptions],
 ) -> BatchSummary:
     """Answer many requests at once, each in a run folder of its own under `out`; blocks until all have ended.
 
@@ -130,7 +179,10 @@ def generate_many(
 
     async def collect() -> BatchSummary:
         summary = BatchSummary()
-        async with aclosing(stream_many(requests, out=out, concurrency=concurrency, **choices)) as all_ended:
+        running = stream_many(
+            requests, out=out, concurrency=concurrency, retry_failed=retry_failed, **options
+        )
+        async with aclosing(running) as all_ended:
             async for ended in all_ended:
                 summary.total += 1
                 summary.count(ended)
@@ -145,19 +197,19 @@ async def stream_many(
     out: str | Path,
     concurrency: int = DEFAULT_CONCURRENCY,
     retry_failed: bool = False,
-    **choices: Any,
+    **options: Unpack[RunOptions],
 ) -> AsyncGenerator[Ended]:
     """Answer many requests at once and yield each as it ends."""
-    batch = open_batch(Path(out), **choices)
+    batch = open_batch(Path(out), **options)
     running = batch.run(items_of(requests), concurrency=concurrency, retry_failed=retry_failed)
     async with aclosing(running) as all_ended:
         async for ended in all_ended:
             yield ended
 
 
-def open_batch(folder: Path, **choices: Any) -> Batch:
+def open_batch(folder: Path, **options: Unpack[RunOptions]) -> Batch:
     """Check all that can be checked, load the models once for all, and open the folder."""
-    chosen, limits = split_choices(choices)
+    chosen, limits = split_choices(dict(options))
     config, pack = resolve(chosen)
     refuse_unfit(folder, Casting(config=config))
     models = load_models(config, pack, chosen)
@@ -172,9 +224,9 @@ def batch_of(folder: Path, config: RunConfig, limits: Limits, models: Models) ->
     return Batch(folder, casting, studio, patience=Patience(limits.max_seconds))
 
 
-def plan(request: Requestable, **choices: Any) -> Plan:
+def plan(request: Requestable, **options: Unpack[PlanOptions]) -> Plan:
     """Only the plan: ask the planner, draw nothing, keep nothing."""
-    chosen, _ = split_choices(choices)
+    chosen, _ = split_choices(dict(options))
     return _blocking(_plan(Request.of(request), chosen))
 
 
@@ -198,19 +250,19 @@ def new_run_folder(request: Request) -> Path:
     return folder
 
 
-def _unless_failed(finished: Finished) -> Finished:
+def _unless_failed(finished: RunResult) -> RunResult:
     if finished.status == "failed" and finished.error is not None:
         raise finished.error
     return finished
 
 
-async def _last(events: AsyncGenerator[Event]) -> Finished:
+async def _last(events: AsyncGenerator[Event]) -> RunResult:
     finished = None
     async with aclosing(events):
         async for event in events:
             finished = event
-    if not isinstance(finished, Finished):
-        raise AssertionError("a run always ends with Finished")
+    if not isinstance(finished, RunResult):
+        raise AssertionError("a run always ends with RunResult")
     return finished
 
 

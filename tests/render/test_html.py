@@ -13,7 +13,7 @@ from PIL import Image
 import interleave
 from interleave.render.html import prompt_changes, render_document
 from interleave.render.markdown import render_markdown
-from interleave.runs.trajectory import Finished
+from interleave.runs.trajectory import RunResult
 
 REQUEST = "How a frog grows up, in four pictures"
 SMALL = "solid?size=64"
@@ -54,7 +54,7 @@ def script(name: str, *replies: object) -> str:
     return f"scripted:./{name}"
 
 
-def hostile_run(attack: str) -> Finished:
+def hostile_run(attack: str) -> RunResult:
     steps = [
         {
             "step_number": n,

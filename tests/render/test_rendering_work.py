@@ -13,7 +13,7 @@ import interleave
 from interleave.render.html import render_document
 from interleave.render.markdown import render_markdown
 from interleave.runs.record import RunRecord
-from interleave.runs.trajectory import Finished
+from interleave.runs.trajectory import RunResult
 
 
 def calls_of(work: Callable[[], Any]) -> int:
@@ -33,12 +33,12 @@ def calls_of(work: Callable[[], Any]) -> int:
 
 
 @pytest.fixture
-def run() -> Finished:
+def run() -> RunResult:
     picture = Image.new("RGB", (8, 8), "red")
     return interleave.generate([picture, "Add a hat, in 1 picture"], out="run")
 
 
-def long_record(run: Finished, attempts: int, words: int) -> RunRecord:
+def long_record(run: RunResult, attempts: int, words: int) -> RunRecord:
     """The run with so many attempts, each of a prompt of so many words that are much alike."""
     step = run.record.steps[0]
     prompts = ["a " * words + "end", "b " + "a " * (words // 2) + "c " + "a " * (words // 2)]
@@ -54,7 +54,7 @@ def long_record(run: Finished, attempts: int, words: int) -> RunRecord:
 
 
 @pytest.mark.parametrize("grown", ["attempts", "words"])
-def test_rendering_takes_work_that_grows_as_the_run(run: Finished, grown: str) -> None:
+def test_rendering_takes_work_that_grows_as_the_run(run: RunResult, grown: str) -> None:
     def work(size: int) -> int:
         sizes = {"attempts": 2, "words": 20, grown: size}
         record = long_record(run, **sizes)

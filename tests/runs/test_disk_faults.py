@@ -194,7 +194,7 @@ def test_B06_a_folder_removed_under_way_ends_the_run_with_an_error(tmp_path: Pat
         return event
 
     ended = asyncio.run(vanish())
-    assert isinstance(ended, interleave.Finished)
+    assert isinstance(ended, interleave.RunResult)
     assert ended.status == "failed"
     assert isinstance(ended.error, StorageError)
 
@@ -216,7 +216,7 @@ def test_B06_a_journal_that_is_taken_away_under_way_ends_the_run_with_an_error(
         return event
 
     ended = asyncio.run(lose())
-    assert isinstance(ended, interleave.Finished)
+    assert isinstance(ended, interleave.RunResult)
     assert isinstance(ended.error, StorageError)
     assert "removed or replaced" in str(ended.error)
     assert ended.status == "failed"

@@ -23,7 +23,7 @@ from interleave.config.run_config import Limits
 from interleave.errors import BackendError, InputError, ReplyError, RunError
 from interleave.events import StepFinished
 from interleave.runs.journal import Called, Drawn, Journal, Replied, read_journal
-from interleave.runs.trajectory import Finished
+from interleave.runs.trajectory import RunResult
 from interleave.types import Outcome, Plan, PlanStep, Request, Verdict
 
 REQUEST = "How a frog grows up, in four pictures"
@@ -36,7 +36,7 @@ def stream(out: str = "run", **choices: Any) -> AsyncGenerator[Any]:
     return interleave.stream(REQUEST, out=out, **{"generator": SMALL, **choices})
 
 
-def generate(out: Path | str = "run", request: Any = REQUEST, **choices: Any) -> Finished:
+def generate(out: Path | str = "run", request: Any = REQUEST, **choices: Any) -> RunResult:
     return interleave.generate(request, out=out, **{"generator": SMALL, **choices})
 
 
@@ -394,13 +394,13 @@ def test_events_come_in_order_and_end_with_finished() -> None:
 
     names = asyncio.run(collect())
     assert names[0] == "Planned"
-    assert names[-1] == "Finished"
+    assert names[-1] == "RunResult"
     assert names.count("StepFinished") == 4
     assert names.count("Drawn") == names.count("Judged") == 6
 
 
 def test_generate_works_where_an_event_loop_is_running() -> None:
-    async def notebook() -> Finished:
+    async def notebook() -> RunResult:
         return generate()
 
     assert asyncio.run(notebook()).status == "done"
@@ -488,7 +488,7 @@ def test_a_stream_that_was_walked_away_from_lets_go_of_its_folder() -> None:
             last = event
         return type(last).__name__
 
-    assert asyncio.run(twice()) == "Finished"
+    assert asyncio.run(twice()) == "RunResult"
 
 
 def test_A05_a_run_that_is_cancelled_while_its_end_waits_for_a_thread_lets_go_of_its_folder() -> None:

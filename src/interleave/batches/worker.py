@@ -20,7 +20,7 @@ from interleave.runs.journal import Started, first_entry
 from interleave.runs.models import Models
 from interleave.runs.record import RunRecord
 from interleave.runs.request_check import suited_request
-from interleave.runs.trajectory import Finished, Trajectory
+from interleave.runs.trajectory import RunResult, Trajectory
 from interleave.types import Request
 
 log = logging.getLogger(__name__)
@@ -60,7 +60,7 @@ class Studio:
             raise finished.error
         return _ended(item, finished)
 
-    async def _run(self, item: Item) -> Finished:
+    async def _run(self, item: Item) -> RunResult:
         folder = self.folder / run_folder(item.id)
         config = self.casting.config_for(item.id, self._generator_of(item, folder))
         models = self.models[config.generator.identity]
@@ -68,9 +68,9 @@ class Studio:
         trajectory = Trajectory(folder, request, config, self.limits, lambda: models)
         async with aclosing(trajectory.run()) as events:
             async for event in events:
-                if isinstance(event, Finished):
+                if isinstance(event, RunResult):
                     return event
-        raise AssertionError("a run always ends with Finished")
+        raise AssertionError("a run always ends with RunResult")
 
     def _generator_of(self, item: Item, folder: Path) -> str:
         """Who draws it: what has been begun keeps its generator, though more requests have joined since."""
@@ -98,7 +98,7 @@ def _not_run(item: Item, status: ItemStatus, reason: str, *, bad_request: bool =
     )
 
 
-def _ended(item: Item, finished: Finished) -> Ended:
+def _ended(item: Item, finished: RunResult) -> Ended:
     record, error = finished.record, finished.error
     return Ended(
         id=item.id,

@@ -7,7 +7,7 @@ import time
 from collections import Counter
 from contextlib import aclosing
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
@@ -18,6 +18,7 @@ from interleave.errors import ConfigurationError
 from interleave.text import count, one_line
 
 if TYPE_CHECKING:
+    from interleave.api import RunOptions
     from interleave.batches.batch import Batch, BatchSummary, Ended
     from interleave.batches.requests import Item
 
@@ -30,7 +31,7 @@ REASON_CHARACTERS = 1000
 def work_many(
     requests: Path,
     out: Path | None,
-    choices: dict[str, Any],
+    choices: RunOptions,
     *,
     concurrency: int,
     retry_failed: bool,

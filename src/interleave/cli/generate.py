@@ -41,7 +41,7 @@ def generate(
     On a folder that holds the same request and configuration it continues; a finished one is shown again.
     With --requests FILE.jsonl --out DIR, many requests are answered at once, each in a folder below DIR.
     """
-    from interleave.api import open_trajectory
+    from interleave.api import RunOptions, open_trajectory
     from interleave.batches.batch import DEFAULT_CONCURRENCY
     from interleave.cli.batch_command import work_many
     from interleave.cli.run_command import work
@@ -49,8 +49,8 @@ def generate(
     from interleave.runs.trajectory import Trajectory
 
     given_plan, made_for = inputs.read_plan_file(plan) if plan is not None else (None, [])
-    choices = {
-        **inputs.choose_profile(profile, dry_run),
+    choices: RunOptions = {
+        "profile": inputs.choose_profile(profile, dry_run),
         "planner": planner,
         "critic": critic,
         "generator": generator,

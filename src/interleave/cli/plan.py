@@ -27,7 +27,7 @@ def plan(
     parts = inputs.gather_parts(request, image, from_file)
     made = make_plan(
         inputs.build_request(parts),
-        **inputs.choose_profile(profile, dry_run),
+        profile=inputs.choose_profile(profile, dry_run),
         planner=planner,
         prompts=prompts,
         max_steps=max_steps,

@@ -161,17 +161,15 @@ def read_text(path: Path) -> str:
         raise InputError(f"{path}: cannot be read ({files.why(error)})") from None
 
 
-def choose_profile(profile: str | None, dry_run: bool) -> dict[str, str]:
-    """The profile by name; `--dry-run` is one of them."""
+def choose_profile(profile: str | None, dry_run: bool) -> str | None:
+    """The profile by name, None for the default one; `--dry-run` is a profile too."""
     from interleave.config.profiles import DRY_RUN_PROFILE
 
     if dry_run and profile not in (None, DRY_RUN_PROFILE):
         raise ConfigurationError(
             f"--dry-run uses the built-in doubles, and --profile {profile} asks for others: drop one"
         )
-    if dry_run:
-        return {"profile": DRY_RUN_PROFILE}
-    return {"profile": profile} if profile is not None else {}
+    return DRY_RUN_PROFILE if dry_run else profile
 
 
 def _checked_plan(path: Path, value: dict[str, Any]) -> Plan:

@@ -16,7 +16,7 @@ from interleave.redaction import redacted
 from interleave.text import count, visible
 
 if TYPE_CHECKING:
-    from interleave.runs.trajectory import Event, Finished, Trajectory
+    from interleave.runs.trajectory import Event, RunResult, Trajectory
 
 
 def work(
@@ -72,16 +72,16 @@ def _telling_cost(trajectory: Trajectory, show: Callable[[Event], None]) -> Call
     return show_and_tell
 
 
-async def _follow(trajectory: Trajectory, show: Callable[..., None]) -> Finished:
-    from interleave.runs.trajectory import Finished
+async def _follow(trajectory: Trajectory, show: Callable[..., None]) -> RunResult:
+    from interleave.runs.trajectory import RunResult
 
     cancel_on_terminate()
     async with aclosing(trajectory.run()) as events:
         async for event in events:
-            if isinstance(event, Finished):
+            if isinstance(event, RunResult):
                 return event
             show(event)
-    raise AssertionError("a run always ends with Finished")
+    raise AssertionError("a run always ends with RunResult")
 
 
 def cancel_on_terminate() -> None:
@@ -110,7 +110,7 @@ def _let_go_of_closed(terminals: list[int]) -> None:
         os.close(nowhere)
 
 
-def _report(finished: Finished, json_output: bool, open_document: bool, fail_on_forced: bool) -> int:
+def _report(finished: RunResult, json_output: bool, open_document: bool, fail_on_forced: bool) -> int:
     from interleave.runs.consent import how_to_go_on
     from interleave.runs.record import summary
 
@@ -138,7 +138,7 @@ def _report(finished: Finished, json_output: bool, open_document: bool, fail_on_
     return 1 if fail_on_forced and record.forced_steps else 0
 
 
-def open_in_browser(finished: Finished) -> None:
+def open_in_browser(finished: RunResult) -> None:
     import webbrowser
 
     webbrowser.open(finished.document.absolute().as_uri())

@@ -44,6 +44,8 @@ def split_choices(choices: dict[str, Any]) -> tuple[Choices, Limits]:
     """Keyword arguments, sorted into what decides a run and what only ends it early."""
     limits = {name: value for name, value in choices.items() if name in Limits.model_fields}
     rest = {name: value for name, value in choices.items() if name not in limits}
+    if rest.get("profile") is None:
+        rest.pop("profile", None)
     try:
         return Choices(**rest), Limits(**limits)
     except ValidationError as error:

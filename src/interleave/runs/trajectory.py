@@ -69,8 +69,8 @@ class ShownStep:
 
 
 @dataclass(frozen=True)
-class Finished:
-    """The last event of a run: it has ended, for now or for good."""
+class RunResult:
+    """What came of a run, for now or for good; also the last event of its stream."""
 
     record: RunRecord = field(repr=False)
     folder: Path
@@ -97,7 +97,7 @@ class Finished:
         return self.folder / DOCUMENT_NAME
 
 
-Event = events.Event | Finished
+Event = events.Event | RunResult
 
 
 class Trajectory:
@@ -139,7 +139,7 @@ class Trajectory:
         self._ended: RunRecord | None = None
 
     async def run(self) -> AsyncGenerator[Event]:
-        """Carry the request out; the last event is `Finished`, whatever happened."""
+        """Carry the request out; the last event is `RunResult`, whatever happened."""
         status: Status = "done"
         error: InterleaveError | None = None
         try:
@@ -166,7 +166,7 @@ class Trajectory:
         except asyncio.CancelledError:
             self._end(status, error)  # what only waits for a thread is cancelled too, and would never end
             raise
-        yield Finished(record, self.folder, error)
+        yield RunResult(record, self.folder, error)
 
     def _pipeline(self, models: Models) -> AsyncGenerator[events.Event]:
         desk = CallDesk(self.journal, self.store, self.meter, models, self.replay)

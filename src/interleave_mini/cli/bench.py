@@ -144,7 +144,7 @@ def mini(
     from interleave_mini.bench.runner import Settings, default_folder, run_mini
 
     choices = {
-        **inputs.choose_profile(profile, False),
+        "profile": inputs.choose_profile(profile, False),
         "planner": planner,
         "critic": critic,
         "generator": generator,

@@ -79,7 +79,7 @@ def collect(
     from interleave.runs.outage import Patience
 
     choices = {
-        **inputs.choose_profile(profile, dry_run),
+        "profile": inputs.choose_profile(profile, dry_run),
         "planner": planner,
         "critic": critic,
         "prompts": prompts,
