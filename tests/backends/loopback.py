@@ -499,10 +499,12 @@ async def endless_headers(exchange: Exchange) -> None:
 
 
 async def interim(exchange: Exchange) -> None:
-    while True:
+    for number in range(1_000_000):
         exchange.writer.write(b"HTTP/1.1 102 Processing\r\n\r\n")
         await exchange.writer.drain()
-        await asyncio.sleep(0.01)
+        if number == 3:
+            exchange.server.hangs()
+        await asyncio.sleep(0.1)
 
 
 async def gzip_bomb(exchange: Exchange) -> None:
