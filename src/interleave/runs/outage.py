@@ -80,7 +80,7 @@ class Patience:
         self._clock = clock
         self._sleep = sleep
         self._outages: dict[str, _Outage] = {}
-        self._has_answered = False
+        self._got_through = False
 
     async def keep_on(self, take: Callable[[], Awaitable[Take[T]]], model: str = "") -> T:
         """Take a piece up until it ends, or until what it needs has been away for too long.
@@ -113,7 +113,7 @@ class Patience:
     async def _take(self, take: Callable[[], Awaitable[Take[T]]], model: str) -> Take[T]:
         began = self._clock()
         taken = await take()
-        self._has_answered |= taken.reached > 0
+        self._got_through |= taken.succeeded
         outage = self._outages.get(model)
         if taken.succeeded and outage is not None and began >= outage.since:
             self._end(outage, model)
@@ -127,7 +127,7 @@ class Patience:
         pause = min(_varied(next(outage.pauses)), outage.since + self.seconds - now)
         if now - outage.told >= SECONDS_BETWEEN_LINES:
             outage.told = now
-            hint = "" if self._has_answered else "; nothing has answered yet: is the address right?"
+            hint = "" if self._got_through else "; nothing has got through yet: is the address right?"
             log.warning(
                 "waiting for a model that is away (%s so far, %s at most): %s%s",
                 _spoken(now - outage.since),
