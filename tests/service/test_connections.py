@@ -377,6 +377,40 @@ def test_who_shows_no_token_is_hung_up_on_and_who_does_is_known() -> None:
     assert clockwork.run(visit()) == ([True, False, False], 1, 1)
 
 
+def test_strangers_do_not_fill_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    async def crowd() -> None:
+        house = House(TOKEN)
+        for _ in range(3):
+            for _ in range(50):
+                connection, transport = house.connect()
+                connection.data_received(STATUS)
+                await settled()
+                assert transport.statuses == [401]
+            await asyncio.sleep(2)
+
+    with caplog.at_level(logging.INFO, "interleave.service"):
+        clockwork.run(crowd())
+    told = [int(line.split()[0]) for line in caplog.messages if "without a token refused" in line]
+    assert told == [1, 50, 50]
+    assert len(caplog.messages) == 3
+
+
+def test_a_server_that_is_ending_says_so_and_when_to_come_again_elsewhere() -> None:
+    async def visit() -> bytes:
+        house = House()
+        house.pool.draining = True
+        connection, transport = house.connect()
+        connection.data_received(head("POST /generate HTTP/1.1", "Content-Length: 0"))
+        await settled()
+        assert transport.closing
+        return transport.written.lower()
+
+    answer = clockwork.run(visit())
+    assert answer.startswith(b"http/1.1 503 ")
+    assert b"\r\nretry-after: 5\r\n" in answer
+    assert b"\r\nconnection: close\r\n" in answer
+
+
 def test_a_connection_tells_what_it_is_at_and_how_fast() -> None:
     body = head("POST /edit HTTP/1.1", "Content-Type: application/json", "Content-Length: 90000")
 
