@@ -29,6 +29,7 @@ class ClockworkLoop(asyncio.SelectorEventLoop):
     def __init__(self) -> None:
         self.clock = _NoWaiting()
         super().__init__(self.clock)
+        self._clock_resolution = 1e-6  # far from zero a float has no finer one
 
     def time(self) -> float:
         return self.clock.now

@@ -95,7 +95,7 @@ def test_a_request_that_can_never_fit_is_refused_undecoded(monkeypatch: pytest.M
 
     async def attack() -> Refusal:
         with pytest.raises(Refusal) as refusal:
-            await Decoder().decode([bomb] * 16, Share(memory), 1e9)
+            await Decoder().decode([bomb] * 16, Share(memory), clockwork.now() + 600)
         return refusal.value
 
     refusal = clockwork.run(attack())
@@ -161,6 +161,46 @@ def test_nothing_is_lost_however_requests_end() -> None:
 
     for seed in range(10):
         clockwork.run(crowd(seed))
+
+
+def test_room_that_is_granted_to_who_has_just_left_is_given_to_the_next() -> None:
+    async def leave() -> tuple[int, int, bool]:
+        memory = Memory(1000)
+        await memory.reserve(500, 1e4)
+        await memory.reserve(250, 1e4)
+        gone, following = (asyncio.create_task(memory.reserve(size, 1e4)) for size in (500, 400))
+        await asyncio.sleep(0)
+        memory.release(500)  # grants it, and in the same moment its client hangs up
+        gone.cancel()
+        await asyncio.wait({gone, following})
+        return memory.work, memory.waiting, gone.cancelled()
+
+    assert clockwork.run(leave()) == (650, 0, True)
+
+
+def test_pictures_are_decoded_one_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    begun, go_on = [], threading.Event()
+
+    def slow(data: bytes, *, name: str) -> Image.Image:
+        begun.append(name)
+        assert go_on.wait(60)
+        return Image.new("RGB", (SIDE, SIDE))
+
+    monkeypatch.setattr(decoding, "decode_picture", slow)
+
+    async def crowd() -> int:
+        decoder, memory = Decoder(), Memory(10**9)
+        work = [decoder.decode([PICTURE], Share(memory), 1e12) for _ in range(3)]
+        tasks = [asyncio.create_task(each) for each in work]
+        for _ in range(5):  # threads take what was given to them first first
+            await asyncio.to_thread(lambda: None)
+        at_once = len(begun)
+        go_on.set()
+        await asyncio.gather(*tasks)
+        return at_once
+
+    assert asyncio.run(crowd()) == 1
+    assert len(begun) == 3
 
 
 def test_memory_is_held_until_the_thread_that_uses_it_has_ended(monkeypatch: pytest.MonkeyPatch) -> None:

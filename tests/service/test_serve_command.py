@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import inspect
 import re
 import socket
 from pathlib import Path
@@ -13,6 +14,7 @@ from serving import CANARY, PLUGINS
 
 from interleave.cli.main import run
 from interleave.config.specs import parse_spec
+from interleave.cli.serve import serve_generator
 from interleave.errors import ConfigurationError
 from interleave.service.auth import Access, is_loopback
 from interleave.service.devices import parse_devices, visible_devices
@@ -111,6 +113,14 @@ def test_the_documentation_lists_every_preset() -> None:
     text = (Path(__file__).parents[2] / "docs" / "serving.md").read_text()
     for name, preset in PRESETS.items():
         assert re.search(rf"\| {preset.number} \| `{name}` \| {preset.port} \|", text), name
+
+
+def test_the_documentation_lists_every_option() -> None:
+    text = (Path(__file__).parents[2] / "docs" / "serving.md").read_text()
+    names = [name for name in inspect.signature(serve_generator).parameters if name != "debug"]
+    assert len(names) > 10
+    for name in names:
+        assert re.search(rf"^\| .*`--{name.replace('_', '-')}[ `]", text, re.MULTILINE), name
 
 
 DEVICES: dict[str, tuple[str | None, list[str | None]]] = {
