@@ -27,9 +27,9 @@ MAX_REQUEST_PICTURES = 32
 
 
 class Value(BaseModel):
-    """A frozen record that refuses unknown fields, and numbers that JSON cannot write."""
+    """A frozen record that refuses unknown fields."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+    model_config = ConfigDict(frozen=True, extra="forbid")
 
     def model_dump_json(self, *, indent: int | None = None, **options: Any) -> str:
         """The record as JSON; text that no file can hold is spelled out: a line must not stop a batch."""

@@ -13,8 +13,8 @@ import pytest
 from serving import CANARY, PLUGINS
 
 from interleave.cli.main import run
-from interleave.config.specs import parse_spec
 from interleave.cli.serve import serve_generator
+from interleave.config.specs import parse_spec
 from interleave.errors import ConfigurationError
 from interleave.service.auth import Access, is_loopback
 from interleave.service.devices import parse_devices, visible_devices

@@ -18,7 +18,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, TypeAdapter, ValidationError, model_validator
+from pydantic import ConfigDict, Field, TypeAdapter, ValidationError, model_validator
 
 from interleave.config.run_config import RunConfig
 from interleave.errors import FolderInUse, RunError, StorageError
@@ -50,7 +50,9 @@ class RequestPart(Value):
 
 
 class Line(Value):
-    """What every line of a journal has."""
+    """What every line of a journal has. Its numbers are finite: JSON cannot write others."""
+
+    model_config = ConfigDict(allow_inf_nan=False)
 
     time: float = Field(default_factory=lambda: round(time.time(), 3))
     """Seconds since 1970, for people; nothing is decided by it."""

@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from fuzzing import attempt, replies, scratch, target
+from fuzzing import REFUSED, attempt, replies, scratch, target
 from interleave.cli.request_input import plan_as_json, read_plan_file
-from interleave.types import Plan, PlanStep
+from interleave.errors import InputError
+from interleave.types import Plan, PlanStep, Request
 
 PLAN = Plan(
     steps=(
@@ -42,6 +43,9 @@ def plan_file(data: bytes) -> bool:
             return False
         plan, request = read
         assert Plan.model_validate_json(plan.model_dump_json()) == plan
+        texts = [part for part in request if isinstance(part, str)]
+        if attempt(lambda: Request.of([*texts, "…"]), errors=InputError) is REFUSED:
+            return False  # as the command line does, before anything is drawn
         again = folder / "again.json"
         again.write_text(plan_as_json(plan, request), "utf-8")
         plan_again, request_again = read_plan_file(again)
