@@ -10,7 +10,7 @@ from typing import Any
 
 import httpx
 import pytest
-from serving import Server, StartServer
+from serving import PLUGINS, Server, StartServer
 
 from work import HANGS_AFTER
 
@@ -279,14 +279,14 @@ def test_a_server_that_is_ending_takes_nothing_new_and_says_so(start: StartServe
 
 
 @pytest.mark.slow
-def test_a_worker_that_hangs_is_replaced(tmp_path: Any) -> None:
+def test_a_worker_that_hangs_is_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
     """Longer than any client waits, and deaf to being cancelled."""
     import asyncio
 
     from interleave.service.pool import Limits, Pool
     from interleave.service.values import Drawing, Refusal
 
-    os.environ["PYTHONPATH"] = str(os.path.join(os.path.dirname(__file__), "plugins"))
+    monkeypatch.setenv("PYTHONPATH", str(PLUGINS), prepend=os.pathsep)
 
     async def hang() -> tuple[int, int]:
         pool = Pool("awkward", limits=Limits(deadline_seconds=1, hung_seconds=1))
@@ -305,7 +305,4 @@ def test_a_worker_that_hangs_is_replaced(tmp_path: Any) -> None:
         finally:
             await pool.stop()
 
-    try:
-        assert asyncio.run(hang()) == (504, 1)
-    finally:
-        del os.environ["PYTHONPATH"]
+    assert asyncio.run(hang()) == (504, 1)
