@@ -15,7 +15,7 @@ os.environ["HF_HUB_OFFLINE"] = (
 os.environ["INTERLEAVE_PROFILE"] = "dry-run"  # quick; tests of models say which, and fixtures need it too
 # Read when torch is imported, here and in processes that tests start. Toy models gain nothing from more
 # threads, which wait for each other wherever cores are shared.
-os.environ["OMP_NUM_THREADS"] = "1"
+os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 
 def _no_sync(file: int) -> None:

@@ -13,6 +13,7 @@ from samples import random_scene
 
 from interleave_mini.reader import Reader, Reading, ReadingRoom, shared_reader
 from interleave_mini.world import draw
+from work import HANGS_AFTER
 
 
 class Counting:
@@ -25,7 +26,7 @@ class Counting:
 
     def read_many(self, pictures: Any) -> list[Reading]:
         self.batches.append(len(pictures))
-        self.go.wait(10)
+        self.go.wait(HANGS_AFTER)
         if any(picture.size == (1, 1) for picture in pictures):
             raise ValueError("too small")
         return shared_reader().read_many(pictures)
@@ -61,7 +62,9 @@ def test_what_is_asked_meanwhile_is_read_together_and_once(pictures: list[Image.
         pass
     rest = [room.ask(picture) for picture in [*pictures, *(each.copy() for each in pictures)]]
     reader.go.set()
-    assert [answer.result(10).scene for answer in rest] == 2 * [answer.result().scene for answer in rest[:6]]
+    assert [answer.result(HANGS_AFTER).scene for answer in rest] == 2 * [
+        answer.result().scene for answer in rest[:6]
+    ]
     assert reader.batches == [1, 5]
     assert first.result() == room.read(pictures[0])
     assert reader.batches == [1, 5]
@@ -74,7 +77,7 @@ def test_one_who_gives_up_takes_nothing_from_the_others(pictures: list[Image.Ima
     gone, waits = room.ask(pictures[0]), room.ask(pictures[0])
     assert gone.cancel()
     reader.go.set()
-    assert waits.result(10).scene == shared_reader().read(pictures[0]).scene
+    assert waits.result(HANGS_AFTER).scene == shared_reader().read(pictures[0]).scene
 
 
 def test_a_picture_that_cannot_be_read_fails_alone(pictures: list[Image.Image]) -> None:
@@ -83,10 +86,10 @@ def test_a_picture_that_cannot_be_read_fails_alone(pictures: list[Image.Image]) 
     room = room_of(reader)
     answers = [room.ask(each) for each in (pictures[0], pictures[1], Image.new("RGB", (1, 1)), pictures[2])]
     reader.go.set()
-    assert isinstance(answers[1].result(10), Reading)
-    assert isinstance(answers[3].result(10), Reading)
+    assert isinstance(answers[1].result(HANGS_AFTER), Reading)
+    assert isinstance(answers[3].result(HANGS_AFTER), Reading)
     with pytest.raises(ValueError, match="too small"):
-        answers[2].result(10)
+        answers[2].result(HANGS_AFTER)
 
 
 def test_the_oldest_readings_are_forgotten(pictures: list[Image.Image]) -> None:

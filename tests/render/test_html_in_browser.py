@@ -25,7 +25,7 @@ ATTACK = "<script>document.title = 'taken over'</script><img src=x onerror=\"doc
 
 def browse(page: Path, profile: Path, *arguments: str) -> str:
     command = [str(CHROMIUM), *QUIET, f"--user-data-dir={profile}", *arguments, page.absolute().as_uri()]
-    return subprocess.run(command, check=True, capture_output=True, text=True, timeout=60).stdout
+    return subprocess.run(command, check=True, capture_output=True, text=True, timeout=240).stdout
 
 
 @pytest.fixture

@@ -522,7 +522,7 @@ def test_a_page_says_only_what_is_true_of_its_models() -> None:
 
 def test_a_child_that_was_started_meanwhile_does_not_keep_the_folder_locked(tmp_path: Path) -> None:
     first = Journal(tmp_path / "journal.jsonl")
-    child = subprocess.Popen(["sleep", "30"], pass_fds=[first._file])  # it has a copy of the open file
+    child = subprocess.Popen(["sleep", "600"], pass_fds=[first._file])  # it has a copy of the open file
     try:
         first.close()
         Journal(tmp_path / "journal.jsonl").close()

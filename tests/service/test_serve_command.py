@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import inspect
+import os
 import re
 import socket
 from pathlib import Path
@@ -63,7 +64,7 @@ def test_what_cannot_be_served_is_refused_with_code_2(
 def test_a_generator_that_is_misconfigured_ends_the_server(
     monkeypatch: pytest.MonkeyPatch, capfd: Captured
 ) -> None:
-    monkeypatch.setenv("PYTHONPATH", str(PLUGINS))
+    monkeypatch.setenv("PYTHONPATH", str(PLUGINS), prepend=os.pathsep)
     monkeypatch.syspath_prepend(str(PLUGINS))
     assert run(["serve", "generator", "--port", "0", "--generator", "awkward?load=misconfigured"]) == 2
     said = capfd.readouterr().err

@@ -108,15 +108,15 @@ def test_the_reward_rises_on_a_toy_task(toy: Path, data: Path, tmp_path: Path, a
         data,
         out,
         Redraws(Painter(), Marker()),
-        training__steps=16,
-        training__learning_rate=5e-3,
+        training__steps=10,
+        training__learning_rate=4e-2,
         training__device_batch=16,
         grpo__samples=8,
         grpo__max_completion=16,
     )
     rewards = [line["reward"] for line in read_log(out / "log.jsonl")]
-    first, last = sum(rewards[:4]) / 4, sum(rewards[-4:]) / 4
-    assert last > first + 0.03, rewards
+    first, last = sum(rewards[:3]) / 3, sum(rewards[-3:]) / 3
+    assert last > first + 0.05, rewards  # of 0.12 with any seed
 
 
 def test_the_logs_and_the_page_say_what_happened(
