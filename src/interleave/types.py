@@ -165,7 +165,7 @@ class Plan(Value):
     """The whole answer, planned before the first picture is drawn."""
 
     steps: tuple[PlanStep, ...] = Field(min_length=1)
-    reasoning: str = ""
+    reasoning: Annotated[str, AfterValidator(_storable)] = ""
     """What the planner thought, where it said so."""
 
     @model_validator(mode="after")

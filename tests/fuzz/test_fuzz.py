@@ -40,7 +40,7 @@ for family in FAMILIES:
 # Starlette leaves the file of a form that breaks off to the garbage collector.
 pytestmark = pytest.mark.filterwarnings("ignore:Unclosed file <tempfile.Spooled:ResourceWarning")
 
-LONG_EXAMPLES = int(os.environ.get("FUZZ_EXAMPLES") or 1500)
+LONG_EXAMPLES = int(os.environ.get("FUZZ_EXAMPLES") or 1000)
 LONG_SEED = int(os.environ.get("FUZZ_SEED") or int.from_bytes(os.urandom(4)))
 BY_NAME = {target.name: target for target in TARGETS}
 KEPT = [
