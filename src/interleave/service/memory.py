@@ -21,8 +21,8 @@ GRACE_SECONDS = 5.0
 """How long a body may have been arriving before its pace is judged."""
 SLOW_BYTES_A_SECOND = 100_000
 """A body that arrives more slowly has to go when there is no room for another."""
-_MMAP_THRESHOLD = -3
-"""M_MMAP_THRESHOLD of malloc.h."""
+_TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3
+"""M_TRIM_THRESHOLD and M_MMAP_THRESHOLD of malloc.h."""
 
 
 class Body(Protocol):
@@ -176,7 +176,9 @@ class Share:
 def return_memory() -> None:
     """Have large blocks given back to the system when they are freed; the C library would keep some."""
     with suppress(OSError, AttributeError):  # another C library than GNU's
-        ctypes.CDLL(None).mallopt(_MMAP_THRESHOLD, MEGABYTE)
+        library = ctypes.CDLL(None)
+        library.mallopt(_MMAP_THRESHOLD, 8 * MEGABYTE)
+        library.mallopt(_TRIM_THRESHOLD, 64 * MEGABYTE)
 
 
 def _megabytes(size: int) -> str:
