@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import socket
 from collections.abc import Iterator
@@ -16,6 +17,12 @@ os.environ["INTERLEAVE_PROFILE"] = "dry-run"  # quick; tests of models say which
 # Read when torch is imported, here and in processes that tests start. Toy models gain nothing from more
 # threads, which wait for each other wherever cores are shared.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+
+def pytest_collection_finish() -> None:
+    """Keep what has been imported out of every later search for garbage, which would take a second each."""
+    gc.collect()
+    gc.freeze()
 
 
 def _no_sync(file: int) -> None:

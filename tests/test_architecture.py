@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -52,9 +53,21 @@ def part_named(module: str) -> str:
     return module.partition(".")[0]
 
 
+@cache
+def tree_of(file: Path) -> ast.Module:
+    return ast.parse(file.read_text("utf-8"))
+
+
+@cache
+def nodes_of(file: Path) -> list[ast.AST]:
+    """Everything in a file: walking through it takes longer than any test here."""
+    return list(ast.walk(tree_of(file)))
+
+
+@cache
 def imported_modules(file: Path) -> set[str]:
     modules: set[str] = set()
-    for node in ast.walk(ast.parse(file.read_text("utf-8"))):
+    for node in nodes_of(file):
         if isinstance(node, ast.Import):
             modules |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module:
@@ -78,11 +91,7 @@ def test_every_part_has_a_layer() -> None:
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: str(file.relative_to(ROOT)))
 def test_heavy_libraries_are_imported_only_where_they_are_used(file: Path) -> None:
-    top_level = [
-        node
-        for node in ast.parse(file.read_text("utf-8")).body
-        if isinstance(node, ast.Import | ast.ImportFrom)
-    ]
+    top_level = [node for node in tree_of(file).body if isinstance(node, ast.Import | ast.ImportFrom)]
     names = {
         (alias.name if isinstance(node, ast.Import) else node.module or "").split(".")[0]
         for node in top_level
@@ -97,17 +106,16 @@ FORBIDDEN_MODULES = {"pickle", "marshal", "shelve", "yaml"}
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: str(file.relative_to(ROOT)))
 def test_L07_no_code_is_run_from_data(file: Path) -> None:
-    tree = ast.parse(file.read_text("utf-8"))
     calls = {
         node.func.id
-        for node in ast.walk(tree)
+        for node in nodes_of(file)
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
     }
     assert not calls & FORBIDDEN_CALLS
     assert not {name.split(".")[0] for name in imported_modules(file)} & FORBIDDEN_MODULES
-    bare = [node for node in ast.walk(tree) if isinstance(node, ast.ExceptHandler) and node.type is None]
+    bare = [node for node in nodes_of(file) if isinstance(node, ast.ExceptHandler) and node.type is None]
     assert not bare, "name what is caught"
-    guards = [node.lineno for node in ast.walk(tree) if isinstance(node, ast.Assert)]
+    guards = [node.lineno for node in nodes_of(file) if isinstance(node, ast.Assert)]
     assert not guards, f"assert vanishes under -O: raise instead (line {guards})"
 
 

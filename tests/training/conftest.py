@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import importlib.util
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,23 @@ HAS_TRAINING = all(
     importlib.util.find_spec(name) for name in ("torch", "transformers", "trl", "datasets", "pyarrow", "peft")
 )
 collect_ignore = [] if HAS_TRAINING else [path.name for path in Path(__file__).parent.glob("test_*.py")]
+
+
+@pytest.fixture(autouse=True)
+def brief_pages(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A toy that has learned nothing writes to its limit: a third of the time of a short training.
+
+    The page of the `schooled` toy, which is trained before this is done, has whole answers.
+    """
+    monkeypatch.setattr("interleave.training.page.SFT_TOKENS", 4)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def frozen() -> None:
+    """Trainers collect garbage when they end: the libraries are no garbage and need not be looked through."""
+    import trl  # noqa: F401
+
+    gc.freeze()
 
 
 @pytest.fixture(scope="session")

@@ -156,7 +156,7 @@ def test_the_logs_and_the_page_say_what_happened(
 def test_K09_a_resumed_training_has_the_curve_of_an_undisturbed_one(
     schooled: dict[str, Any], data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    hot = {"grpo__temperature": 1.3, "grpo__max_completion": 60, "training__steps": 5, "grpo__kl": 0.01}
+    hot = {"grpo__temperature": 1.3, "grpo__max_completion": 40, "training__steps": 4, "grpo__kl": 0.01}
     train(schooled["out"] / "model", data, tmp_path / "whole", **hot)
     with monkeypatch.context() as patched:
         stop_after(patched, 3)
