@@ -21,7 +21,7 @@ def brief_pages(monkeypatch: pytest.MonkeyPatch) -> None:
 
     The page of the `schooled` toy, which is trained before this is done, has whole answers.
     """
-    monkeypatch.setattr("interleave.training.page.SFT_TOKENS", 4)
+    monkeypatch.setattr("interleave.training.samples_page.SFT_TOKENS", 4)
 
 
 @pytest.fixture(scope="session", autouse=True)
