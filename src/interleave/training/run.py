@@ -14,7 +14,7 @@ from typing import Any
 from interleave.backends.local.checkpoints import find_model
 from interleave.backends.local.silence import quiet
 from interleave.backends.qwen3_vl.uint8_pixels import take_bytes_from
-from interleave.errors import ConfigurationError, InterleaveError, StorageError
+from interleave.errors import ConfigurationError, InterleaveError, OutOfMemory
 from interleave.text import count
 from interleave.training import checkpoints
 from interleave.training.checkpointing import Watch, refuse_other_processes
@@ -231,7 +231,7 @@ def _clear_failures(output: Output) -> Iterator[None]:
     except InterleaveError:
         raise
     except torch.OutOfMemoryError:
-        raise StorageError(
+        raise OutOfMemory(
             "the device ran out of memory in one batch; nothing was cut. Set training.device_batch lower, "
             f"model.gradient_checkpointing = true or model.max_pixels lower. {_where(output)}"
         ) from None

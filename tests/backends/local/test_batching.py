@@ -14,7 +14,7 @@ from lanes import at_once
 
 from interleave.backends.local import batching
 from interleave.backends.local.batching import BatchQueue, Ticket, lane_of
-from interleave.backends.local.library_errors import OutOfMemory
+from interleave.errors import OutOfMemory
 from work import HANGS_AFTER
 
 Queue = BatchQueue[int, int]

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 
-from interleave.backends.local.library_errors import OutOfMemory, as_backend_error
-from interleave.errors import BackendError
+from interleave.backends.local.library_errors import as_backend_error
+from interleave.errors import BackendError, OutOfMemory
 
 
 @pytest.mark.parametrize(

@@ -28,7 +28,8 @@ from functools import cache
 from typing import Any, Generic, TypeVar
 from weakref import WeakKeyDictionary, WeakSet
 
-from interleave.backends.local.library_errors import OutOfMemory, forget_frames
+from interleave.backends.local.library_errors import forget_frames
+from interleave.errors import OutOfMemory
 
 log = logging.getLogger(__name__)
 

@@ -6,11 +6,7 @@ import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from interleave.errors import BackendError, ConfigurationError, InterleaveError
-
-
-class OutOfMemory(BackendError):
-    """A device has too little memory for what was asked; perhaps not for less."""
+from interleave.errors import BackendError, ConfigurationError, InterleaveError, OutOfMemory
 
 
 def is_out_of_memory(error: BaseException) -> bool:
