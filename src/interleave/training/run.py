@@ -13,7 +13,7 @@ from typing import Any
 
 from interleave.backends.local.checkpoints import find_model
 from interleave.backends.local.silence import quiet
-from interleave.backends.qwen3_vl.uint8_pixels import take_bytes_from
+from interleave.backends.qwen3_vl.uint8_pixels import use_uint8_processor
 from interleave.errors import ConfigurationError, InterleaveError, OutOfMemory
 from interleave.text import count
 from interleave.training import checkpoints
@@ -114,7 +114,7 @@ def _too_long(orders: Orders, rows: Any, bad: Mapping[int, str]) -> dict[int, st
         return {}
     source = model_source(recipe.model)
     processor = load_eyes(find_model(source), source, recipe.model)
-    take_bytes_from(processor)
+    use_uint8_processor(processor)
     collator = SftCollator(processor)
     return too_long(rows, bad, collator, recipe.training)
 

@@ -39,8 +39,8 @@ from interleave.backends.local.options import (
 from interleave.backends.local.processors import load_processor
 from interleave.backends.local.silence import quiet
 from interleave.backends.protocols import Message, Reply, Sampling, VlmCapabilities
-from interleave.backends.qwen3_vl.batched_vision import see_many_at_once
-from interleave.backends.qwen3_vl.uint8_pixels import take_bytes
+from interleave.backends.qwen3_vl.batched_vision import batch_vision
+from interleave.backends.qwen3_vl.uint8_pixels import use_uint8_pixels
 from interleave.config.specs import Spec
 from interleave.errors import BackendError, ConfigurationError
 
@@ -151,8 +151,8 @@ class LoadedModel:
     """Weights on a device, and the queue of calls to them."""
 
     def __init__(self, model: Any, processor: Any) -> None:
-        see_many_at_once(model)
-        take_bytes(model, processor)
+        batch_vision(model)
+        use_uint8_pixels(model, processor)
         self.device = model.device
         self.lane = lane_of(str(self.device))
         self.decoder = Decoder(model, processor)
