@@ -20,10 +20,12 @@ from interleave.backends.generators.diffusers import DiffusersGenerator
 from interleave.backends.generators.families import FAMILIES, Family, Lightning, family_of, pipeline_of
 from interleave.backends.local import compile_blocks as compiling
 from interleave.backends.local.canvases import size_like, usable_source
+from interleave.backends.local.pipeline_settings import read_settings
 from interleave.backends.progress import listening
 from interleave.backends.protocols import ImageRequest
 from interleave.backends.registry import load_generator
 from interleave.backends.tiny.pipelines import build_tiny_lora
+from interleave.config.specs import Spec
 from interleave.errors import BackendError, ConfigurationError
 from interleave.types import Slot
 from work import HANGS_AFTER
@@ -156,6 +158,19 @@ def test_a_model_folder_says_how_it_is_called_and_a_spec_says_it_better(
         2,
         16,
     )
+
+
+def test_a_pipeline_in_memory_is_used_as_it_is(klein: Path) -> None:
+    first = load(klein)
+    second = DiffusersGenerator(
+        spec=Spec("diffusers", "Org/Name"),
+        options=DiffusersGenerator.Options(),
+        pipeline=first.pipeline,
+        settings=read_settings(klein),
+    )
+    assert second.settings == first.settings
+    request = ImageRequest("a cat", 7)
+    assert draw(second, request)[0].tobytes() == draw(first, request)[0].tobytes()
 
 
 def test_without_settings_the_family_decides(klein: Path, copy_of: Copy) -> None:

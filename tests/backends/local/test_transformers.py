@@ -23,6 +23,7 @@ from interleave.backends.registry import load_vlm
 from interleave.backends.tiny.vlms import PLAN, VERDICT, build_tiny_vlm, split_into_distinct
 from interleave.backends.vlms import transformers as backend
 from interleave.backends.vlms.transformers import LoadedModel, TransformersVlm
+from interleave.config.specs import Spec
 from interleave.errors import BackendError, ConfigurationError, Failure
 from interleave.types import Picture, Text
 from work import HANGS_AFTER
@@ -164,6 +165,15 @@ def test_the_default_batch_depends_on_the_device_and_the_decoder(
     loaded = load(toy_vlm(None)).loaded
     stand_in = SimpleNamespace(device=SimpleNamespace(type=device), decoder=loaded.decoder)
     assert LoadedModel.batch_for(stand_in, TransformersVlm.Options(**options)) == expected  # type: ignore[arg-type]
+
+
+def test_a_model_in_memory_is_used_as_it_is(toy_vlm: ToyVlm) -> None:
+    first = load(toy_vlm("critic"))
+    spec, options = Spec("transformers", "Org/Name"), TransformersVlm.Options(batch=1)
+    second = TransformersVlm(spec=spec, options=options, role="critic", loaded=first.loaded)
+    assert second.loaded is first.loaded
+    assert second.loaded.queue.max_batch == 8, "a shared queue keeps its larger batch"
+    assert ask(second, asked("Right?")).text == ask(first, asked("Right?")).text
 
 
 def test_planner_and_critic_from_one_base_share_one_model_with_two_adapters(
