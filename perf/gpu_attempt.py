@@ -47,8 +47,11 @@ from interleave.backends.local.batching import BatchQueue
 from interleave.backends.local.pipeline_settings import CallSettings
 from interleave.backends.protocols import ImageRequest, Sampling
 from interleave.backends.tiny.vlms import PLAN, split_into_distinct
-from interleave.backends.vlms.transformers import TransformersVlm
+from interleave.backends.vlms.transformers import LoadedModel, TransformersVlm
+from interleave.config.specs import Spec
 from interleave.types import Outcome, Picture, Request, Text
+
+QWEN = "Qwen/Qwen3-VL-8B-Instruct"
 
 # The reference path
 
@@ -145,21 +148,27 @@ def ours(bench: Bench, critic: tuple[Any, Any], planner: tuple[Any, Any], klein:
     )
     started = time.perf_counter()
     made = Ours(
-        TransformersVlm.of(*critic, TransformersVlm.Options(batch=options.judge_together, **how)),
-        TransformersVlm.of(*planner, TransformersVlm.Options(batch=2, **how)),
-        DiffusersGenerator.of(
-            klein,
-            DiffusersGenerator.Options(
+        _vlm("critic", critic, TransformersVlm.Options(batch=options.judge_together, **how)),
+        _vlm("planner", planner, TransformersVlm.Options(batch=2, **how)),
+        DiffusersGenerator(
+            spec=Spec("diffusers", KLEIN),
+            options=DiffusersGenerator.Options(
                 device=bench.device.type,
                 batch=options.draw_together,
                 compile=options.compile_drawing,
             ),
-            model=KLEIN,
+            pipeline=klein,
             settings=settings,
         ),
     )
     bench.note("prepared", seconds=time.perf_counter() - started, gigabytes=bench.memory())
     return made
+
+
+def _vlm(role: str, parts: tuple[Any, Any], options: TransformersVlm.Options) -> TransformersVlm:
+    return TransformersVlm(
+        spec=Spec("transformers", QWEN), options=options, role=role, loaded=LoadedModel(*parts)
+    )
 
 
 def measure_alone(bench: Bench, limits: Limits, models: Ours) -> None:
@@ -200,8 +209,8 @@ def measure_alone(bench: Bench, limits: Limits, models: Ours) -> None:
         outcomes=sorted(outcomes),
         remark=_how_drawn(bench),
         first_attempts=[round(sum(each), 2) for each in first],
-        stepped=decoder.can_step,
-        steps=sorted(decoder._stepper._steps) if decoder._stepper else [],
+        stepped=decoder.has_graph_decoder,
+        steps=sorted(decoder._graph_decoder._steps) if decoder._graph_decoder else [],
         gigabytes=bench.memory(),
     )
 
@@ -229,10 +238,10 @@ def measure_trajectories(
         times_reference=per_hour / reference if reference else None,
         drawing=drawing.share(seconds),
         drawn_together=drawing.usual(),
-        drawn_at_most=models.generator.queue.at_once,
+        drawn_at_most=models.generator.queue.batch_limit,
         judging=judging.share(seconds),
         judged_together=judging.usual(),
-        judged_at_most=models.critic.loaded.queue.at_once,
+        judged_at_most=models.critic.loaded.queue.batch_limit,
         within=bench.options.memory,
         remark=_how_drawn(bench),
         gigabytes=bench.memory(),
@@ -246,7 +255,7 @@ def _how_drawn(bench: Bench) -> str | None:
 async def _warm_up(bench: Bench, models: Ours, count: int) -> None:
     """Everything once that a first time sets up: a batch of pictures, and as many verdicts at once."""
     critic, before = VlmCritic(models.critic, load_pack("default")), bench.picture()
-    pictures = min(count, models.generator.queue.at_once)
+    pictures = min(count, models.generator.queue.batch_limit)
     drawn = await asyncio.gather(
         *(models.generator.generate(ImageRequest(PROMPT, seed, (before,))) for seed in range(pictures))
     )

@@ -46,7 +46,7 @@ def measure_judging(bench: Bench, critic: TransformersVlm, together: int) -> Non
     parts: Parts = {
         "preparing": (decoder, "_inputs"),
         "looking": (decoder.model.model, "get_image_features"),
-        "reading": (decoder._stepper, "_read"),
+        "reading": (decoder._graph_decoder, "_prefill"),
     }
     questions = [
         critic_messages(

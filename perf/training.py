@@ -33,8 +33,8 @@ from interleave.agents.replies import render_plan, render_verdict
 from interleave.backends.local.processors import image_text_processor, load_processor
 from interleave.backends.local.silence import quiet
 from interleave.backends.protocols import Message
-from interleave.backends.qwen3_vl.batched_vision import see_many_at_once
-from interleave.backends.qwen3_vl.uint8_pixels import take_bytes
+from interleave.backends.qwen3_vl.batched_vision import batch_vision
+from interleave.backends.qwen3_vl.uint8_pixels import use_uint8_pixels
 from interleave.backends.tiny.tokenizers import tiny_tokenizer, vocabulary_size
 from interleave.pictures import encode_png
 from interleave.training.collator import SftCollator
@@ -193,8 +193,8 @@ def load(folder: Path, *, ours: bool) -> tuple[Any, Any]:
         model = Qwen3VLForConditionalGeneration.from_pretrained(folder)
     processor = load_processor(folder, "qwen3_vl")
     if ours:
-        see_many_at_once(model)
-        assert take_bytes(model, processor)
+        batch_vision(model)
+        assert use_uint8_pixels(model, processor)
     return model, processor
 
 

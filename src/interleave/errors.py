@@ -8,6 +8,7 @@ InterleaveError
 │   ├── FolderInUse          another process is at work in it
 │   └── StorageError         the disk failed while a run was under way; what is on it can be continued
 ├── BackendError         a model or an API failed; `kind` says how, `transient` whether trying again may help
+│   └── OutOfMemory          a device has too little memory for what was asked; less may fit
 ├── ReplyError           a model answered, but not in the agreed form; `reply` has the text
 └── LimitReached         a limit set by the user ended the run in order
 
@@ -100,6 +101,10 @@ class BackendError(InterleaveError, RuntimeError):
         self.kind = kind
         self.retry_after = retry_after
         """Seconds the backend asked us to wait, if it did."""
+
+
+class OutOfMemory(BackendError):
+    """A device has too little memory for what was asked; less may fit."""
 
 
 class ReplyError(InterleaveError, ValueError):

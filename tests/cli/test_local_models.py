@@ -127,21 +127,21 @@ def test_calls_of_many_trajectories_are_computed_together(
     from interleave import generate_many
     from interleave.backends.local import batching
 
-    batches: dict[str, list[int]] = {"Question": [], "Drawing": []}
-    settle = batching.BatchQueue._settle
+    batches: dict[str, list[int]] = {"CompletionRequest": [], "Drawing": []}
+    set_results = batching.BatchQueue._set_results
 
     def counted(batch: list[Any], results: list[Any]) -> None:
-        batches[type(batch[0].job).__name__].append(len(batch))
-        settle(batch, results)
+        batches[type(batch[0].input).__name__].append(len(batch))
+        set_results(batch, results)
 
-    monkeypatch.setattr(batching.BatchQueue, "_settle", staticmethod(counted))
-    # A clock a thousand times as slow: company is waited for until all are there, on a busy machine too.
+    monkeypatch.setattr(batching.BatchQueue, "_set_results", staticmethod(counted))
+    # A clock a thousand times as slow: a batch waits until all calls are there, on a busy machine too.
     slow = SimpleNamespace(monotonic=lambda: time.monotonic() / 1000, sleep=time.sleep)
     monkeypatch.setattr(batching, "time", slow)
     models = {**toys, "generator": f"{toys['generator']}?batch=8"}
     summary = generate_many([f"A frog, number {number}" for number in range(8)], out="many", **models)
     assert (summary.done, summary.failed) == (8, 0)
-    assert batches == {"Question": [8, 8, 8], "Drawing": [8, 8]}
+    assert batches == {"CompletionRequest": [8, 8, 8], "Drawing": [8, 8]}
 
 
 def test_a_terminal_shows_how_far_a_picture_is() -> None:

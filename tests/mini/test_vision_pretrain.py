@@ -18,9 +18,9 @@ from PIL import Image
 from transformers import Qwen3VLForConditionalGeneration
 
 from interleave.backends.local.processors import load_processor
-from interleave.backends.qwen3_vl.batched_vision import see_many_at_once
-from interleave.backends.qwen3_vl.uint8_pixels import take_bytes
-from interleave.backends.qwen3_vl.unmasked_attention import padded_at_the_end
+from interleave.backends.qwen3_vl.batched_vision import batch_vision
+from interleave.backends.qwen3_vl.uint8_pixels import use_uint8_pixels
+from interleave.backends.qwen3_vl.unmasked_attention import unmasked_attention
 from interleave.backends.registry import load_vlm
 from interleave.errors import ConfigurationError
 from interleave_mini.language.prompts import understand
@@ -127,9 +127,9 @@ def test_its_loss_is_the_librarys_own(fresh: Path, name: str) -> None:
             labels=sheet.labels,
             **seen,
         ).loss
-        see_many_at_once(model)
-        assert take_bytes(model, own)
-        with padded_at_the_end(model):
+        batch_vision(model)
+        assert use_uint8_pixels(model, own)
+        with unmasked_attention(model):
             found = Seer(model, TorchPainter("cpu"), None, 256 // own.image_processor.patch_size).loss(sheet)
     assert float(found) == pytest.approx(float(expected), abs=1e-4)
 
@@ -177,8 +177,8 @@ def test_marks_tell_right_answers_and_right_verdicts_apart(fresh: Path, processo
 def test_the_eye_learns_to_name_what_stands_where(fresh: Path, processor: Any) -> None:
     model = Qwen3VLForConditionalGeneration.from_pretrained(fresh, dtype=torch.float32)
     own = load_processor(fresh, "qwen3_vl")
-    see_many_at_once(model)
-    assert take_bytes(model, own)
+    batch_vision(model)
+    assert use_uint8_pixels(model, own)
     sheet = on_device(Sheets(own, 2, 0).sheet(exercises("compare", 2)), "cpu")
     seer = Seer(model, TorchPainter("cpu"), None, 16)
     naming = Naming(model.model.visual, "cpu")

@@ -14,7 +14,7 @@ from making import critic_sft_rows, planner_sft_rows
 from PIL import Image
 
 from interleave.backends.local.processors import load_processor
-from interleave.backends.qwen3_vl.uint8_pixels import brightness, take_bytes_from
+from interleave.backends.qwen3_vl.uint8_pixels import use_uint8_processor
 from interleave.pictures import decode_picture, encode_png
 from interleave.training.collator import SftCollator
 from interleave.training.fast_collator import QuickBatches
@@ -36,7 +36,7 @@ def samples() -> dict[str, list[dict[str, Any]]]:
 @pytest.fixture(scope="module")
 def processors(toy: Path) -> tuple[Any, Any]:
     plain, quick = (load_processor(toy, "qwen3_vl") for _ in range(2))
-    assert take_bytes_from(quick)
+    assert use_uint8_processor(quick)
     return plain, quick
 
 
@@ -50,7 +50,7 @@ def test_a_batch_is_trls(processors: Any, samples: Any, kind: str) -> None:
     assert made.keys() == wanted.keys()
     if "pixel_values" in made:
         assert made["pixel_values"].dtype is torch.uint8
-        made["pixel_values"] = brightness(made["pixel_values"], made["image_grid_thw"], quick.quick.cutting)
+        made["pixel_values"] = quick.quick.layout.normalize(made["pixel_values"], made["image_grid_thw"])
     for name in wanted:
         assert torch.equal(made[name], wanted[name]), name
         assert made[name].dtype is wanted[name].dtype

@@ -21,8 +21,8 @@ from interleave.errors import (
     FolderInUse,
     InputError,
     LimitReached,
+    OutOfMemory,
     RunError,
-    StorageError,
 )
 from interleave.training.checkpointing import TrainingBroken, Watch
 from interleave.training.collator import IGNORED, SftCollator
@@ -353,7 +353,7 @@ def test_K16_running_out_of_memory_stops_with_what_to_do(
         return original(self, *arguments, **options)
 
     monkeypatch.setattr(SFTTrainer, "training_step", fail)
-    with pytest.raises(StorageError, match=r"device_batch lower.*checkpoint-3"):
+    with pytest.raises(OutOfMemory, match=r"device_batch lower.*checkpoint-3"):
         train(toy, data, tmp_path / "out")
 
 

@@ -9,7 +9,7 @@ import pytest
 import torch
 from making import answer, critic_sft_rows
 
-from interleave.backends.qwen3_vl.unmasked_attention import padded_at_the_end
+from interleave.backends.qwen3_vl.unmasked_attention import unmasked_attention
 from interleave.training.collator import SftCollator
 from interleave.training.models import load_learner
 from interleave.training.recipes import ModelPart
@@ -38,7 +38,7 @@ def test_loss_and_gradients_are_those_with_a_mask(padded: tuple[Any, Any]) -> No
     model, batch = padded
     assert (batch["attention_mask"] == 0).sum() > 100
     loss, gradients = learned(model, batch)
-    with padded_at_the_end(model):
+    with unmasked_attention(model):
         same_loss, same_gradients = learned(model, batch)
     torch.testing.assert_close(same_loss, loss, rtol=1e-6, atol=0)
     torch.testing.assert_close(same_gradients, gradients, rtol=1e-4, atol=1e-6)
@@ -55,7 +55,7 @@ def test_no_mask_reaches_attention_and_only_within(
         return attend(*arguments, **options)
 
     monkeypatch.setattr(torch.nn.functional, "scaled_dot_product_attention", noted)
-    with padded_at_the_end(model):
+    with unmasked_attention(model):
         model(**batch)
     assert (True, True) in masks
     assert (False, False) not in masks

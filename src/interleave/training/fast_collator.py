@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from interleave.backends.qwen3_vl.uint8_pixels import Cutting
+from interleave.backends.qwen3_vl.uint8_pixels import PatchLayout, layout_of
 
 IGNORED = -100
 """The label of a token that is not learned."""
@@ -21,19 +21,19 @@ IGNORED = -100
 class QuickBatches:
     """Rows with a question, an answer and pictures → tensors."""
 
-    def __init__(self, processor: Any, cutting: Cutting) -> None:
+    def __init__(self, processor: Any, layout: PatchLayout) -> None:
         self.processor = processor
         self.tokenizer = processor.tokenizer
-        self.cutting = cutting
+        self.layout = layout
         self.token = str(processor.image_token)
         self.token_id = int(processor.image_token_id)
 
     @classmethod
     def of(cls, processor: Any) -> QuickBatches | None:
-        """For a processor that gives bytes; None for any other."""
-        cutting = getattr(getattr(processor, "image_processor", None), "_cutting", None)
+        """For a processor that returns uint8 pixels; None for any other."""
+        layout = layout_of(processor)
         fast = getattr(getattr(processor, "tokenizer", None), "is_fast", False)
-        return cls(processor, cutting) if cutting is not None and fast else None
+        return cls(processor, layout) if layout is not None and fast else None
 
     def make(self, rows: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
         """The batch; None where it is not as plain as it must be here."""
@@ -47,7 +47,7 @@ class QuickBatches:
         batch = {name: torch.from_numpy(values) for name, values in self._tokens(*texts, rows).items()}
         pictures = [picture for row in rows for picture in row["images"]]
         if pictures:
-            batch["pixel_values"], batch["image_grid_thw"] = self.cutting.rows(pictures)
+            batch["pixel_values"], batch["image_grid_thw"] = self.layout.pack(pictures)
         return batch
 
     def lengths(self, rows: Sequence[Mapping[str, Any]]) -> list[int] | None:
@@ -65,7 +65,7 @@ class QuickBatches:
         return (
             row["prompt"][-1]["role"] == "user"
             and len(places) == len(row["images"])
-            and all(picture.mode == "RGB" and self.cutting.fits(picture.size) for picture in row["images"])
+            and all(picture.mode == "RGB" and self.layout.fits(picture.size) for picture in row["images"])
         )
 
     def _texts(self, rows: Sequence[Mapping[str, Any]]) -> tuple[list[str], list[str]] | None:
@@ -109,7 +109,7 @@ class QuickBatches:
         tokens = np.asarray(ids, dtype=np.int64)
         if not pictures:
             return tokens
-        side = self.cutting.patch * self.cutting.merge
+        side = self.layout.patch_size * self.layout.merge_size
         repeats = np.ones(len(tokens), dtype=np.int64)
         repeats[tokens == self.token_id] = [
             (picture.width // side) * (picture.height // side) for picture in pictures

@@ -16,10 +16,10 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from interleave.agents.prompts.library import load_pack
-from interleave.backends.local.processors import TOKENS
+from interleave.backends.local.processors import VISION_TOKENS
 from interleave.backends.local.silence import quiet
-from interleave.backends.qwen3_vl.batched_vision import see_many_at_once
-from interleave.backends.qwen3_vl.uint8_pixels import take_bytes
+from interleave.backends.qwen3_vl.batched_vision import batch_vision
+from interleave.backends.qwen3_vl.uint8_pixels import use_uint8_pixels
 from interleave.backends.registry import check_agent, check_generator
 from interleave.errors import ConfigurationError
 from interleave.training.checkpointing import Watch, keeping
@@ -158,8 +158,8 @@ def grpo_trainer(
     )
     if trainer.ref_model is not None:  # TRL has loaded it once more, as the library has it
         reference = trainer.accelerator.unwrap_model(trainer.ref_model)
-        see_many_at_once(reference)
-        take_bytes(reference, learner.processor)
+        batch_vision(reference)
+        use_uint8_pixels(reference, learner.processor)
     trainer.keep = training.keep
     trainer.say = say
     trainer.shim = reward
@@ -173,7 +173,7 @@ def grpo_trainer(
 def picture_tokens(tokenizer: Any) -> list[int]:
     """Tokens that stand for pictures: one in an answer would be taken for a picture that is not there."""
     known = tokenizer.get_vocab()
-    return sorted(known[token] for token in TOKENS.values() if token in known)
+    return sorted(known[token] for token in VISION_TOKENS.values() if token in known)
 
 
 def critic_trainer(base: type) -> Any:

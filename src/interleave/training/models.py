@@ -14,8 +14,8 @@ from interleave.backends.local.checkpoints import Source, check_model, find_mode
 from interleave.backends.local.library_errors import as_configuration_error
 from interleave.backends.local.processors import load_processor
 from interleave.backends.local.silence import quiet
-from interleave.backends.qwen3_vl.batched_vision import see_many_at_once
-from interleave.backends.qwen3_vl.uint8_pixels import flat, take_bytes
+from interleave.backends.qwen3_vl.batched_vision import batch_vision
+from interleave.backends.qwen3_vl.uint8_pixels import flat, use_uint8_pixels
 from interleave.errors import ConfigurationError
 from interleave.training.recipes import ModelPart
 
@@ -55,7 +55,7 @@ def load_learner(part: ModelPart, *, picture_cache_mb: int = 0) -> Learner:
     model = _load(folder, source, part)
     freeze(model, part)
     processor = load_eyes(folder, source, part)
-    if not take_bytes(model, processor) and picture_cache_mb:
+    if not use_uint8_pixels(model, processor) and picture_cache_mb:
         remember_pictures(processor.image_processor, PictureMemory(picture_cache_mb * 1_000_000))
     base = str(folder.absolute()) if source.is_path else source.model
     return Learner(folder, model, processor, base, lora_config(part))
@@ -116,7 +116,7 @@ def _load(folder: Path, source: Source, part: ModelPart) -> Any:
             output_loading_info=True,
         )
     refuse_bad_fit(folder, info, source)
-    see_many_at_once(model)
+    batch_vision(model)
     return model
 
 

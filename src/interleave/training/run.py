@@ -13,8 +13,8 @@ from typing import Any
 
 from interleave.backends.local.checkpoints import find_model
 from interleave.backends.local.silence import quiet
-from interleave.backends.qwen3_vl.uint8_pixels import take_bytes_from
-from interleave.errors import ConfigurationError, InterleaveError, StorageError
+from interleave.backends.qwen3_vl.uint8_pixels import use_uint8_processor
+from interleave.errors import ConfigurationError, InterleaveError, OutOfMemory
 from interleave.text import count
 from interleave.training import checkpoints
 from interleave.training.checkpointing import Watch, refuse_other_processes
@@ -114,7 +114,7 @@ def _too_long(orders: Orders, rows: Any, bad: Mapping[int, str]) -> dict[int, st
         return {}
     source = model_source(recipe.model)
     processor = load_eyes(find_model(source), source, recipe.model)
-    take_bytes_from(processor)
+    use_uint8_processor(processor)
     collator = SftCollator(processor)
     return too_long(rows, bad, collator, recipe.training)
 
@@ -231,7 +231,7 @@ def _clear_failures(output: Output) -> Iterator[None]:
     except InterleaveError:
         raise
     except torch.OutOfMemoryError:
-        raise StorageError(
+        raise OutOfMemory(
             "the device ran out of memory in one batch; nothing was cut. Set training.device_batch lower, "
             f"model.gradient_checkpointing = true or model.max_pixels lower. {_where(output)}"
         ) from None

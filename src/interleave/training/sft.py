@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from interleave.backends.qwen3_vl.unmasked_attention import padded_at_the_end
+from interleave.backends.qwen3_vl.unmasked_attention import unmasked_attention
 from interleave.training.checkpointing import Watch, keeping, watching
 from interleave.training.collator import SftCollator
 from interleave.training.compile_layers import compiled_layers
@@ -94,7 +94,7 @@ def agent_trainer(base: type) -> Any:
             return self.sampler or super()._get_train_sampler(*arguments)
 
         def compute_loss(self, *arguments: Any, **options: Any) -> Any:
-            with padded_at_the_end(self.model):
+            with unmasked_attention(self.model):
                 return super().compute_loss(*arguments, **options)
 
     return AgentTrainer

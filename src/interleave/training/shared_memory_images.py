@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from interleave.backends.qwen3_vl.uint8_pixels import pixels_of, with_pixels
+from interleave.backends.qwen3_vl.uint8_pixels import keep_pixels, pixels_of
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -83,7 +83,7 @@ class SharedPictures:
 
         start, width, height = (int(value) for value in self._index[row, PLACE])
         pixels = self._heap[start : start + width * height * 3].reshape(height, width, 3)
-        return with_pixels(Image.frombytes("RGB", (width, height), pixels), pixels)
+        return keep_pixels(Image.frombytes("RGB", (width, height), pixels), pixels)
 
 
 _shared: SharedPictures | None = None

@@ -20,9 +20,9 @@ import numpy as np
 
 from interleave.backends.local.processors import load_processor
 from interleave.backends.local.silence import quiet
-from interleave.backends.qwen3_vl.batched_vision import see_many_at_once
-from interleave.backends.qwen3_vl.uint8_pixels import take_bytes
-from interleave.backends.qwen3_vl.unmasked_attention import padded_at_the_end
+from interleave.backends.qwen3_vl.batched_vision import batch_vision
+from interleave.backends.qwen3_vl.uint8_pixels import use_uint8_pixels
+from interleave.backends.qwen3_vl.unmasked_attention import unmasked_attention
 from interleave_mini.oracle import ACCEPTED
 from interleave_mini.train.agents import refuse_no_model
 from interleave_mini.train.aux_head import Naming
@@ -210,15 +210,15 @@ def train_sight(
     with quiet():
         model = Qwen3VLForConditionalGeneration.from_pretrained(fresh, dtype=torch.float32).to(device)
         processor = load_processor(fresh, "qwen3_vl")
-    see_many_at_once(model)
-    if not take_bytes(model, processor):
-        raise AssertionError("the agents' own processor gives bytes")
+    batch_vision(model)
+    if not use_uint8_pixels(model, processor):
+        raise AssertionError("the agents' own processor returns uint8 pixels")
     log = Log(out / "log.jsonl")
     side = 256 // processor.image_processor.patch_size
     seer = Seer(model, TorchPainter(device), _latent_space(generator, device), side)
     loader = _loader(Sheets(processor, how.batch, seed, how.exercises), how.workers)
     clock = Clock(minutes)
-    with padded_at_the_end(model):
+    with unmasked_attention(model):
         _learn(seer, loader, clock, log, how, device)
         model.eval()
         accepting = processor.tokenizer(ACCEPTED, add_special_tokens=False)["input_ids"][0]

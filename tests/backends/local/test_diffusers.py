@@ -13,17 +13,19 @@ from pathlib import Path
 import numpy
 import pytest
 import torch
-from lanes import all_done, at_once, queued
+from concurrent_calls import all_done, at_once, queued
 from PIL import Image
 
 from interleave.backends.generators.diffusers import DiffusersGenerator
 from interleave.backends.generators.families import FAMILIES, Family, Lightning, family_of, pipeline_of
 from interleave.backends.local import compile_blocks as compiling
-from interleave.backends.local.canvases import of_same_shape, takeable
+from interleave.backends.local.canvases import size_like, usable_source
+from interleave.backends.local.pipeline_settings import read_settings
 from interleave.backends.progress import listening
 from interleave.backends.protocols import ImageRequest
 from interleave.backends.registry import load_generator
 from interleave.backends.tiny.pipelines import build_tiny_lora
+from interleave.config.specs import Spec
 from interleave.errors import BackendError, ConfigurationError
 from interleave.types import Slot
 from work import HANGS_AFTER
@@ -43,7 +45,7 @@ def canvas(colour: str, size: tuple[int, int] = (64, 64)) -> Image.Image:
 
 
 def draw(generator: DiffusersGenerator, *requests: ImageRequest) -> list[Image.Image]:
-    return asyncio.run(all_done(generator.queue._lane, [generator.generate(each) for each in requests]))
+    return asyncio.run(all_done(generator.queue._executor, [generator.generate(each) for each in requests]))
 
 
 def alike(one: Image.Image, other: Image.Image) -> bool:
@@ -156,6 +158,19 @@ def test_a_model_folder_says_how_it_is_called_and_a_spec_says_it_better(
         2,
         16,
     )
+
+
+def test_a_pipeline_in_memory_is_used_as_it_is(klein: Path) -> None:
+    first = load(klein)
+    second = DiffusersGenerator(
+        spec=Spec("diffusers", "Org/Name"),
+        options=DiffusersGenerator.Options(),
+        pipeline=first.pipeline,
+        settings=read_settings(klein),
+    )
+    assert second.settings == first.settings
+    request = ImageRequest("a cat", 7)
+    assert draw(second, request)[0].tobytes() == draw(first, request)[0].tobytes()
 
 
 def test_without_settings_the_family_decides(klein: Path, copy_of: Copy) -> None:
@@ -317,7 +332,7 @@ def test_a_batch_goes_on_while_somebody_waits_for_one_of_it(klein: Path) -> None
 
     async def work() -> Image.Image:
         calls = [generator.generate(ImageRequest(word, 7)) for word in ("a", "b")]
-        gone, wanted = await queued(generator.queue._lane, calls)
+        gone, wanted = await queued(generator.queue._executor, calls)
         assert await asyncio.to_thread(started.wait, HANGS_AFTER)
         gone.cancel()
         await asyncio.sleep(0)
@@ -338,12 +353,12 @@ def test_an_edit_can_keep_the_shape_of_its_source(klein: Path) -> None:
     (wide,) = draw(generator, ImageRequest("a cat", 7, (canvas("red", (400, 200)),)))
     assert wide.width == 2 * wide.height == 128
     assert draw(generator, ImageRequest("a cat", 7))[0].size == (96, 96)
-    assert of_same_shape(canvas("red", (5000, 1)), (1024, 1024)) == (2896, 368)
+    assert size_like(canvas("red", (5000, 1)), (1024, 1024)) == (2896, 368)
 
 
 @pytest.mark.parametrize("size", [(1, 1), (1, 900), (900, 1), (3000, 20), (64, 64), (640, 480)])
 def test_any_source_becomes_one_that_pipelines_take(size: tuple[int, int]) -> None:
-    taken = takeable(canvas("navy", size))
+    taken = usable_source(canvas("navy", size))
     assert min(taken.size) >= 64
     assert max(taken.size) <= 8 * min(taken.size)
     assert taken.getpixel((taken.width // 2, taken.height // 2)) == (0, 0, 128)
@@ -370,7 +385,7 @@ def test_a_failing_library_is_a_backend_error_and_spares_the_rest_of_its_batch(
     monkeypatch.setattr(generator, "pipeline", Small())
 
     calls = [generator.generate(ImageRequest(word, 7)) for word in ("a", "bad", "b")]
-    first, second, third = asyncio.run(at_once(generator.queue._lane, calls))
+    first, second, third = asyncio.run(at_once(generator.queue._executor, calls))
     assert isinstance(first, Image.Image) and isinstance(third, Image.Image)
     assert isinstance(second, BackendError)
     assert str(second) == "the generator failed: ValueError: bad prompt"

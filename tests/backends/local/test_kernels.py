@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import torch
 
-from interleave.backends.local.kernels import kernels_for, onednn_can
+from interleave.backends.local.kernels import kernels_for, onednn_supports
 from interleave.backends.protocols import ImageRequest, Message, Sampling
 from interleave.backends.registry import load_generator, load_vlm
 from interleave.types import Text
@@ -63,9 +63,9 @@ def test_a_generator_draws_without_a_warning_and_leaves_onednn_on(klein: Path, p
 
 @pytest.mark.usefixtures("poor_cpu")
 def test_onednn_is_left_out_for_bfloat16_alone_and_comes_back_after_a_failure() -> None:
-    assert onednn_can(torch.float32, CPU)
-    assert onednn_can(torch.bfloat16, torch.device("cuda"))
-    assert not onednn_can(torch.bfloat16, CPU)
+    assert onednn_supports(torch.float32, CPU)
+    assert onednn_supports(torch.bfloat16, torch.device("cuda"))
+    assert not onednn_supports(torch.bfloat16, CPU)
     with kernels_for(torch.float32, CPU):
         assert torch.backends.mkldnn.enabled
     with pytest.raises(ValueError, match="within"), kernels_for(torch.bfloat16, CPU):
@@ -76,7 +76,7 @@ def test_onednn_is_left_out_for_bfloat16_alone_and_comes_back_after_a_failure() 
 
 def test_a_cpu_that_has_the_instructions_uses_them(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.ops.mkldnn, "_is_mkldnn_bf16_supported", lambda: True)
-    assert onednn_can(torch.bfloat16, CPU)
+    assert onednn_supports(torch.bfloat16, CPU)
 
 
 def test_torch_says_whether_this_cpu_has_them() -> None:

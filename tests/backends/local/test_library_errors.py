@@ -1,12 +1,12 @@
-"""What the libraries raise, said in our words."""
+"""Errors of the libraries become errors of this package."""
 
 from __future__ import annotations
 
 import pytest
 import torch
 
-from interleave.backends.local.library_errors import OutOfMemory, as_backend_error
-from interleave.errors import BackendError
+from interleave.backends.local.library_errors import as_backend_error
+from interleave.errors import BackendError, OutOfMemory, StorageError
 
 
 @pytest.mark.parametrize(
@@ -18,13 +18,14 @@ from interleave.errors import BackendError
     ],
     ids=lambda error: str(error)[:24],
 )
-def test_too_little_memory_is_told_apart_whoever_finds_it(error: Exception) -> None:
+def test_out_of_memory_is_recognized_in_every_form(error: Exception) -> None:
     told = "the model ran out of memory with 4 calls at once: use a smaller"
-    with pytest.raises(OutOfMemory, match=told), as_backend_error("the model", 4):
+    with pytest.raises(OutOfMemory, match=told) as caught, as_backend_error("the model", 4):
         raise error
+    assert not isinstance(caught.value, StorageError)
 
 
-def test_anything_else_is_a_failure_of_the_model() -> None:
+def test_any_other_error_is_a_failure_of_the_model() -> None:
     told = "the model failed: ValueError: no"
     with pytest.raises(BackendError, match=told) as caught, as_backend_error("the model", 4):
         raise ValueError("no")

@@ -92,12 +92,12 @@ def test_every_row_calls_its_pipeline_by_names_it_has(name: str) -> None:
 
     family: Family = FAMILIES[name]
     parameters = inspect.signature(getattr(diffusers, name).__call__).parameters
-    used = {"prompt", "num_inference_steps", "generator", "output_type", *family.other}
+    used = {"prompt", "num_inference_steps", "generator", "output_type", *family.extra_arguments}
     used |= {family.guidance_parameter} if family.guidance_parameter else set()
-    used |= {family.source_parameter} if family.most_sources else set()
+    used |= {family.source_parameter} if family.max_sources else set()
     used |= {"width", "height"} if family.takes_size else set()
     used |= {"mask_image"} if family.takes_mask else set()
-    used |= {"negative_prompt"} if family.negative is not None else set()
+    used |= {"negative_prompt"} if family.negative_prompt is not None else set()
     used |= {family.prompt_tokens_parameter} if family.prompt_tokens_parameter else set()
     assert used <= set(parameters)
     assert ("width" in parameters) == family.takes_size

@@ -1,4 +1,4 @@
-"""Many pictures at once give what the library gives, which looks at them one by one."""
+"""The batched vision tower gives what the library gives, which handles pictures one by one."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
-from interleave.backends.qwen3_vl.batched_vision import see_many_at_once  # noqa: E402
+from interleave.backends.qwen3_vl.batched_vision import batch_vision  # noqa: E402
 
 EQUAL = ((4, 4),) * 5
 UNEQUAL = ((4, 4), (2, 6), (4, 4), (8, 2), (6, 6))
@@ -21,7 +21,7 @@ PICTURES_OF_ROWS = (2, 0, 1, 2)
 
 @pytest.fixture(scope="module")
 def pair(tmp_path_factory: pytest.TempPathFactory) -> tuple[Any, Any]:
-    """A toy model as the library has it, and the same made to see many at once."""
+    """A toy model as the library has it, and the same with batched vision."""
     from transformers import AutoModelForImageTextToText
 
     from interleave.backends.tiny.vlms import build_tiny_vlm
@@ -29,7 +29,7 @@ def pair(tmp_path_factory: pytest.TempPathFactory) -> tuple[Any, Any]:
     folder: Path = build_tiny_vlm(tmp_path_factory.mktemp("many") / "vlm")
     own = AutoModelForImageTextToText.from_pretrained(folder)
     ours = copy.deepcopy(own)
-    assert see_many_at_once(ours)
+    assert batch_vision(ours)
     return own, ours
 
 
@@ -90,24 +90,24 @@ def test_positions_are_the_librarys(pair: Any, side: str, masked: bool) -> None:
     del batch["pixel_values"]
     if not masked:
         del batch["attention_mask"]
-    positions, ahead = pair[0].model.get_rope_index(**batch)
-    our_positions, our_ahead = pair[1].model.get_rope_index(**batch)
+    positions, delta = pair[0].model.get_rope_index(**batch)
+    our_positions, our_delta = pair[1].model.get_rope_index(**batch)
     assert torch.equal(our_positions, positions)
-    assert torch.equal(our_ahead, ahead)
+    assert torch.equal(our_delta, delta)
     assert our_positions.dtype is positions.dtype
 
 
-def test_it_writes_the_same_answers(pair: Any) -> None:
+def test_it_generates_the_same_tokens(pair: Any) -> None:
     batch = batch_of(pair[0], EQUAL, "left")
-    written = []
+    generated = []
     for model in pair:
         with torch.inference_mode():
-            written.append(model.generate(**batch, max_new_tokens=6, do_sample=False, pad_token_id=0))
-    assert torch.equal(*written)
-    pair[1](**batch).logits.sum().backward()  # what was kept while answering serves learning too
+            generated.append(model.generate(**batch, max_new_tokens=6, do_sample=False, pad_token_id=0))
+    assert torch.equal(*generated)
+    pair[1](**batch).logits.sum().backward()  # tensors cached in inference mode also serve training
 
 
-def test_pictures_of_one_size_are_attended_to_in_one_call(pair: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pictures_of_one_size_share_one_attention_call(pair: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     calls: list[Any] = []
     attend = torch.nn.functional.scaled_dot_product_attention
 
@@ -123,7 +123,7 @@ def test_pictures_of_one_size_are_attended_to_in_one_call(pair: Any, monkeypatch
     assert [shape[0] for shape in calls] == [1] * len(EQUAL) * layers + [len(EQUAL)] * layers
 
 
-def test_other_models_are_left_alone() -> None:
+def test_other_models_are_not_patched() -> None:
     other = torch.nn.Sequential(torch.nn.Linear(2, 2))
-    assert not see_many_at_once(other)
+    assert not batch_vision(other)
     assert "forward" not in vars(other[0])

@@ -1,7 +1,8 @@
-"""Pictures that travel as bytes come to the floats that the processor would have made."""
+"""uint8 pixels become the floats that the processor would have made."""
 
 from __future__ import annotations
 
+import gc
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,13 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
 from interleave.backends.local.processors import load_processor  # noqa: E402
-from interleave.backends.qwen3_vl.uint8_pixels import brightness, take_bytes, take_bytes_from  # noqa: E402
+from interleave.backends.qwen3_vl import uint8_pixels  # noqa: E402
+from interleave.backends.qwen3_vl.uint8_pixels import (  # noqa: E402
+    keep_pixels,
+    pixels_of,
+    use_uint8_pixels,
+    use_uint8_processor,
+)
 
 
 @pytest.fixture(scope="module")
@@ -34,28 +41,26 @@ def test_the_floats_are_the_processors_to_the_bit(folder: Path, sizes: Any, mean
     plain, ours = (load_processor(folder, "qwen3_vl") for _ in range(2))
     for each in (plain, ours):
         each.image_processor.image_mean, each.image_processor.image_std = list(mean), [0.5, 0.5, 0.5]
-    cutting = take_bytes_from(ours)
-    assert cutting is not None
-    assert cutting.even is (mean == (0.5, 0.5, 0.5))
+    layout = use_uint8_processor(ours)
+    assert layout is not None
+    assert layout.linear is (mean == (0.5, 0.5, 0.5))
     pictures = [noise(*size, seed=seed) for seed, size in enumerate(sizes)]
     wanted = plain.image_processor(pictures, return_tensors="pt")
     made = ours.image_processor(pictures, return_tensors="pt")
     assert made["pixel_values"].dtype is torch.uint8
-    assert torch.equal(
-        brightness(made["pixel_values"], made["image_grid_thw"], cutting), wanted["pixel_values"]
-    )
+    assert torch.equal(layout.normalize(made["pixel_values"], made["image_grid_thw"]), wanted["pixel_values"])
     assert torch.equal(made["image_grid_thw"], wanted["image_grid_thw"])
 
 
 def test_a_picture_that_must_be_scaled_is_left_to_the_processor(folder: Path) -> None:
     plain, ours = (load_processor(folder, "qwen3_vl") for _ in range(2))
-    take_bytes_from(ours)
+    use_uint8_processor(ours)
     pictures = [noise(64, 64), noise(300, 200)]
     wanted, made = (each.image_processor(pictures, return_tensors="pt") for each in (plain, ours))
     assert all(torch.equal(made[name], wanted[name]) for name in wanted)
 
 
-def test_a_processor_that_does_more_is_left_alone(folder: Path) -> None:
+def test_a_processor_that_does_anything_else_is_not_changed(folder: Path) -> None:
     processor = load_processor(folder, "qwen3_vl")
     own = type(processor.image_processor)
 
@@ -65,7 +70,7 @@ def test_a_processor_that_does_more_is_left_alone(folder: Path) -> None:
 
     Darker.__name__ = own.__name__
     processor.image_processor.__class__ = Darker
-    assert take_bytes_from(processor) is None
+    assert use_uint8_processor(processor) is None
     assert type(processor.image_processor) is Darker
 
 
@@ -81,9 +86,19 @@ def test_the_model_sees_the_same(folder: Path, tmp_path: Path) -> None:
             return model(**processor(images=pictures, text=texts, padding=True, return_tensors="pt")).logits
 
     wanted = logits(plain)
-    assert take_bytes(model, ours)
+    assert use_uint8_pixels(model, ours)
     assert torch.equal(logits(ours), wanted)
-    assert torch.equal(logits(plain), wanted)  # floats are taken as ever
+    assert torch.equal(logits(plain), wanted)  # floats are still accepted
     ours.save_pretrained(tmp_path)
     again = load_processor(tmp_path, "qwen3_vl")
     assert again.image_processor.to_dict() == plain.image_processor.to_dict()
+
+
+def test_kept_pixels_are_returned_without_a_copy_and_dropped_with_their_picture() -> None:
+    pixels = np.asarray(noise(64, 32))
+    picture = keep_pixels(Image.fromarray(pixels), pixels)
+    assert pixels_of(picture) is pixels
+    assert np.array_equal(pixels_of(picture.copy()), pixels)
+    del picture
+    gc.collect()
+    assert not uint8_pixels._PIXELS

@@ -19,7 +19,7 @@ print(*[sys.getrefcount(getattr(trees.local, "tree_manager_" + name)) for name i
 """
 PREPARED = "from interleave.backends.local.decoding import prepare_cuda_graphs; prepare_cuda_graphs()"
 
-STEPPED = """
+DECODED = """
 import asyncio, sys
 from interleave.backends.protocols import Message, Sampling
 from interleave.backends.registry import load_vlm
@@ -55,5 +55,5 @@ def has_cuda() -> bool:
 def test_a_process_that_has_computed_on_a_gpu_ends_with_code_0(tmp_path: Path) -> None:
     model = build_tiny_vlm(tmp_path / "toy")
     for _ in range(5):
-        ended = python("-c", STEPPED, f"transformers:{model}")
+        ended = python("-c", DECODED, f"transformers:{model}")
         assert (ended.returncode, ended.stdout.split()) == (0, ["True", "False"]), ended.stderr

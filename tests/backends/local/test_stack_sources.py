@@ -1,4 +1,4 @@
-"""Sources of many prompts, encoded together, are those that the pipeline would have shown to each alone."""
+"""The sources of many prompts, encoded together, give the latents that each would have alone."""
 
 from __future__ import annotations
 
@@ -47,10 +47,10 @@ def test_sources_are_encoded_as_if_alone(pipelines: Any, each: int) -> None:
         )
 
     with torch.inference_mode():
-        latents, places = prepared(ours, pictures, 3)
+        latents, position_ids = prepared(ours, pictures, 3)
         for row in range(3):
-            alone, alone_places = prepared(own, pictures[row * each : (row + 1) * each], 1)
+            alone, alone_ids = prepared(own, pictures[row * each : (row + 1) * each], 1)
             torch.testing.assert_close(latents[row : row + 1], alone, atol=1e-4, rtol=1e-4)
-            assert torch.equal(places[row : row + 1], alone_places)
+            assert torch.equal(position_ids[row : row + 1], alone_ids)
         single, _ = prepared(ours, pictures[:each], 1)
         assert torch.equal(single, prepared(own, pictures[:each], 1)[0])

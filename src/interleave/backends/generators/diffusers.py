@@ -6,13 +6,14 @@ import inspect
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal
+
+from pydantic import Field
 
 from interleave.backends.generators.families import Family, Lightning, family_of
-from interleave.backends.generators.settling import DrawingOptions, Settings, settle
-from interleave.backends.local.batching import BatchQueue, Ticket, lane_of
-from interleave.backends.local.canvases import of_same_shape, on_canvas, takeable
-from interleave.backends.local.checkpoints import Source, check_pipeline, find_pipeline
+from interleave.backends.local.batching import BatchQueue, QueuedCall, device_executor
+from interleave.backends.local.canvases import SIDE_MULTIPLE, on_canvas, size_like, usable_source
+from interleave.backends.local.checkpoints import Source
 from interleave.backends.local.compile_blocks import (
     CompileLater,
     compile_blocks,
@@ -23,16 +24,19 @@ from interleave.backends.local.compile_blocks import (
 from interleave.backends.local.kernels import kernels_for
 from interleave.backends.local.library_errors import as_backend_error
 from interleave.backends.local.options import (
+    LocalOptions,
     choose_device,
     choose_dtype,
-    let_go_of_memory,
     refuse_quantisation,
+    release_memory,
 )
 from interleave.backends.local.pipeline_settings import FILE_NAME, CallSettings, read_settings
 from interleave.backends.local.pipelines import (
+    Offload,
+    PipelineFolder,
     add_lora,
     load_pipeline,
-    place,
+    move_to_device,
     use_lightning_schedule,
 )
 from interleave.backends.local.stack_sources import stack_sources
@@ -48,99 +52,114 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 GPU_BATCH = 4
-"""Pictures drawn together on a GPU by default. A CPU gains nothing; alone they are repeatable."""
+"""Pictures per batch on a GPU by default. A CPU gains nothing, and single pictures are repeatable."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What every picture is drawn with."""
+
+    steps: int
+    guidance: float
+    size: tuple[int, int]
+    prompt_tokens: int | None
+    max_sources: int
+    extra_arguments: dict[str, Any]
 
 
 @dataclass(frozen=True)
 class Drawing:
-    """One picture to draw, with its sources as the pipeline takes them."""
+    """One picture to draw, with its sources as the pipeline accepts them."""
 
     request: ImageRequest
     sources: tuple[Image, ...]
     size: tuple[int, int]
 
 
-class _NobodyWaits(Exception):
+class _AllCancelled(Exception):
     """Every call of a batch has been cancelled."""
 
 
 class DiffusersGenerator:
     """A pipeline from the Hub or a folder."""
 
-    Options: TypeAlias = DrawingOptions
+    class Options(LocalOptions):
+        steps: int | None = Field(default=None, ge=1, le=1000)
+        guidance: float | None = Field(default=None, ge=0, le=100)
+        size: int | None = Field(default=None, ge=64, le=4096, multiple_of=SIDE_MULTIPLE)
+        """Width and height at once."""
+        width: int | None = Field(default=None, ge=64, le=4096, multiple_of=SIDE_MULTIPLE)
+        height: int | None = Field(default=None, ge=64, le=4096, multiple_of=SIDE_MULTIPLE)
+        shape: Literal["fixed", "source"] = "fixed"
+        """Whether an edit has the usual size, or as many pixels with the aspect ratio of its first source."""
+        negative_prompt: str | None = None
+        prompt_tokens: int | None = Field(default=None, ge=8, le=65_536)
+        """How many tokens of a prompt are read."""
+        mask: str | None = None
+        """A black-and-white picture for FLUX.1 Fill: white is redrawn."""
+        lora: str | None = None
+        """LoRA weights: a file, a folder, ORG/NAME or ORG/NAME/FILE.safetensors."""
+        lora_scale: float = Field(default=1.0, ge=-10, le=10)
+        offload: Offload = "none"
+        """`model` keeps only the part at work on the GPU, `sequential` only the layer: slower."""
 
-    def __init__(self, *, spec: Spec, options: Options, role: str = "generator") -> None:
+    def __init__(
+        self,
+        *,
+        spec: Spec,
+        options: Options,
+        role: str = "generator",
+        pipeline: Any = None,
+        settings: CallSettings = CallSettings(),
+    ) -> None:
+        """`pipeline` is the one that the spec names, if it is in memory already, with its `settings`.
+
+        Otherwise both are read from the model's folder.
+        """
         if spec.base_url or not spec.model:
             raise ConfigurationError(
                 f"{str(spec)!r}: name a model, as in 'diffusers:black-forest-labs/FLUX.2-klein-4B' or "
                 "'diffusers:./folder', without an address"
             )
-        device = choose_device(options.device)
-        refuse_quantisation(options.quantization, device)
-        source = Source(spec.model, options.revision)
-        folder = find_pipeline(source)
-        index = check_pipeline(folder, source, trust_remote_code=options.trust_remote_code)
-        family = family_of(str(index["_class_name"]))
-        lightning = Lightning.named(options.lora) if options.lora else None
-        self._choose(options, family, settle(family, spec.model, options, read_settings(folder), lightning))
-        self.pipeline = load_pipeline(
-            folder,
-            source,
-            index,
-            dtype=choose_dtype(options.dtype, device),
-            quantization=options.quantization,
-            trust_remote_code=options.trust_remote_code,
-        )
-        self._prepare(lightning, where=str(folder / FILE_NAME))
-        self._open()
-
-    @classmethod
-    def of(
-        cls, pipeline: Any, options: Options, *, model: str = "", settings: CallSettings = CallSettings()
-    ) -> DiffusersGenerator:
-        """A pipeline that is in memory already; `model` is what it is named on the Hub."""
-        generator = cls.__new__(cls)
-        family = family_of(type(pipeline).__name__)
-        generator._choose(options, family, settle(family, model, options, settings, None))
-        generator.pipeline = pipeline
-        generator._prepare(None, where=model)
-        generator._open()
-        return generator
-
-    def _choose(self, options: Options, family: Family, settings: Settings) -> None:
         self.options = options
         self.device = choose_device(options.device)
-        self.family = family
-        self.settings = settings
+        refuse_quantisation(options.quantization, self.device)
+        lightning = Lightning.named(options.lora) if options.lora else None
+        folder = None
+        if pipeline is None:
+            folder = PipelineFolder.find(Source(spec.model, options.revision), options.trust_remote_code)
+            settings = read_settings(folder.path)
+        self.family = family_of(type(pipeline).__name__ if folder is None else folder.class_name)
+        self.settings = resolve_settings(self.family, spec.model, options, settings, lightning)
         self.mask = self._read_mask()
-
-    def _open(self) -> None:
-        """Take calls from here on."""
-        options = self.options
+        self.pipeline = pipeline if folder is None else self._load(folder)
+        self._prepare_pipeline(
+            lightning, where=spec.model if folder is None else str(folder.path / FILE_NAME)
+        )
         batch = options.batch or (1 if self.device.type == "cpu" else GPU_BATCH)
         self.queue: BatchQueue[Drawing, Image] = BatchQueue(
             self._run,
-            lane=lane_of(str(self.device)),
-            most=1 if self.family.batches == "nothing" else batch,
-            together=self._together,
-            recover=self._recover,
+            executor=device_executor(str(self.device)),
+            max_batch=1 if self.family.batches == "nothing" else batch,
+            batch_key=self._batch_key,
+            free_memory=self._free_memory,
         )
         self.capabilities = GeneratorCapabilities(
             max_sources=self.settings.max_sources,
             text_to_image=self.family.text_to_image,
             price_per_image=0.0,
-            concurrency=options.concurrency or self.queue.most,
+            concurrency=options.concurrency or self.queue.max_batch,
         )
 
     async def generate(self, request: ImageRequest) -> Image:
         self._refuse(request)
         size = self.settings.size
         if self.options.shape == "source" and request.sources:
-            size = of_same_shape(request.sources[0], size)
-        sources = tuple(self._as_taken(source, size) for source in request.sources)
+            size = size_like(request.sources[0], size)
+        sources = tuple(self._prepare_source(source, size) for source in request.sources)
         if not sources and self.family.starts_on_white:
             sources = (white_canvas(size),)
-        return await self.queue.do(Drawing(request, sources, size))
+        return await self.queue.submit(Drawing(request, sources, size))
 
     def _refuse(self, request: ImageRequest) -> None:
         if len(request.sources) > self.settings.max_sources:
@@ -150,55 +169,57 @@ class DiffusersGenerator:
         if not request.sources and not self.family.text_to_image:
             raise BackendError("this generator only changes pictures, and was given none to start from")
 
-    def _as_taken(self, source: Image, size: tuple[int, int]) -> Image:
+    def _prepare_source(self, source: Image, size: tuple[int, int]) -> Image:
         if self.family.takes_mask or not self.family.takes_size:
-            return on_canvas(takeable(source), size)  # the picture that comes back is of the source's size
-        return takeable(source)
+            return on_canvas(usable_source(source), size)  # the result has the size of the source
+        return usable_source(source)
 
-    def _within_limit(self, drawing: Drawing) -> Drawing:
-        """The drawing, with a word in the log where the end of its prompt will not be read."""
+    def _check_prompt_length(self, drawing: Drawing) -> Drawing:
+        """Warn where the end of a prompt will not be read; truncate it where the pipeline would fail."""
         if self.settings.prompt_tokens is None:
             return drawing
         tokenizer = getattr(self.pipeline, self.family.tokenizer)
         tokenizer = getattr(tokenizer, "tokenizer", tokenizer)
         ids = tokenizer(drawing.request.prompt, truncation=False, verbose=False).input_ids
-        limit = self.settings.prompt_tokens - (_scaffold(tokenizer) if self.family.chat else 0)
+        limit = self.settings.prompt_tokens - (
+            _template_tokens(tokenizer) if self.family.chat_template else 0
+        )
         if len(ids) <= limit:
             return drawing
         log.warning(
             "the prompt has %d tokens, and the generator reads the first %d: shorten it", len(ids), limit
         )
-        if not self.family.cut_prompts:
+        if not self.family.truncate_prompts:
             return drawing
         kept = str(tokenizer.decode(ids[:limit], skip_special_tokens=True))
         return replace(drawing, request=replace(drawing.request, prompt=kept))
 
-    def _together(self, drawing: Drawing) -> object:
-        """Drawings for which this is equal can be made in one batch."""
+    def _batch_key(self, drawing: Drawing) -> object:
+        """Drawings with an equal key can share a batch."""
         if drawing.sources and self.family.batches != "everything":
             return id(drawing)
         return (drawing.size, tuple(source.size for source in drawing.sources))
 
-    def _run(self, batch: Sequence[Ticket[Drawing, Image]]) -> list[Image]:
-        # Here, in the lane: a tokenizer must not be used by two threads at once.
-        drawings = [self._within_limit(ticket.job) for ticket in batch]
+    def _run(self, batch: Sequence[QueuedCall[Drawing, Image]]) -> list[Image]:
+        # In the device's thread, because a tokenizer must not be used by two threads at once.
+        drawings = [self._check_prompt_length(call.input) for call in batch]
 
         def after_step(pipeline: Any, step: int, timestep: Any, tensors: dict[str, Any]) -> dict[str, Any]:
-            if all(ticket.cancelled for ticket in batch):
-                raise _NobodyWaits
+            if all(call.cancelled for call in batch):
+                raise _AllCancelled
             for drawing in drawings:
                 tell(drawing.request.slot, step + 1, self.settings.steps)
             return tensors
 
         try:
-            with as_backend_error("the generator", len(batch), let_through=_NobodyWaits):
+            with as_backend_error("the generator", len(batch), let_through=_AllCancelled):
                 drawn = self._draw(drawings, after_step)
                 return [
                     _as_picture(*pair) for pair in zip(drawn, (each.size for each in drawings), strict=True)
                 ]
-        except _NobodyWaits:
-            self._recover()
-            return [white_canvas(drawing.size) for drawing in drawings]  # nobody will see them
+        except _AllCancelled:
+            self._free_memory()
+            return [white_canvas(drawing.size) for drawing in drawings]  # cancelled calls drop their results
 
     def _draw(self, drawings: Sequence[Drawing], after_step: Any) -> Any:
         def work() -> Any:
@@ -212,17 +233,19 @@ class DiffusersGenerator:
 
         first, settings, family = drawings[0], self.settings, self.family
         arguments: dict[str, Any] = {
-            **family.other,
-            **settings.more,
-            "prompt": [_marked(drawing, family) for drawing in drawings],
+            **family.extra_arguments,
+            **settings.extra_arguments,
+            "prompt": [_prompt_with_marks(drawing, family) for drawing in drawings],
             "num_inference_steps": settings.steps,
-            # on the CPU whatever the device, so that a seed means the same everywhere
+            # on the CPU, so that a seed gives the same noise on every device
             "generator": [torch.Generator().manual_seed(drawing.request.seed) for drawing in drawings],
-            "output_type": "pt",  # made bytes of on the device, where that takes no time
+            "output_type": "pt",  # converted to bytes on the device, where that takes no time
         }
         if family.guidance_parameter:
             arguments[family.guidance_parameter] = settings.guidance
-        negative = family.negative if self.options.negative_prompt is None else self.options.negative_prompt
+        negative = self.options.negative_prompt
+        if negative is None:
+            negative = family.negative_prompt
         if negative is not None:
             arguments["negative_prompt"] = [negative] * len(drawings)
         if family.takes_size:
@@ -231,7 +254,7 @@ class DiffusersGenerator:
             arguments[family.prompt_tokens_parameter] = settings.prompt_tokens
         if "callback_on_step_end" in self._parameters:
             arguments["callback_on_step_end"] = after_step
-        if "max_area" in self._parameters:  # Kontext: an area of its own, and sizes it knows from training
+        if "max_area" in self._parameters:  # Kontext resizes to the sizes it was trained with
             arguments |= {"max_area": first.size[0] * first.size[1], "_auto_resize": min(first.size) >= 672}
         if self.mask is not None:
             arguments["mask_image"] = on_canvas(self.mask, first.size)
@@ -246,13 +269,21 @@ class DiffusersGenerator:
 
     def _sources(self, drawings: Sequence[Drawing]) -> Any:
         all_sources = [source for drawing in drawings for source in drawing.sources]
-        single = self.family.most_sources == 1 and len(drawings) == 1
+        single = self.family.max_sources == 1 and len(drawings) == 1
         return all_sources[0] if single else all_sources
 
-    def _prepare(self, lightning: Lightning | None, *, where: str) -> None:
-        """Everything that is done to a loaded pipeline before its first picture."""
+    def _load(self, folder: PipelineFolder) -> Any:
+        return load_pipeline(
+            folder,
+            dtype=choose_dtype(self.options.dtype, self.device),
+            quantization=self.options.quantization,
+            trust_remote_code=self.options.trust_remote_code,
+        )
+
+    def _prepare_pipeline(self, lightning: Lightning | None, *, where: str) -> None:
+        """Check and patch a loaded pipeline, and move it to its device; `where` names its settings."""
         self._parameters = inspect.signature(type(self.pipeline).__call__).parameters
-        for name in self.settings.more:
+        for name in self.settings.extra_arguments:
             if name not in self._parameters:
                 raise ConfigurationError(f"{where}: {type(self.pipeline).__name__} takes no {name!r}")
         self._refuse_options()
@@ -262,20 +293,20 @@ class DiffusersGenerator:
             use_lightning_schedule(self.pipeline)
         if self.family.batches == "everything":
             stack_sources(self.pipeline)
-        place(self.pipeline, self.device, self.options.offload)
+        move_to_device(self.pipeline, self.device, self.options.offload)
         if self.options.compile:
             compile_blocks(self.pipeline)
         self.compiling = CompileLater(self.pipeline) if self._may_compile_later() else None
 
     def _may_compile_later(self) -> bool:
-        """Not with ?batch=1, which promises the same bits however many pictures there have been."""
+        """Never with ?batch=1, which promises the same bits however many pictures have been drawn."""
         options, denoiser = self.options, denoiser_of(self.pipeline)
         plain = options.compile is None and options.quantization == "none" and options.offload == "none"
         worth_it = has_blocks(denoiser) and is_large(denoiser)
         return plain and options.batch != 1 and self.device.type == "cuda" and worth_it
 
     def _refuse_options(self) -> None:
-        """What the pipeline has no argument for is refused, never ignored."""
+        """Refuse options that the pipeline has no parameter for, rather than ignore them."""
         taken = {
             "guidance": self.family.guidance_parameter,
             "negative_prompt": "negative_prompt" if "negative_prompt" in self._parameters else None,
@@ -296,12 +327,55 @@ class DiffusersGenerator:
             raise ConfigurationError(f"?mask= is for FLUX.1 Fill, and this is {self.family.summary!r}")
         return read_picture(self.options.mask).convert("L").convert("RGB") if self.options.mask else None
 
-    def _recover(self) -> None:
+    def _free_memory(self) -> None:
         self.pipeline.maybe_free_model_hooks()
-        let_go_of_memory(self.device)
+        release_memory(self.device)
 
 
-def _scaffold(tokenizer: Any) -> int:
+def resolve_settings(
+    family: Family,
+    model: str,
+    options: DiffusersGenerator.Options,
+    folder: CallSettings,
+    lightning: Lightning | None,
+) -> Settings:
+    """The first value set by the spec, a Lightning LoRA, the folder, the model's row, or its family."""
+    advice = family.advice(model)
+    return Settings(
+        steps=_first_set(
+            options.steps,
+            lightning and lightning.steps,
+            folder.num_inference_steps,
+            advice.steps,
+            family.steps,
+        ),
+        guidance=_first_set(
+            options.guidance,
+            lightning and lightning.guidance,
+            folder.guidance_scale,
+            advice.guidance,
+            family.guidance,
+        ),
+        size=(
+            _first_set(options.width, options.size, folder.width, family.side),
+            _first_set(options.height, options.size, folder.height, family.side),
+        ),
+        prompt_tokens=_first_set(
+            options.prompt_tokens, folder.max_sequence_length, advice.prompt_tokens, family.prompt_tokens
+        ),
+        max_sources=min(family.max_sources, _first_set(folder.max_sources, family.max_sources)),
+        extra_arguments={"text_encoder_out_layers": folder.text_encoder_out_layers}
+        if folder.text_encoder_out_layers
+        else {},
+    )
+
+
+def _first_set(*values: Any) -> Any:
+    """The first value that is not None."""
+    return next((value for value in values if value is not None), None)
+
+
+def _template_tokens(tokenizer: Any) -> int:
     """How many tokens the chat template puts around a prompt."""
     empty = tokenizer.apply_chat_template(
         [{"role": "user", "content": ""}], tokenize=False, add_generation_prompt=True, enable_thinking=False
@@ -309,7 +383,7 @@ def _scaffold(tokenizer: Any) -> int:
     return len(tokenizer(empty).input_ids)
 
 
-def _marked(drawing: Drawing, family: Family) -> str:
+def _prompt_with_marks(drawing: Drawing, family: Family) -> str:
     if not family.source_mark:
         return drawing.request.prompt
     marks = [family.source_mark.format(number) for number in range(1, len(drawing.sources) + 1)]
@@ -317,7 +391,7 @@ def _marked(drawing: Drawing, family: Family) -> str:
 
 
 def _as_picture(pixels: Any, size: tuple[int, int]) -> Image:
-    """A picture from numbers between 0 and 1, refused where they are none."""
+    """A picture from floats between 0 and 1; refuses NaN and infinity."""
     import torch
     from PIL import Image as pillow
 

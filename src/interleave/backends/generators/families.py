@@ -1,7 +1,7 @@
 """The diffusers pipelines we know how to call: one row per family. Adding one is adding a row.
 
-A row says what the pipeline's `__call__` names things and what its makers advise; everything else, batches,
-seeds, sizes, masks, progress, is the same for all of them and is written once, in `diffusers.py`.
+A row has the parameter names of the pipeline's `__call__` and the settings its authors recommend; everything
+else (batches, seeds, sizes, masks, progress) is the same for all families and is in `diffusers.py`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from interleave.errors import ConfigurationError, did_you_mean
 
 @dataclass(frozen=True)
 class Advice:
-    """Where one model of a family wants to be called differently from the others."""
+    """Recommended settings of one model, where they differ from its family's."""
 
     steps: int | None = None
     guidance: float | None = None
@@ -28,36 +28,36 @@ class Family:
 
     summary: str
     models: Mapping[str, Advice]
-    """Models of this family on the Hub, as examples and for what they want different."""
+    """Models of this family on the Hub, as examples and for their own recommended settings."""
     steps: int
     guidance: float
     side: int = 1024
-    """Width and height of a picture, unless a model folder or a user says otherwise."""
+    """Width and height of a picture, unless the model folder or the spec says otherwise."""
     guidance_parameter: str | None = "guidance_scale"
-    """None where there is no such knob."""
-    most_sources: int = 0
+    """None where the pipeline has no such parameter."""
+    max_sources: int = 0
     source_parameter: str = "image"
     source_mark: str | None = None
-    """What stands in the prompt for a source, where the pipeline wants it named; {} is its number."""
+    """The placeholder of a source in the prompt, where the pipeline needs one; {} is its number."""
     text_to_image: bool = True
     starts_on_white: bool = False
-    """Whether it can only edit, so that a first picture is drawn on a white canvas."""
+    """Whether it can only edit, so that a picture without a source starts from a white canvas."""
     takes_size: bool = True
     takes_mask: bool = False
     """Whether it redraws only where a mask is white."""
     batches: Literal["nothing", "text", "everything"] = "nothing"
-    """What can be drawn together: nothing, pictures from text, or edits of different sources as well."""
+    """What can share a batch: nothing, pictures from text, or edits of different sources as well."""
     prompt_tokens: int | None = 512
     """How many tokens of a prompt are read; None where there is no such limit."""
     prompt_tokens_parameter: str | None = "max_sequence_length"
-    chat: bool = False
-    """Whether the pipeline puts a prompt into its tokenizer's chat template, whose words are read too."""
+    chat_template: bool = False
+    """Whether the pipeline puts a prompt into its tokenizer's chat template, whose tokens count as well."""
     tokenizer: str = "tokenizer"
-    cut_prompts: bool = False
-    """Whether a prompt that is too long must be cut before it is passed on."""
-    negative: str | None = None
-    """The negative prompt its makers advise; None where it takes none."""
-    other: Mapping[str, object] = field(default_factory=dict)
+    truncate_prompts: bool = False
+    """Whether a prompt that is too long must be truncated before it is passed on."""
+    negative_prompt: str | None = None
+    """The recommended negative prompt; None where the pipeline takes none."""
+    extra_arguments: Mapping[str, object] = field(default_factory=dict)
     """Further arguments of every call."""
 
     def advice(self, model: str) -> Advice:
@@ -75,16 +75,16 @@ FAMILIES: dict[str, Family] = {
         },
         steps=4,
         guidance=1.0,
-        most_sources=4,
+        max_sources=4,
         batches="everything",
-        chat=True,
+        chat_template=True,
     ),
     "Flux2Pipeline": Family(
         "FLUX.2: draws and edits, up to ten sources",
         {"black-forest-labs/FLUX.2-dev": Advice()},
         steps=50,
         guidance=4.0,
-        most_sources=10,
+        max_sources=10,
         batches="everything",
     ),
     "QwenImagePipeline": Family(
@@ -94,7 +94,7 @@ FAMILIES: dict[str, Family] = {
         guidance=4.0,
         guidance_parameter="true_cfg_scale",
         side=1328,
-        negative=" ",
+        negative_prompt=" ",
         batches="text",
     ),
     "QwenImageEditPipeline": Family(
@@ -103,8 +103,8 @@ FAMILIES: dict[str, Family] = {
         steps=50,
         guidance=4.0,
         guidance_parameter="true_cfg_scale",
-        negative=" ",
-        most_sources=1,
+        negative_prompt=" ",
+        max_sources=1,
         starts_on_white=True,
     ),
     "QwenImageEditPlusPipeline": Family(
@@ -113,8 +113,8 @@ FAMILIES: dict[str, Family] = {
         steps=40,
         guidance=4.0,
         guidance_parameter="true_cfg_scale",
-        negative=" ",
-        most_sources=3,
+        negative_prompt=" ",
+        max_sources=3,
         starts_on_white=True,
     ),
     "FluxPipeline": Family(
@@ -134,7 +134,7 @@ FAMILIES: dict[str, Family] = {
         {"black-forest-labs/FLUX.1-Kontext-dev": Advice()},
         steps=28,
         guidance=2.5,
-        most_sources=1,
+        max_sources=1,
         batches="text",
         tokenizer="tokenizer_2",
     ),
@@ -143,7 +143,7 @@ FAMILIES: dict[str, Family] = {
         {"black-forest-labs/FLUX.1-Fill-dev": Advice()},
         steps=50,
         guidance=30.0,
-        most_sources=1,
+        max_sources=1,
         text_to_image=False,
         takes_mask=True,
         tokenizer="tokenizer_2",
@@ -153,34 +153,34 @@ FAMILIES: dict[str, Family] = {
         {"meituan-longcat/LongCat-Image": Advice()},
         steps=50,
         guidance=4.5,
-        negative="",
+        negative_prompt="",
         prompt_tokens_parameter=None,
-        # Rewriting would draw something else than the prompt that the critic is shown and may refine.
-        other={"enable_prompt_rewrite": False},
+        # A rewritten prompt would not be the one that the critic sees and may refine.
+        extra_arguments={"enable_prompt_rewrite": False},
     ),
     "LongCatImageEditPipeline": Family(
         "LongCat-Image-Edit: edits one source",
         {"meituan-longcat/LongCat-Image-Edit": Advice()},
         steps=50,
         guidance=4.5,
-        negative="",
-        most_sources=1,
+        negative_prompt="",
+        max_sources=1,
         starts_on_white=True,
         takes_size=False,
         prompt_tokens_parameter=None,
-        cut_prompts=True,  # diffusers 0.42 fails on one that is too long
+        truncate_prompts=True,  # diffusers 0.42 fails on a prompt that is too long
     ),
     "OmniGenPipeline": Family(
         "OmniGen: draws, and edits up to three sources",
         {"Shitao/OmniGen-v1-diffusers": Advice()},
         steps=50,
         guidance=2.5,
-        most_sources=3,
+        max_sources=3,
         source_parameter="input_images",
         source_mark="<img><|image_{}|></img>",
         prompt_tokens=None,
         prompt_tokens_parameter=None,
-        other={"img_guidance_scale": 1.6},
+        extra_arguments={"img_guidance_scale": 1.6},
     ),
 }
 
@@ -191,7 +191,7 @@ ABSENT = {
 
 
 def family_of(pipeline: str) -> Family:
-    """The row of a pipeline class; says what to do where there is none."""
+    """The row of a pipeline class; the error for an unknown one says what to do."""
     if pipeline in ABSENT:
         raise ConfigurationError(ABSENT[pipeline])
     if pipeline not in FAMILIES:
@@ -209,13 +209,14 @@ def pipeline_of(model: str) -> str | None:
 
 @dataclass(frozen=True)
 class Lightning:
-    """What the Lightning LoRAs of Qwen-Image want: few steps, no guidance, a fixed shift of the schedule."""
+    """Settings of the Lightning LoRAs of Qwen-Image: few steps, no guidance, a schedule of fixed shift."""
 
     steps: int
     guidance: float = 1.0
 
     @classmethod
     def named(cls, lora: str) -> Lightning | None:
+        """The settings that the name of a LoRA implies; None for other LoRAs."""
         name = lora.lower()
         if "lightning" not in name:
             return None

@@ -1,1 +1,1 @@
-"""What the backends that run models in this process share: devices, checkpoints, turns at the machine."""
+"""What the backends that run models in this process share: devices, checkpoints, batching, decoding."""

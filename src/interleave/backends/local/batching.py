@@ -1,17 +1,18 @@
-"""Calls of many trajectories, run as few batches by one thread.
+"""Calls of many trajectories, computed as few batches by one thread per device.
 
-A model in this process blocks, and a GPU does one thing at a time. So every device has one *lane*, a thread
-that all models on it take turns in, and every model has a *queue*. When a queue's turn comes, the oldest call
-is taken and with it those waiting behind it that can be computed together. A call that is cancelled while it
-waits is never run; one that is cancelled while it runs is marked, so that the model can stop early.
+A model in this process blocks, and a GPU does one thing at a time. So every device has one thread, the
+executor that all models on it share, and every model has a queue of calls. When the thread comes to a queue,
+it takes the oldest call and with it those behind it that can be computed in the same batch. A call that is
+cancelled in the queue is never computed; one that is cancelled while it is computed is marked, so that the
+model can stop early.
 
-Tokens of many answers are written in hardly more time than those of one, while pictures take their time each.
-So a queue of questions can *yield*: it lets calls of others that wait go first, until its own batch is full
-or its oldest call has waited long enough.
+Decoding many replies takes hardly longer than decoding one, while every picture takes as long as the first.
+So a queue of prompts can have low priority: it defers to the other queues of its device until its own batch
+is full or its oldest call has waited long enough.
 
-Batching decides how fast things are done, never which: where a batch fails, its calls are run one by one,
-and only those that fail by themselves are failures. One that needs more memory than there is is halved, and
-so are those after it, so that a batch that is right for a large device need not be changed for a small one.
+Batching decides how fast calls are computed, never which succeed: where a batch fails, its calls are computed
+one by one, and only those that fail alone are failures. A batch that runs out of memory is halved, and so are
+later ones, so that a batch size chosen for a large device needs no change for a small one.
 """
 
 from __future__ import annotations
@@ -28,218 +29,221 @@ from functools import cache
 from typing import Any, Generic, TypeVar
 from weakref import WeakKeyDictionary, WeakSet
 
-from interleave.backends.local.library_errors import OutOfMemory, forget_frames
+from interleave.backends.local.library_errors import clear_frames
+from interleave.errors import OutOfMemory
 
 log = logging.getLogger(__name__)
 
-Job = TypeVar("Job")
+Input = TypeVar("Input")
 Result = TypeVar("Result")
 
-LINGER_SECONDS = 0.01
-"""How long an unfilled batch waits for company: the callers answered last need so long to ask again."""
-MOST_PATIENCE_SECONDS = 0.6
-YIELD_SECONDS = 30.0
-"""How long a call is kept back at most for others to go first."""
+BATCH_WAIT_SECONDS = 0.01
+"""How long a batch that is not full waits for another call: callers just answered call again within it."""
+MAX_BATCH_WAIT_SECONDS = 0.6
+MAX_DEFER_SECONDS = 30.0
+"""How long a call of low priority waits at most for the other queues."""
 
 _QUEUES: WeakKeyDictionary[ThreadPoolExecutor, WeakSet[BatchQueue[Any, Any]]] = WeakKeyDictionary()
-"""The queues of every lane."""
+"""The queues of every executor."""
 _QUEUES_LOCK = threading.Lock()
 
 
 @dataclass(eq=False)
-class Ticket(Generic[Job, Result]):
-    """One call on its way through a queue."""
+class QueuedCall(Generic[Input, Result]):
+    """One call in a queue, or in a batch."""
 
-    job: Job
+    input: Input
     future: Future[Result] = field(default_factory=Future)
-    came: float = field(default_factory=lambda: time.monotonic())
-    _abandoned: threading.Event = field(default_factory=threading.Event)
+    queued_at: float = field(default_factory=lambda: time.monotonic())
+    _cancelled: threading.Event = field(default_factory=threading.Event)
 
     @property
     def cancelled(self) -> bool:
-        """Whether nobody waits for the answer any more."""
-        return self._abandoned.is_set()
+        """Whether the caller no longer waits for the result."""
+        return self._cancelled.is_set()
 
-    def abandon(self) -> None:
-        self._abandoned.set()
+    def cancel(self) -> None:
+        self._cancelled.set()
 
 
-class BatchQueue(Generic[Job, Result]):
-    """Calls that wait for one model."""
+class BatchQueue(Generic[Input, Result]):
+    """The calls that wait for one model."""
 
     def __init__(
         self,
-        run: Callable[[Sequence[Ticket[Job, Result]]], Sequence[Result | Exception]],
+        run: Callable[[Sequence[QueuedCall[Input, Result]]], Sequence[Result | Exception]],
         *,
-        lane: ThreadPoolExecutor,
-        most: int = 1,
-        together: Callable[[Job], Hashable] = lambda job: None,
-        recover: Callable[[], None] = lambda: None,
-        yields: bool = False,
-        patience: float = 0.0,
+        executor: ThreadPoolExecutor,
+        max_batch: int = 1,
+        batch_key: Callable[[Input], Hashable] = lambda _: None,
+        free_memory: Callable[[], None] = lambda: None,
+        low_priority: bool = False,
+        wait_share: float = 0.0,
     ) -> None:
-        """`run` computes a batch, in order; jobs with an equal `together` fit in one batch of at most `most`.
+        """`run` computes a batch and returns results in order; inputs of an equal `batch_key` share a batch.
 
-        `recover` is called in the lane after `run` has failed, to let go of what it held. A queue that
-        `yields` lets those go first that do not, while its batch is not full. Where calls have come together
-        before, they are waited for longer: `patience` is a share of what the last batch took. Those that
-        were answered together are at it, saving a picture perhaps, and a batch more costs as much again.
+        `free_memory` is called in the executor after `run` has failed. A queue of `low_priority` defers to
+        those without while its batch is not full. After a batch of several calls, the next one waits longer
+        for more of them, for a share `wait_share` of the time the last batch took: the callers just answered
+        may still be saving a picture, and a further batch would take as long again.
         """
         self._run = run
-        self._lane = lane
-        self.most = most
-        self._fit = sys.maxsize
-        """So many have not been too many for the memory."""
-        self._together = together
-        self._recover = recover
-        self._waiting: list[Ticket[Job, Result]] = []
-        self._patience = patience
-        self._wait = LINGER_SECONDS
-        self._yields = yields
-        self._postponed = False
+        self._executor = executor
+        self.max_batch = max_batch
+        self._memory_limit = sys.maxsize
+        """Larger batches have run out of memory."""
+        self._batch_key = batch_key
+        self._free_model_memory = free_memory
+        self._waiting: list[QueuedCall[Input, Result]] = []
+        self._wait_share = wait_share
+        self._batch_wait = BATCH_WAIT_SECONDS
+        self._low_priority = low_priority
+        self._deferred = False
         self._lock = threading.Lock()
         with _QUEUES_LOCK:
-            _QUEUES.setdefault(lane, WeakSet()).add(self)
+            _QUEUES.setdefault(executor, WeakSet()).add(self)
 
     @property
-    def at_once(self) -> int:
+    def batch_limit(self) -> int:
         """How many calls are computed together at most."""
-        return min(self.most, self._fit)
+        return min(self.max_batch, self._memory_limit)
 
-    async def do(self, job: Job) -> Result:
-        """The result of a job; raises what the model raised for it."""
-        ticket: Ticket[Job, Result] = Ticket(job)
+    async def submit(self, value: Input) -> Result:
+        """The result of a call; raises what the model raised for it."""
+        call: QueuedCall[Input, Result] = QueuedCall(value)
         with self._lock:
-            self._waiting.append(ticket)
-        self._lane.submit(self._take_turn)
+            self._waiting.append(call)
+        self._executor.submit(self._run_next_batch)
         try:
-            return await asyncio.wrap_future(ticket.future)
+            return await asyncio.wrap_future(call.future)
         except asyncio.CancelledError:
-            ticket.abandon()
+            call.cancel()
             with self._lock:
-                if ticket in self._waiting:
-                    self._waiting.remove(ticket)
+                if call in self._waiting:
+                    self._waiting.remove(call)
             raise
 
-    def _take_turn(self) -> None:
-        """Run one batch, if anything still waits: every call asks for a turn, many for nothing."""
-        if not self._should_yield():
-            self._wait_for_company()
-        if self._should_yield():
-            self._postpone()
+    def _run_next_batch(self) -> None:
+        """Compute one batch; does nothing where an earlier batch took the call this was scheduled for."""
+        if not self._should_defer():
+            self._wait_for_full_batch()
+        if self._should_defer():
+            self._defer()
             return
-        batch = [ticket for ticket in self._take_batch() if ticket.future.set_running_or_notify_cancel()]
+        batch = [call for call in self._take_batch() if call.future.set_running_or_notify_cancel()]
         if not batch:
             return
         started = time.monotonic()
-        self._work(batch)
-        in_company = len(batch) > 1 or bool(self._waiting)
-        share = self._patience * (time.monotonic() - started) if in_company else 0.0
-        self._wait = min(max(LINGER_SECONDS, share), MOST_PATIENCE_SECONDS)
-        if self._waiting and self._yields:  # turns of theirs may have been given up for one
-            self._postpone()
+        self._compute(batch)
+        concurrent = len(batch) > 1 or bool(self._waiting)
+        wait = self._wait_share * (time.monotonic() - started) if concurrent else 0.0
+        self._batch_wait = min(max(BATCH_WAIT_SECONDS, wait), MAX_BATCH_WAIT_SECONDS)
+        if self._waiting and self._low_priority:  # their runs may have been deferred into this one
+            self._defer()
 
-    def _wait_for_company(self) -> None:
-        """Until a batch is full, nobody has come for a while, or others are to go first."""
-        there, last = 0, time.monotonic()
-        while self.at_once > 1 and 0 < len(self._waiting) < self.at_once and not self._should_yield():
+    def _wait_for_full_batch(self) -> None:
+        """Return when the batch is full, no call has come for a while, or other queues go first."""
+        seen, last = 0, time.monotonic()
+        while self.batch_limit > 1 and 0 < len(self._waiting) < self.batch_limit and not self._should_defer():
             now = time.monotonic()
-            if len(self._waiting) > there:
-                there, last = len(self._waiting), now
-            elif now - last >= self._wait:
+            if len(self._waiting) > seen:
+                seen, last = len(self._waiting), now
+            elif now - last >= self._batch_wait:
                 return
-            time.sleep(LINGER_SECONDS)
+            time.sleep(BATCH_WAIT_SECONDS)
 
-    def _should_yield(self) -> bool:
+    def _should_defer(self) -> bool:
         with self._lock:
-            oldest = min((ticket.came for ticket in self._waiting), default=None)
-            full = len(self._waiting) >= self.at_once
-        if not self._yields or oldest is None or full or time.monotonic() - oldest > YIELD_SECONDS:
+            oldest = min((call.queued_at for call in self._waiting), default=None)
+            full = len(self._waiting) >= self.batch_limit
+        if not self._low_priority or oldest is None or full or time.monotonic() - oldest > MAX_DEFER_SECONDS:
             return False
-        return any(other._waiting for other in _queues_of(self._lane) if not other._yields)
+        return any(other._waiting for other in _queues_of(self._executor) if not other._low_priority)
 
-    def _postpone(self) -> None:
-        """Take one turn later, after those that have been asked for by now."""
-        if not self._postponed:
-            self._postponed = True
-            self._lane.submit(self._take_postponed_turn)
+    def _defer(self) -> None:
+        """Schedule one batch behind everything that the executor has to do now."""
+        if not self._deferred:
+            self._deferred = True
+            self._executor.submit(self._run_deferred_batch)
 
-    def _take_postponed_turn(self) -> None:
-        self._postponed = False
-        self._take_turn()
+    def _run_deferred_batch(self) -> None:
+        self._deferred = False
+        self._run_next_batch()
 
-    def _take_batch(self) -> list[Ticket[Job, Result]]:
+    def _take_batch(self) -> list[QueuedCall[Input, Result]]:
         with self._lock:
             if not self._waiting:
                 return []
-            kind = self._together(self._waiting[0].job)
-            batch = [ticket for ticket in self._waiting if self._together(ticket.job) == kind][: self.at_once]
-            self._waiting = [ticket for ticket in self._waiting if ticket not in batch]
+            key = self._batch_key(self._waiting[0].input)
+            batch = [call for call in self._waiting if self._batch_key(call.input) == key][: self.batch_limit]
+            self._waiting = [call for call in self._waiting if call not in batch]
             return batch
 
-    def _work(self, batch: Sequence[Ticket[Job, Result]], *, freed: bool = False) -> None:
-        """Run a batch, in parts where it fails as a whole; `freed`: others have let go of memory for it."""
-        batch = [ticket for ticket in batch if not ticket.cancelled]
+    def _compute(self, batch: Sequence[QueuedCall[Input, Result]], *, freed: bool = False) -> None:
+        """Run a batch, and split it where it fails; `freed`: the device's models have freed memory for it."""
+        batch = [call for call in batch if not call.cancelled]
         error = self._try(batch) if batch else None
         if error is None:
             return
-        short = isinstance(error, OutOfMemory)
-        for queue in _queues_of(self._lane) if short else [self]:
-            queue._let_go()
-        if len(batch) == 1 and (freed or not short):
+        out_of_memory = isinstance(error, OutOfMemory)
+        for queue in _queues_of(self._executor) if out_of_memory else [self]:
+            queue._free_memory()
+        if len(batch) == 1 and (freed or not out_of_memory):
             batch[0].future.set_exception(error)
             return
-        each = self._halved(len(batch)) if short else 1
+        size = self._halve(len(batch)) if out_of_memory else 1
         while batch:
-            part, batch = batch[:each], batch[each:]
-            self._work(part, freed=short)
-            each = min(each, self.at_once)
+            part, batch = batch[:size], batch[size:]
+            self._compute(part, freed=out_of_memory)
+            size = min(size, self.batch_limit)
 
-    def _try(self, batch: Sequence[Ticket[Job, Result]]) -> BaseException | None:
-        """Run a batch; returns what it failed with, with nothing that it held in memory."""
+    def _try(self, batch: Sequence[QueuedCall[Input, Result]]) -> BaseException | None:
+        """Run a batch; returns its error, cleared of the tensors that its frames refer to."""
         try:
-            self._settle(batch, self._run(batch))
+            self._set_results(batch, self._run(batch))
         except BaseException as error:
-            forget_frames(error)
+            clear_frames(error)
             return error
         return None
 
-    def _halved(self, calls: int) -> int:
-        """How many calls are computed together after so many have been too many."""
+    def _halve(self, calls: int) -> int:
+        """The batch size to use after `calls` at once have run out of memory."""
         half = (calls + 1) // 2
-        if calls > 1 and half < self.at_once:
+        if calls > 1 and half < self.batch_limit:
             log.warning("%d calls at once need more memory than there is: from here on %d", calls, half)
-            self._fit = half
-        return min(half, self.at_once)
+            self._memory_limit = half
+        return min(half, self.batch_limit)
 
-    def _let_go(self) -> None:
-        """Of the memory that the model keeps only to be faster."""
+    def _free_memory(self) -> None:
+        """Free the memory that the model holds only to be faster."""
         try:
-            self._recover()
-        except Exception as error:  # a device that has failed for good: the calls are told why, not this
+            self._free_model_memory()
+        except Exception as error:  # a broken device: its calls must get the error of their batch
             log.warning("memory could not be let go of: %s", str(error)[:300])
 
     @staticmethod
-    def _settle(batch: Sequence[Ticket[Job, Result]], results: Sequence[Result | Exception]) -> None:
+    def _set_results(
+        batch: Sequence[QueuedCall[Input, Result]], results: Sequence[Result | Exception]
+    ) -> None:
         if len(results) != len(batch):
             raise RuntimeError(f"a batch of {len(batch)} brought {len(results)} results")
-        for ticket, result in zip(batch, results, strict=True):
-            if isinstance(result, Exception):  # this one could not be done; the others could
-                ticket.future.set_exception(result)
+        for call, result in zip(batch, results, strict=True):
+            if isinstance(result, Exception):  # only this call of the batch has failed
+                call.future.set_exception(result)
             else:
-                ticket.future.set_result(result)
+                call.future.set_result(result)
 
 
-def _queues_of(lane: ThreadPoolExecutor) -> list[BatchQueue[Any, Any]]:
+def _queues_of(executor: ThreadPoolExecutor) -> list[BatchQueue[Any, Any]]:
     with _QUEUES_LOCK:
-        return list(_QUEUES.get(lane, ()))
+        return list(_QUEUES.get(executor, ()))
 
 
 @cache
-def lane_of(device: str) -> ThreadPoolExecutor:
+def device_executor(device: str) -> ThreadPoolExecutor:
     """The one thread in which everything on this device is computed.
 
-    One thread for all models of a device keeps them from fighting over it, and CUDA graphs, which belong to
-    the thread that recorded them, stay usable.
+    One thread for all models of a device keeps them from competing for it, and CUDA graphs, which belong to
+    the thread that captured them, stay usable.
     """
     return ThreadPoolExecutor(max_workers=1, thread_name_prefix=f"interleave-{device}")

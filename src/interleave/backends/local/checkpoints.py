@@ -1,7 +1,7 @@
-"""Model folders: found on disk or on the Hub, and looked through before anything in them is loaded.
+"""Model folders: found on disk or on the Hub, and checked before anything in them is loaded.
 
 Only safetensors are read, because a pickle can run any code. Code that comes with a model is refused unless
-the user says otherwise. A file that is cut off, missing or of another model is named, with what to do.
+the user allows it. A file that is truncated, missing or of another model is named, with what to do.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ HUB_ID = re.compile(r"[\w.-]+/[\w.-]+\Z")
 PICKLES = (".bin", ".pt", ".pth", ".ckpt", ".pkl", ".pickle", ".msgpack", ".h5")
 LIBRARIES = {"diffusers", "transformers"}
 MODEL_FILES = ["*.json", "*.safetensors", "*.txt", "*.jinja", "*.model"]
-MOST_HEADER_BYTES = 100_000_000
+MAX_HEADER_BYTES = 100_000_000
 """The limit of the safetensors format itself."""
-MOST_JSON_BYTES = 100_000_000
+MAX_JSON_BYTES = 100_000_000
 
 
 @dataclass(frozen=True)
 class Source:
-    """Where a checkpoint comes from, in a user's words."""
+    """Where a checkpoint comes from, as the user wrote it."""
 
     model: str
     revision: str | None = None
@@ -38,8 +38,8 @@ class Source:
         return self.model.startswith(("/", ".", "~"))
 
     @property
-    def again(self) -> str:
-        """What to do about a file that is broken."""
+    def repair(self) -> str:
+        """What to do about a broken file."""
         if self.is_path:
             return "copy it again"
         revision = f" --revision {self.revision}" if self.revision else ""
@@ -47,7 +47,7 @@ class Source:
 
 
 def find_model(source: Source) -> Path:
-    """The folder of a transformers model; brought from the Hub where it is not on disk."""
+    """The folder of a transformers model; downloaded from the Hub where it is not on disk."""
     return _local(source, "config.json") or _from_hub(source, MODEL_FILES, nested=False)
 
 
@@ -57,7 +57,7 @@ def find_adapter(source: Source) -> Path:
 
 
 def find_pipeline(source: Source) -> Path:
-    """The folder of a diffusers pipeline; of a repository only its parts, not other copies of the weights."""
+    """The folder of a diffusers pipeline; only its parts are downloaded, not other copies of the weights."""
     if folder := _local(source, "model_index.json"):
         return folder
     index = read_json(_from_hub(source, ["model_index.json"], nested=False) / "model_index.json", source)
@@ -153,7 +153,7 @@ def _not_on_disk(source: Source) -> str:
 
 
 def check_model(folder: Path, source: Source, *, trust_remote_code: bool) -> None:
-    """Refuse what is unsafe or broken in a folder that one model is loaded from."""
+    """Refuse what is unsafe or broken in a model's folder."""
     if not trust_remote_code:
         _refuse_code(folder)
     _check_weights(folder, source)
@@ -174,7 +174,7 @@ def check_pipeline(folder: Path, source: Source, *, trust_remote_code: bool) -> 
         part = folder / name
         if not part.is_dir():
             raise ConfigurationError(
-                f"{path} names a part {name!r}, and there is no folder {part}: {source.again}"
+                f"{path} names a part {name!r}, and there is no folder {part}: {source.repair}"
             )
         if not trust_remote_code:
             _refuse_code(part)
@@ -184,29 +184,29 @@ def check_pipeline(folder: Path, source: Source, *, trust_remote_code: bool) -> 
 
 
 def check_weights_file(path: Path, source: Source) -> None:
-    """Refuse a file of weights that is no safetensors file, or not a whole one."""
+    """Refuse a file of weights that is not a complete safetensors file."""
     if path.suffix != ".safetensors":
         raise _pickle(path)
     read_header(path, source)
 
 
 def refuse_bad_fit(
-    folder: Path, info: Mapping[str, Any], source: Source, *, dispensable: Collection[str] = ()
+    folder: Path, info: Mapping[str, Any], source: Source, *, optional: Collection[str] = ()
 ) -> None:
-    """Refuse weights that are not those of the model: of other shapes, or with tensors missing."""
+    """Refuse weights of another model: with other shapes, or with tensors missing that are not `optional`."""
     mismatched = sorted(info.get("mismatched_keys") or (), key=str)
     if mismatched:
         name, found, wanted = mismatched[0][:3]
         where = _file_with(folder, str(name), source)
         raise ConfigurationError(
             f"{where} does not fit its config.json: {name!r} has the shape {_shape(found)} there, and the "
-            f"model needs {_shape(wanted)}. It belongs to another model: {source.again}"
+            f"model needs {_shape(wanted)}. It belongs to another model: {source.repair}"
         )
-    missing = sorted(set(info.get("missing_keys") or ()) - set(dispensable))
+    missing = sorted(set(info.get("missing_keys") or ()) - set(optional))
     if missing:
         raise ConfigurationError(
             f"the weights in {folder} are not whole: {missing[0]!r} is missing"
-            f"{f' and {len(missing) - 1} more' if len(missing) > 1 else ''}. {source.again.capitalize()}"
+            f"{f' and {len(missing) - 1} more' if len(missing) > 1 else ''}. {source.repair.capitalize()}"
         )
     if problems := info.get("error_msgs"):
         raise ConfigurationError(f"the weights in {folder} cannot be loaded: {_first_line(problems[0])}")
@@ -215,25 +215,25 @@ def refuse_bad_fit(
 def read_json(path: Path, source: Source) -> dict[str, Any]:
     """A JSON object from a model folder."""
     try:
-        if path.stat().st_size > MOST_JSON_BYTES:
+        if path.stat().st_size > MAX_JSON_BYTES:
             raise ConfigurationError(f"{path} is too large for a file of its kind")
         value = json.loads(path.read_text("utf-8"))
     except (OSError, ValueError, RecursionError) as error:
-        raise ConfigurationError(f"{path} cannot be read ({_first_line(error)}): {source.again}") from None
+        raise ConfigurationError(f"{path} cannot be read ({_first_line(error)}): {source.repair}") from None
     if not isinstance(value, dict):
-        raise ConfigurationError(f"{path} is not a JSON object: {source.again}")
+        raise ConfigurationError(f"{path} is not a JSON object: {source.repair}")
     return value
 
 
 def read_header(path: Path, source: Source) -> dict[str, Any]:
-    """The names, shapes and places of the tensors in a safetensors file, checked against its length."""
+    """The names, shapes and offsets of the tensors in a safetensors file, checked against its length."""
     try:
         size = path.stat().st_size
         with path.open("rb") as file:
             length = struct.unpack("<Q", file.read(8))[0] if size >= 8 else 0
-            if not 0 < length <= min(size - 8, MOST_HEADER_BYTES):
+            if not 0 < length <= min(size - 8, MAX_HEADER_BYTES):
                 raise ConfigurationError(
-                    f"{path} is no whole safetensors file ({size:,} bytes): {source.again}"
+                    f"{path} is no whole safetensors file ({size:,} bytes): {source.repair}"
                 )
             header = json.loads(file.read(length))
         tensors = {name: entry for name, entry in header.items() if name != "__metadata__"}
@@ -242,11 +242,11 @@ def read_header(path: Path, source: Source) -> dict[str, Any]:
         if isinstance(error, ConfigurationError):
             raise
         raise ConfigurationError(
-            f"{path} is no safetensors file ({_first_line(error)}): {source.again}"
+            f"{path} is no safetensors file ({_first_line(error)}): {source.repair}"
         ) from None
     if size != end:
         kind = "cut off" if size < end else "longer than it says"
-        raise ConfigurationError(f"{path} is {kind}: {size:,} bytes of {end:,}. {source.again.capitalize()}")
+        raise ConfigurationError(f"{path} is {kind}: {size:,} bytes of {end:,}. {source.repair.capitalize()}")
     return tensors
 
 
@@ -254,19 +254,19 @@ def _check_weights(folder: Path, source: Source) -> None:
     files = _weight_files(folder, source)
     if not files:
         _refuse_pickles(folder)
-        raise ConfigurationError(f"there are no weights (*.safetensors) in {folder}: {source.again}")
+        raise ConfigurationError(f"there are no weights (*.safetensors) in {folder}: {source.repair}")
     for path in files:
         if not path.is_file():
-            raise ConfigurationError(f"{path} is missing: {source.again}")
+            raise ConfigurationError(f"{path} is missing: {source.repair}")
         read_header(path, source)
 
 
 def _weight_files(folder: Path, source: Source) -> list[Path]:
-    """The files an index names, else all there are."""
+    """The files that an index names, or all there are."""
     for index in sorted(folder.glob("*.safetensors.index.json")):
         shards = read_json(index, source).get("weight_map")
         if not isinstance(shards, dict) or not all(isinstance(name, str) for name in shards.values()):
-            raise ConfigurationError(f"{index} names no weights: {source.again}")
+            raise ConfigurationError(f"{index} names no weights: {source.repair}")
         names = set(shards.values())
         if any(os.sep in name or name.startswith(".") for name in names):
             raise ConfigurationError(f"{index} names files outside its folder: do not use this model")
@@ -275,7 +275,7 @@ def _weight_files(folder: Path, source: Source) -> list[Path]:
 
 
 def _file_with(folder: Path, tensor: str, source: Source) -> Path:
-    """The file that holds a tensor; the folder, where a name was changed on the way."""
+    """The file that holds a tensor; the folder, where the library has renamed the tensor."""
     for path in _weight_files(folder, source):
         if any(
             name == tensor or name.endswith(f".{tensor}") or tensor.endswith(f".{name}")

@@ -1,8 +1,8 @@
-"""Blocks of a pipeline, compiled when there is so much to draw that it pays.
+"""The repeated blocks of a pipeline, compiled once it has drawn so many pictures that compiling pays.
 
-Compiling an image model takes many seconds, and spares a fraction of one for each picture. For one document
-that is a loss, for a hundred a gain, and nobody knows beforehand which it will be. So the first pictures are
-drawn as they are; who has drawn many will probably draw as many again.
+Compiling an image model takes many seconds, and saves a fraction of one per picture: a loss for one document,
+a gain for a hundred, and how many there will be is not known in advance. So the first pictures are drawn
+uncompiled; a process that has drawn many will probably draw as many again.
 """
 
 from __future__ import annotations
@@ -12,42 +12,42 @@ from collections.abc import Callable
 from subprocess import SubprocessError
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from interleave.backends.local.library_errors import causes, forget_frames
+from interleave.backends.local.library_errors import causes, clear_frames
 
 if TYPE_CHECKING:
     import torch
 
 log = logging.getLogger(__name__)
 
-Drawn = TypeVar("Drawn")
+Result = TypeVar("Result")
 
 COMPILE_AFTER = 64
-"""Pictures. With FLUX.2-klein-9B on an H200 compiling takes 17 s for pictures drawn alone and 14 s for those
-drawn together, and spares 0.2 to 0.3 s a picture: 50 to 90 pictures make up for one of the two."""
+"""Pictures. With FLUX.2-klein-9B on an H200 compiling takes 17 s for single pictures and 14 s for batches,
+and saves 0.2 to 0.3 s per picture: 50 to 90 pictures make up for one of the two."""
 LARGE = 1_000_000_000
-"""Weights of a model that is worth compiling for."""
+"""Weights of a model that is worth compiling."""
 
 
 def is_large(model: torch.nn.Module) -> bool:
-    """Whether compiling pays at all: a small model is done before it is compiled."""
+    """Whether compiling can pay: a small model has drawn before it is compiled."""
     return bool(sum(weights.numel() for weights in model.parameters()) >= LARGE)
 
 
 def has_blocks(denoiser: Any) -> bool:
-    """Whether it repeats blocks, so that compiling one compiles them all."""
+    """Whether a denoiser repeats blocks, so that compiling one compiles them all."""
     return bool(getattr(denoiser, "_repeated_blocks", None))
 
 
 def denoiser_of(pipeline: Any) -> Any | None:
-    """The part of a pipeline that does most of the work."""
+    """The transformer or U-Net of a pipeline, which does most of the work."""
     return getattr(pipeline, "transformer", None) or getattr(pipeline, "unet", None)
 
 
 def compile_blocks(pipeline: Any) -> None:
-    """Compile the blocks that repeat: nearly all of the gain, in a fraction of the time the whole takes.
+    """Compile the repeated blocks: nearly all of the gain, in a fraction of the time the whole model takes.
 
-    For pictures of all sizes, with and without sources, at once: that is as fast, and each would take as
-    long to compile for as the first.
+    Shapes are dynamic, for pictures of all sizes with and without sources: that is as fast, and every static
+    shape would take as long to compile as the first.
     """
     denoiser = denoiser_of(pipeline)
     if has_blocks(denoiser):
@@ -57,13 +57,13 @@ def compile_blocks(pipeline: Any) -> None:
 
 
 def uncompile(pipeline: Any) -> None:
-    """As if nothing had been compiled."""
+    """Undo `compile_blocks`."""
     for module in denoiser_of(pipeline).modules():  # type: ignore[union-attr]
         module._compiled_call_impl = None
 
 
 class CompileLater:
-    """Counts the pictures of a pipeline, and compiles it when there have been enough."""
+    """Counts the pictures that a pipeline draws, and compiles it after `COMPILE_AFTER` of them."""
 
     def __init__(self, pipeline: Any) -> None:
         self.pipeline = pipeline
@@ -71,10 +71,10 @@ class CompileLater:
         self._compiled = False
         self._given_up = False
 
-    def draw(self, pictures: int, work: Callable[[], Drawn]) -> Drawn:
-        """Draw so many pictures; what cannot be compiled is drawn without.
+    def draw(self, pictures: int, work: Callable[[], Result]) -> Result:
+        """Call `work`, which draws this many pictures; without the compiled blocks where the compiler fails.
 
-        Compilers begin when a shape is first drawn, so one may fail long after others have been compiled.
+        A shape is compiled when it is first drawn, so one may fail long after others have succeeded.
         """
         self._drawn += pictures
         if self._drawn >= COMPILE_AFTER and not (self._compiled or self._given_up):
@@ -82,17 +82,17 @@ class CompileLater:
         try:
             return work()
         except Exception as error:
-            if not self._compiled or not _is_of_compiling(error):
+            if not self._compiled or not _is_compiler_error(error):
                 raise
             self._give_up(error)
-            forget_frames(error)
+            clear_frames(error)
         return work()
 
     def _compile(self) -> None:
         self._compiled = True
         try:
             compile_blocks(self.pipeline)
-        except Exception as error:  # for this platform, or these blocks, there is no compiler
+        except Exception as error:  # no compiler for this platform, or for these blocks
             self._give_up(error)
 
     def _give_up(self, error: Exception) -> None:
@@ -101,8 +101,8 @@ class CompileLater:
         self._compiled, self._given_up = False, True
 
 
-def _is_of_compiling(error: Exception) -> bool:
-    """Whether a compiler is to blame: it says so, or what it needs is not on this machine."""
+def _is_compiler_error(error: Exception) -> bool:
+    """Whether an error comes from the compiler, or from a tool that it needs and this machine lacks."""
     return any(
         type(each).__module__.startswith(("torch._dynamo", "torch._inductor", "triton"))
         or isinstance(each, ImportError | OSError | SubprocessError)

@@ -1,9 +1,9 @@
-"""Answers of a vision-language model to a batch of questions, decoded together.
+"""Replies of a vision-language model to a batch of prompts.
 
-A plain step of an 8B model spends nine tenths of its time launching kernels. Models that `stepping` knows are
-stepped through by a recorded graph. Of others the keys and values live in a cache of fixed size on CUDA, and
-the step that makes a token is compiled; such caches are kept and used again, because a compiled step is
-recorded for the memory it has seen.
+A plain decode step of an 8B model spends nine tenths of its time launching kernels. Models that
+`qwen3_vl.cuda_graph_decode` supports are decoded by CUDA graphs. For others on CUDA the KV cache has a fixed
+size and the decode step is compiled; such caches are kept and reused, because a compiled step is bound to the
+memory that it was captured with.
 """
 
 from __future__ import annotations
@@ -18,10 +18,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from interleave.backends.local.detokenize import plain, spell
+from interleave.backends.local.detokenize import detokenize, escape_special_tokens
 from interleave.backends.local.library_errors import is_out_of_memory
 from interleave.backends.protocols import Message, Reply, Token
-from interleave.backends.qwen3_vl.cuda_graph_decode import INPUTS, Stepper, can_step, is_neutral
+from interleave.backends.qwen3_vl.cuda_graph_decode import (
+    KNOWN_INPUTS,
+    CudaGraphDecoder,
+    is_greedy,
+    supports,
+)
 from interleave.errors import BackendError, Failure
 from interleave.types import Picture, Text
 
@@ -31,14 +36,14 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-CACHE_STEP = 4096
-"""Sizes of fixed caches are multiples of this, so that few of them, mostly one, are ever compiled for."""
-CACHES_KEPT = 2
+CACHE_LENGTH_MULTIPLE = 4096
+"""Lengths of static KV caches are multiples of this, so that few, mostly one, are ever compiled for."""
+MAX_CACHES = 2
 RECOMPILE_LIMIT = 64
 
 
 @dataclass(frozen=True)
-class Question:
+class CompletionRequest:
     """One call of a model."""
 
     messages: tuple[Message, ...]
@@ -48,147 +53,159 @@ class Question:
     adapter: str | None = None
     max_pixels: int | None = None
     static: bool = False
-    """Whether to decode in a cache of fixed size,"""
+    """Whether to decode in a KV cache of fixed size,"""
     compiled: bool = False
     """and with a compiled step."""
 
     @property
-    def together(self) -> tuple[object, ...]:
-        """Questions for which this is equal can be answered in one batch."""
+    def batch_key(self) -> tuple[object, ...]:
+        """Requests with an equal key can be decoded in one batch."""
         return (self.adapter, self.temperature, self.static, self.compiled)
 
 
 @dataclass(frozen=True)
-class Asked:
-    """Questions as a model takes them, how long each is, and how long its answer may be."""
+class PromptBatch:
+    """Requests as the model takes them."""
 
-    questions: Sequence[Question]
+    requests: Sequence[CompletionRequest]
     inputs: dict[str, Tensor]
     lengths: list[int]
-    rooms: list[int]
+    """Tokens of every prompt."""
+    token_budgets: list[int]
+    """How many tokens every reply may have; 0 or fewer where the prompt fills the context."""
 
 
-Choice = tuple[list[list[int]], list[list[float]] | None]
-"""The tokens of every answer, and their probabilities."""
+Decoded = tuple[list[list[int]], list[list[float]] | None]
+"""The tokens of every reply, and their probabilities."""
 
 
 class Decoder:
-    """Asks one loaded model. Must be used by one thread at a time."""
+    """Prefills and decodes for one loaded model. Must be used by one thread at a time."""
 
     def __init__(self, model: Any, processor: Any) -> None:
         self.model = model
         self.processor = processor
         self.tokenizer = getattr(processor, "tokenizer", processor)
-        self.special = [
+        self.special_tokens = [
             str(token)
             for token in self.tokenizer.added_tokens_decoder.values()
             if getattr(token, "special", False)
         ]
-        self.ends = _end_tokens(model, self.tokenizer)
+        self.eos_ids = _eos_ids(model, self.tokenizer)
         self.context: int | None = getattr(model.config.get_text_config(), "max_position_embeddings", None)
-        self._caches: dict[tuple[int, int], Any] = {}
-        self._stepper = Stepper(model) if can_step(model) else None
+        self._static_caches: dict[tuple[int, int], Any] = {}
+        self._graph_decoder = CudaGraphDecoder(model) if supports(model) else None
 
     @property
-    def can_step(self) -> bool:
-        """Whether answers are written by recorded steps, where nothing about a question speaks against it."""
-        return self._stepper is not None
+    def has_graph_decoder(self) -> bool:
+        """Whether greedy requests with a static KV cache are decoded by CUDA graphs."""
+        return self._graph_decoder is not None
 
-    def forget(self) -> None:
-        """Give back the memory of keys and values."""
-        self._caches = {}
-        if self._stepper is not None:
-            self._stepper.forget()
+    def free_memory(self) -> None:
+        """Drop all KV caches."""
+        self._static_caches = {}
+        if self._graph_decoder is not None:
+            self._graph_decoder.free_memory()
 
-    def answer(
-        self, questions: Sequence[Question], gone: Callable[[int], bool] = lambda row: False
+    def complete(
+        self,
+        requests: Sequence[CompletionRequest],
+        cancelled: Callable[[int], bool] = lambda row: False,
     ) -> list[Reply | BackendError]:
-        """The replies, in order; a row that is `gone` may end early, one that is too long has an error."""
+        """The replies, in order; a cancelled row may end early, one whose prompt is too long is an error."""
         import torch
 
-        asked = self._asked(questions)
+        batch = self._prompt_batch(requests)
         with torch.inference_mode():
-            chosen, chances = self._stepped(asked, gone) or self._generated(asked, gone)
+            ids, probs = self._graph_decode(batch, cancelled) or self._library_generate(batch, cancelled)
         return [
-            self._reply(each, ids, chances[row] if chances else None, asked.lengths[row], asked.rooms[row])
-            if asked.rooms[row] > 0
-            else self._too_long(asked.lengths[row])
-            for row, (each, ids) in enumerate(zip(questions, chosen, strict=False))
+            self._reply(
+                request, row_ids, probs[row] if probs else None, batch.lengths[row], batch.token_budgets[row]
+            )
+            if batch.token_budgets[row] > 0
+            else self._too_long(batch.lengths[row])
+            for row, (request, row_ids) in enumerate(zip(requests, ids, strict=False))
         ]
 
-    def _asked(self, questions: Sequence[Question]) -> Asked:
-        inputs = self._inputs(questions)
+    def _prompt_batch(self, requests: Sequence[CompletionRequest]) -> PromptBatch:
+        inputs = self._inputs(requests)
         lengths = inputs["attention_mask"].sum(dim=1).tolist()
-        rooms = [self._room_for(each, length) for each, length in zip(questions, lengths, strict=True)]
-        return Asked(questions, inputs, lengths, rooms)
+        budgets = [self._token_budget(*pair) for pair in zip(requests, lengths, strict=True)]
+        return PromptBatch(requests, inputs, lengths, budgets)
 
-    def _stepped(self, asked: Asked, gone: Callable[[int], bool]) -> Choice | None:
-        """Tokens written by recorded steps; None where they are not sure to be those of `generate`."""
-        first = asked.questions[0]
-        greedy = first.temperature <= 0 and is_neutral(self.model.generation_config)
+    def _graph_decode(self, batch: PromptBatch, cancelled: Callable[[int], bool]) -> Decoded | None:
+        """Decode by CUDA graphs; None where the tokens are not sure to be those of `generate`."""
+        first = batch.requests[0]
+        greedy = first.temperature <= 0 and is_greedy(self.model.generation_config)
         adapted = getattr(self.model, "_hf_peft_config_loaded", False)
-        known = first.static and greedy and not adapted and INPUTS.issuperset(asked.inputs)
-        if self._stepper is None or not known:
+        known = first.static and greedy and not adapted and KNOWN_INPUTS.issuperset(batch.inputs)
+        if self._graph_decoder is None or not known:
             return None
-        pictures = [_pictures_in(each) for each in asked.questions]
         try:
-            written = self._stepper.write(
-                asked.inputs, pictures, asked.rooms, gone, ends=self.ends, compiled=first.compiled
+            replies = self._graph_decoder.generate(
+                batch.inputs,
+                [_picture_count(request) for request in batch.requests],
+                batch.token_budgets,
+                cancelled,
+                eos_ids=self.eos_ids,
+                compiled=first.compiled,
             )
         except RuntimeError as error:
             if is_out_of_memory(error):
                 raise
-            log.warning("answers are decoded the slow way, because a step cannot be recorded: %s", error)
-            self._stepper = None
+            log.warning(
+                "replies are decoded without CUDA graphs, because a step cannot be captured: %s", error
+            )
+            self._graph_decoder = None
             return None
-        return [each.ids for each in written], [each.chances for each in written]
+        return [reply.ids for reply in replies], [reply.probs for reply in replies]
 
-    def _generated(self, asked: Asked, gone: Callable[[int], bool]) -> Choice:
-        rows = asked.questions
-        if rows[0].compiled and self.model.device.type == "cuda":
+    def _library_generate(self, batch: PromptBatch, cancelled: Callable[[int], bool]) -> Decoded:
+        """Decode with the library's `generate`."""
+        requests = batch.requests
+        if requests[0].compiled and self.model.device.type == "cuda":
             prepare_cuda_graphs()
-        if rows[0].compiled and len(_filled_up(rows)) > len(rows):
-            return self._generated(self._asked(_filled_up(rows)), gone)
-        prompt, tokens = asked.inputs["input_ids"].shape[1], max(1, *asked.rooms)
-        probabilities = _Probabilities(prompt) if any(each.probabilities for each in rows) else None
-        written = self.model.generate(
-            **asked.inputs,
-            generation_config=self._settings(rows[0], tokens),
-            logits_processor=[probabilities] if probabilities else None,
-            stopping_criteria=[_Stop(prompt, asked.rooms, gone)],
-            **self._cache(rows[0], len(rows), prompt + tokens),
+        if requests[0].compiled and len(_padded(requests)) > len(requests):
+            return self._library_generate(self._prompt_batch(_padded(requests)), cancelled)
+        prompt, tokens = batch.inputs["input_ids"].shape[1], max(1, *batch.token_budgets)
+        recorder = _ProbabilityRecorder(prompt) if any(each.probabilities for each in requests) else None
+        generated = self.model.generate(
+            **batch.inputs,
+            generation_config=self._generation_config(requests[0], tokens),
+            logits_processor=[recorder] if recorder else None,
+            stopping_criteria=[_RowLimits(prompt, batch.token_budgets, cancelled)],
+            **self._static_cache(requests[0], len(requests), prompt + tokens),
         )
-        return written[:, prompt:].tolist(), probabilities.of(written) if probabilities else None
+        return generated[:, prompt:].tolist(), recorder.probs(generated) if recorder else None
 
-    def _inputs(self, questions: Sequence[Question]) -> dict[str, Tensor]:
-        conversations = [self._conversation(each) for each in questions]
-        made = self.processor.apply_chat_template(
-            conversations,
+    def _inputs(self, requests: Sequence[CompletionRequest]) -> dict[str, Tensor]:
+        inputs = self.processor.apply_chat_template(
+            [self._conversation(request) for request in requests],
             tokenize=True,
             add_generation_prompt=True,
             return_dict=True,
             return_tensors="pt",
             processor_kwargs={"padding": True, "padding_side": "left"},
         )
-        made.pop("token_type_ids", None)
-        # BatchFeature moves every tensor, and changes the format of those that are no whole numbers
-        return dict(made.to(self.model.device, dtype=self.model.dtype))
+        inputs.pop("token_type_ids", None)
+        # BatchFeature moves every tensor, and changes the dtype of floating-point ones only
+        return dict(inputs.to(self.model.device, dtype=self.model.dtype))
 
-    def _conversation(self, question: Question) -> list[dict[str, Any]]:
+    def _conversation(self, request: CompletionRequest) -> list[dict[str, Any]]:
         return [
-            {"role": message.role, "content": [self._part(part, question) for part in message.parts]}
-            for message in question.messages
+            {"role": message.role, "content": [self._part(part, request) for part in message.parts]}
+            for message in request.messages
         ]
 
-    def _part(self, part: Any, question: Question) -> dict[str, Any]:
+    def _part(self, part: Any, request: CompletionRequest) -> dict[str, Any]:
         if isinstance(part, Text):
-            return {"type": "text", "text": plain(part.text, self.special)}
-        return {"type": "image", "image": within(part.image, question.max_pixels)}
+            return {"type": "text", "text": escape_special_tokens(part.text, self.special_tokens)}
+        return {"type": "image", "image": downscaled(part.image, request.max_pixels)}
 
-    def _room_for(self, question: Question, length: int) -> int:
-        """How many tokens may be written, at most, to a question of this length; it may be none."""
-        wanted = question.max_tokens
-        return wanted if self.context is None else min(wanted, self.context - length)
+    def _token_budget(self, request: CompletionRequest, prompt_length: int) -> int:
+        """How many tokens the reply may have; 0 or fewer where the prompt fills the context."""
+        wanted = request.max_tokens
+        return wanted if self.context is None else min(wanted, self.context - prompt_length)
 
     def _too_long(self, length: int) -> BackendError:
         return BackendError(
@@ -197,61 +214,67 @@ class Decoder:
             kind=Failure.INVALID,
         )
 
-    def _settings(self, question: Question, tokens: int) -> Any:
-        settings = copy.deepcopy(self.model.generation_config)
-        settings.max_new_tokens = tokens
-        settings.max_length = None
-        settings.do_sample = question.temperature > 0
-        settings.temperature = question.temperature if settings.do_sample else None
-        if not settings.do_sample:
-            settings.top_p = settings.top_k = settings.min_p = None
-        settings.eos_token_id = sorted(self.ends)
-        if settings.pad_token_id is None:
-            settings.pad_token_id = min(self.ends)
-        settings.disable_compile = not question.compiled
-        if question.compiled:
-            settings.compile_config = _compile_config()
-        return settings
+    def _generation_config(self, request: CompletionRequest, tokens: int) -> Any:
+        config = copy.deepcopy(self.model.generation_config)
+        config.max_new_tokens = tokens
+        config.max_length = None
+        config.do_sample = request.temperature > 0
+        config.temperature = request.temperature if config.do_sample else None
+        if not config.do_sample:
+            config.top_p = config.top_k = config.min_p = None
+        config.eos_token_id = sorted(self.eos_ids)
+        if config.pad_token_id is None:
+            config.pad_token_id = min(self.eos_ids)
+        config.disable_compile = not request.compiled
+        if request.compiled:
+            config.compile_config = _compile_config()
+        return config
 
-    def _cache(self, question: Question, rows: int, length: int) -> dict[str, Any]:
-        if not question.static:
+    def _static_cache(self, request: CompletionRequest, rows: int, length: int) -> dict[str, Any]:
+        """The argument of `generate` for a KV cache of fixed size, where the request wants one."""
+        if not request.static:
             return {}
         from transformers import StaticCache
 
-        length = -(-length // CACHE_STEP) * CACHE_STEP
-        cache = self._caches.pop((rows, length), None)
+        length = -(-length // CACHE_LENGTH_MULTIPLE) * CACHE_LENGTH_MULTIPLE
+        cache = self._static_caches.pop((rows, length), None)
         if cache is None:
             cache = StaticCache(config=self.model.config.get_text_config(decoder=True), max_cache_len=length)
         else:
             cache.reset()
-        self._caches[(rows, length)] = cache
-        while len(self._caches) > CACHES_KEPT:
-            del self._caches[next(iter(self._caches))]
+        self._static_caches[(rows, length)] = cache
+        while len(self._static_caches) > MAX_CACHES:
+            del self._static_caches[next(iter(self._static_caches))]
         return {"past_key_values": cache}
 
     def _reply(
-        self, question: Question, ids: list[int], chances: list[float] | None, prompt: int, room: int
+        self,
+        request: CompletionRequest,
+        ids: list[int],
+        probs: list[float] | None,
+        prompt_length: int,
+        token_budget: int,
     ) -> Reply:
-        end = next((place for place, token in enumerate(ids) if token in self.ends), None)
-        ids = ids[: room if end is None else min(end, room)]
-        pieces = spell(self.tokenizer, ids)
+        end = next((index for index, token in enumerate(ids) if token in self.eos_ids), None)
+        ids = ids[: token_budget if end is None else min(end, token_budget)]
+        texts = detokenize(self.tokenizer, ids)
         tokens = (
-            tuple(Token(*pair) for pair in zip(pieces, chances, strict=False))
-            if question.probabilities and chances is not None
+            tuple(Token(*pair) for pair in zip(texts, probs, strict=False))
+            if request.probabilities and probs is not None
             else ()
         )
-        ended = end is not None and end <= room
+        ended = end is not None and end <= token_budget
         return Reply(
-            "".join(pieces),
+            "".join(texts),
             "stop" if ended else "length",
-            usage={"prompt_tokens": int(prompt), "completion_tokens": len(ids)},
+            usage={"prompt_tokens": int(prompt_length), "completion_tokens": len(ids)},
             cost=0.0,
             tokens=tokens,
         )
 
 
-class _Probabilities:
-    """Listens in while tokens are chosen, and keeps the probability of each choice, not of all others."""
+class _ProbabilityRecorder:
+    """A logits processor that changes nothing and keeps the probability of each chosen token."""
 
     def __init__(self, prompt: int) -> None:
         self._prompt = prompt
@@ -259,19 +282,21 @@ class _Probabilities:
         self._last: Tensor | None = None
 
     def __call__(self, input_ids: Tensor, scores: Tensor) -> Tensor:
-        self._settle(input_ids[:, -1])
+        self._record(input_ids[:, -1])
         self._last = scores.float().softmax(dim=-1)
         return scores
 
-    def of(self, written: Tensor) -> list[list[float]]:
+    def probs(self, generated: Tensor) -> list[list[float]]:
+        """The probabilities of all tokens after the prompt."""
         import torch
 
-        steps = written.shape[1] - self._prompt
+        steps = generated.shape[1] - self._prompt
         if len(self._chosen) < steps:
-            self._settle(written[:, self._prompt + len(self._chosen)])
+            self._record(generated[:, self._prompt + len(self._chosen)])
         return [[float(each) for each in row] for row in torch.stack(self._chosen[:steps], dim=1).tolist()]
 
-    def _settle(self, ids: Tensor) -> None:
+    def _record(self, ids: Tensor) -> None:
+        """Keep what the last step gave for the tokens it chose."""
         if self._last is not None:
             self._chosen.append(
                 self._last.gather(1, ids[:, None].to(self._last.device)).squeeze(1).clamp(max=1.0)
@@ -279,28 +304,30 @@ class _Probabilities:
             self._last = None
 
 
-class _Stop:
-    """Ends rows that nobody waits for any more, and rows that have reached a limit of their own."""
+class _RowLimits:
+    """A stopping criterion that ends rows that are cancelled or have used up their token budget."""
 
-    def __init__(self, prompt: int, limits: Sequence[int], gone: Callable[[int], bool]) -> None:
+    def __init__(self, prompt: int, token_budgets: Sequence[int], cancelled: Callable[[int], bool]) -> None:
         self._prompt = prompt
-        self._limits = limits
-        self._gone = gone
+        self._token_budgets = token_budgets
+        self._cancelled = cancelled
         self._state: tuple[bool, ...] = ()
-        self._answer: Tensor | None = None
+        self._tensor: Tensor | None = None
 
     def __call__(self, input_ids: Tensor, scores: Any, **_: Any) -> Tensor:
         import torch
 
-        written = input_ids.shape[1] - self._prompt
-        state = tuple(written >= limit or self._gone(row) for row, limit in enumerate(self._limits))
-        if self._answer is None or state != self._state:  # a new tensor only when something has changed
-            self._state, self._answer = state, torch.tensor(state, device=input_ids.device)
-        return self._answer
+        generated = input_ids.shape[1] - self._prompt
+        state = tuple(
+            generated >= budget or self._cancelled(row) for row, budget in enumerate(self._token_budgets)
+        )
+        if self._tensor is None or state != self._state:  # a new tensor only when something has changed
+            self._state, self._tensor = state, torch.tensor(state, device=input_ids.device)
+        return self._tensor
 
 
-def within(image: Image, max_pixels: int | None) -> Image:
-    """A picture of at most so many pixels."""
+def downscaled(image: Image, max_pixels: int | None) -> Image:
+    """The picture with at most this many pixels."""
     if max_pixels is None or image.width * image.height <= max_pixels:
         return image
     from PIL import Image as pillow
@@ -310,19 +337,19 @@ def within(image: Image, max_pixels: int | None) -> Image:
     return image.resize(size, pillow.Resampling.BICUBIC)
 
 
-def _pictures_in(question: Question) -> int:
-    return sum(isinstance(part, Picture) for message in question.messages for part in message.parts)
+def _picture_count(request: CompletionRequest) -> int:
+    return sum(isinstance(part, Picture) for message in request.messages for part in message.parts)
 
 
-def _filled_up(questions: Sequence[Question]) -> list[Question]:
-    """A batch of 1, 2, 4, 8…: the last question is asked again, so that few sizes are compiled for."""
-    size = 1 << (len(questions) - 1).bit_length()
-    return [*questions, *[questions[-1]] * (size - len(questions))]
+def _padded(requests: Sequence[CompletionRequest]) -> list[CompletionRequest]:
+    """A batch of 1, 2, 4, 8…, padded with its last request, so that few sizes are compiled for."""
+    size = 1 << (len(requests) - 1).bit_length()
+    return [*requests, *[requests[-1]] * (size - len(requests))]
 
 
-def _end_tokens(model: Any, tokenizer: Any) -> frozenset[int]:
-    ends = model.generation_config.eos_token_id
-    listed = ends if isinstance(ends, list) else [ends]
+def _eos_ids(model: Any, tokenizer: Any) -> frozenset[int]:
+    configured = model.generation_config.eos_token_id
+    listed = configured if isinstance(configured, list) else [configured]
     found = {int(each) for each in (*listed, tokenizer.eos_token_id) if each is not None}
     if not found:
         raise BackendError("the model's generation_config.json names no end-of-text token (eos_token_id)")
@@ -330,12 +357,12 @@ def _end_tokens(model: Any, tokenizer: Any) -> frozenset[int]:
 
 
 def prepare_cuda_graphs() -> None:
-    """Set up, in this thread, what torch needs to record the graphs of a compiled step.
+    """Set up, in this thread, what torch needs to capture the graphs of a compiled step.
 
-    Torch does that only in the thread that imports the module. Older releases (2.11 is one) then also hand
-    the two objects to C++ without a reference: when that thread ends they are released once too often, and
-    the interpreter crashes while it shuts down. The reference that is missing is taken here; where torch
-    has its own, two empty dictionaries live a little longer.
+    Torch does that only in the thread that imports the module. Older releases (2.11 is one) also pass the two
+    objects to C++ without taking a reference: when that thread ends they are released once too often, and the
+    interpreter crashes while it shuts down. The missing reference is taken here; where torch takes its own,
+    two empty dictionaries live a little longer.
     """
     first = "torch._inductor.cudagraph_trees" not in sys.modules
     import torch._inductor.cudagraph_trees as trees
@@ -344,8 +371,8 @@ def prepare_cuda_graphs() -> None:
         trees.local.tree_manager_containers = {}
         trees.local.tree_manager_locks = defaultdict(threading.Lock)
     elif first:
-        for handed_over in (trees.local.tree_manager_containers, trees.local.tree_manager_locks):
-            ctypes.pythonapi.Py_IncRef(ctypes.py_object(handed_over))
+        for container in (trees.local.tree_manager_containers, trees.local.tree_manager_locks):
+            ctypes.pythonapi.Py_IncRef(ctypes.py_object(container))
 
 
 def _compile_config() -> Any:

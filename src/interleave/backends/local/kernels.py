@@ -1,4 +1,4 @@
-"""Which kernels of torch a model is computed with where a CPU lacks the instructions for the usual ones."""
+"""Kernels of torch for CPUs that lack the instructions of the usual ones."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ if TYPE_CHECKING:
 
 @contextmanager
 def kernels_for(dtype: torch.dtype, device: torch.device) -> Iterator[None]:
-    """Compute without oneDNN where it has no kernels for this number format on this CPU.
+    """Turn oneDNN off where it has no kernels for this dtype on this CPU.
 
-    Torch would find that out at the first product, warn, and do without oneDNN for all models of the
-    process from there on. The setting is the process's, but all models on a CPU take turns in one lane.
+    Torch would find that out at the first product, warn, and turn oneDNN off for all models of the process
+    from there on. The setting is the process's, but all models on a CPU are computed in one thread.
     """
     import torch
 
-    if onednn_can(dtype, device):
+    if onednn_supports(dtype, device):
         yield
         return
     before = torch.backends.mkldnn.enabled
@@ -30,8 +30,8 @@ def kernels_for(dtype: torch.dtype, device: torch.device) -> Iterator[None]:
         torch.backends.mkldnn.enabled = before
 
 
-def onednn_can(dtype: torch.dtype, device: torch.device) -> bool:
-    """Whether oneDNN computes with this number format, which asks for instructions only in bfloat16."""
+def onednn_supports(dtype: torch.dtype, device: torch.device) -> bool:
+    """Whether oneDNN has kernels for this dtype; only bfloat16 needs special instructions."""
     import torch
 
     if device.type != "cpu" or dtype != torch.bfloat16 or not torch.backends.mkldnn.is_available():

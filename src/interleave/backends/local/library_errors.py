@@ -1,4 +1,4 @@
-"""What the libraries raise, said in our words."""
+"""Errors of the libraries, as errors of this package."""
 
 from __future__ import annotations
 
@@ -6,23 +6,21 @@ import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from interleave.errors import BackendError, ConfigurationError, InterleaveError
-
-
-class OutOfMemory(BackendError):
-    """A device has too little memory for what was asked; perhaps not for less."""
+from interleave.errors import BackendError, ConfigurationError, InterleaveError, OutOfMemory
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """Whether a device has too little memory, as torch or a library that allocates by itself says it."""
+    """Whether a device has run out of memory, in torch or in a library that allocates by itself."""
     import torch
 
-    told = str(error)
-    return isinstance(error, torch.OutOfMemoryError) or "out of memory" in told or "ALLOC_FAILED" in told
+    message = str(error)
+    return (
+        isinstance(error, torch.OutOfMemoryError) or "out of memory" in message or "ALLOC_FAILED" in message
+    )
 
 
 def causes(error: BaseException) -> Iterator[BaseException]:
-    """An error, and those that it came of."""
+    """An error, and the errors that led to it."""
     seen: set[int] = set()
     current: BaseException | None = error
     while current is not None and id(current) not in seen:
@@ -31,8 +29,8 @@ def causes(error: BaseException) -> Iterator[BaseException]:
         current = current.__cause__ or current.__context__
 
 
-def forget_frames(error: BaseException) -> None:
-    """Let go of what the functions that failed held in their hands, while the error itself is kept."""
+def clear_frames(error: BaseException) -> None:
+    """Drop the local variables, tensors among them, of the frames in an error's tracebacks."""
     for each in causes(error):
         traceback.clear_frames(each.__traceback__)
 
@@ -41,7 +39,7 @@ def forget_frames(error: BaseException) -> None:
 def as_backend_error(
     what: str, batch: int, *, let_through: type[Exception] = InterleaveError
 ) -> Iterator[None]:
-    """A failure while a model works."""
+    """Turn a failure while a model computes into a `BackendError`."""
     try:
         yield
     except (InterleaveError, let_through):
@@ -52,12 +50,12 @@ def as_backend_error(
                 f"{what} ran out of memory{f' with {batch} calls at once' if batch > 1 else ''}: "
                 "use a smaller ?batch= or picture size, ?quantization=, or (diffusers) ?offload=model"
             ) from None
-        raise BackendError(f"{what} failed: {_said(error)}") from error
+        raise BackendError(f"{what} failed: {_summary(error)}") from error
 
 
 @contextmanager
 def as_configuration_error(what: str) -> Iterator[None]:
-    """A failure while a model is loaded."""
+    """Turn a failure while a model is loaded into a `ConfigurationError`."""
     try:
         yield
     except InterleaveError:
@@ -68,9 +66,9 @@ def as_configuration_error(what: str) -> Iterator[None]:
                 f"{what}: there is not enough memory on the device. "
                 "Use ?quantization=, ?device=, or (diffusers) ?offload=model"
             ) from None
-        raise ConfigurationError(f"{what}: {_said(error)}") from error
+        raise ConfigurationError(f"{what}: {_summary(error)}") from error
 
 
-def _said(error: Exception) -> str:
+def _summary(error: Exception) -> str:
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     return f"{type(error).__name__}: {lines[0][:300]}" if lines else type(error).__name__

@@ -1,4 +1,4 @@
-"""What every model in this process can be told in its spec, and which device and number format that means."""
+"""The options that all models in this process share, and the device and dtype they resolve to."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ class LocalOptions(BackendOptions):
 
 
 def choose_device(wanted: str) -> torch.device:
-    """The device a spec asks for; refuses one that is not there."""
+    """The device that a spec names; refuses one that does not exist."""
     import torch
 
     if wanted == "auto":
-        wanted = "cuda" if torch.cuda.is_available() else "mps" if _mps() else "cpu"
+        wanted = "cuda" if torch.cuda.is_available() else "mps" if _has_mps() else "cpu"
     if wanted.startswith("cuda"):
         count = torch.cuda.device_count()
         index = int(wanted.partition(":")[2] or 0)
@@ -48,23 +48,23 @@ def choose_device(wanted: str) -> torch.device:
                 f"the device {wanted!r} is not there ({count} CUDA devices are): use ?device=cpu or another"
             )
         return torch.device("cuda", index)
-    if wanted == "mps" and not _mps():
+    if wanted == "mps" and not _has_mps():
         raise ConfigurationError("the device 'mps' is not there: use ?device=cpu")
     return torch.device(wanted)
 
 
 def choose_dtype(wanted: str, device: torch.device) -> torch.dtype:
-    """The number format of the weights."""
+    """The dtype of the weights."""
     import torch
 
     if wanted == "auto":
         return torch.float32 if device.type == "cpu" else torch.bfloat16
-    formats = {"float32": torch.float32, "float16": torch.float16, "bfloat16": torch.bfloat16}
-    return formats[wanted]
+    dtypes = {"float32": torch.float32, "float16": torch.float16, "bfloat16": torch.bfloat16}
+    return dtypes[wanted]
 
 
 def refuse_quantisation(wanted: Quantisation, device: torch.device) -> None:
-    """Quantised weights need a CUDA device and a package of their own."""
+    """Refuse quantised weights without a CUDA device or the package they need."""
     import importlib.util
 
     if wanted == "none":
@@ -79,8 +79,8 @@ def refuse_quantisation(wanted: Quantisation, device: torch.device) -> None:
         )
 
 
-def let_go_of_memory(device: torch.device) -> None:
-    """Hand memory that a failed call held back to the device."""
+def release_memory(device: torch.device) -> None:
+    """Return memory that is no longer used to the device."""
     import gc
 
     import torch
@@ -90,7 +90,7 @@ def let_go_of_memory(device: torch.device) -> None:
         torch.cuda.empty_cache()
 
 
-def _mps() -> bool:
+def _has_mps() -> bool:
     import torch
 
     return bool(torch.backends.mps.is_available())

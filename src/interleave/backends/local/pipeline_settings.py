@@ -1,4 +1,4 @@
-"""`interleave.json`: what a model folder says about how its pipeline wants to be called."""
+"""`interleave.json`: the call settings in a model folder of a diffusers pipeline."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ FILE_NAME = "interleave.json"
 
 
 class CallSettings(Value):
-    """Arguments of a pipeline's call; what is left out is the family's, and what a spec says comes first."""
+    """Arguments of a pipeline's call; the spec overrides them, and the family has the defaults."""
 
     num_inference_steps: int | None = Field(default=None, ge=1, le=1000)
     guidance_scale: float | None = Field(default=None, ge=0, le=100)
@@ -21,13 +21,13 @@ class CallSettings(Value):
     height: int | None = Field(default=None, ge=64, le=4096, multiple_of=16)
     max_sequence_length: int | None = Field(default=None, ge=8, le=65_536)
     text_encoder_out_layers: tuple[int, ...] | None = Field(default=None, min_length=1)
-    """Which layers of the text encoder the transformer is shown."""
+    """The text encoder layers whose hidden states go to the transformer."""
     max_sources: int | None = Field(default=None, ge=0, le=16)
-    """How many pictures it was trained to start from."""
+    """How many source pictures the model was trained with."""
 
 
 def read_settings(folder: Path) -> CallSettings:
-    """The settings in a model folder; none at all, where it has no such file."""
+    """The settings in a model folder; all unset where it has no such file."""
     path = folder / FILE_NAME
     try:
         return CallSettings.model_validate_json(path.read_bytes())
@@ -37,7 +37,7 @@ def read_settings(folder: Path) -> CallSettings:
         raise ConfigurationError(f"{path} cannot be read ({error.strerror})") from None
     except ValidationError as error:
         first = error.errors()[0]
-        key = ".".join(str(place) for place in first["loc"])
+        key = ".".join(str(part) for part in first["loc"])
         if first["type"] == "extra_forbidden":
             known = ", ".join(CallSettings.model_fields)
             raise ConfigurationError(f"{path} has an unknown key {key!r}. Known: {known}") from None

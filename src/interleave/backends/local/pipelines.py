@@ -1,14 +1,17 @@
-"""A diffusers pipeline, loaded part by part so that whatever is wrong is found in the file it is wrong in."""
+"""A diffusers pipeline, loaded part by part so that every error names the file it comes from."""
 
 from __future__ import annotations
 
 import importlib
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from interleave.backends.local.checkpoints import (
     Source,
+    check_pipeline,
     check_weights_file,
+    find_pipeline,
     find_weights,
     refuse_bad_fit,
 )
@@ -25,29 +28,43 @@ Offload = Literal["none", "model", "sequential"]
 QWEN_PROCESSORS = {"Qwen2VLProcessor": "qwen2_vl", "Qwen2_5_VLProcessor": "qwen2_5_vl"}
 
 
+@dataclass(frozen=True)
+class PipelineFolder:
+    """A checked folder of a pipeline."""
+
+    path: Path
+    source: Source
+    index: dict[str, Any]
+    """Its model_index.json."""
+
+    @classmethod
+    def find(cls, source: Source, trust_remote_code: bool) -> PipelineFolder:
+        """Find the folder of a pipeline; refuses what is unsafe or broken in it."""
+        path = find_pipeline(source)
+        return cls(path, source, check_pipeline(path, source, trust_remote_code=trust_remote_code))
+
+    @property
+    def class_name(self) -> str:
+        return str(self.index["_class_name"])
+
+
 def load_pipeline(
-    folder: Path,
-    source: Source,
-    index: dict[str, Any],
-    *,
-    dtype: torch.dtype,
-    quantization: Quantisation,
-    trust_remote_code: bool,
+    folder: PipelineFolder, *, dtype: torch.dtype, quantization: Quantisation, trust_remote_code: bool
 ) -> Any:
-    """The pipeline of a checked folder, on the CPU."""
+    """The pipeline of a folder, on the CPU."""
     import diffusers
 
     with quiet_diffusers():
         parts = {
             name: part
-            for name, value in index.items()
+            for name, value in folder.index.items()
             if isinstance(value, list) and value[0] is not None and not name.startswith("_")
-            if (part := _load_part(folder / name, value, source, dtype, quantization)) is not None
+            if (part := _load_part(folder.path / name, value, folder.source, dtype, quantization)) is not None
         }
-        kind = getattr(diffusers, index["_class_name"], diffusers.DiffusionPipeline)
-        with as_configuration_error(f"the pipeline in {folder} cannot be loaded"):
+        kind = getattr(diffusers, folder.index["_class_name"], diffusers.DiffusionPipeline)
+        with as_configuration_error(f"the pipeline in {folder.path} cannot be loaded"):
             pipeline = kind.from_pretrained(
-                folder,
+                folder.path,
                 **parts,
                 local_files_only=True,
                 use_safetensors=True,
@@ -57,8 +74,8 @@ def load_pipeline(
     return pipeline
 
 
-def place(pipeline: Any, device: torch.device, offload: Offload) -> None:
-    """Put a pipeline on its device; with offload, only what works at the moment."""
+def move_to_device(pipeline: Any, device: torch.device, offload: Offload) -> None:
+    """Move a pipeline to its device; with offload, parts are moved there only while they compute."""
     if offload != "none" and device.type == "cpu":
         raise ConfigurationError(f"?offload={offload} saves memory of a GPU, and this is a CPU: leave it out")
     with as_configuration_error("the generator does not fit on its device"):
@@ -87,7 +104,7 @@ def add_lora(pipeline: Any, source: Source, scale: float) -> Path:
 
 
 def use_lightning_schedule(pipeline: Any) -> None:
-    """The schedule that the Lightning LoRAs were distilled with: exponential, with a fixed shift of 3."""
+    """Set the schedule that the Lightning LoRAs were distilled with: exponential, with a fixed shift of 3."""
     import math
 
     from diffusers import FlowMatchEulerDiscreteScheduler
@@ -106,7 +123,7 @@ def use_lightning_schedule(pipeline: Any) -> None:
 def _load_part(
     folder: Path, named: list[str], source: Source, dtype: torch.dtype, quantization: Quantisation
 ) -> Any | None:
-    """A part with weights, or one that needs our help; None for what the pipeline loads well by itself."""
+    """A part with weights, or a processor without torchvision; None for what the pipeline loads by itself."""
     library, kind = named[0], named[1]
     if kind in QWEN_PROCESSORS and not has_torchvision():
         with as_configuration_error(f"the processor in {folder} cannot be loaded"):
@@ -131,8 +148,8 @@ def _load_part(
             output_loading_info=True,
             **_quantised(library, folder.name, quantization, dtype),
         )
-    # Of a text encoder a pipeline uses the inner layers, and some are published without what comes after.
-    refuse_bad_fit(folder, info, source, dispensable={"lm_head.weight"})
+    # A pipeline uses only the hidden states of a text encoder, and some are published without the head.
+    refuse_bad_fit(folder, info, source, optional={"lm_head.weight"})
     return model.eval()
 
 
@@ -144,7 +161,7 @@ def _has_weights(part: type) -> bool:
 
 
 def _quantised(library: str, name: str, quantization: Quantisation, dtype: torch.dtype) -> dict[str, Any]:
-    """The two large parts in fewer bits; a picture decoder of a few hundred megabytes stays as it is."""
+    """The quantization of the transformer and text encoder; the VAE, of a few hundred megabytes, has none."""
     if quantization == "none" or not name.startswith(("transformer", "text_encoder")):
         return {}
     if library == "diffusers":

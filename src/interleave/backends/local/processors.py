@@ -1,7 +1,7 @@
-"""What turns messages and pictures into tensors, also where torchvision is not installed.
+"""Processors, which turn messages and pictures into tensors, also where torchvision is not installed.
 
-The processors of the Qwen-VL models insist on a video processor, which insists on torchvision. We show models
-no videos, so where that is missing the same processor is made without one.
+The processors of the Qwen-VL models require a video processor, which requires torchvision. We show models no
+videos, so where that is missing the same processor is built without one.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from typing import Any
 
 from interleave.errors import MissingDependency
 
-BASES = {
+PROCESSOR_CLASSES = {
     "qwen3_vl": "Qwen3VLProcessor",
     "qwen2_5_vl": "Qwen2_5_VLProcessor",
     "qwen2_vl": "Qwen2VLProcessor",
 }
-"""Processors by the model type in a config.json."""
-TOKENS = {
+"""By the model type in a config.json."""
+VISION_TOKENS = {
     "image_token": "<|image_pad|>",
     "video_token": "<|video_pad|>",
     "vision_start_token": "<|vision_start|>",
@@ -31,7 +31,7 @@ def load_processor(folder: Path, model_type: str, *, trust_remote_code: bool = F
     """The processor in a model folder."""
     from transformers import AutoProcessor
 
-    if model_type in BASES and not (has_torchvision() and _knows_videos(folder)):
+    if model_type in PROCESSOR_CLASSES and not (has_torchvision() and _has_video_config(folder)):
         return load_without_videos(folder, model_type)
     try:
         return AutoProcessor.from_pretrained(
@@ -50,39 +50,39 @@ def load_without_videos(folder: Path, model_type: str) -> Any:
     from transformers.models.qwen2_vl.image_processing_pil_qwen2_vl import Qwen2VLImageProcessorPil
 
     tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True)
-    pictures = Qwen2VLImageProcessorPil.from_pretrained(folder, local_files_only=True)
-    return image_text_processor(model_type, tokenizer, pictures)
+    image_processor = Qwen2VLImageProcessorPil.from_pretrained(folder, local_files_only=True)
+    return image_text_processor(model_type, tokenizer, image_processor)
 
 
 def image_text_processor(model_type: str, tokenizer: Any, image_processor: Any) -> Any:
-    """A processor of the model's own class that reads text and pictures, and no videos."""
+    """A processor of the model's own class for text and pictures, without videos."""
     import transformers
     from transformers.processing_utils import ProcessorMixin
 
-    base = getattr(transformers, BASES[model_type])
+    base = getattr(transformers, PROCESSOR_CLASSES[model_type])
 
     class ImageTextProcessor(base):  # type: ignore[misc, valid-type]
         # The parts of a processor are the arguments of its __init__: without one for videos, no such part.
         def __init__(
             self, image_processor: Any = None, tokenizer: Any = None, chat_template: Any = None
         ) -> None:
-            for name, token in TOKENS.items():
+            for name, token in VISION_TOKENS.items():
                 setattr(self, name, token)
                 setattr(self, f"{name}_id", tokenizer.convert_tokens_to_ids(token))
             ProcessorMixin.__init__(self, image_processor, tokenizer, chat_template=chat_template)
 
-    # So that what it saves is read by the original class elsewhere.
+    # What it saves names the original class, which can load it.
     ImageTextProcessor.__name__ = base.__name__
     ImageTextProcessor.__module__ = base.__module__
     return ImageTextProcessor(image_processor, tokenizer, tokenizer.chat_template)
 
 
-def _knows_videos(folder: Path) -> bool:
-    """Whether a folder says how to look at videos; one that was saved without that is read without it."""
+def _has_video_config(folder: Path) -> bool:
+    """Whether a folder configures a video processor; one that was saved without it is loaded without it."""
     if (folder / "video_preprocessor_config.json").is_file():
         return True
-    together = folder / "processor_config.json"
-    return together.is_file() and "video_processor" in json.loads(together.read_bytes())
+    config = folder / "processor_config.json"
+    return config.is_file() and "video_processor" in json.loads(config.read_bytes())
 
 
 def has_torchvision() -> bool:

@@ -1,4 +1,4 @@
-"""The libraries' progress bars and chatter, silenced while they load: stderr belongs to our progress line."""
+"""The libraries' progress bars and notices, off while they load: stderr belongs to our progress line."""
 
 from __future__ import annotations
 
@@ -8,32 +8,32 @@ from contextlib import contextmanager
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """Load without bars and notices; errors still come through."""
-    from transformers.utils import logging as talk
+    """Turn the progress bars and notices of transformers off; errors are still logged."""
+    from transformers.utils import logging as library_log
 
-    bars = talk.is_progress_bar_enabled()
-    level = talk.get_verbosity()
-    talk.disable_progress_bar()
-    talk.set_verbosity_error()
+    bars = library_log.is_progress_bar_enabled()
+    level = library_log.get_verbosity()
+    library_log.disable_progress_bar()
+    library_log.set_verbosity_error()
     try:
         yield
     finally:
-        talk.set_verbosity(level)
+        library_log.set_verbosity(level)
         if bars:
-            talk.enable_progress_bar()
+            library_log.enable_progress_bar()
 
 
 @contextmanager
 def quiet_diffusers() -> Iterator[None]:
-    """The same for diffusers, which brings transformers along."""
-    from diffusers.utils import logging as talk
+    """The same for diffusers, and for transformers, which it uses."""
+    from diffusers.utils import logging as library_log
 
-    level = talk.get_verbosity()
-    talk.disable_progress_bar()
-    talk.set_verbosity_error()
+    level = library_log.get_verbosity()
+    library_log.disable_progress_bar()
+    library_log.set_verbosity_error()
     try:
         with quiet():
             yield
     finally:
-        talk.set_verbosity(level)
-        talk.enable_progress_bar()
+        library_log.set_verbosity(level)
+        library_log.enable_progress_bar()

@@ -1,1 +1,1 @@
-"""Qwen3-VL computed faster than its library does: prefill, CUDA graph decoding, batched vision."""
+"""Qwen3-VL, faster than its library: prefill into a KV cache, decode by CUDA graphs, batched vision."""

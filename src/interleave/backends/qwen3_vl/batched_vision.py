@@ -1,9 +1,9 @@
-"""Many pictures at once, for the Qwen3-VL models.
+"""The vision tower of Qwen3-VL over all pictures of a batch at once.
 
-The library looks at the pictures of a batch one after another: every layer of the vision tower runs its
-attention once per picture, and positions are counted row by row, each with its wait for the device. For a
-small model with a thousand pictures that is nearly all of its time. Pictures of one size are one more
-dimension of a tensor, and positions are sums along the row: the same numbers, in a few operations.
+The library handles the pictures of a batch one by one: every layer of the vision tower runs its attention
+once per picture, and rope positions are computed row by row, each with a device synchronization. For a small
+model with a thousand pictures that is nearly all of its time. Here pictures of one size are a batch
+dimension, and positions are cumulative sums along the row: the same numbers, in a few operations.
 """
 
 from __future__ import annotations
@@ -11,147 +11,157 @@ from __future__ import annotations
 from collections.abc import Callable
 from types import MethodType
 from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
 
 if TYPE_CHECKING:
     from torch import Tensor
 
 Grid = tuple[int, int, int]
-"""Patches of a picture: frames, rows, columns."""
+"""Patches of a picture: frames × rows × columns."""
 
-MORE_OUTPUTS = ("output_hidden_states", "output_attentions")
-PREPARED = frozenset({"cu_seqlens", "max_seqlen", "position_ids", "interp_indices", "interp_weights"})
+EXTRA_OUTPUTS = ("output_hidden_states", "output_attentions")
+PRECOMPUTED = frozenset({"cu_seqlens", "max_seqlen", "position_ids", "interp_indices", "interp_weights"})
+
+_PATCH_POSITIONS: WeakKeyDictionary[Any, dict[tuple[Grid, Any], tuple[Tensor, Tensor, Tensor]]] = (
+    WeakKeyDictionary()
+)
+"""By vision tower, then by grid and device."""
 
 
-def see_many_at_once(model: Any) -> bool:
-    """Change a loaded model so that it does; whether it is of a kind that is known here. Others stay."""
+def batch_vision(model: Any) -> bool:
+    """Patch the Qwen3-VL modules of a loaded model; returns whether it has any."""
     try:
         from transformers.models.qwen3_vl import modeling_qwen3_vl as library
     except ImportError:
         return False
-    known: dict[type, tuple[str, Callable[..., Any]]] = {
-        library.Qwen3VLVisionModel: ("forward", _look),
-        library.Qwen3VLVisionAttention: ("forward", _attend),
-        library.Qwen3VLVisionPatchEmbed: ("forward", _embed_patches),
-        library.Qwen3VLModel: ("get_rope_index", _positions),
+    replacements: dict[type, tuple[str, Callable[..., Any]]] = {
+        library.Qwen3VLVisionModel: ("forward", _vision_forward),
+        library.Qwen3VLVisionAttention: ("forward", _attention_forward),
+        library.Qwen3VLVisionPatchEmbed: ("forward", _patch_embed_forward),
+        library.Qwen3VLModel: ("get_rope_index", _get_rope_index),
     }
     found = False
     for module in model.modules():
-        if type(module) in known:  # a class made from it may work otherwise
-            name, method = known[type(module)]
+        if type(module) in replacements:  # a subclass may work differently
+            name, method = replacements[type(module)]
             setattr(module, name, MethodType(method, module))
             found = True
     return found
 
 
-def _look(tower: Any, hidden_states: Tensor, grid_thw: Tensor, **options: Any) -> Any:
-    """The vision tower over pictures of one size: its layers see them as a batch."""
+def _vision_forward(tower: Any, hidden_states: Tensor, grid_thw: Tensor, **options: Any) -> Any:
+    """The vision tower over pictures of one size, as a batch."""
     from transformers.models.qwen3_vl.modeling_qwen3_vl import BaseModelOutputWithDeepstackFeatures
     from transformers.utils.generic import is_flash_attention_requested
 
     grid = _common_grid(grid_thw)
-    if grid is None or _is_special(options, tower.config) or is_flash_attention_requested(tower.config):
+    if grid is None or _needs_library(options, tower.config) or is_flash_attention_requested(tower.config):
         return type(tower).forward(tower, hidden_states, grid_thw, **options)
-    indices, weights, places = _layout(tower, grid, hidden_states.device)
+    indices, weights, positions = _positions_in_grid(tower, grid, hidden_states.device)
     patches = tower.patch_embed(hidden_states)
     learned = (tower.pos_embed(indices) * weights[:, :, None]).sum(1)
-    states = patches.view(len(grid_thw), len(places), -1) + learned.to(patches.dtype)
-    turns = tower.rotary_pos_emb(states, places)
-    deep = []
-    for number, block in enumerate(tower.blocks):
-        states = block(states, cu_seqlens=None, position_embeddings=turns)
-        if number in tower.deepstack_visual_indexes:
-            merger = tower.deepstack_merger_list[tower.deepstack_visual_indexes.index(number)]
-            deep.append(merger(states))
+    states = patches.view(len(grid_thw), len(positions), -1) + learned.to(patches.dtype)
+    rope = tower.rotary_pos_emb(states, positions)
+    deepstack = []
+    for index, block in enumerate(tower.blocks):
+        states = block(states, cu_seqlens=None, position_embeddings=rope)
+        if index in tower.deepstack_visual_indexes:
+            merger = tower.deepstack_merger_list[tower.deepstack_visual_indexes.index(index)]
+            deepstack.append(merger(states))
     return BaseModelOutputWithDeepstackFeatures(
-        last_hidden_state=states.flatten(0, 1), pooler_output=tower.merger(states), deepstack_features=deep
+        last_hidden_state=states.flatten(0, 1),
+        pooler_output=tower.merger(states),
+        deepstack_features=deepstack,
     )
 
 
 def _common_grid(grid_thw: Tensor) -> Grid | None:
-    """The size that all pictures have, if they have one; films, which are several pictures each, have not."""
+    """The grid that all pictures share, or None; videos, of several frames each, are left to the library."""
     grids = {(int(frames), int(rows), int(columns)) for frames, rows, columns in grid_thw.tolist()}
     grid = grids.pop() if len(grids) == 1 else None
     return grid if grid is not None and grid[0] == 1 else None
 
 
-def _is_special(options: dict[str, Any], config: Any) -> bool:
-    """Whether more than the result is wanted, or something was computed beforehand."""
-    more = any(options.get(name) or getattr(config, name, False) for name in MORE_OUTPUTS)
-    return more or options.get("return_dict") is False or not PREPARED.isdisjoint(options)
+def _needs_library(options: dict[str, Any], config: Any) -> bool:
+    """Whether further outputs are asked for, or inputs were computed beforehand."""
+    extra = any(options.get(name) or getattr(config, name, False) for name in EXTRA_OUTPUTS)
+    return extra or options.get("return_dict") is False or not PRECOMPUTED.isdisjoint(options)
 
 
-def _layout(tower: Any, grid: Grid, device: Any) -> tuple[Tensor, Tensor, Tensor]:
-    """Where the patches of one picture are: in the learned grid, with their weights, and for the rotation."""
+def _positions_in_grid(tower: Any, grid: Grid, device: Any) -> tuple[Tensor, Tensor, Tensor]:
+    """For the patches of one picture: indices and weights into the learned positions, and rope positions."""
     import torch
     from transformers.vision_utils import (
         get_vision_interpolation_indices_and_weights,
         get_vision_position_ids,
     )
 
-    kept: dict[tuple[Grid, Any], tuple[Tensor, Tensor, Tensor]] = tower.__dict__.setdefault("_layouts", {})
-    if (grid, device) not in kept:
-        with torch.inference_mode(False):  # kept for training too, whoever asks first
-            one = torch.tensor([grid])
+    cached = _PATCH_POSITIONS.setdefault(tower, {})
+    if (grid, device) not in cached:
+        with torch.inference_mode(False):  # an inference tensor could not be used in training later
+            grids = torch.tensor([grid])
             indices, weights = get_vision_interpolation_indices_and_weights(
-                one,
+                grids,
                 num_grid_per_side=tower.num_grid_per_side,
                 mode=tower.interpolation_mode,
                 align_corners=tower.interpolation_align_corners,
                 spatial_merge_size=tower.spatial_merge_size,
             )
-            places = get_vision_position_ids(one, tower.spatial_merge_size)
-            kept[grid, device] = (indices.to(device), weights.to(device), places.to(device))
-    return kept[grid, device]
+            positions = get_vision_position_ids(grids, tower.spatial_merge_size)
+            cached[grid, device] = (indices.to(device), weights.to(device), positions.to(device))
+    return cached[grid, device]
 
 
-def _attend(
+def _attention_forward(
     attention: Any,
     hidden_states: Tensor,
     cu_seqlens: Tensor | None,
     position_embeddings: Any = None,
     **options: Any,
 ) -> Any:
-    """Attention within each picture of a batch: one call for all of them."""
+    """Attention within each picture of a batch, in one call for all of them."""
     from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
     from transformers.models.qwen3_vl.modeling_qwen3_vl import (
         apply_rotary_pos_emb_vision,
         eager_attention_forward,
     )
 
-    if cu_seqlens is not None:  # pictures of several sizes, one after another in one long row
-        own = type(attention).forward
-        return own(attention, hidden_states, cu_seqlens, position_embeddings=position_embeddings, **options)
+    if cu_seqlens is not None:  # pictures of several sizes, concatenated into one sequence
+        forward = type(attention).forward
+        return forward(
+            attention, hidden_states, cu_seqlens, position_embeddings=position_embeddings, **options
+        )
     pictures, patches, width = hidden_states.shape
-    parts = attention.qkv(hidden_states).view(pictures, patches, 3, attention.num_heads, -1)
-    query, key, value = parts.unbind(2)
+    qkv = attention.qkv(hidden_states).view(pictures, patches, 3, attention.num_heads, -1)
+    query, key, value = qkv.unbind(2)
     query, key = apply_rotary_pos_emb_vision(query, key, *position_embeddings)
     attend = ALL_ATTENTION_FUNCTIONS.get_interface(
         attention.config._attn_implementation, eager_attention_forward
     )
-    seen, _ = attend(
+    attended, _ = attend(
         attention,
-        *(part.transpose(1, 2) for part in (query, key, value)),
+        *(states.transpose(1, 2) for states in (query, key, value)),
         attention_mask=None,
         scaling=attention.scaling,
         dropout=attention.attention_dropout if attention.training else 0.0,
         is_causal=False,
     )
-    return attention.proj(seen.reshape(pictures, patches, width))
+    return attention.proj(attended.reshape(pictures, patches, width))
 
 
-def _embed_patches(embedding: Any, hidden_states: Tensor) -> Tensor:
-    """A convolution whose steps are as wide as its window is one product of matrices, and faster as such."""
+def _patch_embed_forward(embedding: Any, hidden_states: Tensor) -> Tensor:
+    """The patch embedding as a matrix product: a convolution whose stride is its kernel size is one."""
     import torch
 
     weight = embedding.proj.weight
-    if type(embedding.proj) is not torch.nn.Conv3d or weight.dim() != 5:  # adapted, or kept elsewhere
+    if type(embedding.proj) is not torch.nn.Conv3d or weight.dim() != 5:  # wrapped by an adapter, or sharded
         return type(embedding).forward(embedding, hidden_states)
     patches = hidden_states.to(weight.dtype).view(-1, weight[0].numel())
     embedded: Tensor = torch.nn.functional.linear(patches, weight.flatten(1), embedding.proj.bias)
     return embedded
 
 
-def _positions(
+def _get_rope_index(
     model: Any,
     input_ids: Tensor,
     mm_token_type_ids: Tensor,
@@ -160,7 +170,7 @@ def _positions(
     attention_mask: Tensor | None = None,
     **options: Any,
 ) -> tuple[Tensor, Tensor]:
-    """The three positions of every token, and by how much counting on differs from the row's length."""
+    """The three rope positions of every token, and the rope delta of every row."""
     if video_grid_thw is not None or image_grid_thw is None or not len(image_grid_thw):
         return type(model).get_rope_index(  # type: ignore[no-any-return]
             model,
@@ -171,34 +181,34 @@ def _positions(
             attention_mask=attention_mask,
             **options,
         )
-    merge = model.config.vision_config.spatial_merge_size
-    return picture_positions(input_ids, mm_token_type_ids, image_grid_thw, attention_mask, merge)
+    merge_size = model.config.vision_config.spatial_merge_size
+    return picture_positions(input_ids, mm_token_type_ids, image_grid_thw, attention_mask, merge_size)
 
 
 def picture_positions(
-    input_ids: Tensor, kinds: Tensor, grids: Tensor, attention_mask: Tensor | None, merge: int
+    input_ids: Tensor, token_types: Tensor, grids: Tensor, attention_mask: Tensor | None, merge_size: int
 ) -> tuple[Tensor, Tensor]:
-    """A word moves the count on by one; a picture by its longer side, and its tokens are a grid from there.
+    """Rope positions: a text token advances by one; a picture is a grid, and advances by its longer side.
 
-    Words have the kind 0, tokens of pictures 1, with a word between two pictures. Tokens that are masked have
-    no position. Nothing here waits for the device.
+    Text tokens have the type 0 and picture tokens 1, with text between two pictures. Masked tokens have the
+    position 0. Nothing here synchronizes with the device.
     """
     import torch
 
-    there = torch.ones_like(input_ids).bool() if attention_mask is None else attention_mask.bool()
-    in_picture = (kinds == 1) & there
+    unmasked = torch.ones_like(input_ids).bool() if attention_mask is None else attention_mask.bool()
+    in_picture = (token_types == 1) & unmasked
     first = in_picture & ~torch.nn.functional.pad(in_picture, (1, 0))[:, :-1]
-    number = (first.flatten().cumsum(0) - 1).clamp(0, len(grids) - 1).view_as(input_ids)
+    picture = (first.flatten().cumsum(0) - 1).clamp(0, len(grids) - 1).view_as(input_ids)
     grids = grids.to(input_ids.device)
-    rows, columns = (grids[:, axis] // merge for axis in (1, 2))
-    height, width = rows[number], columns[number]
-    longer = torch.maximum(grids[:, 1], grids[:, 2]).div(merge, rounding_mode="floor")[number]
-    moved = torch.where(in_picture, longer * first, there.long())
-    start = moved.cumsum(1) - torch.where(in_picture, longer, moved)
-    place = torch.arange(input_ids.shape[1], device=input_ids.device).expand_as(input_ids)
-    begun = torch.where(first, place, 0).cummax(1).values
-    within = torch.where(in_picture, place - begun, 0)
-    steps = (within // (height * width), within % (height * width) // width, within % width)
-    positions = torch.stack([(start + step) * there for step in steps]).to(input_ids.dtype)
-    ahead = positions.amax(dim=(0, 2)) + 1 - there.sum(dim=1)
-    return positions, ahead.unsqueeze(1)
+    rows, columns = (grids[:, axis] // merge_size for axis in (1, 2))
+    height, width = rows[picture], columns[picture]
+    longer = torch.maximum(grids[:, 1], grids[:, 2]).div(merge_size, rounding_mode="floor")[picture]
+    advance = torch.where(in_picture, longer * first, unmasked.long())
+    start = advance.cumsum(1) - torch.where(in_picture, longer, advance)
+    index = torch.arange(input_ids.shape[1], device=input_ids.device).expand_as(input_ids)
+    picture_start = torch.where(first, index, 0).cummax(1).values
+    patch = torch.where(in_picture, index - picture_start, 0)
+    offsets = (patch // (height * width), patch % (height * width) // width, patch % width)
+    positions = torch.stack([(start + offset) * unmasked for offset in offsets]).to(input_ids.dtype)
+    rope_delta = positions.amax(dim=(0, 2)) + 1 - unmasked.sum(dim=1)
+    return positions, rope_delta.unsqueeze(1)

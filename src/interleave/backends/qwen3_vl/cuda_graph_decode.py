@@ -1,12 +1,12 @@
-"""Greedy answers of the Qwen3-VL models, written by a step that is recorded once and played for every token.
+"""Greedy decode of Qwen3-VL, one CUDA graph replayed per token.
 
-`generate` decides about each token in Python, and a step of an 8B model is some two thousand kernels that are
-launched one by one: twenty times what the weights take to be read. Here a step is one CUDA graph, from the
-token before to the next one with its probability, and nobody looks at what is written but every few tokens.
+`generate` decides about each token in Python, and a decode step of an 8B model is some two thousand kernels
+launched one by one: twenty times what reading the weights takes. Here a step is one CUDA graph, from the last
+token to the next one with its probability, and the host reads the tokens only every few steps.
 
-Rows stand in the cache from its beginning, each as long as it is: there is no padding, so a question of
-another length needs no other graph. Keys and values lie in pieces, which are attended to side by side, and
-the heads that share them read them once. Off CUDA the same step runs without being recorded.
+Rows of the KV cache are not padded, so prompts of all lengths share a graph. Keys and values lie in blocks
+that are attended to in parallel, and the query heads of a group read them once. Without CUDA the same step
+runs uncaptured.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from typing import TYPE_CHECKING, Any
 from interleave.backends.local.library_errors import is_out_of_memory
 from interleave.backends.qwen3_vl.decoder_layer import (
     compiled_layer,
-    likeliest,
-    linear_parts,
-    normed,
-    through_layer,
-    weights_of,
+    decode_layer,
+    greedy,
+    layer_weights,
+    linear_modules,
+    rms_norm,
 )
-from interleave.backends.qwen3_vl.prefill import Cache, read_questions
+from interleave.backends.qwen3_vl.prefill import KvCache, prefill
 
 if TYPE_CHECKING:
     import torch
@@ -33,14 +33,14 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-LOOK_EVERY = 8
-"""Tokens between two looks at what has been written."""
-PIECE = 256
-"""Tokens of a piece of the cache."""
-PIECES_STEP = 4
-"""Caches have a multiple of so many pieces, so that few graphs are recorded."""
-INPUTS = {"input_ids", "attention_mask", "mm_token_type_ids", "pixel_values", "image_grid_thw"}
-NEUTRAL: dict[str, tuple[object, ...]] = {
+SYNC_EVERY = 8
+"""Decode steps between two reads of the tokens by the host."""
+BLOCK_SIZE = 256
+"""Tokens in a block of the KV cache."""
+BLOCK_MULTIPLE = 4
+"""A KV cache has a multiple of this many blocks per row, so that few graphs are captured."""
+KNOWN_INPUTS = {"input_ids", "attention_mask", "mm_token_type_ids", "pixel_values", "image_grid_thw"}
+NEUTRAL_SETTINGS: dict[str, tuple[object, ...]] = {
     "repetition_penalty": (None, 1.0),
     "no_repeat_ngram_size": (None, 0),
     "min_length": (None, 0),
@@ -54,49 +54,50 @@ NEUTRAL: dict[str, tuple[object, ...]] = {
     "guidance_scale": (None, 1.0),
     "num_beams": (None, 1),
 }
-"""Settings of a model that change which token is chosen, and their values that change nothing."""
+"""Generation settings that change which token is chosen, and the values under which they change nothing."""
 
 
 @dataclass(frozen=True)
-class Written:
-    """What has been written to one question, with the probability of every token."""
+class Generated:
+    """The tokens of one reply, and the probability of each."""
 
     ids: list[int]
-    chances: list[float]
+    probs: list[float]
 
 
 @dataclass(frozen=True)
-class Marks:
-    """Where the rows of a batch stand; a recorded step reads and changes these very tensors."""
+class DecodeState:
+    """Where the rows of a batch are. A captured step reads and writes these same tensors."""
 
     token: Tensor
-    place: Tensor
-    """in the cache, where the token belongs,"""
-    position: Tensor
-    """and for the rotation: pictures count otherwise."""
-    count: Tensor
-    """How many tokens have been written since the last look,"""
+    cache_position: Tensor
+    """Where the token's key and value go in the KV cache."""
+    rope_position: Tensor
+    """Differs from `cache_position` after a picture."""
+    step: Tensor
+    """Steps since the host last read the tokens."""
     ids: Tensor
-    """which they were,"""
-    chances: Tensor
-    """and how likely."""
+    """The tokens of those steps,"""
+    probs: Tensor
+    """and their probabilities."""
 
     @staticmethod
-    def of(rows: int, device: Any) -> Marks:
+    def zeros(rows: int, device: Any) -> DecodeState:
         import torch
 
         def zeros(*shape: int) -> Tensor:
             return torch.zeros(shape, dtype=torch.long, device=device)
 
-        chances = torch.zeros((LOOK_EVERY, rows), device=device)
-        return Marks(zeros(rows), zeros(rows), zeros(rows), zeros(1), zeros(LOOK_EVERY, rows), chances)
+        probs = torch.zeros((SYNC_EVERY, rows), device=device)
+        return DecodeState(zeros(rows), zeros(rows), zeros(rows), zeros(1), zeros(SYNC_EVERY, rows), probs)
 
-    def moving(self) -> tuple[Tensor, ...]:
-        return self.token, self.place, self.position, self.count
+    def counters(self) -> tuple[Tensor, ...]:
+        """The tensors that a step reads and then moves on."""
+        return self.token, self.cache_position, self.rope_position, self.step
 
 
-def can_step(model: Any) -> bool:
-    """Whether a model is of the one kind that is known here, with nothing about it changed."""
+def supports(model: Any) -> bool:
+    """Whether a model is a Qwen3-VL of the library, with no part replaced."""
     try:
         from torch.nn import Linear
         from transformers.models.qwen3_vl import modeling_qwen3_vl as library
@@ -105,213 +106,221 @@ def can_step(model: Any) -> bool:
     if type(model) is not library.Qwen3VLForConditionalGeneration:
         return False
     text = model.model.language_model
-    linear = [model.lm_head, *(part for layer in text.layers for part in linear_parts(layer))]
-    plain = all(type(part) is Linear and part.bias is None for part in linear)
-    rotation = text.rotary_emb.rope_type == "default"
-    return plain and rotation and text.config.hidden_act == "silu"
+    linear = [model.lm_head, *(module for layer in text.layers for module in linear_modules(layer))]
+    unchanged = all(type(module) is Linear and module.bias is None for module in linear)
+    default_rope = text.rotary_emb.rope_type == "default"
+    return unchanged and default_rope and text.config.hidden_act == "silu"
 
 
-def can_record(device: torch.device) -> bool:
+def can_capture(device: torch.device) -> bool:
+    """Whether a device has CUDA graphs."""
     return str(device.type) == "cuda"
 
 
-def is_neutral(settings: Any) -> bool:
-    """Whether the likeliest token is the one that is chosen, as far as a model's settings go."""
-    return all(getattr(settings, name, None) in values for name, values in NEUTRAL.items())
+def is_greedy(settings: Any) -> bool:
+    """Whether a model's generation settings leave the most likely token as the one that is chosen."""
+    return all(getattr(settings, name, None) in values for name, values in NEUTRAL_SETTINGS.items())
 
 
-class Stepper:
-    """Writes the answers of one model. Must be used by one thread at a time."""
+class CudaGraphDecoder:
+    """Prefills and decodes batches of prompts for one model. Must be used by one thread at a time."""
 
     def __init__(self, model: Any) -> None:
         self.model = model
         self.text = model.model.language_model
         self.config = self.text.config
-        self.layers = [weights_of(layer) for layer in self.text.layers]
-        self._memory: Cache = []
-        """Of every layer two blocks, from which batches of all shapes are cut."""
-        self._marks: dict[int, Marks] = {}
+        self.layers = [layer_weights(layer) for layer in self.text.layers]
+        self._kv_memory: KvCache = []
+        """Flat keys and values of every layer; the KV caches of all batch shapes are views of them."""
+        self._states: dict[int, DecodeState] = {}
         self._steps: dict[tuple[int, int, bool], Callable[[], None]] = {}
+        """By rows, blocks, and whether compiled."""
         self._pool: Any = None
-        """Memory that all graphs of this model use, one after another."""
-        self._side: Any = None
-        """The stream they are recorded on."""
+        """The memory pool that all graphs of this model share."""
+        self._capture_stream: Any = None
 
-    def forget(self) -> None:
-        """Give all memory back."""
-        self._memory, self._marks, self._steps, self._pool = [], {}, {}, None
+    def free_memory(self) -> None:
+        """Drop the KV cache and all graphs."""
+        self._kv_memory, self._states, self._steps, self._pool = [], {}, {}, None
 
-    def write(
+    def generate(
         self,
         inputs: dict[str, Tensor],
         pictures: Sequence[int],
-        rooms: Sequence[int],
-        gone: Callable[[int], bool],
+        token_budgets: Sequence[int],
+        cancelled: Callable[[int], bool],
         *,
-        ends: frozenset[int],
+        eos_ids: frozenset[int],
         compiled: bool,
-    ) -> list[Written]:
-        """Answer a batch of questions, padded on the left, that show so many pictures each.
+    ) -> list[Generated]:
+        """Replies to left-padded prompts; `pictures` says how many each of them shows.
 
-        What comes after one of the `ends`, or beyond the room for an answer, means nothing.
+        Tokens after one of `eos_ids` or beyond a row's token budget are meaningless.
         """
         lengths = inputs["attention_mask"].sum(dim=1).tolist()
-        rows = 1 << (len(lengths) - 1).bit_length()  # 1, 2, 4, 8…: rows beyond the questions are never read
-        pieces = _pieces_for(max(lengths) + LOOK_EVERY)
-        marks = self._marks.setdefault(rows, Marks.of(rows, inputs["input_ids"].device))
-        answers = [Written([], []) for _ in lengths]
-        _note(answers, *self._read(inputs, pictures, lengths, self._cache(rows, pieces), marks))
-        step = self._step(rows, pieces, compiled)
+        rows = 1 << (len(lengths) - 1).bit_length()  # 1, 2, 4, 8…: the surplus rows are never read
+        blocks = _blocks_for(max(lengths) + SYNC_EVERY)
+        state = self._states.setdefault(rows, DecodeState.zeros(rows, inputs["input_ids"].device))
+        replies = [Generated([], []) for _ in lengths]
+        _append(replies, *self._prefill(inputs, pictures, lengths, self._kv_cache(rows, blocks), state))
+        step = self._decode_step(rows, blocks, compiled)
         longest = max(lengths)
         while not all(
-            len(each.ids) >= room or gone(row) or not ends.isdisjoint(each.ids)
-            for row, (each, room) in enumerate(zip(answers, rooms, strict=True))
+            len(reply.ids) >= budget or cancelled(row) or not eos_ids.isdisjoint(reply.ids)
+            for row, (reply, budget) in enumerate(zip(replies, token_budgets, strict=True))
         ):
-            if longest + LOOK_EVERY > pieces * PIECE:
-                pieces = self._grow(rows, pieces)
-                step = self._step(rows, pieces, compiled)
-            marks.count.zero_()
-            for _ in range(LOOK_EVERY):
+            if longest + SYNC_EVERY > blocks * BLOCK_SIZE:
+                blocks = self._grow_kv_cache(rows, blocks)
+                step = self._decode_step(rows, blocks, compiled)
+            state.step.zero_()
+            for _ in range(SYNC_EVERY):
                 step()
-            longest += LOOK_EVERY
-            _note(answers, marks.ids, marks.chances)
-        return answers
+            longest += SYNC_EVERY
+            _append(replies, state.ids, state.probs)
+        return replies
 
-    def _read(
+    def _prefill(
         self,
         inputs: dict[str, Tensor],
         pictures: Sequence[int],
         lengths: list[int],
-        cache: Cache,
-        marks: Marks,
+        kv_cache: KvCache,
+        state: DecodeState,
     ) -> tuple[Tensor, Tensor]:
-        """Read the questions into the cache; returns the first token of every answer and its likelihood."""
+        """Prefill the prompts and set the state; returns every reply's first token and its probability."""
         import torch
 
-        read = read_questions(self.model, inputs, pictures, lengths, cache)
-        count = torch.tensor(lengths, device=marks.place.device)
-        for mark, values in zip(marks.moving(), (read.tokens, count, count + read.ahead), strict=False):
-            mark.zero_()
-            mark[: len(values)] = values
-        return read.tokens[None], read.chances[None]
+        filled = prefill(self.model, inputs, pictures, lengths, kv_cache)
+        length = torch.tensor(lengths, device=state.cache_position.device)
+        starts = (filled.tokens, length, length + filled.rope_delta)
+        for counter, start in zip(state.counters(), starts, strict=False):
+            counter.zero_()
+            counter[: len(start)] = start
+        return filled.tokens[None], filled.probs[None]
 
-    def _cache(self, rows: int, pieces: int) -> Cache:
-        """Keys and values of every layer for a batch of this shape: rows × heads × pieces × tokens × head."""
+    def _kv_cache(self, rows: int, blocks: int) -> KvCache:
+        """The KV cache for a batch of this shape."""
         import torch
 
-        shape = self._shape(rows, pieces)
+        shape = self._kv_shape(rows, blocks)
         size = shape.numel()
-        if not self._memory or self._memory[0][0].numel() < size:
-            self._memory, self._steps, self._pool = [], {}, None  # graphs are of the memory they have seen
+        if not self._kv_memory or self._kv_memory[0][0].numel() < size:
+            self._kv_memory, self._steps, self._pool = [], {}, None  # graphs are bound to the old memory
             like = {"dtype": self.model.dtype, "device": self.model.device}
-            self._memory = [(torch.zeros(size, **like), torch.zeros(size, **like)) for _ in self.layers]
-        return [(keys[:size].view(shape), values[:size].view(shape)) for keys, values in self._memory]
+            self._kv_memory = [(torch.zeros(size, **like), torch.zeros(size, **like)) for _ in self.layers]
+        return [(keys[:size].view(shape), values[:size].view(shape)) for keys, values in self._kv_memory]
 
-    def _shape(self, rows: int, pieces: int) -> torch.Size:
+    def _kv_shape(self, rows: int, blocks: int) -> torch.Size:
         import torch
 
-        return torch.Size((rows, self.config.num_key_value_heads, pieces, PIECE, self.config.head_dim))
+        return torch.Size((rows, self.config.num_key_value_heads, blocks, BLOCK_SIZE, self.config.head_dim))
 
-    def _grow(self, rows: int, pieces: int) -> int:
-        """Make room for longer answers, in the middle of them; returns how many pieces there are then."""
-        more = pieces + PIECES_STEP
-        before, after = self._shape(rows, pieces), self._shape(rows, more)
-        if self._memory[0][0].numel() < after.numel():
+    def _grow_kv_cache(self, rows: int, blocks: int) -> int:
+        """Lengthen the KV cache in the middle of a batch; returns its new number of blocks."""
+        more = blocks + BLOCK_MULTIPLE
+        before, after = self._kv_shape(rows, blocks), self._kv_shape(rows, more)
+        if self._kv_memory[0][0].numel() < after.numel():
             self._steps, self._pool = {}, None
-        for number, (keys, values) in enumerate(self._memory):  # one by one: two of all would not fit
-            self._memory[number] = (_enlarged(keys, before, after), _enlarged(values, before, after))
+        for layer, (keys, values) in enumerate(self._kv_memory):  # one by one: two whole caches would not fit
+            self._kv_memory[layer] = (_lengthened(keys, before, after), _lengthened(values, before, after))
         return more
 
-    def _step(self, rows: int, pieces: int, compiled: bool) -> Callable[[], None]:
-        """A function that writes one token to every row."""
-        known = self._steps.get((rows, pieces, compiled))
-        if known is None:
-            known = self._steps[rows, pieces, compiled] = self._prepare(rows, pieces, compiled)
-        return known
+    def _decode_step(self, rows: int, blocks: int, compiled: bool) -> Callable[[], None]:
+        """A function that decodes one token of every row."""
+        step = self._steps.get((rows, blocks, compiled))
+        if step is None:
+            step = self._steps[rows, blocks, compiled] = self._build_step(rows, blocks, compiled)
+        return step
 
-    def _prepare(self, rows: int, pieces: int, compiled: bool) -> Callable[[], None]:
-        marks, cache = self._marks[rows], self._cache(rows, pieces)
-        layer = compiled_layer() if compiled else through_layer
+    def _build_step(self, rows: int, blocks: int, compiled: bool) -> Callable[[], None]:
+        state, kv_cache = self._states[rows], self._kv_cache(rows, blocks)
+        layer = compiled_layer() if compiled else decode_layer
 
         def step() -> None:
-            self._advance(marks, cache, layer)
+            self._decode_token(state, kv_cache, layer)
 
-        if not can_record(marks.token.device):
+        if not can_capture(state.token.device):
             return step
         try:
-            return self._recorded(step, marks)
+            return self._capture(step, state)
         except Exception as error:
             if not compiled or is_out_of_memory(error):
                 raise
-            log.warning("the step cannot be compiled, and is recorded as it is: %s", str(error)[:500])
-            return self._step(rows, pieces, False)
+            log.warning(
+                "the decode step cannot be compiled, and is captured uncompiled: %s", str(error)[:500]
+            )
+            return self._decode_step(rows, blocks, False)
 
-    def _recorded(self, step: Callable[[], None], marks: Marks) -> Callable[[], None]:
+    def _capture(self, step: Callable[[], None], state: DecodeState) -> Callable[[], None]:
+        """Capture a step as a CUDA graph; returns its replay, with the state as it was before."""
         import torch
 
-        before = [each.clone() for each in marks.moving()]
-        self._side = self._side or torch.cuda.Stream(self.model.device)
+        before = [counter.clone() for counter in state.counters()]
+        self._capture_stream = self._capture_stream or torch.cuda.Stream(self.model.device)
         self._pool = self._pool or torch.cuda.graph_pool_handle()
         graph = torch.cuda.CUDAGraph()
         try:
-            marks.count.zero_()
-            self._side.wait_stream(torch.cuda.current_stream())
-            with torch.cuda.stream(self._side):
-                step()  # what a first time sets up must not be recorded
+            state.step.zero_()
+            self._capture_stream.wait_stream(torch.cuda.current_stream())
+            with torch.cuda.stream(self._capture_stream):
+                step()  # what a first run sets up must not be captured
                 step()
-            torch.cuda.current_stream().wait_stream(self._side)
+            torch.cuda.current_stream().wait_stream(self._capture_stream)
             with torch.cuda.graph(
-                graph, pool=self._pool, stream=self._side, capture_error_mode="thread_local"
+                graph, pool=self._pool, stream=self._capture_stream, capture_error_mode="thread_local"
             ):
                 step()
         finally:
-            for mark, value in zip(marks.moving(), before, strict=True):
-                mark.copy_(value)
-        played: Callable[[], None] = graph.replay
-        return played
+            for counter, value in zip(state.counters(), before, strict=True):
+                counter.copy_(value)
+        replay: Callable[[], None] = graph.replay
+        return replay
 
-    def _advance(self, marks: Marks, cache: Cache, layer: Callable[..., Tensor]) -> None:
-        """One token: everything in here happens on the device, and nothing waits for it."""
+    def _decode_token(self, state: DecodeState, kv_cache: KvCache, layer: Callable[..., Tensor]) -> None:
+        """Decode one token of every row, on the device, without a synchronization."""
         import torch
 
         text = self.text
-        hidden = torch.nn.functional.embedding(marks.token, text.embed_tokens.weight)
-        cosine, sine = text.rotary_emb(hidden, marks.position[None, :, None].expand(3, -1, -1))
-        pieces = cache[0][0].shape[2]
-        places = torch.arange(pieces * PIECE, device=hidden.device)
-        hides = torch.zeros(len(hidden), len(places), device=hidden.device)
-        hides = hides.masked_fill(places > marks.place[:, None], -torch.inf).view(len(hidden), pieces, PIECE)
+        hidden = torch.nn.functional.embedding(state.token, text.embed_tokens.weight)
+        cosine, sine = text.rotary_emb(hidden, state.rope_position[None, :, None].expand(3, -1, -1))
+        rows, blocks = len(hidden), kv_cache[0][0].shape[2]
+        positions = torch.arange(blocks * BLOCK_SIZE, device=hidden.device)
+        mask = torch.zeros(rows, len(positions), device=hidden.device)
+        mask = mask.masked_fill(positions > state.cache_position[:, None], -torch.inf)
+        mask = mask.view(rows, blocks, BLOCK_SIZE)
         eps = self.config.rms_norm_eps
-        for weights, (keys, values) in zip(self.layers, cache, strict=True):
-            hidden = layer(hidden, weights, keys, values, cosine[:, 0], sine[:, 0], marks.place, hides, eps)
-        logits = torch.nn.functional.linear(normed(hidden, text.norm.weight, eps), self.model.lm_head.weight)
-        token, chance = likeliest(logits)
-        marks.ids.index_copy_(0, marks.count, token[None])
-        marks.chances.index_copy_(0, marks.count, chance[None])
-        marks.token.copy_(token)
-        marks.place.add_(1)
-        marks.position.add_(1)
-        marks.count.add_(1)
+        for weights, (keys, values) in zip(self.layers, kv_cache, strict=True):
+            hidden = layer(
+                hidden, weights, keys, values, cosine[:, 0], sine[:, 0], state.cache_position, mask, eps
+            )
+        hidden = rms_norm(hidden, text.norm.weight, eps)
+        token, prob = greedy(torch.nn.functional.linear(hidden, self.model.lm_head.weight))
+        state.ids.index_copy_(0, state.step, token[None])
+        state.probs.index_copy_(0, state.step, prob[None])
+        state.token.copy_(token)
+        state.cache_position.add_(1)
+        state.rope_position.add_(1)
+        state.step.add_(1)
 
 
-def _enlarged(block: Tensor, before: torch.Size, after: torch.Size) -> Tensor:
-    """A block cut for one shape, cut for a longer one; a new block where it is too small for that."""
-    held = block[: before.numel()].view(before)
-    if block.numel() < after.numel():
-        block = block.new_zeros(after.numel())
+def _lengthened(memory: Tensor, before: torch.Size, after: torch.Size) -> Tensor:
+    """Memory of a KV cache of one shape, laid out for a longer one; new memory where it is too small."""
+    held = memory[: before.numel()].view(before)
+    if memory.numel() < after.numel():
+        memory = memory.new_zeros(after.numel())
     else:
         held = held.clone()
-    block[: after.numel()].view(after)[:, :, : before[2]].copy_(held)
-    return block
+    memory[: after.numel()].view(after)[:, :, : before[2]].copy_(held)
+    return memory
 
 
-def _pieces_for(tokens: int) -> int:
-    pieces = -(-tokens // PIECE)
-    return -(-pieces // PIECES_STEP) * PIECES_STEP
+def _blocks_for(tokens: int) -> int:
+    blocks = -(-tokens // BLOCK_SIZE)
+    return -(-blocks // BLOCK_MULTIPLE) * BLOCK_MULTIPLE
 
 
-def _note(answers: list[Written], ids: Tensor, chances: Tensor) -> None:
-    """Look at what has been written."""
-    for written, row, likely in zip(answers, ids.t().tolist(), chances.t().tolist(), strict=False):
-        written.ids.extend(row)
-        written.chances.extend(likely)
+def _append(replies: list[Generated], ids: Tensor, probs: Tensor) -> None:
+    """Read the tokens of the last steps from the device and add them to the replies."""
+    for reply, row_ids, row_probs in zip(replies, ids.t().tolist(), probs.t().tolist(), strict=False):
+        reply.ids.extend(row_ids)
+        reply.probs.extend(row_probs)

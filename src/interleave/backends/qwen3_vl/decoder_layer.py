@@ -1,7 +1,7 @@
-"""One token through one layer of a Qwen3-VL model, as arithmetic on its weights and a cache cut into pieces.
+"""One decode step of one decoder layer of Qwen3-VL, as arithmetic on its weights and a KV cache of blocks.
 
-It is the library's own arithmetic; what differs is that nothing of it depends on the length of a row, so that
-it can be recorded once and played for every token.
+The arithmetic is the library's. Unlike the library's, no shape in it depends on how many tokens a row has, so
+a CUDA graph of it can be captured once and replayed for every token.
 """
 
 from __future__ import annotations
@@ -17,24 +17,24 @@ if TYPE_CHECKING:
 RECOMPILE_LIMIT = 64
 
 
-class Layer(NamedTuple):
-    """The weights of one layer."""
+class LayerWeights(NamedTuple):
+    """The weights of one decoder layer."""
 
-    before_attention: Tensor
+    input_norm: Tensor
     query: Tensor
     key: Tensor
     value: Tensor
     query_norm: Tensor
     key_norm: Tensor
     out: Tensor
-    before_mlp: Tensor
+    post_attention_norm: Tensor
     gate: Tensor
     up: Tensor
     down: Tensor
 
 
-def linear_parts(layer: Any) -> tuple[Any, ...]:
-    """The matrices of a layer, in the order of `Layer`."""
+def linear_modules(layer: Any) -> tuple[Any, ...]:
+    """The linear modules of a layer, in the order of `LayerWeights`."""
     attention, mlp = layer.self_attn, layer.mlp
     return (
         attention.q_proj,
@@ -47,78 +47,78 @@ def linear_parts(layer: Any) -> tuple[Any, ...]:
     )
 
 
-def weights_of(layer: Any) -> Layer:
-    """The weights of a layer of the library."""
-    query, key, value, out, gate, up, down = (part.weight for part in linear_parts(layer))
+def layer_weights(layer: Any) -> LayerWeights:
+    """The weights of one of the library's layers."""
+    query, key, value, out, gate, up, down = (module.weight for module in linear_modules(layer))
     attention = layer.self_attn
-    return Layer(
-        before_attention=layer.input_layernorm.weight,
+    return LayerWeights(
+        input_norm=layer.input_layernorm.weight,
         query=query,
         key=key,
         value=value,
         query_norm=attention.q_norm.weight,
         key_norm=attention.k_norm.weight,
         out=out,
-        before_mlp=layer.post_attention_layernorm.weight,
+        post_attention_norm=layer.post_attention_layernorm.weight,
         gate=gate,
         up=up,
         down=down,
     )
 
 
-def through_layer(
+def decode_layer(
     hidden: Tensor,
-    weights: Layer,
+    weights: LayerWeights,
     keys: Tensor,
     values: Tensor,
     cosine: Tensor,
     sine: Tensor,
-    place: Tensor,
-    hides: Tensor,
+    cache_position: Tensor,
+    mask: Tensor,
     eps: float,
 ) -> Tensor:
-    """One token of every row through one layer; its key and value are put into the cache."""
+    """One token of every row through one layer; its key and value are written into the KV cache."""
     import torch
     from torch.nn.functional import linear, silu
 
-    rows, heads, _, piece, head = keys.shape
-    seen = normed(hidden, weights.before_attention, eps)
-    query = normed(linear(seen, weights.query).view(rows, -1, head), weights.query_norm, eps)
-    key = normed(linear(seen, weights.key).view(rows, heads, head), weights.key_norm, eps)
-    value = linear(seen, weights.value).view(rows, heads, head)
-    query, key = turned(query, cosine, sine), turned(key, cosine, sine)
-    row = torch.arange(rows, device=place.device)
-    keys[row, :, place // piece, place % piece] = key
-    values[row, :, place // piece, place % piece] = value
-    grouped = query.view(rows, heads, 1, -1, head)
-    scores = torch.matmul(grouped, keys.transpose(-1, -2)).float() * head**-0.5
-    scores = scores + hides[:, None, :, None, :]
-    shares = (scores - scores.amax(dim=(2, 4), keepdim=True)).exp()
-    parts = torch.matmul(shares.to(values.dtype), values).float().sum(dim=2)
-    attended = parts / shares.sum(dim=(2, 4))[..., None]
+    rows, heads, _, block_size, head_dim = keys.shape
+    normed = rms_norm(hidden, weights.input_norm, eps)
+    query = rms_norm(linear(normed, weights.query).view(rows, -1, head_dim), weights.query_norm, eps)
+    key = rms_norm(linear(normed, weights.key).view(rows, heads, head_dim), weights.key_norm, eps)
+    value = linear(normed, weights.value).view(rows, heads, head_dim)
+    query, key = apply_rope(query, cosine, sine), apply_rope(key, cosine, sine)
+    row = torch.arange(rows, device=cache_position.device)
+    keys[row, :, cache_position // block_size, cache_position % block_size] = key
+    values[row, :, cache_position // block_size, cache_position % block_size] = value
+    grouped = query.view(rows, heads, 1, -1, head_dim)
+    scores = torch.matmul(grouped, keys.transpose(-1, -2)).float() * head_dim**-0.5
+    scores = scores + mask[:, None, :, None, :]
+    exponentials = (scores - scores.amax(dim=(2, 4), keepdim=True)).exp()
+    weighted = torch.matmul(exponentials.to(values.dtype), values).float().sum(dim=2)
+    attended = weighted / exponentials.sum(dim=(2, 4))[..., None]
     hidden = hidden + linear(attended.view(rows, -1).to(hidden.dtype), weights.out)
-    seen = normed(hidden, weights.before_mlp, eps)
-    mixed: Tensor = silu(linear(seen, weights.gate)) * linear(seen, weights.up)
-    return hidden + linear(mixed, weights.down)
+    normed = rms_norm(hidden, weights.post_attention_norm, eps)
+    gated: Tensor = silu(linear(normed, weights.gate)) * linear(normed, weights.up)
+    return hidden + linear(gated, weights.down)
 
 
-def normed(states: Tensor, weight: Tensor, eps: float) -> Tensor:
-    """Divided by the root of the mean square."""
+def rms_norm(states: Tensor, weight: Tensor, eps: float) -> Tensor:
+    """Root mean square normalization, computed in float32."""
     precise = states.float()
     scaled: Tensor = precise * (precise.pow(2).mean(-1, keepdim=True) + eps).rsqrt()
     return weight * scaled.to(states.dtype)
 
 
-def turned(states: Tensor, cosine: Tensor, sine: Tensor) -> Tensor:
-    """Heads, rotated by their positions."""
+def apply_rope(states: Tensor, cosine: Tensor, sine: Tensor) -> Tensor:
+    """Rotary position embedding of the heads of one token."""
     import torch
 
     first, second = states.chunk(2, dim=-1)
     return states * cosine[:, None] + torch.cat((-second, first), dim=-1) * sine[:, None]
 
 
-def likeliest(logits: Tensor) -> tuple[Tensor, Tensor]:
-    """The token that is chosen, and its probability."""
+def greedy(logits: Tensor) -> tuple[Tensor, Tensor]:
+    """The most likely token of every row, and its probability."""
     precise = logits.float()
     highest, token = precise.max(dim=-1)
     return token, (highest - precise.logsumexp(dim=-1)).exp().clamp(max=1.0)
@@ -126,22 +126,23 @@ def likeliest(logits: Tensor) -> tuple[Tensor, Tensor]:
 
 @cache
 def compiled_layer() -> Callable[..., Tensor]:
-    """One compiled function for all layers, batches and lengths: minutes less than compiling each."""
+    """`decode_layer`, compiled once for all layers, batches and lengths: minutes less than for each."""
     import torch
     import torch._dynamo.config as dynamo
 
     dynamo.recompile_limit = max(dynamo.recompile_limit, RECOMPILE_LIMIT)
-    compiled = torch.compile(through_layer, fullgraph=True)
+    compiled = torch.compile(decode_layer, fullgraph=True)
 
-    def layer(*given: Any) -> Tensor:
-        hidden, _, keys, values, cosine, sine, place, hides, _ = given
-        varying = [(keys, 2), (values, 2), (hides, 1)]
-        if len(hidden) > 1:  # one row is compiled for by itself, and is faster so
-            varying += [(each, 0) for each in (hidden, keys, values, cosine, sine, place, hides)]
-        for tensor, dimension in varying:
+    def layer(*arguments: Any) -> Tensor:
+        hidden, _, keys, values, cosine, sine, cache_position, mask, _ = arguments
+        dynamic = [(keys, 2), (values, 2), (mask, 1)]
+        if len(hidden) > 1:  # a single row is faster with a compiled function of its own
+            by_row = (hidden, keys, values, cosine, sine, cache_position, mask)
+            dynamic += [(tensor, 0) for tensor in by_row]
+        for tensor, dimension in dynamic:
             torch._dynamo.maybe_mark_dynamic(tensor, dimension)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            return compiled(*given)
+            return compiled(*arguments)
 
     return layer

@@ -1,6 +1,6 @@
-"""Questions of the Qwen3-VL models, read by the library a few at a time, into a cache cut into pieces.
+"""Prefill: the prompts of Qwen3-VL through the library's forward pass, a few at a time, into a KV cache.
 
-Rows stand in the cache from its beginning, each as long as it is, so that padding is left behind here.
+Every row of the KV cache starts at its first token, so the padding of the prompts is dropped here.
 """
 
 from __future__ import annotations
@@ -8,96 +8,97 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from interleave.backends.qwen3_vl.decoder_layer import likeliest
+from interleave.backends.qwen3_vl.decoder_layer import greedy
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-READ_TOGETHER = 8192
-"""Tokens of questions that are read at once: more would need memory and gain no time."""
+PREFILL_TOKENS = 8192
+"""Prompt tokens per forward pass: more would take memory and save no time."""
 
-Cache = list[tuple["Tensor", "Tensor"]]
-"""Keys and values of every layer: rows × heads × pieces × tokens × head."""
+KvCache = list[tuple["Tensor", "Tensor"]]
+"""Keys and values of every layer: rows × heads × blocks × tokens × head."""
 
 
-class Read(NamedTuple):
-    """What reading has brought for every question."""
+class Prefilled(NamedTuple):
+    """What the prefill leaves for the decode, one value per row."""
 
     tokens: Tensor
-    """The first of its answer,"""
-    chances: Tensor
-    """how likely that is,"""
-    ahead: Tensor
-    """and how far its position is ahead of the number of tokens: pictures count otherwise."""
+    """The first token of the reply."""
+    probs: Tensor
+    rope_delta: Tensor
+    """Position of the next token minus the number of tokens: a picture has fewer positions than tokens."""
 
 
-def read_questions(
-    model: Any, inputs: dict[str, Tensor], pictures: Sequence[int], lengths: list[int], cache: Cache
-) -> Read:
-    """Read questions, padded on the left, that show so many pictures each."""
+def prefill(
+    model: Any, inputs: dict[str, Tensor], pictures: Sequence[int], lengths: list[int], kv_cache: KvCache
+) -> Prefilled:
+    """Fill the KV cache with left-padded prompts; `pictures` says how many each of them shows."""
     import torch
     from transformers import DynamicCache
 
-    read: list[Read] = []
-    for rows, part in _parts(inputs, pictures, lengths):
-        places, ahead = _positions(model, part)
-        blank = DynamicCache(config=model.model.language_model.config)
-        seen = model(**part, position_ids=places, use_cache=True, logits_to_keep=1, past_key_values=blank)
-        width = part["input_ids"].shape[1]
-        for layer, (keys, values) in zip(seen.past_key_values.layers, cache, strict=True):
-            for number, row in enumerate(rows):
-                pad = width - lengths[row]
-                _put(keys[row], layer.keys[number, :, pad:])
-                _put(values[row], layer.values[number, :, pad:])
-        read.append(Read(*likeliest(seen.logits[:, -1]), ahead.flatten()))
-    return Read(*(torch.cat(each) for each in zip(*read, strict=True)))
+    chunks: list[Prefilled] = []
+    for rows, chunk in _chunks(inputs, pictures, lengths):
+        positions, rope_delta = _positions(model, chunk)
+        empty = DynamicCache(config=model.model.language_model.config)
+        output = model(
+            **chunk, position_ids=positions, use_cache=True, logits_to_keep=1, past_key_values=empty
+        )
+        width = chunk["input_ids"].shape[1]
+        for layer, (keys, values) in zip(output.past_key_values.layers, kv_cache, strict=True):
+            for index, row in enumerate(rows):
+                padding = width - lengths[row]
+                _store(keys[row], layer.keys[index, :, padding:])
+                _store(values[row], layer.values[index, :, padding:])
+        chunks.append(Prefilled(*greedy(output.logits[:, -1]), rope_delta.flatten()))
+    return Prefilled(*(torch.cat(field) for field in zip(*chunks, strict=True)))
 
 
-def _positions(model: Any, part: dict[str, Tensor]) -> tuple[Tensor, Tensor]:
-    """Positions of all tokens, and how far the next one is ahead of the number of tokens."""
+def _positions(model: Any, chunk: dict[str, Tensor]) -> tuple[Tensor, Tensor]:
+    """The rope positions of all tokens, and the rope delta of every row."""
     import torch
 
-    ids, mask = part["input_ids"], part.get("attention_mask")
-    if "image_grid_thw" in part:
-        places, ahead = model.model.get_rope_index(
-            ids, part["mm_token_type_ids"], image_grid_thw=part["image_grid_thw"], attention_mask=mask
+    ids, mask = chunk["input_ids"], chunk.get("attention_mask")
+    if "image_grid_thw" in chunk:
+        positions, rope_delta = model.model.get_rope_index(
+            ids, chunk["mm_token_type_ids"], image_grid_thw=chunk["image_grid_thw"], attention_mask=mask
         )
-        return places, ahead
-    there = torch.ones_like(ids) if mask is None else mask
-    counted = (there.cumsum(-1) - 1).clamp(min=0)
+        return positions, rope_delta
+    unpadded = torch.ones_like(ids) if mask is None else mask
+    counted = (unpadded.cumsum(-1) - 1).clamp(min=0)
     return counted.expand(3, *ids.shape), torch.zeros_like(ids[:, :1])
 
 
-def _parts(
+def _chunks(
     inputs: dict[str, Tensor], pictures: Sequence[int], lengths: list[int]
 ) -> Iterator[tuple[range, dict[str, Tensor]]]:
-    """The questions, a few at a time, with what belongs to them and no more padding than they need."""
+    """The prompts, a few at a time, with their pictures and no more padding than they need."""
     width = inputs["input_ids"].shape[1]
     grids = inputs.get("image_grid_thw")
     patches = [] if grids is None else grids.prod(dim=1).tolist()
-    first = shown = looked_at = 0
+    first = first_picture = first_patch = 0
     while first < len(lengths):
         last = first + 1
-        while last < len(lengths) and max(lengths[first : last + 1]) * (last + 1 - first) <= READ_TOGETHER:
+        while last < len(lengths) and max(lengths[first : last + 1]) * (last + 1 - first) <= PREFILL_TOKENS:
             last += 1
         longest = max(lengths[first:last])
-        part: dict[str, Tensor] = {
+        chunk: dict[str, Tensor] = {
             name: inputs[name][first:last, width - longest :]
             for name in ("input_ids", "mm_token_type_ids")
             if name in inputs
         }
         if min(lengths[first:last]) < longest:
-            part["attention_mask"] = inputs["attention_mask"][first:last, width - longest :]
-        count = sum(pictures[first:last])
-        if grids is not None and count:
-            here = sum(patches[shown : shown + count])
-            part["pixel_values"] = inputs["pixel_values"][looked_at : looked_at + here]
-            part["image_grid_thw"] = grids[shown : shown + count]
-            shown, looked_at = shown + count, looked_at + here
-        yield range(first, last), part
+            chunk["attention_mask"] = inputs["attention_mask"][first:last, width - longest :]
+        picture_count = sum(pictures[first:last])
+        if grids is not None and picture_count:
+            patch_count = sum(patches[first_picture : first_picture + picture_count])
+            chunk["pixel_values"] = inputs["pixel_values"][first_patch : first_patch + patch_count]
+            chunk["image_grid_thw"] = grids[first_picture : first_picture + picture_count]
+            first_picture, first_patch = first_picture + picture_count, first_patch + patch_count
+        yield range(first, last), chunk
         first = last
 
 
-def _put(row: Tensor, states: Tensor) -> None:
-    """Keys or values of a whole question into the pieces of its row."""
+def _store(row: Tensor, states: Tensor) -> None:
+    """Copy the keys or values of a whole prompt into the blocks of its row."""
     row.flatten(1, 2)[:, : states.shape[1]].copy_(states)

@@ -1,15 +1,17 @@
-"""Pictures as bytes until they are in the model.
+"""Pictures as uint8 pixels until they are on the model's device.
 
 The image processors of the Qwen-VL models turn every picture into floats, each patch twice where the model
 takes two frames: eight times the bytes of the picture, made, copied and moved to the device. Here a processor
-only puts the pixels of pictures one after another, in as many rows as they have patches; the model cuts them
-and takes the floats from a table of the 256 levels, or computes what the table would say. The table is read
-off the processor's own work, and a processor whose work it does not repeat to the bit stays as it is.
+only packs the pixels of all pictures into one tensor with as many rows as there are patches; the model cuts
+the patches and takes the floats from a table of the 256 levels, or computes what the table would say. The
+table is read off the processor's own output; a processor whose output it does not reproduce to the bit stays
+as it is.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import weakref
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from types import MethodType
 from typing import TYPE_CHECKING, Any
@@ -23,74 +25,89 @@ if TYPE_CHECKING:
 
 LEVELS = 256
 HALF = (LEVELS - 1) / 2
-_PIXELS = "_interleave_pixels"
-KNOWN = ("Qwen2VLImageProcessor", "Qwen2VLImageProcessorPil", "Qwen2VLImageProcessorFast")
+KNOWN_PROCESSORS = ("Qwen2VLImageProcessor", "Qwen2VLImageProcessorPil", "Qwen2VLImageProcessorFast")
+
+_PIXELS: dict[int, NDArray[np.uint8]] = {}
+"""Pixels by the id of their picture, for as long as it lives: Pillow's pictures have no hash."""
 
 
 @dataclass(frozen=True)
-class Cutting:
-    """How pictures are cut into patches, and what the bytes of each channel come to."""
+class PatchLayout:
+    """How pictures are cut into patches, and which float each byte of a channel becomes."""
 
-    patch: int
-    merge: int
+    patch_size: int
+    merge_size: int
     frames: int
-    fewest_pixels: int
-    most_pixels: int
+    min_pixels: int
+    max_pixels: int
     levels: NDArray[np.float32]
     """channels × 256"""
 
     @property
-    def even(self) -> bool:
-        """Whether levels go from −1 to 1 in even steps, to the bit: then they are computed, not looked up."""
+    def linear(self) -> bool:
+        """Whether levels go from −1 to 1 in equal steps, to the bit; then they need not be looked up."""
         steps = np.arange(LEVELS, dtype=np.float32) / np.float32(HALF) - np.float32(1)
         return bool((self.levels == steps).all())
 
     def fits(self, size: tuple[int, int]) -> bool:
-        """Whether a picture of this size is taken as it is."""
+        """Whether a picture of this size needs no scaling."""
         from transformers.models.qwen2_vl.image_processing_pil_qwen2_vl import smart_resize
 
         width, height = size
         if max(size) > 200 * min(size):
             return False
-        factor = self.patch * self.merge
-        return bool(
-            smart_resize(height, width, factor, self.fewest_pixels, self.most_pixels) == (height, width)
-        )
+        factor = self.patch_size * self.merge_size
+        return bool(smart_resize(height, width, factor, self.min_pixels, self.max_pixels) == (height, width))
 
-    def rows(self, pictures: Sequence[Image]) -> tuple[Tensor, Tensor]:
-        """Pixels as they stand in pictures, in as many rows as there are patches, and each picture's grid."""
+    def pack(self, pictures: Sequence[Image]) -> tuple[Tensor, Tensor]:
+        """The pixels of all pictures, in as many rows as there are patches, and the grid of each picture."""
         import torch
 
-        grids = [(1, picture.height // self.patch, picture.width // self.patch) for picture in pictures]
+        grids = [
+            (1, picture.height // self.patch_size, picture.width // self.patch_size) for picture in pictures
+        ]
         pixels = np.concatenate([pixels_of(picture).reshape(-1) for picture in pictures])
-        count = sum(down * across for _, down, across in grids)
+        count = sum(rows * columns for _, rows, columns in grids)
         return torch.from_numpy(pixels).view(count, -1), torch.tensor(grids)
 
-    def cut(self, rows: Tensor, grids: Tensor) -> Tensor:
-        """Rows of pixels → the patches themselves, in the order of the model."""
+    def cut(self, packed: Tensor, grids: Tensor) -> Tensor:
+        """Packed pixels → patches, in the order of the model."""
         import torch
 
-        sizes = [(int(down), int(across)) for _, down, across in grids.tolist()]
+        sizes = [(int(rows), int(columns)) for _, rows, columns in grids.tolist()]
         if len(set(sizes)) == 1:
-            return self._cut(rows, *sizes[0])
-        parts = rows.split([down * across for down, across in sizes])
+            return self._cut(packed, *sizes[0])
+        parts = packed.split([rows * columns for rows, columns in sizes])
         return torch.cat([self._cut(part, *size) for part, size in zip(parts, sizes, strict=True)])
 
-    def _cut(self, rows: Tensor, down: int, across: int) -> Tensor:
-        merge, patch, channels = self.merge, self.patch, len(self.levels)
-        grid = rows.reshape(-1, down // merge, merge, patch, across // merge, merge, patch, channels)
+    def _cut(self, packed: Tensor, rows: int, columns: int) -> Tensor:
+        merge, patch, channels = self.merge_size, self.patch_size, len(self.levels)
+        grid = packed.reshape(-1, rows // merge, merge, patch, columns // merge, merge, patch, channels)
         return grid.permute(0, 1, 4, 2, 5, 7, 3, 6).reshape(-1, channels * patch * patch)
 
+    def normalize(self, packed: Tensor, grids: Tensor) -> Tensor:
+        """Packed pixels → the floats that the processor would have made."""
+        import torch
 
-def take_bytes(model: Any, processor: Any) -> bool:
-    """Let a processor give bytes and its model take them; where either is not known, nothing is done."""
+        channels = len(self.levels)
+        patches = self.cut(packed, grids).view(len(packed), channels, 1, -1)
+        if self.linear:  # by a tensor: a GPU would multiply by the inverse of a number instead
+            floats = (patches / torch.full((), HALF, device=packed.device)).sub_(1)
+        else:
+            levels = torch.from_numpy(self.levels).to(packed.device).flatten()
+            first = torch.arange(0, channels * LEVELS, LEVELS, device=packed.device, dtype=torch.int32)
+            floats = levels[patches.int() + first.view(1, -1, 1, 1)]
+        return floats.expand(-1, -1, self.frames, -1).reshape(len(packed), -1)
+
+
+def use_uint8_pixels(model: Any, processor: Any) -> bool:
+    """Let a processor return uint8 pixels and its model take them; False, and no change, for unknown ones."""
     modules = _known_modules(model)
-    cutting = take_bytes_from(processor) if modules else None
-    if cutting is None:
+    layout = use_uint8_processor(processor) if modules else None
+    if layout is None:
         return False
     for module in modules:
-        module.__dict__["_cutting"] = cutting
-        module.get_image_features = MethodType(_features, module)
+        module.get_image_features = MethodType(_image_features(layout), module)
     return True
 
 
@@ -102,78 +119,99 @@ def _known_modules(model: Any) -> list[Any]:
     return [module for module in model.modules() if type(module) is Qwen3VLModel]
 
 
-def take_bytes_from(processor: Any) -> Cutting | None:
-    """Let a processor give bytes for pictures that need no scaling; it is saved as the class it was."""
-    images: Any = getattr(processor, "image_processor", None)
-    if type(images).__name__ not in KNOWN:
-        return None
-    if hasattr(images, "_cutting"):
-        return images._cutting  # type: ignore[no-any-return]
-    found = read_off(images)
-    if found is None:
-        return None
-    cutting = found
-    own = type(images)
+def _image_features(layout: PatchLayout) -> Callable[..., Any]:
+    def get_image_features(
+        model: Any, pixel_values: Tensor, image_grid_thw: Tensor | None = None, **options: Any
+    ) -> Any:
+        import torch
 
-    class Cutter(own):  # type: ignore[misc, valid-type]
+        if pixel_values.dtype is torch.uint8 and image_grid_thw is not None:
+            pixel_values = layout.normalize(pixel_values, image_grid_thw)
+        return type(model).get_image_features(model, pixel_values, image_grid_thw, **options)
+
+    return get_image_features
+
+
+def use_uint8_processor(processor: Any) -> PatchLayout | None:
+    """Let a processor return uint8 pixels; None, and no change, for an unknown one."""
+    layout = layout_of(processor)
+    if layout is not None:
+        return layout
+    original = getattr(processor, "image_processor", None)
+    if type(original).__name__ not in KNOWN_PROCESSORS:
+        return None
+    layout = infer_layout(original)
+    if layout is not None:
+        processor.image_processor = _uint8_image_processor(original, layout)
+    return layout
+
+
+def layout_of(processor: Any) -> PatchLayout | None:
+    """The layout of a processor that returns uint8 pixels; None for any other."""
+    return getattr(getattr(processor, "image_processor", None), "patch_layout", None)
+
+
+def _uint8_image_processor(original: Any, layout: PatchLayout) -> Any:
+    """An image processor with the settings of `original`, and saved under its name."""
+    own: Any = type(original)
+    saved_name = original.to_dict()["image_processor_type"]
+
+    def is_packable(picture: Any) -> bool:
+        from PIL.Image import Image
+
+        return isinstance(picture, Image) and picture.mode == "RGB" and layout.fits(picture.size)
+
+    class Uint8ImageProcessor(own):  # type: ignore[misc]
+        patch_layout = layout
+
         def __call__(self, images: Any, *arguments: Any, **options: Any) -> Any:
             from transformers import BatchFeature
 
             pictures = flat(images)
-            if arguments or options.keys() - {"return_tensors"} or not all(map(_takes(cutting), pictures)):
-                return own.__call__(self, images, *arguments, **options)
-            rows, grids = cutting.rows(pictures)
-            return BatchFeature({"pixel_values": rows, "image_grid_thw": grids})
+            if arguments or options.keys() - {"return_tensors"} or not all(map(is_packable, pictures)):
+                return super().__call__(images, *arguments, **options)
+            packed, grids = layout.pack(pictures)
+            return BatchFeature({"pixel_values": packed, "image_grid_thw": grids})
 
         def to_dict(self) -> dict[str, Any]:
-            return {name: value for name, value in super().to_dict().items() if name != "_cutting"}
+            return {**super().to_dict(), "image_processor_type": saved_name}
 
-    Cutter.__name__, Cutter.__qualname__, Cutter.__module__ = own.__name__, own.__qualname__, own.__module__
-    images.__class__ = Cutter
-    images._cutting = cutting
-    return cutting
+    replacement = Uint8ImageProcessor()
+    replacement.__dict__.update(vars(original))
+    return replacement
 
 
-def read_off(images: Any) -> Cutting | None:
-    """What an image processor does, from its work on one picture; None where that is not all it does."""
+def infer_layout(image_processor: Any) -> PatchLayout | None:
+    """The layout of an image processor, from its output for one picture; None where it does anything else."""
     import torch
     from PIL import Image
 
-    size, factor = images.size, images.patch_size * images.merge_size
-    fewest, most = size["shortest_edge"], size["longest_edge"]
-    if not fewest or not most:
+    size = image_processor.size
+    factor = image_processor.patch_size * image_processor.merge_size
+    min_pixels, max_pixels = size["shortest_edge"], size["longest_edge"]
+    if not min_pixels or not max_pixels:
         return None
-    side = factor * max(1, -(-int(np.ceil(np.sqrt(fewest))) // factor))
+    side = factor * max(1, -(-int(np.ceil(np.sqrt(min_pixels))) // factor))
     levels = np.tile(np.arange(side * side, dtype=np.int64) % LEVELS, (3, 1))
-    anywhere = np.random.default_rng(0).permuted(levels, axis=1)  # every level in every channel
-    picture = Image.fromarray(anywhere.T.reshape(side, side, 3).astype(np.uint8))
-    frames = int(images.temporal_patch_size)
-    blank = np.zeros((3, LEVELS), np.float32)
-    cutting = Cutting(images.patch_size, images.merge_size, frames, fewest, most, blank)
-    if not cutting.fits(picture.size):
+    shuffled = np.random.default_rng(0).permuted(levels, axis=1)  # every level in every channel
+    picture = Image.fromarray(shuffled.T.reshape(side, side, 3).astype(np.uint8))
+    layout = PatchLayout(
+        image_processor.patch_size,
+        image_processor.merge_size,
+        int(image_processor.temporal_patch_size),
+        min_pixels,
+        max_pixels,
+        np.zeros((3, LEVELS), np.float32),
+    )
+    if not layout.fits(picture.size):
         return None
-    made = np.asarray(images([picture], return_tensors="np")["pixel_values"])
-    rows, grids = cutting.rows([picture])
-    patches = cutting.cut(rows, grids).numpy().reshape(len(rows), 3, -1)
-    by_channel = made.reshape(len(rows), 3, frames, -1)[:, :, 0]
+    expected = np.asarray(image_processor([picture], return_tensors="np")["pixel_values"])
+    packed, grids = layout.pack([picture])
+    patches = layout.cut(packed, grids).numpy().reshape(len(packed), 3, -1)
+    by_channel = expected.reshape(len(packed), 3, layout.frames, -1)[:, :, 0]
     for channel in range(3):
-        cutting.levels[channel, patches[:, channel]] = by_channel[:, channel]
-    return cutting if torch.equal(brightness(rows, grids, cutting), torch.from_numpy(made)) else None
-
-
-def brightness(rows: Tensor, grids: Tensor, cutting: Cutting) -> Tensor:
-    """Rows of pixels as the floats that the processor would have given."""
-    import torch
-
-    channels = len(cutting.levels)
-    patches = cutting.cut(rows, grids).view(len(rows), channels, 1, -1)
-    if cutting.even:  # a tensor to divide by: a device would multiply by the inverse of a number instead
-        floats = (patches / torch.full((), HALF, device=rows.device)).sub_(1)
-    else:
-        levels = torch.from_numpy(cutting.levels).to(rows.device).flatten()
-        first = torch.arange(0, channels * LEVELS, LEVELS, device=rows.device, dtype=torch.int32)
-        floats = levels[patches.int() + first.view(1, -1, 1, 1)]
-    return floats.expand(-1, -1, cutting.frames, -1).reshape(len(rows), -1)
+        layout.levels[channel, patches[:, channel]] = by_channel[:, channel]
+    return layout if torch.equal(layout.normalize(packed, grids), torch.from_numpy(expected)) else None
 
 
 def flat(images: Any) -> list[Any]:
@@ -183,30 +221,14 @@ def flat(images: Any) -> list[Any]:
     )
 
 
-def _features(model: Any, pixel_values: Tensor, image_grid_thw: Tensor | None = None, **options: Any) -> Any:
-    import torch
-
-    if pixel_values.dtype is torch.uint8 and image_grid_thw is not None:
-        pixel_values = brightness(pixel_values, image_grid_thw, model._cutting)
-    return type(model).get_image_features(model, pixel_values, image_grid_thw, **options)
-
-
-def _takes(cutting: Cutting) -> Any:
-    def takes(picture: Any) -> bool:
-        from PIL.Image import Image
-
-        return isinstance(picture, Image) and picture.mode == "RGB" and cutting.fits(picture.size)
-
-    return takes
-
-
 def pixels_of(picture: Image) -> NDArray[np.uint8]:
-    """Height × width × channels; at no cost where the picture was made from them (see `with_pixels`)."""
-    known: NDArray[np.uint8] | None = getattr(picture, _PIXELS, None)
-    return np.asarray(picture, dtype=np.uint8) if known is None else known
+    """Height × width × channels; without a copy where they were kept (see `keep_pixels`)."""
+    kept = _PIXELS.get(id(picture))
+    return np.asarray(picture, dtype=np.uint8) if kept is None else kept
 
 
-def with_pixels(picture: Image, pixels: NDArray[np.uint8]) -> Image:
-    """The picture, with the pixels it shows remembered; only for one that nobody will paint on."""
-    setattr(picture, _PIXELS, pixels)
+def keep_pixels(picture: Image, pixels: NDArray[np.uint8]) -> Image:
+    """The picture, its pixels kept for `pixels_of`; only for a picture that is never drawn on."""
+    _PIXELS[id(picture)] = pixels
+    weakref.finalize(picture, _PIXELS.pop, id(picture), None).atexit = False
     return picture

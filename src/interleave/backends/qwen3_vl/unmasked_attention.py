@@ -1,8 +1,8 @@
-"""Attention without a mask, for rows that are padded at their ends.
+"""Causal attention without a mask, for rows that are padded on the right.
 
-A token looks at those before it, and padding at the end comes after every other token: nothing that is
-learned from ever sees it. A mask changes nothing then, but it is one number for every pair of tokens of every
-row, and keeps the fast kernels away, which know how to look back and nothing more.
+A token attends only to those before it, and padding on the right comes after every other token, so nothing
+that is learned from attends to it. A mask would change nothing then, but it has one number for every pair of
+tokens of every row, and it rules out the fast kernels, which are causal and take no other mask.
 """
 
 from __future__ import annotations
@@ -13,17 +13,17 @@ from typing import Any
 
 
 @contextmanager
-def padded_at_the_end(model: Any) -> Iterator[None]:
-    """Within it, the language model looks back without a mask, where its attention gains by that."""
+def unmasked_attention(model: Any) -> Iterator[None]:
+    """Drop the attention mask of the language model while the block runs, where that is faster."""
     with ExitStack() as hooks:
         for module in _language_models(model):
-            hook = module.register_forward_pre_hook(_without_mask, with_kwargs=True)
+            hook = module.register_forward_pre_hook(_drop_mask, with_kwargs=True)
             hooks.callback(hook.remove)
         yield
 
 
 def _language_models(model: Any) -> list[Any]:
-    """Those of Qwen3-VL, with `sdpa`: other kernels skip padding by the mask, or need one to look back."""
+    """Those of Qwen3-VL with `sdpa`: other kernels skip padding by the mask, or need it to be causal."""
     from transformers.models.qwen3_vl.modeling_qwen3_vl import Qwen3VLTextModel
 
     return [
@@ -33,5 +33,5 @@ def _language_models(model: Any) -> list[Any]:
     ]
 
 
-def _without_mask(module: Any, arguments: Any, options: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
+def _drop_mask(module: Any, arguments: Any, options: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
     return arguments, {**options, "attention_mask": None}

@@ -1,6 +1,6 @@
 """`transformers:ORG/NAME`: a vision-language model in this process, any `AutoModelForImageTextToText`.
 
-Two specs that name the same weights share them: a planner and a critic made from one base are one loaded
+Two specs that name the same weights share them: a planner and a critic with the same base are one loaded
 model with two adapters (`?adapter=`), and their calls are batched in one queue.
 """
 
@@ -16,7 +16,7 @@ from weakref import WeakValueDictionary
 
 from pydantic import Field
 
-from interleave.backends.local.batching import BatchQueue, Ticket, lane_of
+from interleave.backends.local.batching import BatchQueue, QueuedCall, device_executor
 from interleave.backends.local.checkpoints import (
     Source,
     check_model,
@@ -26,37 +26,37 @@ from interleave.backends.local.checkpoints import (
     refuse_bad_fit,
 )
 from interleave.backends.local.compile_blocks import is_large
-from interleave.backends.local.decoding import Decoder, Question
+from interleave.backends.local.decoding import CompletionRequest, Decoder
 from interleave.backends.local.kernels import kernels_for
 from interleave.backends.local.library_errors import as_backend_error, as_configuration_error
 from interleave.backends.local.options import (
     LocalOptions,
     choose_device,
     choose_dtype,
-    let_go_of_memory,
     refuse_quantisation,
+    release_memory,
 )
 from interleave.backends.local.processors import load_processor
 from interleave.backends.local.silence import quiet
 from interleave.backends.protocols import Message, Reply, Sampling, VlmCapabilities
-from interleave.backends.qwen3_vl.batched_vision import see_many_at_once
-from interleave.backends.qwen3_vl.uint8_pixels import take_bytes
+from interleave.backends.qwen3_vl.batched_vision import batch_vision
+from interleave.backends.qwen3_vl.uint8_pixels import use_uint8_pixels
 from interleave.config.specs import Spec
 from interleave.errors import BackendError, ConfigurationError
 
 TRAINED_PIXELS = 1024 * 1024
-"""What the planner and critic checkpoints were trained to look at; larger pictures are scaled down."""
-DEFAULT_BATCH, STEPPED_BATCH = 8, 32
-"""Questions answered together. By recorded steps, tokens of 32 answers take less than twice those of one."""
-PATIENCE, PATIENCE_ON_CPU = 0.2, 0.05
-"""How long callers that have come together before are waited for, as a share of what their answers took."""
+"""The picture size that the planner and critic checkpoints were trained with; larger ones are scaled down."""
+DEFAULT_BATCH, GRAPH_DECODE_BATCH = 8, 32
+"""Prompts per batch. By CUDA graphs, decoding 32 replies takes less than twice as long as decoding one."""
+WAIT_SHARE, WAIT_SHARE_ON_CPU = 0.2, 0.05
+"""How long the next batch waits for concurrent callers, as a share of the time the last one took."""
 
 _LOADED: WeakValueDictionary[tuple[object, ...], LoadedModel] = WeakValueDictionary()
 _LOADING = threading.Lock()
 
 
 class TransformersVlm:
-    """A model from the Hub or a folder, asked in batches."""
+    """A model from the Hub or a folder, called in batches."""
 
     class Options(LocalOptions):
         attention: Literal["auto", "sdpa", "eager", "flash_attention_2", "flash_attention_3"] = "auto"
@@ -66,28 +66,18 @@ class TransformersVlm:
         max_pixels: int | None = Field(default=TRAINED_PIXELS, ge=1024)
         """Pictures with more pixels are scaled down to this."""
         cache: Literal["auto", "dynamic", "static"] = "auto"
-        """Whether keys and values live in memory of fixed size; `auto`: where that makes steps faster."""
+        """Whether the KV cache has a fixed size; `auto`: where that makes decoding faster."""
 
-    def __init__(self, *, spec: Spec, options: Options, role: str) -> None:
+    def __init__(self, *, spec: Spec, options: Options, role: str, loaded: LoadedModel | None = None) -> None:
+        """`loaded` is the model that the spec names, if it is in memory already; otherwise it is loaded."""
         if spec.base_url or not spec.model:
             raise ConfigurationError(
                 f"{str(spec)!r}: name a model, as in 'transformers:Qwen/Qwen3-VL-8B-Instruct' or "
                 "'transformers:./folder', without an address"
             )
-        self._begin(share(Source(spec.model, options.revision), options), options)
-
-    @classmethod
-    def of(cls, model: Any, processor: Any, options: Options) -> TransformersVlm:
-        """A model that is in memory already, on its device."""
-        vlm = cls.__new__(cls)
-        loaded = LoadedModel(model, processor)
-        loaded.queue.most = loaded.batch_for(options)
-        vlm._begin(loaded, options)
-        return vlm
-
-    def _begin(self, loaded: LoadedModel, options: Options) -> None:
         self.options = options
-        self.loaded = loaded
+        self.loaded = loaded or load_shared(Source(spec.model, options.revision), options)
+        self.loaded.allow_batch(self.loaded.batch_for(options))
         self.adapter = (
             self.loaded.add_adapter(Source(options.adapter, options.adapter_revision))
             if options.adapter
@@ -97,23 +87,23 @@ class TransformersVlm:
         self.compiled = (
             on_gpu and is_large(self.loaded.decoder.model) if options.compile is None else options.compile
         )
-        self.static = self.compiled or (on_gpu and self.loaded.decoder.can_step)
+        self.static = self.compiled or (on_gpu and self.loaded.decoder.has_graph_decoder)
         if options.cache != "auto":
             self.static = options.cache == "static"
         if self.static and self.loaded.device.type == "cuda":
-            self.loaded.warm_up(self._question((Message("user", ()),), Sampling()))
+            self.loaded.warm_up(self._request((Message("user", ()),), Sampling()))
         self.capabilities = VlmCapabilities(
             token_probabilities=True,
             knows_its_price=True,
-            repeatable=options.batch == 1,  # in company, numbers differ in their last digits
+            repeatable=options.batch == 1,  # in larger batches, numbers differ in their last digits
             concurrency=options.concurrency or self.loaded.batch_for(options),
         )
 
     async def complete(self, messages: Sequence[Message], sampling: Sampling) -> Reply:
-        return await self.loaded.queue.do(self._question(tuple(messages), sampling))
+        return await self.loaded.queue.submit(self._request(tuple(messages), sampling))
 
-    def _question(self, messages: tuple[Message, ...], sampling: Sampling) -> Question:
-        return Question(
+    def _request(self, messages: tuple[Message, ...], sampling: Sampling) -> CompletionRequest:
+        return CompletionRequest(
             messages,
             sampling.max_tokens,
             sampling.temperature,
@@ -125,8 +115,8 @@ class TransformersVlm:
         )
 
 
-def share(source: Source, options: TransformersVlm.Options) -> LoadedModel:
-    """The loaded model of a source; the one that is in use already, where it is the same."""
+def load_shared(source: Source, options: TransformersVlm.Options) -> LoadedModel:
+    """The model of a source, loaded once for all backends that use it with the same settings."""
     device = choose_device(options.device)
     dtype = choose_dtype(options.dtype, device)
     refuse_quantisation(options.quantization, device)
@@ -142,8 +132,7 @@ def share(source: Source, options: TransformersVlm.Options) -> LoadedModel:
     with _LOADING:
         loaded = _LOADED.get(key)
         if loaded is None:
-            loaded = _LOADED[key] = read_model(folder, source, options)
-        loaded.queue.most = max(loaded.queue.most, loaded.batch_for(options))
+            loaded = _LOADED[key] = load_model(folder, source, options)
         return loaded
 
 
@@ -151,67 +140,70 @@ class LoadedModel:
     """Weights on a device, and the queue of calls to them."""
 
     def __init__(self, model: Any, processor: Any) -> None:
-        see_many_at_once(model)
-        take_bytes(model, processor)
+        batch_vision(model)
+        use_uint8_pixels(model, processor)
         self.device = model.device
-        self.lane = lane_of(str(self.device))
+        self.executor = device_executor(str(self.device))
         self.decoder = Decoder(model, processor)
         self.adapters: dict[str, Path] = {}
-        self.queue: BatchQueue[Question, Reply] = BatchQueue(
+        self.queue: BatchQueue[CompletionRequest, Reply] = BatchQueue(
             self._run,
-            lane=self.lane,
-            together=lambda question: question.together,
-            recover=self._recover,
-            yields=True,
-            patience=PATIENCE if self.device.type == "cuda" else PATIENCE_ON_CPU,
+            executor=self.executor,
+            batch_key=lambda request: request.batch_key,
+            free_memory=self._free_memory,
+            low_priority=True,
+            wait_share=WAIT_SHARE if self.device.type == "cuda" else WAIT_SHARE_ON_CPU,
         )
 
     def batch_for(self, options: TransformersVlm.Options) -> int:
-        """How many questions are answered together: as many as a spec says, else as many as are usual."""
-        stepped = self.device.type == "cuda" and self.decoder.can_step and not options.adapter
-        return options.batch or (STEPPED_BATCH if stepped else DEFAULT_BATCH)
+        """The batch size of a spec, or the default for this model and device."""
+        graphs = self.device.type == "cuda" and self.decoder.has_graph_decoder and not options.adapter
+        return options.batch or (GRAPH_DECODE_BATCH if graphs else DEFAULT_BATCH)
+
+    def allow_batch(self, size: int) -> None:
+        """Raise the batch size of the queue to this; never lower it, since backends share the queue."""
+        with _LOADING:
+            self.queue.max_batch = max(self.queue.max_batch, size)
 
     def add_adapter(self, source: Source) -> str:
-        """Load a LoRA adapter beside the others; returns the name it is switched on by."""
+        """Load a LoRA adapter beside the others; returns the name that selects it."""
         folder = find_adapter(source)
         name = f"adapter_{hashlib.sha256(str(folder.resolve()).encode()).hexdigest()[:12]}"
         if name not in self.adapters:
             check_model(folder, source, trust_remote_code=False)
-            self.lane.submit(self._load_adapter, folder, name, source).result()
+            self.executor.submit(self._load_adapter, folder, name, source).result()
             self.adapters[name] = folder
         return name
 
-    def warm_up(self, question: Question) -> None:
+    def warm_up(self, request: CompletionRequest) -> None:
         """Compile before the first call, whose deadline does not allow for it."""
-        self.lane.submit(self._warm_up, question).result()
+        self.executor.submit(self._warm_up, request).result()
 
-    def _warm_up(self, question: Question) -> None:
-        stop_at_once = [False, False, False]  # a compiled step is traced, recorded, then played: three tokens
+    def _warm_up(self, request: CompletionRequest) -> None:
+        checks = iter((False, False, True))  # a compiled step is traced, captured, replayed: three tokens
 
-        def gone(row: int) -> bool:
-            if stop_at_once:
-                stop_at_once.pop()
-            return not stop_at_once
+        def cancelled(row: int) -> bool:
+            return next(checks, True)
 
-        self._use_adapter(question.adapter)
-        if self.queue.most > 1:  # several rows are compiled for apart from one
-            self.decoder.answer([question, question], lambda row: True)
-        self.decoder.answer([question], gone)
+        self._select_adapter(request.adapter)
+        if self.queue.max_batch > 1:  # several rows are compiled for apart from one
+            self.decoder.complete([request, request], lambda row: True)
+        self.decoder.complete([request], cancelled)
 
-    def _recover(self) -> None:
-        self.decoder.forget()
-        let_go_of_memory(self.device)
+    def _free_memory(self) -> None:
+        self.decoder.free_memory()
+        release_memory(self.device)
 
-    def _run(self, batch: Sequence[Ticket[Question, Reply]]) -> list[Reply | BackendError]:
+    def _run(self, batch: Sequence[QueuedCall[CompletionRequest, Reply]]) -> list[Reply | BackendError]:
         with as_backend_error("the model", len(batch)), kernels_for(self.decoder.model.dtype, self.device):
-            self._use_adapter(batch[0].job.adapter)
-            return self.decoder.answer(
-                [ticket.job for ticket in batch],
-                # rows beyond the batch only fill it up, and end with its last one
+            self._select_adapter(batch[0].input.adapter)
+            return self.decoder.complete(
+                [call.input for call in batch],
+                # rows beyond the batch are padding, and end with its last call
                 lambda row: batch[min(row, len(batch) - 1)].cancelled,
             )
 
-    def _use_adapter(self, name: str | None) -> None:
+    def _select_adapter(self, name: str | None) -> None:
         if not self.adapters:
             return
         if name is None:
@@ -223,28 +215,26 @@ class LoadedModel:
     def _load_adapter(self, folder: Path, name: str, source: Source) -> None:
         model = self.decoder.model
         with quiet(), warnings.catch_warnings():
-            warnings.filterwarnings(
-                "ignore", "Already found a `peft_config`"
-            )  # several adapters are the point
+            warnings.filterwarnings("ignore", "Already found a `peft_config`")  # several are intended
             with as_configuration_error(f"the adapter in {folder} does not fit the model"):
                 info = model.load_adapter(str(folder), adapter_name=name)
-        # Adapters that were there before are listed as missing too.
+        # The adapters loaded before are listed as missing too.
         missing = {key for key in getattr(info, "missing_keys", ()) if name in key}
         refuse_bad_fit(folder, {**(vars(info) if info else {}), "missing_keys": missing}, source)
         model.eval()
 
 
-def read_model(folder: Path, source: Source, options: TransformersVlm.Options) -> LoadedModel:
+def load_model(folder: Path, source: Source, options: TransformersVlm.Options) -> LoadedModel:
     """The model in a checked folder, on its device."""
     check_model(folder, source, trust_remote_code=options.trust_remote_code)
-    model = _load(folder, source, options)
+    model = _load_weights(folder, source, options)
     model_type = str(read_json(folder / "config.json", source).get("model_type"))
     with quiet(), as_configuration_error(f"the processor in {folder} cannot be loaded"):
         processor = load_processor(folder, model_type, trust_remote_code=options.trust_remote_code)
     return LoadedModel(model, processor)
 
 
-def _load(folder: Path, source: Source, options: TransformersVlm.Options) -> Any:
+def _load_weights(folder: Path, source: Source, options: TransformersVlm.Options) -> Any:
     from transformers import AutoModelForImageTextToText
 
     device = choose_device(options.device)
@@ -254,7 +244,7 @@ def _load(folder: Path, source: Source, options: TransformersVlm.Options) -> Any
             dtype=choose_dtype(options.dtype, device),
             attn_implementation=None if options.attention == "auto" else options.attention,
             device_map={"": device} if device.type != "cpu" else None,
-            quantization_config=_quantisation(options, device),
+            quantization_config=_quantization_config(options, device),
             trust_remote_code=options.trust_remote_code,
             use_safetensors=True,
             local_files_only=True,
@@ -265,7 +255,7 @@ def _load(folder: Path, source: Source, options: TransformersVlm.Options) -> Any
     return model.eval()
 
 
-def _quantisation(options: TransformersVlm.Options, device: Any) -> Any:
+def _quantization_config(options: TransformersVlm.Options, device: Any) -> Any:
     if options.quantization == "none":
         return None
     from transformers import BitsAndBytesConfig
