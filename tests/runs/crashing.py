@@ -105,9 +105,10 @@ def _prepare() -> None:
             with suppress(ImportError):
                 importlib.import_module(name)
     os.wait()
-    from interleave.backends.registry import known_generators, known_vlms
+    from interleave.backends.registry import known_backends
 
-    known_generators(), known_vlms()
+    for kind in ("generator", "vlm", "agent"):
+        known_backends(kind)
 
 
 def _child(order: Order) -> None:

@@ -54,6 +54,6 @@ def has_cuda() -> bool:
 @pytest.mark.skipif(not has_cuda(), reason="needs a CUDA device")
 def test_a_process_that_has_computed_on_a_gpu_ends_with_code_0(tmp_path: Path) -> None:
     model = build_tiny_vlm(tmp_path / "toy")
-    for _ in range(5):
+    for _ in range(3):
         ended = python("-c", DECODED, f"transformers:{model}")
         assert (ended.returncode, ended.stdout.split()) == (0, ["True", "False"]), ended.stderr
