@@ -12,7 +12,8 @@ import pytest
 
 from interleave.agents.prompts.library import load_pack
 from interleave.backends.registry import find_backend, note_for
-from interleave.cli.main import run
+from interleave.cli import bench
+from interleave.cli.main import app, run
 from interleave.config.profiles import load_profile
 from interleave.errors import ConfigurationError, MissingDependency
 from interleave.training.recipes import shipped_recipes
@@ -110,6 +111,8 @@ def crayons(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         path.write_text(text, "utf-8")
     monkeypatch.syspath_prepend(site)
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(app, "registered_groups", list(app.registered_groups))
+    monkeypatch.setattr(bench.app, "registered_commands", list(bench.app.registered_commands))
     for module in [name for name in sys.modules if name.startswith("crayon_box")]:
         monkeypatch.delitem(sys.modules, module)
 
