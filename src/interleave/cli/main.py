@@ -44,27 +44,17 @@ app.add_typer(train.app, name="train")
 app.add_typer(serve.app, name="serve")
 
 
-@cache
-def _add_command(name: str) -> None:
-    """Add the command of a plugin."""
-    app.add_typer(plugins.load(plugins.installed("commands")[name], f"the command {name!r}"), name=name)
-
-
-@cache
-def _add_benchmark(name: str) -> None:
-    benchmark = plugins.load(plugins.installed("benchmarks")[name], f"the benchmark {name!r}")
-    bench.app.command(name)(benchmark)
-
-
 def _add_plugins(arguments: list[str]) -> frozenset[str]:
     """Add the commands of plugins that these arguments may mean: all of them where the help is asked for."""
     verb = next((each for each in arguments if not each.startswith("-")), None)
     commands = {name for name in plugins.installed("commands") if verb in (None, name)}
-    for name in commands:
-        _add_command(name)
+    for name in commands - {group.name for group in app.registered_groups}:
+        app.add_typer(plugins.load(plugins.installed("commands")[name], f"the command {name!r}"), name=name)
     benchmarks = {name for name in plugins.installed("benchmarks") if verb == "bench"}
-    for name in benchmarks:
-        _add_benchmark(name)
+    for name in benchmarks - {command.name for command in bench.app.registered_commands}:
+        bench.app.command(name)(
+            plugins.load(plugins.installed("benchmarks")[name], f"the benchmark {name!r}")
+        )
     return frozenset(commands | {f"bench {name}" for name in benchmarks})
 
 
