@@ -1,12 +1,239 @@
-"""`interleave bench`: the benchmarks there are; each is a command of its own."""
+"""`interleave bench`: the benchmarks there are, one command each; `list` and `compare`."""
 
 from __future__ import annotations
 
+import json
+from collections.abc import Callable
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
 import typer
 
+from interleave.benchmarks.table import TABLE, find_benchmark
+from interleave.cli import options
+
+if TYPE_CHECKING:
+    from interleave.benchmarks.base import Benchmark
+
 app = typer.Typer(help="Measure planners, critics and generators.", no_args_is_help=True)
+
+DATA, JUDGE = "Data", "Judging"
+CONCURRENCY = 16
+
+
+class Stage(StrEnum):
+    """What to do; each stage goes on where it was left."""
+
+    ALL = "all"
+    RUN = "run"
+    JUDGE = "judge"
+    SCORE = "score"
+    REPORT = "report"
+    EXPORT = "export"
+
+
+class MissingChoice(StrEnum):
+    """What a question without a value counts as."""
+
+    ZERO = "zero"
+    DROP = "drop"
+    OFFICIAL = "official"
 
 
 @app.callback()
 def _bench() -> None:
     """Measure planners, critics and generators."""
+
+
+@app.command("list")
+def list_benchmarks(json_output: options.Json = False) -> int:
+    """The benchmarks there are, what they test, and who judges."""
+    rows = [find_benchmark(name) for name in TABLE]
+    if json_output:
+        typer.echo(json.dumps([_as_json(row) for row in rows]))
+        return 0
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table("name", "benchmark", "tests", "official judge", "licence of the data")
+    for row in rows:
+        table.add_row(row.name, row.title, row.tests, row.judge.name, row.licence)
+    Console().print(table)
+    return 0
+
+
+def _as_json(row: Benchmark) -> dict[str, str]:
+    return {
+        "name": row.name,
+        "title": row.title,
+        "tests": row.tests,
+        "judge": row.judge.name,
+        "judge_spec": row.judge.spec,
+        "licence": row.licence,
+        "about": row.about,
+    }
+
+
+@app.command("compare")
+def compare(
+    ours: Annotated[Path, typer.Argument(metavar="A", help="The folder of a system.")],
+    theirs: Annotated[Path, typer.Argument(metavar="B", help="The folder of another, same benchmark.")],
+    json_output: options.Json = False,
+) -> int:
+    """Two systems on the same items: paired differences with 95 % intervals, wins and losses side by side."""
+    from interleave.benchmarks.compare import compare_folders, write_comparison
+
+    comparison = compare_folders(ours, theirs)
+    page = write_comparison(comparison, ours, theirs)
+    if json_output:
+        typer.echo(comparison.model_dump_json())
+        return 0
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table("", "A − B", "95 %", "items", title=f"{ours} against {theirs}", title_justify="left")
+    for gap in comparison.gaps:
+        shown = "–" if gap.value is None else f"{gap.value:+.2f}"
+        bounds = "–" if gap.low is None or gap.high is None else f"{gap.low:+.2f} to {gap.high:+.2f}"
+        table.add_row(gap.name, shown, bounds, f"{gap.items:,}")
+    console = Console(stderr=True)
+    console.print(table)
+    for note in comparison.notes:
+        console.print(note, style="yellow", highlight=False)
+    typer.echo(str(page))
+    return 0
+
+
+def _command_of(name: str) -> Callable[..., int]:
+    """The command of a benchmark of the table."""
+
+    def bench(
+        stage: Annotated[Stage, typer.Argument(help="A stage, or all of them.")] = Stage.ALL,
+        out: Annotated[
+            Path | None, typer.Option(metavar="DIR", help="The folder of one system on one benchmark.")
+        ] = None,
+        data: Annotated[
+            Path | None,
+            typer.Option(
+                metavar="DIR",
+                help="The benchmark's data. [default: below $INTERLEAVE_BENCH_DATA, else the Hub]",
+                rich_help_panel=DATA,
+            ),
+        ] = None,
+        items: Annotated[
+            int | None,
+            typer.Option(min=1, help="Only so many items, of all groups in turn.", rich_help_panel=DATA),
+        ] = None,
+        outputs: Annotated[
+            Path | None,
+            typer.Option(
+                "--import",
+                metavar="PATH",
+                help="Outputs made elsewhere, in the official layout.",
+                rich_help_panel=DATA,
+            ),
+        ] = None,
+        judgements: Annotated[
+            Path | None,
+            typer.Option(
+                "--import-judge",
+                metavar="PATH",
+                help="What the official script wrote for its judge.",
+                rich_help_panel=DATA,
+            ),
+        ] = None,
+        system: Annotated[
+            str,
+            typer.Option(help="base (generator alone), plan (one attempt a step) or full (with critic)."),
+        ] = "full",
+        profile: options.ProfileName = None,
+        planner: options.PlannerSpec = None,
+        critic: options.CriticSpec = None,
+        generator: options.GeneratorSpec = None,
+        prompts: options.PackName = None,
+        max_attempts: options.MaxAttempts = None,
+        seed: options.Seed = 0,
+        attempts: Annotated[
+            int | None,
+            typer.Option(
+                min=1,
+                help="Judge the outputs of so many attempts. [default: the most]",
+                rich_help_panel=JUDGE,
+            ),
+        ] = None,
+        judge: Annotated[
+            str | None,
+            typer.Option(
+                metavar="SPEC", help="Who judges. [default: the official judge]", rich_help_panel=JUDGE
+            ),
+        ] = None,
+        judge_prompts: Annotated[
+            Path | None,
+            typer.Option(
+                metavar="DIR",
+                help="A checkout of the benchmark, to ask in its own words. [default: our words]",
+                rich_help_panel=JUDGE,
+            ),
+        ] = None,
+        missing: Annotated[
+            MissingChoice,
+            typer.Option(help="What a question without an answer counts as.", rich_help_panel=JUDGE),
+        ] = MissingChoice.ZERO,
+        retry_failed: Annotated[
+            bool,
+            typer.Option(
+                "--retry-failed", help="Ask again where replies could not be read.", rich_help_panel=JUDGE
+            ),
+        ] = False,
+        max_cost: Annotated[
+            float | None,
+            typer.Option(help="Stop judging before it costs more US dollars.", rich_help_panel=JUDGE),
+        ] = None,
+        concurrency: Annotated[int, typer.Option(min=1, help="Items under way at once.")] = CONCURRENCY,
+        dry_run: Annotated[
+            bool, typer.Option("--dry-run", help="Only say what would be done, and what it would cost.")
+        ] = False,
+        json_output: options.Json = False,
+        debug: options.Debug = False,
+    ) -> int:
+        from interleave.cli.bench_stages import BenchOptions, run_stages
+
+        return run_stages(
+            find_benchmark(name),
+            stage,
+            BenchOptions(
+                out=out,
+                data=data,
+                items=items,
+                outputs=outputs,
+                judgements=judgements,
+                system=system,
+                choices={
+                    "profile": profile,
+                    "planner": planner,
+                    "critic": critic,
+                    "generator": generator,
+                    "prompts": prompts,
+                    "max_attempts": max_attempts,
+                    "seed": seed,
+                },
+                attempts=attempts,
+                judge=judge,
+                judge_prompts=judge_prompts,
+                missing=missing.value,
+                retry_failed=retry_failed,
+                max_cost=max_cost,
+                concurrency=concurrency,
+                dry_run=dry_run,
+                json_output=json_output,
+            ),
+        )
+
+    return bench
+
+
+for _name in TABLE:
+    app.command(_name, help=f"The benchmark {_name}: run a system, ask the judge, score, report.")(
+        _command_of(_name)
+    )

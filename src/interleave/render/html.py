@@ -109,12 +109,12 @@ def verdict_of(attempt: AttemptRecord) -> str:
 
 
 @cache
-def page_template(name: str) -> Template:
-    """A page of this package; what a user or a model wrote is escaped in it."""
-    from jinja2 import Environment, PackageLoader, StrictUndefined
+def page_template(name: str, *, package: str = "interleave.render") -> Template:
+    """A page of a package; what a user or a model wrote is escaped in it."""
+    from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 
     environment = Environment(
-        loader=PackageLoader("interleave.render"),
+        loader=ChoiceLoader([PackageLoader(package), PackageLoader("interleave.render")]),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,

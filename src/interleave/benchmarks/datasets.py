@@ -1,0 +1,141 @@
+"""Finding a benchmark's data: a folder that is given, one below `$INTERLEAVE_BENCH_DATA`, or the Hub.
+
+What comes from the Hub has a pinned revision. Pickled files are never opened: they can run code.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from interleave.errors import ConfigurationError, InputError, MissingDependency
+from interleave.files import read_bytes, why
+
+VARIABLE = "INTERLEAVE_BENCH_DATA"
+MAX_FILE_BYTES = 2_000_000_000
+
+
+@dataclass(frozen=True)
+class HubData:
+    """A data set on the Hub."""
+
+    repository: str
+    revision: str
+    """A commit: a name such as `main` would mean something else tomorrow."""
+    files: tuple[str, ...] = ()
+    """Only these, as patterns; all where there are none."""
+
+
+def find_data(name: str, given: Path | None, hub: HubData | None) -> tuple[Path, str]:
+    """The folder of the data, and where it is from."""
+    if given is not None:
+        if not given.exists():
+            raise InputError(f"--data {given}: there is no such folder")
+        return given, str(given)
+    if (root := os.environ.get(VARIABLE)) and (folder := Path(root, name)).exists():
+        return folder, str(folder)
+    if hub is None:
+        raise ConfigurationError(
+            f"the data of {name} is not on the Hub in a form that can be read safely: give its folder with "
+            f"--data, or set {VARIABLE} to a folder that has {name!r} in it (docs: benchmarks)"
+        )
+    return _from_hub(hub), f"{hub.repository}@{hub.revision}"
+
+
+def _from_hub(hub: HubData) -> Path:
+    try:
+        from huggingface_hub import snapshot_download
+    except ImportError:
+        raise MissingDependency(
+            "reading data from the Hub needs huggingface_hub: pip install 'interleavethinker[local]'"
+        ) from None
+    try:
+        return Path(
+            snapshot_download(
+                hub.repository,
+                repo_type="dataset",
+                revision=hub.revision,
+                allow_patterns=list(hub.files) or None,
+                ignore_patterns=["*.pth", "*.pt", "*.pkl", "*.pickle", "*.bin"],
+            )
+        )
+    except Exception as error:  # of the library, the network or the disk: they have no common base
+        raise InputError(
+            f"{hub.repository} at {hub.revision[:12]} cannot be read from the Hub "
+            f"({type(error).__name__}: {str(error).splitlines()[0][:200]}): give a folder with --data"
+        ) from None
+
+
+def digest_of(paths: Iterable[Path]) -> str:
+    """Twelve digits that stand for the contents of these files."""
+    total = hashlib.sha256()
+    for path in sorted(paths):
+        try:
+            total.update(hashlib.sha256(read_bytes(path, most_bytes=MAX_FILE_BYTES)).digest())
+        except OSError as error:
+            raise InputError(f"{path} cannot be read ({why(error)})") from None
+    return total.hexdigest()[:12]
+
+
+def rows_of(folder: Path, *, columns: Sequence[str] | None = None) -> Iterator[dict[str, Any]]:
+    """The rows of all JSON, JSONL and parquet files of a folder, in the order of their names."""
+    files = [folder] if folder.is_file() else sorted(_data_files(folder))
+    if not files:
+        raise InputError(f"{folder} has no .json, .jsonl or .parquet file")
+    for path in files:
+        yield from read_rows(path, columns=columns)
+
+
+def _data_files(folder: Path) -> Iterator[Path]:
+    for pattern in ("*.json", "*.jsonl", "*.parquet"):
+        yield from (path for path in folder.rglob(pattern) if not path.name.startswith("."))
+
+
+def read_rows(path: Path, *, columns: Sequence[str] | None = None) -> Iterator[dict[str, Any]]:
+    """The rows of one file; raises `InputError` for what is none."""
+    if path.suffix == ".parquet":
+        yield from _parquet_rows(path, columns)
+        return
+    try:
+        data = read_bytes(path, most_bytes=MAX_FILE_BYTES)
+        if path.suffix == ".jsonl":
+            found: Any = [json.loads(line) for line in data.splitlines() if line.strip()]
+        else:
+            found = json.loads(data)
+    except OSError as error:
+        raise InputError(f"{path} cannot be read ({why(error)})") from None
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"{path} is not JSON ({error})") from None
+    if not isinstance(found, list) or not all(isinstance(row, dict) for row in found):
+        raise InputError(f"{path} is not a list of objects")
+    yield from found
+
+
+def _parquet_rows(path: Path, columns: Sequence[str] | None) -> Iterator[dict[str, Any]]:
+    try:
+        import pyarrow.parquet
+    except ImportError:
+        raise MissingDependency(
+            "reading parquet files needs pyarrow: pip install 'interleavethinker[train]'"
+        ) from None
+    try:
+        file = pyarrow.parquet.ParquetFile(path)
+        there = set(file.schema_arrow.names)
+        wanted = [name for name in columns if name in there] if columns is not None else None
+        for batch in file.iter_batches(batch_size=64, columns=wanted):
+            yield from batch.to_pylist()
+    except (OSError, pyarrow.ArrowInvalid) as error:
+        raise InputError(f"{path} cannot be read ({str(error).splitlines()[0]})") from None
+
+
+def field(row: Mapping[str, Any], name: str, kind: type | tuple[type, ...], where: str) -> Any:
+    """A field of a row; raises `InputError` naming the row where it is missing or of another kind."""
+    value = row.get(name)
+    if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
+        raise InputError(f"{where}: {name!r} is {value!r:.60}, which is not what the benchmark has there")
+    return value

@@ -1,0 +1,294 @@
+"""The stages of `interleave bench NAME`, from options to what is printed."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from interleave.backends.registry import load_vlm
+from interleave.benchmarks.base import Benchmark
+from interleave.benchmarks.judge import JudgeSession, estimate
+from interleave.benchmarks.published import published_rows
+from interleave.benchmarks.records import by_item
+from interleave.benchmarks.report import write_report
+from interleave.benchmarks.run import SYSTEMS, System, run_system
+from interleave.benchmarks.stages import (
+    IMPORTED,
+    Scored,
+    Workspace,
+    judge_name,
+    judge_prompts,
+    open_workspace,
+)
+from interleave.config.run_config import Limits
+from interleave.errors import ConfigurationError
+from interleave.runs.resolve import resolve, split_choices
+from interleave.text import count, slug
+
+if TYPE_CHECKING:
+    from interleave.benchmarks.numbers import Measured
+
+
+@dataclass(frozen=True)
+class BenchOptions:
+    """What the command line says."""
+
+    out: Path | None
+    data: Path | None
+    items: int | None
+    outputs: Path | None
+    judgements: Path | None
+    system: str
+    choices: dict[str, Any]
+    attempts: int | None
+    judge: str | None
+    judge_prompts: Path | None
+    missing: Literal["zero", "drop", "official"]
+    retry_failed: bool
+    max_cost: float | None
+    concurrency: int
+    dry_run: bool
+    json_output: bool
+
+
+def run_stages(benchmark: Benchmark, stage: str, given: BenchOptions) -> int:
+    """Carry out one stage, or all of them; returns the exit code."""
+    console = Console(stderr=True)
+    folder = given.out or default_folder(benchmark, given)
+    workspace = open_workspace(benchmark, folder, given.data, given.items)
+    for note in workspace.dataset.notes:
+        console.print(f"{benchmark.title}: {note}", highlight=False)
+    if given.dry_run:
+        return _dry_run(workspace, given, console)
+    if stage in ("all", "run"):
+        _run(workspace, given, console)
+    if stage == "run":
+        typer.echo(str(folder))
+        return 0
+    name = _outputs_name(workspace, given)
+    if stage == "export":
+        return _export(workspace, name)
+    prompts = judge_prompts(benchmark, given.judge_prompts)
+    judged = workspace.judged(name, given.judge or benchmark.judge.spec, prompts)
+    if stage in ("all", "judge"):
+        if given.judgements is not None:
+            _import_judgements(workspace, judged.path, given.judgements)
+        else:
+            _judge(workspace, judged, given, console)
+    if stage == "judge":
+        typer.echo(str(judged.path))
+        return 0
+    scored = workspace.score(name, judged, given.missing)
+    page = write_report(workspace, scored, judged)
+    if given.json_output:
+        typer.echo(scored.model_dump_json())
+    else:
+        print_numbers(benchmark, scored, console)
+        typer.echo(str(page))
+    return 0 if scored.outcome.coverage == 1 else 1
+
+
+def default_folder(benchmark: Benchmark, given: BenchOptions) -> Path:
+    """A folder of its own for every benchmark, system and choice of models."""
+    if benchmark.tests == "critics":
+        return Path("runs") / "bench" / f"{benchmark.name}-{slug(given.judge or benchmark.judge.spec, 40)}"
+    chosen = "-".join(slug(str(value), 24) for value in given.choices.values() if isinstance(value, str))
+    return Path("runs") / "bench" / "-".join(filter(None, [benchmark.name, given.system, chosen]))
+
+
+def _system(workspace: Workspace, given: BenchOptions) -> tuple[str, dict[str, str]]:
+    """What is measured, and the models that take part."""
+    if workspace.benchmark.tests == "critics":
+        return "critic", {}
+    if given.outputs is not None:
+        return IMPORTED, {}
+    from interleave.cli.request_input import choose_profile
+
+    chosen = {**given.choices, "profile": choose_profile(given.choices["profile"], False)}
+    config, _ = resolve(split_choices(System(given.system, chosen).choices)[0])
+    left_out = {"base": ("planner", "critic"), "plan": ("critic",)}.get(given.system, ())
+    roles = [role for role in ("planner", "critic", "generator") if role not in left_out]
+    return given.system, {role: getattr(config, role).spec for role in roles}
+
+
+def _run(workspace: Workspace, given: BenchOptions, console: Console) -> None:
+    system, models = _system(workspace, given)
+    workspace.describe(system, models)
+    if system == "critic":
+        return
+    if given.outputs is not None:
+        taken = workspace.keep_imported(given.outputs)
+        console.print(f"{count(len(taken), 'output')} taken from {given.outputs}", highlight=False)
+        return
+    with console.status("loading models…") as status:
+
+        def progress(attempts: int, done: int, total: int) -> None:
+            status.update(f"at most {count(attempts, 'attempt')}: {done:,} of {total:,} items")
+
+        asyncio.run(
+            run_system(
+                workspace.dataset.items,
+                System(given.system, given.choices),
+                workspace.folder,
+                concurrency=given.concurrency,
+                progress=progress,
+            )
+        )
+
+
+def _outputs_name(workspace: Workspace, given: BenchOptions) -> str:
+    if workspace.benchmark.tests == "critics":
+        return "critic"
+    names = workspace.output_names()
+    if not names:
+        raise ConfigurationError(f"{workspace.folder} has no outputs: run the benchmark first")
+    wanted = names[0] if given.attempts is None else f"attempts-{given.attempts}"
+    if wanted not in names:
+        raise ConfigurationError(f"{workspace.folder} has no {wanted}: it has {', '.join(names)}")
+    return wanted
+
+
+def _export(workspace: Workspace, name: str) -> int:
+    target = workspace.folder / "official" / name
+    workspace.benchmark.export(workspace.dataset, workspace.outputs(name), workspace.folder, target)
+    typer.echo(str(target))
+    return 0
+
+
+def _judge(workspace: Workspace, judged: Any, given: BenchOptions, console: Console) -> None:
+    vlm = load_vlm(judged.judge, "judge")
+    expected = estimate(judged, vlm, retry_failed=given.retry_failed)
+    console.print(_spoken(expected.questions, expected.already, expected.cost), highlight=False)
+    session = JudgeSession(
+        judged, vlm, limits=Limits(max_cost=given.max_cost), retry_failed=given.retry_failed
+    )
+
+    async def follow() -> None:
+        with console.status("") as status:
+            async for _ in session.run(concurrency=given.concurrency):
+                done = session.progress
+                status.update(f"judged {done.asked:,} of {done.total:,}")
+
+    asyncio.run(follow())
+    if any(status != "ok" for status in session.progress.statuses):
+        said = ", ".join(f"{number:,} {status}" for status, number in session.progress.statuses.most_common())
+        console.print(f"judge: {said}", highlight=False)
+
+
+def _import_judgements(workspace: Workspace, path: Path, given: Path) -> None:
+    from interleave.runs.folder import open_journal
+
+    records = by_item(workspace.benchmark.import_judgements(workspace.dataset, given))
+    journal = open_journal(path.parent, path.name)
+    try:
+        for each in records.values():
+            for record in each.values():
+                journal.append(record)
+        journal.sync()
+    finally:
+        journal.close()
+
+
+def _spoken(questions: int, already: int, cost: float | None) -> str:
+    price = "the judge does not know its price" if cost is None else f"about {cost:,.2f} US dollars"
+    return f"{count(questions, 'question')} to the judge ({already:,} answered before), {price}"
+
+
+def _dry_run(workspace: Workspace, given: BenchOptions, console: Console) -> int:
+    benchmark, items = workspace.benchmark, workspace.dataset.items
+    system, models = _system(workspace, given)
+    console.print(
+        f"{benchmark.title} with {count(len(items), 'item')} from {workspace.dataset.source}", highlight=False
+    )
+    if benchmark.tests == "systems":
+        console.print(f"system {system}: {SYSTEMS.get(system, 'outputs made elsewhere')}", highlight=False)
+        for role, spec in models.items():
+            console.print(f"  {role}: {spec}", highlight=False)
+    questions = sum(len(benchmark.keys(item, None)) for item in items)
+    judge = given.judge or benchmark.judge.spec
+    console.print(f"judge: {judge}, about {count(questions, 'question')}", highlight=False)
+    try:
+        price = load_vlm(judge, "judge").capabilities.typical_price
+    except Exception as error:  # a key or a package that is missing is no reason not to say the rest
+        console.print(f"  it cannot be asked yet: {error}", highlight=False)
+    else:
+        console.print(
+            "  it does not know its price"
+            if price is None
+            else f"  about {price * questions:,.2f} US dollars",
+            highlight=False,
+        )
+    console.print(f"folder: {workspace.folder}", highlight=False)
+    return 0
+
+
+def print_numbers(benchmark: Benchmark, scored: Scored, console: Console) -> None:
+    """Our numbers, those of the groups, and what others have published."""
+    outcome = scored.outcome
+    table = Table(title=f"{benchmark.title}: {scored.description.system}", title_justify="left")
+    for name in ("", "value", "95 %", "items"):
+        table.add_column(name, justify="left" if not name else "right")
+    for number in outcome.numbers:
+        table.add_row(number.name, *_cells(number))
+    for group, numbers in outcome.by_group.items():
+        if group == next(iter(outcome.by_group)):
+            table.add_section()
+        table.add_row(group, *_cells(numbers[0]))
+    console.print(table)
+    console.print(
+        f"coverage {outcome.coverage:.1%} of {count(outcome.items, 'item')}; without an answer counts as "
+        f"{outcome.missing}; {outcome.numbers[0].id}",
+        highlight=False,
+    )
+    if benchmark.about:
+        console.print(benchmark.about, style="dim", highlight=False)
+    _print_published(benchmark, scored, console)
+
+
+def _cells(number: Measured) -> list[str]:
+    if number.value is None:
+        return ["–", "–", f"{number.items:,}"]
+    bounds = (
+        "–"
+        if number.low is None or number.high is None
+        else f"{number.low:.{number.digits}f}–{number.high:.{number.digits}f}"
+    )
+    return [f"{number.value:.{number.digits}f}", bounds, f"{number.items:,}"]
+
+
+def _print_published(benchmark: Benchmark, scored: Scored, console: Console) -> None:
+    rows = published_rows(benchmark.name)
+    if not rows:
+        return
+    names = [number.name for number in scored.outcome.numbers]
+    shown = [name for name in names if any(name in row.numbers for row in rows)]
+    table = Table(title="published", title_justify="left")
+    table.add_column("system")
+    for name in shown:
+        table.add_column(name, justify="right")
+    table.add_column("source")
+    for row in rows:
+        cells = [f"{row.numbers[name]:g}" if name in row.numbers else "" for name in shown]
+        table.add_row(row.system, *cells, row.source + (f" ({row.note})" if row.note else ""))
+    console.print(table)
+    for difference in differences_from_published(benchmark, scored):
+        console.print(difference, style="yellow", highlight=False)
+
+
+def differences_from_published(benchmark: Benchmark, scored: Scored) -> list[str]:
+    """Why our numbers must not be read beside the published ones, where they must not."""
+    found = []
+    if judge_name(scored.judge) != benchmark.judge.name:
+        found.append(
+            f"published numbers were judged by {benchmark.judge.name}, these by {judge_name(scored.judge)}: "
+            "they cannot be compared"
+        )
+    if scored.prompts.startswith("reworded"):
+        found.append("the judge was asked in our words, not the benchmark's: small differences mean nothing")
+    return found
