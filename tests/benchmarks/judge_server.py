@@ -1,4 +1,4 @@
-"""A judge on a loopback server, asked through the real SDK: what it says is decided by a function of the words."""
+"""A judge on a loopback server, asked through the real SDK; a function of the words decides what it says."""
 
 from __future__ import annotations
 
