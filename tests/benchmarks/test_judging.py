@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from judge_server import judge_server
 
 from interleave.backends.protocols import Message, Reply, Sampling, VlmCapabilities
 from interleave.benchmarks.base import Dataset, Item
@@ -25,7 +26,6 @@ from interleave.benchmarks.records import read_records
 from interleave.benchmarks.ueval import UEval
 from interleave.config.run_config import Limits
 from interleave.errors import BackendError, ConfigurationError, Failure, LimitReached
-from judge_server import judge_server
 
 MET = json.dumps({"criteria_met": True})
 
