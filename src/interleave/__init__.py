@@ -56,7 +56,7 @@ if TYPE_CHECKING:
     from interleave.events import Attempt, Drawn, Judged, Planned, StepFinished
     from interleave.pictures import read_picture
     from interleave.runs.record import RunRecord, comparable, read_record
-    from interleave.runs.trajectory import Event, RunResult, ShownStep
+    from interleave.runs.run import Event, RunResult, ShownStep
     from interleave.types import Outcome, Picture, Plan, PlanStep, Request, Scores, Slot, Text, Verdict
 
 _HOMES = {
@@ -102,7 +102,7 @@ _HOMES = {
         "stream_many",
     ),
     "runs.record": ("RunRecord", "comparable", "read_record"),
-    "runs.trajectory": ("Event", "RunResult", "ShownStep"),
+    "runs.run": ("Event", "RunResult", "ShownStep"),
     "types": ("Outcome", "Picture", "Plan", "PlanStep", "Request", "Scores", "Slot", "Text", "Verdict"),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}

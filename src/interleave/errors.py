@@ -5,11 +5,14 @@ InterleaveError
 │   └── MissingDependency    an optional package is not installed
 ├── InputError           a request, picture or file from outside cannot be used
 ├── RunError             a run folder is damaged, busy, or does not fit what was asked
-│   ├── FolderInUse          another process is at work in it
+│   ├── FolderInUse          another process is writing to it
+│   ├── MissingPicture       a picture that the journal names is missing or altered
+│   ├── BrokenChain          a line of a journal does not follow from the line before it
 │   └── StorageError         the disk failed while a run was under way; what is on it can be continued
 ├── BackendError         a model or an API failed; `kind` says how, `transient` whether trying again may help
 │   └── OutOfMemory          a device has too little memory for what was asked; less may fit
 ├── ReplyError           a model answered, but not in the agreed form; `reply` has the text
+├── UnreadableLiteral    a stretch of a reply is not an object that can be read
 └── LimitReached         a limit set by the user ended the run in order
 
 Messages are lower case, name the value with `!r`, list alternatives and give the next command.
@@ -52,7 +55,18 @@ class RunError(InterleaveError):
 
 
 class FolderInUse(RunError):
-    """Another process is at work in the folder: nothing is wrong with it, but it must be left alone."""
+    """Another process is writing to the folder: nothing is wrong with it, but it must be left alone."""
+
+
+class MissingPicture(RunError):
+    """A picture that the journal names is missing or altered."""
+
+    def __init__(self, path: object, what: str) -> None:
+        super().__init__(f"the picture {path} {what}: restore it, or have it drawn again with --redraw")
+
+
+class BrokenChain(RunError, ValueError):
+    """A line of a journal does not follow from the line before it; the message says what is wrong with it."""
 
 
 class StorageError(RunError):
@@ -120,6 +134,10 @@ class ReplyError(InterleaveError, ValueError):
             return self.problem
         tail = self.reply[-EVIDENCE_CHARACTERS:]
         return f"{self.problem} (the reply ended with {tail!r})"
+
+
+class UnreadableLiteral(InterleaveError, ValueError):
+    """A stretch of a reply is not an object that can be read; the message says why."""
 
 
 class LimitReached(InterleaveError):

@@ -9,9 +9,17 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from interleave.agents.prompts import CROWD_AREA, PROMPTS, PromptPack, read_pack
+from interleave.agents.prompts import (
+    CROWD_AREA,
+    DEFAULT_PACK,
+    PROMPTS,
+    SHIPPED,
+    PromptPack,
+    describe_packs,
+    load_pack,
+    read_pack,
+)
 from interleave.agents.prompts.import_checkout import CONSTANTS, MAX_SOURCE_BYTES, import_pack
-from interleave.agents.prompts.library import DEFAULT_PACK, SHIPPED, describe_packs, load_pack
 from interleave.backends.protocols import Message
 from interleave.errors import ConfigurationError, InputError, InterleaveError
 from interleave.types import Part, Picture, Text

@@ -101,9 +101,9 @@ def test_A02_a_collection_that_is_stopped_goes_on_where_it_was(after: int) -> No
     recipe = Recipe({}, (SMALL,))
 
     async def some() -> None:
-        batch = Batch(Path("made"), recipe.casting(), recipe.studio(Path("made")))
+        batch = Batch(Path("made"), recipe.assignment(), recipe.worker(Path("made")))
         async with aclosing(
-            batch.run(Work.of(Path(requests), recipe.casting()).items, concurrency=3)
+            batch.run(Work.of(Path(requests), recipe.assignment()).items, concurrency=3)
         ) as all_ended:
             for _ in range(after):
                 await anext(all_ended)

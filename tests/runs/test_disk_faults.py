@@ -128,7 +128,7 @@ def test_the_folder_is_held_until_its_pages_are_written(
     def look(folder: Path, record: Any) -> None:
         held.append(is_being_written(folder))
 
-    monkeypatch.setattr("interleave.runs.trajectory.write_document", look)
+    monkeypatch.setattr("interleave.api.write_document", look)
     interleave.generate(REQUEST, out=tmp_path / "run")
     assert held == [True]
     assert not is_being_written(tmp_path / "run")

@@ -15,6 +15,8 @@ import re
 from collections.abc import Iterator
 from typing import Any, NoReturn
 
+from interleave.errors import UnreadableLiteral
+
 MAX_CHARACTERS = 262_144
 MAX_DEPTH = 16
 MAX_OBJECTS = 32
@@ -34,10 +36,6 @@ _SPELLINGS = {"None": "null", "True": "true", "False": "false", ",": ""}
 _ESCAPE = re.compile(r"\\(?:x([0-9a-fA-F]{2})|U00((?:0[0-9a-fA-F]|10)[0-9a-fA-F]{4})|\r\n|.)|\"", re.DOTALL)
 _KNOWN_ESCAPES = frozenset('"\\/bfnrtu') | frozenset("01234567aNUvx")
 """JSON's escapes, which are Python's too, and those of Python alone, which `json` then refuses."""
-
-
-class UnreadableLiteral(ValueError):
-    """This stretch of text is not an object we can read; the message says why."""
 
 
 def find_objects(text: str, start: int = 0) -> Iterator[str]:

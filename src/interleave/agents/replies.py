@@ -14,9 +14,9 @@ from typing import Any, TypeVar
 
 from pydantic import ValidationError
 
-from interleave.agents.literals import MAX_CHARACTERS, UnreadableLiteral, find_objects, read_literal
+from interleave.agents.literals import MAX_CHARACTERS, find_objects, read_literal
 from interleave.backends.protocols import Reply
-from interleave.errors import ReplyError
+from interleave.errors import ReplyError, UnreadableLiteral
 from interleave.types import Outcome, Plan, PlanStep, Verdict
 
 T = TypeVar("T")

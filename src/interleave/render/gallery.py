@@ -12,8 +12,8 @@ from interleave.batches.batch import Ended
 from interleave.errors import RunError
 from interleave.render.html import EmbeddedPictures, page_template, write_document
 from interleave.runs.record import RunRecord, read_record
+from interleave.runs.run import DOCUMENT_NAME
 from interleave.runs.store import PictureStore, write_whole
-from interleave.runs.trajectory import DOCUMENT_NAME
 from interleave.text import one_line
 
 log = logging.getLogger(__name__)

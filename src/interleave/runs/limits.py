@@ -1,4 +1,4 @@
-"""The meter of a run: counts calls, time and money, and ends the run in order when a limit is reached."""
+"""The meter of a run: it counts calls, time and money, and ends the run in order when a limit is reached."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ T = TypeVar("T")
 
 
 class Meter:
-    """Stands before every model call. Calls and costs of earlier sessions count; their time does not."""
+    """Wraps every model call. Calls and costs of earlier sessions count; their time does not."""
 
     def __init__(self, limits: Limits, *, calls: int = 0, cost: float = 0.0) -> None:
         self.limits = limits
         self.calls = calls
-        self.cost = max(0.0, cost)  # it comes from a folder, and a debt there would be credit here
+        self.cost = max(0.0, cost)  # read from a folder, where a negative cost would raise the limit
         self.started_at = time.monotonic()
 
     @property
     def seconds(self) -> float:
         return time.monotonic() - self.started_at
 
-    async def through(self, call: Callable[[], Awaitable[T]], *, price: float | None = None) -> T:
-        """Make a call if the limits leave room for it; raises `LimitReached` when they do not."""
+    async def call(self, call: Callable[[], Awaitable[T]], *, price: float | None = None) -> T:
+        """Make a call if the limits allow it; raises `LimitReached` where they do not."""
         self._refuse_beyond_limits(price or 0.0)
         self.calls += 1
         if self.limits.max_seconds is None:
@@ -62,7 +62,7 @@ class Meter:
 
 
 def refuse_unpriced(limits: Limits, priced: dict[str, bool]) -> None:
-    """A cost limit means nothing where a backend does not know what it costs."""
+    """Refuse a cost limit where a backend does not know what a call costs."""
     unknown = [role for role, known in priced.items() if not known]
     if limits.max_cost is not None and unknown:
         raise ConfigurationError(

@@ -1,4 +1,4 @@
-"""The pictures of a run: files named by the hash of their bytes, written whole or not at all."""
+"""The pictures of a run: files named by the hash of their bytes; and files that are written atomically."""
 
 from __future__ import annotations
 
@@ -14,22 +14,15 @@ from pathlib import Path
 
 from PIL import Image
 
-from interleave.errors import InputError, RunError, StorageError
+from interleave.errors import InputError, MissingPicture, RunError, StorageError
 from interleave.pictures import decode_picture, encode_png
 
 FOLDER = "images"
 _NAME = re.compile(r"[0-9a-f]{64}\.png\Z")
 
 
-class MissingPicture(RunError):
-    """A picture that the journal names is not there as it was stored."""
-
-    def __init__(self, path: Path, what: str) -> None:
-        super().__init__(f"the picture {path} {what}: restore it, or have it drawn again with --redraw")
-
-
 class PictureStore:
-    """Puts pictures into a run folder and takes them out again."""
+    """Writes pictures into a run folder and reads them back."""
 
     def __init__(self, run: Path) -> None:
         self.folder = run / FOLDER
@@ -53,7 +46,7 @@ class PictureStore:
         self._folder_made = True
 
     def has(self, name: str) -> bool:
-        """Whether the picture of this name is there, as it was stored."""
+        """Whether the picture of this name is there, unaltered."""
         return self.problem_with(name) is None
 
     def problem_with(self, name: str) -> MissingPicture | None:
@@ -65,7 +58,7 @@ class PictureStore:
         return None
 
     def get(self, name: str) -> Image.Image:
-        """The picture of this name, as it was stored; raises `MissingPicture` when it is not there."""
+        """The picture of this name; raises `MissingPicture` where it is missing or altered."""
         try:
             data = self._read(name)
             return decode_picture(data, name=str(self.path(name)), max_bytes=len(data))  # it is our own file
@@ -85,14 +78,14 @@ class PictureStore:
         return data
 
     def path(self, name: str) -> Path:
-        """Where the picture of this name lies. Names come from files, so they are checked."""
+        """The file of the picture of this name. Names come from files, so they are checked."""
         if not _NAME.match(name):
             raise RunError(f"{name!r} is not the name of a stored picture: the journal is damaged")
         return self.folder / name
 
 
 def name_of(image: Image.Image) -> str:
-    """The name a picture without metadata has in a store."""
+    """The name that a picture without metadata has in a store."""
     return _name_of(encode_png(image))
 
 
@@ -100,22 +93,22 @@ def _name_of(data: bytes) -> str:
     return f"{hashlib.sha256(data).hexdigest()}.png"
 
 
-def sweep(run: Path) -> None:
-    """Remove what a process that died left half written; only for whoever holds the lock."""
+def remove_temporary_files(run: Path) -> None:
+    """Remove the temporary files of a process that died; call it only while holding the lock."""
     for folder in (run, run / FOLDER):
-        sweep_for(folder)
+        remove_temporaries_of(folder)
 
 
-def sweep_for(folder: Path, name: str = "*") -> None:
-    """Remove what is left half written of the file of this name; only for whoever alone may write it."""
+def remove_temporaries_of(folder: Path, name: str = "*") -> None:
+    """Remove the temporary files of one file; call it only as the only writer of that file."""
     for leftover in folder.glob(f".{name}.*.tmp"):
-        with suppress(OSError):  # it is in nobody's way
+        with suppress(OSError):  # it does no harm
             leftover.unlink()
 
 
 def write_whole(path: Path, data: bytes) -> None:
-    """Write a file so that it is absent, as it was before, or complete, whenever the power fails."""
-    # several machines may write the same file at once, and their processes may have the same number
+    """Write a file atomically: whenever the power fails it is absent, as it was before, or complete."""
+    # several machines may write the same file at once, with processes of the same number
     temporary = f"{path.parent}/.{path.name}.{secrets.token_hex(6)}.tmp"
     try:
         _write_new(temporary, data)
@@ -141,7 +134,7 @@ def _write_new(path: str, data: bytes) -> None:
 
 
 def make_folder(folder: Path) -> None:
-    """Make a folder and what is missing above it; each is on disk by name before anything is put into it."""
+    """Make a folder and its parents; the name of each is on disk before anything is written into it."""
     try:
         folder.mkdir()
     except FileNotFoundError:
@@ -161,20 +154,20 @@ def sync_folder(folder: Path) -> None:
     try:
         handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     except PermissionError:
-        return  # one may write to it and not read it, and then nobody can sync it
+        return  # it can be written to and not read, and so cannot be synced
     except OSError as error:
         raise StorageError.at(folder, error) from error
     try:
         os.fsync(handle)
     except OSError as error:
-        if error.errno != errno.EINVAL:  # a file system that knows no syncing of folders
+        if error.errno != errno.EINVAL:  # a file system that cannot sync folders
             raise StorageError.at(folder, error) from error
     finally:
         os.close(handle)
 
 
 def read_file(path: Path, start: int = 0) -> bytes:
-    """The bytes of a file from a place on; what is no file is refused, as a pipe would never end."""
+    """The bytes of a file from an offset on; only regular files are read, as a pipe may never end."""
     if not stat.S_ISREG(os.stat(path).st_mode):
         raise OSError(errno.EINVAL, "not a file")
     with open(path, "rb") as file:

@@ -22,7 +22,7 @@ from pydantic import ValidationError
 from interleave.backends.protocols import ImageGenerator, ImageRequest
 from interleave.backends.retries import RetriedGenerator
 from interleave.errors import ConfigurationError
-from interleave.runs.folder import alone_in
+from interleave.runs.folder import folder_lock
 from interleave.runs.store import PictureStore, write_whole
 from interleave.types import Slot, Value
 from interleave_mini.bench.read_pictures import read_pictures, stored_picture
@@ -114,7 +114,7 @@ class Exam:
 
         Another process that comes meanwhile waits: all must have the same pictures.
         """
-        with alone_in(self.folder, LOCK_NAME):
+        with folder_lock(self.folder, LOCK_NAME):
             return self._prepare(generator, count, failures, tell)
 
     def _prepare(

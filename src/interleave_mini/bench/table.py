@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from interleave.agents.prompts.library import load_pack
+from interleave.agents.prompts import load_pack
 from interleave.errors import InterleaveError
 from interleave.runs.store import write_whole
 from interleave.types import Value

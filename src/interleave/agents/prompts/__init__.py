@@ -1,9 +1,10 @@
-"""Prompt packs: the words that models are asked with, as data with a name and a version.
+"""Prompt packs: the prompts that models are asked with, as data with a name and a version.
 
-A pack is a folder with `pack.toml` and one Markdown file per prompt. In a file, a line `=== system ===` or
-`=== user ===` starts a message (text before any such line is the user's), and `{{slot}}` marks where
-something is put in. Filling is one pass over the pack's own text: what is put in is never looked at again,
-so nothing a user or a model writes can be taken for a slot, and a picture goes in as a picture.
+Packs are shipped here, installed as plugins, or the user's own in the configuration folder. A pack is a
+folder with `pack.toml` and one Markdown file per prompt. In a file, a line `=== system ===` or `=== user ===`
+starts a message (text before any such line is the user's), and `{{slot}}` is replaced by a value. Filling is
+one pass over the pack's own text: values are never searched again, so nothing that a user or a model writes
+can be taken for a slot, and a picture is inserted as a picture.
 """
 
 from __future__ import annotations
@@ -19,8 +20,10 @@ from typing import Literal, cast
 
 from pydantic import ValidationError
 
+from interleave import plugins
 from interleave.backends.protocols import Message
-from interleave.errors import ConfigurationError
+from interleave.config.profiles import config_folder
+from interleave.errors import ConfigurationError, did_you_mean
 from interleave.files import parse_toml, read_text, why
 from interleave.pictures import fit_area
 from interleave.types import Part, Picture, Text, Value
@@ -39,6 +42,10 @@ CROWD = 5
 CROWD_AREA = 384 * 384
 """From five pictures in one message on, each is scaled to at most this many pixels."""
 
+SHIPPED = Path(__file__).parent
+DEFAULT_PACK = "default"
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}\Z")
 _SECTION = re.compile(r"^=== (system|user) ===[ \t]*(?:\n|\Z)", re.MULTILINE)
 _SLOT = re.compile(rf"\{{\{{({'|'.join(sorted(set().union(*PROMPTS.values())))})\}}\}}")
 
@@ -76,6 +83,50 @@ class PromptPack:
             Message(role, _calm_crowd(tuple(_fill(pieces, slots))))
             for role, pieces in _template(self.texts[prompt])
         )
+
+
+def load_pack(name: str = DEFAULT_PACK) -> PromptPack:
+    """The pack of this name; raises `ConfigurationError` that lists the names there are."""
+    return _load(name, heirs=())
+
+
+def _load(name: str, *, heirs: tuple[str, ...]) -> PromptPack:
+    if name in heirs:
+        raise ConfigurationError(f"the prompt pack {name!r} extends itself: {' → '.join((*heirs, name))}")
+    folder = pack_folders().get(name)
+    if folder is None:
+        raise ConfigurationError(f"no prompt pack named {name!r}. {did_you_mean(name, pack_folders())}")
+    description = read_description(folder / "pack.toml")
+    if description.name != name:  # a run records the name in the file, and is continued by it
+        raise ConfigurationError(
+            f"{folder / 'pack.toml'} says name = {description.name!r}: write {name!r}, the name of its folder"
+        )
+    parent = description.extends
+    return read_pack(folder, base=_load(parent, heirs=(*heirs, name)).texts if parent else None)
+
+
+def describe_packs() -> list[tuple[PackDescription, Path]]:
+    """Every pack there is, with its folder."""
+    return [(read_description(folder / "pack.toml"), folder) for _, folder in sorted(pack_folders().items())]
+
+
+def pack_folders() -> dict[str, Path]:
+    """Pack names and their folders; a user's pack hides a shipped one of the same name."""
+    own = user_packs_folder()
+    folders = [*plugins.folders("prompt_packs"), SHIPPED, *([own] if own else [])]
+    return {path.parent.name: path.parent for folder in folders for path in folder.glob("*/pack.toml")}
+
+
+def user_packs_folder() -> Path | None:
+    folder = config_folder()
+    return folder / "prompts" if folder else None
+
+
+def checked_pack_name(name: str) -> str:
+    """The name, if it can be a folder's."""
+    if not _NAME.match(name):
+        raise ConfigurationError(f"{name!r} cannot name a prompt pack: use letters, digits, '.', '_' and '-'")
+    return name
 
 
 def read_pack(folder: Path, *, base: Mapping[str, str] | None = None) -> PromptPack:

@@ -13,8 +13,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from interleave.agents.prompts import PromptPack, read_pack
-from interleave.agents.prompts.library import DEFAULT_PACK, checked_pack_name, load_pack, user_packs_folder
+from interleave.agents.prompts import (
+    DEFAULT_PACK,
+    PromptPack,
+    checked_pack_name,
+    load_pack,
+    read_pack,
+    user_packs_folder,
+)
 from interleave.errors import ConfigurationError, InputError
 from interleave.text import unusable
 

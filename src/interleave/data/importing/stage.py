@@ -20,7 +20,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from interleave.agents.prompts.library import load_pack
+from interleave.agents.prompts import load_pack
 from interleave.config.run_config import PackConfig
 from interleave.data.importing.folders import MAKING, refuse_unusable, write_run
 from interleave.data.importing.pictures import find_picture
