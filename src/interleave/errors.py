@@ -1,4 +1,4 @@
-"""Every way this package fails on purpose. The name says who must act; the message says what to do next.
+"""All errors that this package raises on purpose. The name says who must act; the message says what to do.
 
 InterleaveError
 ├── ConfigurationError   the caller asked for something that does not exist or cannot work
@@ -33,9 +33,9 @@ EVIDENCE_CHARACTERS = 300
 class InterleaveError(Exception):
     """The root of the tree: catch this to catch everything the package raises on purpose."""
 
-    def __init__(self, *said: object) -> None:
+    def __init__(self, *arguments: object) -> None:
         # Messages name files and quote models, and are written to journals and pages.
-        super().__init__(*(storable(each) if isinstance(each, str) else each for each in said))
+        super().__init__(*(storable(each) if isinstance(each, str) else each for each in arguments))
 
 
 class ConfigurationError(InterleaveError, ValueError):
@@ -75,7 +75,7 @@ class StorageError(RunError):
     @classmethod
     def at(cls, path: object, error: OSError) -> StorageError:
         reason = error.strerror or error
-        return cls(f"cannot write {path} ({reason}): make room or mend the disk, then continue the run")
+        return cls(f"cannot write {path} ({reason}): make room or repair the disk, then continue the run")
 
 
 class Failure(StrEnum):
@@ -86,17 +86,17 @@ class Failure(StrEnum):
     """No connection, or one that broke."""
     TIMEOUT = "timeout"
     BUSY = "busy"
-    """It asks to come back later."""
+    """It asks to be called later."""
     DENIED = "denied"
-    """The key is missing, wrong, or has no right or no money left."""
+    """The key is missing, wrong, or without permission or credit."""
     INVALID = "invalid"
-    """It says that the request is wrong."""
+    """It says that the request is invalid."""
     BAD_REPLY = "bad_reply"
-    """It answered with something that is no answer."""
+    """Its answer is not in the form that was asked for."""
     REFUSED = "refused"
-    """It understood and will not do it: a content filter, or its own refusal."""
+    """A content filter, or the model itself, refused the request."""
     NO_PICTURE = "no_picture"
-    """It answered with words where a picture was asked for."""
+    """It answered with text where a picture was asked for."""
 
 
 class BackendError(InterleaveError, RuntimeError):
@@ -114,7 +114,7 @@ class BackendError(InterleaveError, RuntimeError):
         self.transient = transient
         self.kind = kind
         self.retry_after = retry_after
-        """Seconds the backend asked us to wait, if it did."""
+        """Seconds to wait that the backend asked for, if it did."""
 
 
 class OutOfMemory(BackendError):
@@ -145,7 +145,7 @@ class LimitReached(InterleaveError):
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """The tail of an "unknown name" message: what is known, and the closest of it."""
+    """The end of an "unknown name" message: the known names, and the closest of them."""
     names = sorted(known)
     close = difflib.get_close_matches(word, names, n=1)
     hint = f" Did you mean {close[0]!r}?" if close else ""

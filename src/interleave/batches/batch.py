@@ -203,7 +203,7 @@ class Batch:
                 if failures_in_a_row >= FAILURES_IN_A_ROW:
                     raise BackendError(
                         f"{failures_in_a_row} requests in a row have failed, the last with: {ended.reason} "
-                        "(mend it, then run the same command with --retry-failed)"
+                        "(fix it, then run the same command with --retry-failed)"
                     )
         finally:
             for task in running:

@@ -54,7 +54,7 @@ class RoleTable(Value):
             base.name, self.model or base.model, self.base_url or base.base_url, base.options | options
         )
         # A run records its models as spec strings: what a spec string cannot say must not be used.
-        if spec != base and parse_spec(str(spec)) != spec:
+        if (self.spec is None or spec != base) and parse_spec(str(spec)) != spec:
             raise ConfigurationError(
                 f"[{role}] of a profile: as a spec this is {str(spec)!r}, which says something else; "
                 "a backend or model cannot contain '?' or an address (write a whole spec as spec = …)"

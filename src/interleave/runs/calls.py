@@ -86,25 +86,23 @@ class CallRunner:
     ) -> tuple[T, float]:
         """Make a call that the journal cannot answer; returns its result and how long it took."""
 
-        async def metered() -> T:
-            return await self.meter.call(announced, price=price)
+        place = {"role": role, "call": slot.call, "step": slot.step, "attempt": slot.attempt}
 
-        async def announced() -> T:
-            place = {"role": role, "call": slot.call, "step": slot.step, "attempt": slot.attempt}
-            self.journal.append(Called.model_validate(place))
-            self.journal.write()
-            try:
-                with clean_errors():
-                    return _of_kind(await call(), kind, role)
-            except BackendError as error:
-                self.journal.append(
-                    CallFailed.model_validate(place | {"error": str(error), "transient": error.transient})
-                )
-                raise
+        async def once() -> T:
+            async with self.meter.counted(price):
+                self.journal.append(Called.model_validate(place))
+                self.journal.write()
+                try:
+                    with clean_errors():
+                        return _of_kind(await call(), kind, role)
+                except BackendError as error:
+                    failure = {"error": str(error), "transient": error.transient}
+                    self.journal.append(CallFailed.model_validate(place | failure))
+                    raise
 
         async with self.models.semaphores[role].acquire(slot):  # waiting here does not use up the deadline
             started = time.monotonic()
-            result = await self.models.retries.call(f"the {role}", metered, deadline=deadline)
+            result = await self.models.retries.call(f"the {role}", once, deadline=deadline)
             return result, round(time.monotonic() - started, 3)
 
     async def store_reply(self, reply: Replied) -> None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from typing import TypeVar
 
 from interleave.config.run_config import Limits
@@ -28,14 +29,21 @@ class Meter:
         return time.monotonic() - self.started_at
 
     async def call(self, call: Callable[[], Awaitable[T]], *, price: float | None = None) -> T:
-        """Make a call if the limits allow it; raises `LimitReached` where they do not."""
+        """Make a call within the limits."""
+        async with self.counted(price):
+            return await call()
+
+    @asynccontextmanager
+    async def counted(self, price: float | None = None) -> AsyncGenerator[None]:
+        """Count one call, made in the body; raises `LimitReached` where the limits do not allow it."""
         self._refuse_beyond_limits(price or 0.0)
         self.calls += 1
         if self.limits.max_seconds is None:
-            return await call()
+            yield
+            return
         try:
             async with asyncio.timeout(self.limits.max_seconds - self.seconds) as window:
-                return await call()
+                yield
         except TimeoutError:
             if window.expired():
                 raise self._out_of_time() from None

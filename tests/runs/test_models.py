@@ -1,4 +1,4 @@
-"""Turns at a model, and syncs that are shared: nobody is forgotten, nobody pays for another's fault."""
+"""The semaphore of a model, and shared syncs: no call is forgotten, and one failure is not another's."""
 
 from __future__ import annotations
 
@@ -113,14 +113,14 @@ def journals(folder: Path, count: int) -> list[Journal]:
 
 def test_many_journals_share_a_few_rounds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     rounds = 0
-    sync_all = Disk._work
+    sync_all = Disk._sync_rounds
 
     async def counted(self: Disk) -> None:
         nonlocal rounds
         rounds += 1
         await sync_all(self)
 
-    monkeypatch.setattr(Disk, "_work", counted)
+    monkeypatch.setattr(Disk, "_sync_rounds", counted)
     opened = journals(tmp_path, 20)
 
     async def all_at_once() -> None:
