@@ -1,8 +1,7 @@
-"""Files from outside: only regular ones are opened, and none is read without a bound.
+"""Reading files that users name: only regular files are opened, and none is read without a bound.
 
-Where a user names a file there may be a named pipe, a device, a folder, or a file of terabytes. Each is
-refused at once with an `OSError` whose `strerror` says why, so that callers who tell of files that cannot be
-read tell of these in the same words.
+A path may name a pipe, a device, a folder, or a file of terabytes. Each is refused at once with an `OSError`
+whose `strerror` says why, so that callers report them like any file that cannot be read.
 """
 
 from __future__ import annotations
@@ -17,17 +16,17 @@ from itertools import count
 from typing import Any
 
 SETTINGS_BYTES = 4_000_000
-"""Enough for any file that a person has written: a profile, a plan, a list of addresses."""
+"""Enough for any file written by hand: a profile, a plan, a list of addresses."""
 
 FilePath = str | os.PathLike[str]
 
 
 def open_regular(path: FilePath, *, most_bytes: int) -> BufferedReader:
-    """Open a file for reading; raises `OSError` where it is none, or is larger than this."""
+    """Open a regular file for reading; raises `OSError` for anything else, or for a larger file."""
     try:
         # O_NONBLOCK: a named pipe must be refused, not waited for.
         handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
-    except ValueError as error:  # a NUL, or text that names no file
+    except ValueError as error:  # a NUL, or text that cannot be a path
         raise OSError(errno.EINVAL, str(error)) from None
     try:
         _refuse_irregular(os.fstat(handle), most_bytes)
@@ -38,10 +37,10 @@ def open_regular(path: FilePath, *, most_bytes: int) -> BufferedReader:
 
 
 def read_bytes(path: FilePath, *, most_bytes: int) -> bytes:
-    """What is in a file; raises `OSError` where it cannot be read, or holds more than this."""
+    """The bytes of a file; raises `OSError` where it cannot be read, or is larger."""
     with open_regular(path, most_bytes=most_bytes) as file:
         data = file.read(most_bytes + 1)
-    if len(data) > most_bytes:  # it grew, or is one of those that do not know their size
+    if len(data) > most_bytes:  # it grew, or its size was reported as 0
         raise _too_large(len(data), most_bytes)
     return data
 
@@ -53,17 +52,17 @@ def read_text(path: FilePath, *, most_bytes: int = SETTINGS_BYTES) -> str:
 
 
 def parse_toml(text: str) -> dict[str, Any]:
-    """The tables of a TOML text; raises `TOMLDecodeError` for everything that is wrong with it."""
+    """The tables of a TOML text; raises only `TOMLDecodeError`."""
     try:
         return tomllib.loads(text)
     except RecursionError:
         raise tomllib.TOMLDecodeError("it is nested too deeply") from None
-    except ValueError as error:  # also a number of more digits than Python reads
+    except ValueError as error:  # also a number with more digits than Python parses
         raise tomllib.TOMLDecodeError(str(error)) from None
 
 
 def read_lines(path: FilePath, *, most_bytes: int, most_in_a_line: int) -> Iterator[tuple[int, int, bytes]]:
-    """Number, offset and bytes of every line that is not blank; one that is too long is cut behind that."""
+    """Number, offset and bytes of every line that is not blank; a longer line is cut just past the bound."""
     with open_regular(path, most_bytes=most_bytes) as file:
         offset = 0
         for number in count(1):
@@ -82,7 +81,7 @@ def read_lines(path: FilePath, *, most_bytes: int, most_in_a_line: int) -> Itera
 
 
 def why(error: Exception) -> str:
-    """The reason of an error in reading a file, without its number and the name of the file."""
+    """The reason why a file cannot be read, without the error number and the path."""
     return getattr(error, "strerror", None) or str(error)
 
 

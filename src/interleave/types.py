@@ -230,7 +230,7 @@ class Scores(Value):
 
 @dataclass(frozen=True)
 class Slot:
-    """Where in a run a model call belongs. Models never see it; journals, logs and doubles do."""
+    """The place of a model call in a run, for journals and logs. Models never see it."""
 
     step: int = 0
     attempt: int = 0

@@ -10,8 +10,8 @@ import pytest
 from PIL import Image
 
 from interleave.agents.prompts import (
-    CROWD_AREA,
     DEFAULT_PACK,
+    MANY_PICTURES_AREA,
     PROMPTS,
     SHIPPED,
     PromptPack,
@@ -104,7 +104,7 @@ def test_five_pictures_are_scaled_down_and_keep_their_shape_and_order(size: tupl
     assert colours(messages) == [0, 1, 2, 3, 4]
     scale = (384 * 384 / (size[0] * size[1])) ** 0.5
     for image in shown:
-        assert image.width * image.height <= CROWD_AREA == 384 * 384
+        assert image.width * image.height <= MANY_PICTURES_AREA == 384 * 384
         assert image.size == pytest.approx((size[0] * scale, size[1] * scale), abs=1)
 
 

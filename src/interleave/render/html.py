@@ -1,4 +1,4 @@
-"""`document.html`: a run as one self-contained page, for a reader to print and a researcher to study.
+"""`document.html`: a run as one self-contained page, to print or to study.
 
 The page has no script and loads nothing; everything a user or a model wrote goes through autoescaping.
 Pictures are embedded: those a reader sees at full size, those folded away as thumbnails with links.
@@ -58,7 +58,7 @@ class EmbeddedPictures:
         self.store = store
 
     def full(self, name: str) -> dict[str, Any] | None:
-        """The picture for the reader, at its own size; None when its file is gone."""
+        """The picture at full size; None where its file is missing."""
         try:
             image = self.store.get(name)
         except RunError:
@@ -89,7 +89,7 @@ def _webp(image: Image.Image, quality: int) -> bytes:
 
 
 def state_of(step: StepRecord) -> str:
-    """One word for how a step stands, for marks and tests."""
+    """The state of a step as one word, for styles and tests."""
     if step.plan.prompt is None:
         return "text"
     if step.forced:
@@ -100,7 +100,7 @@ def state_of(step: StepRecord) -> str:
 
 
 def verdict_of(attempt: AttemptRecord) -> str:
-    """What the critic made of an attempt, in a reader's words."""
+    """The verdict of an attempt, in words for readers."""
     if attempt.verdict is None:
         return "not judged"
     return {"accepted": "accepted", "rejected": "rejected", "unreadable": "not readable"}[
@@ -110,7 +110,7 @@ def verdict_of(attempt: AttemptRecord) -> str:
 
 @cache
 def page_template(name: str) -> Template:
-    """A page of this package; what a user or a model wrote is escaped in it."""
+    """A page template of this package, with autoescaping."""
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
     environment = Environment(
