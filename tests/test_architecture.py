@@ -15,7 +15,7 @@ LAYERS: list[set[str]] = [
     {"errors", "files", "step_counts", "validation_errors", "redaction"},
     {"pictures", "plugins"},
     {"types"},
-    {"config", "intervals"},
+    {"config"},
     {"events", "backends"},
     {"agents"},
     {"sources"},

@@ -15,7 +15,6 @@ import time
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
-from interleave.backends.checked import checked, clean_errors
 from interleave.backends.protocols import (
     GeneratorCapabilities,
     ImageGenerator,
@@ -26,6 +25,7 @@ from interleave.backends.protocols import (
     VisionLanguageModel,
     VlmCapabilities,
 )
+from interleave.backends.result_checks import checked, clean_errors
 from interleave.errors import BackendError
 
 if TYPE_CHECKING:

@@ -16,7 +16,6 @@ from PIL.Image import Image
 
 from interleave.agents.critic import Critic, CriticInput
 from interleave.agents.planner import GivenPlan, Planner
-from interleave.backends.checked import checked, clean_errors, is_price
 from interleave.backends.protocols import (
     GeneratorCapabilities,
     ImageGenerator,
@@ -28,6 +27,7 @@ from interleave.backends.protocols import (
     VisionLanguageModel,
     VlmCapabilities,
 )
+from interleave.backends.result_checks import checked, clean_errors, is_price
 from interleave.backends.retries import IMAGE_DEADLINE_SECONDS, VLM_DEADLINE_SECONDS
 from interleave.errors import BackendError, MissingPicture
 from interleave.pictures import as_rgb, remember_digest, too_large

@@ -12,8 +12,8 @@ from itertools import count
 from interleave.agents.critic import Critic
 from interleave.agents.loading import LoadedAgent
 from interleave.agents.planner import Planner
-from interleave.backends.checked import is_price
 from interleave.backends.protocols import ImageGenerator
+from interleave.backends.result_checks import is_price
 from interleave.backends.retries import RetryPolicy
 from interleave.runs.disk import Disk
 from interleave.runs.journal import Role

@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.status import Status
 
-    from interleave.intervals import Estimate
     from interleave_mini.bench.ablation import Line, TableRow, TableSettings
     from interleave_mini.bench.table import ExamResult, Table
+    from interleave_mini.intervals import Estimate
 
 ABLATION = "ablation"
 WIDTH = 130
