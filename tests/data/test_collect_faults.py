@@ -276,8 +276,8 @@ def test_C14_with_every_call_refused_seven_times_everything_is_done_in_the_end(s
 
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("interleave.runs.outage.FIRST_PAUSE_SECONDS", 0.001)
-    monkeypatch.setattr("interleave.runs.outage.PATIENCE_SECONDS", 0.05)
+    monkeypatch.setattr("interleave.runs.outage.FIRST_DELAY_SECONDS", 0.001)
+    monkeypatch.setattr("interleave.runs.outage.LONGEST_OUTAGE_SECONDS", 0.05)
     monkeypatch.setattr("interleave.backends.retries.BUDGET_PER_SECOND", 10_000.0)
 
 
