@@ -30,11 +30,11 @@ from pydantic import SerializerFunctionWrapHandler, ValidationError, model_seria
 from interleave.batches.assignment import WHOLE, Assignment, Shard, assignment_differences
 from interleave.batches.requests import Item
 from interleave.errors import BackendError, RunError
+from interleave.files import remove_temporaries_of, write_atomic
 from interleave.runs.disk import Disk
 from interleave.runs.folder import folder_lock, open_journal, refuse_foreign_folder
 from interleave.runs.journal import Line, folder_in_use, is_being_written
 from interleave.runs.outage import OutageRetry, TryResult
-from interleave.runs.store import remove_temporaries_of, write_whole
 from interleave.text import slug, storable
 from interleave.version import __version__
 
@@ -266,7 +266,7 @@ def write_assignment(folder: Path, assignment: Assignment) -> None:
         remove_temporaries_of(folder, CONFIG_NAME)
         if not path.exists():
             shared = BatchConfig(**dict(assignment), software=__version__)
-            write_whole(path, shared.model_dump_json(indent=1).encode())
+            write_atomic(path, shared.model_dump_json(indent=1).encode())
         else:
             _refuse_other_assignment(folder, assignment)
 

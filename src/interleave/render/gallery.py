@@ -10,10 +10,11 @@ from typing import Any
 
 from interleave.batches.batch import Ended
 from interleave.errors import RunError
+from interleave.files import write_atomic
 from interleave.render.html import EmbeddedPictures, page_template, write_document
 from interleave.runs.record import RunRecord, read_record
 from interleave.runs.run import DOCUMENT_NAME
-from interleave.runs.store import PictureStore, write_whole
+from interleave.runs.store import PictureStore
 from interleave.text import one_line
 
 log = logging.getLogger(__name__)
@@ -38,7 +39,7 @@ def write_gallery(folder: Path, all_ended: Iterable[Ended]) -> Path:
     notes = dict.fromkeys(note for strip in strips for note in strip.record.config.notes)
     page = page_template("gallery.html.j2").render(strips=strips, notes=notes)
     path = folder / FILE_NAME
-    write_whole(path, page.encode())
+    write_atomic(path, page.encode())
     return path
 
 

@@ -15,10 +15,11 @@ from typing import TYPE_CHECKING, Any
 from PIL import Image
 
 from interleave.errors import RunError
+from interleave.files import write_atomic
 from interleave.render.word_diff import prompt_changes
 from interleave.runs.record import AttemptRecord, RunRecord, StepRecord
 from interleave.runs.run import DOCUMENT_NAME
-from interleave.runs.store import FOLDER, PictureStore, write_whole
+from interleave.runs.store import FOLDER, PictureStore
 from interleave.text import one_line, visible
 
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ THUMBNAIL_SIDE = 320
 def write_document(folder: Path, record: RunRecord) -> Path:
     """Write the page of a run into its folder."""
     path = folder / DOCUMENT_NAME
-    write_whole(path, render_document(folder, record).encode())
+    write_atomic(path, render_document(folder, record).encode())
     return path
 
 

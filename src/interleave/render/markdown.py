@@ -6,8 +6,9 @@ import re
 from pathlib import Path
 from urllib.parse import quote
 
+from interleave.files import write_atomic
 from interleave.runs.record import RunRecord, StepRecord
-from interleave.runs.store import FOLDER, write_whole
+from interleave.runs.store import FOLDER
 from interleave.text import one_line, visible
 
 FILE_NAME = "document.md"
@@ -20,7 +21,7 @@ _LINE_MARKUP = re.compile(r"[-+=:]|[0-9]+(?=[.)](?:\s|$))")
 def write_markdown(folder: Path, record: RunRecord) -> Path:
     """Write the Markdown of a run into its folder."""
     path = folder / FILE_NAME
-    write_whole(path, render_markdown(record).encode())
+    write_atomic(path, render_markdown(record).encode())
     return path
 
 

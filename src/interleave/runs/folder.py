@@ -11,10 +11,11 @@ from pathlib import Path
 
 from interleave.config.run_config import RunConfig, differences
 from interleave.errors import RunError, StorageError
+from interleave.files import make_folder, sync_folder
 from interleave.pictures import pixel_digest
 from interleave.runs.journal import FILE_NAME, Journal, RequestPart, no_locks
 from interleave.runs.record import RunRecord
-from interleave.runs.store import PictureStore, make_folder, name_of, sync_folder
+from interleave.runs.store import PictureStore, name_of
 from interleave.types import Picture, Request, Text
 
 

@@ -22,9 +22,9 @@ from pydantic import ConfigDict, Field, TypeAdapter, ValidationError, model_vali
 
 from interleave.config.run_config import RunConfig
 from interleave.errors import BrokenChain, FolderInUse, RunError, StorageError
+from interleave.files import read_from
 from interleave.redaction import redacted_model
 from interleave.runs.digest_chain import DigestChain, JournalPosition
-from interleave.runs.store import read_file
 from interleave.types import Plan, Value, Verdict
 
 log = logging.getLogger(__name__)
@@ -276,7 +276,7 @@ class Journal:
 
     def _drop_torn_line(self) -> int:
         """Cut off a last line that was never finished; returns the size of the rest."""
-        data = read_file(self.path)
+        data = read_from(self.path)
         kept = data.rfind(b"\n") + 1
         if kept < len(data):
             log.warning("%s: the last line was never finished and is dropped", self.path)
@@ -344,7 +344,7 @@ class JournalReader:
 
     def _unread(self) -> bytes:
         try:
-            return read_file(self.path, self._offset)
+            return read_from(self.path, self._offset)
         except (FileNotFoundError, NotADirectoryError):
             raise RunError(f"{self.path.parent} is not a run folder: it has no {self.path.name}") from None
         except OSError as error:

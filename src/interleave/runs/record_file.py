@@ -12,11 +12,11 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from interleave.errors import RunError
+from interleave.files import read_from, write_atomic
 from interleave.runs.digest_chain import last_digest
 from interleave.runs.journal import FILE_NAME as JOURNAL_NAME
 from interleave.runs.journal import Ended, Status
 from interleave.runs.record import RunRecord
-from interleave.runs.store import read_file, write_whole
 
 FILE_NAME = "run.json"
 SEAL_BYTES, LINE_BYTES = 64, 65_536
@@ -25,13 +25,13 @@ SEAL_BYTES, LINE_BYTES = 64, 65_536
 
 def write_stored(folder: Path, record: RunRecord) -> None:
     """Write `run.json`, whole or not at all."""
-    write_whole(folder / FILE_NAME, record.model_dump_json(indent=1).encode() + b"\n")
+    write_atomic(folder / FILE_NAME, record.model_dump_json(indent=1).encode() + b"\n")
 
 
 def read_stored(folder: Path) -> tuple[RunRecord, bytes] | None:
     """The record in `run.json`, and its bytes; None where it cannot be read. It may be out of date."""
     try:
-        data = read_file(folder / FILE_NAME)
+        data = read_from(folder / FILE_NAME)
         return RunRecord.model_validate_json(data), data
     except (OSError, ValidationError):
         return None

@@ -1,20 +1,16 @@
-"""The pictures of a run: files named by the hash of their bytes; and files that are written atomically."""
+"""The pictures of a run: files named by the hash of their bytes."""
 
 from __future__ import annotations
 
-import errno
 import hashlib
-import os
 import re
-import secrets
-import stat
 from collections.abc import Mapping
-from contextlib import suppress
 from pathlib import Path
 
 from PIL import Image
 
 from interleave.errors import InputError, MissingPicture, RunError, StorageError
+from interleave.files import read_from, remove_temporaries_of, sync_folder, write_atomic
 from interleave.pictures import decode_picture, encode_png
 
 FOLDER = "images"
@@ -34,7 +30,7 @@ class PictureStore:
         name = _name_of(data)
         if not self._folder_made:
             self._make_folder()
-        write_whole(self.folder / name, data)
+        write_atomic(self.folder / name, data)
         return name
 
     def _make_folder(self) -> None:
@@ -68,7 +64,7 @@ class PictureStore:
     def _read(self, name: str) -> bytes:
         path = self.path(name)
         try:
-            data = read_file(path)
+            data = read_from(path)
         except FileNotFoundError:
             raise MissingPicture(path, "is missing") from None
         except OSError as error:
@@ -97,79 +93,3 @@ def remove_temporary_files(run: Path) -> None:
     """Remove the temporary files of a process that died; call it only while holding the lock."""
     for folder in (run, run / FOLDER):
         remove_temporaries_of(folder)
-
-
-def remove_temporaries_of(folder: Path, name: str = "*") -> None:
-    """Remove the temporary files of one file; call it only as the only writer of that file."""
-    for leftover in folder.glob(f".{name}.*.tmp"):
-        with suppress(OSError):  # it does no harm
-            leftover.unlink()
-
-
-def write_whole(path: Path, data: bytes) -> None:
-    """Write a file atomically: whenever the power fails it is absent, as it was before, or complete."""
-    # several machines may write the same file at once, with processes of the same number
-    temporary = f"{path.parent}/.{path.name}.{secrets.token_hex(6)}.tmp"
-    try:
-        _write_new(temporary, data)
-        os.replace(temporary, path)
-    except BaseException as error:
-        with suppress(OSError):
-            os.unlink(temporary)
-        if isinstance(error, OSError):
-            raise StorageError.at(path, error) from error
-        raise
-    sync_folder(path.parent)
-
-
-def _write_new(path: str, data: bytes) -> None:
-    file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW, 0o644)
-    try:
-        written = 0
-        while written < len(data):
-            written += os.write(file, data[written:])
-        os.fsync(file)
-    finally:
-        os.close(file)
-
-
-def make_folder(folder: Path) -> None:
-    """Make a folder and its parents; the name of each is on disk before anything is written into it."""
-    try:
-        folder.mkdir()
-    except FileNotFoundError:
-        if folder.parent == folder:  # the working directory itself is gone
-            raise
-        make_folder(folder.parent)
-        folder.mkdir(exist_ok=True)
-    except OSError:
-        if folder.is_dir():
-            return
-        raise
-    sync_folder(folder.parent)
-
-
-def sync_folder(folder: Path) -> None:
-    """Make the names in a folder durable."""
-    try:
-        handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    except PermissionError:
-        return  # it can be written to and not read, and so cannot be synced
-    except OSError as error:
-        raise StorageError.at(folder, error) from error
-    try:
-        os.fsync(handle)
-    except OSError as error:
-        if error.errno != errno.EINVAL:  # a file system that cannot sync folders
-            raise StorageError.at(folder, error) from error
-    finally:
-        os.close(handle)
-
-
-def read_file(path: Path, start: int = 0) -> bytes:
-    """The bytes of a file from an offset on; only regular files are read, as a pipe may never end."""
-    if not stat.S_ISREG(os.stat(path).st_mode):
-        raise OSError(errno.EINVAL, "not a file")
-    with open(path, "rb") as file:
-        file.seek(start)
-        return file.read()
