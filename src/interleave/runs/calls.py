@@ -67,6 +67,10 @@ class CallRunner:
             return JournalledPlanner(planner.agent, self)
         return planner.with_calls_through(lambda vlm: JournalledVlm("planner", vlm, self))
 
+    def generator(self, name: str) -> ImageGenerator:
+        """The generator of the run, journalled; its name goes into the metadata of pictures."""
+        return JournalledGenerator(self.models.generator, self, name)
+
     def critic(self) -> Critic:
         """The critic of the run, journalled."""
         critic = self.models.critic

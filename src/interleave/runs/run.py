@@ -27,7 +27,7 @@ from interleave.errors import (
 )
 from interleave.pipeline import interleave
 from interleave.runs import journal as lines
-from interleave.runs.calls import CallRunner, JournalledGenerator
+from interleave.runs.calls import CallRunner
 from interleave.runs.consent import refuse_keys_in
 from interleave.runs.folder import open_journal, refuse_foreign_folder, refuse_other_run, request_parts
 from interleave.runs.journal import Entry, Journal, JournalReader, Started, Status, read_journal
@@ -195,7 +195,7 @@ class Run:
         return interleave(
             self.request,
             planner=runner.planner(),
-            generator=JournalledGenerator(models.generator, runner, self.config.generator.identity),
+            generator=runner.generator(self.config.generator.identity),
             critic=runner.critic(),
             rules=self.config.rules,
         )
