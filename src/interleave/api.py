@@ -21,11 +21,11 @@ from interleave.batches.requests import items_of
 from interleave.batches.worker import Worker
 from interleave.config.run_config import Limits, RunConfig
 from interleave.render.html import write_document
-from interleave.runs.consent import refuse_unallowed
 from interleave.runs.folder import stored_request
 from interleave.runs.limits import refuse_unpriced
 from interleave.runs.models import Models
 from interleave.runs.outage import OutageRetry
+from interleave.runs.permissions import refuse_unallowed
 from interleave.runs.record import read_record
 from interleave.runs.resolve import (
     Choices,

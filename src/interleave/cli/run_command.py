@@ -23,7 +23,7 @@ def work(open_run: Callable[[], Run], *, json_output: bool, open_document: bool,
     """Open a run, carry it out, and print what came of it; returns the exit code."""
     from interleave.backends.progress import listening
     from interleave.cli.progress import make_progress
-    from interleave.runs.consent import resume_command
+    from interleave.runs.permissions import resume_command
     from interleave.runs.record import read_record, summary
 
     progress = make_progress()
@@ -109,7 +109,7 @@ def _let_go_of_closed(terminals: list[int]) -> None:
 
 
 def _report(finished: RunResult, json_output: bool, open_document: bool, fail_on_forced: bool) -> int:
-    from interleave.runs.consent import resume_command
+    from interleave.runs.permissions import resume_command
     from interleave.runs.record import summary
 
     record = finished.record

@@ -28,11 +28,11 @@ from interleave.errors import (
 from interleave.pipeline import interleave
 from interleave.runs import journal as lines
 from interleave.runs.calls import CallRunner
-from interleave.runs.consent import refuse_keys_in
 from interleave.runs.folder import open_journal, refuse_foreign_folder, refuse_other_run, request_parts
 from interleave.runs.journal import Entry, Journal, JournalReader, Started, Status, read_journal
 from interleave.runs.limits import Meter, refuse_unpriced
 from interleave.runs.models import Models
+from interleave.runs.permissions import refuse_keys_in
 from interleave.runs.record import RunRecord, StepRecord, fold, picture_names, read_record
 from interleave.runs.record_file import lost_lines, write_stored
 from interleave.runs.replay import EventLog, Replay

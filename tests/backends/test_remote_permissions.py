@@ -18,7 +18,7 @@ from interleave.cli.main import run
 from interleave.config.run_config import Limits, PackConfig, RoleConfig, RunConfig
 from interleave.errors import BackendError, RunError
 from interleave.runs import resolve as assembly
-from interleave.runs.consent import required_permissions
+from interleave.runs.permissions import required_permissions
 from interleave.runs.run import Run
 from interleave.types import Plan, PlanStep, Request
 
