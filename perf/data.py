@@ -21,7 +21,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from interleave.agents.prompts.library import load_pack
+from interleave.agents.prompts import load_pack
 from interleave.config.run_config import PackConfig, RoleConfig, RunConfig
 from interleave.runs.journal import RequestPart
 from interleave.runs.record import AttemptRecord, RunRecord, StepRecord

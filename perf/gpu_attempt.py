@@ -41,7 +41,7 @@ from stubs import plan_of
 
 import interleave
 from interleave.agents.critic import VlmCritic, critic_input, critic_messages
-from interleave.agents.prompts.library import load_pack
+from interleave.agents.prompts import load_pack
 from interleave.backends.generators.diffusers import DiffusersGenerator
 from interleave.backends.local.batching import BatchQueue
 from interleave.backends.local.pipeline_settings import CallSettings

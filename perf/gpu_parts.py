@@ -12,7 +12,7 @@ from typing import Any
 from gpu_bench import PROMPT, Bench
 
 from interleave.agents.critic import critic_input, critic_messages
-from interleave.agents.prompts.library import load_pack
+from interleave.agents.prompts import load_pack
 from interleave.backends.generators.diffusers import DiffusersGenerator
 from interleave.backends.protocols import ImageRequest, Sampling
 from interleave.backends.vlms.transformers import TransformersVlm

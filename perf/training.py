@@ -27,8 +27,7 @@ from transformers.models.qwen2_vl.image_processing_pil_qwen2_vl import Qwen2VLIm
 
 from interleave.agents.critic import CriticInput, critic_input, critic_messages
 from interleave.agents.planner import planner_messages
-from interleave.agents.prompts import PromptPack
-from interleave.agents.prompts.library import load_pack
+from interleave.agents.prompts import PromptPack, load_pack
 from interleave.agents.replies import render_plan, render_verdict
 from interleave.backends.local.processors import image_text_processor, load_processor
 from interleave.backends.local.silence import quiet

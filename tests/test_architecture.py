@@ -12,10 +12,11 @@ ROOT = Path(__file__).parent.parent / "src" / "interleave"
 
 LAYERS: list[set[str]] = [
     {"version", "text"},
-    {"errors", "files", "step_counts", "validation_errors", "redaction"},
+    {"errors", "step_counts", "validation_errors", "redaction"},
+    {"files"},
     {"pictures", "plugins"},
     {"types"},
-    {"config", "intervals"},
+    {"config"},
     {"events", "backends"},
     {"agents"},
     {"sources"},

@@ -865,6 +865,23 @@ def test_a_digest_names_what_a_picture_shows() -> None:
     assert pixel_digest(noise()) == pixel_digest(decode_picture(encode_png(noise(), {"a": "b"})))
 
 
+def test_a_remembered_digest_is_not_computed_again_and_goes_with_its_picture(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    from interleave import pictures
+
+    image = pictures.remember_digest(noise())
+    digest = pixel_digest(image.copy())
+    assert not {"_interleave_digest"} & vars(image).keys()
+    with monkeypatch.context() as patched:
+        patched.setattr(Image.Image, "tobytes", lambda self: pytest.fail("computed again"))
+        assert pixel_digest(image) == digest
+    key = id(image)
+    assert key in pictures._DIGESTS
+    del image
+    assert key not in pictures._DIGESTS
+
+
 def test_a_white_canvas_is_white() -> None:
     canvas = white_canvas((3, 2))
     assert (canvas.mode, canvas.size, canvas.getcolors()) == ("RGB", (3, 2), [(6, WHITE)])

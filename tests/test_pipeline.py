@@ -11,7 +11,7 @@ from PIL import Image
 from interleave.agents.critic import CriticInput
 from interleave.agents.planner import GivenPlan
 from interleave.backends.protocols import GeneratorCapabilities, ImageRequest
-from interleave.config.rules import Rules, SourceRule
+from interleave.config.run_config import Rules, SourceRule
 from interleave.errors import ConfigurationError
 from interleave.events import Event, Planned, StepFinished
 from interleave.pipeline import attempt_seed, interleave

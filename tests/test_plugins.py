@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from interleave.agents.prompts.library import load_pack
+from interleave.agents.prompts import load_pack
 from interleave.backends.registry import find_backend, note_for
 from interleave.cli import bench
 from interleave.cli.main import app, run

@@ -56,10 +56,10 @@ if TYPE_CHECKING:
     from interleave.events import Attempt, Drawn, Judged, Planned, StepFinished
     from interleave.pictures import read_picture
     from interleave.runs.record import RunRecord, comparable, read_record
-    from interleave.runs.trajectory import Event, RunResult, ShownStep
+    from interleave.runs.run import Event, RunResult, ShownStep
     from interleave.types import Outcome, Picture, Plan, PlanStep, Request, Scores, Slot, Text, Verdict
 
-_HOMES = {
+_MODULES = {
     "agents.critic": ("Critic", "CriticInput"),
     "agents.planner": ("Planner",),
     "agents.scorer": ("Scorer",),
@@ -102,19 +102,19 @@ _HOMES = {
         "stream_many",
     ),
     "runs.record": ("RunRecord", "comparable", "read_record"),
-    "runs.trajectory": ("Event", "RunResult", "ShownStep"),
+    "runs.run": ("Event", "RunResult", "ShownStep"),
     "types": ("Outcome", "Picture", "Plan", "PlanStep", "Request", "Scores", "Slot", "Text", "Verdict"),
 }
-_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
+_MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}
 
-__all__ = ["__version__", *sorted(_HOME_OF)]
+__all__ = ["__version__", *sorted(_MODULE_OF)]
 
 
 def __getattr__(name: str) -> Any:
     """Public names are imported when they are first used, so that `import interleave` costs nothing."""
-    if name not in _HOME_OF:
+    if name not in _MODULE_OF:
         raise AttributeError(f"module 'interleave' has no attribute {name!r}")
-    return getattr(importlib.import_module(f"interleave.{_HOME_OF[name]}"), name)
+    return getattr(importlib.import_module(f"interleave.{_MODULE_OF[name]}"), name)
 
 
 def __dir__() -> list[str]:

@@ -1,4 +1,4 @@
-"""What the command line and Python users call: generate, stream, resume, plan."""
+"""The Python API, also used by the command line: generate, stream, resume, plan."""
 
 from __future__ import annotations
 
@@ -11,32 +11,33 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict, TypeVar, Unpack
 
 from interleave.agents.critic import Critic
-from interleave.agents.planner import Planner, VlmPlanner
+from interleave.agents.loading import planner_from
+from interleave.agents.planner import Planner
 from interleave.backends.protocols import ImageGenerator, VisionLanguageModel
 from interleave.backends.retries import RetriedVlm
-from interleave.batches.assignment import Casting
-from interleave.batches.batch import DEFAULT_CONCURRENCY, Batch, BatchSummary, Ended, refuse_unfit
+from interleave.batches.assignment import Assignment
+from interleave.batches.batch import DEFAULT_CONCURRENCY, Batch, BatchSummary, Ended, refuse_unusable_folder
 from interleave.batches.requests import items_of
-from interleave.batches.worker import Studio
+from interleave.batches.worker import Worker
 from interleave.config.run_config import Limits, RunConfig
 from interleave.render.html import write_document
-from interleave.runs.consent import refuse_unallowed
 from interleave.runs.folder import stored_request
 from interleave.runs.limits import refuse_unpriced
 from interleave.runs.models import Models
-from interleave.runs.outage import Patience
+from interleave.runs.outage import OutageRetry
+from interleave.runs.permissions import refuse_unallowed
 from interleave.runs.record import read_record
-from interleave.runs.request_check import suited_request
 from interleave.runs.resolve import (
     Choices,
+    adapted_request,
     load_agent,
     load_models,
     refuse_objects,
     resolve,
-    same_pack,
     split_choices,
+    unchanged_pack,
 )
-from interleave.runs.trajectory import Event, RunResult, Trajectory
+from interleave.runs.run import Event, Run, RunResult
 from interleave.text import slug
 from interleave.types import Part, Plan, Request
 
@@ -51,7 +52,7 @@ Requestable = str | Request | Iterable["str | Image | Part"]
 
 
 class LimitOptions(TypedDict, total=False):
-    """Limits that end a run early and in order; what it would have become stays the same."""
+    """Limits that end a run early and in order; they do not change how it would have come out."""
 
     max_calls: int | None
     max_seconds: float | None
@@ -60,7 +61,7 @@ class LimitOptions(TypedDict, total=False):
 
 
 class PlanOptions(TypedDict, total=False):
-    """Options of `plan`; what is left out is the profile's choice."""
+    """Options of `plan`; the profile decides what is left out."""
 
     profile: str | None
     """A name, or the path of a `.toml` file; None is `$INTERLEAVE_PROFILE`, else `mini`."""
@@ -87,7 +88,7 @@ class RunOptions(PlanOptions, LimitOptions, total=False):
 def generate(
     request: Requestable, *, out: str | Path | None = None, **options: Unpack[RunOptions]
 ) -> RunResult:
-    """Answer a request and return the finished run; blocks until it is there.
+    """Answer a request and return the finished run; blocks until it ends.
 
     Raises what ended the run when a model failed for good; the folder is kept and can be continued.
     """
@@ -97,23 +98,23 @@ def generate(
 async def stream(
     request: Requestable, *, out: str | Path | None = None, **options: Unpack[RunOptions]
 ) -> AsyncGenerator[Event]:
-    """Answer a request and yield every fact as it comes true; the last event is `RunResult`."""
-    for _ in range(3):  # a stream that was just walked away from needs as many turns to let go of its folder
+    """Answer a request and yield its events as they happen; the last one is `RunResult`."""
+    for _ in range(3):  # an abandoned stream needs this many turns of the event loop to release its folder
         await asyncio.sleep(0)
-    async with aclosing(open_trajectory(Request.of(request), out=out, **options).run()) as events:
+    async with aclosing(open_run(Request.of(request), out=out, **options).stream()) as events:
         async for event in events:
             yield event
 
 
-def open_trajectory(
+def open_run(
     request: Request, *, out: str | Path | None = None, redraw: bool = False, **options: Unpack[RunOptions]
-) -> Trajectory:
+) -> Run:
     """Check all that can be checked, load the models and open the run folder; nothing is called yet."""
     chosen, limits = split_choices(dict(options))
     config, pack = resolve(chosen)
-    request = suited_request(request, config)
+    request = adapted_request(request, config)
     folder = Path(out) if out is not None else new_run_folder(request)
-    return Trajectory(
+    return Run.open(
         folder,
         request,
         config,
@@ -131,36 +132,31 @@ def resume(
     redraw: bool = False,
     **limits: Unpack[LimitOptions],
 ) -> RunResult:
-    """Continue a run with what its folder says and return it finished; blocks until it is there.
+    """Continue a run as its folder says and return it finished; blocks until it ends.
 
-    `allow` is your word for what a folder may not do without it: `"NAME@https://host"` sends the key in NAME
-    there. Raises `RunError` that names what is missing, and what
-    ended the run when a model failed for good.
+    `allow` permits what a folder may not do by itself: `"NAME@https://host"` sends the key in NAME there.
+    Raises `RunError` that names a missing permission, and what ended the run when a model failed for good.
     """
 
     async def follow() -> RunResult:
-        trajectory = reopen_trajectory(
-            Path(folder), split_choices(dict(limits))[1], allow=allow, redraw=redraw
-        )
-        return await _last(trajectory.run())
+        run = reopen_run(Path(folder), split_choices(dict(limits))[1], allow=allow, redraw=redraw)
+        return await _last(run.stream())
 
     return _unless_failed(_blocking(follow()))
 
 
-def reopen_trajectory(
-    folder: Path, limits: Limits, *, allow: Iterable[str] = (), redraw: bool = False
-) -> Trajectory:
-    """Open a run folder again, with everything taken from the folder itself."""
+def reopen_run(folder: Path, limits: Limits, *, allow: Iterable[str] = (), redraw: bool = False) -> Run:
+    """Open a run folder again; request and configuration are taken from the folder."""
     record = read_record(folder)
     refuse_objects(record.config)
-    config, pack = record.config, same_pack(record.config)
+    config, pack = record.config, unchanged_pack(record.config)
     request = stored_request(folder, record)
 
     def load() -> Models:
         refuse_unallowed(folder, config, allow)
         return load_models(config, pack, Choices())
 
-    return Trajectory(folder, request, config, limits, load, redraw=redraw, write_document=write_document)
+    return Run.open(folder, request, config, limits, load, redraw=redraw, write_document=write_document)
 
 
 def generate_many(
@@ -174,7 +170,7 @@ def generate_many(
     """Answer many requests at once, each in a run folder of its own under `out`; blocks until all have ended.
 
     A request is what `generate` takes, or a pair of an id and a request. The same call on the same folder
-    goes on with those that have not ended; `retry_failed=True` also takes up those that failed.
+    goes on with those that have not ended; `retry_failed=True` also tries those again that failed.
     """
 
     async def collect() -> BatchSummary:
@@ -208,36 +204,34 @@ async def stream_many(
 
 
 def open_batch(folder: Path, **options: Unpack[RunOptions]) -> Batch:
-    """Check all that can be checked, load the models once for all, and open the folder."""
+    """Check all that can be checked, load the models that all runs share, and open the folder."""
     chosen, limits = split_choices(dict(options))
     config, pack = resolve(chosen)
-    refuse_unfit(folder, Casting(config=config))
+    refuse_unusable_folder(folder, Assignment(config=config))
     models = load_models(config, pack, chosen)
     refuse_unpriced(limits, models.prices_known(planner_is_asked=config.plan is None))
     return batch_of(folder, config, limits, models)
 
 
 def batch_of(folder: Path, config: RunConfig, limits: Limits, models: Models) -> Batch:
-    """A folder of runs that are all made with the same models, in this process."""
-    casting = Casting(config=config)
-    studio = Studio(folder, casting, limits, {config.generator.identity: models})
-    return Batch(folder, casting, studio, patience=Patience(limits.max_seconds))
+    """A batch whose runs all use the same models, in this process."""
+    assignment = Assignment(config=config)
+    worker = Worker(folder, assignment, limits, {config.generator.identity: models})
+    return Batch(folder, assignment, worker, outage_retry=OutageRetry(limits.max_seconds))
 
 
 def plan(request: Requestable, **options: Unpack[PlanOptions]) -> Plan:
-    """Only the plan: ask the planner, draw nothing, keep nothing."""
+    """Only the plan: ask the planner, draw nothing, write nothing."""
     chosen, _ = split_choices(dict(options))
     return _blocking(_plan(Request.of(request), chosen))
 
 
 async def _plan(request: Request, chosen: Choices) -> Plan:
     config, pack = resolve(chosen)
-    request = suited_request(request, config)
-    planner = load_agent(chosen.planner, config.planner, "planner")
-    if isinstance(planner, VisionLanguageModel):
-        planner = VlmPlanner(RetriedVlm("the planner", planner), pack, max_steps=config.max_steps)
-    made: Plan = await planner.plan(request)
-    return made
+    request = adapted_request(request, config)
+    backend = load_agent(chosen.planner, config.planner, "planner")
+    planner = planner_from(backend, pack, max_steps=config.max_steps)
+    return await planner.with_calls_through(lambda vlm: RetriedVlm("the planner", vlm)).plan(request)
 
 
 def new_run_folder(request: Request) -> Path:
@@ -267,7 +261,7 @@ async def _last(events: AsyncGenerator[Event]) -> RunResult:
 
 
 def _blocking(work: Coroutine[Any, Any, T]) -> T:
-    """Run async work to its end, also where an event loop is running already, as in a notebook."""
+    """Run a coroutine to its end, also where an event loop is running already, as in a notebook."""
     if not _loop_is_running():
         return asyncio.run(work)
     with ThreadPoolExecutor(max_workers=1) as pool:

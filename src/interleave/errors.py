@@ -1,15 +1,18 @@
-"""Every way this package fails on purpose. The name says who must act; the message says what to do next.
+"""All errors that this package raises on purpose. The name says who must act; the message says what to do.
 
 InterleaveError
 ├── ConfigurationError   the caller asked for something that does not exist or cannot work
 │   └── MissingDependency    an optional package is not installed
 ├── InputError           a request, picture or file from outside cannot be used
 ├── RunError             a run folder is damaged, busy, or does not fit what was asked
-│   ├── FolderInUse          another process is at work in it
+│   ├── FolderInUse          another process is writing to it
+│   ├── MissingPicture       a picture that the journal names is missing or altered
+│   ├── BrokenChain          a line of a journal does not follow from the line before it
 │   └── StorageError         the disk failed while a run was under way; what is on it can be continued
 ├── BackendError         a model or an API failed; `kind` says how, `transient` whether trying again may help
 │   └── OutOfMemory          a device has too little memory for what was asked; less may fit
 ├── ReplyError           a model answered, but not in the agreed form; `reply` has the text
+├── UnreadableLiteral    a stretch of a reply is not an object that can be read
 └── LimitReached         a limit set by the user ended the run in order
 
 Messages are lower case, name the value with `!r`, list alternatives and give the next command.
@@ -30,9 +33,9 @@ EVIDENCE_CHARACTERS = 300
 class InterleaveError(Exception):
     """The root of the tree: catch this to catch everything the package raises on purpose."""
 
-    def __init__(self, *said: object) -> None:
+    def __init__(self, *arguments: object) -> None:
         # Messages name files and quote models, and are written to journals and pages.
-        super().__init__(*(storable(each) if isinstance(each, str) else each for each in said))
+        super().__init__(*(storable(each) if isinstance(each, str) else each for each in arguments))
 
 
 class ConfigurationError(InterleaveError, ValueError):
@@ -52,7 +55,18 @@ class RunError(InterleaveError):
 
 
 class FolderInUse(RunError):
-    """Another process is at work in the folder: nothing is wrong with it, but it must be left alone."""
+    """Another process is writing to the folder: nothing is wrong with it, but it must be left alone."""
+
+
+class MissingPicture(RunError):
+    """A picture that the journal names is missing or altered."""
+
+    def __init__(self, path: object, what: str) -> None:
+        super().__init__(f"the picture {path} {what}: restore it, or have it drawn again with --redraw")
+
+
+class BrokenChain(RunError, ValueError):
+    """A line of a journal does not follow from the line before it; the message says what is wrong with it."""
 
 
 class StorageError(RunError):
@@ -61,7 +75,7 @@ class StorageError(RunError):
     @classmethod
     def at(cls, path: object, error: OSError) -> StorageError:
         reason = error.strerror or error
-        return cls(f"cannot write {path} ({reason}): make room or mend the disk, then continue the run")
+        return cls(f"cannot write {path} ({reason}): make room or repair the disk, then continue the run")
 
 
 class Failure(StrEnum):
@@ -72,17 +86,17 @@ class Failure(StrEnum):
     """No connection, or one that broke."""
     TIMEOUT = "timeout"
     BUSY = "busy"
-    """It asks to come back later."""
+    """It asks to be called later."""
     DENIED = "denied"
-    """The key is missing, wrong, or has no right or no money left."""
+    """The key is missing, wrong, or without permission or credit."""
     INVALID = "invalid"
-    """It says that the request is wrong."""
+    """It says that the request is invalid."""
     BAD_REPLY = "bad_reply"
-    """It answered with something that is no answer."""
+    """Its answer is not in the form that was asked for."""
     REFUSED = "refused"
-    """It understood and will not do it: a content filter, or its own refusal."""
+    """A content filter, or the model itself, refused the request."""
     NO_PICTURE = "no_picture"
-    """It answered with words where a picture was asked for."""
+    """It answered with text where a picture was asked for."""
 
 
 class BackendError(InterleaveError, RuntimeError):
@@ -100,7 +114,7 @@ class BackendError(InterleaveError, RuntimeError):
         self.transient = transient
         self.kind = kind
         self.retry_after = retry_after
-        """Seconds the backend asked us to wait, if it did."""
+        """Seconds to wait that the backend asked for, if it did."""
 
 
 class OutOfMemory(BackendError):
@@ -122,12 +136,16 @@ class ReplyError(InterleaveError, ValueError):
         return f"{self.problem} (the reply ended with {tail!r})"
 
 
+class UnreadableLiteral(InterleaveError, ValueError):
+    """A stretch of a reply is not an object that can be read; the message says why."""
+
+
 class LimitReached(InterleaveError):
     """A limit set by the user ended the run in order."""
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """The tail of an "unknown name" message: what is known, and the closest of it."""
+    """The end of an "unknown name" message: the known names, and the closest of them."""
     names = sorted(known)
     close = difflib.get_close_matches(word, names, n=1)
     hint = f" Did you mean {close[0]!r}?" if close else ""

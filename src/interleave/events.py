@@ -1,4 +1,4 @@
-"""What a pipeline tells while it works: one event per fact, in the order in which the facts come true."""
+"""The events of a pipeline, in the order in which they happen."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Planned:
-    """The whole plan is known; nothing has been drawn yet."""
+    """The plan is complete; nothing has been drawn yet."""
 
     plan: Plan
 
@@ -56,7 +56,7 @@ class StepFinished:
 
     @property
     def forced(self) -> bool:
-        """Whether no attempt was accepted and the best of them is shown all the same."""
+        """Whether no attempt was accepted, and the best one is shown nevertheless."""
         return self.attempt is not None and not self.attempt.verdict.accepted
 
 

@@ -1,33 +1,38 @@
-"""Files from outside: only regular ones are opened, and none is read without a bound.
+"""Reading files that users name, and writing files that survive a crash.
 
-Where a user names a file there may be a named pipe, a device, a folder, or a file of terabytes. Each is
-refused at once with an `OSError` whose `strerror` says why, so that callers who tell of files that cannot be
-read tell of these in the same words.
+A path from a user may name a pipe, a device, a folder, or a file of terabytes. Each is refused at once with
+an `OSError` whose `strerror` says why, so that callers report them like any file that cannot be read. Nothing
+is read without a bound. Files are written atomically: after a crash they are as before, or complete.
 """
 
 from __future__ import annotations
 
 import errno
 import os
+import secrets
 import stat
 import tomllib
 from collections.abc import Iterator
+from contextlib import suppress
 from io import BufferedReader
 from itertools import count
+from pathlib import Path
 from typing import Any
 
+from interleave.errors import StorageError
+
 SETTINGS_BYTES = 4_000_000
-"""Enough for any file that a person has written: a profile, a plan, a list of addresses."""
+"""Enough for any file written by hand: a profile, a plan, a list of addresses."""
 
 FilePath = str | os.PathLike[str]
 
 
 def open_regular(path: FilePath, *, most_bytes: int) -> BufferedReader:
-    """Open a file for reading; raises `OSError` where it is none, or is larger than this."""
+    """Open a regular file for reading; raises `OSError` for anything else, or for a larger file."""
     try:
         # O_NONBLOCK: a named pipe must be refused, not waited for.
         handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
-    except ValueError as error:  # a NUL, or text that names no file
+    except ValueError as error:  # a NUL, or text that cannot be a path
         raise OSError(errno.EINVAL, str(error)) from None
     try:
         _refuse_irregular(os.fstat(handle), most_bytes)
@@ -38,10 +43,10 @@ def open_regular(path: FilePath, *, most_bytes: int) -> BufferedReader:
 
 
 def read_bytes(path: FilePath, *, most_bytes: int) -> bytes:
-    """What is in a file; raises `OSError` where it cannot be read, or holds more than this."""
+    """The bytes of a file; raises `OSError` where it cannot be read, or is larger."""
     with open_regular(path, most_bytes=most_bytes) as file:
         data = file.read(most_bytes + 1)
-    if len(data) > most_bytes:  # it grew, or is one of those that do not know their size
+    if len(data) > most_bytes:  # it grew, or its size was reported as 0
         raise _too_large(len(data), most_bytes)
     return data
 
@@ -53,17 +58,17 @@ def read_text(path: FilePath, *, most_bytes: int = SETTINGS_BYTES) -> str:
 
 
 def parse_toml(text: str) -> dict[str, Any]:
-    """The tables of a TOML text; raises `TOMLDecodeError` for everything that is wrong with it."""
+    """The tables of a TOML text; raises only `TOMLDecodeError`."""
     try:
         return tomllib.loads(text)
     except RecursionError:
         raise tomllib.TOMLDecodeError("it is nested too deeply") from None
-    except ValueError as error:  # also a number of more digits than Python reads
+    except ValueError as error:  # also a number with more digits than Python parses
         raise tomllib.TOMLDecodeError(str(error)) from None
 
 
 def read_lines(path: FilePath, *, most_bytes: int, most_in_a_line: int) -> Iterator[tuple[int, int, bytes]]:
-    """Number, offset and bytes of every line that is not blank; one that is too long is cut behind that."""
+    """Number, offset and bytes of every line that is not blank; a longer line is cut just past the bound."""
     with open_regular(path, most_bytes=most_bytes) as file:
         offset = 0
         for number in count(1):
@@ -82,7 +87,7 @@ def read_lines(path: FilePath, *, most_bytes: int, most_in_a_line: int) -> Itera
 
 
 def why(error: Exception) -> str:
-    """The reason of an error in reading a file, without its number and the name of the file."""
+    """The reason why a file cannot be read, without the error number and the path."""
     return getattr(error, "strerror", None) or str(error)
 
 
@@ -97,3 +102,79 @@ def _refuse_irregular(status: os.stat_result, most_bytes: int) -> None:
 
 def _too_large(size: int, most_bytes: int) -> OSError:
     return OSError(errno.EFBIG, f"{size:,} bytes is more than the {most_bytes:,} allowed")
+
+
+def remove_temporaries_of(folder: Path, name: str = "*") -> None:
+    """Remove the temporary files of one file; call it only as the only writer of that file."""
+    for leftover in folder.glob(f".{name}.*.tmp"):
+        with suppress(OSError):  # it does no harm
+            leftover.unlink()
+
+
+def write_atomic(path: Path, data: bytes) -> None:
+    """Write a file so that after a crash it is absent, as it was before, or complete; it is then on disk."""
+    # several machines may write the same file at once, with processes of the same number
+    temporary = f"{path.parent}/.{path.name}.{secrets.token_hex(6)}.tmp"
+    try:
+        _write_new(temporary, data)
+        os.replace(temporary, path)
+    except BaseException as error:
+        with suppress(OSError):
+            os.unlink(temporary)
+        if isinstance(error, OSError):
+            raise StorageError.at(path, error) from error
+        raise
+    sync_folder(path.parent)
+
+
+def _write_new(path: str, data: bytes) -> None:
+    file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW, 0o644)
+    try:
+        written = 0
+        while written < len(data):
+            written += os.write(file, data[written:])
+        os.fsync(file)
+    finally:
+        os.close(file)
+
+
+def make_folder(folder: Path) -> None:
+    """Make a folder and its parents; the name of each is on disk before anything is written into it."""
+    try:
+        folder.mkdir()
+    except FileNotFoundError:
+        if folder.parent == folder:  # the working directory itself is gone
+            raise
+        make_folder(folder.parent)
+        folder.mkdir(exist_ok=True)
+    except OSError:
+        if folder.is_dir():
+            return
+        raise
+    sync_folder(folder.parent)
+
+
+def sync_folder(folder: Path) -> None:
+    """Make the names in a folder durable."""
+    try:
+        handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    except PermissionError:
+        return  # it can be written to and not read, and so cannot be synced
+    except OSError as error:
+        raise StorageError.at(folder, error) from error
+    try:
+        os.fsync(handle)
+    except OSError as error:
+        if error.errno != errno.EINVAL:  # a file system that cannot sync folders
+            raise StorageError.at(folder, error) from error
+    finally:
+        os.close(handle)
+
+
+def read_from(path: Path, start: int = 0) -> bytes:
+    """The bytes of a file from an offset on; only regular files are read, as a pipe may never end."""
+    if not stat.S_ISREG(os.stat(path).st_mode):
+        raise OSError(errno.EINVAL, "not a file")
+    with open(path, "rb") as file:
+        file.seek(start)
+        return file.read()

@@ -1,12 +1,11 @@
-"""Pictures in and out: the only door through which picture bytes enter, and the one way they are written.
+"""Decoding and encoding of pictures: all picture bytes from outside are read here, and all are written here.
 
-A picture from outside (a user's file, a generator's reply) is refused by its header, before any pixel is
-decoded, when it is too large or of a format we do not take. Of a PNG or JPEG the decoder is given only the
-parts that make the picture: metadata and endless scans cost time and memory, and show nothing. What passes
-becomes one plain RGB picture: turned upright, transparency laid on white, metadata dropped, the first frame
-of an animation.
+A picture from outside (a user's file, a generator's reply) that is too large or of another format is refused
+by its header, before any pixel is decoded. Of a PNG or JPEG the decoder gets only the parts that make the
+picture: metadata and endless scans cost time and memory, and show nothing. The result is always plain RGB:
+turned upright, transparency on white, metadata dropped, the first frame of an animation.
 
-Not noticed: pixels missing from a JPEG that has its end marker. libjpeg paints them grey without a word.
+Not detected: pixels missing from a JPEG that has its end marker. libjpeg silently paints them grey.
 """
 
 from __future__ import annotations
@@ -18,6 +17,7 @@ import re
 import struct
 import threading
 import warnings
+import weakref
 import zlib
 from collections.abc import Mapping
 from pathlib import Path
@@ -31,16 +31,17 @@ MAX_BYTES = 20_000_000
 MAX_PIXELS = 16_000_000
 MAX_SIDE = 8192
 MAX_PARTS = 100_000
-"""Chunks of a PNG, segments of a JPEG."""
+"""Chunks of a PNG, or segments of a JPEG."""
 MAX_SCANS = 50
-"""Passes over a progressive JPEG: encoders make about ten, and 30 bytes can ask for one of 10 ms."""
+"""Passes over a progressive JPEG: encoders make about ten, and 30 bytes can cost one of 10 ms."""
 MAX_EXIF_BYTES = 65_535
-"""What fits in a JPEG. Other formats can hold more, and reading it may take any time and memory."""
+"""As much as fits in a JPEG. Other formats can hold more, and reading that is unbounded."""
 
 _DECODING = threading.Lock()
-"""Silencing warnings is for the whole process, so two threads must not do it at once."""
+"""Silencing warnings affects the whole process, so only one thread may do it at a time."""
 
-_DIGEST = "_interleave_digest"
+_DIGESTS: dict[int, tuple[weakref.ref[Image.Image], str]] = {}
+"""Digests of pictures that no longer change, by identity; an entry lives as long as its picture."""
 _LIMITS = f"at most {MAX_SIDE} a side and {MAX_PIXELS / 1e6:.0f} megapixels"
 _MAGIC = re.compile(rb"(?P<PNG>\x89PNG\r\n\x1a\n)|(?P<JPEG>\xff\xd8\xff)|(?P<WEBP>RIFF.{4}WEBP)", re.DOTALL)
 _OTHER_KINDS = {
@@ -57,16 +58,16 @@ _OTHER_KINDS = {
 _PNG_CHUNKS = (b"IHDR", b"PLTE", b"tRNS", b"eXIf", b"IDAT", b"IEND")
 _PNG_SIGNATURE = b"\x89PNG\r\n\x1a\n"
 _PNG_RGB = 2
-_FROM_THE_LEFT = b"\x01"
-"""What a row begins with whose pixels are told as differences from the one to the left."""
+_SUB_FILTER = b"\x01"
+"""The filter type of a row whose pixels are coded as differences from the pixel to the left."""
 _PNG_CHANNELS = {0: 1, 2: 3, 3: 1, 4: 2, 6: 4}
 _WHOLE = ((0, 0, 1, 1),)
 _ADAM7 = ((0, 0, 8, 8), (4, 0, 8, 8), (0, 4, 4, 8), (2, 0, 4, 4), (0, 2, 2, 4), (1, 0, 2, 2), (0, 1, 1, 2))
 """The passes of an interlaced PNG: first column, first row, and the steps to the next ones."""
 _JPEG_MARKER = re.compile(rb"\xff[^\x00\x01\xd0-\xd8\xff]")
-"""The start of a segment or the end of the picture; not coded pixels, a restart or padding."""
+"""The start of a segment, or the end of the picture; not coded pixels, a restart or padding."""
 _JPEG_SEGMENTS = {*range(0xC0, 0xD0), 0xDA, 0xDB, 0xDD, 0xE0, 0xEE} - {0xC8}
-"""The frame, its tables and its scans; JFIF and Adobe, which say how colours are coded."""
+"""The frame, its tables and its scans; JFIF and Adobe, which define how colours are coded."""
 _UPRIGHT = {
     2: Image.Transpose.FLIP_LEFT_RIGHT,
     3: Image.Transpose.ROTATE_180,
@@ -76,7 +77,7 @@ _UPRIGHT = {
     7: Image.Transpose.TRANSVERSE,
     8: Image.Transpose.ROTATE_90,
 }
-"""What turns a picture upright, by its EXIF orientation."""
+"""The transposition that turns a picture upright, by its EXIF orientation."""
 
 
 def read_picture(path: str | os.PathLike[str]) -> Image.Image:
@@ -85,7 +86,7 @@ def read_picture(path: str | os.PathLike[str]) -> Image.Image:
 
 
 def decode_picture(data: bytes, *, name: str = "picture", max_bytes: int = MAX_BYTES) -> Image.Image:
-    """Decode picture bytes to RGB; raises `InputError` for all that is not a sound, small picture."""
+    """Decode picture bytes to RGB; raises `InputError` for what is damaged, too large or not a picture."""
     if len(data) > max_bytes:
         raise InputError(
             f"{name}: {len(data):,} bytes is more than the {max_bytes:,} allowed: save it smaller"
@@ -98,8 +99,8 @@ def decode_picture(data: bytes, *, name: str = "picture", max_bytes: int = MAX_B
             f"{name}: not a PNG, JPEG or WebP picture (its contents are {_other_kind(data)}, "
             "whatever its name says)"
         )
-    # Decoders raise almost anything on hostile bytes (struct.error, SyntaxError, …): at this border every
-    # failure means the same thing, that the bytes are not a picture we can use.
+    # Decoders raise almost anything on hostile bytes (struct.error, SyntaxError, …): here every failure means
+    # the same, that the bytes are not a usable picture.
     try:
         with _DECODING, warnings.catch_warnings():
             warnings.simplefilter("ignore")  # the caps below are stricter than Pillow's bomb warning
@@ -116,12 +117,12 @@ def decode_picture(data: bytes, *, name: str = "picture", max_bytes: int = MAX_B
 
 
 def too_large(size: tuple[int, int]) -> bool:
-    """Whether a picture of this size is more than we take, from users and generators alike."""
+    """Whether a picture of this size is refused, from users and generators alike."""
     return max(size) > MAX_SIDE or size[0] * size[1] > MAX_PIXELS
 
 
 def as_rgb(image: Image.Image) -> Image.Image:
-    """The picture as plain RGB: transparency on white, 16-bit greys scaled to 8, no metadata."""
+    """The picture as plain RGB: transparency on white, 16-bit grey scaled to 8 bits, no metadata."""
     if image.mode.startswith("I"):
         image = _eight_bit_grey(image)
     if image.has_transparency_data:
@@ -134,17 +135,16 @@ def as_rgb(image: Image.Image) -> Image.Image:
 
 
 def encode_png(image: Image.Image, metadata: Mapping[str, str] | None = None) -> bytes:
-    """The picture as PNG bytes, with this text metadata, which other tools can read, and no other.
+    """The picture as PNG bytes, with this text as its only metadata.
 
-    Every row is told as differences from the pixel to the left and packed at the lowest level. Trying all
-    filters and packing harder, as Pillow does, takes three to ten times as long, for files that are at most
-    a fifth smaller.
+    Every row uses the Sub filter and the fastest compression. Trying all filters and compressing harder, as
+    Pillow does, takes three to ten times as long, for files that are at most a fifth smaller.
     """
     plain = as_rgb(image)
     left = Image.new("RGB", plain.size)
     left.paste(plain, (1, 0))
     rows, stride = ImageChops.subtract_modulo(plain, left).tobytes(), 3 * plain.width
-    coded = b"".join(_FROM_THE_LEFT + rows[at : at + stride] for at in range(0, len(rows), stride))
+    coded = b"".join(_SUB_FILTER + rows[at : at + stride] for at in range(0, len(rows), stride))
     parts = [
         _png_chunk(b"IHDR", struct.pack(">IIBBBBB", *plain.size, 8, _PNG_RGB, 0, 0, 0)),
         *(
@@ -162,21 +162,23 @@ def _png_chunk(kind: bytes, data: bytes) -> bytes:
 
 
 def pixel_digest(image: Image.Image) -> str:
-    """A name for what a picture shows, whatever file it came from and however that was compressed."""
-    if (known := getattr(image, _DIGEST, None)) is not None:
-        return str(known)
+    """A digest of the pixels, whatever file they came from and however that was compressed."""
+    remembered = _DIGESTS.get(id(image))
+    if remembered is not None and remembered[0]() is image:
+        return remembered[1]
     header = f"{image.mode}:{image.width}x{image.height}:".encode()
     return hashlib.sha256(header + image.tobytes()).hexdigest()
 
 
-def sealed(image: Image.Image) -> Image.Image:
-    """The same picture, its digest remembered; only for one that nobody will paint on any more."""
-    setattr(image, _DIGEST, pixel_digest(image))
+def remember_digest(image: Image.Image) -> Image.Image:
+    """Compute the digest of a picture once; only for a picture that is never changed again."""
+    key = id(image)
+    _DIGESTS[key] = weakref.ref(image, lambda _: _DIGESTS.pop(key, None)), pixel_digest(image)
     return image
 
 
 def white_canvas(size: tuple[int, int]) -> Image.Image:
-    """The "before" of a picture drawn from nothing."""
+    """The "before" of a picture that has no source."""
     return Image.new("RGB", size, "white")
 
 
@@ -186,7 +188,7 @@ def fit_area(image: Image.Image, max_area: int) -> Image.Image:
     if area <= max_area:
         return image
     scale = (max_area / area) ** 0.5
-    # No side is less than 1, so of a line the long side has to give more.
+    # No side is less than 1, so of a very thin picture the long side has to shrink more.
     width = min(max(1, int(image.width * scale)), max_area)
     height = min(max(1, int(image.height * scale)), max_area // width)
     return image.resize((width, height), Image.Resampling.LANCZOS)
@@ -220,7 +222,7 @@ def _decode(data: bytes, kind: str, name: str) -> Image.Image:
 
 
 def _png_parts(data: bytes) -> list[bytes]:
-    """The signature, then the chunks that make the picture. Pillow does not check the sums of pixels."""
+    """The signature, then the chunks that make the picture. Pillow does not verify the checksum of pixels."""
     parts, at = [data[:8]], 8
     for _ in range(MAX_PARTS):
         chunk = data[at : at + 12 + int.from_bytes(data[at : at + 4])]
@@ -241,20 +243,20 @@ def _png_parts(data: bytes) -> list[bytes]:
 
 
 def _refuse_missing_pixels(parts: list[bytes]) -> None:
-    """Pillow leaves black what a complete, but too short, stream of pixels does not reach."""
+    """Refuse a pixel stream that is complete but too short: Pillow would leave the rest black."""
     width, height, depth, colour, _, _, interlaced = struct.unpack_from(">IIBBBBB", parts[1], 8)
     bits, needed = depth * _PNG_CHANNELS[colour], 0
     for left, top, right, down in _ADAM7 if interlaced else _WHOLE:
         columns, rows = -((left - width) // right), -((top - height) // down)
         if columns > 0 and rows > 0:
-            needed += rows * (1 + (columns * bits + 7) // 8)  # each row begins with the byte of its filter
+            needed += rows * (1 + (columns * bits + 7) // 8)  # each row begins with its filter type
     coded = b"".join(chunk[8:-4] for chunk in parts if chunk[4:8] == b"IDAT")
     if len(zlib.decompressobj().decompress(coded, needed)) < needed:
         raise ValueError("pixels are missing")
 
 
 def _scale_transparent_colour(png: Image.Image, depth: int) -> None:
-    """Pillow brings every level to 8 bits, except the one that stands for transparent."""
+    """Pillow scales every level to 8 bits, except the one that means transparent."""
     key = png.info.get("transparency")
     if key is not None and png.mode == "L" and depth < 8:
         png.info["transparency"] = key * 255 // (2**depth - 1)
@@ -263,7 +265,7 @@ def _scale_transparent_colour(png: Image.Image, depth: int) -> None:
 
 
 def _jpeg_parts(data: bytes) -> list[bytes]:
-    """The start marker, then what makes the picture, to the end marker; of EXIF only the first segment."""
+    """The start marker, the segments that make the picture, the end marker; of EXIF only the first."""
     parts, at, scans, has_exif = [data[:2]], 2, 0, False
     for _ in range(MAX_PARTS):
         found = _JPEG_MARKER.search(data, at)
@@ -296,13 +298,13 @@ def _upright(image: Image.Image) -> Image.Image:
         return image
     try:
         turn = _UPRIGHT.get(image.getexif().get(ExifTags.Base.Orientation, 1))
-    except Exception:  # EXIF is often broken, and the pixels still good
+    except Exception:  # EXIF is often damaged where the pixels are good
         return image
     return image if turn is None else image.transpose(turn)
 
 
 def _eight_bit_grey(image: Image.Image) -> Image.Image:
-    """A 16-bit grey, scaled: convert() alone would clip."""
+    """A 16-bit grey picture scaled to 8 bits: convert() alone would clip."""
     grey = image.convert("I").point(lambda level: level / 257 + 0.5).convert("L")
     if (key := image.info.get("transparency")) is not None:
         grey.info["transparency"] = round(key / 257)

@@ -1,8 +1,9 @@
 """Plan, draw, judge, redraw: the whole algorithm, on one page.
 
 A planner writes the whole plan. A frozen generator draws each step from the picture before it. A critic sees
-the picture before and after; when it refuses, the step is drawn again with the critic's prompt, always from
-the same sources. Limits, retries, journalling and progress wrap the protocols used here or read the events.
+the picture before and after; when it rejects the picture, the step is drawn again with the critic's prompt,
+always from the same sources. Limits, retries and the journal wrap the protocols used here; progress reads the
+events.
 """
 
 from __future__ import annotations
@@ -14,9 +15,9 @@ from typing import Protocol, TypeVar
 from interleave.agents.critic import Critic, critic_input
 from interleave.agents.planner import Planner
 from interleave.backends.protocols import ImageGenerator, ImageRequest
-from interleave.config.rules import Rules
+from interleave.config.run_config import Rules
 from interleave.events import Attempt, Drawn, Event, Judged, Planned, StepFinished
-from interleave.sources import Album
+from interleave.sources import SourcePictures
 from interleave.types import Outcome, PlanStep, Request, Slot, Verdict
 
 
@@ -33,16 +34,16 @@ Judgeable = TypeVar("Judgeable", bound=HasVerdict)
 async def interleave(
     request: Request, *, planner: Planner, generator: ImageGenerator, critic: Critic, rules: Rules
 ) -> AsyncGenerator[Event]:
-    """Answer a request step by step; the events carry everything there is to know."""
+    """Answer a request step by step; the events carry everything that happens."""
     plan = await planner.plan(request)
-    album = Album(request.pictures, rules.sources, generator.capabilities)
-    album.prepare_for(plan)
+    pictures = SourcePictures(request.pictures, rules.sources, generator.capabilities)
+    pictures.check_plan(plan)
     yield Planned(plan)
     for step in plan.steps:
         if step.prompt is None:
             yield StepFinished(step, None)
             continue
-        sources, prompt, best = album.sources_of(step), step.prompt, None
+        sources, prompt, best = pictures.sources_of(step), step.prompt, None
         for number in range(1, rules.max_attempts + 1):
             slot = Slot(step.number, number)
             seed = attempt_seed(rules.seed, slot)
@@ -55,7 +56,7 @@ async def interleave(
                 break
             prompt = next_prompt(step, prompt, verdict)
         if best is not None:
-            album.add(step.number, best.image)
+            pictures.add(step.number, best.image)
             yield StepFinished(step, best)
 
 
@@ -73,7 +74,7 @@ def next_prompt(step: PlanStep, prompt: str, verdict: Verdict) -> str:
 
 
 def better_of(best: Judgeable | None, latest: Judgeable) -> Judgeable:
-    """Of two attempts the accepted one; else the one the critic believes in more; else the latest."""
+    """Of two attempts the accepted one; else the one with the higher confidence; else the latest."""
     if best is None or (latest.verdict and latest.verdict.accepted):
         return latest
     before, now = (attempt.verdict.confidence if attempt.verdict else None for attempt in (best, latest))

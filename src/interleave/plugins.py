@@ -4,7 +4,7 @@
 |----------------------------|-----------------------------------------------------------------------------|
 | interleave.generators      | a backend class, or a `BackendInfo` that says more about it                 |
 | interleave.vlms            | the same, for vision-language models                                        |
-| interleave.agents          | the same, for planners, critics and scorers that are no models              |
+| interleave.agents          | the same, for planners, critics and scorers that compute                    |
 | interleave.profiles        | a package whose folder holds profiles (`NAME.toml`)                         |
 | interleave.prompt_packs    | a package whose folder holds prompt packs (`NAME/pack.toml`)                |
 | interleave.recipes         | a package whose folder holds training recipes (`NAME.toml`)                 |
@@ -22,29 +22,37 @@ import os
 import sys
 from collections.abc import Mapping
 from functools import lru_cache
-from importlib.metadata import EntryPoint, entry_points
+from importlib.metadata import EntryPoint, distributions
 from pathlib import Path
 from typing import Any
 
 from interleave.errors import ConfigurationError, InterleaveError
 
+PREFIX = "interleave."
+
 
 def installed(group: str) -> Mapping[str, EntryPoint]:
-    """The entries of a group by name; the first of two packages that claim one name has it."""
-    return _installed(group, tuple((folder, _changed_at(folder)) for folder in sys.path))
+    """The entries of a group by name; of two packages that claim one name, the first on the path wins."""
+    groups = _scan(tuple((folder, _changed_at(folder)) for folder in sys.path))
+    return groups.get(f"{PREFIX}{group}", {})
 
 
-@lru_cache(maxsize=64)
-def _installed(group: str, folders: tuple[tuple[str, int], ...]) -> Mapping[str, EntryPoint]:
-    """Cached until a package is added or removed: scanning all of them takes longer than a short run."""
-    found: dict[str, EntryPoint] = {}
-    for point in entry_points(group=f"interleave.{group}"):
-        found.setdefault(point.name, point)
+@lru_cache(maxsize=4)
+def _scan(folders: tuple[tuple[str, int], ...]) -> Mapping[str, Mapping[str, EntryPoint]]:
+    """Every entry of ours, by group and name.
+
+    Cached until a package is added or removed: scanning all of them takes longer than a short run.
+    """
+    found: dict[str, dict[str, EntryPoint]] = {}
+    for package in distributions():
+        for point in package.entry_points:
+            if point.group.startswith(PREFIX):
+                found.setdefault(point.group, {}).setdefault(point.name, point)
     return found
 
 
 def _changed_at(folder: str) -> int:
-    """When an entry of a folder of the path was last added or removed."""
+    """When something in a folder of the path was last added or removed."""
     try:
         return os.stat(folder or ".").st_mtime_ns
     except OSError:
@@ -57,7 +65,7 @@ def package_of(point: EntryPoint) -> str:
 
 
 def load(point: EntryPoint, what: str) -> Any:
-    """What an entry names; whatever its package raises while it is imported is a `ConfigurationError`."""
+    """What an entry names; whatever its package raises on import becomes a `ConfigurationError`."""
     try:
         return point.load()
     except InterleaveError:
@@ -77,6 +85,6 @@ def folders(group: str) -> list[Path]:
 def _folders_of(package: str) -> list[Path]:
     try:
         spec = importlib.util.find_spec(package)
-    except ImportError:  # the package around it is gone
+    except ImportError:  # its parent package is gone
         return []
     return [Path(place) for place in (spec.submodule_search_locations or ())] if spec else []

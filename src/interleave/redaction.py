@@ -1,8 +1,8 @@
-"""The keys this process uses, struck out of every text before it is kept or shown.
+"""Removes the API keys of this process from every text before it is stored or shown.
 
-A key is made known here when it is taken from the environment. What a model or a server says passes through
-`redacted` before it reaches a journal, a page, an error, a log or the terminal, so that a server which
-repeats its key cannot put it into a folder that somebody shares.
+A key is registered here when it is read from the environment. Everything that a model or a server says passes
+through `redacted` before it reaches a journal, a page, an error, a log or the terminal, so that a server that
+echoes its key cannot leak it into a folder that is shared later.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ Model = TypeVar("Model", bound="BaseModel")
 
 REDACTED = "[key]"
 LEAST_CHARACTERS = 12
-"""Shorter values are stand-ins such as `EMPTY` or `anything`: a reply must be allowed to use these words."""
+"""Shorter values are placeholders such as `EMPTY` or `anything`, which a reply may contain as words."""
 ENDS = 8
-"""Servers like to repeat the first or last letters of a key: in a message so many are enough to be struck."""
+"""Servers often echo the first or last letters of a key: in a message, this many are enough to redact."""
 
 _SECRETS: dict[str, str] = {}
 """Every key in use, and the environment variable it came from."""
 
 
 def keep_secret(secret: str, variable: str) -> None:
-    """From now on this value appears in no text."""
+    """Redact this value from now on."""
     if len(secret) >= ENDS:
         _SECRETS[secret] = variable
 
@@ -38,8 +38,8 @@ def keep_secret(secret: str, variable: str) -> None:
 def redacted(text: str, *, message: bool = False) -> str:
     """The text without the keys in use, plain or encoded.
 
-    A message, for people, is rid of short keys too, and of the beginnings and ends of long ones; in what a
-    model writes these may be words.
+    From a message for people, short keys are removed too, and the beginnings and ends of long ones; in the
+    text of a model these may be words.
     """
     for secret in _SECRETS:
         if message or len(secret) >= LEAST_CHARACTERS:
@@ -50,7 +50,7 @@ def redacted(text: str, *, message: bool = False) -> str:
 
 
 def redacted_model(model: Model) -> Model:
-    """The same for every text in a pydantic model; the model itself where there is nothing to strike."""
+    """The same for every text in a pydantic model; the model itself where nothing is redacted."""
     if not _SECRETS:
         return model
     written = model.model_dump_json()
@@ -59,13 +59,13 @@ def redacted_model(model: Model) -> Model:
 
 
 def secret_in(text: str) -> str | None:
-    """The environment variable of a key that stands in this text, if one does."""
+    """The environment variable of a key that this text contains, if it contains one."""
     long_enough = (secret for secret in _SECRETS if len(secret) >= LEAST_CHARACTERS)
     return next((_SECRETS[secret] for secret in long_enough if _without(secret, text) != text), None)
 
 
 class RedactingFormatter(logging.Formatter):
-    """Log lines without keys, the tracebacks of other people's libraries included."""
+    """Log lines without keys, tracebacks of libraries included."""
 
     def format(self, record: logging.LogRecord) -> str:
         return redacted(super().format(record), message=True)
@@ -80,7 +80,7 @@ def _without(secret: str, text: str) -> str:
 
 @cache
 def _forms(secret: str) -> tuple[str, ...]:
-    """A secret as it is, and as addresses, JSON and base64 write it; longest first."""
+    """A secret as it is, and as URLs, JSON and base64 encode it; longest first."""
     plain = secret.encode()
     once = base64.b64encode(plain).decode()
     forms = {
@@ -89,7 +89,7 @@ def _forms(secret: str) -> tuple[str, ...]:
         json.dumps(secret)[1:-1],
         base64.b64encode(once.encode()).decode(),
     }
-    for place in range(3):  # where the secret is a piece of what was encoded, its letters depend on its place
+    for place in range(3):  # inside a longer text, its base64 depends on its offset modulo 3
         forms |= {_in_base64(plain, place), _in_base64(plain, place).translate(_URL_SAFE)}
     return tuple(sorted(forms, key=len, reverse=True))
 
@@ -98,7 +98,7 @@ _URL_SAFE = str.maketrans("+/", "-_")
 
 
 def _in_base64(secret: bytes, place: int) -> str:
-    """The letters that base64 writes for a secret at this place, without those it shares with neighbours."""
+    """The base64 of a secret at this offset, without the letters that also encode its neighbours."""
     encoded = base64.b64encode(bytes(place) + secret).decode()
     first = -(-8 * place // 6)
     last = (place + len(secret)) * 8 // 6
@@ -106,7 +106,7 @@ def _in_base64(secret: bytes, place: int) -> str:
 
 
 def _without_ends(secret: str, text: str) -> str:
-    """The text without what begins as the secret does, or ends as it does, as far as they agree."""
+    """The text without prefixes and suffixes of the secret of at least ENDS letters."""
     for wanted, backwards in ((secret, False), (secret[::-1], True)):
         seen = text[::-1] if backwards else text
         mark = REDACTED[::-1] if backwards else REDACTED

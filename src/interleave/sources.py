@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from interleave.backends.protocols import GeneratorCapabilities
-from interleave.config.rules import SourceRule
+from interleave.config.run_config import SourceRule
 from interleave.errors import ConfigurationError
 from interleave.text import count
 from interleave.types import Plan, PlanStep
@@ -14,20 +14,20 @@ if TYPE_CHECKING:
     from PIL.Image import Image
 
 
-class Album:
-    """The pictures there are so far, by step."""
+class SourcePictures:
+    """The pictures so far, and which of them each step starts from."""
 
     def __init__(
         self, given: tuple[Image, ...], rule: SourceRule, capabilities: GeneratorCapabilities
     ) -> None:
-        self._pictures = list(given)  # oldest first; only the last, where nothing older is ever asked for
+        self._pictures = list(given)  # oldest first; only the last, where no older one is ever used
         self._by_step: dict[int, Image] = {}
         self._named: set[int] = set()
         self._rule = rule
         self._capabilities = capabilities
 
     def add(self, step: int, image: Image) -> None:
-        """Take in the picture of a step; what no later step can start from is let go."""
+        """Add the picture of a step; pictures that no later step can start from are dropped."""
         if self._rule is SourceRule.PREVIOUS:
             self._pictures.clear()
         self._pictures.append(image)
@@ -41,8 +41,8 @@ class Album:
         wanted = 1 if self._rule is SourceRule.PREVIOUS else self._capabilities.max_sources
         return tuple(self._pictures[-wanted:]) if wanted else ()
 
-    def prepare_for(self, plan: Plan) -> None:
-        """Learn which pictures will be asked for, and refuse what cannot be drawn before one is paid for."""
+    def check_plan(self, plan: Plan) -> None:
+        """Note which pictures the plan refers to, and refuse a plan that this generator cannot draw."""
         self._named = {number for step in plan.steps for number in step.sources or ()}
         most = self._capabilities.max_sources
         has_source = bool(self._pictures)

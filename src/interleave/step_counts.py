@@ -1,6 +1,6 @@
-"""How many steps does a request ask for? Read only where the wording leaves no doubt.
+"""The number of steps that a request asks for, read only where the wording is unambiguous.
 
-A planner is told the number in any case; one read wrongly would have its right plan refused. So "in four
+The planner sees the request in any case; a number read wrongly would refuse its correct plan. So "in four
 pictures" counts, and "a room with four pictures" or "a staircase with twelve steps" does not.
 """
 

@@ -1,4 +1,4 @@
-"""Text from outside, made safe to keep and safe to show. Nothing is ever removed from what is kept."""
+"""Text from outside, made safe to store and safe to show. Nothing is ever removed from stored text."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ MAX_REQUEST_CHARACTERS = 65_536
 MAX_FIELD_CHARACTERS = 32_768
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
-_TRAPS = re.compile(
+_UNSAFE = re.compile(
     r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]|\r(?!\n)"
 )
-"""What can steer a terminal, turn a line around or not be encoded at all."""
+"""Characters that can control a terminal, reverse a line, or not be encoded at all."""
 
 
 def unusable(text: str) -> str | None:
-    """Why a text can be neither stored nor drawn, or None when it is fine."""
+    """Why a text can be neither stored nor drawn, or None if it can."""
     if "\x00" in text:
         return "it contains a NUL character"
     if _SURROGATE.search(text):
@@ -27,12 +27,12 @@ def unusable(text: str) -> str | None:
 
 
 def storable(text: str) -> str:
-    """The text as any file can hold it: half a surrogate pair, which none can, is spelled out."""
+    """The text as a UTF-8 file can hold it: half a surrogate pair is escaped."""
     return text.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
 def storable_in(value: Any) -> Any:
-    """A value of JSON with every text in it, keys included, as any file can hold it."""
+    """A JSON value with every text in it, keys included, as a UTF-8 file can hold it."""
     if isinstance(value, str):
         return storable(value)
     if isinstance(value, Mapping):
@@ -43,8 +43,8 @@ def storable_in(value: Any) -> Any:
 
 
 def visible(text: str) -> str:
-    """The text with control and direction-override characters spelled out: it cannot steer a display."""
-    return _TRAPS.sub(_spell_out, text)
+    """The text with control and direction-override characters escaped, safe to display."""
+    return _UNSAFE.sub(_escaped, text)
 
 
 def one_line(text: str, width: int = 100) -> str:
@@ -54,17 +54,17 @@ def one_line(text: str, width: int = 100) -> str:
 
 
 def count(number: int, noun: str) -> str:
-    """How many, in words that agree: "1 step", "3 steps"."""
+    """A number with its noun: "1 step", "3 steps"."""
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def slug(text: str, length: int = 40) -> str:
-    """A short, safe folder name: lower-case ASCII words joined by dashes, or nothing if there are none."""
+    """A short, safe folder name: lower-case ASCII words joined by dashes, empty if there are none."""
     ascii_only = unicodedata.normalize("NFKD", text).encode("ascii", "ignore").decode()
     return re.sub(r"[^a-z0-9]+", "-", ascii_only.lower())[:length].strip("-")
 
 
-def _spell_out(match: re.Match[str]) -> str:
+def _escaped(match: re.Match[str]) -> str:
     code = ord(match.group())
     if code < 0x20:
         return chr(0x2400 + code)  # the Unicode control pictures: ␛ for escape, ␀ for NUL

@@ -1,7 +1,7 @@
 """Values that flow through the pipeline. Nothing here does work or imports a model library.
 
-What crosses a border (a model's reply, a file, HTTP, a profile) is a pydantic `Value`; what stays in the
-process and may hold a picture is a frozen dataclass.
+What is parsed from outside (a model's reply, a file, HTTP, a profile) is a pydantic `Value`; what stays in
+the process and may hold a picture is a frozen dataclass.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ class Value(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     def model_dump_json(self, *, indent: int | None = None, **options: Any) -> str:
-        """The record as JSON; text that no file can hold is spelled out: a line must not stop a batch."""
+        """The record as JSON; text that is not valid Unicode is escaped: one line must not stop a batch."""
         try:
             return super().model_dump_json(indent=indent, **options)
         except PydanticSerializationError:
-            said = storable_in(self.model_dump(mode="json", **options))
+            values = storable_in(self.model_dump(mode="json", **options))
             separators = None if indent else (",", ":")
-            return json.dumps(said, ensure_ascii=False, indent=indent, separators=separators)
+            return json.dumps(values, ensure_ascii=False, indent=indent, separators=separators)
 
 
 def _storable(text: str) -> str:
@@ -139,9 +139,9 @@ class PlanStep(Value):
     instruction: Prose | None = None
     """What this step does, for a person."""
     prompt: Prose | None = None
-    """What the generator is told. None: a step of text only, which never reaches a generator."""
+    """The prompt for the generator. None: a step of text only, which never reaches a generator."""
     caption: Prose | None = None
-    """Text to stand beside the picture; for a text-only step, the whole answer."""
+    """Text shown beside the picture; for a text-only step, the whole answer."""
     sources: tuple[int, ...] | None = None
     """Earlier steps whose pictures this one starts from. None: the run's own rule."""
 
@@ -166,7 +166,7 @@ class Plan(Value):
 
     steps: tuple[PlanStep, ...] = Field(min_length=1)
     reasoning: Annotated[str, AfterValidator(_storable)] = ""
-    """What the planner thought, where it said so."""
+    """The planner's reasoning, where its reply has any."""
 
     @model_validator(mode="after")
     def steps_follow_each_other(self) -> Plan:
@@ -230,9 +230,9 @@ class Scores(Value):
 
 @dataclass(frozen=True)
 class Slot:
-    """Where in a run a model call belongs. Models never see it; journals, logs and doubles do."""
+    """The place of a model call in a run, for journals and logs. Models never see it."""
 
     step: int = 0
     attempt: int = 0
     call: int = 1
-    """The how-maniest call of its role in the run."""
+    """The number of the call among those of its role in the run, from 1."""

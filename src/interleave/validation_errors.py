@@ -1,4 +1,4 @@
-"""What is wrong with a value, in our own words rather than those of the library that found it."""
+"""Validation errors of pydantic as short messages for users."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _LIMITS = {
 
 
 def problem_with(error: ErrorDetails) -> str:
-    """What is wrong, without its place: `must be a whole number, not 'abc'`."""
+    """The problem without its location: `must be a whole number, not 'abc'`."""
     kind, context = error["type"], error.get("ctx", {})
     shown = f"{error['input']!r:.80}"
     if kind in _LIMITS:
@@ -43,7 +43,7 @@ def problem_with(error: ErrorDetails) -> str:
 
 
 def first_problem(error: ValidationError) -> str:
-    """The first thing that is wrong, with its place."""
+    """The first problem, with its location."""
     first = error.errors()[0]
     place = ".".join(str(piece) for piece in first["loc"])
     return f"{f'{place}: ' if place else ''}{problem_with(first)}"

@@ -9,9 +9,17 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from interleave.agents.prompts import CROWD_AREA, PROMPTS, PromptPack, read_pack
+from interleave.agents.prompts import (
+    DEFAULT_PACK,
+    MANY_PICTURES_AREA,
+    PROMPTS,
+    SHIPPED,
+    PromptPack,
+    describe_packs,
+    load_pack,
+    read_pack,
+)
 from interleave.agents.prompts.import_checkout import CONSTANTS, MAX_SOURCE_BYTES, import_pack
-from interleave.agents.prompts.library import DEFAULT_PACK, SHIPPED, describe_packs, load_pack
 from interleave.backends.protocols import Message
 from interleave.errors import ConfigurationError, InputError, InterleaveError
 from interleave.types import Part, Picture, Text
@@ -96,7 +104,7 @@ def test_five_pictures_are_scaled_down_and_keep_their_shape_and_order(size: tupl
     assert colours(messages) == [0, 1, 2, 3, 4]
     scale = (384 * 384 / (size[0] * size[1])) ** 0.5
     for image in shown:
-        assert image.width * image.height <= CROWD_AREA == 384 * 384
+        assert image.width * image.height <= MANY_PICTURES_AREA == 384 * 384
         assert image.size == pytest.approx((size[0] * scale, size[1] * scale), abs=1)
 
 

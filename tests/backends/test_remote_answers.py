@@ -20,7 +20,7 @@ from PIL import Image
 
 import interleave
 from interleave.agents.critic import VlmCritic, critic_input
-from interleave.agents.prompts.library import load_pack
+from interleave.agents.prompts import load_pack
 from interleave.backends.protocols import ImageRequest, Message, Reply, Sampling
 from interleave.backends.registry import load_generator, load_vlm
 from interleave.backends.remote.http_client import open_client

@@ -15,11 +15,10 @@ from interleave.config.profiles import (
     load_profile,
     profile_files,
 )
-from interleave.config.rules import SourceRule
+from interleave.config.run_config import SourceRule
 from interleave.config.specs import Spec
 from interleave.errors import ConfigurationError
-from interleave.runs.prompt_choice import words_for
-from interleave.runs.resolve import Choices
+from interleave.runs.resolve import Choices, choose_pack
 
 ROLES = ("planner", "critic", "generator")
 
@@ -76,12 +75,12 @@ def test_the_words_of_a_profile_go_with_its_models(
     with_own_words: Profile, chosen: dict[str, Any], pack: str
 ) -> None:
     words = {"prompts": None, "planner": None, "critic": None, **chosen}
-    assert words_for(with_own_words, **words) == pack
+    assert choose_pack(with_own_words, **words) == pack
 
 
 def test_models_that_need_different_words_are_refused(with_own_words: Profile) -> None:
     with pytest.raises(ConfigurationError, match=r"the critic 'openai:small' understands .*--critic SPEC"):
-        words_for(with_own_words, prompts=None, planner="scripted", critic=None)
+        choose_pack(with_own_words, prompts=None, planner="scripted", critic=None)
 
 
 @pytest.mark.parametrize(

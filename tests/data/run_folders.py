@@ -11,7 +11,7 @@ from random import Random
 
 from PIL import Image
 
-from interleave.agents.prompts.library import load_pack
+from interleave.agents.prompts import load_pack
 from interleave.config.run_config import PackConfig, RoleConfig, RunConfig
 from interleave.pictures import encode_png
 from interleave.runs.journal import RequestPart, Status

@@ -18,10 +18,9 @@ from PIL import Image
 import interleave
 from interleave.backends.generators.solid import SolidGenerator
 from interleave.backends.protocols import ImageRequest
-from interleave.batches.assignment import Casting, Share
+from interleave.batches.assignment import WHOLE, Assignment, Shard, Share
 from interleave.batches.batch import Batch, Ended, read_index, run_folder
 from interleave.batches.requests import Item
-from interleave.batches.shards import WHOLE, Shard
 from interleave.cli.main import run
 from interleave.config.run_config import RoleConfig
 from interleave.data.collecting.collection import MANIFEST_NAME, Work, describe
@@ -34,15 +33,15 @@ from work import HANGS_AFTER
 
 Captured = pytest.CaptureFixture[str]
 IDS = [f"request-{number}" for number in range(4000)]
-CASTING = Recipe({}, (SMALL, OTHER)).casting()
+ASSIGNMENT = Recipe({}, (SMALL, OTHER)).assignment()
 
 
-def mixed_casting(seed: int = 0) -> Casting:
-    return Recipe({"seed": seed}, (SMALL, OTHER), (1.0, 3.0)).casting()
+def mixed_assignment(seed: int = 0) -> Assignment:
+    return Recipe({"seed": seed}, (SMALL, OTHER), (1.0, 3.0)).assignment()
 
 
-def drawn_by(casting: Casting, ids: list[str]) -> Counter[str]:
-    return Counter(casting.deal(ids).values())
+def drawn_by(assignment: Assignment, ids: list[str]) -> Counter[str]:
+    return Counter(assignment.assign(ids).values())
 
 
 def test_a_file_of_requests_becomes_a_collection(capsys: Captured) -> None:
@@ -69,15 +68,15 @@ def test_the_same_command_again_calls_nothing_and_changes_nothing(capsys: Captur
 
 
 def test_a_mixture_has_the_right_shares() -> None:
-    shares = drawn_by(mixed_casting(), IDS)
+    shares = drawn_by(mixed_assignment(), IDS)
     assert shares == {SMALL: 1000, OTHER: 3000}
 
 
 @pytest.mark.parametrize(("generators", "requests"), [(2, 12), (4, 12), (3, 10), (4, 3)])
 def test_equal_shares_differ_by_one_at_most(generators: int, requests: int) -> None:
-    casting = Recipe({}, tuple(f"solid?size={64 + number}" for number in range(generators))).casting()
-    shares = drawn_by(casting, IDS[:requests])
-    each = [shares[config.generator.identity] for config in casting.configs]
+    assignment = Recipe({}, tuple(f"solid?size={64 + number}" for number in range(generators))).assignment()
+    shares = drawn_by(assignment, IDS[:requests])
+    each = [shares[config.generator.identity] for config in assignment.configs]
     assert sum(each) == requests
     assert max(each) - min(each) <= 1
 
@@ -87,16 +86,16 @@ def test_three_generators_of_very_different_weight_have_theirs() -> None:
     shares = tuple(
         Share(generator=role, weight=weight) for role, weight in zip(roles, (0.01, 2, 0.5), strict=True)
     )
-    casting = mixed_casting().model_copy(update={"mixture": shares})
-    counts = drawn_by(casting, IDS)
+    assignment = mixed_assignment().model_copy(update={"mixture": shares})
+    counts = drawn_by(assignment, IDS)
     assert counts == {"solid?size=64": 16, "solid?size=65": 3187, "solid?size=66": 797}
 
 
 def test_the_seed_decides_who_draws_and_nothing_else_does() -> None:
     one, again, other = (
-        mixed_casting().deal(IDS),
-        mixed_casting().deal(reversed(IDS)),
-        mixed_casting(seed=7).deal(IDS),
+        mixed_assignment().assign(IDS),
+        mixed_assignment().assign(reversed(IDS)),
+        mixed_assignment(seed=7).assign(IDS),
     )
     assert one == again
     moved = sum(one[each] != other[each] for each in IDS)
@@ -104,15 +103,15 @@ def test_the_seed_decides_who_draws_and_nothing_else_does() -> None:
 
 
 def test_a_shard_has_its_part_of_every_generator() -> None:
-    casting = mixed_casting()
+    assignment = mixed_assignment()
     for number in range(1, 5):
-        part = [drawn for identity, drawn in casting.deal(IDS).items() if Shard(number, 4).has(identity)]
+        part = [drawn for identity, drawn in assignment.assign(IDS).items() if Shard(number, 4).has(identity)]
         assert abs(part.count(SMALL) / len(part) - 0.25) < 0.06
 
 
 def test_every_request_has_a_seed_of_its_own() -> None:
-    casting = mixed_casting()
-    assert len({casting.config_for(identity, SMALL).seed for identity in IDS}) == len(IDS)
+    assignment = mixed_assignment()
+    assert len({assignment.config_for(identity, SMALL).seed for identity in IDS}) == len(IDS)
 
 
 def test_equal_requests_with_different_ids_give_different_pictures() -> None:
@@ -129,7 +128,7 @@ def test_the_runs_of_a_mixture_say_who_drew_them(capsys: Captured) -> None:
         interleave.read_record(Path("made", name)).config.generator.spec for name in run_names(Path("made"))
     )
     assert said == drawn_by(
-        Recipe({}, (SMALL, OTHER), (1.0, 2.0)).casting(), [f"r{number}" for number in range(12)]
+        Recipe({}, (SMALL, OTHER), (1.0, 2.0)).assignment(), [f"r{number}" for number in range(12)]
     )
     assert len(said) == 2
     counts = read_manifest(Path("made", MANIFEST_NAME)).counts
@@ -149,9 +148,9 @@ def test_A12_what_has_been_begun_keeps_its_generator_when_requests_join() -> Non
     before = {name: run["config"]["generator"] for name, run in comparables("made").items()}
     assert collect(write_requests(40), "made", *equal, "--retry-failed") == 0
     after = {name: run["config"]["generator"] for name, run in comparables("made").items()}
-    casting = Recipe({}, (SMALL, OTHER)).casting()
+    assignment = Recipe({}, (SMALL, OTHER)).assignment()
     ids = [f"r{number}" for number in range(40)]
-    assert any(casting.deal(ids[:5])[each] != casting.deal(ids)[each] for each in ids[:5])
+    assert any(assignment.assign(ids[:5])[each] != assignment.assign(ids)[each] for each in ids[:5])
     assert before.items() <= after.items()
 
 
@@ -195,10 +194,10 @@ def test_a_folder_that_cannot_be_used_is_refused_before_models_are_loaded(capsys
 
 
 def test_the_models_of_a_mixture_share_planner_critic_turns_and_disk() -> None:
-    one, other = Recipe({}, (SMALL, OTHER)).studio(Path("made")).models.values()
+    one, other = Recipe({}, (SMALL, OTHER)).worker(Path("made")).models.values()
     assert one.planner is other.planner
-    assert one.gates["critic"] is other.gates["critic"]
-    assert one.gates["generator"] is not other.gates["generator"]
+    assert one.semaphores["critic"] is other.semaphores["critic"]
+    assert one.semaphores["generator"] is not other.semaphores["generator"]
     assert one.disk is other.disk
     assert one.retries is other.retries
 
@@ -224,7 +223,7 @@ def parts(requests: str, of: int) -> list[Batch]:
     """Batches of one folder that are open at the same time."""
     recipe = Recipe({}, (SMALL, OTHER))
     return [
-        Batch(Path("made"), recipe.casting(), recipe.studio(Path("made")), shard=Shard(number, of))
+        Batch(Path("made"), recipe.assignment(), recipe.worker(Path("made")), shard=Shard(number, of))
         for number in range(1, of + 1)
     ]
 
@@ -239,14 +238,14 @@ def test_J04_shards_at_the_same_time_make_one_collection() -> None:
 
     async def all_at_once() -> None:
         batches = parts(requests, 3)
-        works = [Work.of(Path(requests), CASTING, shard=Shard(number, 3)) for number in (1, 2, 3)]
+        works = [Work.of(Path(requests), ASSIGNMENT, shard=Shard(number, 3)) for number in (1, 2, 3)]
         await asyncio.gather(
             *(ended_of(batch, work.items) for batch, work in zip(batches, works, strict=True))
         )
 
     asyncio.run(all_at_once())
     collect(requests, "whole", "--generator", SMALL, "--generator", OTHER)
-    describe(Path("made"), Work.of(Path(requests), CASTING))
+    describe(Path("made"), Work.of(Path(requests), ASSIGNMENT))
     assert comparables("made") == comparables("whole")
     assert Path("made", MANIFEST_NAME).read_bytes() == Path("whole", MANIFEST_NAME).read_bytes()
 
@@ -254,7 +253,7 @@ def test_J04_shards_at_the_same_time_make_one_collection() -> None:
 def test_B16_what_another_process_is_at_is_left_to_it(monkeypatch: pytest.MonkeyPatch) -> None:
     requests = write_requests(6)
     recipe = Recipe({}, (SMALL,))
-    work = Work.of(Path(requests), recipe.casting())
+    work = Work.of(Path(requests), recipe.assignment())
     draw, seen_by_the_second = SolidGenerator.generate, asyncio.Event()
 
     async def held(self: SolidGenerator, request: ImageRequest) -> Image.Image:
@@ -264,8 +263,8 @@ def test_B16_what_another_process_is_at_is_left_to_it(monkeypatch: pytest.Monkey
     monkeypatch.setattr(SolidGenerator, "generate", held)
 
     async def during() -> list[Ended]:
-        first = Batch(Path("made"), recipe.casting(), recipe.studio(Path("made")))
-        second = Batch(Path("made"), recipe.casting(), recipe.studio(Path("made")), shard=Shard(1, 2))
+        first = Batch(Path("made"), recipe.assignment(), recipe.worker(Path("made")))
+        second = Batch(Path("made"), recipe.assignment(), recipe.worker(Path("made")), shard=Shard(1, 2))
         one = asyncio.create_task(ended_of(first, work.items, concurrency=6))
         while len(list(Path("made").glob("runs/*/*/journal.jsonl"))) < 6:
             await asyncio.sleep(0.01)  # until all six are under way
@@ -280,9 +279,9 @@ def test_B16_what_another_process_is_at_is_left_to_it(monkeypatch: pytest.Monkey
 
 def test_two_whole_collections_at_once_are_refused() -> None:
     recipe = Recipe({}, (SMALL,))
-    batch = Batch(Path("made"), recipe.casting(), recipe.studio(Path("made")))
+    batch = Batch(Path("made"), recipe.assignment(), recipe.worker(Path("made")))
     with pytest.raises(RunError, match="another process"):
-        Batch(Path("made"), recipe.casting(), recipe.studio(Path("made")))
+        Batch(Path("made"), recipe.assignment(), recipe.worker(Path("made")))
     batch.index.close()
 
 
@@ -300,7 +299,7 @@ def test_shards_of_the_first_so_many_are_parts_of_these() -> None:
     taken = [
         item.id
         for number in (1, 2)
-        for item in Work.of(requests, CASTING, limit=7, shard=Shard(number, 2)).items
+        for item in Work.of(requests, ASSIGNMENT, limit=7, shard=Shard(number, 2)).items
     ]
     assert sorted(taken) == [f"r{number}" for number in range(7)]
 

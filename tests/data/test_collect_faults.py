@@ -101,9 +101,9 @@ def test_A02_a_collection_that_is_stopped_goes_on_where_it_was(after: int) -> No
     recipe = Recipe({}, (SMALL,))
 
     async def some() -> None:
-        batch = Batch(Path("made"), recipe.casting(), recipe.studio(Path("made")))
+        batch = Batch(Path("made"), recipe.assignment(), recipe.worker(Path("made")))
         async with aclosing(
-            batch.run(Work.of(Path(requests), recipe.casting()).items, concurrency=3)
+            batch.run(Work.of(Path(requests), recipe.assignment()).items, concurrency=3)
         ) as all_ended:
             for _ in range(after):
                 await anext(all_ended)
@@ -276,8 +276,8 @@ def test_C14_with_every_call_refused_seven_times_everything_is_done_in_the_end(s
 
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("interleave.runs.outage.FIRST_PAUSE_SECONDS", 0.001)
-    monkeypatch.setattr("interleave.runs.outage.PATIENCE_SECONDS", 0.05)
+    monkeypatch.setattr("interleave.runs.outage.FIRST_DELAY_SECONDS", 0.001)
+    monkeypatch.setattr("interleave.runs.outage.LONGEST_OUTAGE_SECONDS", 0.05)
     monkeypatch.setattr("interleave.backends.retries.BUDGET_PER_SECOND", 10_000.0)
 
 

@@ -16,7 +16,7 @@ from collections_made import MIXED, collect, comparables, write_requests, write_
 
 from interleave.batches.batch import Batch, Ended, read_index
 from interleave.data.collecting.collection import MANIFEST_NAME, Work
-from interleave.data.collecting.ray_executor import Team, ray_crew
+from interleave.data.collecting.ray_executor import Team, ray_executor
 from interleave.data.collecting.recipe import Recipe
 
 ray = pytest.importorskip("ray")
@@ -64,20 +64,20 @@ def test_A02_the_requests_of_killed_workers_are_done_by_others() -> None:
     async def kill_two_and_go_on() -> list[Ended]:
         all_ended = []
         async with aclosing(
-            batch.run(Work.of(Path(requests), recipe.casting()).items, concurrency=8)
+            batch.run(Work.of(Path(requests), recipe.assignment()).items, concurrency=8)
         ) as ending:
             async for ended in ending:
                 all_ended.append(ended)
                 if len(all_ended) in (1, 10):
-                    killed.add(process := await crew.workers[0].process.remote())
+                    killed.add(process := await executor.workers[0].process.remote())
                     os.kill(process, signal.SIGKILL)
         return all_ended
 
-    with ray_crew(recipe, folder, Path(requests), Team(workers=2, concurrency=4)) as crew:
-        batch = Batch(folder, recipe.casting(), crew)
+    with ray_executor(recipe, folder, Path(requests), Team(workers=2, concurrency=4)) as executor:
+        batch = Batch(folder, recipe.assignment(), executor)
         all_ended = asyncio.run(kill_two_and_go_on())
     assert len(killed) == 2
-    assert len(crew.workers) == 2
+    assert len(executor.workers) == 2
     assert {ended.status for ended in all_ended} == {"done"}
     assert len(all_ended) == 24
     assert collect(requests, "whole", "--generator", "solid?size=64&delay=0.2") == 0

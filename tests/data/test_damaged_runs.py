@@ -14,7 +14,7 @@ import pytest
 from collections_made import SMALL, collect, write_requests
 
 import interleave
-from interleave.api import reopen_trajectory
+from interleave.api import reopen_run
 from interleave.cli.main import run
 from interleave.config.run_config import Limits
 from interleave.data.trajectories import Trajectory, read_trajectory, run_names
@@ -88,7 +88,7 @@ def test_a_gallery_shows_the_runs_that_are_not_damaged(made: Path) -> None:
 
 async def some_of(folder: Path, events: int) -> None:
     """Take a run up, and leave it as a kill does: without an end in its journal, and with its old record."""
-    async with aclosing(reopen_trajectory(folder, Limits()).run()) as stream:
+    async with aclosing(reopen_run(folder, Limits()).stream()) as stream:
         for _ in range(events):
             await anext(stream)
         record, page = (folder / "run.json").read_bytes(), (folder / "document.html").read_bytes()

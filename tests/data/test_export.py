@@ -18,7 +18,7 @@ from run_folders import REFUSED, Try, picture, random_collection, write_run
 
 from interleave.agents.critic import critic_input, critic_messages
 from interleave.agents.planner import planner_messages
-from interleave.agents.prompts.library import load_pack
+from interleave.agents.prompts import load_pack
 from interleave.agents.replies import parse_plan, parse_verdict
 from interleave.cli.main import run
 from interleave.data.exporting import stage

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from interleave.agents.prompts.library import load_pack
+from interleave.agents.prompts import load_pack
 from interleave.backends.protocols import Message, Reply, Sampling, VlmCapabilities
 from interleave.cli.main import run
 from interleave.data.manifest import read_manifest

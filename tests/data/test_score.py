@@ -24,7 +24,7 @@ from interleave.data.scores import Failure, read_scores
 from interleave.data.trajectories import read_collection, run_names
 from interleave.errors import BackendError
 from interleave.errors import Failure as Kind
-from interleave.runs.outage import Patience
+from interleave.runs.outage import OutageRetry
 from interleave.types import Picture, Scores
 
 TESTS = Path(__file__).parent.parent
@@ -80,18 +80,18 @@ waits: list[float] = []
 """How long was waited for a model that is away, by a clock that only moves while somebody waits."""
 
 
-def patience() -> Patience:
+def patience() -> OutageRetry:
     async def sleep(seconds: float) -> None:
         waits.append(seconds)
         await asyncio.sleep(0)
 
-    return Patience(clock=lambda: sum(waits), sleep=sleep)
+    return OutageRetry(clock=lambda: sum(waits), sleep=sleep)
 
 
 def put_in_place(model: Model, monkeypatch: pytest.MonkeyPatch) -> Model:
     monkeypatch.setattr("interleave.data.scoring.scorer_client.load_agent", lambda spec, role: model)
     waits.clear()
-    monkeypatch.setattr("interleave.data.scoring.scoring.Patience", patience)
+    monkeypatch.setattr("interleave.data.scoring.scoring.OutageRetry", patience)
     monkeypatch.setattr("interleave.backends.retries.BUDGET_PER_SECOND", 1e6)
     monkeypatch.setattr("interleave.backends.retries.RetryPolicy._delay", lambda *_: 0.0)
     return model

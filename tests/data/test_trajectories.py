@@ -18,9 +18,8 @@ from interleave.backends.protocols import GeneratorCapabilities, ImageRequest
 from interleave.data.lazy_picture import StoredPicture
 from interleave.data.selecting.stage import select
 from interleave.data.trajectories import Trajectory, read_collection, read_trajectory, run_names
-from interleave.errors import InputError
+from interleave.errors import InputError, MissingPicture
 from interleave.pictures import pixel_digest
-from interleave.runs.store import MissingPicture
 from interleave.types import Outcome, Plan, PlanStep, Verdict
 
 Seen = dict[tuple[int, int], tuple[str, ...]]

@@ -16,11 +16,11 @@ from interleave.backends.protocols import ImageRequest
 from interleave.cli.main import run
 from interleave.config.specs import parse_spec
 from interleave.errors import BackendError, ConfigurationError
-from interleave.intervals import estimate
 from interleave_mini.backends.world_generator import WorldPainter
 from interleave_mini.bench.cached_models import RememberingGenerator
 from interleave_mini.bench.report import BY_CONSTRUCTION, write_report
 from interleave_mini.bench.runner import ItemScore, Result, Settings, StepScore, default_folder, run_mini
+from interleave_mini.intervals import estimate
 from interleave_mini.language.tasks import SUITES
 from interleave_mini.world import Scene, draw
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from interleave.agents.critic import CriticInput
-from interleave.agents.prompts.library import load_pack
+from interleave.agents.prompts import load_pack
 from interleave.backends.protocols import ImageGenerator
 from interleave.backends.tiny.vlms import VERDICT, build_tiny_vlm
 from interleave.cli.main import run

@@ -14,7 +14,7 @@ pytest.importorskip("diffusers")
 
 from interleave.agents.critic import VlmCritic, critic_input
 from interleave.agents.planner import VlmPlanner
-from interleave.agents.prompts.library import load_pack
+from interleave.agents.prompts import load_pack
 from interleave.agents.replies import render_plan, render_verdict
 from interleave.api import generate, generate_many
 from interleave.backends.registry import load_vlm, note_for

@@ -13,7 +13,7 @@ from PIL import Image
 import interleave
 from interleave.render.html import prompt_changes, render_document
 from interleave.render.markdown import render_markdown
-from interleave.runs.trajectory import RunResult
+from interleave.runs.run import RunResult
 
 REQUEST = "How a frog grows up, in four pictures"
 SMALL = "solid?size=64"

@@ -13,7 +13,7 @@ import interleave
 from interleave.render.html import render_document
 from interleave.render.markdown import render_markdown
 from interleave.runs.record import RunRecord
-from interleave.runs.trajectory import RunResult
+from interleave.runs.run import RunResult
 
 
 def calls_of(work: Callable[[], Any]) -> int:

@@ -181,13 +181,13 @@ def _keep_ledger(path: Path, *, with_fingerprints: bool) -> None:
     generate, complete = SolidGenerator.generate, ScriptedVlm.complete
 
     async def noted_generate(self: Any, request: Any) -> Any:
-        print_of_it = f":{fingerprint_of_drawing(request)}" if with_fingerprints else ""
-        write(ledger, f"generator:{request.slot.call}{print_of_it}\n".encode())
+        fingerprint = f":{fingerprint_of_drawing(request)}" if with_fingerprints else ""
+        write(ledger, f"generator:{request.slot.call}{fingerprint}\n".encode())
         return await generate(self, request)
 
     async def noted_complete(self: Any, messages: Any, sampling: Any) -> Any:
-        print_of_it = f":{fingerprint_of_messages(messages)}" if with_fingerprints else ""
-        write(ledger, f"{self.role}:{sampling.slot.call}{print_of_it}\n".encode())
+        fingerprint = f":{fingerprint_of_messages(messages)}" if with_fingerprints else ""
+        write(ledger, f"{self.role}:{sampling.slot.call}{fingerprint}\n".encode())
         return await complete(self, messages, sampling)
 
     SolidGenerator.generate = noted_generate  # type: ignore[method-assign]

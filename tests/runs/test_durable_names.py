@@ -18,9 +18,9 @@ from interleave.data.importing.folders import MAKING, write_run
 from interleave.data.importing.values import ImportedAttempt, ImportedRun
 from interleave.data.outputs import whole_file, whole_folder
 from interleave.errors import StorageError
+from interleave.files import make_folder, sync_folder
 from interleave.pictures import encode_png
 from interleave.runs.folder import open_journal
-from interleave.runs.store import make_folder, sync_folder
 from interleave.types import Plan, PlanStep
 
 REQUEST = "A frog in one picture"

@@ -25,7 +25,7 @@ from interleave.errors import RunError
 from interleave.runs import journal as lines
 from interleave.runs import record as recording
 from interleave.runs import replay as replaying
-from interleave.runs.digest_chain import Chain
+from interleave.runs.digest_chain import DigestChain
 from interleave.runs.journal import Journal, JournalReader, first_entry, read_journal
 from interleave.runs.record import fold, read_record
 from interleave.runs.replay import Replay
@@ -312,14 +312,14 @@ def test_lines_from_two_threads_are_one_chain(tmp_path: Path) -> None:
 def test_a_journal_that_grows_is_read_once(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    unseal, calls = Chain.unseal, 0
+    unseal, calls = DigestChain.unseal, 0
 
-    def counted(self: Chain, line: bytes) -> bytes:
+    def counted(self: DigestChain, line: bytes) -> bytes:
         nonlocal calls
         calls += 1
         return unseal(self, line)
 
-    monkeypatch.setattr(Chain, "unseal", counted)
+    monkeypatch.setattr(DigestChain, "unseal", counted)
     (tmp_path / "growing").mkdir()
     reader, grown = JournalReader(tmp_path / "growing"), journal_of(tmp_path / "growing")
     told = []
@@ -327,9 +327,9 @@ def test_a_journal_that_grows_is_read_once(
         with grown.open("ab") as file:
             file.write(line[:10])
             file.flush()
-            assert (reader.news() if grown.exists() else []) == []  # half a line is none
+            assert (reader.read_new() if grown.exists() else []) == []  # half a line is none
             file.write(line[10:])
-        told += reader.news()
+        told += reader.read_new()
     assert told == read_journal(folder)
     assert calls == 2 * len(told)
 
@@ -415,7 +415,7 @@ def test_what_a_journal_answers_is_found_in_proportion_to_its_length() -> None:
     less = instructions(lambda: Replay.of(short), replaying.__file__)
     more = instructions(lambda: Replay.of(long), replaying.__file__)
     assert 3.5 < more / less < 4.5
-    assert Replay.of(long).spent_plans == 200
+    assert Replay.of(long).unreadable_plans == 200
 
 
 def test_the_steps_of_a_finished_run_are_made_once(folder: Path) -> None:

@@ -11,8 +11,7 @@ from PIL import Image
 
 from interleave.agents.critic import critic_input, critic_messages
 from interleave.agents.planner import planner_messages
-from interleave.agents.prompts import PromptPack
-from interleave.agents.prompts.library import load_pack
+from interleave.agents.prompts import PromptPack, load_pack
 from interleave.agents.replies import render_plan, render_verdict
 from interleave.backends.protocols import Message
 from interleave.pictures import encode_png

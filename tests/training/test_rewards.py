@@ -15,7 +15,7 @@ from PIL import Image
 
 from clocks import now, run_jumping
 from interleave.agents.critic import CriticInput
-from interleave.agents.prompts.library import load_pack
+from interleave.agents.prompts import load_pack
 from interleave.agents.replies import render_verdict
 from interleave.backends.protocols import GeneratorCapabilities, ImageRequest
 from interleave.errors import BackendError, Failure, InputError, ReplyError

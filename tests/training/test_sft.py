@@ -13,7 +13,7 @@ import torch
 from making import critic_sft_rows, write_rows
 
 from interleave.agents.critic import critic_input, critic_messages
-from interleave.agents.prompts.library import load_pack
+from interleave.agents.prompts import load_pack
 from interleave.backends.protocols import Sampling
 from interleave.backends.registry import load_vlm
 from interleave.errors import (

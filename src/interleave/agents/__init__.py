@@ -1,1 +1,1 @@
-"""Planner, critic and scorer: what is asked of a vision-language model, and how its answer is read."""
+"""Planner, critic and scorer: how a vision-language model is prompted, and how its reply is parsed."""

@@ -1,4 +1,4 @@
-"""A picture before and after → a verdict, and where it fails a better prompt."""
+"""A picture before and after → a verdict, and a better prompt where the picture is rejected."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class CriticInput:
 
     planned_prompt: str
     prompt: str
-    """The prompt that made this very picture."""
+    """The prompt that this picture was drawn with."""
     before: Image
     after: Image
     slot: Slot = Slot()
@@ -43,18 +43,18 @@ class Critic(Protocol):
 def critic_input(
     planned_prompt: str, prompt: str, sources: tuple[Image, ...], image: Image, slot: Slot = Slot()
 ) -> CriticInput:
-    """What the critic sees, for inference, data, training and benchmarks alike: always a pair of pictures."""
+    """What the critic sees, always a pair of pictures; used by inference, data, training and benchmarks."""
     before = sources[-1] if sources else white_canvas(image.size)
     return CriticInput(planned_prompt, prompt, before, image, slot)
 
 
 def critic_messages(seen: CriticInput, pack: PromptPack) -> tuple[Message, ...]:
-    """The critic's messages, built here for every user of them."""
+    """The critic's messages; built only here."""
     return pack.messages("critic", pair_slots(seen))
 
 
 def pair_slots(seen: CriticInput) -> dict[str, str | tuple[Picture]]:
-    """The slots of every prompt that looks at a pair of pictures."""
+    """The slots of every prompt about a pair of pictures."""
     return {
         "planned_prompt": seen.planned_prompt,
         "prompt": seen.prompt,
@@ -64,14 +64,14 @@ def pair_slots(seen: CriticInput) -> dict[str, str | tuple[Picture]]:
 
 
 class VlmCritic:
-    """A critic that asks a vision-language model."""
+    """A critic that prompts a vision-language model."""
 
     def __init__(self, vlm: VisionLanguageModel, pack: PromptPack) -> None:
         self.vlm = vlm
         self.pack = pack
 
     async def judge(self, seen: CriticInput) -> Verdict:
-        """The verdict; one that stays unreadable is an outcome of its own, never a rejection."""
+        """The verdict; a reply that stays unreadable is an outcome of its own, never a rejection."""
         sampling = Sampling(
             token_probabilities=self.vlm.capabilities.token_probabilities,
             schema=VERDICT_SCHEMA,
@@ -87,7 +87,7 @@ class VlmCritic:
 
 
 class _VerdictReader:
-    """Reads verdicts; the first refusal without a better prompt is sent back, the second is taken."""
+    """Parses verdicts; the first rejection without a better prompt is sent back, the second is accepted."""
 
     def __init__(self) -> None:
         self.asked_for_a_prompt = False
@@ -104,7 +104,7 @@ class _VerdictReader:
 
 
 def acceptance_probability(reply: Reply) -> float | None:
-    """The probability the critic gave to "this picture is right": that of the token that says so."""
+    """The probability of "this picture is right": that of the token with the judgement."""
     text = "".join(token.text for token in reply.tokens)
     thought = text.lower().rfind("</think>")
     judged = _JUDGEMENT.search(text, max(thought, 0))

@@ -1,10 +1,10 @@
-"""Objects inside model text: found without guessing, read as JSON or as a Python literal, never repaired.
+"""Objects in the text of a model: found without guessing, read as JSON or a Python literal, never repaired.
 
 Models write JSON, Python literals (single quotes, None), or a mix; with prose, fences and tags around. This
-module finds the brackets that belong together, spells what is between them as JSON, and leaves the rest to
-`json`, so that no other syntax of Python (comments, prefixes, texts glued together, expressions) is ever
-read. What is not closed was cut off, and nothing in it is believed. All work is bounded: the depth, the
-number of objects, the digits of a number; the caller bounds the text's length.
+module finds matching brackets, rewrites what is between them as JSON, and leaves the rest to `json`, so that
+no other syntax of Python (comments, prefixes, implicit concatenation, expressions) is ever read. An object
+that is not closed was cut off, and is not used. All work is bounded: the depth, the number of objects, the
+digits of a number; the caller bounds the length of the text.
 """
 
 from __future__ import annotations
@@ -14,6 +14,8 @@ import math
 import re
 from collections.abc import Iterator
 from typing import Any, NoReturn
+
+from interleave.errors import UnreadableLiteral
 
 MAX_CHARACTERS = 262_144
 MAX_DEPTH = 16
@@ -33,11 +35,7 @@ _PYTHON = re.compile(
 _SPELLINGS = {"None": "null", "True": "true", "False": "false", ",": ""}
 _ESCAPE = re.compile(r"\\(?:x([0-9a-fA-F]{2})|U00((?:0[0-9a-fA-F]|10)[0-9a-fA-F]{4})|\r\n|.)|\"", re.DOTALL)
 _KNOWN_ESCAPES = frozenset('"\\/bfnrtu') | frozenset("01234567aNUvx")
-"""JSON's escapes, which are Python's too, and those of Python alone, which `json` then refuses."""
-
-
-class UnreadableLiteral(ValueError):
-    """This stretch of text is not an object we can read; the message says why."""
+"""The escapes of JSON, and those of Python alone, which `json` then refuses."""
 
 
 def find_objects(text: str, start: int = 0) -> Iterator[str]:
@@ -98,7 +96,7 @@ def _in_json(token: re.Match[str]) -> str:
 
 def _escape_in_json(escape: re.Match[str]) -> str:
     symbol = escape.group()
-    if symbol == '"':  # bare, so the text stands in single quotes
+    if symbol == '"':  # unescaped, so the string is in single quotes
         return '\\"'
     if code := escape[1] or escape[2]:
         return json.dumps(chr(int(code, 16)))[1:-1]

@@ -21,7 +21,7 @@ class Planner(Protocol):
 
 
 class GivenPlan:
-    """A planner that was told the plan: by a person, or by an earlier run."""
+    """A planner that returns a plan it was given: by a user, or by an earlier run."""
 
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
@@ -31,7 +31,7 @@ class GivenPlan:
 
 
 class VlmPlanner:
-    """A planner that asks a vision-language model."""
+    """A planner that prompts a vision-language model."""
 
     def __init__(self, vlm: VisionLanguageModel, pack: PromptPack, *, max_steps: int = 50) -> None:
         self.vlm = vlm
@@ -49,7 +49,7 @@ class VlmPlanner:
 
 
 def wanted_steps(request: Request, max_steps: int) -> int | None:
-    """The number of steps the request names, if it does; raises when that is more than the limit."""
+    """The number of steps that the request names, if any; raises where it is over the limit."""
     wanted = named_steps(request)
     if wanted is not None and wanted > max_steps:
         raise ConfigurationError(
@@ -60,7 +60,7 @@ def wanted_steps(request: Request, max_steps: int) -> int | None:
 
 
 def named_steps(request: Request) -> int | None:
-    """How many steps are asked for; a story that is to go on may name a number too, and means all of them."""
+    """The number of steps that is asked for; text after the last picture counts first."""
     texts = [part.text if isinstance(part, Text) else None for part in request.parts]
     last = len(texts) - texts[::-1].index(None) if None in texts else 0
     after_pictures = "\n".join(text for text in texts[last:] if text)
@@ -68,7 +68,7 @@ def named_steps(request: Request) -> int | None:
 
 
 def planner_messages(request: Request, pack: PromptPack) -> tuple[Message, ...]:
-    """What a planner is shown: in use, in data and in training alike."""
+    """The planner's messages; built only here, for inference, data and training."""
     prompt = "planner_interleaved" if request.pictures else "planner_text"
     return pack.messages(prompt, {"request": request.parts})
 

@@ -1,4 +1,4 @@
-"""Asking a model until its answer can be read: a bad reply is told what was wrong, at most three times."""
+"""Prompting a model until its reply can be parsed: it is told what was wrong, at most three times."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ T = TypeVar("T")
 
 REASKS = 3
 QUOTED_CHARACTERS = 1500
-"""How much of its bad reply a model is shown again."""
+"""How much of its bad reply a model sees again."""
 
 
 async def ask(
@@ -26,7 +26,7 @@ async def ask(
     sampling: Sampling,
     pack: PromptPack,
 ) -> T:
-    """The value that `read` finds in the model's reply; raises the last `ReplyError` when it never does."""
+    """The value that `read` parses from a reply; raises the last `ReplyError` when it never succeeds."""
     asked, unread = tuple(messages), None
     for reasks_left in range(REASKS, -1, -1):
         try:
@@ -34,12 +34,12 @@ async def ask(
         except BackendError as error:
             if unread is None or error.kind is not Failure.INVALID:
                 raise
-            raise unread from None  # with the complaint, the question is more than the model can take
+            raise unread from None  # with the complaint, the prompt is longer than the model accepts
         try:
             return read(reply)
         except ReplyError as error:
             if not reasks_left or reply.finish_reason == "content_filter":
-                raise  # a filter does not listen to complaints
+                raise  # a content filter does not change its mind
             unread = error
             asked = (*messages, *_complaint(reply, error, pack))
     raise AssertionError("unreachable: the last ask returns or raises")
@@ -48,6 +48,6 @@ async def ask(
 def _complaint(reply: Reply, error: ReplyError, pack: PromptPack) -> tuple[Message, ...]:
     complaint = pack.messages("reask", {"problem": error.problem})
     quoted = storable(reply.text[:QUOTED_CHARACTERS]).strip()
-    if not quoted:  # some servers refuse an empty turn
+    if not quoted:  # some servers refuse an empty message
         return complaint
     return (Message("assistant", (Text(quoted),)), *complaint)

@@ -1,8 +1,8 @@
-"""The codec: model text to typed values and back. The only place that knows the wire names.
+"""The codec between the text of models and typed values; the only place with the wire names.
 
 A reply is `<think>…</think>` and then `<answer>{…}</answer>`; the tags may be missing, unclosed or oddly
 written, the object may be JSON or a Python literal. Either exactly one object of the right form is found, or
-`ReplyError` says what was wrong in words that the model can be told. What this module renders it can parse.
+`ReplyError` says what was wrong, in words for the model. Everything that is rendered here can be parsed here.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from typing import Any, TypeVar
 
 from pydantic import ValidationError
 
-from interleave.agents.literals import MAX_CHARACTERS, UnreadableLiteral, find_objects, read_literal
+from interleave.agents.literals import MAX_CHARACTERS, find_objects, read_literal
 from interleave.backends.protocols import Reply
-from interleave.errors import ReplyError
+from interleave.errors import ReplyError, UnreadableLiteral
 from interleave.types import Outcome, Plan, PlanStep, Verdict
 
 T = TypeVar("T")
@@ -43,7 +43,7 @@ SCORE_KEYS = ("score",)
 
 
 def _object_schema(**properties: Any) -> dict[str, Any]:
-    """Every key required and no other allowed: what strict structured output asks for."""
+    """An object with every key required and no other allowed, as strict structured output needs."""
     required = list(properties)
     return {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
 
@@ -65,7 +65,7 @@ VERDICT_SCHEMA = _object_schema(previous_step_success={"type": "boolean"}, refin
 MARKS_SCHEMA = _object_schema(
     score={"type": "array", "items": {"type": "number"}}, reasoning={"type": "string"}
 )
-"""The same forms as JSON schemas, for backends that can hold a model to them."""
+"""The same forms as JSON schemas, for backends with constrained decoding."""
 
 
 def parse_plan(reply: Reply | str) -> Plan:
@@ -74,7 +74,7 @@ def parse_plan(reply: Reply | str) -> Plan:
 
 
 def parse_verdict(reply: Reply | str) -> Verdict:
-    """The verdict in a critic's reply; a refusal may come without a refined prompt."""
+    """The verdict in a critic's reply; a rejection may lack a refined prompt."""
     return _parse(reply, JUDGEMENT_KEYS, _verdict)
 
 
@@ -128,9 +128,9 @@ def _parse(reply: Reply | str, keys: tuple[str, ...], read: Callable[[Any, str],
 
 
 def _the_one(text: str, start: int, keys: tuple[str, ...], read: Callable[[Any], T]) -> T:
-    """The only answer; one told twice is one, two that differ are none, and a bad one spoils a good one.
+    """The only answer; a repeated one counts once, and two that differ or a malformed one are errors.
 
-    An answer is what names one of the keys in quotes; other brackets are part of the prose.
+    An answer is an object with one of the keys in quotes; other brackets belong to the prose.
     """
     named = re.compile(rf"[\"'](?:{'|'.join(keys)})[\"']")
     values: list[T] = []
@@ -145,7 +145,7 @@ def _the_one(text: str, start: int, keys: tuple[str, ...], read: Callable[[Any],
 
 
 def _split(text: str) -> tuple[str, int]:
-    """The thinking, and where the answer starts. Where an object comes next, tags are only text inside it."""
+    """The thinking, and where the answer starts. Tags inside an object are text."""
     if _OBJECT_NEXT.match(text):
         return "", 0
     tags = [((tag[1] or "") + tag[2].lower(), tag) for tag in _TAG.finditer(text)]
@@ -163,7 +163,7 @@ def _split(text: str) -> tuple[str, int]:
             return "".join(thoughts), tag.end()
     if not opened:
         return "".join(thoughts), start
-    # Thinking that never ends is believed to have ended only by an answer that closes the reply.
+    # Unclosed thinking counts as ended only by an answer that closes the reply.
     answer = next((tag for name, tag in tags if name == "answer" and tag.start() > opened.start()), None)
     name, last = tags[-1]
     if answer is None or name != "/answer" or text[last.end() :].strip():
@@ -215,7 +215,7 @@ def _text(fields: Mapping[str, Any], key: str, number: int) -> str | None:
 def strip_step_prefix(text: str, number: int) -> str:
     """The text without a leading "Step 3:", and without "(3)" or "3." where that is this step's number.
 
-    A text of several lines, or one that goes on to the next number, is a list of its own and stays whole.
+    A text of several lines, or one that goes on to the next number, is a list and stays unchanged.
     """
     end, following = 0, set[str]()
     while (label := _LABEL.match(text, end)) and (label["named"] or _number(label) == str(number)):
@@ -254,7 +254,7 @@ def _marks(value: Any, thinking: str) -> tuple[float, float]:
 
 
 def _only(fields: Mapping[str, Any], spellings: tuple[str, ...]) -> Any:
-    """The value under any of the spellings of a key; two that differ are a contradiction."""
+    """The value under any spelling of a key; two values that differ are an error."""
     values = [fields[key] for key in spellings if key in fields]
     if any(type(value) is not type(values[0]) or value != values[0] for value in values[1:]):
         raise UnreadableLiteral(f"{' and '.join(spellings)} contradict each other")
@@ -268,7 +268,7 @@ def _object(value: Any, what: str) -> Mapping[str, Any]:
 
 
 def _clean(thinking: str) -> str:
-    """Reasoning is kept for people to read; it must be storable and hold no tags, nothing more."""
+    """The reasoning without tags and without characters that a file cannot hold."""
     storable = thinking.replace("\x00", "").encode("utf-8", "replace").decode("utf-8")
     return _TAG.sub(r"[\1\2]", storable).strip()
 

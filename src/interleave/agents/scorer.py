@@ -14,13 +14,13 @@ from interleave.types import Scores
 
 
 class Scorer(Protocol):
-    """Marks one attempt. Raises `ReplyError` when the marks cannot be read: a failure is never a number."""
+    """Scores one attempt. Raises `ReplyError` when the marks cannot be read: a failure is never a number."""
 
     async def score(self, seen: CriticInput) -> Scores: ...
 
 
 class VlmScorer:
-    """A scorer that asks a vision-language model twice at once: for meaning, and for looks."""
+    """A scorer that prompts a vision-language model twice at once: for semantics, and for quality."""
 
     def __init__(self, vlm: VisionLanguageModel, pack: PromptPack) -> None:
         self.vlm = vlm
@@ -35,7 +35,7 @@ class VlmScorer:
             semantics, quality = await asyncio.gather(*questions)
         finally:
             for question in questions:
-                question.cancel()  # when one fails, nobody pays for the other
+                question.cancel()  # when one fails, the other is not paid for
         return Scores(semantics=min(semantics), quality=min(quality))
 
     async def _marks(self, prompt: str, seen: CriticInput) -> tuple[float, float]:

@@ -1,4 +1,4 @@
-"""How far a picture is: backends tell, whoever shows progress listens. Nobody need do either."""
+"""Progress of a picture: a backend may report it, and listeners may show it."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ from contextlib import contextmanager
 from interleave.types import Slot
 
 Listener = Callable[[Slot, int, int], None]
-"""Called with the place of the picture in its run, the steps done and all steps; from any thread."""
+"""Called with the slot of the picture, the steps done and the total; from any thread."""
 
 _listeners: list[Listener] = []
 
 
-def tell(slot: Slot, done: int, total: int) -> None:
-    """So many of so many steps of this picture are done."""
+def report(slot: Slot, done: int, total: int) -> None:
+    """Report that `done` of `total` denoising steps of a picture are done."""
     for listener in tuple(_listeners):
         listener(slot, done, total)
 
 
 @contextmanager
 def listening(listener: Listener) -> Iterator[None]:
-    """Be told about every picture that is being drawn."""
+    """Call a listener for every picture that is being drawn."""
     _listeners.append(listener)
     try:
         yield

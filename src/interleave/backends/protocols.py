@@ -1,4 +1,4 @@
-"""What the pipeline asks of a model. A backend is any class with these methods; nothing need be inherited."""
+"""The protocols of models. A backend is any class with these methods; it need not inherit anything."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class ImageRequest:
 
 @dataclass(frozen=True)
 class GeneratorCapabilities:
-    """What an image generator can do. What it cannot do it refuses; it never ignores a part of a request."""
+    """What an image generator can do. It refuses what it cannot do, and never ignores a part of a request."""
 
     max_sources: int = 1
     """How many pictures an edit may start from; 0 for a generator that only draws from text."""
@@ -34,11 +34,11 @@ class GeneratorCapabilities:
     seeds: bool = True
     """Whether the same request with the same seed gives the same picture."""
     price_per_image: float | None = None
-    """US dollars a picture; 0 for one that costs nothing, None where it is not known."""
+    """US dollars a picture; 0 where it is free, None where it is not known."""
     concurrency: int | None = None
-    """How many pictures it can draw at once; None where it has no limit of its own."""
+    """How many pictures it can draw at once; None for no limit."""
     deadline: float | None = None
-    """Seconds a picture may take, with all its tries; None where the usual limit will do."""
+    """Seconds that a picture may take, with all retries; None for the default."""
 
 
 @runtime_checkable
@@ -67,20 +67,20 @@ class Message:
 
 @dataclass(frozen=True)
 class Sampling:
-    """How a model is asked to answer. The default is greedy."""
+    """How a reply is decoded. The default is greedy."""
 
     temperature: float = 0.0
     max_tokens: int = 4096
     token_probabilities: bool = False
-    """Whether the reply should carry token probabilities, where the backend can give them."""
+    """Whether the reply should have token probabilities, where the backend can give them."""
     schema: Mapping[str, Any] | None = None
-    """The form of the answer as a JSON schema, for backends that can hold a model to it."""
+    """A JSON schema of the answer, for backends with constrained decoding."""
     slot: Slot = Slot()
 
 
 @dataclass(frozen=True)
 class Token:
-    """A piece of a reply and the probability with which the model chose it."""
+    """A token of a reply, and its probability."""
 
     text: str
     probability: float
@@ -88,14 +88,14 @@ class Token:
 
 @dataclass(frozen=True)
 class Reply:
-    """What a model answered, and how its answer ended."""
+    """A model's answer, and how it ended."""
 
     text: str
     finish_reason: str = "stop"
-    """`stop`, `length` (cut off: never to be repaired), `content_filter`, or the backend's own word."""
+    """`stop`, `length` (cut off: never repaired), `content_filter`, or a word of the backend."""
     usage: dict[str, int] = field(default_factory=dict)
     cost: float | None = None
-    """US dollars this reply cost, where the backend knows."""
+    """The cost of this reply in US dollars, where the backend knows it."""
     tokens: tuple[Token, ...] = ()
 
 
@@ -106,13 +106,13 @@ class VlmCapabilities:
     token_probabilities: bool = False
     knows_its_price: bool = False
     repeatable: bool = False
-    """Whether the same question, asked greedily, gets the same answer every time."""
+    """Whether the same messages, decoded greedily, get the same answer every time."""
     concurrency: int | None = None
-    """How many calls it takes at once; None where it has no limit of its own."""
+    """How many calls it takes at once; None for no limit."""
     deadline: float | None = None
-    """Seconds an answer may take, with all its tries; None where the usual limit will do."""
+    """Seconds that an answer may take, with all retries; None for the default."""
     typical_price: float | None = None
-    """US dollars an ordinary call costs, for estimates; None where it is not known."""
+    """US dollars of a typical call, for estimates; None where it is not known."""
 
 
 @runtime_checkable

@@ -1,4 +1,4 @@
-"""Names to backends: two tables of those that ship with the product, and the entry points of plugins.
+"""Backends by name: the tables of those that ship with the product, and the entry points of plugins.
 
 A package adds a backend with an entry point in one of the groups `interleave.generators`, `interleave.vlms`
 and `interleave.agents` (see `interleave.plugins`). It names a class, or a `BackendInfo` that names one and
@@ -30,7 +30,7 @@ Kind = Literal["generator", "vlm", "agent"]
 
 @dataclass(frozen=True)
 class BackendInfo:
-    """One backend: where its class is, what it needs, and what a reader of its results must be told."""
+    """One backend: where its class is, what it needs, and what readers of its results must be told."""
 
     target: str
     """The class, as `package.module:Class`."""
@@ -40,16 +40,16 @@ class BackendInfo:
     extra: str | None = None
     """The extra of this distribution that installs them."""
     takes: str | None = None
-    """A function of a request and the spec's options that gives the request as this planner reads it best, or
-    raises `InputError` for one it cannot take; asked before it is loaded."""
+    """A function of a request and the spec's options that returns the request as this planner reads it best,
+    or raises `InputError` for one it cannot take; called before the backend is loaded."""
     draws: str | None = None
     """A function that raises `InputError` for a prompt this generator cannot follow."""
     key: str | None = None
-    """The environment variable with the key, where its makers' own service is meant."""
+    """The environment variable with the key of its vendor's own service."""
     note: str | None = None
-    """Said on every document made with it, when it is not what a reader would take it for; {} is its work."""
+    """Shown on every document made with it, where readers could be misled; {} stands for what it made."""
     notes_on: Mapping[str, str] = field(default_factory=dict)
-    """Said besides, where its spec has this option."""
+    """Shown besides, where its spec has this option."""
 
     @property
     def missing(self) -> tuple[str, ...]:
@@ -66,7 +66,7 @@ class BackendInfo:
 def _installed(package: str) -> bool:
     try:
         return importlib.util.find_spec(package) is not None
-    except ModuleNotFoundError:  # not even the package around it
+    except ModuleNotFoundError:  # its parent package is not installed either
         return False
 
 
@@ -145,9 +145,9 @@ VLMS = {
 
 SHIPPED: dict[Kind, Mapping[str, BackendInfo]] = {"generator": GENERATORS, "vlm": VLMS, "agent": {}}
 GROUPS: dict[Kind, str] = {"generator": "generators", "vlm": "vlms", "agent": "agents"}
-"""The entry points of each kind. Agents plan, judge or score by themselves: they are not prompted."""
-PLAYERS: tuple[Kind, ...] = ("vlm", "agent")
-"""What can play the role of a planner, critic or scorer."""
+"""The entry-point group of each kind. Agents compute plans, verdicts or scores: they are not prompted."""
+AGENT_KINDS: tuple[Kind, ...] = ("vlm", "agent")
+"""The kinds of backend that can be a planner, critic or scorer."""
 
 
 def load_generator(spec: str | Spec) -> ImageGenerator:
@@ -161,8 +161,8 @@ def load_vlm(spec: str | Spec, role: str) -> VisionLanguageModel:
 
 
 def load_agent(spec: str | Spec, role: str) -> Any:
-    """Build what plays a role: an agent that computes, or a vision-language model that is prompted."""
-    return _load(spec, PLAYERS, role, role=role)
+    """Build the backend of a role: an agent that computes, or a vision-language model to be prompted."""
+    return _load(spec, AGENT_KINDS, role, role=role)
 
 
 def check_generator(spec: str | Spec) -> None:
@@ -171,26 +171,26 @@ def check_generator(spec: str | Spec) -> None:
 
 
 def check_agent(spec: str | Spec, role: str) -> None:
-    """The same for what plays a role."""
-    _look_up(spec, PLAYERS, role)
+    """The same for the backend of a planner, critic or scorer."""
+    _look_up(spec, AGENT_KINDS, role)
 
 
 def is_agent(spec: str | Spec) -> bool:
-    """Whether a spec names an agent that is no model."""
+    """Whether a spec names an agent that computes, rather than a model that is prompted."""
     return _parsed(spec).name in plugins.installed(GROUPS["agent"])
 
 
-def suited(request: Request, planner: str | Spec) -> Request:
-    """The request as this planner reads it best; raises `InputError` when it says that it cannot take it."""
+def adapt_request(request: Request, planner: str | Spec) -> Request:
+    """The request as this planner reads it best; raises `InputError` for one that it cannot take."""
     parsed = _parsed(planner)
-    info = find_backend(parsed.name, *PLAYERS)
+    info = find_backend(parsed.name, *AGENT_KINDS)
     if info is None or not info.takes:
         return request
     return cast(Request, pkgutil.resolve_name(info.takes)(request, parsed.options))
 
 
 def refuse_undrawable(prompts: Iterable[str], generator: str | Spec) -> None:
-    """Raise `InputError` when this generator says beforehand that it cannot follow one of the prompts."""
+    """Raise `InputError` where it is known before loading that this generator cannot follow a prompt."""
     info = find_backend(_parsed(generator).name, "generator")
     if info is not None and info.draws:
         refuse = pkgutil.resolve_name(info.draws)
@@ -199,7 +199,7 @@ def refuse_undrawable(prompts: Iterable[str], generator: str | Spec) -> None:
 
 
 def known_names(*kinds: Kind) -> list[str]:
-    """The names that a spec can begin with; nothing is imported for it."""
+    """The names that a spec can begin with; nothing is imported."""
     return sorted({name for kind in kinds for name in (*SHIPPED[kind], *plugins.installed(GROUPS[kind]))})
 
 
@@ -210,7 +210,7 @@ def known_backends(kind: Kind) -> dict[str, BackendInfo]:
 
 
 def find_backend(name: str, *kinds: Kind) -> BackendInfo | None:
-    """The backend of this name; no plugin can take a name of ours."""
+    """The backend of this name; a plugin cannot replace one that ships with the product."""
     for kind in kinds:
         if name in SHIPPED[kind]:
             return SHIPPED[kind][name]
@@ -221,11 +221,11 @@ def find_backend(name: str, *kinds: Kind) -> BackendInfo | None:
 
 @cache
 def _plugin(point: EntryPoint) -> BackendInfo:
-    """What a plugin says of its backend, where its entry names a `BackendInfo` and no plain class."""
+    """The `BackendInfo` that an entry names, or one made for the plain class that it names."""
     plain = BackendInfo(point.value, f"from the package {plugins.package_of(point)}")
     try:
         named = plugins.load(point, f"the backend {point.name!r}")
-    except ConfigurationError:  # said by whoever uses it
+    except ConfigurationError:  # reported when the backend is used
         return plain
     return named if isinstance(named, BackendInfo) else plain
 
@@ -235,9 +235,9 @@ def _parsed(spec: str | Spec) -> Spec:
 
 
 def note_for(spec: str | Spec, *, role: str) -> str | None:
-    """What a reader of a document must be told about this backend, if anything."""
+    """What readers of a document must be told about this backend, if anything."""
     parsed = _parsed(spec)
-    info = find_backend(parsed.name, *(("generator",) if role == "generator" else PLAYERS))
+    info = find_backend(parsed.name, *(("generator",) if role == "generator" else AGENT_KINDS))
     if info is None or info.note is None:
         return None
     more = (said for option, said in info.notes_on.items() if option in parsed.options)
@@ -250,7 +250,7 @@ def _load(spec: str | Spec, kinds: tuple[Kind, ...], what: str, *, role: str) ->
 
 
 def _look_up(spec: str | Spec, kinds: tuple[Kind, ...], what: str) -> tuple[Any, Spec, BaseModel]:
-    """The class a spec names, and the spec's options as that class reads them."""
+    """The class that a spec names, and the spec's options as an instance of its `Options`."""
     parsed = _parsed(spec)
     info = find_backend(parsed.name, *kinds)
     if info is None:
@@ -260,7 +260,7 @@ def _look_up(spec: str | Spec, kinds: tuple[Kind, ...], what: str) -> tuple[Any,
 
 
 def unknown_backend(spec: str | Spec, what: str, *kinds: Kind) -> ConfigurationError:
-    """What to say of a name that no backend has."""
+    """The error for a name that no backend has."""
     name = _parsed(spec).name
     return ConfigurationError(
         f"no {what} named {name!r} (from {str(spec)!r}). {did_you_mean(name, known_names(*kinds))}"
@@ -273,7 +273,7 @@ def _import(info: BackendInfo, what: str) -> Any:
             f"{what} needs the package {info.missing[0]!r}, which is not installed. "
             f"Install it with: {info.install}"
         )
-    # Somebody else's package may raise anything at all while it is imported.
+    # Another package may raise anything at all while it is imported.
     try:
         backend = pkgutil.resolve_name(info.target.partition("[")[0].strip())
     except InterleaveError:

@@ -1,9 +1,9 @@
-"""The one retry policy. Backends switch their SDK's own retries off; nobody else retries.
+"""The one retry policy. Backends switch the retries of their SDK off; nothing else retries a call.
 
-Only transient `BackendError`s are tried again, at most five times in all, with jittered backoff or after the
-time the server asked for. Retries are paid from a shared budget, a fifth of the calls made plus ten a second,
-so that an outage is never answered with a storm; when it is empty a call waits for it within its deadline.
-Every call to a model goes through here, so here what it brings is checked and rid of keys.
+Only transient `BackendError`s are retried, with at most five tries in all, after jittered backoff or after
+the time the server asked for. Retries come out of a shared budget, a fifth of the calls made plus ten a
+second, so that an outage does not cause a storm; when it is empty, a call waits for it within its deadline.
+Every call to a model goes through here, so its result is checked and keys are removed here.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ import time
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
-from interleave.backends.checked import checked, clean_errors
 from interleave.backends.protocols import (
     GeneratorCapabilities,
     ImageGenerator,
@@ -26,6 +25,7 @@ from interleave.backends.protocols import (
     VisionLanguageModel,
     VlmCapabilities,
 )
+from interleave.backends.result_checks import checked, clean_errors
 from interleave.errors import BackendError
 
 if TYPE_CHECKING:
@@ -43,13 +43,13 @@ LONGEST_RETRY_AFTER_SECONDS = 300.0
 BUDGET_SHARE = 0.2
 BUDGET_PER_SECOND = 10.0
 BUDGET_RESERVE_SECONDS = 10.0
-"""How long unspent budget stays good."""
+"""How many seconds of budget can be saved up."""
 BUDGET_POLL_SECONDS = 0.5
-"""How often a call looks whether an empty budget has filled; a thousand may be waiting."""
+"""How often a call checks an empty budget; a thousand may be waiting."""
 
 
 class RetryBudget:
-    """How many retries may still be made: a share of the calls made, and a few every second."""
+    """A token bucket of retries, filled by a share of the calls made and a few every second."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
@@ -60,7 +60,7 @@ class RetryBudget:
         self._add(BUDGET_SHARE)
 
     def take(self) -> bool:
-        """Spend one retry if there is one."""
+        """Take one retry, if there is one."""
         now = self._clock()
         self._add((now - self._filled_at) * BUDGET_PER_SECOND)
         self._filled_at = now

@@ -1,1 +1,1 @@
-"""Many runs at once: requests from a file, assignment, shards, workers."""
+"""Many runs at once: requests from a file, their assignment to generators and shards, the worker."""

@@ -1,19 +1,24 @@
-"""Who does what in a work of many requests: one configuration for all, or a mixture of generators.
+"""Which generator, seed and shard a request of a batch gets.
 
-The seed of a request depends on the configuration's and on its id alone. Generators are dealt over all
-requests of a work at once, so that each gets its share to within one. Either way every process that works on
-a part of the requests, now or after a crash, on this machine or another, comes to the same.
+The seed and the shard of a request depend on its id alone. Generators are assigned over all requests of a
+batch at once, so that each gets its share to within one. Every process that works on a part of the requests,
+now or after a crash, on this machine or another, computes the same assignment.
 """
 
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Iterable
+from dataclasses import dataclass
 
 from pydantic import Field
 
 from interleave.config.run_config import RoleConfig, RunConfig, differences
+from interleave.errors import ConfigurationError
 from interleave.types import Value
+
+MOST_SHARDS = 10_000
 
 
 class Share(Value):
@@ -23,59 +28,58 @@ class Share(Value):
     weight: float = Field(gt=0, allow_inf_nan=False)
 
 
-class Casting(Value):
-    """The configuration of every request of a work."""
+class Assignment(Value):
+    """The configuration of every request of a batch."""
 
     config: RunConfig
     mixture: tuple[Share, ...] = ()
-    """The generators that share the requests; none: that of the configuration draws them all."""
+    """The generators that share the requests; where empty, that of the configuration draws them all."""
     own_seeds: bool = False
-    """Whether every request has a seed of its own, drawn from the configuration's: for data, where equal
-    requests with equal seeds would teach the same thing twice."""
+    """Whether every request has a seed of its own, derived from the configuration's: for data, where equal
+    requests with equal seeds would give the same example twice."""
 
     @property
     def configs(self) -> tuple[RunConfig, ...]:
-        """A configuration for every generator there is."""
+        """One configuration for each generator."""
         if not self.mixture:
             return (self.config,)
         return tuple(self.config.model_copy(update={"generator": share.generator}) for share in self.mixture)
 
-    def config_for(self, identity: str, generator: str) -> RunConfig:
+    def config_for(self, id_: str, generator: str) -> RunConfig:
         """The configuration of the request with this id, drawn by this generator."""
         config = next(each for each in self.configs if each.generator.identity == generator)
-        return config.model_copy(update={"seed": self._seed_of(identity)}) if self.own_seeds else config
+        return config.model_copy(update={"seed": self._seed_of(id_)}) if self.own_seeds else config
 
-    def deal(self, identities: Iterable[str]) -> dict[str, str]:
-        """Which generator draws which request: in an order as good as random, the first ones by the first.
+    def assign(self, ids: Iterable[str]) -> dict[str, str]:
+        """The generator of every id: ids are ordered by their hash, and cut in proportion to the weights.
 
-        Whatever the order in which they are given, these ids are dealt alike. A few more ids move only those
-        near a border.
+        The order in which ids are given does not matter. A few more ids move only those near a cut.
         """
         key = f"generator/{self.config.seed}"
-        shuffled = sorted(set(identities), key=lambda identity: (fraction(key, identity), identity))
+        shuffled = sorted(set(ids), key=lambda id_: (hash_fraction(key, id_), id_))
         names = [config.generator.identity for config in self.configs]
         return {
-            identity: names[self._place_of((turn + 0.5) / len(shuffled))]
-            for turn, identity in enumerate(shuffled)
+            id_: names[self._share_at((position + 0.5) / len(shuffled))]
+            for position, id_ in enumerate(shuffled)
         }
 
-    def _place_of(self, part: float) -> int:
-        """Whose share of the whole this part of it lies in."""
+    def _share_at(self, fraction: float) -> int:
+        """The index of the generator whose share this fraction of all requests lies in."""
         weights = [share.weight for share in self.mixture] or [1.0]
-        left = part * sum(weights)
-        for place, weight in enumerate(weights):
+        left = fraction * sum(weights)
+        for index, weight in enumerate(weights):
             left -= weight
             if left < 0:
-                return place
-        return len(weights) - 1  # the weights do not add up exactly
+                return index
+        return len(weights) - 1  # rounding: the weights do not add up exactly
 
-    def _seed_of(self, identity: str) -> int:
-        return int(fraction(f"seed/{self.config.seed}", identity) * 2**53)
+    def _seed_of(self, id_: str) -> int:
+        return int(hash_fraction(f"seed/{self.config.seed}", id_) * 2**53)
 
 
-def casting_differences(ours: Casting, theirs: Casting) -> list[str]:
-    """What differs between two castings, in words, for a person."""
-    here, there = _mixed(ours), _mixed(theirs)
+def assignment_differences(ours: Assignment, theirs: Assignment) -> list[str]:
+    """What differs between two assignments, for an error message."""
+    here, there = _generators(ours), _generators(theirs)
     before = theirs.config
     if ours.mixture or theirs.mixture:  # then the generators are compared as mixtures
         before = before.model_copy(update={"generator": ours.config.generator})
@@ -87,12 +91,45 @@ def casting_differences(ours: Casting, theirs: Casting) -> list[str]:
     return different
 
 
-def _mixed(casting: Casting) -> str:
-    shares = [f"{share.generator.identity!r} ×{share.weight:g}" for share in casting.mixture]
-    return " and ".join(shares) or f"{casting.config.generator.identity!r} alone"
+def _generators(assignment: Assignment) -> str:
+    shares = [f"{share.generator.identity!r} ×{share.weight:g}" for share in assignment.mixture]
+    return " and ".join(shares) or f"{assignment.config.generator.identity!r} alone"
 
 
-def fraction(purpose: str, identity: str) -> float:
-    """A number from 0 to below 1 that is as good as random, and the same whenever it is asked for."""
-    digest = hashlib.sha256(f"{purpose}\x00{identity}".encode("utf-8", "surrogatepass")).digest()
+@dataclass(frozen=True)
+class Shard:
+    """One of several disjoint parts that together are the whole batch. The default is the whole."""
+
+    number: int = 1
+    of: int = 1
+
+    @classmethod
+    def parse(cls, text: str | None) -> Shard:
+        """A shard as a user writes it: `2/8`; None is the whole."""
+        if text is None:
+            return cls()
+        match = re.fullmatch(r"(\d{1,6})/(\d{1,6})", text.strip())
+        number, of = (int(match[1]), int(match[2])) if match else (0, 0)
+        if not 1 <= number <= of <= MOST_SHARDS:
+            raise ConfigurationError(
+                f"--shard {text!r} is not one: write which of how many, from --shard 1/4 to --shard 4/4"
+            )
+        return cls(number, of)
+
+    @property
+    def label(self) -> str:
+        """The part of a file name that says which shard it belongs to; empty for the whole."""
+        return f".{self.number}-of-{self.of}" if self.of > 1 else ""
+
+    def has(self, id_: str) -> bool:
+        """Whether the shard has this id; the id alone decides, so a file may grow between two shards."""
+        return int(hash_fraction("shard", id_) * self.of) == self.number - 1
+
+
+WHOLE = Shard()
+
+
+def hash_fraction(purpose: str, id_: str) -> float:
+    """A number in [0, 1) from the hash of an id: uniform over ids, and the same in every process."""
+    digest = hashlib.sha256(f"{purpose}\x00{id_}".encode("utf-8", "surrogatepass")).digest()
     return (int.from_bytes(digest[:8], "big") >> 11) / 2**53

@@ -1,16 +1,16 @@
-"""Many requests at once: any number of trajectories in flight, each in a run folder of its own.
+"""Many requests at once: any number of runs in flight, each in a run folder of its own.
 
-DIR/batch.json      the configuration all of them share
-DIR/index.jsonl     one line for each that has ended: a cache of what the run folders say, so that 40,000
-                    finished runs are not opened to learn that they are finished; a shard has one of its own
+DIR/batch.json      the configuration that all of them share
+DIR/index.jsonl     one line for each that has ended: a cache, so that 40,000 finished runs are not opened to
+                    learn that they are finished; every shard has its own
 DIR/runs/ab/…       the run folders, named by a hash: ids never become paths
 
-Who carries a request out is a crew: this process, or others. The order of the work, the index and what
-becomes of failures are the same for all.
+An executor answers the requests: this process, or others. The order of the work, the index and the handling
+of failures are the same for all.
 
-So many trajectories are open at a time and no more, and each has one call under way; calls to a model take
-their turns in the order in which they come. A short trajectory therefore never waits for a long one, and
-memory does not grow with the number of requests.
+A bounded number of runs is open at a time, and each has one call in flight; calls to a model are made in the
+order of their arrival. So a short run never waits for a long one, and memory does not grow with the number of
+requests.
 """
 
 from __future__ import annotations
@@ -27,15 +27,14 @@ from typing import Any, Literal, Protocol
 
 from pydantic import SerializerFunctionWrapHandler, ValidationError, model_serializer
 
-from interleave.batches.assignment import Casting, casting_differences
+from interleave.batches.assignment import WHOLE, Assignment, Shard, assignment_differences
 from interleave.batches.requests import Item
-from interleave.batches.shards import WHOLE, Shard
 from interleave.errors import BackendError, RunError
+from interleave.files import remove_temporaries_of, write_atomic
 from interleave.runs.disk import Disk
-from interleave.runs.folder import alone_in, open_journal, refuse_foreign_folder
+from interleave.runs.folder import folder_lock, open_journal, refuse_foreign_folder
 from interleave.runs.journal import Line, folder_in_use, is_being_written
-from interleave.runs.outage import Patience, Take
-from interleave.runs.store import sweep_for, write_whole
+from interleave.runs.outage import OutageRetry, TryResult
 from interleave.text import slug, storable
 from interleave.version import __version__
 
@@ -45,13 +44,13 @@ LOCK_NAME = "batch.lock"
 INDEX_STEM = "index"
 DEFAULT_CONCURRENCY = 64
 FAILURES_IN_A_ROW = 50
-"""After so many failures with not one success between them, something is wrong with all of them."""
+"""After this many failures without one success between them, the cause is common to all."""
 
 ItemStatus = Literal["done", "short", "failed", "busy"]
-"""Busy: another process has its run folder, and it is left to that process."""
+"""Busy: another process holds the lock of its run folder, and goes on with it."""
 
 
-class BatchConfig(Casting):
+class BatchConfig(Assignment):
     """The `batch.json` of a batch."""
 
     version: int = VERSION
@@ -69,36 +68,38 @@ class Ended(Line):
     forced: int = 0
     calls: int = 0
     repeated: int = 0
-    """Of these calls, those that had to be made again."""
+    """The calls among these that were retries."""
     seconds: float = 0.0
     generator: str = ""
-    """Who drew it; nobody, where it was refused before a run was begun."""
+    """The generator that drew it; empty where the request was refused before a run started."""
     passing: bool = False
     """Whether it failed for a reason that may pass, such as a server that is down."""
     bad_request: bool = False
-    """Whether it failed because of what it asks: trying again changes nothing."""
+    """Whether the request itself is the cause: trying again changes nothing."""
 
     @model_serializer(mode="wrap")
-    def _say_only_what_is_true(self, write: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """What is said of failures is left out where there is none: a done line with `false` misleads."""
+    def _leave_out_false(self, write: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Leave out flags about failures where they are false: on a line that is done they mislead."""
         written: dict[str, Any] = write(self)
         return {key: value for key, value in written.items() if value is not False}
 
 
-class Crew(Protocol):
-    """Carries requests out, many at once."""
+class Executor(Protocol):
+    """Answers requests, many at once."""
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What a user should know before the first call: what it may cost."""
+        """What a user should know before the first call, such as the cost."""
         ...
 
-    async def carry_out(self, item: Item) -> Ended: ...
+    async def execute(self, item: Item) -> Ended:
+        """Answer one request, and return how it ended."""
+        ...
 
 
 @dataclass
 class BatchSummary:
-    """How a batch stands."""
+    """The counts of a batch."""
 
     total: int = 0
     done: int = 0
@@ -109,13 +110,13 @@ class BatchSummary:
     calls: int = 0
     repeated: int = 0
     already: int = 0
-    """Of those, how many had ended before this session."""
+    """The ones among these that had ended before this session."""
     bad_requests: int = 0
-    """Of the failed, how many failed because of what they ask."""
+    """The failed ones whose request itself is the cause."""
     generators: Counter[str] = field(default_factory=Counter)
-    """How many runs each generator has drawn."""
+    """The number of runs that each generator has drawn."""
     failures: list[Ended] = field(default_factory=list)
-    """The first few, with their causes."""
+    """The first failures, with their reasons."""
 
     def count(self, ended: Ended, *, already: bool = False) -> None:
         setattr(self, ended.status, getattr(self, ended.status) + 1)
@@ -136,30 +137,30 @@ class Batch:
     def __init__(
         self,
         folder: Path,
-        casting: Casting,
-        crew: Crew,
+        assignment: Assignment,
+        executor: Executor,
         *,
         shard: Shard = WHOLE,
-        patience: Patience | None = None,
+        outage_retry: OutageRetry | None = None,
     ) -> None:
         self.folder = folder
-        self.casting = casting
-        self.crew = crew
-        self.patience = patience or Patience()
+        self.assignment = assignment
+        self.executor = executor
+        self.outage_retry = outage_retry or OutageRetry()
         self.disk = Disk()
-        keep_casting(folder, casting)
+        write_assignment(folder, assignment)
         self.index = open_journal(folder, _index_name(shard))
         self.ended = {ended.id: ended for ended in read_index(folder)}
 
     async def run(
         self, items: Iterable[Item], *, concurrency: int = DEFAULT_CONCURRENCY, retry_failed: bool = False
     ) -> AsyncGenerator[Ended]:
-        """Carry out what has not ended yet; yields each as it ends, and those from before as they come."""
+        """Answer the requests that have not ended yet; yields each as it ends, and earlier ones in order."""
         try:
-            if isinstance(items, list):  # all are known already: refuse a clash before the first call
+            if isinstance(items, list):  # all are known: refuse a clash of ids before the first call
                 for item in items:
                     self._before(item)
-            async with aclosing(self._work(iter(items), concurrency, retry_failed)) as working:
+            async with aclosing(self._run_all(iter(items), concurrency, retry_failed)) as working:
                 async for ended in working:
                     yield ended
         finally:
@@ -173,7 +174,7 @@ class Batch:
             )
         return before
 
-    async def _work(
+    async def _run_all(
         self, ahead: Iterator[Item], concurrency: int, retry_failed: bool
     ) -> AsyncGenerator[Ended]:
         running: set[asyncio.Task[Ended]] = set()
@@ -185,7 +186,7 @@ class Batch:
                     if before is not None and not (retry_failed and before.status != "done"):
                         yield before
                     else:
-                        running.add(asyncio.create_task(self._patiently(item)))
+                        running.add(asyncio.create_task(self._execute(item)))
                 if not running:
                     return
                 finished, running = await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
@@ -193,46 +194,46 @@ class Batch:
                 for ended in [task.result() for task in finished if not task.exception()]:
                     if ended.status != "busy":
                         self.index.append(ended)
-                    if not ended.bad_request:  # that is its own fault, and says nothing about the others
+                    if not ended.bad_request:  # the request is the cause, which says nothing about the others
                         failures_in_a_row = failures_in_a_row + 1 if ended.status == "failed" else 0
                     yield ended
                 await self.disk.sync(self.index)
                 if errors:
-                    raise errors[0]  # a disk that fails: the others say the same
+                    raise errors[0]  # the disk failed: the others say the same
                 if failures_in_a_row >= FAILURES_IN_A_ROW:
                     raise BackendError(
                         f"{failures_in_a_row} requests in a row have failed, the last with: {ended.reason} "
-                        "(mend it, then run the same command with --retry-failed)"
+                        "(fix it, then run the same command with --retry-failed)"
                     )
         finally:
             for task in running:
                 task.cancel()
             await asyncio.gather(*running, return_exceptions=True)
 
-    async def _patiently(self, item: Item) -> Ended:
-        """Carry it out; what fails for a passing reason is taken up again until it passes."""
+    async def _execute(self, item: Item) -> Ended:
+        """Answer one request, retried through outages."""
 
-        async def take() -> Take[Ended]:
-            ended = await self.crew.carry_out(item)
-            return Take(
+        async def attempt() -> TryResult[Ended]:
+            ended = await self.executor.execute(item)
+            return TryResult(
                 ended,
-                passing=ended.passing,
+                transient=ended.passing,
                 reason=ended.reason,
-                reached=ended.calls - ended.repeated,
+                progress=ended.calls - ended.repeated,
                 succeeded=ended.status == "done",
             )
 
-        return await self.patience.keep_on(take, item.generator)
+        return await self.outage_retry.run(attempt, item.generator)
 
 
-def refuse_unfit(folder: Path, casting: Casting, shard: Shard = WHOLE) -> None:
-    """Refuse a folder that is somebody else's, differs or is being written to; touches nothing.
+def refuse_unusable_folder(folder: Path, assignment: Assignment, shard: Shard = WHOLE) -> None:
+    """Refuse a folder that is not ours, has another configuration or is being written to; changes nothing.
 
-    Opening it refuses the same. This is for asking before models are loaded, which may take minutes.
+    Opening a batch checks the same. This is for checking before models are loaded, which may take minutes.
     """
     _refuse_foreign(folder)
     if (folder / CONFIG_NAME).exists():
-        _refuse_other_casting(folder, casting)
+        _refuse_other_assignment(folder, assignment)
     if is_being_written(folder, _index_name(shard)):
         raise folder_in_use(folder)
 
@@ -245,33 +246,33 @@ def _refuse_foreign(folder: Path) -> None:
     try:
         refuse_foreign_folder(folder, marker=CONFIG_NAME)
     except RunError:
-        if not (folder / LOCK_NAME).exists():  # else it is ours, and another shard is just beginning in it
+        if not (folder / LOCK_NAME).exists():  # else it is ours, and another shard is just starting in it
             raise
 
 
-def _refuse_other_casting(folder: Path, casting: Casting) -> None:
-    if different := casting_differences(casting, read_casting(folder)):
+def _refuse_other_assignment(folder: Path, assignment: Assignment) -> None:
+    if different := assignment_differences(assignment, read_assignment(folder)):
         raise RunError(
             f"{folder} holds runs with another configuration ({'; '.join(different)}): "
             "choose another folder with --out"
         )
 
 
-def keep_casting(folder: Path, casting: Casting) -> None:
-    """Write down what a folder's runs are made with; refuse a folder where that is something else."""
+def write_assignment(folder: Path, assignment: Assignment) -> None:
+    """Write the `batch.json` of a folder; refuse a folder with another configuration."""
     _refuse_foreign(folder)
-    with alone_in(folder, LOCK_NAME):  # two shards may begin at the same moment
+    with folder_lock(folder, LOCK_NAME):  # two shards may start at the same moment
         path = folder / CONFIG_NAME
-        sweep_for(folder, CONFIG_NAME)
+        remove_temporaries_of(folder, CONFIG_NAME)
         if not path.exists():
-            shared = BatchConfig(**dict(casting), software=__version__)
-            write_whole(path, shared.model_dump_json(indent=1).encode())
+            shared = BatchConfig(**dict(assignment), software=__version__)
+            write_atomic(path, shared.model_dump_json(indent=1).encode())
         else:
-            _refuse_other_casting(folder, casting)
+            _refuse_other_assignment(folder, assignment)
 
 
-def read_casting(folder: Path) -> Casting:
-    """What the runs of a folder are made with."""
+def read_assignment(folder: Path) -> Assignment:
+    """The configuration in the `batch.json` of a folder."""
     path = folder / CONFIG_NAME
     try:
         return BatchConfig.model_validate_json(path.read_bytes())
@@ -280,26 +281,26 @@ def read_casting(folder: Path) -> Casting:
 
 
 def read_index(folder: Path) -> list[Ended]:
-    """The last word on every request that has ended; a line that cannot be read counts for nothing."""
+    """The last line of every request that has ended; lines that cannot be read are skipped."""
     last: dict[str, Ended] = {}
     for path in sorted(folder.glob(f"{INDEX_STEM}*.jsonl")):
         for line in path.read_bytes().split(b"\n"):
-            with suppress(ValidationError):  # the run folders know better: the index only saves opening them
+            with suppress(ValidationError):  # the run folders are the source of truth
                 ended = Ended.model_validate_json(line)
                 if ended.id not in last or last[ended.id].status != "done":  # what is done stays done
                     last[ended.id] = ended
     return list(last.values())
 
 
-def run_folder(identity: str) -> str:
-    """Where the run of an id lies; the id itself is only ever hashed, and shown as harmless letters."""
-    name = hashlib.sha256(identity.encode("utf-8", "surrogatepass")).hexdigest()[:20]
-    return "/".join(["runs", name[:2], "-".join(filter(None, [name, slug(identity, 24)]))])
+def run_folder(id_: str) -> str:
+    """The folder of the run of an id: the hash of the id, and a slug of it for readers."""
+    name = hashlib.sha256(id_.encode("utf-8", "surrogatepass")).hexdigest()[:20]
+    return "/".join(["runs", name[:2], "-".join(filter(None, [name, slug(id_, 24)]))])
 
 
 def summary_as_json(summary: BatchSummary, folder: Path, seconds: float, **more: object) -> str:
     """What `--json` prints for a batch."""
-    said = json.dumps(
+    text = json.dumps(
         {
             "out": str(folder),
             "status": _status(summary),
@@ -319,7 +320,7 @@ def summary_as_json(summary: BatchSummary, folder: Path, seconds: float, **more:
         },
         ensure_ascii=False,
     )
-    return storable(said)  # the folder's name need not be text: in JSON this is an escape of it
+    return storable(text)  # the folder's name need not be valid Unicode
 
 
 def _status(summary: BatchSummary) -> str:

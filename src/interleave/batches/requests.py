@@ -1,8 +1,8 @@
-"""Many requests from one JSONL file: checked to the last line before the first call, read one by one after.
+"""Many requests from one JSONL file: all lines are checked before the first call, and read one by one after.
 
 A line is an object with `request`, a text or a list of `{"text": …}` and `{"image": "path"}`, and perhaps an
-`id`. Other keys are the user's own. Pictures lie beside the file or below it; they are decoded when their
-turn comes, so that a file of 40,000 lines is checked in seconds.
+`id`. Other keys are ignored. Pictures are in the folder of the file or below it; they are decoded when their
+request is answered, so that a file of 40,000 lines is checked in seconds.
 """
 
 from __future__ import annotations
@@ -30,18 +30,18 @@ SHOWN_PROBLEMS = 5
 RawPart = str | Path
 """Text, or the path of a picture."""
 _UNREAD = white_canvas((1, 1))
-"""Stands for a picture that has not been read yet."""
+"""A placeholder for a picture that has not been read yet."""
 
 
 @dataclass(frozen=True)
 class Item:
-    """One of many requests: its id, a digest of what it asks, and a way to load it when its turn comes."""
+    """One of many requests: its id, a digest of its content, and a function that loads it."""
 
     id: str
     digest: str
     load: Callable[[], Request]
     generator: str = ""
-    """The generator that is to draw it, where several share the requests."""
+    """The generator that draws it, where several share the requests."""
 
 
 def items_of(requests: Iterable[Any]) -> Iterator[Item]:
@@ -59,7 +59,7 @@ def items_of(requests: Iterable[Any]) -> Iterator[Item]:
 
 
 def _named(given: Any) -> tuple[Any, Any]:
-    """The id, where there is one, and the request: of a pair, or of an object as a JSONL file has it."""
+    """The id, if there is one, and the request: from a pair, or from an object as in a JSONL file."""
     if isinstance(given, Mapping):
         if "request" not in given:
             raise InputError(
@@ -72,14 +72,14 @@ def _named(given: Any) -> tuple[Any, Any]:
 
 
 def _as_in_a_file(request: Any) -> Any:
-    """A list of `{"text": …}` and `{"image": …}` becomes text and paths; anything else stays what it is."""
+    """A list of `{"text": …}` and `{"image": …}` as text and paths; anything else unchanged."""
     if isinstance(request, list) and all(isinstance(part, Mapping) for part in request):
         return raw_parts(request, Path)
     return request
 
 
 def read_requests(path: Path, *, skip_bad: bool = False) -> tuple[list[Item], list[str]]:
-    """The items of a file and, with `skip_bad`, what was wrong with lines left out; else bad lines raise."""
+    """The items of a file and, with `skip_bad`, the problems of lines left out; else bad lines raise."""
     items: dict[str, Item] = {}
     first_line: dict[str, int] = {}
     problems: list[str] = []
@@ -99,7 +99,7 @@ def read_requests(path: Path, *, skip_bad: bool = False) -> tuple[list[Item], li
         bad = counted(len(problems), "bad line")
         raise InputError(
             f"{bad}, nothing was started: {'; '.join(problems[:SHOWN_PROBLEMS])}{more} "
-            "(mend what is wrong, or leave it out with --skip-bad)"
+            "(fix what is wrong, or leave it out with --skip-bad)"
         )
     if not items:
         raise InputError(f"{path} has no requests")
@@ -107,7 +107,7 @@ def read_requests(path: Path, *, skip_bad: bool = False) -> tuple[list[Item], li
 
 
 def lines_of(path: Path) -> Iterator[tuple[int, int, bytes]]:
-    """Number, offset and bytes of every line that is not blank; one that is too long is cut short."""
+    """Number, offset and bytes of every line that is not blank; one that is too long is truncated."""
     try:
         yield from read_lines(path, most_bytes=MAX_FILE_BYTES, most_in_a_line=MAX_LINE_BYTES)
     except OSError as error:
@@ -138,7 +138,7 @@ def _line_at(path: Path, offset: int) -> bytes:
 
 
 def parse_line(line: bytes) -> dict[str, Any]:
-    """The object of a JSONL line; raises `InputError` with the reason where it is none."""
+    """The object of a JSONL line; raises `InputError` with the reason where there is none."""
     if len(line) > MAX_LINE_BYTES:
         raise InputError(f"the line has more than {MAX_LINE_BYTES:,} bytes")
     try:
@@ -164,13 +164,13 @@ def _checked_parts(request: Any, root: Path) -> list[RawPart]:
 
 
 def refuse_unusable(parts: Iterable[RawPart]) -> None:
-    """Raise `InputError` for all that is wrong with a request before a picture of it is decoded."""
+    """Raise `InputError` for everything that can be wrong with a request before its pictures are decoded."""
     unread = Picture(_UNREAD)
     Request(tuple(Text(part) if isinstance(part, str) else unread for part in parts))
 
 
 def raw_parts(request: Any, find_picture: Callable[[str], Path]) -> list[RawPart]:
-    """The parts of a request as JSON has it: a text, or a list of `{"text": …}` and `{"image": …}`."""
+    """The parts of a request in JSON: a text, or a list of `{"text": …}` and `{"image": …}`."""
     if request is None:
         raise InputError('there is no "request"')
     if not isinstance(request, str | list):
@@ -190,7 +190,7 @@ def raw_parts(request: Any, find_picture: Callable[[str], Path]) -> list[RawPart
 
 
 def picture_file(root: Path, name: str) -> Path:
-    """The picture of this name below a folder; raises `InputError` where it is not there, or not below it."""
+    """The file of a picture below a folder; raises `InputError` where it is missing or outside."""
     if "://" in name:
         raise InputError(f"{name[:80]!r} is an address: nothing is fetched from the web")
     path = root / name
@@ -217,7 +217,7 @@ def _item(identity: Any, digest: str, load: Callable[[], Request]) -> Item:
 
 
 def checked_id(identity: str) -> str:
-    """The id, which indexes and manifests must be able to hold as it is: spelled out, two could be one."""
+    """The id, refused where a file cannot hold it as it is: escaped, two ids could become equal."""
     if storable(identity) != identity:
         raise InputError(f'"id" {identity!r:.60} holds half of a surrogate pair, which is not valid Unicode')
     return identity
@@ -234,8 +234,8 @@ def _digest_of_request(request: Request) -> str:
     )
 
 
-def _digest(said: str) -> str:
-    return hashlib.sha256(said.encode("utf-8", "surrogatepass")).hexdigest()[:32]
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:32]
 
 
 def _refuse_constant(name: str) -> Any:
@@ -243,14 +243,14 @@ def _refuse_constant(name: str) -> Any:
 
 
 def _finite(digits: str) -> float:
-    """A number that JSON can write again: one that is too large for this machine would become `Infinity`."""
+    """A finite float: one that is too large would become `Infinity`, which JSON cannot write."""
     if not math.isfinite(number := float(digits)):
         raise ValueError(f"the number {digits[:20]} is too large")
     return number
 
 
 def without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """An object; of a key that stands there twice nobody knows which one is meant."""
+    """An object; a repeated key is refused, as either value could be meant."""
     found = dict(pairs)
     if len(found) < len(pairs):
         twice = next(key for key, times in Counter(key for key, _ in pairs).items() if times > 1)

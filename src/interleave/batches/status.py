@@ -1,7 +1,7 @@
-"""How a folder of many runs stands: what its index says, and what only its run folders know.
+"""The status of a batch: what its index says, and what only its run folders say.
 
-The index has only what has ended, and may be lost; a run that was killed, or is under way, is told of by its
-own folder alone.
+The index has only runs that have ended, and may be lost; a run that was killed or is still running is found
+only by its folder.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ log = logging.getLogger(__name__)
 
 
 @dataclass
-class Standing:
-    """The runs of a folder, counted."""
+class BatchStatus:
+    """The runs of a batch, counted by status."""
 
     summary: BatchSummary = field(default_factory=BatchSummary)
-    """Of those that have ended."""
+    """The runs that have ended."""
     running: int = 0
     interrupted: int = 0
     damaged: int = 0
 
     @property
     def others(self) -> dict[str, int]:
-        """Those that have not ended, by how they stand."""
+        """The runs that have not ended, by status."""
         return {"running": self.running, "interrupted": self.interrupted, "damaged": self.damaged}
 
     def count(self, ended: Ended) -> None:
@@ -39,38 +39,38 @@ class Standing:
         self.summary.count(ended, already=True)
 
 
-def standing_of(folder: Path) -> Standing:
+def read_batch_status(folder: Path) -> BatchStatus:
     """Count the runs below a folder; those the index knows are not opened."""
-    standing, known = Standing(), set[str]()
+    batch, known = BatchStatus(), set[str]()
     for ended in read_index(folder):
         known.add(ended.folder)
-        standing.count(ended)
+        batch.count(ended)
     for name in _run_folders(folder):
         if name not in known:
-            _count_run(standing, folder, name)
-    return standing
+            _count_run(batch, folder, name)
+    return batch
 
 
 def _run_folders(folder: Path) -> Iterator[str]:
     return (path.relative_to(folder).as_posix() for path in sorted(folder.glob("runs/*/*")) if path.is_dir())
 
 
-def _count_run(standing: Standing, folder: Path, name: str) -> None:
+def _count_run(batch: BatchStatus, folder: Path, name: str) -> None:
     try:
         record = _record_of(folder / name)
     except RunError as error:
         log.warning("%s", error)
-        standing.damaged += 1
+        batch.damaged += 1
         return
     match record.status:
         case "running":
-            standing.running += 1
+            batch.running += 1
         case "interrupted":
-            standing.interrupted += 1
+            batch.interrupted += 1
         case status:
-            standing.count(
+            batch.count(
                 Ended(
-                    id=Path(name).name,  # a run does not know its id, and this ends with words of it
+                    id=Path(name).name,  # a run does not know its id; its folder's name has a slug of it
                     digest="",
                     folder=name,
                     status=status,
@@ -85,7 +85,7 @@ def _count_run(standing: Standing, folder: Path, name: str) -> None:
 
 
 def _record_of(run: Path) -> RunRecord:
-    """A done run hardly ever changes, so its `run.json` will do; for others the journal is read."""
+    """The record of a run: `run.json` where the run is done and unchanged since, else from the journal."""
     stored = read_stored(run)
     if stored is not None and stored[0].status == "done" and is_current(stored[0], run):
         return stored[0]

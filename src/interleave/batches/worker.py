@@ -1,4 +1,4 @@
-"""One process that carries requests out: models loaded once, shared by all its runs, each in its folder."""
+"""The executor in this process: models are loaded once and shared by all runs, each in its own folder."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ from collections.abc import Mapping
 from contextlib import aclosing, suppress
 from pathlib import Path
 
-from interleave.backends.protocols import VisionLanguageModel
-from interleave.batches.assignment import Casting
+from interleave.batches.assignment import Assignment
 from interleave.batches.batch import Ended, ItemStatus, run_folder
 from interleave.batches.requests import Item
 from interleave.config.run_config import Limits, RunConfig
@@ -19,32 +18,34 @@ from interleave.runs.cost_estimate import cost_note
 from interleave.runs.journal import Started, first_entry
 from interleave.runs.models import Models
 from interleave.runs.record import RunRecord
-from interleave.runs.request_check import suited_request
-from interleave.runs.trajectory import RunResult, Trajectory
+from interleave.runs.resolve import adapted_request
+from interleave.runs.run import Run, RunResult
 from interleave.types import Request
 
 log = logging.getLogger(__name__)
 
 
-class Studio:
-    """The crew of a work on one machine."""
+class Worker:
+    """Answers requests in this process."""
 
-    def __init__(self, folder: Path, casting: Casting, limits: Limits, models: Mapping[str, Models]) -> None:
+    def __init__(
+        self, folder: Path, assignment: Assignment, limits: Limits, models: Mapping[str, Models]
+    ) -> None:
         self.folder = folder
-        self.casting = casting
+        self.assignment = assignment
         self.limits = limits
         self.models = models
-        """The models by the identity of their generator: a mixture has several, and shares the others."""
+        """The models by the identity of their generator; those of a mixture share planner and critic."""
         _allow_many_files()
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What its generators may cost."""
-        notes = (cost_note(models, self.casting.config, self.limits) for models in self.models.values())
+        """The estimated cost of each generator."""
+        notes = (cost_note(models, self.assignment.config, self.limits) for models in self.models.values())
         return tuple(dict.fromkeys(note for note in notes if note))
 
-    async def carry_out(self, item: Item) -> Ended:
-        """How the request ended, whatever happened; only a disk that fails is everybody's matter."""
+    async def execute(self, item: Item) -> Ended:
+        """How the request ended, whatever happened; only a disk failure is raised, as it stops all runs."""
         try:
             finished = await self._run(item)
         except StorageError:
@@ -62,29 +63,28 @@ class Studio:
 
     async def _run(self, item: Item) -> RunResult:
         folder = self.folder / run_folder(item.id)
-        config = self.casting.config_for(item.id, self._generator_of(item, folder))
+        config = self.assignment.config_for(item.id, self._generator_of(item, folder))
         models = self.models[config.generator.identity]
         request = await asyncio.to_thread(_loaded, item, config, models)
-        trajectory = Trajectory(folder, request, config, self.limits, lambda: models)
-        async with aclosing(trajectory.run()) as events:
+        run = Run.open(folder, request, config, self.limits, lambda: models)
+        async with aclosing(run.stream()) as events:
             async for event in events:
                 if isinstance(event, RunResult):
                     return event
         raise AssertionError("a run always ends with RunResult")
 
     def _generator_of(self, item: Item, folder: Path) -> str:
-        """Who draws it: what has been begun keeps its generator, though more requests have joined since."""
+        """The generator of a request: a started run keeps its own, even if requests were added since."""
         if len(self.models) == 1:
             return next(iter(self.models))
-        begun = first_entry(folder)
-        return begun.config.generator.identity if isinstance(begun, Started) else item.generator
+        started = first_entry(folder)
+        return started.config.generator.identity if isinstance(started, Started) else item.generator
 
 
 def _loaded(item: Item, config: RunConfig, models: Models) -> Request:
-    """The request as its planner reads it best; a planner that is no model says itself what it refuses."""
+    """The request as its planner reads it best; a planner that computes refuses by itself."""
     request = item.load()
-    is_model = isinstance(models.planner, VisionLanguageModel)
-    return suited_request(request, config) if is_model else request
+    return adapted_request(request, config) if models.planner.vlm else request
 
 
 def _not_run(item: Item, status: ItemStatus, reason: str, *, bad_request: bool = False) -> Ended:
@@ -124,7 +124,7 @@ def _status(record: RunRecord) -> ItemStatus:
 
 
 def _allow_many_files() -> None:
-    """Every trajectory in flight holds a journal open; the usual soft limit stops at about a thousand."""
+    """Raise the soft limit of open files, often a thousand: every run in flight has its journal open."""
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     with suppress(ValueError, OSError):
         resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))

@@ -76,7 +76,7 @@ def follow_many(
     from interleave.batches.batch import summary_as_json
     from interleave.render.gallery import write_gallery
 
-    for note in batch.crew.notes:
+    for note in batch.executor.notes:
         say(f"{note}; so for every step of {count(len(items), 'request')}")
     bar, started = make_bar(len(items)), time.monotonic()
     try:
@@ -130,7 +130,7 @@ async def _follow(
 
     cancel_on_terminate()
     before = set(batch.ended)
-    nobody_yet = Counter({config.generator.identity: 0 for config in batch.casting.configs})
+    nobody_yet = Counter({config.generator.identity: 0 for config in batch.assignment.configs})
     summary = BatchSummary(total=len(items), generators=nobody_yet)
     running = batch.run(items, concurrency=concurrency, retry_failed=retry_failed)
     async with aclosing(running) as all_ended:

@@ -71,11 +71,11 @@ async def _examine(backend: object, known: Known, quick: bool) -> list[Result]:
 
 def _role_of(spec: str) -> str:
     """What a backend can be, where that is only one thing."""
-    from interleave.backends.registry import PLAYERS, find_backend
+    from interleave.backends.registry import AGENT_KINDS, find_backend
     from interleave.config.specs import parse_spec
 
     name = parse_spec(spec).name
-    draws, answers = find_backend(name, "generator"), find_backend(name, *PLAYERS)
+    draws, answers = find_backend(name, "generator"), find_backend(name, *AGENT_KINDS)
     if draws and answers:
         raise ConfigurationError(
             f"{name!r} can draw and can answer: say which is meant with --role generator or --role planner"

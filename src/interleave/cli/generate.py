@@ -41,12 +41,12 @@ def generate(
     On a folder that holds the same request and configuration it continues; a finished one is shown again.
     With --requests FILE.jsonl --out DIR, many requests are answered at once, each in a folder below DIR.
     """
-    from interleave.api import RunOptions, open_trajectory
+    from interleave.api import RunOptions, open_run
     from interleave.batches.batch import DEFAULT_CONCURRENCY
     from interleave.cli.batch_command import work_many
     from interleave.cli.run_command import work
     from interleave.errors import ConfigurationError
-    from interleave.runs.trajectory import Trajectory
+    from interleave.runs.run import Run
 
     given_plan, made_for = inputs.read_plan_file(plan) if plan is not None else (None, [])
     choices: RunOptions = {
@@ -92,7 +92,7 @@ def generate(
     parts = inputs.gather_parts(request, image, from_file) or made_for
     asked = inputs.build_request(parts or ([inputs.GIVEN_PLAN_TITLE] if given_plan else []))
 
-    def open_run() -> Trajectory:
-        return open_trajectory(asked, out=out, redraw=redraw, **choices)
+    def opened() -> Run:
+        return open_run(asked, out=out, redraw=redraw, **choices)
 
-    return work(open_run, json_output=json_output, open_document=open_document, fail_on_forced=fail_on_forced)
+    return work(opened, json_output=json_output, open_document=open_document, fail_on_forced=fail_on_forced)

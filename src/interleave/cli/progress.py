@@ -14,7 +14,7 @@ from interleave.types import Outcome, Plan, PlanStep, Slot, Verdict
 if TYPE_CHECKING:
     from rich.status import Status
 
-    from interleave.runs.trajectory import Event
+    from interleave.runs.run import Event
 
 MARKS = {Outcome.ACCEPTED: "✓", Outcome.REJECTED: "✗", Outcome.UNREADABLE: "?"}
 STYLES = {Outcome.ACCEPTED: "green", Outcome.REJECTED: "red", Outcome.UNREADABLE: "yellow"}

@@ -15,7 +15,7 @@ app = typer.Typer(help="The words that models are asked with.", no_args_is_help=
 @app.command("list")
 def list_packs(debug: options.Debug = False) -> int:
     """List the prompt packs there are."""
-    from interleave.agents.prompts.library import describe_packs
+    from interleave.agents.prompts import describe_packs
 
     for description, folder in describe_packs():
         print(f"{description.name}  version {description.version}  {description.description}  ({folder})")
@@ -29,7 +29,7 @@ def show_pack(
     debug: options.Debug = False,
 ) -> int:
     """Print the prompts of a pack, or one of them."""
-    from interleave.agents.prompts.library import load_pack
+    from interleave.agents.prompts import load_pack
     from interleave.errors import ConfigurationError, did_you_mean
     from interleave.text import visible
 

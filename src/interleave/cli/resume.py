@@ -22,11 +22,11 @@ def resume(
 
     A folder may come from anybody: keys, files and code it asks for are refused until you --allow them.
     """
-    from interleave.api import reopen_trajectory
+    from interleave.api import reopen_run
     from interleave.batches.batch import CONFIG_NAME
     from interleave.cli.run_command import work
     from interleave.runs.resolve import split_choices
-    from interleave.runs.trajectory import Trajectory
+    from interleave.runs.run import Run
 
     if (run / CONFIG_NAME).exists():
         raise ConfigurationError(
@@ -35,7 +35,7 @@ def resume(
         )
     _, limits = split_choices({"max_calls": max_calls, "max_seconds": max_seconds, "max_cost": max_cost})
 
-    def open_run() -> Trajectory:
-        return reopen_trajectory(run, limits, allow=allow or (), redraw=redraw)
+    def opened() -> Run:
+        return reopen_run(run, limits, allow=allow or (), redraw=redraw)
 
-    return work(open_run, json_output=json_output, open_document=open_document, fail_on_forced=fail_on_forced)
+    return work(opened, json_output=json_output, open_document=open_document, fail_on_forced=fail_on_forced)

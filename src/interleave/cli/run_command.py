@@ -16,48 +16,46 @@ from interleave.redaction import redacted
 from interleave.text import count, visible
 
 if TYPE_CHECKING:
-    from interleave.runs.trajectory import Event, RunResult, Trajectory
+    from interleave.runs.run import Event, Run, RunResult
 
 
-def work(
-    open_run: Callable[[], Trajectory], *, json_output: bool, open_document: bool, fail_on_forced: bool
-) -> int:
+def work(open_run: Callable[[], Run], *, json_output: bool, open_document: bool, fail_on_forced: bool) -> int:
     """Open a run, carry it out, and print what came of it; returns the exit code."""
     from interleave.backends.progress import listening
     from interleave.cli.progress import make_progress
-    from interleave.runs.consent import how_to_go_on
+    from interleave.runs.permissions import resume_command
     from interleave.runs.record import read_record, summary
 
     progress = make_progress()
-    trajectory = None
+    run = None
     try:
         progress.say("loading models…")
-        trajectory = open_run()
-        if trajectory.record.plan is not None and trajectory.models is not None:
-            progress.say(f"taking up {trajectory.folder}: what it has comes first")
-        show = _telling_cost(trajectory, progress.show)
+        run = open_run()
+        if run.record.plan is not None and run.models is not None:
+            progress.say(f"taking up {run.folder}: what it has comes first")
+        show = _telling_cost(run, progress.show)
         with listening(progress.drawing):
-            finished = asyncio.run(_follow(trajectory, show))
+            finished = asyncio.run(_follow(run, show))
     except (KeyboardInterrupt, asyncio.CancelledError):
         progress.close()
-        if trajectory is None:
+        if run is None:
             raise KeyboardInterrupt from None
         if json_output:
-            print(json.dumps(summary(read_record(trajectory.folder), trajectory.folder), ensure_ascii=False))
-        say(f"interleave: interrupted. Continue with: {how_to_go_on(trajectory.folder, trajectory.config)}")
+            print(json.dumps(summary(read_record(run.folder), run.folder), ensure_ascii=False))
+        say(f"interleave: interrupted. Continue with: {resume_command(run.folder, run.config)}")
         return 130
     finally:
         progress.close()
     return _report(finished, json_output, open_document, fail_on_forced)
 
 
-def _telling_cost(trajectory: Trajectory, show: Callable[[Event], None]) -> Callable[[Event], None]:
+def _telling_cost(run: Run, show: Callable[[Event], None]) -> Callable[[Event], None]:
     """Say what a paid run may cost: now where its steps are known, else as soon as they are planned."""
     from interleave.events import Planned
     from interleave.runs.cost_estimate import cost_note, pictures_asked_for, pictures_planned
 
-    models, config, limits = trajectory.models, trajectory.config, trajectory.meter.limits
-    pictures = pictures_asked_for(trajectory.request, config)
+    models, config, limits = run.models, run.config, run.meter.limits
+    pictures = pictures_asked_for(run.request, config)
 
     def tell(count: int | None) -> None:
         if models is not None and (note := cost_note(models, config, limits, steps=count)):
@@ -72,11 +70,11 @@ def _telling_cost(trajectory: Trajectory, show: Callable[[Event], None]) -> Call
     return show_and_tell
 
 
-async def _follow(trajectory: Trajectory, show: Callable[..., None]) -> RunResult:
-    from interleave.runs.trajectory import RunResult
+async def _follow(run: Run, show: Callable[..., None]) -> RunResult:
+    from interleave.runs.run import RunResult
 
     cancel_on_terminate()
-    async with aclosing(trajectory.run()) as events:
+    async with aclosing(run.stream()) as events:
         async for event in events:
             if isinstance(event, RunResult):
                 return event
@@ -111,7 +109,7 @@ def _let_go_of_closed(terminals: list[int]) -> None:
 
 
 def _report(finished: RunResult, json_output: bool, open_document: bool, fail_on_forced: bool) -> int:
-    from interleave.runs.consent import how_to_go_on
+    from interleave.runs.permissions import resume_command
     from interleave.runs.record import summary
 
     record = finished.record
@@ -124,7 +122,7 @@ def _report(finished: RunResult, json_output: bool, open_document: bool, fail_on
     if finished.error is not None:
         say(f"interleave: {finished.error}")
     if record.status in ("failed", "short"):
-        say(f"Continue with: {how_to_go_on(finished.folder, record.config)}")
+        say(f"Continue with: {resume_command(finished.folder, record.config)}")
     if json_output:
         print(json.dumps(summary(record, finished.folder), ensure_ascii=False))
     elif record.status in ("done", "short"):

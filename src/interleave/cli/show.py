@@ -71,7 +71,7 @@ def _point_to(path: Path, open_it: bool) -> None:
 def _show_batch(folder: Path, json_output: bool, open_gallery: bool) -> int:
     """A folder of many runs: how many have ended, and what went wrong."""
     from interleave.batches.batch import summary_as_json
-    from interleave.batches.status import standing_of
+    from interleave.batches.status import read_batch_status
     from interleave.cli.batch_command import REASON_CHARACTERS
     from interleave.errors import ConfigurationError
     from interleave.render.gallery import FILE_NAME as GALLERY
@@ -82,8 +82,8 @@ def _show_batch(folder: Path, json_output: bool, open_gallery: bool) -> int:
         raise ConfigurationError(
             f"{folder} has no gallery to open: the command that made it writes one with --gallery"
         )
-    standing = standing_of(folder)
-    summary, others = standing.summary, standing.others
+    status = read_batch_status(folder)
+    summary, others = status.summary, status.others
     if json_output:
         unended = next((status for status in ("running", "interrupted") if others[status]), None)
         print(summary_as_json(summary, folder, 0.0, **others, **({"status": unended} if unended else {})))
@@ -110,7 +110,7 @@ def _follow(run: Path) -> RunRecord:
     reader, last = JournalReader(run), None
     while True:
         writing = is_being_written(run)  # asked before reading: what was written until then is read now
-        for entry in reader.news():
+        for entry in reader.read_new():
             last = entry
             for line in tell(entry):
                 print(line, file=sys.stderr, flush=True)
@@ -127,7 +127,7 @@ def _written(run: Path, record: RunRecord, markdown: bool) -> Path | None:
     from interleave.errors import StorageError
     from interleave.render.html import write_document
     from interleave.render.markdown import write_markdown
-    from interleave.runs.trajectory import DOCUMENT_NAME
+    from interleave.runs.run import DOCUMENT_NAME
 
     page = run / DOCUMENT_NAME
     if not markdown and page.exists() and record.status != "running" and _has_not_gone_on(run):
@@ -150,7 +150,7 @@ def _not_written(run: Path, record: RunRecord, markdown: bool, error: Exception)
     """Say in a line what there is instead of a document; returns the one of before where there is one."""
     from interleave.render.markdown import FILE_NAME as MARKDOWN_NAME
     from interleave.render.markdown import render_markdown
-    from interleave.runs.trajectory import DOCUMENT_NAME
+    from interleave.runs.run import DOCUMENT_NAME
 
     path = run / (MARKDOWN_NAME if markdown else DOCUMENT_NAME)
     reason = getattr(error.__cause__, "strerror", None) or error

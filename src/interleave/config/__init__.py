@@ -1,1 +1,1 @@
-"""What a user chooses: spec strings, profiles, the configuration of a run."""
+"""Configuration: spec strings, profiles, and what a run is made with."""

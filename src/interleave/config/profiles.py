@@ -3,7 +3,7 @@
 # interleave generate "…" --profile dry-run
 prompts = "default"
 [planner]
-spec = "scripted"              # a spec string, or its pieces as keys:
+spec = "scripted"              # a spec string, or its parts as keys:
 [generator]
 backend = "solid"              # backend, model, base_url, and every option of the backend
 delay = 0.2
@@ -19,9 +19,8 @@ from typing import Any
 from pydantic import ConfigDict, Field, ValidationError, model_validator
 
 from interleave import plugins
-from interleave.config.rules import SourceRule
+from interleave.config.run_config import SourceRule
 from interleave.config.specs import Spec, parse_spec
-from interleave.config.user_folder import config_folder
 from interleave.errors import ConfigurationError, MissingDependency, did_you_mean
 from interleave.files import parse_toml, read_text, why
 from interleave.types import Value
@@ -32,7 +31,7 @@ DRY_RUN_PROFILE = "dry-run"
 
 
 class RoleTable(Value):
-    """One model in a profile; keys that are not named here are options of its backend."""
+    """One model in a profile; other keys are options of its backend."""
 
     model_config = ConfigDict(frozen=True, extra="allow")
 
@@ -50,15 +49,12 @@ class RoleTable(Value):
         if (self.spec is None) == (self.backend is None):
             raise ConfigurationError(f"[{role}] of a profile needs either 'spec' or 'backend'")
         base = parse_spec(self.spec) if self.spec is not None else Spec(self.backend or "")
+        options = {key: _as_text(value, key, role) for key, value in (self.model_extra or {}).items()}
         spec = Spec(
-            base.name,
-            self.model or base.model,
-            self.base_url or base.base_url,
-            base.options
-            | {key: _as_text(value, key, role) for key, value in (self.model_extra or {}).items()},
+            base.name, self.model or base.model, self.base_url or base.base_url, base.options | options
         )
         # A run records its models as spec strings: what a spec string cannot say must not be used.
-        if parse_spec(str(spec)) != spec:
+        if (self.spec is None or spec != base) and parse_spec(str(spec)) != spec:
             raise ConfigurationError(
                 f"[{role}] of a profile: as a spec this is {str(spec)!r}, which says something else; "
                 "a backend or model cannot contain '?' or an address (write a whole spec as spec = …)"
@@ -79,8 +75,23 @@ class Profile(Value):
     sources: SourceRule = SourceRule.PREVIOUS
 
 
+def config_folder() -> Path | None:
+    """The folder of a user's own profiles and prompt packs; None without a home.
+
+    It is `$INTERLEAVE_CONFIG`, else `interleave` in the configuration folder of the platform.
+    """
+    if own := os.environ.get("INTERLEAVE_CONFIG"):
+        return Path(own)
+    if xdg := os.environ.get("XDG_CONFIG_HOME"):
+        return Path(xdg) / "interleave"
+    try:
+        return Path.home() / ".config" / "interleave"
+    except RuntimeError:
+        return None
+
+
 def default_profile() -> str:
-    """The profile of a user who names none: `$INTERLEAVE_PROFILE`, else the miniature."""
+    """The profile where none is named: `$INTERLEAVE_PROFILE`, else the miniature."""
     return os.environ.get("INTERLEAVE_PROFILE") or DEFAULT_PROFILE
 
 

@@ -2,35 +2,77 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from enum import StrEnum
 from typing import Any
 
 from pydantic import Field
 
-from interleave.config.rules import Rules, SourceRule
-from interleave.config.specs import parse_spec, without_tuning
+from interleave.config.specs import Spec, parse_spec, without_tuning
+from interleave.errors import ConfigurationError
 from interleave.types import Plan, Value
 
 OBJECT = "object:"
-"""How a run names a model that was given as a Python object, which no spec can name."""
+"""How a run names a model that was given as a Python object: no spec can name it."""
 MOST_ATTEMPTS = 100
 """How often a step may be drawn."""
 
 
+class SourceRule(StrEnum):
+    """Which pictures a step starts from when its plan does not say."""
+
+    PREVIOUS = "previous"
+    """The picture before it."""
+    HISTORY = "history"
+    """All pictures so far, the user's first; the latest ones when the generator cannot take all."""
+
+
+@dataclass(frozen=True)
+class Rules:
+    """What decides how a run comes out, besides its models and prompts: attempts, seed and sources."""
+
+    max_attempts: int = 5
+    seed: int = 0
+    sources: SourceRule = SourceRule.PREVIOUS
+
+    def __post_init__(self) -> None:
+        if self.max_attempts < 1:
+            raise ConfigurationError("max_attempts must be at least 1: a step is drawn before it is judged")
+
+
 class RoleConfig(Value):
-    """A model as it was named."""
+    """The model that plays one role."""
 
     spec: str
+    """A spec string; for a Python object, `object:` and the name of its class."""
     note: str | None = None
     """What a reader of the document must be told about it."""
 
+    @classmethod
+    def of_object(cls, model: object) -> RoleConfig:
+        return cls(spec=f"{OBJECT}{type(model).__qualname__}")
+
+    @property
+    def is_object(self) -> bool:
+        return self.spec.startswith(OBJECT)
+
+    @property
+    def object_name(self) -> str:
+        return self.spec.removeprefix(OBJECT)
+
+    @property
+    def parsed(self) -> Spec:
+        """The spec as a value; raises for a model that was given as an object."""
+        return parse_spec(self.spec)
+
     @property
     def identity(self) -> str:
-        """The spec without options that only change how fast it goes."""
-        return self.spec if self.spec.startswith(OBJECT) else str(without_tuning(parse_spec(self.spec)))
+        """The spec without the options that only change how fast it goes."""
+        return self.spec if self.is_object else str(without_tuning(self.parsed))
 
 
 class PackConfig(Value):
-    """The words the models were asked with."""
+    """The prompt pack that the models were asked with."""
 
     name: str
     version: str
@@ -57,13 +99,13 @@ class RunConfig(Value):
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What readers must be told, each thing once."""
+        """What readers must be told about the models, without repeats."""
         roles = (self.critic, self.generator) if self.plan else (self.planner, self.critic, self.generator)
         return tuple(dict.fromkeys(role.note for role in roles if role.note))
 
 
 class Limits(Value):
-    """When to stop early. They end a run; they do not change what it would have become."""
+    """When to stop early. Limits end a run; they do not change how it would have come out."""
 
     max_calls: int | None = Field(default=None, ge=1)
     max_seconds: float | None = Field(default=None, gt=0)
@@ -72,7 +114,7 @@ class Limits(Value):
 
 
 def differences(ours: RunConfig, theirs: RunConfig) -> list[str]:
-    """What differs between two configurations, in words, for a person; how fast they go does not count."""
+    """What differs between two configurations, for an error message; tuning options do not count."""
     left, right = _deciding(ours), _deciding(theirs)
     return [_contrast(name, left[name], right[name]) for name in left if left[name] != right[name]]
 

@@ -3,7 +3,7 @@
 solid?delay=0.2                        a backend with an option
 scripted:./replies.jsonl               a model that starts with / or . is a local path
 openai:qwen3-vl@http://host:8000/v1    a model behind a server
-http://host:8011,http://host:8012      servers that speak for themselves
+http://host:8011,http://host:8012      servers of the `http` backend, whose name may be left out
 
 Option values may be percent-encoded; a ``+`` is a plus.
 """
@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from urllib.parse import quote, unquote, urlsplit
 
 from pydantic import Field
@@ -38,8 +39,8 @@ class Spec:
     options: dict[str, str] = field(default_factory=dict)
 
     def __str__(self) -> str:
-        speaks_for_itself = self.name == "http" and self.base_url and not self.model
-        text = "" if speaks_for_itself else self.name
+        name_is_implied = self.name == "http" and self.base_url and not self.model
+        text = "" if name_is_implied else self.name
         text += f":{self.model}" if self.model else ""
         if self.base_url:
             text += ("@" if text else "") + self.base_url
@@ -51,23 +52,24 @@ class Spec:
 
 
 class BackendOptions(Value):
-    """What every backend can be told in its spec; each adds its own."""
+    """The options that every backend takes; each adds its own."""
 
     concurrency: int | None = Field(default=None, ge=1, le=100_000)
-    """How many calls it takes at once."""
+    """How many calls may be in flight at once."""
 
 
 TUNING = frozenset({*BackendOptions.model_fields, "timeout", "key", "port", "probe"})
-"""Options that change how fast a run goes, and not how it comes out."""
+"""Options that change how fast a run goes, not how it comes out."""
 
 
 def without_tuning(spec: Spec) -> Spec:
-    """The spec with only those options that decide what comes out."""
+    """The spec with only the options that decide how a run comes out."""
     return replace(spec, options={key: value for key, value in spec.options.items() if key not in TUNING})
 
 
+@lru_cache(maxsize=1024)
 def parse_spec(text: str) -> Spec:
-    """Read a spec string; raises `ConfigurationError` that says which piece is wrong."""
+    """Read a spec string, each once; raises `ConfigurationError` that says which piece is wrong."""
     if problem := unusable(unquote(text)):
         raise ConfigurationError(f"the spec {_shown(text)} cannot be used: {problem}")
     address, has_options, query = text.strip().partition("?")
@@ -91,7 +93,7 @@ def _check_model(model: str, text: str) -> None:
         raise ConfigurationError(
             f"the spec {_shown(text)} has a ':' but no model after it: name one, or drop the ':'"
         )
-    # Taken for a part of the model's name, such an address would send the request to another server.
+    # Read as part of the model's name, such an address would send the request to another server.
     if not model.startswith(("/", ".")) and _BARE_HOST.search(model):
         raise ConfigurationError(
             f"what follows {text.partition('@')[0] + '@'!r} is not an address: write e.g. @http://host:8000/v1"
@@ -112,7 +114,7 @@ def _parse_options(query: str, text: str) -> dict[str, str]:
 
 
 def _checked_urls(urls: str, text: str) -> str:
-    """The addresses, joined by commas; each must be one, and none may carry a password."""
+    """The addresses, joined by commas; each must be valid, and none may carry a password."""
     checked = [url.strip() for url in urls.split(",")]
     for url in checked:
         if "@" in url:
@@ -131,12 +133,12 @@ def _is_address(url: str) -> bool:
     try:
         parts = urlsplit(url)
         return bool(_SERVER.match(url) and parts.hostname and parts.port != 0 and not re.search(r"\s", url))
-    except ValueError:  # a port that is no number, or half of an IPv6 address
+    except ValueError:  # a port that is not a number, or an incomplete IPv6 address
         return False
 
 
 def _shown(text: str) -> str:
-    """A spec as error messages show it: what may be a password is not repeated."""
+    """A spec as error messages show it: without what may be a password."""
     start, end = text.find("//") + 2, text.rfind("@")
     return repr(f"{text[:start]}…{text[end:]}" if 2 <= start <= end else text)
 

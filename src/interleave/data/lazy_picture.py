@@ -14,7 +14,8 @@ from typing import Any
 
 from PIL import Image
 
-from interleave.runs.store import MissingPicture, PictureStore
+from interleave.errors import MissingPicture
+from interleave.runs.store import PictureStore
 
 _HEADER = struct.Struct(">8s4x4sII")
 

@@ -14,8 +14,7 @@ from typing import Any
 from pydantic import Field, ValidationError, model_validator
 
 from interleave.errors import InputError
-from interleave.files import open_regular, read_bytes, why
-from interleave.runs.store import write_whole
+from interleave.files import open_regular, read_bytes, why, write_atomic
 from interleave.text import storable_in
 from interleave.types import Value
 from interleave.version import __version__
@@ -58,7 +57,7 @@ def write_manifest(path: Path, manifest: Manifest) -> None:
     """Write a manifest whole; equal manifests are equal bytes."""
     said = storable_in(manifest.model_dump(mode="json"))
     text = json.dumps(said, ensure_ascii=False, indent=2, sort_keys=True)
-    write_whole(path, text.encode() + b"\n")
+    write_atomic(path, text.encode() + b"\n")
 
 
 def read_manifest(path: Path) -> Manifest:

@@ -22,8 +22,8 @@ from typing import IO
 
 from interleave.data.file_systems import exchange, sync_file_system
 from interleave.errors import ConfigurationError, RunError, StorageError
+from interleave.files import make_folder, sync_folder
 from interleave.runs.folder import refuse_foreign_folder
-from interleave.runs.store import make_folder, sync_folder
 
 
 @contextmanager

@@ -28,7 +28,7 @@ from interleave.runs.record_file import FILE_NAME as RECORD_NAME
 from interleave.runs.record_file import is_current, lost_lines, read_stored
 from interleave.runs.store import FOLDER as IMAGES
 from interleave.runs.store import PictureStore
-from interleave.sources import Album
+from interleave.sources import SourcePictures
 from interleave.text import count, storable
 from interleave.types import Picture, Request, Slot, Text
 
@@ -109,9 +109,9 @@ class Trajectory:
     def _sources(self) -> dict[int, tuple[StoredPicture, ...]]:
         """The run's own rule, played through again with names instead of pixels."""
         given = tuple(self.picture(part.image) for part in self.record.request if part.image)
-        album = Album(given, self.record.config.sources, _ANY_NUMBER_OF_SOURCES)
+        album = SourcePictures(given, self.record.config.sources, _ANY_NUMBER_OF_SOURCES)
         if self.record.plan is not None:
-            album.prepare_for(self.record.plan)
+            album.check_plan(self.record.plan)
         sources = {}
         for step in self.record.steps:
             if not step.attempts:

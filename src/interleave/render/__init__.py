@@ -1,1 +1,1 @@
-"""A run as something to look at: HTML, Markdown, a gallery of many."""
+"""Documents from runs: HTML, Markdown, and a gallery of many."""

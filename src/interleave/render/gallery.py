@@ -1,4 +1,4 @@
-"""`index.html`: many runs as one page of strips, each of which leads to the document of its run."""
+"""`index.html`: many runs on one page, each as a strip of thumbnails that links to its document."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ from typing import Any
 
 from interleave.batches.batch import Ended
 from interleave.errors import RunError
+from interleave.files import write_atomic
 from interleave.render.html import EmbeddedPictures, page_template, write_document
 from interleave.runs.record import RunRecord, read_record
-from interleave.runs.store import PictureStore, write_whole
-from interleave.runs.trajectory import DOCUMENT_NAME
+from interleave.runs.run import DOCUMENT_NAME
+from interleave.runs.store import PictureStore
 from interleave.text import one_line
 
 log = logging.getLogger(__name__)
@@ -24,7 +25,7 @@ PICTURES_IN_A_STRIP = 6
 
 @dataclass(frozen=True)
 class Strip:
-    """One run: its title, a link, and the pictures a reader would see, the first and the last ones."""
+    """One run: its title, a link, and thumbnails of its first and last pictures."""
 
     title: str
     link: str
@@ -33,23 +34,23 @@ class Strip:
 
 
 def write_gallery(folder: Path, all_ended: Iterable[Ended]) -> Path:
-    """Write a document for every run that has ended, and one page that shows them all."""
+    """Write a document for every run that has ended, and one page with all of them."""
     strips = list(_strips(folder, all_ended))
     notes = dict.fromkeys(note for strip in strips for note in strip.record.config.notes)
     page = page_template("gallery.html.j2").render(strips=strips, notes=notes)
     path = folder / FILE_NAME
-    write_whole(path, page.encode())
+    write_atomic(path, page.encode())
     return path
 
 
 def _strips(folder: Path, all_ended: Iterable[Ended]) -> Iterator[Strip]:
     for ended in all_ended:
         run = folder / ended.folder
-        if not run.exists():  # it failed before it had a folder; the summary says why
+        if not run.exists():  # it failed before it had a folder; the summary has the reason
             continue
         try:
             record = read_record(run)
-        except RunError as error:  # the other pages need not wait until it is restored
+        except RunError as error:  # the other pages are written nevertheless
             log.warning("%s", error)
             continue
         write_document(run, record)

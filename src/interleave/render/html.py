@@ -1,4 +1,4 @@
-"""`document.html`: a run as one self-contained page, for a reader to print and a researcher to study.
+"""`document.html`: a run as one self-contained page, to print or to study.
 
 The page has no script and loads nothing; everything a user or a model wrote goes through autoescaping.
 Pictures are embedded: those a reader sees at full size, those folded away as thumbnails with links.
@@ -15,10 +15,11 @@ from typing import TYPE_CHECKING, Any
 from PIL import Image
 
 from interleave.errors import RunError
+from interleave.files import write_atomic
 from interleave.render.word_diff import prompt_changes
 from interleave.runs.record import AttemptRecord, RunRecord, StepRecord
-from interleave.runs.store import FOLDER, PictureStore, write_whole
-from interleave.runs.trajectory import DOCUMENT_NAME
+from interleave.runs.run import DOCUMENT_NAME
+from interleave.runs.store import FOLDER, PictureStore
 from interleave.text import one_line, visible
 
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ THUMBNAIL_SIDE = 320
 def write_document(folder: Path, record: RunRecord) -> Path:
     """Write the page of a run into its folder."""
     path = folder / DOCUMENT_NAME
-    write_whole(path, render_document(folder, record).encode())
+    write_atomic(path, render_document(folder, record).encode())
     return path
 
 
@@ -58,7 +59,7 @@ class EmbeddedPictures:
         self.store = store
 
     def full(self, name: str) -> dict[str, Any] | None:
-        """The picture for the reader, at its own size; None when its file is gone."""
+        """The picture at full size; None where its file is missing."""
         try:
             image = self.store.get(name)
         except RunError:
@@ -89,7 +90,7 @@ def _webp(image: Image.Image, quality: int) -> bytes:
 
 
 def state_of(step: StepRecord) -> str:
-    """One word for how a step stands, for marks and tests."""
+    """The state of a step as one word, for styles and tests."""
     if step.plan.prompt is None:
         return "text"
     if step.forced:
@@ -100,7 +101,7 @@ def state_of(step: StepRecord) -> str:
 
 
 def verdict_of(attempt: AttemptRecord) -> str:
-    """What the critic made of an attempt, in a reader's words."""
+    """The verdict of an attempt, in words for readers."""
     if attempt.verdict is None:
         return "not judged"
     return {"accepted": "accepted", "rejected": "rejected", "unreadable": "not readable"}[
@@ -110,7 +111,7 @@ def verdict_of(attempt: AttemptRecord) -> str:
 
 @cache
 def page_template(name: str, *, package: str = "interleave.render") -> Template:
-    """A page of a package; what a user or a model wrote is escaped in it."""
+    """A page template of a package, with autoescaping."""
     from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 
     environment = Environment(

@@ -1,4 +1,4 @@
-"""`document.md`: a run as Markdown with its pictures beside it, for people who go on writing."""
+"""`document.md`: a run as Markdown with links to its pictures, to edit further."""
 
 from __future__ import annotations
 
@@ -6,21 +6,22 @@ import re
 from pathlib import Path
 from urllib.parse import quote
 
+from interleave.files import write_atomic
 from interleave.runs.record import RunRecord, StepRecord
-from interleave.runs.store import FOLDER, write_whole
+from interleave.runs.store import FOLDER
 from interleave.text import one_line, visible
 
 FILE_NAME = "document.md"
 
 _MARKUP = re.compile(r"([\\`*_{}\[\]<>#|~!&$])")
 _LINE_MARKUP = re.compile(r"[-+=:]|[0-9]+(?=[.)](?:\s|$))")
-"""What makes a line more than text at its beginning: lists, rules, underlined headings, rows of tables."""
+"""Markup at the start of a line: lists, rules, underlined headings, rows of tables."""
 
 
 def write_markdown(folder: Path, record: RunRecord) -> Path:
     """Write the Markdown of a run into its folder."""
     path = folder / FILE_NAME
-    write_whole(path, render_markdown(record).encode())
+    write_atomic(path, render_markdown(record).encode())
     return path
 
 
@@ -57,12 +58,12 @@ def _picture(name: str, description: str) -> str:
 
 
 def _plain(text: str) -> str:
-    """Text that Markdown shows as it is written, line by line; it becomes paragraphs and nothing else."""
+    """Text escaped so that Markdown shows it as written: paragraphs and nothing else."""
     return "\n".join(_plain_line(line) for line in visible(text).replace("\r\n", "\n").split("\n"))
 
 
 def _plain_line(line: str) -> str:
-    """A line without the spaces around it, which would be markup and are not shown in any case."""
+    """An escaped line without leading and trailing spaces, which would be markup."""
     escaped = _MARKUP.sub(r"\\\1", line.strip(" \t"))
     start = _LINE_MARKUP.match(escaped)
     if start is None:

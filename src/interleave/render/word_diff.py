@@ -1,8 +1,8 @@
-"""What changed from one prompt to the next, word by word, in time that grows no faster than the prompts.
+"""A word diff of two prompts, in time that is linear in their length.
 
 Myers, "An O(ND) difference algorithm and its variations" (1986): N words and D changes cost at most N·D
-comparisons. D is bounded here, so a prompt that was written anew is shown as removed and added whole, which
-is also what a reader wants to see of it.
+comparisons. D is bounded here, so a prompt that was rewritten is shown as removed and added as a whole, which
+is also easier to read.
 """
 
 from __future__ import annotations
@@ -12,28 +12,28 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 MOST_CHANGES = 128
-"""Words removed and added. More than these are shown as one change."""
+"""The most words removed and added; a larger difference is shown as one change."""
 
 _WORDS = re.compile(r"\S+\s*|\s+")
 
 Pair = tuple[int, int]
-"""The places of one word that both prompts have."""
+"""The positions of a common word in the two prompts."""
 
 
 @dataclass(frozen=True)
 class Change:
-    """A stretch of words that was kept, added or removed between two prompts."""
+    """A run of words that was kept, added or removed."""
 
     kind: str
     words: str
 
 
 def prompt_changes(before: str, after: str) -> list[Change]:
-    """The way from one prompt to the next."""
+    """The changes from one prompt to the next."""
     old, new = _WORDS.findall(before), _WORDS.findall(after)
     changes: list[Change] = []
     i = j = 0
-    for start, end, there in _stretches(_kept(old, new), (len(old), len(new))):
+    for start, end, there in _ranges(_kept(old, new), (len(old), len(new))):
         if start > i:
             changes.append(Change("removed", "".join(old[i:start])))
         if there > j:
@@ -45,14 +45,14 @@ def prompt_changes(before: str, after: str) -> list[Change]:
 
 
 def _kept(old: Sequence[str], new: Sequence[str]) -> Iterator[Pair]:
-    """The words that stay: those both prompts begin and end with, and between them what Myers finds."""
+    """The common words: the common start and end, and between them what Myers finds."""
     shortest = min(len(old), len(new))
     head = next((place for place in range(shortest) if old[place] != new[place]), shortest)
     tail = next(
         (place for place in range(shortest - head) if old[-1 - place] != new[-1 - place]), shortest - head
     )
     yield from ((place, place) for place in range(head))
-    numbers: dict[str, int] = {}  # numbers are compared at once, words letter by letter
+    numbers: dict[str, int] = {}  # comparing numbers is faster than comparing words
     a = [numbers.setdefault(word, len(numbers)) for word in old[head : len(old) - tail]]
     b = [numbers.setdefault(word, len(numbers)) for word in new[head : len(new) - tail]]
     yield from ((head + i, head + j) for i, j in common(a, b))
@@ -60,7 +60,7 @@ def _kept(old: Sequence[str], new: Sequence[str]) -> Iterator[Pair]:
 
 
 def common(a: Sequence[int], b: Sequence[int], most: int = MOST_CHANGES) -> list[Pair]:
-    """The longest common subsequence, as pairs of places; none where more than `most` items differ."""
+    """The longest common subsequence, as pairs of positions; empty where more than `most` items differ."""
     furthest = {1: 0}
     rounds: list[dict[int, int]] = []
     for changed in range(min(most, len(a) + len(b)) + 1):
@@ -77,7 +77,7 @@ def common(a: Sequence[int], b: Sequence[int], most: int = MOST_CHANGES) -> list
 
 
 def _came_from(furthest: dict[int, int], diagonal: int, changed: int) -> int:
-    """The diagonal that leads furthest: the one above by an added item, the one below by a removed one."""
+    """The neighbouring diagonal that reaches furthest: an added item from above, a removed one from below."""
     if diagonal == -changed:
         return diagonal + 1
     if diagonal == changed or furthest[diagonal - 1] >= furthest[diagonal + 1]:
@@ -86,7 +86,7 @@ def _came_from(furthest: dict[int, int], diagonal: int, changed: int) -> int:
 
 
 def _pairs(rounds: Sequence[dict[int, int]], i: int, j: int) -> list[Pair]:
-    """The common items, found by going back from the end round by round."""
+    """The common items, found by backtracking from the end."""
     found: list[Pair] = []
     for changed in range(len(rounds) - 1, -1, -1):
         furthest = rounds[changed]
@@ -100,8 +100,8 @@ def _pairs(rounds: Sequence[dict[int, int]], i: int, j: int) -> list[Pair]:
     return found[::-1]
 
 
-def _stretches(kept: Iterator[Pair], end: Pair) -> Iterator[tuple[int, int, int]]:
-    """Neighbouring pairs as stretches: from, to, and where it begins in the new prompt; an empty one last."""
+def _ranges(kept: Iterator[Pair], end: Pair) -> Iterator[tuple[int, int, int]]:
+    """Adjacent pairs as ranges: start, end, and start in the new prompt; an empty range last."""
     first = last = (0, 0)
     for pair in kept:
         if pair != last:

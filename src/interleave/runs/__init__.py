@@ -1,1 +1,1 @@
-"""A run on disk: made, continued, folded into a record, shown."""
+"""A run on disk: its journal, pictures and record; how it is started, continued and limited."""

@@ -1,8 +1,8 @@
-"""Model calls of a run: each result is journalled once, and a call whose result is there is never made again.
+"""Model calls of a run: each result is journalled, and a call whose result is journalled is not repeated.
 
-These wrappers stand between the pipeline and its backends. Going through them from outside in, a call is
-answered from the journal if it can be; else retried by the one policy; else counted against the limits and
-announced; then made, and its result synced to disk before the pipeline goes on.
+These wrappers stand between the pipeline and its backends. From the outside in, a call is answered from the
+journal if possible; else retried under the one policy; else counted against the limits and announced; then
+made, and its result synced to disk before the pipeline goes on.
 """
 
 from __future__ import annotations
@@ -15,8 +15,7 @@ from typing import TypeVar
 from PIL.Image import Image
 
 from interleave.agents.critic import Critic, CriticInput
-from interleave.agents.planner import Planner
-from interleave.backends.checked import checked, clean_errors, is_price
+from interleave.agents.planner import GivenPlan, Planner
 from interleave.backends.protocols import (
     GeneratorCapabilities,
     ImageGenerator,
@@ -28,9 +27,10 @@ from interleave.backends.protocols import (
     VisionLanguageModel,
     VlmCapabilities,
 )
+from interleave.backends.result_checks import checked, clean_errors, is_price
 from interleave.backends.retries import IMAGE_DEADLINE_SECONDS, VLM_DEADLINE_SECONDS
-from interleave.errors import BackendError
-from interleave.pictures import as_rgb, sealed, too_large
+from interleave.errors import BackendError, MissingPicture
+from interleave.pictures import as_rgb, remember_digest, too_large
 from interleave.runs.journal import (
     Called,
     CallFailed,
@@ -42,15 +42,15 @@ from interleave.runs.journal import (
 from interleave.runs.limits import Meter
 from interleave.runs.models import Models
 from interleave.runs.replay import Replay, fingerprint_of_drawing, fingerprint_of_messages
-from interleave.runs.store import MissingPicture, PictureStore
+from interleave.runs.store import PictureStore
 from interleave.types import Plan, Request, Slot, Verdict
 
 T = TypeVar("T")
 
 
 @dataclass
-class CallDesk:
-    """What every call of a run goes through."""
+class CallRunner:
+    """Makes the model calls of one run: retried, metered and journalled."""
 
     journal: Journal
     store: PictureStore
@@ -58,7 +58,27 @@ class CallDesk:
     models: Models
     replay: Replay
 
-    async def make(
+    def planner(self) -> Planner:
+        """The planner of the run, journalled; a given plan is journalled as an event and is not a call."""
+        planner = self.models.planner
+        if isinstance(planner.agent, GivenPlan):
+            return planner.agent
+        if planner.vlm is None:
+            return JournalledPlanner(planner.agent, self)
+        return planner.with_calls_through(lambda vlm: JournalledVlm("planner", vlm, self))
+
+    def generator(self, name: str) -> ImageGenerator:
+        """The generator of the run, journalled; its name goes into the metadata of pictures."""
+        return JournalledGenerator(self.models.generator, self, name)
+
+    def critic(self) -> Critic:
+        """The critic of the run, journalled."""
+        critic = self.models.critic
+        if critic.vlm is None:
+            return JournalledCritic(critic.agent, self)
+        return critic.with_calls_through(lambda vlm: JournalledVlm("critic", vlm, self))
+
+    async def run(
         self,
         role: Role,
         slot: Slot,
@@ -70,64 +90,60 @@ class CallDesk:
     ) -> tuple[T, float]:
         """Make a call that the journal cannot answer; returns its result and how long it took."""
 
+        place = {"role": role, "call": slot.call, "step": slot.step, "attempt": slot.attempt}
+
         async def once() -> T:
-            return await self.meter.through(announced, price=price)
+            async with self.meter.counted(price):
+                self.journal.append(Called.model_validate(place))
+                self.journal.write()
+                try:
+                    with clean_errors():
+                        return _of_kind(await call(), kind, role)
+                except BackendError as error:
+                    failure = {"error": str(error), "transient": error.transient}
+                    self.journal.append(CallFailed.model_validate(place | failure))
+                    raise
 
-        async def announced() -> T:
-            place = {"role": role, "call": slot.call, "step": slot.step, "attempt": slot.attempt}
-            self.journal.append(Called.model_validate(place))
-            self.journal.write()
-            try:
-                with clean_errors():
-                    return _of_kind(await call(), kind, role)
-            except BackendError as error:
-                self.journal.append(
-                    CallFailed.model_validate(place | {"error": str(error), "transient": error.transient})
-                )
-                raise
-
-        async with self.models.gates[role].turn(
-            slot
-        ):  # waiting for a turn does not count against the deadline
+        async with self.models.semaphores[role].acquire(slot):  # waiting here does not use up the deadline
             started = time.monotonic()
             result = await self.models.retries.call(f"the {role}", once, deadline=deadline)
             return result, round(time.monotonic() - started, 3)
 
-    async def keep(self, reply: Replied) -> None:
-        """Journal what a model answered; it is on disk when this returns."""
+    async def store_reply(self, reply: Replied) -> None:
+        """Journal a model's reply; it is on disk when this returns."""
         self.journal.append(reply)
         await self.models.disk.sync(self.journal)
 
-    async def keep_picture(
+    async def store_picture(
         self, drawn: Image, metadata: dict[str, str], line: Callable[[str], Drawn]
     ) -> Image:
-        """Store a picture, then journal it; both are on disk when this returns the picture as it is kept."""
+        """Store a picture, then journal it; returns the picture as stored when both are on disk."""
 
         def work() -> tuple[Image, str]:
-            image = sealed(as_rgb(drawn))
+            image = remember_digest(as_rgb(drawn))
             return image, self.store.put(image, metadata)
 
-        image, name = await self.models.disk.do(work)
+        image, name = await self.models.disk.run(work)
         self.journal.append(line(name))
         await self.models.disk.sync(self.journal)
         return image
 
 
 def _of_kind(result: object, kind: type[T], role: str) -> T:
-    """What a call brought, if it is what was asked for; a user's own model may bring anything."""
+    """The result of a call, checked to be what was asked for: a user's own model may return anything."""
     if isinstance(result, kind):
         return checked(result, f"the {role}")
     raise BackendError(f"the {role} returned a {type(result).__name__}, not a {kind.__name__}")
 
 
 class JournalledVlm:
-    """A vision-language model whose replies are kept."""
+    """A vision-language model whose replies are journalled."""
 
-    def __init__(self, role: Role, vlm: VisionLanguageModel, desk: CallDesk) -> None:
+    def __init__(self, role: Role, vlm: VisionLanguageModel, runner: CallRunner) -> None:
         self.role: Role = role
         self.vlm = vlm
-        self.desk = desk
-        self.calls = desk.replay.spent_plans if role == "planner" else 0
+        self.runner = runner
+        self.calls = runner.replay.unreadable_plans if role == "planner" else 0
 
     @property
     def capabilities(self) -> VlmCapabilities:
@@ -137,11 +153,11 @@ class JournalledVlm:
         self.calls += 1
         slot = replace(sampling.slot, call=self.calls)
         asked = replace(sampling, slot=slot)
-        print_of_it = fingerprint_of_messages(messages)
-        kept = self.desk.replay.replies.get((self.role, self.calls))
-        if kept is not None and self.desk.replay.answers(kept, print_of_it):
-            return _reply_of(kept)
-        reply, seconds = await self.desk.make(
+        fingerprint = fingerprint_of_messages(messages)
+        stored = self.runner.replay.replies.get((self.role, self.calls))
+        if stored is not None and self.runner.replay.answers(stored, fingerprint):
+            return _reply_of(stored)
+        reply, seconds = await self.runner.run(
             self.role,
             slot,
             lambda: self.vlm.complete(messages, asked),
@@ -149,14 +165,14 @@ class JournalledVlm:
             price=None,
             deadline=self.capabilities.deadline or VLM_DEADLINE_SECONDS,
         )
-        self.desk.meter.spend(reply.cost)
-        await self.desk.keep(
+        self.runner.meter.spend(reply.cost)
+        await self.runner.store_reply(
             Replied(
                 role=self.role,
                 call=slot.call,
                 step=slot.step,
                 attempt=slot.attempt,
-                fingerprint=print_of_it,
+                fingerprint=fingerprint,
                 text=reply.text,
                 finish_reason=reply.finish_reason,
                 usage=reply.usage,
@@ -169,11 +185,11 @@ class JournalledVlm:
 
 
 class JournalledGenerator:
-    """An image generator whose pictures are kept."""
+    """An image generator whose pictures are stored and journalled."""
 
-    def __init__(self, generator: ImageGenerator, desk: CallDesk, name: str) -> None:
+    def __init__(self, generator: ImageGenerator, runner: CallRunner, name: str) -> None:
         self.generator = generator
-        self.desk = desk
+        self.runner = runner
         self.name = name
         self.calls = 0
 
@@ -184,17 +200,17 @@ class JournalledGenerator:
     async def generate(self, request: ImageRequest) -> Image:
         self.calls += 1
         asked = replace(request, slot=replace(request.slot, call=self.calls))
-        print_of_it = fingerprint_of_drawing(request)
-        kept = self.desk.replay.drawings.get(self.calls)
-        if kept is not None and self.desk.replay.answers(kept, print_of_it):
+        fingerprint = fingerprint_of_drawing(request)
+        stored = self.runner.replay.drawings.get(self.calls)
+        if stored is not None and self.runner.replay.answers(stored, fingerprint):
             try:
-                return sealed(self.desk.store.get(kept.image))
+                return remember_digest(self.runner.store.get(stored.image))
             except MissingPicture:
-                if not self.desk.replay.redraw:
+                if not self.runner.replay.redraw:
                     raise
-        told = self.capabilities.price_per_image
-        price = told if is_price(told) else None
-        drawn, seconds = await self.desk.make(
+        listed = self.capabilities.price_per_image
+        price = listed if is_price(listed) else None
+        drawn, seconds = await self.runner.run(
             "generator",
             asked.slot,
             lambda: self.generator.generate(asked),
@@ -202,7 +218,7 @@ class JournalledGenerator:
             price=price,
             deadline=self.capabilities.deadline or IMAGE_DEADLINE_SECONDS,
         )
-        self.desk.meter.spend(price)
+        self.runner.meter.spend(price)
         if too_large(drawn.size):
             raise BackendError(
                 f"the generator drew {drawn.width}×{drawn.height} pixels, more than is allowed"
@@ -214,7 +230,7 @@ class JournalledGenerator:
                 call=asked.slot.call,
                 step=asked.slot.step,
                 attempt=asked.slot.attempt,
-                fingerprint=print_of_it,
+                fingerprint=fingerprint,
                 prompt=request.prompt,
                 seed=request.seed,
                 image=name,
@@ -222,10 +238,10 @@ class JournalledGenerator:
                 seconds=seconds,
             )
 
-        return await self.desk.keep_picture(drawn, self._metadata(asked), line)
+        return await self.runner.store_picture(drawn, self._metadata(asked), line)
 
     def _metadata(self, request: ImageRequest) -> dict[str, str]:
-        """What the file says of itself; never a run or a time, so that equal pictures are equal files."""
+        """The text in a picture's file; never a run or a time, so that equal pictures are equal files."""
         return {
             "Software": "interleave",
             "step": str(request.slot.step),
@@ -237,19 +253,19 @@ class JournalledGenerator:
 
 
 class JournalledPlanner:
-    """A planner that is no model: its plan is kept as a fact, and made once."""
+    """A planner that computes: its plan is journalled as an event, and computed once."""
 
-    def __init__(self, planner: Planner, desk: CallDesk) -> None:
-        self.planner = planner
-        self.desk = desk
+    def __init__(self, planner: Planner, runner: CallRunner) -> None:
+        self._planner = planner
+        self.runner = runner
 
     async def plan(self, request: Request) -> Plan:
-        if self.desk.replay.plan is not None:
-            return self.desk.replay.plan
-        made, _ = await self.desk.make(
+        if self.runner.replay.plan is not None:
+            return self.runner.replay.plan
+        made, _ = await self.runner.run(
             "planner",
             Slot(),
-            lambda: self.planner.plan(request),
+            lambda: self._planner.plan(request),
             kind=Plan,
             price=None,
             deadline=VLM_DEADLINE_SECONDS,
@@ -258,23 +274,23 @@ class JournalledPlanner:
 
 
 class JournalledCritic:
-    """A critic that is no model: its verdicts are kept as facts, and each is made once."""
+    """A critic that computes: its verdicts are journalled as events, and each is computed once."""
 
-    def __init__(self, critic: Critic, desk: CallDesk) -> None:
-        self.critic = critic
-        self.desk = desk
+    def __init__(self, critic: Critic, runner: CallRunner) -> None:
+        self._critic = critic
+        self.runner = runner
         self.calls = 0
 
     async def judge(self, seen: CriticInput) -> Verdict:
         self.calls += 1
-        kept = self.desk.replay.verdicts.get((seen.slot.step, seen.slot.attempt))
-        if kept is not None:
-            return kept
+        stored = self.runner.replay.verdicts.get((seen.slot.step, seen.slot.attempt))
+        if stored is not None:
+            return stored
         slot = replace(seen.slot, call=self.calls)
-        made, _ = await self.desk.make(
+        made, _ = await self.runner.run(
             "critic",
             slot,
-            lambda: self.critic.judge(seen),
+            lambda: self._critic.judge(seen),
             kind=Verdict,
             price=None,
             deadline=VLM_DEADLINE_SECONDS,
@@ -282,6 +298,6 @@ class JournalledCritic:
         return made
 
 
-def _reply_of(kept: Replied) -> Reply:
-    tokens = tuple(Token(text, probability) for text, probability in kept.tokens)
-    return Reply(kept.text, kept.finish_reason, dict(kept.usage), kept.cost, tokens)
+def _reply_of(stored: Replied) -> Reply:
+    tokens = tuple(Token(text, probability) for text, probability in stored.tokens)
+    return Reply(stored.text, stored.finish_reason, dict(stored.usage), stored.cost, tokens)

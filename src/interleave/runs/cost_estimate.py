@@ -1,8 +1,7 @@
-"""What a run may cost, said before the first call: a bound for pictures, a guess for the other calls."""
+"""The cost of a run, estimated before the first call: a bound for pictures, a guess for the critic."""
 
 from __future__ import annotations
 
-from interleave.backends.protocols import VisionLanguageModel
 from interleave.config.run_config import Limits, RunConfig
 from interleave.runs.models import Models
 from interleave.step_counts import named_step_count
@@ -11,12 +10,12 @@ from interleave.types import Plan, Request
 
 
 def cost_note(models: Models, config: RunConfig, limits: Limits, *, steps: int | None = None) -> str | None:
-    """The estimate in words; None for a run that costs nothing, or whose prices nobody knows.
+    """The estimate in words; None for a run that costs nothing, or whose prices are not known.
 
-    `steps` is how many pictures are to be made, where that is known.
+    `steps` is the number of pictures, where that is known.
     """
     per_picture = models.generator.capabilities.price_per_image
-    per_verdict = _typical_price(models.critic)
+    per_verdict = models.critic.typical_price
     if not per_picture and not per_verdict:
         return None
     attempts = config.max_attempts
@@ -37,7 +36,7 @@ def cost_note(models: Models, config: RunConfig, limits: Limits, *, steps: int |
 
 
 def pictures_asked_for(request: Request, config: RunConfig) -> int | None:
-    """How many pictures a run will make, where that can be known before it is planned."""
+    """The number of pictures of a run, where it is known before the plan."""
     return pictures_planned(config.plan) if config.plan else named_step_count(request.text)
 
 
@@ -45,10 +44,6 @@ def pictures_planned(plan: Plan) -> int:
     return sum(step.prompt is not None for step in plan.steps)
 
 
-def _typical_price(agent: object) -> float | None:
-    return agent.capabilities.typical_price if isinstance(agent, VisionLanguageModel) else None
-
-
 def _dollars(amount: float) -> str:
-    """Two digits, or as many as it takes to see one."""
+    """Two decimals, or as many as it takes for one significant digit."""
     return f"${amount:.2f}" if amount >= 0.1 or amount == 0 else f"${amount:.2g}"

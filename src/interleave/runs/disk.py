@@ -1,8 +1,8 @@
-"""What waits for the disk, away from the event loop, and shared by all runs of a process.
+"""Disk work in threads, off the event loop, shared by all runs of a process.
 
-Whoever must have a journal on disk asks for it and goes on when it is there. While one round of syncs is
-under way, those who ask meanwhile are gathered into the next, so that a hundred runs cost hardly more than
-one: one handover to a thread and one wake-up for all. Pictures are compressed in threads of their own.
+Journals are synced by group commit: requests that arrive while one round of syncs runs are gathered into the
+next round. A hundred runs then cost hardly more than one: one handover to a thread and one wake-up for all.
+Pictures are compressed in threads of their own.
 """
 
 from __future__ import annotations
@@ -28,27 +28,27 @@ class Disk:
         self._waiting: list[tuple[Journal, asyncio.Future[None]]] = []
         self._round: asyncio.Task[None] | None = None
 
-    async def do(self, work: Callable[..., T], *arguments: object) -> T:
-        """The result of work on a picture, when it is done."""
-        return await asyncio.get_running_loop().run_in_executor(self._pictures, work, *arguments)
+    async def run(self, work: Callable[[], T]) -> T:
+        """The result of work on a picture, done in a thread."""
+        return await asyncio.get_running_loop().run_in_executor(self._pictures, work)
 
     async def sync(self, journal: Journal) -> None:
         """Return when every line of the journal so far is on disk; raises `StorageError` when it is not."""
         done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting.append((journal, done))
         if self._round is None or self._round.done():
-            self._round = asyncio.create_task(self._work())
+            self._round = asyncio.create_task(self._sync_rounds())
         await done
 
-    async def _work(self) -> None:
+    async def _sync_rounds(self) -> None:
         loop = asyncio.get_running_loop()
         while self._waiting:
-            asked, self._waiting = self._waiting, []
-            journals = [journal for journal, _ in asked]
+            batch, self._waiting = self._waiting, []
+            journals = [journal for journal, _ in batch]
             failures = await loop.run_in_executor(self._journals, _sync_all, journals)
-            for (_, done), failure in zip(asked, failures, strict=True):
+            for (_, done), failure in zip(batch, failures, strict=True):
                 if done.done():
-                    continue  # whoever asked was cancelled
+                    continue  # the call that waited was cancelled
                 if failure is None:
                     done.set_result(None)
                 else:
@@ -56,10 +56,10 @@ class Disk:
 
 
 def _sync_all(journals: list[Journal]) -> list[StorageError | None]:
-    return [_failure(journal) for journal in journals]
+    return [_sync(journal) for journal in journals]
 
 
-def _failure(journal: Journal) -> StorageError | None:
+def _sync(journal: Journal) -> StorageError | None:
     try:
         journal.sync()
     except StorageError as error:

@@ -1,4 +1,4 @@
-"""What a folder may be before a run is started or continued in it."""
+"""Checks of a run folder before a run starts or continues in it, and its lock."""
 
 from __future__ import annotations
 
@@ -11,15 +11,16 @@ from pathlib import Path
 
 from interleave.config.run_config import RunConfig, differences
 from interleave.errors import RunError, StorageError
+from interleave.files import make_folder, sync_folder
 from interleave.pictures import pixel_digest
 from interleave.runs.journal import FILE_NAME, Journal, RequestPart, no_locks
 from interleave.runs.record import RunRecord
-from interleave.runs.store import PictureStore, make_folder, name_of, sync_folder
+from interleave.runs.store import PictureStore, name_of
 from interleave.types import Picture, Request, Text
 
 
 def refuse_foreign_folder(folder: Path, *, marker: str = FILE_NAME) -> None:
-    """An output folder must be new, empty, or ours by this file: anything else belongs to somebody."""
+    """Refuse an output folder that is neither new, nor empty, nor marked as ours by this file."""
     try:
         if not folder.exists():
             return
@@ -37,7 +38,7 @@ def refuse_foreign_folder(folder: Path, *, marker: str = FILE_NAME) -> None:
 
 
 def refuse_other_run(folder: Path, record: RunRecord, request: Request, config: RunConfig) -> None:
-    """A folder is continued only with the request and configuration it was started with."""
+    """Refuse to continue a folder with another request or configuration than it was started with."""
     if not _same_request(folder, record.request, request):
         raise RunError(f"{folder} holds a run of another request: choose another folder with --out")
     if different := differences(config, record.config):
@@ -48,7 +49,7 @@ def refuse_other_run(folder: Path, record: RunRecord, request: Request, config: 
 
 
 def _same_request(folder: Path, stored: tuple[RequestPart, ...], given: Request) -> bool:
-    """Whether the parts are the same; pictures by what they show, as another machine compresses otherwise."""
+    """Whether the parts are equal; pictures by their pixels, as another machine may compress differently."""
     if stored == request_parts(given):
         return True
     if [part.text for part in stored] != [part.text for part in request_parts(given)]:
@@ -63,7 +64,7 @@ def _same_request(folder: Path, stored: tuple[RequestPart, ...], given: Request)
 
 
 def open_journal(folder: Path, name: str = FILE_NAME) -> Journal:
-    """The journal of a folder, open for writing; the folder is made if it is not there."""
+    """The journal of a folder, open for writing; the folder is made if it does not exist."""
     try:
         make_folder(folder.parent)
         folder.mkdir(exist_ok=True)
@@ -74,7 +75,7 @@ def open_journal(folder: Path, name: str = FILE_NAME) -> Journal:
         raise RunError(
             f"cannot write to {folder} ({error.strerror}): choose another folder with --out"
         ) from None
-    if journal.is_empty:  # so its name may be new, and that of the folder
+    if journal.is_empty:  # so its name may be new, and the folder's
         try:
             sync_folder(folder)
             sync_folder(folder.parent)
@@ -85,8 +86,8 @@ def open_journal(folder: Path, name: str = FILE_NAME) -> Journal:
 
 
 @contextmanager
-def alone_in(folder: Path, lock_name: str) -> Iterator[None]:
-    """Wait until nobody else is at this place, and keep others waiting: for moments, never for work."""
+def folder_lock(folder: Path, lock_name: str) -> Iterator[None]:
+    """Hold an exclusive lock on a folder, waiting for it; only for short work."""
     try:
         make_folder(folder)
         file = os.open(folder / lock_name, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o644)
@@ -105,7 +106,7 @@ def alone_in(folder: Path, lock_name: str) -> Iterator[None]:
 
 
 def request_parts(request: Request) -> tuple[RequestPart, ...]:
-    """A request as a journal has it: text as it is, pictures by their names in the store."""
+    """A request as a journal holds it: text, and pictures by their names in the store."""
     return tuple(
         RequestPart(text=part.text) if isinstance(part, Text) else RequestPart(image=name_of(part.image))
         for part in request.parts

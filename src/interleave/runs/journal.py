@@ -1,7 +1,7 @@
-"""The journal of a run: one JSON line per fact, appended and never changed.
+"""The journal of a run: one JSON line per event, appended and never changed.
 
-Everything else in a run folder can be made again from the journal and the pictures. Lines that record what a
-model call brought are synced to disk before the run goes on; the others ride along with the next of those.
+Everything else in a run folder can be made again from the journal and the pictures. Lines with the result of
+a model call are synced to disk before the run goes on; the others are synced together with the next of those.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from typing import Annotated, Any, Literal
 from pydantic import ConfigDict, Field, TypeAdapter, ValidationError, model_validator
 
 from interleave.config.run_config import RunConfig
-from interleave.errors import FolderInUse, RunError, StorageError
+from interleave.errors import BrokenChain, FolderInUse, RunError, StorageError
+from interleave.files import read_from
 from interleave.redaction import redacted_model
-from interleave.runs.digest_chain import BrokenChain, Chain, Mark
-from interleave.runs.store import read_file
+from interleave.runs.digest_chain import DigestChain, JournalPosition
 from interleave.types import Plan, Value, Verdict
 
 log = logging.getLogger(__name__)
@@ -43,19 +43,19 @@ class RequestPart(Value):
     image: str | None = None
 
     @model_validator(mode="after")
-    def it_is_one_of_the_two(self) -> RequestPart:
+    def is_text_or_image(self) -> RequestPart:
         if (self.text is None) == (self.image is None):
             raise ValueError("a part of a request is a text or a picture")
         return self
 
 
 class Line(Value):
-    """What every line of a journal has. Its numbers are finite: JSON cannot write others."""
+    """What every line of a journal has. Numbers are finite: JSON cannot write others."""
 
     model_config = ConfigDict(allow_inf_nan=False)
 
     time: float = Field(default_factory=lambda: round(time.time(), 3))
-    """Seconds since 1970, for people; nothing is decided by it."""
+    """Seconds since 1970, for readers; nothing depends on it."""
 
 
 class Started(Line):
@@ -67,7 +67,7 @@ class Started(Line):
 
 
 class Continued(Line):
-    """Another process took up the run."""
+    """Another process continued the run."""
 
     event: Literal["continued"] = "continued"
     software: str
@@ -78,7 +78,7 @@ class CallLine(Line):
 
     role: Role
     call: int
-    """The how-maniest call of its role; a repeated call keeps its number."""
+    """The number of the call among those of its role, from 1; a retried call keeps its number."""
     step: int = 0
     attempt: int = 0
 
@@ -90,7 +90,7 @@ class Called(CallLine):
 
 
 class CallFailed(CallLine):
-    """A call brought an error. It may be made again."""
+    """A call failed. It may be made again."""
 
     event: Literal["call_failed"] = "call_failed"
     error: str
@@ -155,7 +155,7 @@ class Ended(Line):
     reason: str = ""
     seconds: float = 0.0
     unreadable_plan: bool = False
-    """The planner's replies so far are spent: whoever continues asks it anew."""
+    """The planner's replies so far could not be read: a continued run asks again."""
 
 
 Entry = Annotated[
@@ -166,48 +166,48 @@ _ENTRY: TypeAdapter[Entry] = TypeAdapter(Entry)
 
 
 class Journal:
-    """The one writer of a journal. Readers need no lock.
+    """The only writer of a journal, which it locks. Readers need no lock.
 
-    A line is first remembered, then written, then synced. What is written survives the death of the process,
-    what is synced that of the machine. Other files of lines, such as an index, are written the same way, but
-    their lines have no digests: their readers know no damage, only lines that count or do not.
+    A line is first buffered, then written, then synced. What is written survives a crash of the process, what
+    is synced survives a crash of the machine. Other files of lines, such as an index, are written the same
+    way but without digests: their readers skip a damaged line instead of reporting it.
     """
 
     def __init__(self, path: Path, *, chained: bool = True) -> None:
         self.path = path
         self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW, 0o644)
         self._chained = chained
-        self._chain = Chain()
-        self._remembered: list[bytes] = []
-        self._remembering = threading.Lock()
-        """Held for moments: a cancelled call may still be writing while the end of the run is appended."""
+        self._chain = DigestChain()
+        self._buffer: list[bytes] = []
+        self._buffer_lock = threading.Lock()
+        """Held briefly: a cancelled call may still be writing while the end of the run is appended."""
         self.listener: Callable[[Any], object] | None = None
-        """Told of every line, so that nobody has to read back what was just written."""
-        self._writing = threading.Lock()
-        self._broken: StorageError | None = None
+        """Called with every line, so that what was just written need not be read back."""
+        self._file_lock = threading.Lock()
+        self._failure: StorageError | None = None
         self._closed = False
         try:
             self._lock()
-            self._size = self._take_up()
+            self._size = self._drop_torn_line()
         except BaseException:
             os.close(self._file)
             raise
 
     def append(self, entry: Value) -> None:
-        """Remember a line; it is written with the next write or sync."""
+        """Buffer a line; it is written with the next write or sync."""
         entry = redacted_model(entry)
         line = entry.model_dump_json().encode()
-        with self._remembering:
-            if self._broken is not None:
-                raise self._broken  # nothing may follow a line that is perhaps only half there
-            self._remembered.append((self._chain.seal(line) if self._chained else line) + b"\n")
+        with self._buffer_lock:
+            if self._failure is not None:
+                raise self._failure  # nothing may follow a line that is perhaps only half written
+            self._buffer.append((self._chain.seal(line) if self._chained else line) + b"\n")
         if self.listener is not None:
             self.listener(entry)
 
     @property
-    def mark(self) -> Mark:
-        """How far it goes with everything that was appended."""
-        return self._chain.mark
+    def position(self) -> JournalPosition:
+        """The end of the journal with everything that was appended."""
+        return self._chain.position
 
     @property
     def is_empty(self) -> bool:
@@ -216,25 +216,25 @@ class Journal:
 
     def write(self) -> None:
         """Hand every line so far to the operating system."""
-        with self._writing:
+        with self._file_lock:
             self._write()
 
     def sync(self) -> None:
         """Put every line so far on disk."""
-        with self._writing:
+        with self._file_lock:
             self._write()
             try:
                 (os.fdatasync if hasattr(os, "fdatasync") else os.fsync)(self._file)  # macOS has only fsync
-                if os.fstat(self._file).st_nlink == 0:  # it can be written to, and nobody will ever read it
+                if os.fstat(self._file).st_nlink == 0:  # writes succeed, and can never be read
                     raise OSError(errno.ENOENT, "it was removed or replaced under way")
             except OSError as error:
-                raise self._break(error) from error
+                raise self._fail(error) from error
 
     def _write(self) -> None:
-        if self._broken is not None:
-            raise self._broken
-        with self._remembering:
-            lines, self._remembered = self._remembered, []
+        if self._failure is not None:
+            raise self._failure
+        with self._buffer_lock:
+            lines, self._buffer = self._buffer, []
         data = b"".join(lines)
         try:
             written = 0
@@ -243,59 +243,59 @@ class Journal:
         except OSError as error:
             with suppress(OSError):
                 os.ftruncate(self._file, self._size)
-            raise self._break(error) from error
+            raise self._fail(error) from error
         self._size += len(data)
 
     def close(self) -> None:
-        """Let go of the file; a thread that is still at work for a cancelled call must not write to it."""
-        with self._writing:
+        """Release the file; a thread that still works for a cancelled call must not write to it."""
+        with self._file_lock:
             if self._closed:
                 return
             self._closed = True
-            self._broken = self._broken or StorageError(f"{self.path} is closed")
-            # Said aloud, because a child that is just being forked has a copy of the file and of its lock.
+            self._failure = self._failure or StorageError(f"{self.path} is closed")
+            # Unlocked explicitly: a child that is just being forked has a copy of the file and of its lock.
             with suppress(OSError):
                 fcntl.flock(self._file, fcntl.LOCK_UN)
             os.close(self._file)
 
-    def _break(self, error: OSError) -> StorageError:
-        # After a failed write or sync nobody knows what is on disk, and a second sync may lie: stop here.
-        self._broken = StorageError.at(self.path, error)
-        return self._broken
+    def _fail(self, error: OSError) -> StorageError:
+        # After a failed write or sync it is unknown what is on disk, and a second sync may lie: stop here.
+        self._failure = StorageError.at(self.path, error)
+        return self._failure
 
     def _lock(self) -> None:
-        """Take the lock; the kernel drops it when the process dies, however it dies."""
+        """Take the lock; the kernel releases it when the process ends, however it ends."""
         try:
             for _ in range(LOCK_TRIES):
-                with suppress(BlockingIOError):  # perhaps only a reader who asks whether anybody writes
+                with suppress(BlockingIOError):  # perhaps only `is_being_written` of another process
                     return fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 time.sleep(LOCK_WAIT_SECONDS)
             raise folder_in_use(self.path.parent)
         except OSError as error:
             raise no_locks(self.path.parent, error) from None
 
-    def _take_up(self) -> int:
-        """Cut off a last line that was never finished; returns the size of what is left, to go on from."""
-        data = read_file(self.path)
+    def _drop_torn_line(self) -> int:
+        """Cut off a last line that was never finished; returns the size of the rest."""
+        data = read_from(self.path)
         kept = data.rfind(b"\n") + 1
         if kept < len(data):
             log.warning("%s: the last line was never finished and is dropped", self.path)
             os.ftruncate(self._file, kept)
             os.fsync(self._file)
         if self._chained:
-            self._chain = Chain.at_the_end_of(data[:kept])
+            self._chain = DigestChain.at_end_of(data[:kept])
         return kept
 
 
 def folder_in_use(folder: Path) -> FolderInUse:
-    """What to say to the second of two writers."""
+    """The error for the second of two writers."""
     return FolderInUse(
         f"another process is writing to {folder}: wait for it, or choose another folder with --out"
     )
 
 
 def no_locks(folder: Path, error: OSError) -> RunError:
-    """What to say where a file system cannot keep two processes apart."""
+    """The error for a file system without locks."""
     return RunError(
         f"the file system of {folder} gives no locks ({error.strerror}), so two processes could write "
         "there at once: choose a folder on a local disk with --out"
@@ -303,7 +303,7 @@ def no_locks(folder: Path, error: OSError) -> RunError:
 
 
 def is_being_written(folder: Path, name: str = FILE_NAME) -> bool:
-    """Whether a living process holds the journal; a dead one does not, whatever its last line says."""
+    """Whether a live process holds the lock of the journal, whatever the last line says."""
     try:
         file = os.open(folder / name, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:
@@ -312,7 +312,7 @@ def is_being_written(folder: Path, name: str = FILE_NAME) -> bool:
         fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
         return True
-    except OSError:  # no locks here, so that no process has one: a writer is refused before it begins
+    except OSError:  # no locks here, so no process holds one: writers are refused
         return False
     finally:
         os.close(file)
@@ -320,31 +320,31 @@ def is_being_written(folder: Path, name: str = FILE_NAME) -> bool:
 
 
 class JournalReader:
-    """Reads a journal, also as it grows: every line once."""
+    """Reads a journal as it grows, every line once."""
 
     def __init__(self, folder: Path) -> None:
         self.path = folder / FILE_NAME
-        self._chain = Chain()
-        self._read = 0
+        self._chain = DigestChain()
+        self._offset = 0
 
     @property
-    def mark(self) -> Mark:
+    def position(self) -> JournalPosition:
         """How far it has been read."""
-        return self._chain.mark
+        return self._chain.position
 
-    def news(self) -> list[Entry]:
-        """Every finished line since the last time; raises `RunError` with file and line of a damaged one."""
+    def read_new(self) -> list[Entry]:
+        """Every finished line since the last call; raises `RunError` with file and line of a damaged one."""
         data = self._unread()
         end = data.rfind(b"\n") + 1
         entries = [self._entry(line) for line in data[:end].split(b"\n")[:-1]]
-        if self._chain.goes_on_in(data[end:]):
+        if self._chain.continues_in(data[end:]):
             raise damaged(self.path, self._chain.lines + 1, "its line break was altered")
-        self._read += end
+        self._offset += end
         return entries
 
     def _unread(self) -> bytes:
         try:
-            return read_file(self.path, self._read)
+            return read_from(self.path, self._offset)
         except (FileNotFoundError, NotADirectoryError):
             raise RunError(f"{self.path.parent} is not a run folder: it has no {self.path.name}") from None
         except OSError as error:
@@ -364,23 +364,23 @@ class JournalReader:
 
 def read_journal(folder: Path) -> list[Entry]:
     """Every finished line of a run's journal; raises `RunError` with file and line where one is damaged."""
-    return JournalReader(folder).news()
+    return JournalReader(folder).read_new()
 
 
 def first_entry(folder: Path) -> Entry | None:
-    """How a run began; None where it has not, or where that cannot be read."""
+    """The first line of a journal; None where there is none, or where it cannot be read."""
     path = folder / FILE_NAME
     if not path.is_file():
         return None
     try:
         with open(path, "rb") as file:
-            return _ENTRY.validate_json(Chain().unseal(file.readline().rstrip(b"\n")))
+            return _ENTRY.validate_json(DigestChain().unseal(file.readline().rstrip(b"\n")))
     except (OSError, ValidationError, BrokenChain):
         return None
 
 
 def damaged(path: Path, number: int, problem: str) -> RunError:
-    """What to say of a line that is not as it was written."""
+    """The error for a line that is not as it was written."""
     return RunError(f"{path}:{number} is damaged ({problem}): restore it from a copy")
 
 

@@ -1,10 +1,11 @@
-"""The meter of a run: counts calls, time and money, and ends the run in order when a limit is reached."""
+"""The meter of a run: it counts calls, time and money, and ends the run in order when a limit is reached."""
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from typing import TypeVar
 
 from interleave.config.run_config import Limits
@@ -15,27 +16,34 @@ T = TypeVar("T")
 
 
 class Meter:
-    """Stands before every model call. Calls and costs of earlier sessions count; their time does not."""
+    """Wraps every model call. Calls and costs of earlier sessions count; their time does not."""
 
     def __init__(self, limits: Limits, *, calls: int = 0, cost: float = 0.0) -> None:
         self.limits = limits
         self.calls = calls
-        self.cost = max(0.0, cost)  # it comes from a folder, and a debt there would be credit here
+        self.cost = max(0.0, cost)  # read from a folder, where a negative cost would raise the limit
         self.started_at = time.monotonic()
 
     @property
     def seconds(self) -> float:
         return time.monotonic() - self.started_at
 
-    async def through(self, call: Callable[[], Awaitable[T]], *, price: float | None = None) -> T:
-        """Make a call if the limits leave room for it; raises `LimitReached` when they do not."""
+    async def call(self, call: Callable[[], Awaitable[T]], *, price: float | None = None) -> T:
+        """Make a call within the limits."""
+        async with self.counted(price):
+            return await call()
+
+    @asynccontextmanager
+    async def counted(self, price: float | None = None) -> AsyncGenerator[None]:
+        """Count one call, made in the body; raises `LimitReached` where the limits do not allow it."""
         self._refuse_beyond_limits(price or 0.0)
         self.calls += 1
         if self.limits.max_seconds is None:
-            return await call()
+            yield
+            return
         try:
             async with asyncio.timeout(self.limits.max_seconds - self.seconds) as window:
-                return await call()
+                yield
         except TimeoutError:
             if window.expired():
                 raise self._out_of_time() from None
@@ -62,7 +70,7 @@ class Meter:
 
 
 def refuse_unpriced(limits: Limits, priced: dict[str, bool]) -> None:
-    """A cost limit means nothing where a backend does not know what it costs."""
+    """Refuse a cost limit where a backend does not know what a call costs."""
     unknown = [role for role, known in priced.items() if not known]
     if limits.max_cost is not None and unknown:
         raise ConfigurationError(

@@ -1,4 +1,4 @@
-"""The models of a run, loaded, with what all calls to them share: retries, turns, syncs."""
+"""The loaded models of a run, with what all calls to them share: retries, semaphores, disk threads."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from heapq import heappop, heappush
 from itertools import count
 
 from interleave.agents.critic import Critic
+from interleave.agents.loading import LoadedAgent
 from interleave.agents.planner import Planner
-from interleave.agents.prompts import PromptPack
-from interleave.backends.checked import is_price
-from interleave.backends.protocols import ImageGenerator, VisionLanguageModel
+from interleave.backends.protocols import ImageGenerator
+from interleave.backends.result_checks import is_price
 from interleave.backends.retries import RetryPolicy
 from interleave.runs.disk import Disk
 from interleave.runs.journal import Role
 from interleave.types import Slot
 
 
-class Gate:
-    """Lets so many calls through at once, in the order in which they came; None means all of them.
+class CallSemaphore:
+    """Limits the calls in flight to one model, in order of arrival; None is no limit.
 
-    Redrawing goes first: a trajectory does not fall behind the others for having been refused, and at the
-    end of many nobody waits for a few stragglers.
+    Later attempts at a step go first: a run whose picture was rejected does not fall behind the others, and a
+    batch does not end with a few stragglers.
     """
 
     def __init__(self, concurrency: int | None) -> None:
@@ -33,8 +33,8 @@ class Gate:
         self._arrivals = count()
 
     @asynccontextmanager
-    async def turn(self, slot: Slot) -> AsyncGenerator[None]:
-        """Wait for a turn, and give it on afterwards."""
+    async def acquire(self, slot: Slot) -> AsyncGenerator[None]:
+        """Hold one of the places for calls, waiting for it if all are taken."""
         if self._free is None:
             yield
             return
@@ -42,7 +42,7 @@ class Gate:
         try:
             yield
         finally:
-            self._pass_on()
+            self._release()
 
     async def _wait(self, slot: Slot) -> None:
         if self._free:
@@ -54,10 +54,10 @@ class Gate:
             await mine
         except asyncio.CancelledError:
             if mine.done() and not mine.cancelled():
-                self._pass_on()  # the turn came in the same moment: it must not be lost
+                self._release()  # cancelled just as it got its place, which must not be lost
             raise
 
-    def _pass_on(self) -> None:
+    def _release(self) -> None:
         while self._queue:
             _, _, waiting = heappop(self._queue)
             if not waiting.done():
@@ -68,45 +68,35 @@ class Gate:
 
 @dataclass
 class Models:
-    """The models and words of a run. Many runs may share them, and then share their limits."""
+    """The models of a run. Many runs may share them, and then share their limits."""
 
-    planner: VisionLanguageModel | Planner
-    critic: VisionLanguageModel | Critic
+    planner: LoadedAgent[Planner]
+    critic: LoadedAgent[Critic]
     generator: ImageGenerator
-    pack: PromptPack
     retries: RetryPolicy = field(default_factory=RetryPolicy)
     disk: Disk = field(default_factory=Disk)
-    gates: dict[Role, Gate] = field(init=False)
-
-    planner_is_model: bool = field(init=False)
-    critic_is_model: bool = field(init=False)
+    semaphores: dict[Role, CallSemaphore] = field(init=False)
 
     def __post_init__(self) -> None:
-        self.planner_is_model = isinstance(self.planner, VisionLanguageModel)
-        self.critic_is_model = isinstance(self.critic, VisionLanguageModel)
-        self.gates = {
-            "planner": Gate(_concurrency(self.planner)),
-            "critic": Gate(_concurrency(self.critic)),
-            "generator": Gate(self.generator.capabilities.concurrency),
+        self.semaphores = {
+            "planner": CallSemaphore(self.planner.concurrency),
+            "critic": CallSemaphore(self.critic.concurrency),
+            "generator": CallSemaphore(self.generator.capabilities.concurrency),
         }
 
-    def drawing_with(self, generator: ImageGenerator) -> Models:
-        """The same with another generator: all else is shared, and so are the turns at planner and critic."""
+    def with_generator(self, generator: ImageGenerator) -> Models:
+        """The same models with another generator; planner and critic share their concurrency limits."""
         others = replace(self, generator=generator)
-        others.gates["planner"], others.gates["critic"] = self.gates["planner"], self.gates["critic"]
+        others.semaphores |= {role: self.semaphores[role] for role in _AGENT_ROLES}
         return others
 
     def prices_known(self, *, planner_is_asked: bool) -> dict[str, bool]:
-        """For every model that will be called, whether it knows what it costs."""
-        known = {"generator": is_price(self.generator.capabilities.price_per_image)}
-        known["critic"] = _knows_its_price(self.critic)
-        return known | ({"planner": _knows_its_price(self.planner)} if planner_is_asked else {})
+        """For every model that will be called, whether it knows what a call costs."""
+        known = {
+            "generator": is_price(self.generator.capabilities.price_per_image),
+            "critic": self.critic.knows_its_price,
+        }
+        return known | ({"planner": self.planner.knows_its_price} if planner_is_asked else {})
 
 
-def _concurrency(agent: VisionLanguageModel | Planner | Critic) -> int | None:
-    return agent.capabilities.concurrency if isinstance(agent, VisionLanguageModel) else None
-
-
-def _knows_its_price(agent: VisionLanguageModel | Planner | Critic) -> bool:
-    # an agent that is no model computes its answers, and costs nothing
-    return not isinstance(agent, VisionLanguageModel) or agent.capabilities.knows_its_price
+_AGENT_ROLES: tuple[Role, ...] = ("planner", "critic")

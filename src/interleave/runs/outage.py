@@ -1,9 +1,9 @@
-"""Waiting out models that are away, for work of many pieces: all wait together, and one tries for the others.
+"""Waiting out an outage of a model in work of many items: all wait together, and one probes for the others.
 
-A piece whose model cannot be reached, is busy or does not answer in time is taken up again after a pause.
-While that lasts, one piece tries at a time, so that a server that is coming back is not met by a storm, and
-pauses grow from two seconds to a minute. As soon as one gets through, all go on. A piece that fails again
-and again while others get through is given up after a few times: there the trouble is its own.
+An item whose model cannot be reached, is busy or does not answer in time is tried again after a delay. While
+the outage lasts, one item tries at a time, so that a server that comes back is not met by a storm, and delays
+grow from two seconds to a minute. When one item gets through, all go on. An item that fails again and again
+while others succeed is given up after a few retries: the cause is its own.
 """
 
 from __future__ import annotations
@@ -22,52 +22,51 @@ from interleave.text import one_line
 T = TypeVar("T")
 log = logging.getLogger(__name__)
 
-PATIENCE_SECONDS = 90 * 60.0
-"""How long an outage is waited out before work is given up."""
-FIRST_PAUSE_SECONDS = 2.0
-LONGEST_PAUSE_SECONDS = 60.0
+LONGEST_OUTAGE_SECONDS = 90 * 60.0
+"""How long an outage is waited out before the work is given up."""
+FIRST_DELAY_SECONDS = 2.0
+LONGEST_DELAY_SECONDS = 60.0
 SECONDS_BETWEEN_LINES = 120.0
-RETAKES = 5
-"""How often a piece is taken up again that gets no further while others do."""
+MOST_RETRIES = 5
+"""How often an item is retried that makes no progress while others do."""
 
 
-def growing_pauses(first: float, longest: float, within: float = math.inf) -> Iterator[float]:
-    """Pauses that double up to the longest, until together they have lasted so many seconds."""
-    waited, pause = 0.0, first
+def backoff_delays(first: float, longest: float, within: float = math.inf) -> Iterator[float]:
+    """Delays that double up to the longest, until their sum reaches `within` seconds."""
+    waited, delay = 0.0, first
     while waited < within:
-        yield min(pause, within - waited)
-        waited, pause = waited + pause, min(2 * pause, longest)
+        yield min(delay, within - waited)
+        waited, delay = waited + delay, min(2 * delay, longest)
 
 
 @dataclass(frozen=True)
-class Take(Generic[T]):
-    """What it brought to take a piece of work up once."""
+class TryResult(Generic[T]):
+    """What came of trying an item once."""
 
     result: T
-    passing: bool = False
+    transient: bool = False
     """Whether it failed for a reason that may pass."""
     reason: str = ""
-    reached: int = 0
-    """How far the piece has got; what gets further than before has got through."""
+    progress: int = 0
+    """How far the item has come; more than before means that a call got through."""
     succeeded: bool = False
-    """Whether every model it needs has answered it."""
+    """Whether every model it needs has answered."""
 
 
 @dataclass(eq=False)
 class _Outage:
-    """A time in which nothing gets through to a model."""
+    """A time in which no call gets through to a model."""
 
     since: float
-    pauses: Iterator[float]
-    told: float = -math.inf
-    """When it was last spoken of."""
+    delays: Iterator[float]
+    logged_at: float = -math.inf
     over: bool = False
-    turn: asyncio.Lock = field(default_factory=asyncio.Lock)
-    """Held by the piece that tries for all, through its pause and its try."""
+    probe: asyncio.Lock = field(default_factory=asyncio.Lock)
+    """Held by the item that probes for all, through its delay and its try."""
 
 
-class Patience:
-    """What the pieces of one work share; `clock` and `sleep` are those of the machine unless given."""
+class OutageRetry:
+    """Retries the items of one work through outages; `clock` and `sleep` are replaced in tests."""
 
     def __init__(
         self,
@@ -76,66 +75,65 @@ class Patience:
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
     ) -> None:
-        self.seconds = PATIENCE_SECONDS if seconds is None else min(seconds, PATIENCE_SECONDS)
+        self.seconds = LONGEST_OUTAGE_SECONDS if seconds is None else min(seconds, LONGEST_OUTAGE_SECONDS)
         self._clock = clock
         self._sleep = sleep
         self._outages: dict[str, _Outage] = {}
         self._got_through = False
 
-    async def keep_on(self, take: Callable[[], Awaitable[Take[T]]], model: str = "") -> T:
-        """Take a piece up until it ends, or until what it needs has been away for too long.
+    async def run(self, attempt: Callable[[], Awaitable[TryResult[T]]], model: str = "") -> T:
+        """Try an item until it ends, or until an outage has lasted too long.
 
-        `model` tells pieces apart that need different models: what gets through to one says nothing about
-        another.
+        `model` separates items that need different models: that one model answers says nothing about another.
         """
-        taken, in_vain = await self._take(take, model), 0
-        while taken.passing:
-            outage = self._outages.setdefault(model, self._begun())
-            again: Take[T] | None = None
-            async with outage.turn:
+        tried, in_vain = await self._try(attempt, model), 0
+        while tried.transient:
+            outage = self._outages.setdefault(model, self._new_outage())
+            again: TryResult[T] | None = None
+            async with outage.probe:
                 if not outage.over:
                     if self._clock() - outage.since >= self.seconds:
-                        return taken.result
-                    await self._pause(outage, taken.reason)
+                        return tried.result
+                    await self._wait(outage, tried.reason)
                 if not outage.over:
-                    again = await self._take(take, model)
-                    if not again.passing or again.reached > taken.reached:
+                    again = await self._try(attempt, model)
+                    if not again.transient or again.progress > tried.progress:
                         self._end(outage, model)
-            if again is None:  # another has got through
-                await self._sleep(_varied(FIRST_PAUSE_SECONDS * 2.0**in_vain))
-                again = await self._take(take, model)
-            in_vain = 0 if again.reached > taken.reached else in_vain + outage.over
-            if in_vain > RETAKES:
+            if again is None:  # another item got through
+                await self._sleep(_jittered(FIRST_DELAY_SECONDS * 2.0**in_vain))
+                again = await self._try(attempt, model)
+            in_vain = 0 if again.progress > tried.progress else in_vain + outage.over
+            if in_vain > MOST_RETRIES:
                 return again.result
-            taken = again
-        return taken.result
+            tried = again
+        return tried.result
 
-    async def _take(self, take: Callable[[], Awaitable[Take[T]]], model: str) -> Take[T]:
+    async def _try(self, attempt: Callable[[], Awaitable[TryResult[T]]], model: str) -> TryResult[T]:
         began = self._clock()
-        taken = await take()
-        self._got_through |= taken.succeeded
+        tried = await attempt()
+        self._got_through |= tried.succeeded
         outage = self._outages.get(model)
-        if taken.succeeded and outage is not None and began >= outage.since:
+        if tried.succeeded and outage is not None and began >= outage.since:
             self._end(outage, model)
-        return taken
+        return tried
 
-    def _begun(self) -> _Outage:
-        return _Outage(self._clock(), growing_pauses(FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS))
+    def _new_outage(self) -> _Outage:
+        return _Outage(self._clock(), backoff_delays(FIRST_DELAY_SECONDS, LONGEST_DELAY_SECONDS))
 
-    async def _pause(self, outage: _Outage, reason: str) -> None:
+    async def _wait(self, outage: _Outage, reason: str) -> None:
         now = self._clock()
-        pause = min(_varied(next(outage.pauses)), outage.since + self.seconds - now)
-        if now - outage.told >= SECONDS_BETWEEN_LINES:
-            outage.told = now
+        delay = min(_jittered(next(outage.delays)), outage.since + self.seconds - now)
+        if now - outage.logged_at >= SECONDS_BETWEEN_LINES:
+            outage.logged_at = now
             hint = "" if self._got_through else "; nothing has got through yet: is the address right?"
             log.warning(
                 "waiting for a model that is away (%s so far, %s at most): %s%s",
-                _spoken(now - outage.since),
-                _spoken(self.seconds),
+                _duration(now - outage.since),
+                _duration(self.seconds),
                 one_line(reason, 300),
                 hint,
             )
-        await self._sleep(pause)
+        await self._sleep(delay)
 
     def _end(self, outage: _Outage, model: str) -> None:
         if outage.over:
@@ -143,14 +141,14 @@ class Patience:
         outage.over = True
         if self._outages.get(model) is outage:
             del self._outages[model]
-        if outage.told > outage.since:  # it was spoken of more than once
-            log.warning("what was away is back after %s", _spoken(self._clock() - outage.since))
+        if outage.logged_at > outage.since:  # it was logged more than once
+            log.warning("what was away is back after %s", _duration(self._clock() - outage.since))
 
 
-def _varied(seconds: float) -> float:
-    """About so long: processes that began to wait together must not come back together."""
+def _jittered(seconds: float) -> float:
+    """A delay varied by half: processes that began to wait together must not come back together."""
     return seconds * random.uniform(0.5, 1.5)
 
 
-def _spoken(seconds: float) -> str:
+def _duration(seconds: float) -> str:
     return f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:.0f} min"

@@ -14,7 +14,7 @@ from interleave.config.run_config import RunConfig
 from interleave.errors import RunError
 from interleave.pictures import pixel_digest
 from interleave.pipeline import better_of
-from interleave.runs.digest_chain import Mark
+from interleave.runs.digest_chain import JournalPosition
 from interleave.runs.journal import FILE_NAME as JOURNAL_NAME
 from interleave.runs.journal import (
     VERSION,
@@ -40,14 +40,14 @@ from interleave.types import Plan, PlanStep, Value, Verdict
 
 
 class AttemptRecord(Value):
-    """One picture that was drawn, and what the critic made of it."""
+    """One picture that was drawn, and its verdict."""
 
     number: int
     prompt: str
     seed: int
     image: str
     verdict: Verdict | None = None
-    """None until the critic has spoken."""
+    """None until the critic has judged it."""
     bad_replies: tuple[str, ...] = ()
     """Replies of the critic that could not be used."""
     draw_seconds: float = 0.0
@@ -71,7 +71,7 @@ class StepRecord(Value):
 
 
 class CallCounts(Value):
-    """Model calls, each counted once, and how often one had to be made again."""
+    """Model calls, each counted once, and the number of retries."""
 
     planner: int = 0
     critic: int = 0
@@ -84,13 +84,13 @@ class CallCounts(Value):
 
 
 class RunRecord(Value):
-    """Everything there is to know about a run."""
+    """The state of a run, complete."""
 
     version: int = VERSION
     software: str
     status: Status = "running"
     reason: str = ""
-    """Why it ended, unless it is simply done."""
+    """Why it ended, unless it is done."""
     request: tuple[RequestPart, ...]
     config: RunConfig
     plan: Plan | None = None
@@ -102,8 +102,8 @@ class RunRecord(Value):
     planner_bad_replies: tuple[str, ...] = ()
     errors: tuple[str, ...] = Field(default=())
     """Calls that failed, in order."""
-    journal: Mark = Mark()
-    """How far the journal went that this was folded from; older versions did not say."""
+    journal: JournalPosition = JournalPosition()
+    """Where the journal ended when this was folded from it; older versions did not record it."""
 
     @property
     def title(self) -> str:
@@ -117,17 +117,19 @@ class RunRecord(Value):
 
 
 def read_record(folder: str | Path) -> RunRecord:
-    """The record of the run in this folder, as its journal tells it now."""
+    """The record of the run in this folder, from its journal as it is now."""
     folder = Path(folder)
     writing = is_being_written(folder)
     reader = JournalReader(folder)
-    record = fold(reader.news(), where=folder, mark=reader.mark)
-    if record.status == "running" and not writing:  # its process died without a word
+    record = fold(reader.read_new(), where=folder, position=reader.position)
+    if record.status == "running" and not writing:  # its process died
         return record.model_copy(update={"status": "interrupted"})
     return record
 
 
-def fold(entries: Iterable[Entry], *, where: Path | None = None, mark: Mark | None = None) -> RunRecord:
+def fold(
+    entries: Iterable[Entry], *, where: Path | None = None, position: JournalPosition | None = None
+) -> RunRecord:
     """The state of a run is the fold of its journal, and nothing else.
 
     Raises `RunError` with the line where one cannot follow the lines before it.
@@ -141,8 +143,8 @@ def fold(entries: Iterable[Entry], *, where: Path | None = None, mark: Mark | No
     for number, entry in enumerate(entries[1:], start=2):
         if problem := folding.problem_with(entry):
             raise damaged(path, number, problem)
-        folding.take(entry)
-    return folding.record(mark or Mark())
+        folding.add(entry)
+    return folding.record(position or JournalPosition())
 
 
 class _Folding:
@@ -180,7 +182,7 @@ class _Folding:
                 return None if drawn else f"attempt {entry.attempt} of step {entry.step} was never drawn"
         return None
 
-    def take(self, entry: Entry) -> None:
+    def add(self, entry: Entry) -> None:
         match entry:
             case Called():
                 key = (entry.role, entry.call)
@@ -212,14 +214,14 @@ class _Folding:
                 self.session_seconds = 0.0
             case Continued():
                 self.status, self.reason = "running", ""
-                self.seconds += self.session_seconds  # the process before this one died without a word
+                self.seconds += self.session_seconds  # the process before this one died
                 self.session_seconds = 0.0
 
     def _result(self, entry: Replied | Drawn) -> None:
         self.costs.append(entry.cost)
         self.session_seconds += entry.seconds
 
-    def record(self, mark: Mark) -> RunRecord:
+    def record(self, position: JournalPosition) -> RunRecord:
         plan_replies = self.replies.get(("planner", 0, 0), [])
         known = [cost for cost in self.costs if cost is not None]
         return RunRecord(
@@ -238,7 +240,7 @@ class _Folding:
                 reply.text for reply in (plan_replies[:-1] if self.plan else plan_replies)
             ),
             errors=tuple(self.errors),
-            journal=mark,
+            journal=position,
         )
 
     def _calls(self) -> CallCounts:
@@ -274,14 +276,14 @@ class _Folding:
 
 
 def picture_names(record: RunRecord) -> list[str]:
-    """Every picture the record names, each once."""
+    """Every picture that the record names, without repeats."""
     given = [part.image for part in record.request if part.image]
     drawn = [attempt.image for step in record.steps for attempt in step.attempts]
     return list(dict.fromkeys([*given, *drawn]))
 
 
 def summary(record: RunRecord, folder: Path) -> dict[str, Any]:
-    """What `--json` prints: one object for programs."""
+    """The object that `--json` prints."""
     return {
         "run": str(folder),
         "status": record.status,
@@ -305,9 +307,9 @@ def _step_summary(step: StepRecord) -> dict[str, Any]:
 
 
 def comparable(folder: str | Path) -> dict[str, Any]:
-    """What must be equal in equal runs: the record without times, paths, versions and repeated calls.
+    """What is equal in equal runs: the record without times, paths, versions and retries.
 
-    A picture is what it shows, not how its file was compressed, so pictures go by their pixels.
+    Pictures are compared by their pixels, not by how their files were compressed.
     """
     store = PictureStore(Path(folder))
     record = read_record(folder).model_dump(mode="json")

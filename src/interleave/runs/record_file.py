@@ -1,7 +1,7 @@
-"""`run.json`: the record of a run as a file, and whether it still tells what the journal does.
+"""`run.json`: the record of a run as a file, and whether it is up to date with the journal.
 
-The journal alone is the truth, but folding it takes ten times as long as reading this file. A process that
-ends writes its record after its journal is on disk; one that is killed leaves the record of the one before.
+The journal is the source of truth, but folding it takes ten times as long as reading this file. A process
+that ends writes its record after its journal is on disk; one that is killed leaves the record before it.
 """
 
 from __future__ import annotations
@@ -12,44 +12,44 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from interleave.errors import RunError
-from interleave.runs.digest_chain import digest_at_the_end_of
+from interleave.files import read_from, write_atomic
+from interleave.runs.digest_chain import last_digest
 from interleave.runs.journal import FILE_NAME as JOURNAL_NAME
 from interleave.runs.journal import Ended, Status
 from interleave.runs.record import RunRecord
-from interleave.runs.store import read_file, write_whole
 
 FILE_NAME = "run.json"
 SEAL_BYTES, LINE_BYTES = 64, 65_536
-"""As much of the end of a journal as holds the digest of its last line; and that line, whatever it tells."""
+"""How much of the end of a journal is read for the digest of its last line, and for the whole line."""
 
 
 def write_stored(folder: Path, record: RunRecord) -> None:
     """Write `run.json`, whole or not at all."""
-    write_whole(folder / FILE_NAME, record.model_dump_json(indent=1).encode() + b"\n")
+    write_atomic(folder / FILE_NAME, record.model_dump_json(indent=1).encode() + b"\n")
 
 
 def read_stored(folder: Path) -> tuple[RunRecord, bytes] | None:
-    """What `run.json` says, and its bytes; None where it cannot be read. The journal may know more."""
+    """The record in `run.json`, and its bytes; None where it cannot be read. It may be out of date."""
     try:
-        data = read_file(folder / FILE_NAME)
+        data = read_from(folder / FILE_NAME)
         return RunRecord.model_validate_json(data), data
     except (OSError, ValidationError):
         return None
 
 
 def is_current(record: RunRecord, folder: Path) -> bool:
-    """Whether a stored record tells all that the journal does: nothing was appended or lost since.
+    """Whether a stored record is up to date: nothing was appended to the journal or lost from it since.
 
-    Only the end of the journal is looked at.
+    Only the end of the journal is read.
     """
     path = f"{folder}/{JOURNAL_NAME}"
     try:
         end = _end_of(path, SEAL_BYTES if record.journal.digest else LINE_BYTES)
     except FileNotFoundError:
-        return True  # there is nothing but the record
+        return True  # the record is all there is
     except OSError as error:
         raise RunError(f"{path} cannot be read ({error.strerror})") from None
-    digest = digest_at_the_end_of(end).decode()
+    digest = last_digest(end).decode()
     if record.journal.digest or digest:
         return record.journal.digest == digest
     return _ends_with(end, record.status)
@@ -64,7 +64,7 @@ def _end_of(path: str, size: int) -> bytes:
 
 
 def _ends_with(end: bytes, status: Status) -> bool:
-    """Whether the last line of a journal without digests tells of this end."""
+    """Whether the last line of a journal without digests records this end."""
     try:
         last = Ended.model_validate_json(end[end[:-1].rfind(b"\n") + 1 :])
     except ValidationError:
@@ -73,7 +73,7 @@ def _ends_with(end: bytes, status: Status) -> bool:
 
 
 def lost_lines(record: RunRecord, folder: Path) -> str | None:
-    """What to say where `run.json` was made from more lines than the journal has: no crash can do that."""
+    """A warning where `run.json` was made from more lines than the journal has: no crash can cause that."""
     stored = read_stored(folder)
     if stored is None or stored[0].journal.lines <= record.journal.lines:
         return None

@@ -1,4 +1,7 @@
-"""Answers that a journal already has, and how a question is recognised as the one they answered."""
+"""What a journal already holds: results of calls that are not repeated, and events that are written once.
+
+An answer counts only for the question it answered, which is recognised by its fingerprint.
+"""
 
 from __future__ import annotations
 
@@ -6,36 +9,41 @@ import hashlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
+from interleave import events
 from interleave.backends.protocols import ImageRequest, Message
 from interleave.errors import RunError
 from interleave.pictures import pixel_digest
-from interleave.runs.journal import Drawn, Ended, Entry, Judged, Planned, Replied
+from interleave.runs import journal as lines
+from interleave.runs.journal import Drawn, Ended, Entry, Judged, Line, Planned, Replied, StepFinished
 from interleave.types import Picture, Plan, Verdict
+
+EventKey = tuple[str, int, int]
 
 
 @dataclass
 class Replay:
-    """The results that a journal already has, by role and number of the call."""
+    """The results of calls that a journal already holds, by role and number of the call."""
 
     replies: dict[tuple[str, int], Replied] = field(default_factory=dict)
     drawings: dict[int, Drawn] = field(default_factory=dict)
     plan: Plan | None = None
     verdicts: dict[tuple[int, int], Verdict] = field(default_factory=dict)
-    spent_plans: int = 0
-    """Calls of the planner that ended in an unreadable plan: they are not answered from the journal."""
+    unreadable_plans: int = 0
+    """The number of planner calls that ended in an unreadable plan: those are not replayed."""
 
     redraw: bool = False
-    """Whether a missing picture may be drawn again, and what followed from it asked again."""
+    """Whether a missing picture may be drawn again, and what depends on it asked again."""
 
-    def answers(self, kept: Replied | Drawn, fingerprint: str) -> bool:
-        """Whether a result in the journal answers the question that is asked now."""
-        if kept.fingerprint == fingerprint:
+    def answers(self, stored: Replied | Drawn, fingerprint: str) -> bool:
+        """Whether a stored result answers the question that is asked now."""
+        if stored.fingerprint == fingerprint:
             return True
         if self.redraw:
             return False
         raise RunError(
-            f"call {kept.call} of the {kept.role} in the journal answered another question than the one this "
-            "version asks: continue with the version that started the run, or start again in a new folder"
+            f"call {stored.call} of the {stored.role} in the journal answered another question than the one "
+            "this version asks: continue with the version that started the run, "
+            "or start again in a new folder"
         )
 
     @classmethod
@@ -53,20 +61,74 @@ class Replay:
                 case Judged():
                     replay.verdicts[entry.step, entry.attempt] = entry.verdict
                 case Ended(unreadable_plan=True):
-                    replay.spent_plans = plans
+                    replay.unreadable_plans = plans
         return replay
 
 
+class EventLog:
+    """Turns the events of a pipeline into journal lines, and leaves out those the journal already has."""
+
+    def __init__(self, entries: Iterable[Entry], *, redraw: bool = False) -> None:
+        written = (entry for entry in entries if isinstance(entry, Planned | Judged | StepFinished))
+        self._written: dict[EventKey, Line] = {_key(line): line for line in written}
+        self._redraw = redraw
+
+    def new_line(self, event: events.Event) -> Line | None:
+        """The line to journal for an event, if it is new; raises where it contradicts the journal."""
+        line = _line_of(event)
+        if line is None:
+            return None
+        key = _key(line)
+        before = self._written.get(key)
+        self._written[key] = line
+        if before is None or self._redraw:  # what follows from a redrawn picture is written again
+            return line
+        if before.model_copy(update={"time": line.time}) != line:
+            raise RunError(
+                "this run was made by a version that works differently: continue it with that version, "
+                "or start again in a new folder"
+            )
+        return None
+
+
+def _line_of(event: events.Event) -> Line | None:
+    """The journal line of an event; a drawing is journalled with the call that made it."""
+    match event:
+        case events.Planned(plan=plan):
+            return lines.Planned(plan=plan)
+        case events.Judged(slot=slot, verdict=verdict):
+            return lines.Judged(step=slot.step, attempt=slot.attempt, verdict=verdict)
+        case events.StepFinished(step=step, attempt=attempt):
+            return lines.StepFinished(
+                step=step.number,
+                attempt=attempt.number if attempt else None,
+                accepted=attempt is None or attempt.verdict.accepted,
+                forced=event.forced,
+            )
+    return None
+
+
+def _key(line: Line) -> EventKey:
+    match line:
+        case lines.Judged(step=step, attempt=attempt):
+            return ("judged", step, attempt)
+        case lines.StepFinished(step=step):
+            return ("step_finished", step, 0)
+    return ("planned", 0, 0)
+
+
 def fingerprint_of_messages(messages: Sequence[Message]) -> str:
+    """A digest of what a vision-language model is asked."""
     digest = hashlib.sha256()
     for message in messages:
         digest.update(f"\x00{message.role}".encode())
         for part in message.parts:
-            said = pixel_digest(part.image) if isinstance(part, Picture) else f"\x01{part.text}"
-            digest.update(said.encode("utf-8", "surrogatepass"))
+            content = pixel_digest(part.image) if isinstance(part, Picture) else f"\x01{part.text}"
+            digest.update(content.encode("utf-8", "surrogatepass"))
     return digest.hexdigest()[:32]
 
 
 def fingerprint_of_drawing(request: ImageRequest) -> str:
+    """A digest of what a generator is asked."""
     sources = ",".join(pixel_digest(source) for source in request.sources)
     return hashlib.sha256(f"{request.seed}/{sources}/{request.prompt}".encode()).hexdigest()[:32]

@@ -1,27 +1,32 @@
-"""From a user's choices to a configuration and loaded models."""
+"""From a user's options to a configuration, and from a configuration to loaded models."""
 
 from __future__ import annotations
 
-import inspect
 from dataclasses import dataclass, field, fields
 from typing import Any
 
 from pydantic import ValidationError
 
 from interleave.agents.critic import Critic
-from interleave.agents.planner import GivenPlan, Planner
-from interleave.agents.prompts import PromptPack
-from interleave.agents.prompts.library import load_pack
+from interleave.agents.loading import (
+    critic_from,
+    described,
+    has_async,
+    is_prompted,
+    planner_from,
+    refuse_unusable_object,
+)
+from interleave.agents.planner import GivenPlan, Planner, wanted_steps
+from interleave.agents.prompts import DEFAULT_PACK, PromptPack, load_pack
 from interleave.backends import registry
 from interleave.backends.protocols import ImageGenerator, VisionLanguageModel
-from interleave.backends.registry import load_generator, note_for
+from interleave.backends.registry import adapt_request, load_generator, note_for, refuse_undrawable
 from interleave.config.profiles import Profile, default_profile, load_profile
-from interleave.config.run_config import OBJECT, Limits, PackConfig, RoleConfig, RunConfig
-from interleave.config.specs import parse_spec
+from interleave.config.run_config import Limits, PackConfig, RoleConfig, RunConfig
+from interleave.config.specs import Spec, parse_spec
 from interleave.errors import ConfigurationError, RunError, did_you_mean
 from interleave.runs.models import Models
-from interleave.runs.prompt_choice import words_for
-from interleave.types import Plan
+from interleave.types import Plan, Request
 
 
 @dataclass(frozen=True)
@@ -41,7 +46,7 @@ class Choices:
 
 
 def split_choices(choices: dict[str, Any]) -> tuple[Choices, Limits]:
-    """Keyword arguments, sorted into what decides a run and what only ends it early."""
+    """Keyword arguments, split into what decides how a run comes out and the limits that end it early."""
     limits = {name: value for name, value in choices.items() if name in Limits.model_fields}
     rest = {name: value for name, value in choices.items() if name not in limits}
     if rest.get("profile") is None:
@@ -57,14 +62,15 @@ def split_choices(choices: dict[str, Any]) -> tuple[Choices, Limits]:
 
 
 def resolve(chosen: Choices) -> tuple[RunConfig, PromptPack]:
-    """The whole configuration: the choices, and the profile's where there is none."""
+    """The whole configuration: the user's choices, and the profile's where there is none."""
     profile = load_profile(chosen.profile)
-    planner = GivenPlan(chosen.plan) if chosen.plan else chosen.planner  # who has the plan asks nobody
-    pack = load_pack(words_for(profile, prompts=chosen.prompts, planner=planner, critic=chosen.critic))
+    planner, critic, generator = map(_spec_or_object, (chosen.planner, chosen.critic, chosen.generator))
+    asked = GivenPlan(chosen.plan) if chosen.plan else planner  # with a plan, no planner is asked
+    pack = load_pack(choose_pack(profile, prompts=chosen.prompts, planner=asked, critic=critic))
     values = {
-        "planner": _role(chosen.planner, profile, "planner"),
-        "critic": _role(chosen.critic, profile, "critic"),
-        "generator": _role(chosen.generator, profile, "generator"),
+        "planner": _role(planner, profile, "planner"),
+        "critic": _role(critic, profile, "critic"),
+        "generator": _role(generator, profile, "generator"),
         "prompts": PackConfig(name=pack.name, version=pack.description.version, digest=pack.digest),
         "max_attempts": _first(chosen.max_attempts, profile.max_attempts),
         "max_steps": _first(chosen.max_steps, profile.max_steps),
@@ -78,66 +84,98 @@ def resolve(chosen: Choices) -> tuple[RunConfig, PromptPack]:
         raise _bad_option(error) from None
 
 
+def choose_pack(profile: Profile, *, prompts: str | None, planner: Any, critic: Any) -> str:
+    """The name of the prompt pack; planner and critic are specs or objects, None for the profile's own.
+
+    A profile's prompts go with its models. Small models understand only the words they were trained with,
+    and large ones understand nothing of those.
+    """
+    if prompts is not None:
+        return prompts
+    if profile.prompts == DEFAULT_PACK:
+        return DEFAULT_PACK
+    own = {"planner": profile.planner.as_spec("planner"), "critic": profile.critic.as_spec("critic")}
+    used = {role: _first(_spec_or_object(given), own[role]) for role, given in _roles(planner, critic)}
+    replaced = {role: not _same_model(used[role], own[role]) for role in own if is_prompted(used[role])}
+    if not any(replaced.values()):
+        return profile.prompts
+    if all(replaced.values()):
+        return DEFAULT_PACK
+    other = next(role for role, is_replaced in replaced.items() if is_replaced)
+    same = next(role for role, is_replaced in replaced.items() if not is_replaced)
+    raise ConfigurationError(
+        f"the {same} {str(own[same])!r} understands the words of the pack {profile.prompts!r} only, and the "
+        f"{other} would not: name a {same} too (--{same} SPEC), or the words for both (--prompts PACK)"
+    )
+
+
+def _roles(planner: Any, critic: Any) -> tuple[tuple[str, Any], ...]:
+    return (("planner", planner), ("critic", critic))
+
+
+def _same_model(used: Any, own: Spec) -> bool:
+    if not isinstance(used, Spec):
+        return False
+    return (used.name, used.model, used.base_url) == (own.name, own.model, own.base_url)
+
+
+def adapted_request(request: Request, config: RunConfig) -> Request:
+    """The request as its planner reads it best; raises for what is known not to work before models load."""
+    if config.plan is None:
+        wanted_steps(request, config.max_steps)
+        return request if config.planner.is_object else adapt_request(request, config.planner.parsed)
+    if (count := len(config.plan.steps)) > config.max_steps:
+        raise ConfigurationError(
+            f"the plan has {count} steps, and the limit is {config.max_steps}: "
+            f"raise it with --max-steps {count}"
+        )
+    if not config.generator.is_object:
+        prompts = (step.prompt for step in config.plan.steps if step.prompt)
+        refuse_undrawable(prompts, config.generator.parsed)
+    return request
+
+
 def load_models(config: RunConfig, pack: PromptPack, chosen: Choices) -> Models:
     """The models of a configuration: objects as they were given, the others by their specs."""
+    planner = GivenPlan(config.plan) if config.plan else load_agent(chosen.planner, config.planner, "planner")
     return Models(
-        planner=GivenPlan(config.plan)
-        if config.plan
-        else load_agent(chosen.planner, config.planner, "planner"),
-        critic=load_agent(chosen.critic, config.critic, "critic"),
-        generator=_generator(chosen.generator, config.generator),
-        pack=pack,
+        planner=planner_from(planner, pack, max_steps=config.max_steps),
+        critic=critic_from(load_agent(chosen.critic, config.critic, "critic"), pack),
+        generator=_load_generator(chosen.generator, config.generator),
     )
 
 
 def load_agent(chosen: Any, role: RoleConfig, name: str) -> Any:
-    """A planner or critic, or the model that plays one."""
-    if not _is_object(chosen):
-        return registry.load_agent(role.spec, name)
-    verb = {"planner": "plan", "critic": "judge"}[name]
-    if _answers(chosen, verb) or (_answers(chosen, "complete") and hasattr(chosen, "capabilities")):
-        return chosen
-    raise ConfigurationError(
-        f"the {name} must be an object with 'async def {verb}(…)', or a model with 'capabilities' and "
-        f"'async def complete(messages, sampling)'; this is {_described(chosen)}"
-    )
-
-
-def _generator(chosen: str | ImageGenerator | None, role: RoleConfig) -> ImageGenerator:
+    """The backend of a planner or critic: the object that was given, or what its spec names."""
     if chosen is None or isinstance(chosen, str):
-        return load_generator(role.spec)
-    if _answers(chosen, "generate") and hasattr(chosen, "capabilities"):
+        return registry.load_agent(role.parsed, name)
+    refuse_unusable_object(chosen, name)
+    return chosen
+
+
+def _load_generator(chosen: str | ImageGenerator | None, role: RoleConfig) -> ImageGenerator:
+    if chosen is None or isinstance(chosen, str):
+        return load_generator(role.parsed)
+    if has_async(chosen, "generate") and hasattr(chosen, "capabilities"):
         return chosen
     raise ConfigurationError(
         "the generator must be an object with 'capabilities' and 'async def generate(request)' that returns "
-        f"a PIL image; this is {_described(chosen)}"
-    )
-
-
-def _answers(model: object, verb: str) -> bool:
-    return not isinstance(model, type) and inspect.iscoroutinefunction(getattr(model, verb, None))
-
-
-def _described(model: object) -> str:
-    return (
-        f"the class {model.__name__}, not an object of it"
-        if isinstance(model, type)
-        else f"a {type(model).__name__}"
+        f"a PIL image; this is {described(chosen)}"
     )
 
 
 def refuse_objects(config: RunConfig) -> None:
     """A run made with Python objects cannot be continued from its folder alone."""
     for role in (config.planner, config.critic, config.generator):
-        if role.spec.startswith(OBJECT):
+        if role.is_object:
             raise RunError(
-                f"this run was made with a Python object ({role.spec.removeprefix(OBJECT)}): continue it "
+                f"this run was made with a Python object ({role.object_name}): continue it "
                 "from Python, with interleave.generate(…, out=…)"
             )
 
 
-def same_pack(config: RunConfig) -> PromptPack:
-    """The prompt pack of a run, if its words are still those the run was started with."""
+def unchanged_pack(config: RunConfig) -> PromptPack:
+    """The prompt pack of a run; refuses one whose prompts have changed since the run was started."""
     pack = load_pack(config.prompts.name)
     if pack.digest != config.prompts.digest:
         raise RunError(
@@ -147,15 +185,15 @@ def same_pack(config: RunConfig) -> PromptPack:
     return pack
 
 
+def _spec_or_object(chosen: Any) -> Any:
+    return parse_spec(chosen) if isinstance(chosen, str) else chosen
+
+
 def _role(chosen: Any, profile: Profile, role: str) -> RoleConfig:
-    if _is_object(chosen):
-        return RoleConfig(spec=f"{OBJECT}{type(chosen).__qualname__}")
-    spec = parse_spec(chosen) if chosen is not None else getattr(profile, role).as_spec(role)
+    spec = getattr(profile, role).as_spec(role) if chosen is None else chosen
+    if not isinstance(spec, Spec):
+        return RoleConfig.of_object(spec)
     return RoleConfig(spec=str(spec), note=note_for(spec, role=role))
-
-
-def _is_object(chosen: Any) -> bool:
-    return chosen is not None and not isinstance(chosen, str)
 
 
 def _first(chosen: Any, default: Any) -> Any:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from interleave.errors import ConfigurationError, InterleaveError, LimitReached
-from interleave.runs.store import write_whole
+from interleave.files import write_atomic
 from interleave.training import checkpoints
 
 MOST_BAD_STEPS = 3
@@ -51,7 +51,7 @@ def keeping(base: type) -> Any:
                 counters = self._counters()
                 self.accelerator.wait_for_everyone()
                 if self.accelerator.is_main_process:
-                    write_whole(folder / COUNTERS, json.dumps(counters).encode())
+                    write_atomic(folder / COUNTERS, json.dumps(counters).encode())
                     checkpoints.seal(
                         folder, step=self.state.global_step, processes=self.accelerator.num_processes
                     )

@@ -22,7 +22,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from interleave.errors import ConfigurationError, StorageError
-from interleave.runs.store import sync_folder, write_whole
+from interleave.files import sync_folder, write_atomic
 from interleave.types import Value
 
 SEAL = "whole.json"
@@ -60,7 +60,7 @@ def seal(folder: Path, *, step: int, processes: int) -> None:
     for inner in {path.parent for path in paths}:
         sync_folder(inner)
     whole = Seal(step=step, processes=processes, files=files)
-    write_whole(folder / SEAL, whole.model_dump_json(indent=1).encode())
+    write_atomic(folder / SEAL, whole.model_dump_json(indent=1).encode())
 
 
 def checkpoints(folder: Path) -> list[Path]:

@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from interleave.agents.prompts.library import load_pack
+from interleave.agents.prompts import load_pack
 from interleave.backends.local.processors import VISION_TOKENS
 from interleave.backends.local.silence import quiet
 from interleave.backends.qwen3_vl.batched_vision import batch_vision

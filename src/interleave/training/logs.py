@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from interleave.runs.store import write_whole
+from interleave.files import write_atomic
 
 LOG_NAME = "log.jsonl"
 SHOWN = {
@@ -47,7 +47,7 @@ class TrainingLog:
     def begin(self, step: int) -> None:
         """Go on after this step: what was logged later belongs to work that is done again."""
         kept = [line for line in read_log(self.path) if line["step"] <= step]
-        write_whole(self.path, "".join(json.dumps(line) + "\n" for line in kept).encode())
+        write_atomic(self.path, "".join(json.dumps(line) + "\n" for line in kept).encode())
         self._board = _board(self._board_folder, step)
         if self._board is None:
             self.say("TensorBoard is not installed; log.jsonl has every figure")

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from interleave.errors import ConfigurationError, FolderInUse, RunError
-from interleave.runs.store import write_whole
+from interleave.files import write_atomic
 from interleave.training import checkpoints
 from interleave.training.recipes import Recipe
 from interleave.version import __version__
@@ -121,7 +121,7 @@ class Output:
         return value
 
     def _write(self, value: dict[str, Any]) -> None:
-        write_whole(self.record, (json.dumps(value, indent=1, ensure_ascii=False) + "\n").encode())
+        write_atomic(self.record, (json.dumps(value, indent=1, ensure_ascii=False) + "\n").encode())
 
 
 def identity_of(task: str, recipe: Recipe, rows: str) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from interleave.runs.store import write_whole
+from interleave.files import write_atomic
 from interleave.training.rewards.samples import Result, Sample
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ def write_page(path: Path, title: str, shown: Sequence[Shown]) -> None:
         loader=jinja2.FileSystemLoader(Path(__file__).parent / "templates"), autoescape=True
     )
     page = environment.get_template("samples.html.j2").render(title=title, shown=shown)
-    write_whole(path, page.encode())
+    write_atomic(path, page.encode())
 
 
 def sft_page(model: Any, processor: Any, rows: Any, folder: Path) -> Path:

@@ -19,13 +19,13 @@ from pydantic import Field
 
 from interleave.backends.registry import check_generator
 from interleave.errors import ConfigurationError, InterleaveError
-from interleave.intervals import Estimate, estimate
 from interleave.types import Value
 from interleave_mini.bench.model_cache import SharedModels
 from interleave_mini.bench.paired import Difference, difference
 from interleave_mini.bench.rows import FULL, ROWS, Cast, NotThere, Row, same_model
 from interleave_mini.bench.runner import Result, Settings, read_items, read_result, run_mini
 from interleave_mini.bench.scores import ItemScore, scores_of
+from interleave_mini.intervals import Estimate, estimate
 from interleave_mini.language.tasks import SUITES
 
 ROWS_FOLDER = "rows"

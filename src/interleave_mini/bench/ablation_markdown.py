@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from interleave.intervals import Estimate
 from interleave_mini.bench.ablation import Line, TableRow
 from interleave_mini.bench.critic_exam_run import CriticResult
 from interleave_mini.bench.paired import Difference
 from interleave_mini.bench.rows import FULL, ROWS
 from interleave_mini.bench.table import ExamResult, Table
+from interleave_mini.intervals import Estimate
 
 FILE_NAME = "ablation.md"
 NOTE = (

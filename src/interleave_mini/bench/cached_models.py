@@ -98,8 +98,8 @@ def remembering(models: Models) -> Models:
     """The same models, each with a memory."""
     return replace(
         models,
-        planner=remembering_agent(models.planner),
-        critic=remembering_agent(models.critic),
+        planner=models.planner.wrapped(remembering_agent),
+        critic=models.critic.wrapped(remembering_agent),
         generator=RememberingGenerator(models.generator),
     )
 

@@ -22,8 +22,9 @@ from pydantic import ValidationError
 from interleave.backends.protocols import ImageGenerator, ImageRequest
 from interleave.backends.retries import RetriedGenerator
 from interleave.errors import ConfigurationError
-from interleave.runs.folder import alone_in
-from interleave.runs.store import PictureStore, write_whole
+from interleave.files import write_atomic
+from interleave.runs.folder import folder_lock
+from interleave.runs.store import PictureStore
 from interleave.types import Slot, Value
 from interleave_mini.bench.read_pictures import read_pictures, stored_picture
 from interleave_mini.bench.rows import same_model
@@ -114,7 +115,7 @@ class Exam:
 
         Another process that comes meanwhile waits: all must have the same pictures.
         """
-        with alone_in(self.folder, LOCK_NAME):
+        with folder_lock(self.folder, LOCK_NAME):
             return self._prepare(generator, count, failures, tell)
 
     def _prepare(
@@ -257,4 +258,4 @@ def read_lines(path: Path, kind: type[Line]) -> list[Line]:
 
 
 def write_lines(path: Path, values: Sequence[Value]) -> None:
-    write_whole(path, "".join(f"{value.model_dump_json()}\n" for value in values).encode())
+    write_atomic(path, "".join(f"{value.model_dump_json()}\n" for value in values).encode())

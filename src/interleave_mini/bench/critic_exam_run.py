@@ -16,8 +16,7 @@ from interleave.agents.critic import Critic, VlmCritic, critic_input
 from interleave.agents.prompts import PromptPack
 from interleave.backends.protocols import ImageRequest, Message, Reply, Sampling, VisionLanguageModel
 from interleave.backends.retries import RetriedVlm
-from interleave.intervals import Estimate, estimate
-from interleave.runs.folder import alone_in
+from interleave.runs.folder import folder_lock
 from interleave.types import Outcome, Value, Verdict
 from interleave_mini.bench.critic_exam import (
     LOCK_NAME,
@@ -32,6 +31,7 @@ from interleave_mini.bench.critic_exam import (
 from interleave_mini.bench.paired import Difference, difference
 from interleave_mini.bench.read_pictures import read_pictures
 from interleave_mini.bench.rows import same_model
+from interleave_mini.intervals import Estimate, estimate
 from interleave_mini.reader.scores import shows
 
 AGAIN_NAME = "again.jsonl"
@@ -132,7 +132,7 @@ class Examiner:
 
     def again(self) -> dict[str, Redrawn]:
         """All failures, drawn again with the same prompt."""
-        with alone_in(self.exam.folder, LOCK_NAME):  # the same pictures for all processes
+        with folder_lock(self.exam.folder, LOCK_NAME):  # the same pictures for all processes
             prompts = {each.id: each.prompt for each in self.failures}
             return self._drawn(self.exam.folder / AGAIN_NAME, prompts)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from interleave.agents.loading import critic_from, planner_from
 from interleave.agents.prompts import PromptPack
 from interleave.backends.protocols import ImageGenerator
 from interleave.backends.registry import load_agent as load_agent_by_spec
@@ -28,10 +29,11 @@ class SharedModels:
     def models_of(self, config: RunConfig, pack: PromptPack, chosen: Choices) -> Models:
         """The models of a run, with the memory they have of the runs before."""
         return Models(
-            planner=self._with_memory(chosen.planner, config.planner, "planner"),
-            critic=self._with_memory(chosen.critic, config.critic, "critic"),
+            planner=planner_from(
+                self._with_memory(chosen.planner, config.planner, "planner"), pack, max_steps=config.max_steps
+            ),
+            critic=critic_from(self._with_memory(chosen.critic, config.critic, "critic"), pack),
             generator=self._painter(config.generator.spec),
-            pack=pack,
         )
 
     def generator(self, spec: str) -> ImageGenerator:

@@ -16,7 +16,7 @@ from typing import TypeVar
 
 from PIL import Image
 
-from interleave.runs.store import MissingPicture
+from interleave.errors import MissingPicture
 from interleave_mini.reader import Reading, shared_reader
 
 TOGETHER = 8

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from interleave import render
-from interleave.runs.store import write_whole
+from interleave.files import write_atomic
 from interleave.types import Outcome
 from interleave_mini.bench.critic_exam_run import CriticResult, Examiner, Judged, Redrawn
 
@@ -57,7 +57,7 @@ def write_refinements(examiner: Examiner, result: CriticResult, out: Path) -> Pa
         result=result, shown=shown, left_out=len(examiner.failures) - len(shown)
     )
     path = out / FILE_NAME
-    write_whole(path, page.encode())
+    write_atomic(path, page.encode())
     return path
 
 

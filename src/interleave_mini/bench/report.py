@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from interleave.runs.store import PictureStore, write_whole
+from interleave.files import write_atomic
+from interleave.runs.store import PictureStore
 from interleave_mini.bench.runner import Answered, Result
 from interleave_mini.bench.systems import SYSTEMS
 from interleave_mini.language.tasks import Task
@@ -64,7 +65,7 @@ def write_report(result: Result, answered: Sequence[Answered], out: Path) -> Pat
         caution=BY_CONSTRUCTION if result.system == "base" else "",
     )
     path = out / REPORT_NAME
-    write_whole(path, page.encode())
+    write_atomic(path, page.encode())
     return path
 
 

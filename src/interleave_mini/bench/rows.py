@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from interleave.agents.prompts.library import load_pack
+from interleave.agents.prompts import load_pack
 from interleave.backends.registry import check_agent
 from interleave.config.specs import parse_spec
 from interleave.errors import ConfigurationError, did_you_mean

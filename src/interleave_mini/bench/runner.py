@@ -21,9 +21,9 @@ from interleave.batches.batch import Batch, Ended
 from interleave.batches.requests import items_of
 from interleave.config.run_config import RunConfig
 from interleave.errors import ConfigurationError, did_you_mean
+from interleave.files import write_atomic
 from interleave.runs.models import Models
 from interleave.runs.resolve import Choices, load_models, resolve, split_choices
-from interleave.runs.store import write_whole
 from interleave.types import Value
 from interleave_mini.bench.cached_models import remembering
 from interleave_mini.bench.scores import Answered, ItemScore, Scores, StepScore, score_all, scores_of
@@ -128,8 +128,8 @@ def run_mini(
     answered = passes[most]
     seconds = round(seconds + (before.seconds if before else 0.0), 3)
     result = _result(settings, config, passes, most, answered, seconds)
-    write_whole(out / ITEMS_NAME, _as_lines(passes))
-    write_whole(out / RESULT_NAME, result.model_dump_json(indent=1).encode())
+    write_atomic(out / ITEMS_NAME, _as_lines(passes))
+    write_atomic(out / RESULT_NAME, result.model_dump_json(indent=1).encode())
     return result, answered
 
 

@@ -8,11 +8,11 @@ from pathlib import Path
 
 from interleave.batches.batch import Ended
 from interleave.errors import RunError
-from interleave.intervals import Estimate, estimate
 from interleave.runs.record import RunRecord, StepRecord, read_record
 from interleave.runs.store import PictureStore
 from interleave.types import Value
 from interleave_mini.bench.read_pictures import read_files
+from interleave_mini.intervals import Estimate, estimate
 from interleave_mini.language.tasks import Task
 from interleave_mini.reader import Reading
 from interleave_mini.reader.scores import shows

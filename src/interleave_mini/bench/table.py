@@ -6,9 +6,9 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from interleave.agents.prompts.library import load_pack
+from interleave.agents.prompts import load_pack
 from interleave.errors import InterleaveError
-from interleave.runs.store import write_whole
+from interleave.files import write_atomic
 from interleave.types import Value
 from interleave_mini.bench.ablation import EXAM_FOLDER, TableRow, TableSettings, assemble, run_rows
 from interleave_mini.bench.critic_exam import Exam
@@ -56,7 +56,7 @@ def run_table(
         exam=examined,
     )
     out.mkdir(parents=True, exist_ok=True)
-    write_whole(out / JSON_NAME, table.model_dump_json(indent=1).encode())
+    write_atomic(out / JSON_NAME, table.model_dump_json(indent=1).encode())
     return table, examiner
 
 

@@ -14,8 +14,8 @@ from interleave.cli import request_input as inputs
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from interleave.intervals import Estimate
     from interleave_mini.bench.runner import Result, Scores
+    from interleave_mini.intervals import Estimate
 
 TABLE = "A whole table"
 

@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.status import Status
 
-    from interleave.intervals import Estimate
     from interleave_mini.bench.ablation import Line, TableRow, TableSettings
     from interleave_mini.bench.table import ExamResult, Table
+    from interleave_mini.intervals import Estimate
 
 ABLATION = "ablation"
 WIDTH = 130
@@ -106,12 +106,12 @@ class Teller:
 
 
 def _write_pages(table: Table, examiner: Any, folder: Path) -> list[Path]:
-    from interleave.runs.store import write_whole
+    from interleave.files import write_atomic
     from interleave_mini.bench.ablation_markdown import FILE_NAME, as_markdown
     from interleave_mini.bench.refinements import write_refinements
 
     command = shlex.join(["interleave", *sys.argv[1:]])
-    write_whole(folder / FILE_NAME, as_markdown(table, command).encode())
+    write_atomic(folder / FILE_NAME, as_markdown(table, command).encode())
     pages = [folder / FILE_NAME]
     critics = {each.key: each for each in table.exam.critics} if table.exam else {}
     shown = critics.get("critic") or next(iter(critics.values()), None)

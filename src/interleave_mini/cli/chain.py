@@ -181,10 +181,10 @@ class _Record:
         return {name: float(str(each["seconds"])) for name, each in self._stages.items()}
 
     def add(self, stage: Stage, seconds: float) -> None:
-        from interleave.runs.store import write_whole
+        from interleave.files import write_atomic
 
         self._stages[stage.name] = {"command": stage.as_typed, "seconds": round(seconds, 1)}
-        write_whole(self.path, json.dumps(self._stages, indent=1).encode())
+        write_atomic(self.path, json.dumps(self._stages, indent=1).encode())
 
     def refuse_other_commands(self, stages: Sequence[Stage]) -> None:
         for stage in stages:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from interleave.intervals import Estimate, estimate
+from interleave_mini.intervals import Estimate, estimate
 from interleave_mini.language.prompts import edit_prompt, scene_prompt
 from interleave_mini.language.splits import HELD_OUT_PAIRS
 from interleave_mini.reader import Reader, Reading

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from interleave.errors import ConfigurationError
-from interleave.intervals import Estimate
+from interleave_mini.intervals import Estimate
 from interleave_mini.reader import Reader
 from interleave_mini.train.autoencoder import VaeTraining, readable_share, train_vae
 from interleave_mini.train.evaluation import drawing_with, evaluate

@@ -6,9 +6,8 @@ import json
 from pathlib import Path
 
 from fuzzing import answers, attempt, scratch, spare_text, target
-from interleave.agents.prompts import PROMPTS, PromptPack, read_pack
+from interleave.agents.prompts import PROMPTS, PromptPack, load_pack, read_pack
 from interleave.agents.prompts.import_checkout import CONSTANTS, import_pack
-from interleave.agents.prompts.library import load_pack
 from interleave.backends.generators.comfyui_workflow import Workflow, read_workflow
 from interleave.backends.registry import check_agent, check_generator
 from interleave.backends.vlms.scripted import ScriptedVlm
@@ -17,7 +16,7 @@ from interleave.config.profiles import Profile, load_profile
 from interleave.config.run_config import RoleConfig
 from interleave.config.specs import Spec, parse_spec, without_tuning
 from interleave.errors import ConfigurationError
-from interleave.runs.prompt_choice import words_for
+from interleave.runs.resolve import choose_pack
 from interleave.text import unusable
 from interleave.types import Text
 
@@ -144,7 +143,7 @@ def profile(data: bytes) -> bool:
             named = attempt(lambda role=role: getattr(found, role).as_spec(role), errors=ConfigurationError)
             if isinstance(named, Spec):
                 assert parse_spec(str(named)) == named
-        attempt(lambda: words_for(found, prompts=None, planner=None, critic=None))
+        attempt(lambda: choose_pack(found, prompts=None, planner=None, critic=None))
         return True
 
 

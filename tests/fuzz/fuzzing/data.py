@@ -12,8 +12,7 @@ from PIL import Image
 from pydantic import ValidationError
 
 from fuzzing import REFUSED, attempt, journals, scratch, spare_text, target
-from interleave.agents.prompts import PromptPack
-from interleave.agents.prompts.library import load_pack
+from interleave.agents.prompts import PromptPack, load_pack
 from interleave.backends.protocols import Reply
 from interleave.batches.requests import read_requests
 from interleave.data.exporting.image_slots import conversation

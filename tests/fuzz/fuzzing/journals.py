@@ -12,9 +12,9 @@ from tempfile import mkdtemp
 
 from fuzzing import REFUSED, attempt, scratch, target
 from interleave.api import generate, generate_many
-from interleave.batches.assignment import Casting, casting_differences
-from interleave.batches.batch import CONFIG_NAME, Ended, read_casting, read_index
-from interleave.batches.status import standing_of
+from interleave.batches.assignment import Assignment, assignment_differences
+from interleave.batches.batch import CONFIG_NAME, Ended, read_assignment, read_index
+from interleave.batches.status import read_batch_status
 from interleave.data.trajectories import DAMAGED, Trajectory, read_trajectory
 from interleave.errors import RunError
 from interleave.render.html import render_document
@@ -118,7 +118,7 @@ def journal(data: bytes) -> bool:
         (folder / FILE_NAME).write_bytes(data)
         first_entry(folder)
         record = attempt(lambda: read_record(folder), errors=RunError)
-        assert standing_of(folder) is not None
+        assert read_batch_status(folder) is not None
         name = attempt(lambda: read_trajectory(folder.parent, folder.name))
         assert (record is REFUSED) == (name == DAMAGED)
         if not isinstance(record, RunRecord):
@@ -158,7 +158,7 @@ def run_json(data: bytes) -> bool:
         (run / RECORD_NAME).write_bytes(data)
         trajectory = attempt(lambda: read_trajectory(folder, "run"))
         assert trajectory is not REFUSED, "a run of a collection is left out with a word, and ends nothing"
-        standing_of(folder)
+        read_batch_status(folder)
         if not isinstance(trajectory, Trajectory):
             return False
         look_through(trajectory)
@@ -208,7 +208,7 @@ def batch_index(data: bytes) -> bool:
         assert isinstance(ended, list) and len({each.id for each in ended}) == len(ended)
         for each in ended:
             assert Ended.model_validate_json(each.model_dump_json()) == each
-        standing = standing_of(folder)
+        standing = read_batch_status(folder)
         assert standing.summary.total == len(ended)
         json.dumps(Counter(standing.summary.generators)).encode()
         return bool(ended)
@@ -222,13 +222,13 @@ def casting_seeds() -> list[bytes]:
 def batch_json(data: bytes) -> bool:
     with scratch() as folder:
         (folder / CONFIG_NAME).write_bytes(data)
-        casting = attempt(lambda: read_casting(folder), errors=RunError)
-        if not isinstance(casting, Casting):
+        assignment = attempt(lambda: read_assignment(folder), errors=RunError)
+        if not isinstance(assignment, Assignment):
             return False
-        ours = read_casting(batch())
-        attempt(lambda: casting_differences(ours, casting))
-        attempt(lambda: casting.deal(["a", "b", "c"]))
-        assert type(casting).model_validate_json(casting.model_dump_json()) == casting
+        ours = read_assignment(batch())
+        attempt(lambda: assignment_differences(ours, assignment))
+        attempt(lambda: assignment.assign(["a", "b", "c"]))
+        assert type(assignment).model_validate_json(assignment.model_dump_json()) == assignment
         return True
 
 

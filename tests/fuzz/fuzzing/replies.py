@@ -8,10 +8,10 @@ from typing import Any
 
 from fuzzing import REFUSED, attempt, spare_text, target
 from interleave.agents.critic import acceptance_probability
-from interleave.agents.literals import UnreadableLiteral, find_objects, read_literal
+from interleave.agents.literals import find_objects, read_literal
 from interleave.agents.replies import parse_marks, parse_plan, parse_verdict, render_plan, render_verdict
 from interleave.backends.protocols import Reply, Token
-from interleave.errors import ReplyError
+from interleave.errors import ReplyError, UnreadableLiteral
 from interleave.text import unusable
 from interleave.types import Outcome, Plan, Verdict
 

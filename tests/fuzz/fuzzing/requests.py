@@ -9,9 +9,9 @@ from pathlib import PurePosixPath
 from PIL import Image
 
 from fuzzing import REFUSED, attempt, scratch, spare_text, target
+from interleave.batches.assignment import Shard
 from interleave.batches.batch import Ended, run_folder
 from interleave.batches.requests import Item, items_of, read_requests
-from interleave.batches.shards import Shard
 from interleave.cli.request_input import build_request, gather_parts
 from interleave.errors import InputError
 from interleave.step_counts import first_number, named_step_count

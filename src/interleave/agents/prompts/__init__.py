@@ -1,9 +1,10 @@
-"""Prompt packs: the words that models are asked with, as data with a name and a version.
+"""Prompt packs: the prompts that models are asked with, as data with a name and a version.
 
-A pack is a folder with `pack.toml` and one Markdown file per prompt. In a file, a line `=== system ===` or
-`=== user ===` starts a message (text before any such line is the user's), and `{{slot}}` marks where
-something is put in. Filling is one pass over the pack's own text: what is put in is never looked at again,
-so nothing a user or a model writes can be taken for a slot, and a picture goes in as a picture.
+Packs are shipped here, installed as plugins, or the user's own in the configuration folder. A pack is a
+folder with `pack.toml` and one Markdown file per prompt. In a file, a line `=== system ===` or `=== user ===`
+starts a message (text before any such line is the user's), and `{{slot}}` is replaced by a value. Filling is
+one pass over the pack's own text: values are never searched again, so nothing that a user or a model writes
+can be taken for a slot, and a picture is inserted as a picture.
 """
 
 from __future__ import annotations
@@ -19,8 +20,10 @@ from typing import Literal, cast
 
 from pydantic import ValidationError
 
+from interleave import plugins
 from interleave.backends.protocols import Message
-from interleave.errors import ConfigurationError
+from interleave.config.profiles import config_folder
+from interleave.errors import ConfigurationError, did_you_mean
 from interleave.files import parse_toml, read_text, why
 from interleave.pictures import fit_area
 from interleave.types import Part, Picture, Text, Value
@@ -33,12 +36,16 @@ PROMPTS: Mapping[str, frozenset[str]] = {
     "scorer_quality": frozenset({"after"}),
     "reask": frozenset({"problem"}),
 }
-"""Every prompt there is, with the slots it must have."""
+"""Every prompt, with the slots that it must have."""
 
-CROWD = 5
-CROWD_AREA = 384 * 384
-"""From five pictures in one message on, each is scaled to at most this many pixels."""
+MANY_PICTURES = 5
+MANY_PICTURES_AREA = 384 * 384
+"""In a message with five pictures or more, each is scaled to at most this many pixels."""
 
+SHIPPED = Path(__file__).parent
+DEFAULT_PACK = "default"
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}\Z")
 _SECTION = re.compile(r"^=== (system|user) ===[ \t]*(?:\n|\Z)", re.MULTILINE)
 _SLOT = re.compile(rf"\{{\{{({'|'.join(sorted(set().union(*PROMPTS.values())))})\}}\}}")
 
@@ -50,7 +57,7 @@ class PackDescription(Value):
     version: str
     description: str = ""
     extends: str | None = None
-    """A pack whose prompts stand in for those this one does not have."""
+    """A pack with the prompts that this one does not have."""
 
 
 @dataclass(frozen=True)
@@ -66,20 +73,64 @@ class PromptPack:
 
     @property
     def digest(self) -> str:
-        """A short name for the exact words, so that a run knows when they have changed."""
-        words = "\x00".join(f"{name}\x00{self.texts[name]}" for name in sorted(self.texts))
-        return hashlib.sha256(words.encode()).hexdigest()[:16]
+        """A digest of the exact texts, so that a run can tell when they have changed."""
+        texts = "\x00".join(f"{name}\x00{self.texts[name]}" for name in sorted(self.texts))
+        return hashlib.sha256(texts.encode()).hexdigest()[:16]
 
     def messages(self, prompt: str, slots: Mapping[str, str | tuple[Part, ...]]) -> tuple[Message, ...]:
         """The messages of a prompt with its slots filled."""
         return tuple(
-            Message(role, _calm_crowd(tuple(_fill(pieces, slots))))
+            Message(role, _shrink_many(tuple(_fill(pieces, slots))))
             for role, pieces in _template(self.texts[prompt])
         )
 
 
+def load_pack(name: str = DEFAULT_PACK) -> PromptPack:
+    """The pack of this name; raises `ConfigurationError` that lists the known names."""
+    return _load(name, children=())
+
+
+def _load(name: str, *, children: tuple[str, ...]) -> PromptPack:
+    if name in children:
+        raise ConfigurationError(f"the prompt pack {name!r} extends itself: {' → '.join((*children, name))}")
+    folder = pack_folders().get(name)
+    if folder is None:
+        raise ConfigurationError(f"no prompt pack named {name!r}. {did_you_mean(name, pack_folders())}")
+    description = read_description(folder / "pack.toml")
+    if description.name != name:  # a run records the name in the file, and is continued by it
+        raise ConfigurationError(
+            f"{folder / 'pack.toml'} says name = {description.name!r}: write {name!r}, the name of its folder"
+        )
+    parent = description.extends
+    return read_pack(folder, base=_load(parent, children=(*children, name)).texts if parent else None)
+
+
+def describe_packs() -> list[tuple[PackDescription, Path]]:
+    """Every pack, with its folder."""
+    return [(read_description(folder / "pack.toml"), folder) for _, folder in sorted(pack_folders().items())]
+
+
+def pack_folders() -> dict[str, Path]:
+    """Pack names and their folders; a user's pack hides a shipped one of the same name."""
+    own = user_packs_folder()
+    folders = [*plugins.folders("prompt_packs"), SHIPPED, *([own] if own else [])]
+    return {path.parent.name: path.parent for folder in folders for path in folder.glob("*/pack.toml")}
+
+
+def user_packs_folder() -> Path | None:
+    folder = config_folder()
+    return folder / "prompts" if folder else None
+
+
+def checked_pack_name(name: str) -> str:
+    """The name, refused where it cannot be the name of a folder."""
+    if not _NAME.match(name):
+        raise ConfigurationError(f"{name!r} cannot name a prompt pack: use letters, digits, '.', '_' and '-'")
+    return name
+
+
 def read_pack(folder: Path, *, base: Mapping[str, str] | None = None) -> PromptPack:
-    """Read a pack's folder; `base` has the prompts it may leave out."""
+    """Read a pack's folder; `base` has the prompts that it may leave out."""
     description = read_description(folder / "pack.toml")
     own = {name: folder / f"{name}.md" for name in PROMPTS}
     texts = dict(base or {}) | {name: _read_text(path) for name, path in own.items() if path.is_file()}
@@ -119,7 +170,7 @@ def _read_text(path: Path) -> str:
 
 @cache
 def _template(text: str) -> tuple[tuple[Literal["system", "user"], tuple[str, ...]], ...]:
-    """The messages of a prompt, each cut at its slots: text, slot, text, slot, …, text."""
+    """The messages of a prompt, each split at its slots: text, slot, text, slot, …, text."""
     return tuple((role, tuple(_SLOT.split(body))) for role, body in _sections(text))
 
 
@@ -128,7 +179,7 @@ def _sections(text: str) -> Iterator[tuple[Literal["system", "user"], str]]:
     if pieces[0].strip() or len(pieces) == 1:
         yield "user", pieces[0]
     for role, body in zip(pieces[1::2], pieces[2::2], strict=True):
-        if body.strip():  # some servers refuse an empty turn
+        if body.strip():  # some servers refuse an empty message
             yield cast(Literal["system", "user"], role), body.strip()
 
 
@@ -145,9 +196,10 @@ def _fill(pieces: tuple[str, ...], slots: Mapping[str, str | tuple[Part, ...]]) 
             yield from value
 
 
-def _calm_crowd(parts: tuple[Part, ...]) -> tuple[Part, ...]:
-    if sum(isinstance(part, Picture) for part in parts) < CROWD:
+def _shrink_many(parts: tuple[Part, ...]) -> tuple[Part, ...]:
+    if sum(isinstance(part, Picture) for part in parts) < MANY_PICTURES:
         return parts
     return tuple(
-        Picture(fit_area(part.image, CROWD_AREA)) if isinstance(part, Picture) else part for part in parts
+        Picture(fit_area(part.image, MANY_PICTURES_AREA)) if isinstance(part, Picture) else part
+        for part in parts
     )

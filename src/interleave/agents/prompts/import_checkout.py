@@ -1,8 +1,8 @@
 """Prompts of the released checkpoints, read from a user's own checkout of the reference repository.
 
-Those checkpoints answer best to the exact words they were trained with, which have no licence and are not
+Those checkpoints answer best to the exact prompts they were trained with, which have no licence and are not
 shipped here. The checkout's Python files are parsed, never executed: only constants that are plain strings
-are taken. Its slots and picture markers become ours.
+are read. Their slots and picture markers are replaced by those of a pack.
 """
 
 from __future__ import annotations
@@ -13,8 +13,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from interleave.agents.prompts import PromptPack, read_pack
-from interleave.agents.prompts.library import DEFAULT_PACK, checked_pack_name, load_pack, user_packs_folder
+from interleave.agents.prompts import (
+    DEFAULT_PACK,
+    PromptPack,
+    checked_pack_name,
+    load_pack,
+    read_pack,
+    user_packs_folder,
+)
 from interleave.errors import ConfigurationError, InputError
 from interleave.text import unusable
 
@@ -23,7 +29,7 @@ MAX_SOURCE_BYTES = 4_000_000
 
 @dataclass(frozen=True)
 class Constant:
-    """Where one prompt stands in the checkout, and how its slots are called there."""
+    """Where one prompt is in the checkout, and the names of its slots there."""
 
     prompt: str
     name: str
@@ -56,7 +62,7 @@ CONSTANTS = (
 
 
 def import_pack(checkout: Path, name: str, *, replace: bool = False) -> tuple[PromptPack, Path]:
-    """Write a pack with the checkout's prompts to the user's configuration folder, whole or not at all."""
+    """Write a pack with the checkout's prompts to the user's configuration folder, atomically."""
     packs = user_packs_folder()
     if packs is None:
         raise ConfigurationError("there is no configuration folder: set HOME or INTERLEAVE_CONFIG")
@@ -122,7 +128,7 @@ def _string_constant(path: Path, name: str) -> str | None:
     for statement in tree.body:
         match statement:
             case ast.Assign(targets=[ast.Name(id=target)], value=value) if target == name:
-                # Only a plain string can be taken without running anything; a later assignment counts.
+                # Only a plain string can be read without running code; the last assignment counts.
                 found = value.value if isinstance(value, ast.Constant) else None
     return found if isinstance(found, str) else None
 

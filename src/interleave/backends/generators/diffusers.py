@@ -40,7 +40,7 @@ from interleave.backends.local.pipelines import (
     use_lightning_schedule,
 )
 from interleave.backends.local.stack_sources import stack_sources
-from interleave.backends.progress import tell
+from interleave.backends.progress import report
 from interleave.backends.protocols import GeneratorCapabilities, ImageRequest
 from interleave.config.specs import Spec
 from interleave.errors import BackendError, ConfigurationError
@@ -208,7 +208,7 @@ class DiffusersGenerator:
             if all(call.cancelled for call in batch):
                 raise _AllCancelled
             for drawing in drawings:
-                tell(drawing.request.slot, step + 1, self.settings.steps)
+                report(drawing.request.slot, step + 1, self.settings.steps)
             return tensors
 
         try:

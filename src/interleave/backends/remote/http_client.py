@@ -19,11 +19,11 @@ from weakref import WeakKeyDictionary
 
 import httpx2
 
-from interleave.backends.checked import explained_by
 from interleave.backends.remote import http_errors as outcomes
 from interleave.backends.remote.answers import ANSWER
 from interleave.backends.remote.bounds import ERROR_BYTES, PICTURE_BYTES, UnreadableAnswer, value_in
 from interleave.backends.remote.keys import Key, origin_of
+from interleave.backends.result_checks import explained_by
 from interleave.errors import BackendError, Failure
 
 CONNECT_SECONDS = 10.0

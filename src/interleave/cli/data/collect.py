@@ -13,7 +13,7 @@ from interleave.cli import options
 from interleave.cli import request_input as inputs
 
 if TYPE_CHECKING:
-    from interleave.batches.batch import Crew
+    from interleave.batches.batch import Executor
     from interleave.data.collecting.ray_executor import Team
     from interleave.data.collecting.recipe import Recipe
 
@@ -69,14 +69,14 @@ def collect(
 
     Several --generator share the requests by --weight, so that the critic sees failures of every kind.
     """
-    from interleave.batches.batch import DEFAULT_CONCURRENCY, Batch, refuse_unfit
-    from interleave.batches.shards import Shard
+    from interleave.batches.assignment import Shard
+    from interleave.batches.batch import DEFAULT_CONCURRENCY, Batch, refuse_unusable_folder
     from interleave.cli.batch_command import follow_many
     from interleave.cli.run_command import say
     from interleave.data.collecting.collection import Work, describe
     from interleave.data.collecting.ray_executor import Team
     from interleave.data.collecting.recipe import Recipe
-    from interleave.runs.outage import Patience
+    from interleave.runs.outage import OutageRetry
 
     choices = {
         "profile": inputs.choose_profile(profile, dry_run),
@@ -94,14 +94,14 @@ def collect(
     recipe = Recipe(choices, tuple(generator or ()), tuple(weight or ()))
     team = Team(workers, concurrency or DEFAULT_CONCURRENCY, worker_gpus)
     part = Shard.parse(shard)
-    casting = recipe.casting()
-    work = Work.of(requests, casting, limit=limit, shard=part, skip_bad=skip_bad)
+    assignment = recipe.assignment()
+    work = Work.of(requests, assignment, limit=limit, shard=part, skip_bad=skip_bad)
     for problem in work.left_out:
         say(f"left out: {problem}")
-    refuse_unfit(out, casting, part)
+    refuse_unusable_folder(out, assignment, part)
     say("loading models…")
-    with _crew(engine, recipe, out, requests, team) as crew:
-        batch = Batch(out, casting, crew, shard=part, patience=Patience(max_seconds))
+    with _executor(engine, recipe, out, requests, team) as executor:
+        batch = Batch(out, assignment, executor, shard=part, outage_retry=OutageRetry(max_seconds))
         try:
             return follow_many(
                 batch,
@@ -116,17 +116,17 @@ def collect(
 
 
 @contextmanager
-def _crew(engine: str, recipe: Recipe, out: Path, requests: Path, team: Team) -> Iterator[Crew]:
+def _executor(engine: str, recipe: Recipe, out: Path, requests: Path, team: Team) -> Iterator[Executor]:
     """Who carries the requests out: this process, or workers on a cluster."""
-    from interleave.data.collecting.ray_executor import ray_crew
+    from interleave.data.collecting.ray_executor import ray_executor
     from interleave.errors import ConfigurationError, did_you_mean
 
     if engine == "ray":
-        with ray_crew(recipe, out, requests, team) as crew:
-            yield crew
+        with ray_executor(recipe, out, requests, team) as executor:
+            yield executor
     elif engine == "local":
         if team.workers > 1 or team.gpus:
             raise ConfigurationError("--workers and --worker-gpus are for --engine ray")
-        yield recipe.studio(out)
+        yield recipe.worker(out)
     else:
         raise ConfigurationError(f"no engine named {engine!r}. {did_you_mean(engine, ['local', 'ray'])}")

@@ -49,8 +49,8 @@ def score(
 
     Another scorer's scores lie beside the first. What cannot be read is kept as a failure, never a number.
     """
-    from interleave.agents.prompts.library import DEFAULT_PACK
-    from interleave.batches.shards import Shard
+    from interleave.agents.prompts import DEFAULT_PACK
+    from interleave.batches.assignment import Shard
     from interleave.config.run_config import Limits
     from interleave.data.scoring.scoring import open_scoring
 

@@ -7,13 +7,12 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from interleave.batches.assignment import Casting
-from interleave.batches.batch import LOCK_NAME, read_casting, read_index
+from interleave.batches.assignment import WHOLE, Assignment, Shard
+from interleave.batches.batch import LOCK_NAME, read_assignment, read_index
 from interleave.batches.requests import Item, read_requests
-from interleave.batches.shards import WHOLE, Shard
 from interleave.data.manifest import Manifest, file_digest, read_manifest, write_manifest
 from interleave.errors import InputError, StorageError
-from interleave.runs.folder import alone_in
+from interleave.runs.folder import folder_lock
 
 MANIFEST_NAME = "collection.manifest.json"
 
@@ -31,7 +30,7 @@ class Work:
     def of(
         cls,
         requests: Path,
-        casting: Casting,
+        assignment: Assignment,
         *,
         limit: int | None = None,
         shard: Shard = WHOLE,
@@ -39,7 +38,7 @@ class Work:
     ) -> Work:
         """The first so many requests of a file, dealt over the generators; of these the ones of a shard."""
         items, left_out = read_requests(requests, skip_bad=skip_bad)
-        dealt = casting.deal(item.id for item in items[:limit])
+        dealt = assignment.assign(item.id for item in items[:limit])
         taken = [item for item in items[:limit] if shard.has(item.id)]
         return cls(requests, [replace(item, generator=dealt[item.id]) for item in taken], left_out)
 
@@ -47,26 +46,26 @@ class Work:
 def describe(folder: Path, work: Work) -> Manifest:
     """Write down what a collection was made of, and what it holds now; shards may do so one after another."""
     path = folder / MANIFEST_NAME
-    with alone_in(folder, LOCK_NAME):
+    with folder_lock(folder, LOCK_NAME):
         inputs = {work.requests.name: file_digest(work.requests)}
         with suppress(InputError):  # requests of other files may have joined before
             inputs = read_manifest(path).inputs | inputs
-        casting = read_casting(folder)
+        assignment = read_assignment(folder)
         manifest = Manifest(
             stage="collect",
-            options=_options(casting),
+            options=_options(assignment),
             inputs=inputs,
             counts=_counts(folder),
-            notes=_notes(casting, work),
+            notes=_notes(assignment, work),
         )
         with suppress(StorageError):  # the runs are safe, and the same command writes it again
             write_manifest(path, manifest)
     return manifest
 
 
-def _options(casting: Casting) -> dict[str, object]:
-    config = casting.config
-    shares = {share.generator.identity: share.weight for share in casting.mixture}
+def _options(assignment: Assignment) -> dict[str, object]:
+    config = assignment.config
+    shares = {share.generator.identity: share.weight for share in assignment.mixture}
     return {
         "planner": config.planner.identity,
         "critic": config.critic.identity,
@@ -90,6 +89,6 @@ def _counts(folder: Path) -> dict[str, int]:
     return dict(counts)
 
 
-def _notes(casting: Casting, work: Work) -> tuple[str, ...]:
-    said = [note for config in casting.configs for note in config.notes]
+def _notes(assignment: Assignment, work: Work) -> tuple[str, ...]:
+    said = [note for config in assignment.configs for note in config.notes]
     return (*dict.fromkeys(said), *(f"left out: {problem}" for problem in work.left_out))

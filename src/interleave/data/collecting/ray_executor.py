@@ -1,4 +1,4 @@
-"""A crew of Ray actors: each has its own models and carries out what it is handed, with the code of `Studio`.
+"""An executor of Ray actors: each has its own models and answers the requests it is given, as `Worker` does.
 
 The driver hands a request to the worker with the least to do. When a worker dies, its requests go to the
 others; their run folders go on where they were. All machines must see the collection and the requests under
@@ -18,7 +18,7 @@ from typing import Any
 
 from interleave.batches.batch import Ended, run_folder
 from interleave.batches.requests import Item, read_requests
-from interleave.batches.worker import Studio
+from interleave.batches.worker import Worker
 from interleave.data.collecting.recipe import Recipe
 from interleave.errors import BackendError, ConfigurationError, InputError, MissingDependency
 from interleave.text import count
@@ -44,14 +44,14 @@ class Team:
     """GPUs that each of them takes."""
 
 
-class Worker:
-    """A studio in a process of its own; its models are loaded with the first thing it is asked."""
+class RayWorker:
+    """A worker in a process of its own; its models are loaded with the first thing it is asked."""
 
     def __init__(self, recipe: Recipe, folder: str, requests: str, home: str) -> None:
         with suppress(OSError):  # so that a relative path in a spec means what it meant to the user
             os.chdir(home)
         self._recipe, self._folder, self._requests = recipe, Path(folder), Path(requests)
-        self._studio: Studio | None = None
+        self._worker: Worker | None = None
         self._items: dict[str, Item] = {}
 
     def prepare(self) -> tuple[str, ...]:
@@ -61,22 +61,22 @@ class Worker:
     def process(self) -> int:
         return os.getpid()
 
-    async def carry_out(self, identity: str, digest: str, generator: str) -> dict[str, Any]:
-        studio = self._prepared()
+    async def execute(self, identity: str, digest: str, generator: str) -> dict[str, Any]:
+        worker = self._prepared()
         item = self._items.get(identity)
         if item is None or item.digest != digest:
             raise InputError(f"{self._requests} is not the same file on all machines (the id {identity!r})")
-        return (await studio.carry_out(replace(item, generator=generator))).model_dump()
+        return (await worker.execute(replace(item, generator=generator))).model_dump()
 
-    def _prepared(self) -> Studio:
-        if self._studio is None:
+    def _prepared(self) -> Worker:
+        if self._worker is None:
             self._items = {item.id: item for item in read_requests(self._requests, skip_bad=True)[0]}
-            self._studio = self._recipe.studio(self._folder)
-        return self._studio
+            self._worker = self._recipe.worker(self._folder)
+        return self._worker
 
 
-class RayCrew:
-    """Workers on a Ray cluster, as one crew."""
+class RayExecutor:
+    """Workers on a Ray cluster, as one executor."""
 
     def __init__(self, hire: Callable[[], Any], workers: int) -> None:
         self._hire = hire
@@ -85,14 +85,14 @@ class RayCrew:
         self._replacements = REPLACEMENTS * workers
         self._busy: Counter[Any] = Counter()
 
-    async def carry_out(self, item: Item) -> Ended:
+    async def execute(self, item: Item) -> Ended:
         from ray.exceptions import RayActorError, RayTaskError
 
         for _ in range(MOST_DEATHS):
             worker = self._least_busy()
             self._busy[worker] += 1
             try:
-                ended = await worker.carry_out.remote(item.id, item.digest, item.generator)
+                ended = await worker.execute.remote(item.id, item.digest, item.generator)
                 return Ended.model_validate(ended)
             except RayTaskError as error:
                 raise error.cause from None
@@ -136,21 +136,21 @@ def _prepare(workers: list[Any]) -> tuple[str, ...]:
 
 
 @contextmanager
-def ray_crew(recipe: Recipe, folder: Path, requests: Path, team: Team) -> Iterator[RayCrew]:
-    """A crew on the cluster of RAY_ADDRESS, or on this machine; its processes end with it."""
+def ray_executor(recipe: Recipe, folder: Path, requests: Path, team: Team) -> Iterator[RayExecutor]:
+    """An executor on the cluster of RAY_ADDRESS, or on this machine; its processes end with it."""
     ray = _ray()
     _connect(ray, team)
     try:
         _refuse_too_many(ray, team)
-        actor = ray.remote(Worker).options(
+        actor = ray.remote(RayWorker).options(
             max_concurrency=team.concurrency + 1,
-            max_restarts=0,  # while Ray restarts a worker, what is sent to it fails: the crew hires a new one
+            max_restarts=0,  # what is sent to a restarting worker fails: the executor starts another
             num_cpus=1,
             num_gpus=team.gpus,
             scheduling_strategy="SPREAD",
         )
         told = (recipe, str(folder.absolute()), str(requests.absolute()), os.getcwd())
-        yield RayCrew(lambda: actor.remote(*told), team.workers)
+        yield RayExecutor(lambda: actor.remote(*told), team.workers)
     finally:
         ray.shutdown()
 

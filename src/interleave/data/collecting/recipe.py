@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from interleave.backends.registry import load_generator
-from interleave.batches.assignment import Casting, Share
-from interleave.batches.worker import Studio
+from interleave.batches.assignment import Assignment, Share
+from interleave.batches.worker import Worker
 from interleave.config.run_config import RunConfig
 from interleave.errors import ConfigurationError
 from interleave.runs.limits import refuse_unpriced
@@ -33,22 +33,22 @@ class Recipe:
     weights: tuple[float, ...] = ()
     """One for each generator; none: all alike."""
 
-    def casting(self) -> Casting:
+    def assignment(self) -> Assignment:
         """Who does what; nothing is loaded yet."""
         return _mixed([resolve(split_choices(choices)[0])[0] for choices in self._each()], self._shares())
 
-    def studio(self, folder: Path) -> Studio:
+    def worker(self, folder: Path) -> Worker:
         """Load the models and be ready to carry requests out below this folder."""
         chosen, limits = split_choices(self._each()[0])
         config, pack = resolve(chosen)
         first = load_models(config, pack, chosen)
-        casting = self.casting()
+        assignment = self.assignment()
         models: dict[str, Models] = {}
-        for each in casting.configs:
-            loaded = first if not models else first.drawing_with(load_generator(each.generator.spec))
+        for each in assignment.configs:
+            loaded = first if not models else first.with_generator(load_generator(each.generator.parsed))
             refuse_unpriced(limits, loaded.prices_known(planner_is_asked=True))
             models[each.generator.identity] = loaded
-        return Studio(folder, casting, limits, models)
+        return Worker(folder, assignment, limits, models)
 
     def _each(self) -> list[dict[str, Any]]:
         """The choices once for every generator."""
@@ -66,10 +66,10 @@ class Recipe:
         return self.weights or tuple(1.0 for _ in self.generators)
 
 
-def _mixed(configs: list[RunConfig], weights: tuple[float, ...]) -> Casting:
+def _mixed(configs: list[RunConfig], weights: tuple[float, ...]) -> Assignment:
     first = configs[0]
     if len(configs) == 1:
-        return Casting(config=first, own_seeds=True)
+        return Assignment(config=first, own_seeds=True)
     names = [config.generator.identity for config in configs]
     for name in names:
         if names.count(name) > 1:
@@ -80,4 +80,4 @@ def _mixed(configs: list[RunConfig], weights: tuple[float, ...]) -> Casting:
         Share(generator=config.generator, weight=weight)
         for config, weight in zip(configs, weights, strict=True)
     )
-    return Casting(config=first, mixture=tuple(shares), own_seeds=True)
+    return Assignment(config=first, mixture=tuple(shares), own_seeds=True)

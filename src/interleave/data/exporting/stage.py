@@ -13,8 +13,7 @@ from itertools import chain, groupby
 from pathlib import Path
 from typing import Any
 
-from interleave.agents.prompts import PromptPack
-from interleave.agents.prompts.library import load_pack
+from interleave.agents.prompts import PromptPack, load_pack
 from interleave.data.exporting.card import write_card
 from interleave.data.exporting.export_worker import (
     HELD_OUT,

@@ -11,13 +11,14 @@ from pathlib import Path
 from interleave.config.run_config import PackConfig, RoleConfig, RunConfig
 from interleave.data.importing.values import ImportedAttempt, ImportedRun
 from interleave.errors import InputError, StorageError
+from interleave.files import make_folder, sync_folder
 from interleave.pictures import read_picture
 from interleave.render.html import write_document
 from interleave.runs import journal as lines
 from interleave.runs.folder import open_journal
 from interleave.runs.record import read_record
 from interleave.runs.record_file import write_stored
-from interleave.runs.store import PictureStore, make_folder, sync_folder
+from interleave.runs.store import PictureStore
 from interleave.text import count, unusable
 from interleave.types import PlanStep, Request
 from interleave.version import __version__

@@ -20,7 +20,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from interleave.agents.prompts.library import load_pack
+from interleave.agents.prompts import load_pack
 from interleave.config.run_config import PackConfig
 from interleave.data.importing.folders import MAKING, refuse_unusable, write_run
 from interleave.data.importing.pictures import find_picture
@@ -29,9 +29,8 @@ from interleave.data.importing.results import Answer, is_result_list, read_answe
 from interleave.data.importing.values import ImportedRun
 from interleave.data.manifest import Manifest, file_digest, write_manifest
 from interleave.errors import InputError, InterleaveError, StorageError
-from interleave.files import why
+from interleave.files import why, write_atomic
 from interleave.runs.folder import refuse_foreign_folder
-from interleave.runs.store import write_whole
 from interleave.text import storable_in, visible
 
 log = logging.getLogger(__name__)
@@ -126,7 +125,7 @@ def _finish(outcomes: list[Outcome], src: Path, out: Path, pack: str) -> None:
     out.mkdir(parents=True, exist_ok=True)
     ordered = sorted(outcomes, key=lambda each: each.source)
     report = b"".join(each.line() for each in ordered)
-    write_whole(out / REPORT, report)
+    write_atomic(out / REPORT, report)
     manifest = Manifest(
         stage="import",
         options={"prompts": pack},

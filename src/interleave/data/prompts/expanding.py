@@ -18,13 +18,13 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from interleave.agents.literals import UnreadableLiteral, find_objects, read_literal
+from interleave.agents.literals import find_objects, read_literal
 from interleave.agents.prompts import PromptPack
 from interleave.agents.reask import ask
 from interleave.backends.protocols import Message, Reply, Sampling, VisionLanguageModel
 from interleave.data.prompts.near_duplicates import plain
 from interleave.data.prompts.taxonomy import Key, SubCategory, Taxonomy, unfit_phrase
-from interleave.errors import ReplyError, RunError
+from interleave.errors import ReplyError, RunError, UnreadableLiteral
 from interleave.runs.folder import open_journal
 from interleave.runs.journal import Line
 from interleave.step_counts import named_step_count

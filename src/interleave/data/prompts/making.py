@@ -146,7 +146,7 @@ def _from_world(settings: Settings, out: Path, progress: Progress) -> Found:
 
 
 def _expand(taxonomy: Taxonomy, spec: str, out: Path) -> Any:
-    from interleave.agents.prompts.library import load_pack
+    from interleave.agents.prompts import load_pack
     from interleave.backends.registry import load_vlm
     from interleave.backends.retries import RetriedVlm
     from interleave.data.prompts.expanding import expand

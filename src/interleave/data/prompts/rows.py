@@ -12,7 +12,7 @@ from pydantic import Field
 
 from interleave.data.manifest import Manifest, manifest_path, read_manifest, write_manifest
 from interleave.errors import RunError
-from interleave.runs.store import write_whole
+from interleave.files import write_atomic
 from interleave.types import Value
 
 PICTURES = "images"
@@ -81,5 +81,5 @@ def make_folder(folder: Path) -> None:
 def write_corpus(path: Path, rows: Sequence[RequestRow], manifest: Manifest) -> None:
     """Write the lines whole, then the manifest: where there is a manifest, the corpus is complete."""
     make_folder(path.parent)
-    write_whole(path, b"".join(row.line() for row in rows))
+    write_atomic(path, b"".join(row.line() for row in rows))
     write_manifest(manifest_path(path), manifest)

@@ -16,8 +16,8 @@ from interleave.data.scores import Failure as Unscored
 from interleave.data.scores import Place
 from interleave.data.trajectories import Trajectory
 from interleave.errors import ConfigurationError, InterleaveError, RunError, StorageError
+from interleave.files import write_atomic
 from interleave.runs.record import AttemptRecord, StepRecord
-from interleave.runs.store import write_whole
 from interleave.text import one_line, visible
 from interleave.types import Outcome, Scores
 
@@ -104,7 +104,7 @@ def write_page(
         out.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise StorageError.at(out.parent, error) from error
-    write_whole(out, page.encode("utf-8", "backslashreplace"))
+    write_atomic(out, page.encode("utf-8", "backslashreplace"))
     return found
 
 

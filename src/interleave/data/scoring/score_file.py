@@ -14,14 +14,14 @@ from pydantic import SerializerFunctionWrapHandler, model_serializer
 
 from interleave.agents.prompts import PromptPack
 from interleave.backends.registry import note_for
-from interleave.batches.shards import WHOLE, Shard
+from interleave.batches.assignment import WHOLE, Shard
 from interleave.config.run_config import PackConfig
 from interleave.config.specs import parse_spec, without_tuning
 from interleave.data.collecting.collection import MANIFEST_NAME
 from interleave.data.manifest import SUFFIX, Manifest, file_digest, read_manifest, write_manifest
 from interleave.data.scores import FOLDER, NAME, Place, read_scores, score_files
 from interleave.errors import ConfigurationError, InputError, RunError
-from interleave.runs.folder import alone_in, open_journal
+from interleave.runs.folder import folder_lock, open_journal
 from interleave.text import slug
 from interleave.types import Scores, Value
 
@@ -110,7 +110,7 @@ class ScoreBook:
 
     def describe(self) -> Manifest:
         """Write down who scored, and how many scores there are now."""
-        with alone_in(self.folder, f"{self.name}.lock"):
+        with folder_lock(self.folder, f"{self.name}.lock"):
             scores = read_scores(self.collection, self.name).values()
             scored = sum(isinstance(score, Scores) for score in scores)
             manifest = Manifest(

@@ -14,7 +14,7 @@ from interleave.backends.registry import load_agent
 from interleave.backends.retries import VLM_DEADLINE_SECONDS, RetryPolicy
 from interleave.config.run_config import Limits
 from interleave.runs.limits import Meter, refuse_unpriced
-from interleave.runs.models import Gate
+from interleave.runs.models import CallSemaphore
 from interleave.types import Scores
 
 
@@ -73,7 +73,7 @@ class ModelDesk:
         self.pack = pack
         self.meter = meter
         self.retries = RetryPolicy()
-        self.gate = Gate(vlm.capabilities.concurrency)
+        self.semaphore = CallSemaphore(vlm.capabilities.concurrency)
 
     async def score(self, seen: CriticInput, bill: Bill) -> Scores:
         return await VlmScorer(_OneAttempt(self, bill), self.pack).score(seen)
@@ -90,14 +90,14 @@ class ModelDesk:
                 self.meter.spend(-expected)
 
         deadline = self.vlm.capabilities.deadline or VLM_DEADLINE_SECONDS
-        async with self.gate.turn(sampling.slot):
+        async with self.semaphore.acquire(sampling.slot):
             reply = await self.retries.call("the scorer", self._within_limits(call), deadline=deadline)
         self.meter.spend(reply.cost)
         return reply
 
     def _within_limits(self, call: Callable[[], Awaitable[Reply]]) -> Callable[[], Awaitable[Reply]]:
         price = self.vlm.capabilities.typical_price
-        return lambda: self.meter.through(call, price=price)
+        return lambda: self.meter.call(call, price=price)
 
 
 @dataclass

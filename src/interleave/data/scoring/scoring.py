@@ -14,10 +14,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from interleave.agents.critic import CriticInput
-from interleave.agents.prompts.library import DEFAULT_PACK, load_pack
+from interleave.agents.prompts import DEFAULT_PACK, load_pack
 from interleave.backends.protocols import VisionLanguageModel
+from interleave.batches.assignment import WHOLE, Shard
 from interleave.batches.batch import FAILURES_IN_A_ROW
-from interleave.batches.shards import WHOLE, Shard
 from interleave.config.run_config import Limits
 from interleave.data.scores import Place
 from interleave.data.scoring.score_file import Failed, ScoreBook, Scored, maker_of
@@ -26,7 +26,7 @@ from interleave.data.trajectories import Trajectory, read_trajectory, run_names
 from interleave.errors import BackendError, Failure, InterleaveError, LimitReached, StorageError
 from interleave.runs.disk import Disk
 from interleave.runs.limits import Meter
-from interleave.runs.outage import Patience, Take
+from interleave.runs.outage import OutageRetry, TryResult
 from interleave.runs.record import AttemptRecord, StepRecord
 
 log = logging.getLogger(__name__)
@@ -97,13 +97,13 @@ class Scoring:
         desk: ScoringDesk,
         *,
         retry_failed: bool = False,
-        patience: Patience | None = None,
+        patience: OutageRetry | None = None,
     ) -> None:
         self.names = names
         self.book = book
         self.desk = desk
         self.retry_failed = retry_failed
-        self.patience = patience or Patience()
+        self.patience = patience or OutageRetry()
         self.tally = Tally(runs=len(names))
         self.disk = Disk()
 
@@ -178,21 +178,21 @@ class Scoring:
         """The line of an attempt; where the model fails for a passing reason, it is asked again later."""
         bill = Bill()
 
-        async def take() -> Take[Scored | Failed]:
+        async def take() -> TryResult[Scored | Failed]:
             try:
                 line = await self._score(job, bill)
             except BackendError as error:
                 if error.kind is Failure.DENIED:
                     raise  # a key that opens nothing opens nothing for the next attempt either
                 line, reason = _failed(job, bill, str(error)), str(error)
-                return Take(line, passing=error.transient, reason=reason, reached=bill.calls or 0)
-            return Take(line, reached=bill.calls or 0, succeeded=isinstance(line, Scored))
+                return TryResult(line, transient=error.transient, reason=reason, progress=bill.calls or 0)
+            return TryResult(line, progress=bill.calls or 0, succeeded=isinstance(line, Scored))
 
-        return await self.patience.keep_on(take)
+        return await self.patience.run(take)
 
     async def _score(self, job: Job, bill: Bill) -> Scored | Failed:
         try:
-            seen = await self.disk.do(job.look)
+            seen = await self.disk.run(job.look)
             scores = await self.desk.score(seen, bill)
         except (StorageError, LimitReached, BackendError):
             raise

@@ -11,8 +11,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from interleave.agents.critic import critic_input
-from interleave.agents.scorer import Scorer, VlmScorer
-from interleave.backends.protocols import ImageGenerator, ImageRequest, VisionLanguageModel
+from interleave.agents.loading import scorer_from
+from interleave.agents.scorer import Scorer
+from interleave.backends.protocols import ImageGenerator, ImageRequest
 from interleave.backends.registry import load_agent, load_generator
 from interleave.backends.retries import RetriedGenerator, RetriedVlm, RetryPolicy
 from interleave.errors import BackendError, ConfigurationError
@@ -112,12 +113,10 @@ def load_redraws(generator: str, scorer: str, pack: PromptPack) -> Redraws:
     """Generator and scorer by their specs, under the one retry policy."""
     policy = RetryPolicy()
     drawing = RetriedGenerator("the generator", load_generator(generator), policy)
-    agent = load_agent(scorer, "scorer")
-    if isinstance(agent, VisionLanguageModel):
-        return Redraws(drawing, VlmScorer(RetriedVlm("the scorer", agent, policy), pack))
-    if not hasattr(agent, "score"):
+    scoring = scorer_from(load_agent(scorer, "scorer"), pack)
+    if not hasattr(scoring.agent, "score"):
         raise ConfigurationError(f"{scorer!r} cannot score: name a vision-language model, or 'oracle'")
-    return Redraws(drawing, agent)
+    return Redraws(drawing, scoring.with_calls_through(lambda vlm: RetriedVlm("the scorer", vlm, policy)))
 
 
 def checked_scores(scores: Any) -> Scores:

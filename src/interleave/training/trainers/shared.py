@@ -15,7 +15,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from interleave.agents.prompts.library import DEFAULT_PACK, load_pack
+from interleave.agents.prompts import DEFAULT_PACK, load_pack
 from interleave.backends.retries import IMAGE_DEADLINE_SECONDS
 from interleave.errors import ConfigurationError, InputError
 from interleave.pictures import as_rgb, decode_picture, read_picture

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from interleave.runs.outage import LONGEST_PAUSE_SECONDS, growing_pauses
+from interleave.runs.outage import LONGEST_DELAY_SECONDS, backoff_delays
 from interleave.training.rewards.core import RewardCore
 from interleave.training.rewards.health import MOST_FAILURES, Health, Limits, Screened
 from interleave.training.rewards.samples import Case, Result, Sample
@@ -85,7 +85,7 @@ class TrlReward:
     ) -> list[Result]:
         """The results; while everything that is drawn fails, wait and try again."""
         results = await self.core.score_all(samples, completions, step=step)
-        for pause in growing_pauses(self.first_pause, LONGEST_PAUSE_SECONDS, self.patience):
+        for pause in backoff_delays(self.first_pause, LONGEST_DELAY_SECONDS, self.patience):
             if not is_outage(results, self.limits.step):
                 break
             failed = [index for index, result in enumerate(results) if result.case is Case.MASKED]

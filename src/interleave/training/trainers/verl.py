@@ -11,7 +11,7 @@ import asyncio
 from collections.abc import Mapping
 from typing import Any
 
-from interleave.runs.outage import LONGEST_PAUSE_SECONDS, growing_pauses
+from interleave.runs.outage import LONGEST_DELAY_SECONDS, backoff_delays
 from interleave.training.rewards.health import RewardUnhealthy
 from interleave.training.rewards.samples import Case, Result, Sample
 from interleave.training.trainers.shared import core_of, record_of, reward_loop, sample_of
@@ -47,7 +47,7 @@ async def _patiently(sample: Sample, reply: str, step: int, options: Mapping[str
     turns = _TURNS.setdefault(id(core), asyncio.Semaphore(core.concurrency))
     patience = float(options.get("patience", PATIENCE_SECONDS))
     result = await core.score(sample, reply, step=step, turns=turns)
-    for pause in growing_pauses(FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS, patience):
+    for pause in backoff_delays(FIRST_PAUSE_SECONDS, LONGEST_DELAY_SECONDS, patience):
         if result.case is not Case.MASKED:
             break
         await asyncio.sleep(pause)

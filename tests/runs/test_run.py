@@ -17,13 +17,13 @@ from PIL import Image
 
 import interleave
 from interleave.agents.critic import CriticInput
-from interleave.api import reopen_trajectory
+from interleave.api import reopen_run
 from interleave.backends.protocols import GeneratorCapabilities, ImageRequest
 from interleave.config.run_config import Limits
 from interleave.errors import BackendError, InputError, ReplyError, RunError
 from interleave.events import StepFinished
 from interleave.runs.journal import Called, Drawn, Journal, Replied, read_journal
-from interleave.runs.trajectory import RunResult
+from interleave.runs.run import RunResult
 from interleave.types import Outcome, Plan, PlanStep, Request, Verdict
 
 REQUEST = "How a frog grows up, in four pictures"
@@ -114,7 +114,7 @@ def test_A01_resume_takes_everything_from_the_folder() -> None:
     asyncio.run(some())
 
     async def resume() -> None:
-        async with aclosing(reopen_trajectory(Path("stopped"), Limits()).run()) as events:
+        async with aclosing(reopen_run(Path("stopped"), Limits()).stream()) as events:
             async for _ in events:
                 pass
 
@@ -354,7 +354,7 @@ def test_a_run_made_with_objects_is_not_resumed_from_its_folder_alone() -> None:
     with pytest.raises(BackendError):
         generate(generator=Flaky(fail_at=1))
     with pytest.raises(RunError, match="Flaky"):
-        reopen_trajectory(Path("run"), Limits())
+        reopen_run(Path("run"), Limits())
 
 
 def test_the_request_comes_back_from_the_folder_with_its_pictures() -> None:

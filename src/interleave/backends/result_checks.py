@@ -1,4 +1,4 @@
-"""What any model brings back, a user's own included: checked and rid of keys before anybody keeps it."""
+"""Results of any model, a user's own included: checked, and keys removed, before they are used or stored."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ T = TypeVar("T")
 
 
 def checked(result: T, who: str) -> T:
-    """What a model brought, as it is both used and kept: a journal later answers with the same.
+    """The result of a model as it is both used and journalled, so that a replay gives the same.
 
-    Raises `BackendError` for a reply that is none.
+    Raises `BackendError` for a malformed reply.
     """
     if isinstance(result, Reply):
         return cast(T, _checked_reply(result, who))
@@ -29,24 +29,24 @@ def checked(result: T, who: str) -> T:
 
 
 def is_price(value: object) -> bool:
-    """Whether this is an amount of money: with less than nothing, or NaN, a limit would never be reached."""
+    """Whether this is a price: a negative one or NaN would never reach a limit."""
     return _is_between(value, 0, math.inf) and value != math.inf
 
 
 def explained_by(error: BaseException) -> BaseException | None:
-    """The error as the cause of another; None where a traceback of it would show a key."""
-    told = "".join(traceback.format_exception(error))
-    return error if redacted(told, message=True) == told else None
+    """The error as the cause of another; None where its traceback would show a key."""
+    shown = "".join(traceback.format_exception(error))
+    return error if redacted(shown, message=True) == shown else None
 
 
 @contextmanager
 def clean_errors() -> Iterator[None]:
-    """Whatever model fails in here, its error says no key, and can be kept."""
+    """Remove keys from the errors of a model, and text that a journal cannot hold."""
     try:
         yield
     except BackendError as error:
-        said = str(error)
-        if (clean := storable(redacted(said, message=True))) != said:
+        message = str(error)
+        if (clean := storable(redacted(message, message=True))) != message:
             error.args = (clean,)
         for cause in filter(None, (error.__cause__, error.__context__)):
             if explained_by(cause) is None:
@@ -71,14 +71,14 @@ def _checked_reply(reply: Reply, who: str) -> Reply:
 
 
 def _usable(tokens: tuple[Token, ...]) -> tuple[Token, ...]:
-    """The tokens; none where one has no probability, for a confidence is worth nothing then."""
+    """The tokens; empty where one has no valid probability, as a confidence would mean nothing."""
     if not all(_is_between(token.probability, 0, 1) for token in tokens):
         return ()
     return tuple(Token(storable(token.text), token.probability) for token in tokens)
 
 
 def _is_between(value: object, low: float, high: float) -> bool:
-    return isinstance(value, int | float) and low <= value <= high  # NaN is on neither side
+    return isinstance(value, int | float) and low <= value <= high  # False for NaN
 
 
 def _counts(usage: object) -> dict[str, int]:

@@ -1,4 +1,4 @@
-"""Means with 95 % intervals."""
+"""Means with 95 % confidence intervals."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _RESAMPLES = 2000
 
 
 class Estimate(Value):
-    """A mean of fractions, and the interval that holds the true one in 95 of 100 repetitions."""
+    """A mean of fractions, with its 95 % confidence interval."""
 
     mean: float
     low: float
@@ -20,7 +20,7 @@ class Estimate(Value):
 
 
 def estimate(values: Sequence[float]) -> Estimate:
-    """Wilson's interval for yes-or-no values, and where all values agree; else the bootstrap."""
+    """Wilson's interval for binary values and where all values are equal; else the bootstrap."""
     if not values:
         return Estimate(mean=0.0, low=0.0, high=1.0)
     mean = sum(values) / len(values)
@@ -39,7 +39,7 @@ def _wilson(share: float, count: int) -> tuple[float, float]:
 
 
 def _bootstrap(values: Sequence[float]) -> tuple[float, float]:
-    """Resampled means. Few different values occur, so what is drawn is how often each does."""
+    """Quantiles of resampled means. Few distinct values occur, so their counts are resampled."""
     import numpy as np
 
     different, counts = np.unique(np.asarray(values, dtype=float), return_counts=True)

@@ -11,14 +11,15 @@ import pytest
 from loopback import Loopback
 
 import interleave
-from interleave.api import reopen_trajectory
+from interleave.agents.loading import critic_from, planner_from
+from interleave.api import reopen_run
 from interleave.backends.registry import load_generator, load_vlm
 from interleave.cli.main import run
 from interleave.config.run_config import Limits, PackConfig, RoleConfig, RunConfig
 from interleave.errors import BackendError, RunError
 from interleave.runs import resolve as assembly
-from interleave.runs.consent import needs_of
-from interleave.runs.trajectory import Trajectory
+from interleave.runs.permissions import required_permissions
+from interleave.runs.run import Run
 from interleave.types import Plan, PlanStep, Request
 
 SECRET = "wJalrXUtnFEMI-K7MDENG-bPxRfiCYEXAMPLEKEY"
@@ -214,18 +215,18 @@ DRAWING_NEEDS: dict[str, tuple[str, ...]] = {
 
 @pytest.mark.parametrize("spec", NEEDS)
 def test_what_an_agent_of_a_folder_needs_a_word_for(spec: str) -> None:
-    assert tuple(need.word for need in needs_of(config_of(critic=spec))) == NEEDS[spec]
+    assert tuple(need.text for need in required_permissions(config_of(critic=spec))) == NEEDS[spec]
 
 
 @pytest.mark.parametrize("spec", DRAWING_NEEDS)
 def test_what_a_generator_of_a_folder_needs_a_word_for(spec: str) -> None:
-    assert tuple(need.word for need in needs_of(config_of(generator=spec))) == DRAWING_NEEDS[spec]
+    assert tuple(need.text for need in required_permissions(config_of(generator=spec))) == DRAWING_NEEDS[spec]
 
 
 def test_one_word_is_enough_for_all_roles_and_a_planner_that_is_not_asked_needs_none() -> None:
     spec = "openai:m@http://evil.example/v1?key=A"
-    assert len(needs_of(config_of(planner=spec, critic=spec))) == 1
-    assert needs_of(config_of(planner=spec, plan=PLANNED)) == ()
+    assert len(required_permissions(config_of(planner=spec, critic=spec))) == 1
+    assert required_permissions(config_of(planner=spec, plan=PLANNED)) == ()
 
 
 @pytest.mark.parametrize(
@@ -240,25 +241,27 @@ def test_one_word_is_enough_for_all_roles_and_a_planner_that_is_not_asked_needs_
 def test_nothing_is_loaded_before_the_word_is_given(
     role: str, spec: str, loopback: Loopback, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    pack = assembly.load_pack("default")
     doubles = assembly.Models(
-        planner=load_vlm("scripted", "planner"),
-        critic=load_vlm("scripted", "critic"),
+        planner=planner_from(load_vlm("scripted", "planner"), pack, max_steps=50),
+        critic=critic_from(load_vlm("scripted", "critic"), pack),
         generator=load_generator("solid?size=64"),
-        pack=assembly.load_pack("default"),
     )
     config = config_of(plan=PLANNED, **{role: spec})
-    begun = Trajectory(Path("run"), Request.of(REQUEST), config, Limits(), lambda: doubles)
+    begun = Run.open(Path("run"), Request.of(REQUEST), config, Limits(), lambda: doubles)
     begun._end("interrupted", None)
     loaded: list[Any] = []
     monkeypatch.setattr("interleave.api.load_models", lambda *given: loaded.append(given) or doubles)
-    (need,) = needs_of(config)
+    (need,) = required_permissions(config)
     with pytest.raises(RunError, match="without your word"):
-        reopen_trajectory(Path("run"), Limits())
+        reopen_run(Path("run"), Limits())
     assert not loaded
-    reopen_trajectory(Path("run"), Limits(), allow=[need.word]).journal.close()
+    reopen_run(Path("run"), Limits(), allow=[need.text]).journal.close()
     assert len(loaded) == 1
 
 
 def test_a_user_name_in_an_address_of_a_folder_is_refused() -> None:
     with pytest.raises(interleave.ConfigurationError, match="user name or password"):
-        needs_of(config_of(critic="openai:m@https://api.openai.com@evil.example/v1?key=OPENAI_API_KEY"))
+        required_permissions(
+            config_of(critic="openai:m@https://api.openai.com@evil.example/v1?key=OPENAI_API_KEY")
+        )

@@ -1,0 +1,106 @@
+"""Planners, critics and scorers from backends; only here is it asked whether one is prompted or computes."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, Generic, TypeVar
+
+from interleave.agents.critic import Critic, VlmCritic
+from interleave.agents.planner import Planner, VlmPlanner
+from interleave.agents.prompts import PromptPack
+from interleave.agents.scorer import Scorer, VlmScorer
+from interleave.backends.protocols import VisionLanguageModel
+from interleave.backends.registry import is_agent
+from interleave.config.specs import Spec
+from interleave.errors import ConfigurationError
+
+A = TypeVar("A")
+METHODS = {"planner": "plan", "critic": "judge", "scorer": "score"}
+
+
+@dataclass(frozen=True)
+class LoadedAgent(Generic[A]):
+    """A planner, critic or scorer, and the model that it prompts, if it prompts one."""
+
+    agent: A
+    vlm: VisionLanguageModel | None = None
+    """None for an agent that computes its answers: it costs nothing and takes any number of calls at once."""
+    build: Callable[[VisionLanguageModel], A] | None = None
+    """Makes the same agent around another model."""
+
+    def with_calls_through(self, wrap: Callable[[VisionLanguageModel], VisionLanguageModel]) -> A:
+        """The agent with its model wrapped, to journal or retry calls; one without a model stays as it is."""
+        return self.agent if self.vlm is None or self.build is None else self.build(wrap(self.vlm))
+
+    def wrapped(self, wrap: Callable[[Any], Any]) -> LoadedAgent[A]:
+        """The same with the model wrapped, or the agent itself where there is no model."""
+        if self.vlm is None or self.build is None:
+            return replace(self, agent=wrap(self.agent))
+        return _prompted(wrap(self.vlm), self.build)
+
+    @property
+    def concurrency(self) -> int | None:
+        return self.vlm.capabilities.concurrency if self.vlm else None
+
+    @property
+    def knows_its_price(self) -> bool:
+        return self.vlm is None or self.vlm.capabilities.knows_its_price
+
+    @property
+    def typical_price(self) -> float | None:
+        return self.vlm.capabilities.typical_price if self.vlm else None
+
+
+def planner_from(backend: Any, pack: PromptPack, *, max_steps: int) -> LoadedAgent[Planner]:
+    """A planner from a vision-language model, or from an object that plans by itself."""
+    return _loaded(backend, lambda vlm: VlmPlanner(vlm, pack, max_steps=max_steps))
+
+
+def critic_from(backend: Any, pack: PromptPack) -> LoadedAgent[Critic]:
+    """A critic from a vision-language model, or from an object that judges by itself."""
+    return _loaded(backend, lambda vlm: VlmCritic(vlm, pack))
+
+
+def scorer_from(backend: Any, pack: PromptPack) -> LoadedAgent[Scorer]:
+    """A scorer from a vision-language model, or from an object that scores by itself."""
+    return _loaded(backend, lambda vlm: VlmScorer(vlm, pack))
+
+
+def _loaded(backend: Any, build: Callable[[VisionLanguageModel], A]) -> LoadedAgent[A]:
+    return _prompted(backend, build) if is_prompted(backend) else LoadedAgent(backend)
+
+
+def _prompted(vlm: VisionLanguageModel, build: Callable[[VisionLanguageModel], A]) -> LoadedAgent[A]:
+    return LoadedAgent(build(vlm), vlm, build)
+
+
+def is_prompted(backend: Spec | object) -> bool:
+    """Whether a backend, or the spec of one, is a model that is asked with the words of a prompt pack."""
+    if isinstance(backend, Spec):
+        return not is_agent(backend)
+    return isinstance(backend, VisionLanguageModel)
+
+
+def refuse_unusable_object(given: object, role: str) -> None:
+    """Refuse a Python object that can neither play a role nor be prompted for it."""
+    method = METHODS[role]
+    if has_async(given, method) or (has_async(given, "complete") and hasattr(given, "capabilities")):
+        return
+    raise ConfigurationError(
+        f"the {role} must be an object with 'async def {method}(…)', or a model with 'capabilities' and "
+        f"'async def complete(messages, sampling)'; this is {described(given)}"
+    )
+
+
+def has_async(given: object, method: str) -> bool:
+    """Whether this is an object, not a class, with such an async method."""
+    return not isinstance(given, type) and inspect.iscoroutinefunction(getattr(given, method, None))
+
+
+def described(given: object) -> str:
+    """What a user passed in place of a model, for an error message."""
+    if isinstance(given, type):
+        return f"the class {given.__name__}, not an object of it"
+    return f"a {type(given).__name__}"

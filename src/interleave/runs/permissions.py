@@ -1,0 +1,140 @@
+"""What a run folder may do only with its user's permission.
+
+A run is continued with the models that its folder names, and a folder may come from anywhere. Typing a spec
+gives permission; a spec that is read from a folder has none. Without permission it may name any model and any
+address, but
+
+    NAME@https://host    no key goes to an address, but for the usual key of a well-known service
+    FILE@https://host    no file of this machine goes to another one (a workflow for ComfyUI)
+    addresses@FILE       no file of this machine is read as a list of servers
+    code@MODEL           no code that comes with a model is run
+    price=0@https://host no price is taken from it for a service that is paid with the usual key
+    SPEC                 no backend of an installed package gets an address: its keys are not known here
+
+A permission is one of the texts on the left, exactly as written, with `--allow` or in INTERLEAVE_ALLOW.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import os
+import shlex
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from interleave.backends.registry import GENERATORS, VLMS
+from interleave.backends.remote.keys import GEMINI_URL, OPENAI_URL, origin_of, usual_variable
+from interleave.config.run_config import RunConfig
+from interleave.config.specs import Spec
+from interleave.errors import ConfigurationError, InputError, RunError
+from interleave.redaction import secret_in
+from interleave.types import Request
+
+ALLOW_VARIABLE = "INTERLEAVE_ALLOW"
+DEFAULT_URLS = {"openai": OPENAI_URL, "openai-images": OPENAI_URL, "gemini": GEMINI_URL}
+"""The address of a backend whose spec names none."""
+PRICES = ("price", "price_in", "price_out")
+_FALSE = {"false", "0", "no", "off", "n", "f"}
+
+
+@dataclass(frozen=True)
+class Permission:
+    """Something that a folder may do only if its user allows it."""
+
+    text: str
+    """What the user passes to `--allow`."""
+    meaning: str
+
+
+def required_permissions(config: RunConfig) -> tuple[Permission, ...]:
+    """The permissions that the specs of a configuration need, without repeats."""
+    roles = (*(() if config.plan else (config.planner,)), config.critic, config.generator)
+    specs = [role.parsed for role in roles if not role.is_object]
+    return tuple(dict.fromkeys(permission for spec in specs for permission in _permissions(spec)))
+
+
+def refuse_unallowed(folder: Path, config: RunConfig, allowed: Iterable[str]) -> None:
+    """Refuse what a folder needs and its user has not allowed; the error has the command that allows it."""
+    given = {*allowed, *_allowed_everywhere()}
+    missing = [each for each in required_permissions(config) if each.text not in given]
+    if missing:
+        asked = ", ".join(each.meaning for each in missing)
+        raise RunError(
+            f"{folder} asks to {asked}, which no folder may without your word. "
+            f"If you trust it: {resume_command(folder, config)}"
+        )
+
+
+def refuse_keys_in(request: Request, config: RunConfig) -> None:
+    """Refuse a request or plan that contains a key in use: it would go to models, and into the folder."""
+    if variable := secret_in(request.text) or secret_in(config.model_dump_json()):
+        raise InputError(f"the request or its plan contains the key in {variable}: take it out")
+
+
+def resume_command(folder: Path, config: RunConfig) -> str:
+    """The command that continues a run, with the permissions of the user who typed its specs."""
+    allowed = [option for each in required_permissions(config) for option in ("--allow", each.text)]
+    return shlex.join(["interleave", "resume", str(folder), *allowed])
+
+
+def _allowed_everywhere() -> list[str]:
+    try:
+        return shlex.split(os.environ.get(ALLOW_VARIABLE, ""))
+    except ValueError as error:
+        raise ConfigurationError(
+            f"{ALLOW_VARIABLE} cannot be read ({error}): quote its words as in a shell"
+        ) from None
+
+
+def _permissions(spec: Spec) -> Iterator[Permission]:
+    if spec.name in GENERATORS | VLMS:
+        urls = [url for url in (spec.base_url or DEFAULT_URLS.get(spec.name, "")).split(",") if url]
+        yield from _keys(spec, urls)
+        yield from _files(spec, urls)
+        yield from _prices(spec, urls)
+    elif "://" in str(spec):
+        yield Permission(str(spec), f"use the backend {spec.name!r} of another package as {str(spec)!r}")
+    if spec.options.get("trust_remote_code", "false").lower() not in _FALSE:
+        model = "@".join(filter(None, [spec.model, spec.options.get("revision")]))
+        yield Permission(f"code@{model}", f"run code that comes with the model {model!r}")
+
+
+def _keys(spec: Spec, urls: list[str]) -> Iterator[Permission]:
+    key = spec.options.get("key")
+    if key is None:
+        return
+    for url in urls:
+        if usual_variable(url) != key:
+            yield Permission(f"{key}@{origin_of(url)}", f"send {key} to {origin_of(url)}")
+    if not urls:
+        yield Permission(f"{key}@{spec.model}", f"send {key} to the servers in {spec.model!r}")
+
+
+def _files(spec: Spec, urls: list[str]) -> Iterator[Permission]:
+    if spec.name == "http" and not urls and "key" not in spec.options:
+        yield Permission(f"addresses@{spec.model}", f"take the lines of {spec.model!r} for servers")
+    if spec.name == "comfyui":
+        for url in urls:
+            for file in filter(None, [spec.model, spec.options.get("text")]):
+                if not _is_this_machine(url):
+                    yield Permission(
+                        f"{file}@{origin_of(url)}", f"send the file {file!r} to {origin_of(url)}"
+                    )
+
+
+def _prices(spec: Spec, urls: list[str]) -> Iterator[Permission]:
+    """A price of 0 in a folder would undo the limit that its user sets with --max-cost."""
+    told = "&".join(f"{name}={spec.options[name]}" for name in PRICES if name in spec.options)
+    for url in urls if told else ():
+        if usual_variable(url) is not None:
+            yield Permission(f"{told}@{origin_of(url)}", f"count {told} as the price of {origin_of(url)}")
+
+
+def _is_this_machine(url: str) -> bool:
+    host = urlsplit(url).hostname or ""
+    try:
+        return host == "localhost" or ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False

@@ -1,0 +1,302 @@
+"""One request answered in one run folder: started, continued from any point, ended in order.
+
+The pipeline always runs from the beginning. Calls that are journalled are answered from the journal, in the
+same order and with the same seeds, so a run that was stopped ends exactly as an undisturbed one would have.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncGenerator, Callable
+from contextlib import aclosing
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from threading import Lock
+
+from interleave import events
+from interleave.config.run_config import Limits, RunConfig
+from interleave.errors import (
+    BackendError,
+    InterleaveError,
+    LimitReached,
+    ReplyError,
+    RunError,
+    StorageError,
+)
+from interleave.pipeline import interleave
+from interleave.runs import journal as lines
+from interleave.runs.calls import CallRunner
+from interleave.runs.folder import open_journal, refuse_foreign_folder, refuse_other_run, request_parts
+from interleave.runs.journal import Entry, Journal, JournalReader, Started, Status, read_journal
+from interleave.runs.limits import Meter, refuse_unpriced
+from interleave.runs.models import Models
+from interleave.runs.permissions import refuse_keys_in
+from interleave.runs.record import RunRecord, StepRecord, fold, picture_names, read_record
+from interleave.runs.record_file import lost_lines, write_stored
+from interleave.runs.replay import EventLog, Replay
+from interleave.runs.store import FOLDER as IMAGES
+from interleave.runs.store import PictureStore, remove_temporary_files
+from interleave.types import Request
+from interleave.version import __version__
+
+log = logging.getLogger(__name__)
+
+DOCUMENT_NAME = "document.html"
+"""The page of a run; how it is written is given to `Run.open`."""
+
+
+@dataclass(frozen=True)
+class ShownStep:
+    """One step of a document: text, and the file of its picture."""
+
+    number: int
+    text: str
+    image: Path | None
+    forced: bool
+    """Whether no attempt was accepted."""
+
+
+@dataclass(frozen=True)
+class RunResult:
+    """The result of a run, finished or stopped; also the last event of its stream."""
+
+    record: RunRecord = field(repr=False)
+    folder: Path
+    error: InterleaveError | None = None
+    """The error that ended it, if one did."""
+
+    @property
+    def status(self) -> Status:
+        return self.record.status
+
+    @cached_property
+    def steps(self) -> tuple[ShownStep, ...]:
+        """The document as a reader sees it."""
+        return tuple(self._shown(step) for step in self.record.steps)
+
+    def _shown(self, step: StepRecord) -> ShownStep:
+        attempt = step.attempt
+        image = self.folder / IMAGES / attempt.image if attempt else None
+        return ShownStep(step.plan.number, step.plan.text, image, step.forced)
+
+    @property
+    def document(self) -> Path:
+        """The page to look at."""
+        return self.folder / DOCUMENT_NAME
+
+
+Event = events.Event | RunResult
+
+
+class Run:
+    """A run folder that is open for writing; `Run.open` opens one."""
+
+    def __init__(
+        self,
+        folder: Path,
+        request: Request,
+        config: RunConfig,
+        limits: Limits,
+        models: Models | None,
+        journal: Journal,
+        entries: list[Entry],
+        *,
+        redraw: bool = False,
+        write_document: Callable[[Path, RunRecord], object] | None = None,
+    ) -> None:
+        self.folder = folder
+        self.request = request
+        self.config = config
+        self.models = models
+        """None for a run that is done already."""
+        self.journal = journal
+        self.entries = entries
+        self.write_document = write_document
+        self.record = self._fold()
+        self.store = PictureStore(folder)
+        self.event_log = EventLog(entries, redraw=redraw)
+        self.replay = Replay.of(entries, redraw=redraw)
+        made = sum(isinstance(entry, lines.Called) for entry in entries)
+        self.meter = Meter(limits, calls=made, cost=self.record.cost or 0.0)
+        self._ending = Lock()
+        self._ended: RunRecord | None = None
+
+    @classmethod
+    def open(
+        cls,
+        folder: Path,
+        request: Request,
+        config: RunConfig,
+        limits: Limits,
+        load_models: Callable[[], Models],
+        *,
+        redraw: bool = False,
+        write_document: Callable[[Path, RunRecord], object] | None = None,
+    ) -> Run:
+        """Start or continue a run in a folder, and lock it; nothing is written before all checks pass."""
+        models = None if _is_done(folder, request, config, redraw=redraw) else load_models()
+        if models is not None:
+            refuse_unpriced(limits, models.prices_known(planner_is_asked=config.plan is None))
+            refuse_keys_in(request, config)
+        journal = open_journal(folder)
+        try:
+            entries = _start_or_continue(
+                journal, folder, request, config, redraw=redraw, is_done=models is None
+            )
+            return cls(
+                folder,
+                request,
+                config,
+                limits,
+                models,
+                journal,
+                entries,
+                redraw=redraw,
+                write_document=write_document,
+            )
+        except BaseException:
+            journal.close()
+            raise
+
+    async def stream(self) -> AsyncGenerator[Event]:
+        """Answer the request; the last event is `RunResult`, whatever happened."""
+        status: Status = "done"
+        error: InterleaveError | None = None
+        try:
+            if self.models is not None:
+                async with aclosing(self._pipeline(self.models)) as running:
+                    async for event in running:
+                        await self._journal_event(event, self.models)
+                        yield event
+        except LimitReached as reached:
+            status, error = "short", reached
+        except (BackendError, ReplyError, StorageError) as failure:
+            status, error = "failed", failure
+        except (asyncio.CancelledError, GeneratorExit, KeyboardInterrupt):
+            self._end("interrupted", None)
+            raise
+        except InterleaveError as refusal:
+            self._end("failed", refusal)
+            raise
+        except Exception as bug:  # perhaps in a user's own model: release the folder and say what happened
+            self._end("failed", BackendError(f"{type(bug).__name__}: {bug}"))
+            raise
+        try:
+            record = await asyncio.to_thread(self._end, status, error)
+        except asyncio.CancelledError:
+            self._end(status, error)  # the thread may never have started: end the run here
+            raise
+        yield RunResult(record, self.folder, error)
+
+    def _pipeline(self, models: Models) -> AsyncGenerator[events.Event]:
+        runner = CallRunner(self.journal, self.store, self.meter, models, self.replay)
+        return interleave(
+            self.request,
+            planner=runner.planner(),
+            generator=runner.generator(self.config.generator.identity),
+            critic=runner.critic(),
+            rules=self.config.rules,
+        )
+
+    async def _journal_event(self, event: events.Event, models: Models) -> None:
+        """Journal an event; one that does not follow from a journalled reply is synced at once."""
+        line = self.event_log.new_line(event)
+        if line is None:
+            return
+        self.journal.append(line)
+        agent = models.planner if isinstance(line, lines.Planned) else models.critic
+        if agent.vlm is None and not isinstance(line, lines.StepFinished):
+            await models.disk.sync(self.journal)
+
+    def _end(self, status: Status, error: InterleaveError | None) -> RunRecord:
+        """Journal how the run ended, write its pages, and only then release the folder; done once."""
+        with self._ending:
+            if self._ended is None:
+                try:
+                    record = self.record if self.models is None else self._journal_end(status, error)
+                    self._write_pages(record)
+                finally:
+                    self.journal.close()
+                self._ended = record
+            return self._ended
+
+    def _journal_end(self, status: Status, error: InterleaveError | None) -> RunRecord:
+        """The record with its end; where the disk fails even here, what is on disk and how the run ended."""
+        reason = str(error or "")
+        try:
+            self.journal.append(
+                lines.Ended(
+                    status=status,
+                    reason=reason,
+                    seconds=round(self.meter.seconds, 3),
+                    unreadable_plan=isinstance(error, ReplyError),
+                )
+            )
+            self.journal.sync()
+            return self._fold()
+        except StorageError:
+            if status == "done":
+                raise
+            return self._on_disk().model_copy(update={"status": status, "reason": reason})
+
+    def _fold(self) -> RunRecord:
+        return fold(self.entries, where=self.folder, position=self.journal.position)
+
+    def _on_disk(self) -> RunRecord:
+        try:
+            return read_record(self.folder)
+        except RunError:  # even the folder is gone
+            return self.record
+
+    def _write_pages(self, record: RunRecord) -> None:
+        """Write what can be made again from the journal; only for a finished run is a failure an error."""
+        try:
+            write_stored(self.folder, record)
+            if self.write_document is not None:
+                self.write_document(self.folder, record)
+        except StorageError:
+            if record.status == "done":
+                raise
+
+
+def _is_done(folder: Path, request: Request, config: RunConfig, *, redraw: bool) -> bool:
+    """Whether the folder holds this run, finished and whole; raises where it holds anything else."""
+    refuse_foreign_folder(folder)
+    entries = read_journal(folder) if (folder / lines.FILE_NAME).exists() else []
+    if not entries:
+        return False
+    record = fold(entries, where=folder)
+    refuse_other_run(folder, record, request, config)
+    problems = filter(None, map(PictureStore(folder).problem_with, picture_names(record)))
+    problem = next(problems, None)
+    if problem is not None and not redraw:
+        raise problem
+    return record.status == "done" and problem is None
+
+
+def _start_or_continue(
+    journal: Journal, folder: Path, request: Request, config: RunConfig, *, redraw: bool, is_done: bool
+) -> list[Entry]:
+    """Journal that the run starts or continues; the list that is returned grows with the journal."""
+    reader = JournalReader(folder)
+    entries = reader.read_new()
+    journal.listener = entries.append
+    if not entries or redraw:
+        store = PictureStore(folder)
+        for picture in request.pictures:
+            store.put(picture)
+    if not entries:
+        journal.append(Started(request=request_parts(request), config=config, software=__version__))
+        journal.sync()
+        return entries
+    record = fold(entries, where=folder, position=reader.position)
+    refuse_other_run(folder, record, request, config)
+    if (loss := lost_lines(record, folder)) is not None:
+        log.warning("%s", loss)
+    remove_temporary_files(folder)
+    if not is_done:
+        journal.append(lines.Continued(software=__version__))
+        journal.sync()
+    return entries
