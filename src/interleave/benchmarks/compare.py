@@ -8,8 +8,8 @@ from interleave.benchmarks.numbers import Gap, paired
 from interleave.benchmarks.stages import Scored, read_scored
 from interleave.benchmarks.table import find_benchmark
 from interleave.errors import InputError
+from interleave.files import write_atomic
 from interleave.render.html import page_template
-from interleave.runs.store import write_whole
 from interleave.types import Value
 
 
@@ -79,5 +79,5 @@ def write_comparison(comparison: Comparison, ours: Path, theirs: Path) -> Path:
     page = page_template("compare.html.j2", package="interleave.benchmarks").render(
         comparison=comparison, ours=ours, theirs=theirs
     )
-    write_whole(path, page.encode())
+    write_atomic(path, page.encode())
     return path

@@ -34,8 +34,8 @@ from interleave.errors import BackendError, Failure, InterleaveError, LimitReach
 from interleave.runs.disk import Disk
 from interleave.runs.folder import open_journal
 from interleave.runs.limits import Meter, refuse_unpriced
-from interleave.runs.models import Gate
-from interleave.runs.outage import Patience, Take
+from interleave.runs.models import CallSemaphore
+from interleave.runs.outage import OutageRetry, TryResult
 
 REASKS = 2
 """How often a reply that cannot be read is asked for again."""
@@ -156,15 +156,15 @@ class JudgeSession:
         limits: Limits | None = None,
         retry_failed: bool = False,
         reasks: int = REASKS,
-        patience: Patience | None = None,
+        outage_retry: OutageRetry | None = None,
     ) -> None:
         limits = limits or Limits()
         refuse_unpriced(limits, {"judge": vlm.capabilities.knows_its_price})
         self.judged, self.vlm = judged, vlm
         self.retry_failed, self.reasks = retry_failed, reasks
-        self.patience = patience or Patience(limits.max_seconds)
+        self.outage_retry = outage_retry or OutageRetry(limits.max_seconds)
         self.retries = RetryPolicy()
-        self.gate = Gate(vlm.capabilities.concurrency)
+        self.semaphore = CallSemaphore(vlm.capabilities.concurrency)
         self.disk = Disk()
         self.known = judged.records()
         self.waiting, questions, already = judged.open_questions(self.known, retry_failed=retry_failed)
@@ -244,7 +244,7 @@ class JudgeSession:
             return base.model_copy(update={"reason": output.reason if output else "there is no output"})
         context = Context(judged.prompts, judged.folder, known)
         try:
-            question = await self.disk.do(
+            question = await self.disk.run(
                 lambda: judged.benchmark.question(key, item, judged.output(item), context)
             )
         except Unparsed as error:  # it needs an earlier answer that has no value
@@ -255,7 +255,7 @@ class JudgeSession:
         """Ask, and again where the reply cannot be read; where the judge is away, wait."""
         tries, costs = 0, list[float]()
 
-        async def take() -> Take[JudgeRecord]:
+        async def take() -> TryResult[JudgeRecord]:
             nonlocal tries
             record = base
             for _ in range(1 + self.reasks):
@@ -266,16 +266,16 @@ class JudgeSession:
                         raise  # a key that opens nothing opens nothing for the next question either
                     status: Status = "refused" if error.kind is Failure.REFUSED else "api_error"
                     failed = _filled(base, status, tries, costs, reason=str(error))
-                    return Take(failed, passing=error.transient, reason=str(error), reached=tries)
+                    return TryResult(failed, transient=error.transient, reason=str(error), progress=tries)
                 tries += 1
                 if reply.cost is not None:
                     costs.append(reply.cost)
                 record = read_reply(reply, question, _filled(base, "ok", tries, costs))
                 if record.status != "unparsed":
                     break
-            return Take(record, reached=tries, succeeded=True)
+            return TryResult(record, progress=tries, succeeded=True)
 
-        return await self.patience.keep_on(take)
+        return await self.outage_retry.run(take)
 
     async def _ask(self, messages: tuple[Message, ...], question: Question) -> Reply:
         async def call() -> Reply:
@@ -288,9 +288,9 @@ class JudgeSession:
 
         price = self.vlm.capabilities.typical_price
         deadline = self.vlm.capabilities.deadline or VLM_DEADLINE_SECONDS
-        async with self.gate.turn(question.sampling.slot):
+        async with self.semaphore.acquire(question.sampling.slot):
             reply = await self.retries.call(
-                "the judge", lambda: self.meter.through(call, price=price), deadline=deadline
+                "the judge", lambda: self.meter.call(call, price=price), deadline=deadline
             )
         self.meter.spend(reply.cost)
         return reply

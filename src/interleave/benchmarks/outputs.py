@@ -13,10 +13,9 @@ from PIL.Image import Image
 from pydantic import ValidationError
 
 from interleave.errors import InputError
-from interleave.files import read_lines, why
+from interleave.files import read_lines, why, write_atomic
 from interleave.pictures import read_picture
 from interleave.runs.record import RunRecord
-from interleave.runs.store import write_whole
 from interleave.types import Value
 
 FOLDER = "outputs"
@@ -74,7 +73,7 @@ def output_of(item: str, record: RunRecord, run: str) -> Output:
 def write_outputs(path: Path, outputs: Iterable[Output]) -> None:
     lines = "".join(f"{output.model_dump_json(exclude_defaults=True)}\n" for output in outputs)
     path.parent.mkdir(parents=True, exist_ok=True)
-    write_whole(path, lines.encode())
+    write_atomic(path, lines.encode())
 
 
 def read_outputs(path: Path) -> dict[str, Output]:

@@ -10,8 +10,8 @@ from interleave.benchmarks.judge import Judged
 from interleave.benchmarks.outputs import Output
 from interleave.benchmarks.published import PublishedRow, published_rows
 from interleave.benchmarks.stages import Scored, Workspace, score_name
+from interleave.files import write_atomic
 from interleave.render.html import page_template
-from interleave.runs.store import write_whole
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class ItemView:
 def write_report(workspace: Workspace, scored: Scored, judged: Judged) -> Path:
     """Write the page into the benchmark's folder."""
     path = workspace.folder / f"report-{score_name(scored)}.html"
-    write_whole(path, render_report(workspace, scored, judged).encode())
+    write_atomic(path, render_report(workspace, scored, judged).encode())
     return path
 
 

@@ -24,8 +24,8 @@ from interleave.benchmarks.outputs import FOLDER as OUTPUTS
 from interleave.benchmarks.outputs import Output, read_outputs, write_outputs
 from interleave.benchmarks.prompts import JudgePrompts, official_prompts, reworded_prompts
 from interleave.errors import ConfigurationError, InputError, RunError
+from interleave.files import make_folder, write_atomic
 from interleave.runs.folder import refuse_foreign_folder
-from interleave.runs.store import make_folder, write_whole
 from interleave.text import slug
 from interleave.types import Value
 
@@ -80,7 +80,7 @@ class Workspace:
         if there is None:
             refuse_foreign_folder(self.folder, marker=BENCH_NAME)
             make_folder(self.folder)
-            write_whole(self.folder / BENCH_NAME, made.model_dump_json(indent=1).encode())
+            write_atomic(self.folder / BENCH_NAME, made.model_dump_json(indent=1).encode())
         elif different := [
             f"{name} {getattr(there, name)!r}, not {getattr(made, name)!r}"
             for name in ("benchmark", "system", "revision", "models")
@@ -132,7 +132,7 @@ class Workspace:
             groups={item.id: item.group for item in items},
         )
         make_folder(self.folder / SCORES)
-        write_whole(
+        write_atomic(
             self.folder / SCORES / f"{score_name(scored)}.json", scored.model_dump_json(indent=1).encode()
         )
         return scored

@@ -29,7 +29,7 @@ from interleave.benchmarks.numbers import Number, Table, item_mean, mean_of
 from interleave.benchmarks.outputs import Output, OutputPart
 from interleave.benchmarks.parsing import field_of, json_object, truth_of
 from interleave.errors import InputError
-from interleave.runs.store import write_whole
+from interleave.files import write_atomic
 from interleave.types import Picture, Text
 
 CLOSED = ("space", "textbook", "diagram", "paper")
@@ -112,7 +112,7 @@ class UEval(Benchmark):
             if (output := outputs.get(item.id)) is not None
         ]
         folder.mkdir(parents=True, exist_ok=True)
-        write_whole(folder / "outputs.json", json.dumps(rows, ensure_ascii=False, indent=1).encode())
+        write_atomic(folder / "outputs.json", json.dumps(rows, ensure_ascii=False, indent=1).encode())
 
     def import_outputs(self, dataset: Dataset, folder: Path) -> Iterator[Output]:
         path = folder if folder.is_file() else folder / "outputs.json"
