@@ -41,7 +41,7 @@ import typer
 from PIL import Image
 from pydantic import BaseModel
 from interleave import BackendInfo, GeneratorCapabilities
-from interleave.data.prompts.making import RequestSource
+from interleave.data.prompts.stage import RequestSource
 from interleave.data.prompts.rows import RequestRow
 
 class Crayon:

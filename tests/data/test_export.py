@@ -21,18 +21,18 @@ from interleave.agents.planner import planner_messages
 from interleave.agents.prompts.library import load_pack
 from interleave.agents.replies import parse_plan, parse_verdict
 from interleave.cli.main import run
-from interleave.data.exporting import stage
-from interleave.data.exporting.critic_rows import attempts_of, critic_rows
-from interleave.data.exporting.formats import FORMATS
-from interleave.data.exporting.lengths import picture_tokens
-from interleave.data.exporting.planner_rows import planner_rows
-from interleave.data.exporting.row_pictures import PictureForm
-from interleave.data.exporting.rows import Row
-from interleave.data.exporting.splitting import split_of
-from interleave.data.exporting.stage import ExportOptions, export
-from interleave.data.selecting.rules import Wishes
-from interleave.data.selecting.selection import Selected, read_selection
-from interleave.data.selecting.stage import SelectOptions, select
+from interleave.data.export import stage
+from interleave.data.export.critic_rows import attempts_of, critic_rows
+from interleave.data.export.images import PictureForm
+from interleave.data.export.lengths import picture_tokens
+from interleave.data.export.planner_rows import planner_rows
+from interleave.data.export.rows import Row
+from interleave.data.export.splitting import split_of
+from interleave.data.export.stage import ExportOptions, export
+from interleave.data.formats import FORMATS
+from interleave.data.select.rules import Wishes
+from interleave.data.select.selection import Selected, read_selection
+from interleave.data.select.stage import SelectOptions, select
 from interleave.data.trajectories import Trajectory, read_collection
 from interleave.errors import ConfigurationError, InputError, RunError
 from interleave.pictures import decode_picture, pixel_digest, read_picture
@@ -496,7 +496,7 @@ def test_an_export_is_not_overwritten_unasked(selection: Path, tmp_path: Path) -
 KILLED_HALFWAY = """
 import os, signal
 from interleave.cli.main import main
-from interleave.data.exporting import stage
+from interleave.data.export import stage
 
 in_order = stage.in_order
 

@@ -20,11 +20,11 @@ from typing import Any
 import pytest
 from run_folders import SIZE
 
-from interleave.data.exporting.formats import FORMATS
-from interleave.data.exporting.row_pictures import PictureForm, canvas
-from interleave.data.exporting.stage import ExportOptions, export
-from interleave.data.selecting.rules import Wishes
-from interleave.data.selecting.stage import SelectOptions, select
+from interleave.data.export.images import PictureForm, canvas
+from interleave.data.export.stage import ExportOptions, export
+from interleave.data.formats import FORMATS
+from interleave.data.select.rules import Wishes
+from interleave.data.select.stage import SelectOptions, select
 from interleave.data.sequences import SequenceOptions, make_sequences
 
 HERE = Path(__file__).parent / "golden"

@@ -10,9 +10,9 @@ import pytest
 from run_folders import Try, picture, write_run
 
 from interleave.agents.replies import parse_plan
-from interleave.data.exporting.joined import Joined
-from interleave.data.exporting.stage import ExportOptions, export
-from interleave.data.selecting.stage import select
+from interleave.data.export.joined import Joined
+from interleave.data.export.stage import ExportOptions, export
+from interleave.data.select.stage import select
 from interleave.errors import ConfigurationError, InputError
 
 
@@ -180,7 +180,7 @@ def test_I07_a_file_that_is_no_json_is_refused_by_name_and_line(
 def test_I07_a_line_without_an_end_is_refused_by_its_number(
     selection: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("interleave.data.exporting.joined.MAX_DOCUMENT_BYTES", 1000)
+    monkeypatch.setattr("interleave.data.export.joined.MAX_DOCUMENT_BYTES", 1000)
     (tmp_path / "x.jsonl").write_bytes(b'{"messages": []}\n' + b" " * 999 + b"{}" * 1000)
     with pytest.raises(InputError, match=r"x\.jsonl:2 has more than 1,000 bytes"):
         joined_rows(selection, Joined("sharegpt", tmp_path / "x.jsonl"))

@@ -12,7 +12,7 @@ from interleave.agents.prompts.library import load_pack
 from interleave.backends.protocols import Message, Reply, Sampling, VlmCapabilities
 from interleave.cli.main import run
 from interleave.data.manifest import read_manifest
-from interleave.data.prompts.expanding import expand, read_answers, read_reply, unfit_request, unfit_word
+from interleave.data.prompts.expand import expand, read_answers, read_reply, unfit_request, unfit_word
 from interleave.data.prompts.taxonomy import Taxonomy, read_taxonomy
 from interleave.errors import BackendError, ReplyError, RunError
 

@@ -15,7 +15,7 @@ from PIL import Image
 from interleave.batches.requests import read_requests
 from interleave.cli.main import run
 from interleave.data.manifest import read_manifest
-from interleave.data.prompts.foreign import place_pictures, read_corpora
+from interleave.data.prompts.corpus import place_pictures, read_corpora
 from interleave.errors import InputError
 
 GOOD = '{"id": "good", "user_input": "Show how to bake bread."}'

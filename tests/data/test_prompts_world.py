@@ -14,8 +14,8 @@ from interleave.cli.main import run
 from interleave.data.manifest import file_digest, read_manifest
 from interleave.data.prompts.near_duplicates import NearDuplicates, plain, shingles
 from interleave.data.prompts.rows import RequestRow
+from interleave.data.prompts.sampler import Writer, coverage
 from interleave.data.prompts.taxonomy import NUMBERS, SLOT, Taxonomy, bank_of, fill, read_taxonomy
-from interleave.data.prompts.writing import Writer, coverage
 from interleave.errors import ConfigurationError, InputError
 from interleave.step_counts import named_step_count
 

@@ -14,11 +14,11 @@ import pytest
 from run_folders import REFUSED, Try, write_run
 
 from interleave.cli.main import run
-from interleave.data.report.charts import Series, bars, lines, nice_top, ranking
-from interleave.data.report.gathering import Spread
+from interleave.data.report.counts import Spread
 from interleave.data.scores import read_scores
-from interleave.data.selecting.selection import read_selection
+from interleave.data.select.selection import read_selection
 from interleave.data.trajectories import read_collection
+from interleave.render.svg_charts import Series, bars, lines, nice_top, ranking
 
 
 @pytest.fixture(scope="module")

@@ -15,10 +15,10 @@ from run_folders import REFUSED, REJECTED, UNREADABLE, Try, random_collection, w
 from interleave.cli.main import run
 from interleave.data.manifest import read_manifest
 from interleave.data.outputs import whole_folder
-from interleave.data.selecting import stage
-from interleave.data.selecting.rules import Wishes
-from interleave.data.selecting.selection import read_places, read_selection
-from interleave.data.selecting.stage import SelectOptions, select
+from interleave.data.select import stage
+from interleave.data.select.rules import Wishes
+from interleave.data.select.selection import read_places, read_selection
+from interleave.data.select.stage import SelectOptions, select
 from interleave.errors import InputError, RunError
 
 FULL_DISK = """

@@ -8,8 +8,8 @@ from random import Random
 import pytest
 
 from interleave.data.scores import Failure
-from interleave.data.selecting.balancing import SURPLUS, Candidate, copies_of, with_lent
-from interleave.data.selecting.rules import (
+from interleave.data.select.balancing import SURPLUS, Candidate, copies_of, with_lent
+from interleave.data.select.rules import (
     DROPPED,
     FALLING,
     LOW,
@@ -23,8 +23,8 @@ from interleave.data.selecting.rules import (
     variance_for,
     why_dropped,
 )
-from interleave.data.selecting.stage import SelectOptions, choose, counts_of, key_of
-from interleave.data.selecting.steps import NO_SCORE, SCORE_FAILED, ScoredStep, figures_of, scored
+from interleave.data.select.stage import SelectOptions, choose, counts_of, key_of
+from interleave.data.select.steps import NO_SCORE, SCORE_FAILED, ScoredStep, figures_of, scored
 from interleave.types import Scores
 
 CASES = 300

@@ -16,7 +16,7 @@ import interleave
 from interleave.agents.critic import CriticInput
 from interleave.backends.protocols import GeneratorCapabilities, ImageRequest
 from interleave.data.lazy_picture import StoredPicture
-from interleave.data.selecting.stage import select
+from interleave.data.select.stage import select
 from interleave.data.trajectories import Trajectory, read_collection, read_trajectory, run_names
 from interleave.errors import InputError
 from interleave.pictures import pixel_digest

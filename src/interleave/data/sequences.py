@@ -22,7 +22,7 @@ from typing import Any
 from interleave.data.manifest import Manifest, manifest_path, read_manifest, write_manifest
 from interleave.data.outputs import refuse_folder, whole_file
 from interleave.data.parallel_map import chunks, in_order
-from interleave.data.selecting.selection import named
+from interleave.data.select.selection import named
 from interleave.data.trajectories import Trajectory, digest_line, read_trajectory, run_names
 from interleave.errors import InputError, InterleaveError, RunError
 from interleave.runs.journal import RequestPart

@@ -14,8 +14,8 @@ from interleave.cli import request_input as inputs
 
 if TYPE_CHECKING:
     from interleave.batches.batch import Crew
-    from interleave.data.collecting.ray_executor import Team
-    from interleave.data.collecting.recipe import Recipe
+    from interleave.data.ray_executor import Team
+    from interleave.data.recipe import Recipe
 
 
 def collect(
@@ -73,9 +73,9 @@ def collect(
     from interleave.batches.shards import Shard
     from interleave.cli.batch_command import follow_many
     from interleave.cli.run_command import say
-    from interleave.data.collecting.collection import Work, describe
-    from interleave.data.collecting.ray_executor import Team
-    from interleave.data.collecting.recipe import Recipe
+    from interleave.data.collect import Work, describe
+    from interleave.data.ray_executor import Team
+    from interleave.data.recipe import Recipe
     from interleave.runs.outage import Patience
 
     choices = {
@@ -118,7 +118,7 @@ def collect(
 @contextmanager
 def _crew(engine: str, recipe: Recipe, out: Path, requests: Path, team: Team) -> Iterator[Crew]:
     """Who carries the requests out: this process, or workers on a cluster."""
-    from interleave.data.collecting.ray_executor import ray_crew
+    from interleave.data.ray_executor import ray_crew
     from interleave.errors import ConfigurationError, did_you_mean
 
     if engine == "ray":

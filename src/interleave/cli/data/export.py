@@ -77,10 +77,10 @@ def export(
     The planner learns from all trajectories, the critic from what was selected. A card beside the rows says
     what they are and how to load them.
     """
-    from interleave.data.exporting.joined import Joined
-    from interleave.data.exporting.row_pictures import PictureForm
-    from interleave.data.exporting.stage import ExportOptions
-    from interleave.data.exporting.stage import export as run
+    from interleave.data.export.images import PictureForm
+    from interleave.data.export.joined import Joined
+    from interleave.data.export.stage import ExportOptions
+    from interleave.data.export.stage import export as run
     from interleave.data.parallel_map import default_workers
     from interleave.errors import ConfigurationError, did_you_mean
 

@@ -13,7 +13,7 @@ from interleave.cli import options
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from interleave.data.prompts.making import Made
+    from interleave.data.prompts.stage import Made
 
 DEFAULT_ITEMS = {"world": 40_000, "files": 0}
 
@@ -62,7 +62,7 @@ def prompts(
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
-    from interleave.data.prompts.making import Settings, default_near, load_source, make_corpus
+    from interleave.data.prompts.stage import Settings, default_near, load_source, make_corpus
     from interleave.data.prompts.taxonomy import OUR_WORLD
     from interleave.errors import ConfigurationError
 
@@ -98,7 +98,7 @@ def prompts(
 
 
 def _source(source: str | None, files: list[Path] | None) -> str:
-    from interleave.data.prompts.making import request_sources
+    from interleave.data.prompts.stage import request_sources
     from interleave.errors import ConfigurationError, did_you_mean
 
     known = [*request_sources(), "world"]

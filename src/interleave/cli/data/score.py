@@ -18,7 +18,7 @@ from interleave.cli.streams import few_retries_told
 from interleave.text import one_line
 
 if TYPE_CHECKING:
-    from interleave.data.scoring.scoring import Scoring
+    from interleave.data.score import Scoring
 
 
 def score(
@@ -52,7 +52,7 @@ def score(
     from interleave.agents.prompts.library import DEFAULT_PACK
     from interleave.batches.shards import Shard
     from interleave.config.run_config import Limits
-    from interleave.data.scoring.scoring import open_scoring
+    from interleave.data.score import open_scoring
 
     say("loading the scorer…")
     scoring = open_scoring(

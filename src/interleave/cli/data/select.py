@@ -67,9 +67,9 @@ def select(
     others to SFT. Then acceptances and refusals are made even. The thresholds used are printed and kept.
     """
     from interleave.data.parallel_map import default_workers
-    from interleave.data.selecting.rules import Wishes
-    from interleave.data.selecting.stage import SelectOptions
-    from interleave.data.selecting.stage import select as run
+    from interleave.data.select.rules import Wishes
+    from interleave.data.select.stage import SelectOptions
+    from interleave.data.select.stage import select as run
 
     wishes = Wishes(max_fall, min_best, variance, ratio, filtered=not no_filter)
     chosen = SelectOptions(

@@ -10,12 +10,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from interleave.data.outputs import refuse_folder
-from interleave.data.report.charts import Series, bars, lines, ranking
-from interleave.data.report.gathering import UNJUDGED, Gathered, Spread, gather, scores_of
+from interleave.data.report.counts import UNJUDGED, Gathered, Spread, gather, scores_of
 from interleave.data.scores import Failure as Unscored
 from interleave.data.scores import Place
 from interleave.data.trajectories import Trajectory
 from interleave.errors import ConfigurationError, InterleaveError, RunError, StorageError
+from interleave.render.svg_charts import Series, bars, lines, ranking
 from interleave.runs.record import AttemptRecord, StepRecord
 from interleave.runs.store import write_whole
 from interleave.text import one_line, visible

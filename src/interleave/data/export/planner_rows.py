@@ -1,0 +1,144 @@
+"""What a planner learns from: every trajectory, whatever became of its pictures.
+
+Three rows at most from each. The whole plan, for the request as it was. A beginning with the pictures that
+were shown, cut at a random step, with the rest of the plan as the answer, numbered on. And the pictures alone
+with the texts of their steps as the answer: sub-task annotation.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from random import Random
+
+from pydantic import ValidationError
+
+from interleave.agents.planner import planner_messages
+from interleave.agents.prompts import PromptPack
+from interleave.agents.replies import render_plan
+from interleave.data.export.images import exhibits_of
+from interleave.data.export.rows import PLANNER_SFT, Row
+from interleave.data.export.wordings import CONTINUE, DESCRIBE
+from interleave.data.trajectories import Trajectory
+from interleave.errors import InputError
+from interleave.step_counts import named_step_count
+from interleave.types import MAX_REQUEST_PICTURES, Part, Picture, Plan, PlanStep, Request, Text
+
+NAMES_ITS_STEPS = "not cut: the request names its number of steps"
+TOO_SHORT = "not cut: no step with a picture has a step after it"
+NAMES_SOURCES = "not cut: a later step starts from a picture that is the user's after the cut"
+TOO_LONG = "not cut: with its steps the request is longer than one may be"
+HAS_PICTURES = "not cut: the request has pictures itself"
+NOT_ACCEPTED = "not annotated: a picture was not accepted"
+TOO_FEW = "not annotated: fewer than two pictures with text"
+TOO_MANY = f"not annotated: more than {MAX_REQUEST_PICTURES} pictures"
+
+
+@dataclass(frozen=True)
+class Told:
+    """A step as a reader sees it: its plan, and the picture that was shown for it."""
+
+    plan: PlanStep
+    picture: Picture | None
+    accepted: bool
+
+
+def planner_rows(
+    prefix: str, trajectory: Trajectory, pack: PromptPack, skipped: Counter[str], *, annotation: bool = True
+) -> Iterator[Row]:
+    """The planner's rows of a trajectory; what could not be made of it is counted."""
+    plan = trajectory.record.plan
+    if plan is None:
+        return
+    request, steps = trajectory.request, told(trajectory)
+    yield plan_row(f"{prefix}/plan", request, plan, pack)
+    if request.pictures:
+        skipped[HAS_PICTURES] += 1
+    else:
+        yield from continued(prefix, request.parts, steps, pack, skipped)
+    if annotation:
+        yield from annotated(prefix, steps, pack, skipped)
+
+
+def told(trajectory: Trajectory) -> list[Told]:
+    """The steps of a trajectory with what was shown for them."""
+    return [
+        Told(
+            step.plan,
+            Picture(trajectory.picture(step.attempt.image)) if step.attempt else None,
+            step.accepted,
+        )
+        for step in trajectory.record.steps
+    ]
+
+
+def plan_row(name: str, request: Request, plan: Plan, pack: PromptPack) -> Row:
+    """A request and the plan for it, the messages built as a planner in use is asked."""
+    messages = planner_messages(request, pack)
+    return Row(name, PLANNER_SFT, messages, exhibits_of(messages), completion=render_plan(plan))
+
+
+def continued(
+    prefix: str, opening: Sequence[Part], steps: Sequence[Told], pack: PromptPack, skipped: Counter[str]
+) -> Iterator[Row]:
+    """The beginning of a document as the request, and the rest of its plan as the answer."""
+    text = "\n".join(part.text for part in opening if isinstance(part, Text))
+    if named_step_count(text) is not None:  # in use, a plan of another number of steps is refused
+        skipped[NAMES_ITS_STEPS] += 1
+        return
+    cuts = _cuts(steps)
+    if not cuts:
+        skipped[TOO_SHORT] += 1
+        return
+    lot = Random(f"{prefix}/continued")
+    cut = lot.choice(cuts)
+    try:
+        request = Request((*opening, *_shown(steps[:cut]), Text(lot.choice(CONTINUE))))
+        rest = Plan(steps=tuple(step.plan for step in steps[cut:]))
+    except InputError:
+        skipped[TOO_LONG] += 1
+        return
+    except ValidationError:
+        skipped[NAMES_SOURCES] += 1
+        return
+    yield plan_row(f"{prefix}/continued-after-{steps[cut - 1].plan.number}", request, rest, pack)
+
+
+def annotated(prefix: str, steps: Sequence[Told], pack: PromptPack, skipped: Counter[str]) -> Iterator[Row]:
+    """The pictures of a document as the request, and the texts of its steps as the answer."""
+    pictured = [step for step in steps if step.picture is not None]
+    if len(pictured) < 2 or not all(step.plan.text for step in pictured):
+        skipped[TOO_FEW] += 1
+    elif len(pictured) > MAX_REQUEST_PICTURES:
+        skipped[TOO_MANY] += 1
+    elif not all(step.accepted for step in pictured):  # its text would not be true of it
+        skipped[NOT_ACCEPTED] += 1
+    else:
+        lot = Random(f"{prefix}/annotated")
+        pictures = (step.picture for step in pictured if step.picture is not None)
+        request = Request((*pictures, Text(lot.choice(DESCRIBE))))
+        texts = (
+            PlanStep(number=number, name=step.plan.name, caption=step.plan.text)
+            for number, step in enumerate(pictured, start=1)
+        )
+        yield plan_row(f"{prefix}/annotated", request, Plan(steps=tuple(texts)), pack)
+
+
+def _cuts(steps: Sequence[Told]) -> list[int]:
+    """After how many steps a document can be cut: with a picture before, a step after, and not too many."""
+    cuts, pictures = [], 0
+    for position, step in enumerate(steps[:-1], start=1):
+        if step.plan.prompt is not None and step.picture is None:
+            break  # the run ended here
+        pictures += step.picture is not None
+        if 0 < pictures <= MAX_REQUEST_PICTURES:
+            cuts.append(position)
+    return cuts
+
+
+def _shown(steps: Sequence[Told]) -> Iterator[Part]:
+    for step in steps:
+        yield Text(f"Step {step.plan.number}: {step.plan.text}")
+        if step.picture is not None:
+            yield step.picture

@@ -1,0 +1,313 @@
+"""`data export`: a selection in, files for trainers out, with a card that says what they are."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, closing
+from dataclasses import dataclass, field
+from functools import partial
+from itertools import chain, groupby
+from pathlib import Path
+from typing import Any
+
+from interleave.agents.prompts import PromptPack
+from interleave.agents.prompts.library import load_pack
+from interleave.data.export.card import write_card
+from interleave.data.export.images import PictureForm
+from interleave.data.export.joined import Joined, read_items, refuse_pickle
+from interleave.data.export.lengths import Lengths, checked_folder
+from interleave.data.export.rows import Kind
+from interleave.data.export.splitting import TRAIN, held_out
+from interleave.data.export.worker import (
+    HELD_OUT,
+    Job,
+    JoinTask,
+    Place,
+    Report,
+    RunsTask,
+    Task,
+    do,
+    places_of,
+)
+from interleave.data.formats import FORMATS, format_named
+from interleave.data.formats.row_files import RowFile, open_rows
+from interleave.data.manifest import Manifest, file_digest, read_manifest, write_manifest
+from interleave.data.outputs import whole_folder
+from interleave.data.parallel_map import chunks, in_order
+from interleave.data.select.selection import MANIFEST_NAME as SELECTION_MANIFEST
+from interleave.data.select.selection import Selected, read_places, read_selection
+from interleave.data.select.stage import Progress
+from interleave.data.trajectories import Trajectory, read_trajectory, run_names
+from interleave.errors import ConfigurationError, InputError
+
+MANIFEST_NAME = "export.manifest.json"
+SHOWN_PROBLEMS = 5
+RUNS_AT_ONCE = {PictureForm.REFERENCED: 100, PictureForm.EMBEDDED: 4}
+"""Few where pictures travel with the rows: what a worker hands over must fit into memory many times."""
+DOCUMENTS_AT_ONCE = 20
+
+
+@dataclass(frozen=True)
+class ExportOptions:
+    """What a user may say."""
+
+    formats: tuple[str, ...] = ("trl",)
+    prompts: str | None = None
+    """The pack whose words the rows have; None: the one the collection was made with."""
+    pictures: PictureForm = PictureForm.EMBEDDED
+    validation: float = 0.02
+    held_out: tuple[Path, ...] = ()
+    fail_on_leak: bool = False
+    joined: tuple[Joined, ...] = ()
+    collections: tuple[Path, ...] = ()
+    """Where the collections lie now, if they were moved."""
+    tokenizer: Path | None = None
+    max_tokens: int | None = None
+    annotation: bool = True
+    """Whether the pictures of every document also become rows that ask for their texts."""
+    skip_bad: bool = False
+    workers: int = 1
+
+
+def export(
+    selection: Path,
+    out: Path,
+    options: ExportOptions = ExportOptions(),
+    *,
+    replace: bool = False,
+    progress: Progress = lambda done, total: None,
+) -> Manifest:
+    """Write the rows of a selection in every format asked for; returns the manifest."""
+    for name in options.formats:
+        format_named(name)
+    for each in options.joined:
+        refuse_pickle(each.path)
+    read = read_places(selection, options.collections)
+    places = {name: Path(os.path.abspath(path)) for name, path in read.items()}
+    pack, any_pack = _words(places, options.prompts)
+    with whole_folder(out, MANIFEST_NAME, replace=replace) as making:
+        job = Job(
+            formats=options.formats,
+            pack=pack,
+            any_pack=any_pack,
+            pictures=options.pictures,
+            schemas=_schemas(options),
+            making=making,
+            final=Path(os.path.abspath(out)),
+            validation=options.validation,
+            held_out=held_out(options.held_out),
+            tokenizer=checked_folder(options.tokenizer),
+            max_tokens=options.max_tokens,
+            annotation=options.annotation,
+        )
+        runs = {name: run_names(path) for name, path in places.items()}
+        tasks = chain(_run_tasks(selection, places, runs, options), _join_tasks(options.joined))
+        total = sum(map(len, runs.values()))
+        with closing(_Collected(making)) as collected:
+            for report in in_order(partial(do, job), tasks, _workers(total, options)):
+                collected.take(report)
+                progress(min(collected.units, total), total)
+        _refuse(collected, options)
+        return _finish(making, job, collected, selection, options)
+
+
+def _schemas(options: ExportOptions) -> dict[tuple[str, Kind], Any]:
+    return {
+        (name, kind): schema(kind, options.pictures)
+        for name in options.formats
+        if (schema := FORMATS[name].schema) is not None
+        for kind in FORMATS[name].kinds
+    }
+
+
+def _words(places: dict[str, Path], wanted: str | None) -> tuple[PromptPack, bool]:
+    """The pack of the rows, and whether runs made with other words are taken too."""
+    if wanted is not None:
+        return load_pack(wanted), True
+    first = _first_trajectory(places)
+    used = first.record.config.prompts
+    pack = load_pack(used.name)
+    if pack.digest != used.digest:
+        raise ConfigurationError(
+            f"the prompt pack {used.name!r} has changed since {first.folder} was made with it: "
+            f"take the present words with --prompts {used.name}, or name another pack"
+        )
+    return pack, False
+
+
+def _first_trajectory(places: dict[str, Path]) -> Trajectory:
+    for path in places.values():
+        for name in run_names(path):
+            trajectory = read_trajectory(path, name)
+            if isinstance(trajectory, Trajectory):
+                return trajectory
+    raise InputError("no run of the collections has ended: there is nothing to export")
+
+
+def _run_tasks(
+    selection: Path, places: dict[str, Path], runs: dict[str, list[str]], options: ExportOptions
+) -> Iterator[Task]:
+    """All runs of all collections, each with what was selected of it; both come in the same order."""
+    selected = _by_run(read_selection(selection))
+    waiting = next(selected, None)
+    for collection, folder in places.items():
+        for names in chunks(runs[collection], RUNS_AT_ONCE[options.pictures]):
+            task = []
+            for name in names:
+                chosen: tuple[Selected, ...] = ()
+                if waiting is not None and waiting[0] == (collection, name):
+                    chosen = tuple(each for each in waiting[1] if each.copies)
+                    waiting = next(selected, None)
+                task.append((name, chosen))
+            yield RunsTask(collection, folder, tuple(task))
+    if waiting is not None:
+        collection, name = waiting[0]
+        raise InputError(
+            f"the run {name} of {collection!r} was selected from, but is not there: select again"
+        )
+
+
+def _by_run(lines: Iterator[Selected]) -> Iterator[tuple[tuple[str, str], list[Selected]]]:
+    for key, group in groupby(lines, key=lambda line: (line.collection, line.run)):
+        yield key, list(group)
+
+
+def _join_tasks(joined: Sequence[Joined]) -> Iterator[Task]:
+    for each in sorted(joined, key=lambda each: (each.form, str(each.path))):
+        for items in chunks(read_items(each.path), DOCUMENTS_AT_ONCE):
+            yield JoinTask(each, tuple(items))
+
+
+def _workers(runs: int, options: ExportOptions) -> int:
+    """More than one process pays only where there is much to do: each takes a second to start."""
+    return options.workers if runs > 20 * RUNS_AT_ONCE[options.pictures] or options.joined else 1
+
+
+@dataclass
+class _Collected:
+    """The files under way, and everything there is to tell."""
+
+    folder: Path
+    files: dict[Place, RowFile] = field(default_factory=dict)
+    rows: Counter[Place] = field(default_factory=Counter)
+    lengths: dict[Kind, Lengths] = field(default_factory=dict)
+    skipped: Counter[str] = field(default_factory=Counter)
+    makers: Counter[str] = field(default_factory=Counter)
+    problems: list[str] = field(default_factory=list)
+    escaped: int = 0
+    units: int = 0
+    digests: dict[str, Any] = field(default_factory=lambda: defaultdict(hashlib.sha256))
+
+    def take(self, report: Report) -> None:
+        for place, piece in report.pieces.items():
+            for target in places_of(place):
+                if target not in self.files:
+                    self.files[target] = open_rows(self.path(target), FORMATS[target[0]])
+                self.files[target].write(piece)
+                self.rows[target] += report.rows[place]
+        for kind, lengths in report.lengths.items():
+            self.lengths.setdefault(kind, Lengths()).extend(lengths)
+        self.skipped.update(report.skipped)
+        self.makers.update(report.makers)
+        self.problems += report.problems
+        self.escaped += report.escaped
+        self.units += report.units
+        if report.collection:
+            self.digests[report.collection].update(report.digest_lines)
+
+    def path(self, place: Place) -> Path:
+        name, split, kind = place
+        folder = self.folder / name if split == TRAIN else self.folder / name / split
+        return folder / f"{kind}{FORMATS[name].suffix}"
+
+    def close(self) -> None:
+        with ExitStack() as all_files:  # also when the first of them cannot be closed
+            for file in self.files.values():
+                all_files.callback(file.close)
+
+
+def _refuse(collected: _Collected, options: ExportOptions) -> None:
+    """Nothing is left behind where something is wrong, unless the user said how to go on."""
+    problems = collected.problems
+    if problems and not options.skip_bad:
+        more = f" … and {len(problems) - SHOWN_PROBLEMS} more" if len(problems) > SHOWN_PROBLEMS else ""
+        raise InputError(
+            f"{len(problems)} rows cannot be made, nothing was written: "
+            f"{'; '.join(problems[:SHOWN_PROBLEMS])}{more} (leave them out with --skip-bad)"
+        )
+    if options.fail_on_leak and collected.skipped[HELD_OUT]:
+        raise InputError(
+            f"{collected.skipped[HELD_OUT]} runs answer requests that are held out, nothing was written: "
+            "collect without them, or leave out --fail-on-leak and their rows are left out"
+        )
+    if not collected.files:
+        raise InputError("not one row came of the selection: nothing was written")
+
+
+def _finish(
+    making: Path, job: Job, collected: _Collected, selection: Path, options: ExportOptions
+) -> Manifest:
+    for name in options.formats:
+        if (finish := FORMATS[name].finish) is not None:
+            files = {
+                kind if split == TRAIN else f"{kind}_{split}": collected.path((format_name, split, kind))
+                for format_name, split, kind in sorted(collected.files)
+                if format_name == name
+            }
+            finish(making / name, files)
+    manifest = _manifest(job, collected, selection, options)
+    write_manifest(making / MANIFEST_NAME, manifest)
+    write_card(making, manifest, job, collected.lengths, collected.makers)
+    return manifest
+
+
+def _manifest(job: Job, collected: _Collected, selection: Path, options: ExportOptions) -> Manifest:
+    rows = {f"{name}/{split}/{kind}": count for (name, split, kind), count in sorted(collected.rows.items())}
+    tokens = {
+        f"{kind} tokens, {what}": number
+        for kind, lengths in sorted(collected.lengths.items())
+        for what, number in lengths.summary().items()
+    }
+    estimate = "an estimate: 4 bytes of text or 32 × 32 pixels each"
+    how = "counted by the tokenizer" if options.tokenizer else estimate
+    notes = [f"tokens are {how}, without those of a chat template"]
+    if collected.escaped:
+        notes.append(
+            f"{collected.escaped} rows had marks or control tokens in their texts, which were broken"
+        )
+    notes += _changes(collected, selection)
+    notes += [f"{number} × {why}" for why, number in sorted(collected.skipped.items()) if number]
+    notes += [f"left out: {problem}" for problem in collected.problems[:100]]
+    return Manifest(
+        stage="export",
+        options={
+            "formats": list(options.formats),
+            "prompts": {"name": job.pack.name, "digest": job.pack.digest},
+            "pictures": options.pictures.value,
+            "validation": options.validation,
+            "joined": [f"{each.form}:{each.path.name}" for each in options.joined],
+            "tokenizer": options.tokenizer.name if options.tokenizer else None,
+            "max_tokens": options.max_tokens,
+            "annotation": options.annotation,
+        },
+        inputs={
+            "selection": file_digest(selection / SELECTION_MANIFEST),
+            **{each.path.name: file_digest(each.path) for each in options.joined},
+            **{path.name: file_digest(path) for path in options.held_out},
+        },
+        counts={**rows, **tokens, "problems": len(collected.problems)},
+        notes=tuple(notes),
+    )
+
+
+def _changes(collected: _Collected, selection: Path) -> list[str]:
+    """Collections that are not as they were when they were selected from."""
+    before = read_manifest(selection / SELECTION_MANIFEST).inputs
+    return [
+        f"the collection {name!r} has changed since it was selected from: new runs teach the planner only"
+        for name, digest in sorted(collected.digests.items())
+        if before.get(name) != digest.hexdigest()
+    ]

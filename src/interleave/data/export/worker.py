@@ -1,0 +1,215 @@
+"""What one worker does: runs or foreign documents in, pieces of files and what there is to tell out."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from interleave.agents.prompts import PromptPack
+from interleave.data.export.critic_rows import attempts_of, critic_rows
+from interleave.data.export.image_slots import is_escaped
+from interleave.data.export.images import PictureForm, Shelf
+from interleave.data.export.joined import Joined, Numbered, read_documents
+from interleave.data.export.lengths import Lengths, length_of
+from interleave.data.export.planner_rows import planner_rows
+from interleave.data.export.rows import AGENT_SFT, Kind, Row
+from interleave.data.export.splitting import fingerprint_of, fingerprint_of_texts, shown, split_of
+from interleave.data.formats import FORMATS
+from interleave.data.formats.row_files import Piece, pack_rows
+from interleave.data.select.selection import Selected
+from interleave.data.trajectories import Trajectory, digest_line, read_trajectory
+from interleave.errors import ConfigurationError, InterleaveError
+from interleave.types import Text
+
+Place = tuple[str, str, Kind]
+"""A file of the export: format, split, kind."""
+HELD_OUT = "held out"
+
+
+@dataclass(frozen=True)
+class Job:
+    """What all workers of an export must know."""
+
+    formats: tuple[str, ...]
+    pack: PromptPack
+    any_pack: bool
+    """Whether runs asked with other words are taken too."""
+    pictures: PictureForm
+    schemas: Mapping[tuple[str, Kind], Any]
+    """Of the formats that have one: made once, as it takes a library that is slow to import."""
+    making: Path
+    final: Path
+    validation: float
+    held_out: frozenset[str] = frozenset()
+    tokenizer: str | None = None
+    max_tokens: int | None = None
+    annotation: bool = True
+
+
+@dataclass(frozen=True)
+class RunsTask:
+    """Some runs of a collection, and what was selected of them."""
+
+    collection: str
+    folder: Path
+    runs: tuple[tuple[str, tuple[Selected, ...]], ...]
+
+
+@dataclass(frozen=True)
+class JoinTask:
+    """Some documents of a foreign file."""
+
+    joined: Joined
+    items: tuple[Numbered, ...]
+
+
+Task = RunsTask | JoinTask
+
+
+@dataclass
+class Report:
+    """What came of a task."""
+
+    pieces: dict[Place, Piece] = field(default_factory=dict)
+    rows: Counter[Place] = field(default_factory=Counter)
+    lengths: dict[Kind, Lengths] = field(default_factory=lambda: defaultdict(Lengths))
+    skipped: Counter[str] = field(default_factory=Counter)
+    makers: Counter[str] = field(default_factory=Counter)
+    problems: list[str] = field(default_factory=list)
+    escaped: int = 0
+    """Rows in whose texts marks and control tokens were broken."""
+    collection: str = ""
+    digest_lines: bytes = b""
+    """What the runs add to the digest of their collection."""
+    units: int = 0
+    """Runs or documents that were looked at."""
+
+
+def do(job: Job, task: Task) -> Report:
+    """Make the rows of a task in every format that is wanted."""
+    worker = _Worker(job)
+    return worker.join(task) if isinstance(task, JoinTask) else worker.export(task)
+
+
+class _Worker:
+    def __init__(self, job: Job) -> None:
+        self.job = job
+        self.report = Report()
+        self.encoded: dict[Place, list[dict[str, Any]]] = defaultdict(list)
+        self.shelves = {
+            name: Shelf(job.pictures, job.making / name, job.final / name) for name in job.formats
+        }
+
+    def export(self, task: RunsTask) -> Report:
+        self.report.collection = task.collection
+        for name, chosen in task.runs:
+            self.report.units += 1
+            trajectory = read_trajectory(task.folder, name)
+            digest = trajectory.digest if isinstance(trajectory, Trajectory) else ""
+            self.report.digest_lines += digest_line(name, digest)
+            if not isinstance(trajectory, Trajectory):
+                self.report.skipped[f"run {trajectory}"] += 1
+                continue
+            self._refuse_other_words(trajectory)
+            prefix = f"{task.collection}/{name}"
+            try:
+                if self._is_held_out(trajectory):
+                    self.report.skipped[HELD_OUT] += 1
+                    continue
+            except InterleaveError as error:
+                self._tell(prefix, error, task.folder)
+                continue
+            self._take_run(prefix, trajectory, chosen, task.folder)
+        return self._finished()
+
+    def join(self, task: JoinTask) -> Report:
+        documents = read_documents(
+            task.joined, task.items, self.job.pack, self.report.skipped, self.report.problems
+        )
+        for document in documents:
+            split = split_of(fingerprint_of_texts([document.words]), self.job.validation)
+            for row in document.rows:
+                self._take(split, row)
+        self.report.units = len(task.items)
+        return self._finished()
+
+    def _take_run(
+        self, prefix: str, trajectory: Trajectory, chosen: tuple[Selected, ...], collection: Path
+    ) -> None:
+        config = trajectory.record.config
+        for role in ("planner", "critic", "generator"):
+            self.report.makers[f"{role} {getattr(config, role).identity}"] += 1
+        split = split_of(fingerprint_of(trajectory), self.job.validation)
+        for rows in self._rows(prefix, trajectory, chosen):
+            try:
+                for row in rows:
+                    self._take(split, row)
+            except InterleaveError as error:
+                self._tell(prefix, error, collection)
+
+    def _tell(self, prefix: str, error: InterleaveError, collection: Path) -> None:
+        """Note a problem; it goes into the manifest too, which names no place of this machine."""
+        self.report.problems.append(f"{prefix}: {str(error).replace(f'{collection}/', '')}")
+
+    def _rows(
+        self, prefix: str, trajectory: Trajectory, chosen: tuple[Selected, ...]
+    ) -> Iterator[Iterator[Row]]:
+        """The planner's rows, and those of each attempt: where one of these fails, the others stand."""
+        yield planner_rows(
+            prefix, trajectory, self.job.pack, self.report.skipped, annotation=self.job.annotation
+        )
+        attempts = attempts_of(trajectory)
+        for each in chosen:
+            yield critic_rows(prefix, trajectory, each, attempts, self.job.pack)
+
+    def _take(self, split: str, row: Row) -> None:
+        """Measure a row and encode it for every format that has its kind."""
+        if split != row.split:
+            row = replace(row, split=split)
+        length = length_of(row, self.job.tokenizer)
+        if self.job.max_tokens is not None and length > self.job.max_tokens:
+            self.report.skipped[f"{row.kind}: longer than {self.job.max_tokens} tokens"] += 1
+            return
+        encoded = {
+            (name, split, row.kind): FORMATS[name].encode(row, self.shelves[name])
+            for name in self.job.formats
+            if row.kind in FORMATS[name].kinds
+        }
+        for place, columns in encoded.items():  # all or none: a picture may be missing from one of them
+            self.encoded[place].append(columns)
+        self.report.lengths[row.kind].add(length, row.id)
+        self.report.escaped += _has_marks(row)
+
+    def _is_held_out(self, trajectory: Trajectory) -> bool:
+        return bool(self.job.held_out) and shown(trajectory.request) in self.job.held_out
+
+    def _refuse_other_words(self, trajectory: Trajectory) -> None:
+        used = trajectory.record.config.prompts
+        if not self.job.any_pack and used.digest != self.job.pack.digest:
+            raise ConfigurationError(
+                f"{trajectory.folder} was made with other words (prompt pack {used.name!r}, {used.digest}) "
+                f"than the rest ({self.job.pack.name!r}): choose the words of the rows with --prompts"
+            )
+
+    def _finished(self) -> Report:
+        for place, rows in self.encoded.items():
+            name, _, kind = place
+            self.report.pieces[place] = pack_rows(rows, FORMATS[name], self.job.schemas.get((name, kind)))
+            self.report.rows[place] += len(rows)
+        return self.report
+
+
+def places_of(place: Place) -> Iterator[Place]:
+    """The files a piece goes to: its own, and that of the agent who does both jobs."""
+    name, split, kind = place
+    yield place
+    if kind in ("planner_sft", "critic_sft") and AGENT_SFT in FORMATS[name].kinds:
+        yield name, split, AGENT_SFT
+
+
+def _has_marks(row: Row) -> bool:
+    texts = (part.text for message in row.prompt for part in message.parts if isinstance(part, Text))
+    return is_escaped(row.completion or "") or any(is_escaped(text) for text in texts)

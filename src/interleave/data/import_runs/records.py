@@ -1,0 +1,246 @@
+"""`execution_record.json` of the reference, in its two shapes.
+
+Data generation keeps every attempt, in order. The `refine_prompt` of a failed attempt is what comes next:
+the prompt that made a picture is the `refine_prompt` of the record before it, or the planned prompt for the
+first. Its benchmark keeps one picture a step, with the last prompt, and neither attempts nor judgements.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+from interleave.agents.replies import parse_plan
+from interleave.config.run_config import MOST_ATTEMPTS
+from interleave.data.import_runs.pictures import bare_name, find_picture, is_white_canvas
+from interleave.data.import_runs.values import ImportedAttempt, ImportedRun, Notes
+from interleave.errors import InputError, InterleaveError
+from interleave.files import read_bytes, why
+from interleave.types import Outcome, Plan, PlanStep, Verdict
+
+MAX_BYTES = 50_000_000
+_STEP_NUMBER = re.compile(r"[1-9][0-9]{0,5}")
+_SEED = re.compile(r"step\d+_(\d{1,9})\.")
+
+
+def read_json(path: Path) -> Any:
+    """The value in a file; raises `InputError` with the reason where it is none."""
+    try:
+        return json.loads(read_bytes(path, most_bytes=MAX_BYTES).decode("utf-8-sig"))
+    except UnicodeDecodeError:
+        raise InputError("it is not UTF-8") from None
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"it is not JSON ({error})") from None
+    except OSError as error:
+        raise InputError(f"it cannot be read ({why(error)})") from None
+
+
+def read_record(path: Path, root: Path, *, source: str, asked: str | None, text: str | None) -> ImportedRun:
+    """A run from a record of either shape; `asked` and `text` come from a result file, where there is one."""
+    value = read_json(path)
+    if not isinstance(value, dict):
+        raise InputError(f"it holds a {type(value).__name__}, not an object")
+    if "steps" in value or "global_context" in value:
+        return _of_attempts(value, path, root, source)
+    return _of_steps(value, path, root, source, asked, text)
+
+
+def _of_attempts(value: dict[str, Any], path: Path, root: Path, source: str) -> ImportedRun:
+    notes = Notes()
+    asked = value.get("user_input")
+    if not isinstance(asked, str) or not asked.strip():
+        raise InputError('it has no "user_input"')
+    rows = value.get("steps")
+    if not isinstance(rows, list) or not rows:
+        raise InputError('it has no "steps": nothing was drawn')
+    plan = _plan_of(value.get("global_context"), notes)
+    attempts = _attempts(rows, plan, path, root, notes)
+    plan, given = _with_sources(plan, rows, attempts, path, root, notes)
+    return ImportedRun(source, (*given, asked), plan, tuple(attempts), tuple(notes.said), _time_of(path))
+
+
+def _plan_of(context: Any, notes: Notes) -> Plan:
+    if not isinstance(context, dict):
+        raise InputError('it has no "global_context" with a plan')
+    try:
+        plan = parse_plan(json.dumps({"execution_plan": context.get("execution_plan")}))
+    except InterleaveError as error:
+        raise InputError(f"its plan cannot be read ({getattr(error, 'problem', error)})") from None
+    reasoning = context.get("reasoning")
+    if reasoning is not None and not isinstance(reasoning, str):
+        notes.add(f'the "reasoning" of the plan is a {type(reasoning).__name__}, and was left out')
+        reasoning = None
+    return plan.model_copy(update={"reasoning": reasoning or ""})
+
+
+def _attempts(rows: list[Any], plan: Plan, path: Path, root: Path, notes: Notes) -> list[ImportedAttempt]:
+    planned = {step.number: step for step in plan.steps}
+    turn = _Turn(plan)
+    next_prompt: dict[int, str] = {}
+    attempts: list[ImportedAttempt] = []
+    for place, row in enumerate(rows, start=1):
+        where = f"record {place}"
+        if not isinstance(row, dict):
+            raise InputError(f"{where} is a {type(row).__name__}, not an object")
+        number = _whole_number(row.get("step"), f'"step" of {where}')
+        step = planned.get(number)
+        if step is None or step.prompt is None:
+            raise InputError(f"{where} is of step {number}, for which the plan has no picture")
+        turn.take(number, where)
+        if row.get("prompt") not in (None, "", step.prompt):
+            notes.add(f"{where} names another planned prompt than the plan: the plan's was kept")
+        verdict = _verdict(row, where, notes)
+        picture = find_picture(row.get("target_img"), path.parent, root)
+        used = next_prompt.get(number) or step.prompt
+        attempts.append(ImportedAttempt(number, used, picture, verdict, _seed_of(picture)))
+        next_prompt[number] = verdict.refined_prompt or next_prompt.get(number, "")
+    return attempts
+
+
+class _Turn:
+    """Which step is being drawn: one after the other as the plan has them, each a bounded number of times."""
+
+    def __init__(self, plan: Plan) -> None:
+        self._drawn = [step.number for step in plan.steps if step.prompt is not None]
+        self._places = {number: place for place, number in enumerate(self._drawn)}
+        self._at, self._attempts = -1, 0
+
+    def take(self, number: int, where: str) -> None:
+        """One more attempt of a step; raises `InputError` where it cannot be its turn."""
+        place = self._places[number]
+        if place < self._at:
+            raise InputError(f"{where} goes back from step {self._drawn[self._at]} to step {number}")
+        if place > self._at + 1:
+            left_out = self._drawn[self._at + 1]
+            raise InputError(f"{where} is of step {number}, and step {left_out} before it was never drawn")
+        self._attempts = self._attempts + 1 if place == self._at else 1
+        self._at = place
+        if self._attempts > MOST_ATTEMPTS:
+            raise InputError(f"step {number} has more than {MOST_ATTEMPTS} attempts, which no run can hold")
+
+
+def _verdict(row: dict[str, Any], where: str, notes: Notes) -> Verdict:
+    success, refined, reasoning = row.get("success"), row.get("refine_prompt"), row.get("reasoning")
+    if refined is not None and not isinstance(refined, str):
+        notes.add(f'the "refine_prompt" of {where} is a {type(refined).__name__}, and was left out')
+        refined = None
+    if not isinstance(reasoning, str):
+        if reasoning is not None:
+            notes.add(f'the "reasoning" of {where} is a {type(reasoning).__name__}, and was left out')
+        reasoning = ""
+    refined = (refined or "").strip() or None
+    if not isinstance(success, bool):
+        notes.add(f'the "success" of {where} is {success!r:.40}, neither true nor false: unjudged')
+        return Verdict(outcome=Outcome.UNREADABLE, reasoning=reasoning, refined_prompt=refined)
+    if success:
+        return Verdict(outcome=Outcome.ACCEPTED, reasoning=reasoning)
+    if refined is None:
+        notes.add(f"{where} was rejected without another prompt")
+    return Verdict(outcome=Outcome.REJECTED, reasoning=reasoning, refined_prompt=refined)
+
+
+def _with_sources(
+    plan: Plan, rows: list[Any], attempts: list[ImportedAttempt], path: Path, root: Path, notes: Notes
+) -> tuple[Plan, tuple[Path, ...]]:
+    """The plan with what each step was drawn from, and the user's own picture if the first step had one."""
+    given: tuple[Path, ...] = ()
+    sources: dict[int, tuple[int, ...]] = {}
+    made_by: dict[Path, int] = {}  # pictures that earlier steps show, and the last step to show each
+    before: int | None = None
+    for number, drawn in groupby(zip(rows, attempts, strict=True), key=lambda each: each[1].step):
+        taken = list(drawn)
+        for row, _ in taken:
+            named = row.get("source_img")
+            if is_white_canvas(named):
+                if before is not None:
+                    notes.add(f"step {number} names a white canvas: the picture before it stands in")
+                continue
+            picture = find_picture(named, path.parent, root)
+            maker = made_by.get(picture.resolve())
+            if before is None and (not given or given[0].resolve() == picture.resolve()):
+                given = (picture,)
+            elif maker is None:
+                notes.add(
+                    f"step {number} started from {bare_name(named)!r}, which no earlier step shows: "
+                    "the picture before it stands in"
+                )
+            elif maker != before:
+                sources[number] = (maker,)
+        made_by[_shown(attempt for _, attempt in taken).resolve()] = number
+        before = number
+    steps = tuple(
+        step.model_copy(update={"sources": sources[step.number]}) if step.number in sources else step
+        for step in plan.steps
+    )
+    return Plan(steps=steps, reasoning=plan.reasoning), given
+
+
+def _shown(attempts: Iterable[ImportedAttempt]) -> Path:
+    """The picture a step shows: the last that was accepted, or the last of all."""
+    tried = list(attempts)
+    accepted = [each for each in tried if each.verdict is not None and each.verdict.accepted]
+    return (accepted or tried)[-1].picture
+
+
+def _of_steps(
+    value: dict[str, Any], path: Path, root: Path, source: str, asked: str | None, text: str | None
+) -> ImportedRun:
+    if not asked:
+        raise InputError(
+            "it does not say what was asked, and no result file beside it does: "
+            "import the folder that holds both"
+        )
+    notes = Notes()
+    rows = _steps_by_number(value)
+    numbers = sorted(rows)
+    if not numbers:
+        raise InputError("it has no steps")
+    if numbers != list(range(numbers[0], numbers[0] + len(numbers))):
+        raise InputError(f"its steps are {', '.join(map(str, numbers))}, and some are missing between")
+    steps, attempts = [], []
+    given: tuple[Path, ...] = ()
+    for number in numbers:
+        row = rows[number]
+        if not isinstance(row, dict) or not isinstance(row.get("prompt"), str) or not row["prompt"].strip():
+            raise InputError(f'step {number} has no "prompt"')
+        refined = row.get("refine_prompt")
+        used = refined.strip() if isinstance(refined, str) and refined.strip() else row["prompt"]
+        attempts.append(ImportedAttempt(number, used, find_picture(row.get("target_img"), path.parent, root)))
+        steps.append(PlanStep(number=number, prompt=row["prompt"]))
+        if number == numbers[0] and not is_white_canvas(row.get("source_img")):
+            given = (find_picture(row["source_img"], path.parent, root),)
+    notes.add("attempts and judgements were not recorded: each step has its last picture, unjudged")
+    plan = Plan(steps=(*steps, *text_step(text, numbers[-1] + 1)))
+    return ImportedRun(source, (*given, asked), plan, tuple(attempts), tuple(notes.said), _time_of(path))
+
+
+def text_step(text: str | None, number: int) -> Iterable[PlanStep]:
+    """The text of an answer as a last step: the reference joins its captions, so none can be told apart."""
+    return (PlanStep(number=number, caption=text),) if text and text.strip() else ()
+
+
+def _steps_by_number(value: dict[str, Any]) -> dict[int, Any]:
+    for key in value:
+        if not _STEP_NUMBER.fullmatch(key):
+            raise InputError(f"{key[:40]!r} is not the number of a step")
+    return {int(key): row for key, row in value.items()}
+
+
+def _whole_number(value: Any, what: str) -> int:
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise InputError(f"{what} is {value!r:.40}, not a whole number")
+    return value
+
+
+def _seed_of(picture: Path) -> int:
+    """The reference draws with the number in the picture's name as its seed."""
+    found = _SEED.match(picture.name)
+    return int(found[1]) if found else 0
+
+
+def _time_of(path: Path) -> float:
+    return round(path.stat().st_mtime, 3)

@@ -1,0 +1,251 @@
+"""`data import`: everything below a folder that the reference left, one run folder for each record.
+
+A record that cannot be used is named with the reason, one that is odd is imported and named too; nothing is
+left out in silence. Kill it anywhere and run the same command again: runs that are there are not made again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import os
+import shutil
+import stat
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from interleave.agents.prompts.library import load_pack
+from interleave.config.run_config import PackConfig
+from interleave.data.import_runs.pictures import find_picture
+from interleave.data.import_runs.records import read_json, read_record
+from interleave.data.import_runs.results import Answer, is_result_list, read_answer, run_of
+from interleave.data.import_runs.run_folder import MAKING, refuse_unusable, write_run
+from interleave.data.import_runs.values import ImportedRun
+from interleave.data.manifest import Manifest, file_digest, write_manifest
+from interleave.errors import InputError, InterleaveError, StorageError
+from interleave.files import why
+from interleave.runs.folder import refuse_foreign_folder
+from interleave.runs.store import write_whole
+from interleave.text import storable_in, visible
+
+log = logging.getLogger(__name__)
+
+RECORD = "execution_record.json"
+REPORT = "import.jsonl"
+MANIFEST = "import.manifest.json"
+RUNS = "runs"
+Progress = Callable[[int, int], None]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of one record."""
+
+    source: str
+    run: str | None = None
+    """The run folder, relative to the collection; None where nothing could be made of it."""
+    problem: str | None = None
+    warnings: tuple[str, ...] = ()
+
+    def line(self) -> bytes:
+        row = {
+            "source": self.source,
+            "run": self.run,
+            "problem": self.problem,
+            "warnings": list(self.warnings),
+        }
+        return json.dumps(storable_in(row), ensure_ascii=False).encode() + b"\n"
+
+
+@dataclass(frozen=True)
+class _Found:
+    source: str
+    read: Callable[[], ImportedRun]
+
+
+@dataclass(frozen=True)
+class _Given:
+    """An answer, the result file it stands in, and its place there."""
+
+    answer: Answer
+    file: Path
+    source: str
+
+
+def import_all(
+    src: Path, out: Path, *, pack: str = "default", progress: Progress = lambda done, total: None
+) -> list[Outcome]:
+    """Import every record below `src` (or the one file it is) into the collection `out`."""
+    root = src if src.is_dir() else src.parent
+    if not src.exists():
+        raise InputError(f"{src} does not exist")
+    if root.resolve().is_relative_to(out.resolve()):
+        raise InputError(f"{out} holds what is to be imported: choose another folder with --out")
+    found, problems = _find(src, root, out)
+    if not found and not problems:
+        raise InputError(f"{src} holds neither an {RECORD} nor a result list of the reference")
+    refuse_foreign_folder(out, marker=REPORT if (out / REPORT).exists() else RUNS)
+    chosen = load_pack(pack)
+    words = PackConfig(name=chosen.name, version=chosen.description.version, digest=chosen.digest)
+    outcomes = list(problems)
+    for done, each in enumerate(found, start=1):
+        outcomes.append(_import_one(each, out, words))
+        progress(done, len(found))
+    _finish(outcomes, src, out, pack)
+    return outcomes
+
+
+def _import_one(found: _Found, out: Path, words: PackConfig) -> Outcome:
+    name = f"{RUNS}/{hashlib.sha256(found.source.encode('utf-8', 'surrogateescape')).hexdigest()[:32]}"
+    try:
+        run = found.read()
+        if not (out / name).exists():
+            refuse_unusable(run)
+            write_run(run, out / name, out, words)
+    except StorageError:
+        raise  # a full disk is no fault of the record
+    except InterleaveError as error:
+        return Outcome(found.source, problem=str(error))
+    except ValidationError as error:  # a plan or verdict that our own values refuse
+        first = error.errors()[0]
+        return Outcome(found.source, problem=f"{first['loc'][-1] if first['loc'] else ''}: {first['msg']}")
+    except Exception as error:  # a bug that one record meets must not end the others
+        log.exception("importing %s failed in an unexpected way", visible(found.source))
+        return Outcome(found.source, problem=f"{type(error).__name__}: {error}")
+    return Outcome(found.source, run=name, warnings=run.warnings)
+
+
+def _finish(outcomes: list[Outcome], src: Path, out: Path, pack: str) -> None:
+    shutil.rmtree(out / MAKING, ignore_errors=True)
+    out.mkdir(parents=True, exist_ok=True)
+    ordered = sorted(outcomes, key=lambda each: each.source)
+    report = b"".join(each.line() for each in ordered)
+    write_whole(out / REPORT, report)
+    manifest = Manifest(
+        stage="import",
+        options={"prompts": pack},
+        inputs={REPORT: file_digest(out / REPORT)},
+        counts={
+            "records": len(outcomes),
+            "imported": sum(each.run is not None for each in outcomes),
+            "imported with warnings": sum(bool(each.warnings) for each in outcomes),
+            "not imported": sum(each.problem is not None for each in outcomes),
+        },
+    )
+    write_manifest(out / MANIFEST, manifest)
+
+
+def _find(src: Path, root: Path, out: Path) -> tuple[list[_Found], list[Outcome]]:
+    """Records and result items in a fixed order, and files that cannot be read; never our own output."""
+    problems: list[Outcome] = []
+    files = [src] if src.is_file() else list(_files_below(src, root, out, problems))
+    records = {path for path in files if path.name == RECORD or (src.is_file() and not _list_in(path))}
+    answers: dict[str, _Given] = {}
+    for path in (path for path in files if path not in records):
+        try:
+            value = read_json(path)
+        except InputError as error:
+            problems.append(Outcome(_name(path, root), problem=str(error)))
+            continue
+        if is_result_list(value):
+            _take_answers(value, path, root, answers, problems)
+    by_folder = _by_folder(answers.values(), root)
+    found: list[_Found] = []
+    used: set[str] = set()
+    for path in sorted(records):
+        given = answers.get(path.parent.name) or by_folder.get(path.parent.resolve())
+        used |= {given.answer.id} if given else set()
+        found.append(_record(path, root, given.answer if given else None))
+    found += [_result(each, root) for identity, each in answers.items() if identity not in used]
+    return found, problems
+
+
+def _files_below(src: Path, root: Path, out: Path, problems: list[Outcome]) -> Iterator[Path]:
+    """The JSON files below a folder, in order; a link that leads out of it is named and not followed."""
+    inside, ours = root.resolve(), out.resolve()
+    for path in sorted(_candidates(src)):
+        try:
+            place, mode = path.resolve(), path.stat().st_mode
+        except (OSError, RuntimeError) as error:  # a link to nothing, or to itself
+            problems.append(Outcome(_name(path, root), problem=f"it cannot be read ({why(error)})"))
+            continue
+        if place.is_relative_to(ours):
+            continue
+        if not place.is_relative_to(inside):
+            problems.append(Outcome(_name(path, root), problem=f"it is a link that leads out of {root}"))
+        elif stat.S_ISREG(mode):
+            yield path
+        elif not stat.S_ISDIR(mode):
+            problems.append(Outcome(_name(path, root), problem="it is not a regular file"))
+
+
+def _candidates(src: Path) -> Iterator[Path]:
+    """What is named like a JSON file below a folder, and links to folders, which are not gone into."""
+    for folder, folders, files in os.walk(src):
+        for name in folders:
+            if (path := Path(folder, name)).is_symlink():
+                yield path
+        for name in files:
+            if name.endswith(".json"):
+                yield Path(folder, name)
+
+
+def _list_in(path: Path) -> bool:
+    try:
+        return isinstance(read_json(path), list)
+    except InputError:
+        return False
+
+
+def _take_answers(
+    items: list[Any], path: Path, root: Path, answers: dict[str, _Given], problems: list[Outcome]
+) -> None:
+    for place, item in enumerate(items, start=1):
+        source = f"{_name(path, root)}#{place}"
+        try:
+            answer = read_answer(item)
+            before = answers.setdefault(answer.id, _Given(answer, path, source))
+            if before.answer != answer:
+                raise InputError(f"the id {answer.id[:80]!r} stands for another answer in {before.source}")
+        except InputError as error:
+            problems.append(Outcome(source, problem=str(error)))
+
+
+def _by_folder(answers: Iterable[_Given], root: Path) -> dict[Path, _Given]:
+    """Folders with the answer whose first picture lies there; a record in such a folder belongs to it."""
+    folders: dict[Path, _Given] = {}
+    for each in answers:
+        with suppress(InputError, IndexError):
+            picture = find_picture(each.answer.pictures[0], each.file.parent, root)
+            folders.setdefault(picture.parent.resolve(), each)
+    return folders
+
+
+def _record(path: Path, root: Path, answer: Answer | None) -> _Found:
+    source = _name(path, root)
+    asked, text = (answer.asked, answer.text) if answer else (None, None)
+    return _Found(source, lambda: read_record(path, root, source=source, asked=asked, text=text))
+
+
+def _result(given: _Given, root: Path) -> _Found:
+    def read() -> ImportedRun:
+        time = round(given.file.stat().st_mtime, 3)
+        return run_of(given.answer, given.file.parent, root, source=given.source, time=time)
+
+    return _Found(given.source, read)
+
+
+def _name(path: Path, root: Path) -> str:
+    return path.relative_to(root).as_posix()
+
+
+def outcomes_in(out: Path) -> Iterator[dict[str, Any]]:
+    """What an import said about every record."""
+    for line in (out / REPORT).read_bytes().splitlines():
+        yield json.loads(line)

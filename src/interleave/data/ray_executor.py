@@ -1,0 +1,190 @@
+"""A crew of Ray actors: each has its own models and carries out what it is handed, with the code of `Studio`.
+
+The driver hands a request to the worker with the least to do. When a worker dies, its requests go to the
+others; their run folders go on where they were. All machines must see the collection and the requests under
+the same path, as on a shared disk, and have this package installed.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from interleave.batches.batch import Ended, run_folder
+from interleave.batches.requests import Item, read_requests
+from interleave.batches.worker import Studio
+from interleave.data.recipe import Recipe
+from interleave.errors import BackendError, ConfigurationError, InputError, MissingDependency
+from interleave.text import count
+
+log = logging.getLogger(__name__)
+
+REPLACEMENTS = 3
+"""How many workers may take the place of one that died."""
+MOST_DEATHS = 3
+"""With how many workers a request may die before it is held to be the cause."""
+OBJECT_STORE_BYTES = 200_000_000
+"""Only ids and outcomes travel; pictures go to disk."""
+
+
+@dataclass(frozen=True)
+class Team:
+    """How many workers there are, and what each takes."""
+
+    workers: int = 1
+    concurrency: int = 64
+    """Requests in flight in each of them."""
+    gpus: float = 0.0
+    """GPUs that each of them takes."""
+
+
+class Worker:
+    """A studio in a process of its own; its models are loaded with the first thing it is asked."""
+
+    def __init__(self, recipe: Recipe, folder: str, requests: str, home: str) -> None:
+        with suppress(OSError):  # so that a relative path in a spec means what it meant to the user
+            os.chdir(home)
+        self._recipe, self._folder, self._requests = recipe, Path(folder), Path(requests)
+        self._studio: Studio | None = None
+        self._items: dict[str, Item] = {}
+
+    def prepare(self) -> tuple[str, ...]:
+        """Load the models; returns what a user should know before the first call."""
+        return self._prepared().notes
+
+    def process(self) -> int:
+        return os.getpid()
+
+    async def carry_out(self, identity: str, digest: str, generator: str) -> dict[str, Any]:
+        studio = self._prepared()
+        item = self._items.get(identity)
+        if item is None or item.digest != digest:
+            raise InputError(f"{self._requests} is not the same file on all machines (the id {identity!r})")
+        return (await studio.carry_out(replace(item, generator=generator))).model_dump()
+
+    def _prepared(self) -> Studio:
+        if self._studio is None:
+            self._items = {item.id: item for item in read_requests(self._requests, skip_bad=True)[0]}
+            self._studio = self._recipe.studio(self._folder)
+        return self._studio
+
+
+class RayCrew:
+    """Workers on a Ray cluster, as one crew."""
+
+    def __init__(self, hire: Callable[[], Any], workers: int) -> None:
+        self._hire = hire
+        self.workers = [hire() for _ in range(workers)]
+        self.notes = _prepare(self.workers)
+        self._replacements = REPLACEMENTS * workers
+        self._busy: Counter[Any] = Counter()
+
+    async def carry_out(self, item: Item) -> Ended:
+        from ray.exceptions import RayActorError, RayTaskError
+
+        for _ in range(MOST_DEATHS):
+            worker = self._least_busy()
+            self._busy[worker] += 1
+            try:
+                ended = await worker.carry_out.remote(item.id, item.digest, item.generator)
+                return Ended.model_validate(ended)
+            except RayTaskError as error:
+                raise error.cause from None
+            except RayActorError:
+                self._replace(worker)
+            finally:
+                self._busy[worker] -= 1
+        reason = f"its worker died {MOST_DEATHS} times (out of memory, perhaps)"
+        return Ended(
+            id=item.id, digest=item.digest, folder=run_folder(item.id), status="failed", reason=reason
+        )
+
+    def _least_busy(self) -> Any:
+        if not self.workers:
+            raise BackendError("all workers have died: mend it, then run the same command again")
+        return min(self.workers, key=lambda worker: self._busy[worker])
+
+    def _replace(self, dead: Any) -> None:
+        """Hire another worker, once, whoever noticed first; it takes work while it still loads its models."""
+        if dead not in self.workers:
+            return
+        self.workers.remove(dead)
+        log.warning("a worker died; its requests go on with others")
+        if self._replacements:
+            self._replacements -= 1
+            self.workers.append(self._hire())
+
+
+def _prepare(workers: list[Any]) -> tuple[str, ...]:
+    """Have all workers load their models, and hear what the first has to say."""
+    import ray
+    from ray.exceptions import RayActorError, RayTaskError
+
+    try:
+        notes: tuple[str, ...] = ray.get([worker.prepare.remote() for worker in workers])[0]
+    except RayTaskError as error:
+        raise error.cause from None
+    except RayActorError as error:
+        raise BackendError(f"a worker died while it loaded its models: {error}") from error
+    return notes
+
+
+@contextmanager
+def ray_crew(recipe: Recipe, folder: Path, requests: Path, team: Team) -> Iterator[RayCrew]:
+    """A crew on the cluster of RAY_ADDRESS, or on this machine; its processes end with it."""
+    ray = _ray()
+    _connect(ray, team)
+    try:
+        _refuse_too_many(ray, team)
+        actor = ray.remote(Worker).options(
+            max_concurrency=team.concurrency + 1,
+            max_restarts=0,  # while Ray restarts a worker, what is sent to it fails: the crew hires a new one
+            num_cpus=1,
+            num_gpus=team.gpus,
+            scheduling_strategy="SPREAD",
+        )
+        told = (recipe, str(folder.absolute()), str(requests.absolute()), os.getcwd())
+        yield RayCrew(lambda: actor.remote(*told), team.workers)
+    finally:
+        ray.shutdown()
+
+
+def _ray() -> Any:
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # nobody is told that this is running
+    try:
+        import ray
+    except ImportError:
+        raise MissingDependency(
+            "--engine ray needs the package 'ray', which is not installed. "
+            'Install it with: pip install "interleavethinker[ray]"'
+        ) from None
+    return ray
+
+
+def _connect(ray: Any, team: Team) -> None:
+    """Join the cluster that RAY_ADDRESS names, or start one here; what workers say stays in their logs."""
+    here: dict[str, Any] = {}
+    if not os.environ.get("RAY_ADDRESS"):
+        cpus = max(team.workers, os.cpu_count() or 1)
+        here = {"num_cpus": cpus, "include_dashboard": False, "object_store_memory": OBJECT_STORE_BYTES}
+    try:
+        ray.init(log_to_driver=False, logging_level="ERROR", **here)
+    except (ConnectionError, RuntimeError, ValueError, OSError) as error:
+        raise BackendError(f"Ray cannot be started or reached: {str(error).splitlines()[0]}") from error
+
+
+def _refuse_too_many(ray: Any, team: Team) -> None:
+    """Workers for which there is no room would be waited for without end."""
+    there = ray.cluster_resources()
+    for what, each in (("CPU", 1.0), ("GPU", team.gpus)):
+        if each and (room := int(there.get(what, 0.0) / each)) < team.workers:
+            raise ConfigurationError(
+                f"the cluster has {what}s for {count(room, 'worker')}, not for {team.workers}: "
+                f"use --workers {max(room, 1)}, or a larger cluster"
+            )

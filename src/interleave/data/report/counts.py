@@ -1,0 +1,215 @@
+"""What a collection holds, counted in one pass over its runs."""
+
+from __future__ import annotations
+
+import heapq
+import json
+from collections import Counter, defaultdict
+from dataclasses import dataclass, field
+from hashlib import sha256
+from pathlib import Path
+
+from interleave.batches.batch import read_index
+from interleave.batches.requests import lines_of, parse_line
+from interleave.data.scores import Failure as Unscored
+from interleave.data.scores import Place, read_scores, score_names
+from interleave.data.select.selection import name_of, read_selection
+from interleave.data.trajectories import Trajectory, read_collection
+from interleave.errors import InputError, InterleaveError
+from interleave.runs.record import AttemptRecord, StepRecord
+from interleave.types import Scores
+
+UNKNOWN = "unknown"
+UNJUDGED = "unjudged"
+
+
+@dataclass
+class Spread:
+    """Numbers of which the middle and the quartiles are wanted; scores come in hundredths, so few differ."""
+
+    values: Counter[float] = field(default_factory=Counter)
+
+    def add(self, value: float) -> None:
+        self.values[round(value, 2)] += 1
+
+    @property
+    def mean(self) -> float:
+        return sum(value * times for value, times in self.values.items()) / self.values.total()
+
+    def quantile(self, share: float) -> float:
+        wanted = share * (self.values.total() - 1)
+        seen = 0
+        for value in sorted(self.values):
+            seen += self.values[value]
+            if seen > wanted:
+                return value
+        return 0.0
+
+
+@dataclass
+class ByGenerator:
+    """What came of the runs that one generator drew."""
+
+    runs: int = 0
+    attempts: int = 0
+    first: int = 0
+    first_accepted: int = 0
+    semantics: Spread = field(default_factory=Spread)
+    quality: Spread = field(default_factory=Spread)
+
+
+@dataclass
+class Gathered:
+    """The counts of a collection, and the names of some trajectories to show."""
+
+    runs: int = 0
+    statuses: Counter[str] = field(default_factory=Counter)
+    left_out: Counter[str] = field(default_factory=Counter)
+    attempts: int = 0
+    steps: int = 0
+    forced: int = 0
+    plan_lengths: Counter[int] = field(default_factory=Counter)
+    attempts_of_steps: Counter[int] = field(default_factory=Counter)
+    judgements: defaultdict[int, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
+    """Attempt number → what the critic said."""
+    semantics: defaultdict[int, Spread] = field(default_factory=lambda: defaultdict(Spread))
+    quality: defaultdict[int, Spread] = field(default_factory=lambda: defaultdict(Spread))
+    unscored: int = 0
+    generators: defaultdict[str, ByGenerator] = field(default_factory=lambda: defaultdict(ByGenerator))
+    notes: Counter[str] = field(default_factory=Counter)
+    """What the runs say that readers must know, such as that an oracle judged → how many say it."""
+    parts: Counter[str] = field(default_factory=Counter)
+    reasons: Counter[str] = field(default_factory=Counter)
+    rows: Counter[str] = field(default_factory=Counter)
+    covered: Counter[str] = field(default_factory=Counter)
+    corpus: Counter[str] = field(default_factory=Counter)
+    sample: list[Trajectory] = field(default_factory=list)
+
+
+def gather(
+    collection: Path,
+    *,
+    scores: dict[Place, Scores | Unscored],
+    selection: Path | None,
+    requests: Path | None,
+    shown: int,
+    seed: int,
+) -> Gathered:
+    """Count everything, and choose by lot what to show."""
+    found = Gathered()
+    places = _Taxonomy(requests, collection) if requests else None
+    lots: list[tuple[str, str, Trajectory]] = []
+    for trajectory in read_collection(collection, skipped=found.left_out):
+        _count(trajectory, found, scores)
+        if places:
+            found.covered[places.of(trajectory)] += 1
+        lot = sha256(f"{seed}/{trajectory.name}".encode()).hexdigest()
+        entry = (lot, trajectory.name, trajectory)
+        if len(lots) < shown:
+            heapq.heappush(lots, entry)
+        elif lots and entry > lots[0]:
+            heapq.heapreplace(lots, entry)
+    found.sample = [trajectory for _, _, trajectory in sorted(lots, reverse=True)]
+    if places:
+        found.corpus = places.counts
+    if selection is not None:
+        own = name_of(collection, selection)
+        for line in read_selection(selection):
+            if line.collection != own:
+                continue  # a selection may be of several collections
+            found.parts[line.part] += 1
+            found.rows[line.part] += line.copies
+            if line.reason:
+                found.reasons[line.reason] += 1
+    return found
+
+
+def scores_of(collection: Path, name: str | None) -> tuple[str | None, dict[Place, Scores | Unscored]]:
+    """The scores to show and whose they are; none where nobody has scored."""
+    names = score_names(collection)
+    if not names and name is None:
+        return None, {}
+    scores = read_scores(collection, name)
+    return name or names[0], scores
+
+
+def _count(trajectory: Trajectory, found: Gathered, scores: dict[Place, Scores | Unscored]) -> None:
+    record = trajectory.record
+    found.runs += 1
+    found.statuses[record.status] += 1
+    found.notes.update(record.config.notes)
+    found.generators[record.config.generator.spec].runs += 1
+    found.plan_lengths[len(record.steps)] += 1
+    for step in record.steps:
+        if not step.attempts:
+            continue
+        found.steps += 1
+        found.forced += step.forced
+        found.attempts_of_steps[len(step.attempts)] += 1
+        for attempt in step.attempts:
+            _count_attempt(trajectory, step, attempt, found, scores)
+
+
+def _count_attempt(
+    trajectory: Trajectory,
+    step: StepRecord,
+    attempt: AttemptRecord,
+    found: Gathered,
+    scores: dict[Place, Scores | Unscored],
+) -> None:
+    found.attempts += 1
+    found.judgements[attempt.number][attempt.verdict.outcome if attempt.verdict else UNJUDGED] += 1
+    own = found.generators[trajectory.record.config.generator.spec]
+    own.attempts += 1
+    if attempt.number == 1:
+        own.first += 1
+        own.first_accepted += attempt.verdict is not None and attempt.verdict.accepted
+    score = scores.get((trajectory.name, step.plan.number, attempt.number))
+    if isinstance(score, Scores):
+        for spread in (found.semantics[attempt.number], own.semantics):
+            spread.add(score.semantics)
+        for spread in (found.quality[attempt.number], own.quality):
+            spread.add(score.quality)
+    else:
+        found.unscored += 1
+
+
+class _Taxonomy:
+    """Where runs stand in the taxonomy: by their id where the collection tells it, else by their text."""
+
+    def __init__(self, requests: Path, collection: Path) -> None:
+        self.counts: Counter[str] = Counter()
+        self._by_id: dict[str, str] = {}
+        self._by_text: dict[str, str] = {}
+        for _, _, line in lines_of(requests):
+            try:
+                row = parse_line(line)
+            except InterleaveError:
+                continue  # collecting has named it
+            place = " / ".join(str(row[key]) for key in ("domain", "subcategory") if row.get(key)) or UNKNOWN
+            self.counts[place] += 1
+            self._by_id[str(row.get("id"))] = place
+            self._by_text[_text_of(row.get("request"))] = place
+        if not self.counts:
+            raise InputError(f"{requests} holds no request that can be read: there is nothing to cover")
+        self._ids = _ids_in(collection)
+
+    def of(self, trajectory: Trajectory) -> str:
+        identity = self._ids.get(trajectory.name)
+        if identity in self._by_id:
+            return self._by_id[identity]
+        text = "\n".join(part.text for part in trajectory.record.request if part.text)
+        return self._by_text.get(text, UNKNOWN)
+
+
+def _text_of(request: object) -> str:
+    if isinstance(request, list):
+        return "\n".join(str(part["text"]) for part in request if isinstance(part, dict) and "text" in part)
+    return request if isinstance(request, str) else json.dumps(request)
+
+
+def _ids_in(collection: Path) -> dict[str, str]:
+    try:
+        return {ended.folder: ended.id for ended in read_index(collection)}
+    except (InterleaveError, OSError):
+        return {}  # not made by 'data collect'

@@ -1,0 +1,238 @@
+"""Scoring a collection: attempt by attempt, many at once, none twice, nothing invented.
+
+Every line is on disk before it counts. A command that was killed goes on with the attempts that have no line.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import Counter
+from collections.abc import AsyncGenerator, Iterator
+from contextlib import aclosing
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from interleave.agents.critic import CriticInput
+from interleave.agents.prompts.library import DEFAULT_PACK, load_pack
+from interleave.backends.protocols import VisionLanguageModel
+from interleave.batches.batch import FAILURES_IN_A_ROW
+from interleave.batches.shards import WHOLE, Shard
+from interleave.config.run_config import Limits
+from interleave.data.score_file import Failed, ScoreBook, Scored, maker_of
+from interleave.data.scorer_client import Bill, ScoringDesk, load_scorer, open_desk
+from interleave.data.scores import Place
+from interleave.data.trajectories import Trajectory, read_trajectory, run_names
+from interleave.errors import BackendError, Failure, InterleaveError, LimitReached, StorageError
+from interleave.runs.disk import Disk
+from interleave.runs.limits import Meter
+from interleave.runs.outage import Patience, Take
+from interleave.runs.record import AttemptRecord, StepRecord
+
+log = logging.getLogger(__name__)
+
+NO_LIMITS = Limits()
+DIGITS = 4
+"""Marks are kept to so many decimals."""
+
+
+@dataclass(frozen=True)
+class Job:
+    """One attempt to be scored."""
+
+    trajectory: Trajectory
+    step: StepRecord
+    attempt: AttemptRecord
+
+    @property
+    def place(self) -> Place:
+        return self.trajectory.name, self.step.plan.number, self.attempt.number
+
+    def look(self) -> CriticInput:
+        """What the scorer sees, with its pictures read; raises `MissingPicture` where one is not there."""
+        seen = self.trajectory.critic_input(self.step, self.attempt)
+        seen.before.load()
+        seen.after.load()
+        return seen
+
+
+@dataclass
+class Tally:
+    """How far a scoring is."""
+
+    runs: int = 0
+    """All there are to look at."""
+    taken: int = 0
+    """Runs that were looked at."""
+    already: int = 0
+    """Attempts that had their line before."""
+    scored: int = 0
+    failed: int = 0
+    calls: int = 0
+    cost: float | None = None
+    left_out: Counter[str] = field(default_factory=Counter)
+    """Runs that are no trajectories, by the reason."""
+    failures: list[Failed] = field(default_factory=list)
+    """The first few."""
+
+    def count(self, line: Scored | Failed) -> None:
+        self.calls += line.calls or 0
+        if line.cost is not None:
+            self.cost = (self.cost or 0.0) + line.cost
+        if isinstance(line, Scored):
+            self.scored += 1
+            return
+        self.failed += 1
+        if len(self.failures) < FAILURES_IN_A_ROW:
+            self.failures.append(line)
+
+
+class Scoring:
+    """One session at the scores of a collection."""
+
+    def __init__(
+        self,
+        names: list[str],
+        book: ScoreBook,
+        desk: ScoringDesk,
+        *,
+        retry_failed: bool = False,
+        patience: Patience | None = None,
+    ) -> None:
+        self.names = names
+        self.book = book
+        self.desk = desk
+        self.retry_failed = retry_failed
+        self.patience = patience or Patience()
+        self.tally = Tally(runs=len(names))
+        self.disk = Disk()
+
+    async def run(self, *, concurrency: int) -> AsyncGenerator[Scored | Failed]:
+        """Score what has not been scored; yields every line when it is on disk."""
+        try:
+            async with aclosing(self._work(self._jobs(), concurrency)) as lines:
+                async for line in lines:
+                    yield line
+        finally:
+            self.book.journal.close()
+
+    def _jobs(self) -> Iterator[Job]:
+        for name in self.names:
+            trajectory = read_trajectory(self.book.collection, name)
+            if isinstance(trajectory, Trajectory):
+                yield from self._open_jobs(trajectory)
+            else:
+                self.tally.left_out[trajectory] += 1
+            self.tally.taken += 1
+
+    def _open_jobs(self, trajectory: Trajectory) -> Iterator[Job]:
+        for step, attempt in trajectory.attempts():
+            job = Job(trajectory, step, attempt)
+            if self.book.has(job.place, retry_failed=self.retry_failed):
+                self.tally.already += 1
+            else:
+                yield job
+
+    async def _work(self, ahead: Iterator[Job], concurrency: int) -> AsyncGenerator[Scored | Failed]:
+        running: set[asyncio.Task[Scored | Failed]] = set()
+        failures_in_a_row = 0
+        limit: LimitReached | None = None
+        try:
+            while True:
+                while len(running) < concurrency and (job := next(ahead, None)) is not None:
+                    running.add(asyncio.create_task(self._patiently(job)))
+                if not running and limit is not None:
+                    raise limit
+                if not running:
+                    return
+                finished, running = await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
+                for line in await self._keep(finished):
+                    failures_in_a_row = failures_in_a_row + 1 if isinstance(line, Failed) else 0
+                    self.tally.count(line)
+                    yield line
+                for task in finished:
+                    try:
+                        task.result()
+                    except LimitReached as reached:  # what is under way may end; nothing new is begun
+                        limit, ahead = reached, iter(())
+                if failures_in_a_row >= FAILURES_IN_A_ROW:
+                    raise BackendError(
+                        f"{failures_in_a_row} attempts in a row could not be scored, the last with: "
+                        f"{self.tally.failures[-1].failure} (mend it, then run the same command with "
+                        "--retry-failed)"
+                    )
+        finally:
+            for task in running:
+                task.cancel()
+            await asyncio.gather(*running, return_exceptions=True)
+
+    async def _keep(self, finished: set[asyncio.Task[Scored | Failed]]) -> list[Scored | Failed]:
+        """The lines of those that have one, on disk, also where another has met the end of all work."""
+        lines = [task.result() for task in finished if not task.exception()]
+        for line in lines:
+            self.book.journal.append(line)
+        await self.disk.sync(self.book.journal)
+        return lines
+
+    async def _patiently(self, job: Job) -> Scored | Failed:
+        """The line of an attempt; where the model fails for a passing reason, it is asked again later."""
+        bill = Bill()
+
+        async def take() -> Take[Scored | Failed]:
+            try:
+                line = await self._score(job, bill)
+            except BackendError as error:
+                if error.kind is Failure.DENIED:
+                    raise  # a key that opens nothing opens nothing for the next attempt either
+                line, reason = _failed(job, bill, str(error)), str(error)
+                return Take(line, passing=error.transient, reason=reason, reached=bill.calls or 0)
+            return Take(line, reached=bill.calls or 0, succeeded=isinstance(line, Scored))
+
+        return await self.patience.keep_on(take)
+
+    async def _score(self, job: Job, bill: Bill) -> Scored | Failed:
+        try:
+            seen = await self.disk.do(job.look)
+            scores = await self.desk.score(seen, bill)
+        except (StorageError, LimitReached, BackendError):
+            raise
+        except InterleaveError as error:  # not readable, or a picture is not there: never a number
+            return _failed(job, bill, str(error))
+        except Exception as error:  # a bug that one attempt meets must not end the others
+            log.exception("scoring %s failed in an unexpected way", job.place)
+            return _failed(job, bill, f"{type(error).__name__}: {error}")
+        run, step, attempt = job.place
+        return Scored(
+            run=run,
+            step=step,
+            attempt=attempt,
+            semantics=round(scores.semantics, DIGITS),
+            quality=round(scores.quality, DIGITS),
+            calls=bill.calls,
+            cost=bill.cost,
+        )
+
+
+def open_scoring(
+    collection: Path,
+    spec: str,
+    *,
+    name: str | None = None,
+    prompts: str = DEFAULT_PACK,
+    limits: Limits = NO_LIMITS,
+    shard: Shard = WHOLE,
+    retry_failed: bool = False,
+) -> Scoring:
+    """Check all that can be checked and load the scorer; only then is anything written."""
+    names = [run for run in run_names(collection) if shard.has(run)]
+    pack = load_pack(prompts)
+    scorer = load_scorer(spec, limits)
+    maker = maker_of(spec, pack if isinstance(scorer, VisionLanguageModel) else None)
+    book = ScoreBook(collection, name or maker.default_name, maker, shard=shard)
+    desk = open_desk(scorer, pack, Meter(limits, calls=book.calls, cost=book.cost))
+    return Scoring(names, book, desk, retry_failed=retry_failed)
+
+
+def _failed(job: Job, bill: Bill, why: str) -> Failed:
+    run, step, attempt = job.place
+    return Failed(run=run, step=step, attempt=attempt, failure=why, calls=bill.calls, cost=bill.cost)

@@ -1,0 +1,283 @@
+"""`data select`: collections and their scores in, a part for every attempt out."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache, partial
+from pathlib import Path
+from typing import Any
+
+from interleave.data.manifest import Manifest, file_digest, write_manifest
+from interleave.data.outputs import whole_folder
+from interleave.data.parallel_map import chunks, in_order, no_collector
+from interleave.data.scores import read_scores, score_files, score_names
+from interleave.data.select.balancing import MAX_COPIES, SURPLUS, Candidate, copies_of, with_lent
+from interleave.data.select.rules import (
+    DROPPED,
+    RL,
+    SFT,
+    SFT_TO_RL,
+    Thresholds,
+    Wishes,
+    part_of,
+    thresholds_for,
+    why_dropped,
+)
+from interleave.data.select.selection import FILE_NAME, MANIFEST_NAME, named, write_places
+from interleave.data.select.steps import (
+    UNJUDGED,
+    UNREADABLE,
+    Judgement,
+    ScoredAttempt,
+    ScoredStep,
+    judged,
+    scored,
+)
+from interleave.data.trajectories import Trajectory, digest_line, read_trajectory, run_names
+from interleave.errors import InputError
+from interleave.text import count
+
+RUNS_AT_ONCE = 200
+Progress = Callable[[int, int], None]
+"""Told how many runs are done, of how many."""
+
+
+@dataclass(frozen=True)
+class SelectOptions:
+    """What a user may say."""
+
+    wishes: Wishes = field(default_factory=Wishes)
+    scores: str | None = None
+    """The scorer whose scores count; None where there is only one."""
+    balanced: bool = True
+    max_copies: int = MAX_COPIES
+    seed: int = 0
+    workers: int = 1
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What became of one attempt."""
+
+    part: str
+    reason: str | None = None
+    copies: int = 0
+
+
+def select(
+    collections: Sequence[Path],
+    out: Path,
+    options: SelectOptions = SelectOptions(),
+    *,
+    replace: bool = False,
+    progress: Progress = lambda done, total: None,
+) -> Manifest:
+    """Give every attempt of the collections its part, and write that down; returns the manifest."""
+    places = named(collections)
+    with no_collector(), whole_folder(out, MANIFEST_NAME, replace=replace) as folder:
+        reading = _Reading(options, progress)
+        steps = [step for name, path in places.items() for step in reading.steps(name, path)]
+        if not steps:
+            raise InputError("the collections hold no attempt: there is nothing to select from")
+        thresholds = thresholds_for(steps, options.wishes)
+        choices = choose(steps, thresholds, options)
+        _write(folder / FILE_NAME, steps, choices)
+        write_places(folder, out, places)
+        manifest = _manifest(counts_of(steps, choices), thresholds, options, reading)
+        write_manifest(folder / MANIFEST_NAME, manifest)
+    return manifest
+
+
+def counts_of(steps: Iterable[ScoredStep], choices: Mapping[str, list[Choice]]) -> dict[str, int]:
+    """How many there are of everything; the parts add up to the attempts, the reasons to what is dropped."""
+    counts: Counter[str] = Counter(
+        {"attempts": 0, "steps": 0, SFT: 0, RL: 0, DROPPED: 0, f"{SFT} rows": 0, f"{RL} rows": 0}
+    )
+    for step in steps:
+        counts["steps"] += 1
+        for attempt, choice in zip(step.attempts, choices[key_of(step)], strict=True):
+            counts["attempts"] += 1
+            counts[choice.part] += 1
+            if choice.reason:
+                counts[f"{DROPPED}: {choice.reason}"] += 1
+            else:
+                counts[f"{choice.part} rows"] += choice.copies
+                counts[f"{choice.part} rows accepted"] += choice.copies * attempt.accepted
+    return dict(counts)
+
+
+def _manifest(
+    counts: dict[str, int], thresholds: Thresholds, options: SelectOptions, reading: _Reading
+) -> Manifest:
+    skipped = [f"{count(number, 'run')} left out: {why}" for why, number in sorted(reading.skipped.items())]
+    if reading.unknown_scores:
+        skipped.append(f"{count(reading.unknown_scores, 'score')} of attempts that are not there")
+    return Manifest(
+        stage="select",
+        options={
+            **thresholds.model_dump(),
+            "filtered": options.wishes.filtered,
+            "sft_to_rl": SFT_TO_RL if options.wishes.sft_to_rl is None else options.wishes.sft_to_rl,
+            "balanced": options.balanced and options.wishes.filtered,
+            "max_copies": options.max_copies,
+            "seed": options.seed,
+            "scores": options.scores,
+        },
+        inputs=reading.digests,
+        counts={"runs": reading.runs, "runs left out": reading.skipped.total(), **counts},
+        notes=(*skipped, *_warnings(counts, thresholds)),
+    )
+
+
+def _warnings(counts: Mapping[str, int], thresholds: Thresholds) -> Iterator[str]:
+    """What would spoil training: a part whose rows all have the same judgement, or nothing for RL."""
+    for part in (SFT, RL):
+        rows, accepted = counts[f"{part} rows"], counts.get(f"{part} rows accepted", 0)
+        if rows and accepted in (0, rows):
+            judgement, learns = ("an acceptance", "accept") if accepted else ("a refusal", "refuse")
+            yield (
+                f"warning: every row of {part} is {judgement}, and a critic trained on it alone learns to "
+                f"{learns} everything: collect more, or draw the line elsewhere with --variance"
+            )
+    if not counts[RL] and thresholds.variance > 0:
+        yield (
+            f"warning: nothing goes to RL, as no step varies by more than {thresholds.variance:g}: "
+            "--variance 0 sends every step there that varies at all"
+        )
+
+
+def choose(
+    steps: Iterable[ScoredStep], thresholds: Thresholds, options: SelectOptions
+) -> dict[str, list[Choice]]:
+    """What becomes of every attempt, by step: each attempt has exactly one choice."""
+    choices: dict[str, list[Choice]] = {}
+    candidates, homes = [], []
+    for step in steps:
+        key = key_of(step)
+        own = choices[key] = [_preliminary(step, attempt, thresholds) for attempt in step.attempts]
+        for position, (attempt, choice) in enumerate(zip(step.attempts, own, strict=True)):
+            if choice.part != DROPPED:
+                name = f"{key}.{attempt.number}"
+                candidates.append(Candidate(name, choice.part, attempt.number, attempt.accepted))
+                homes.append((own, position))
+    if options.balanced and options.wishes.filtered:
+        candidates = with_lent(candidates, seed=options.seed)
+        copies = copies_of(candidates, seed=options.seed, max_copies=options.max_copies)
+        for each, (own, position), number in zip(candidates, homes, copies, strict=True):
+            own[position] = _choice(each.part, None, number) if number else _choice(DROPPED, SURPLUS, 0)
+    return choices
+
+
+def key_of(step: ScoredStep) -> str:
+    return f"{step.collection}/{step.run}/{step.number}"
+
+
+def _preliminary(step: ScoredStep, attempt: ScoredAttempt, thresholds: Thresholds) -> Choice:
+    """The part before balancing; a flaw of the attempt counts before one of its step."""
+    if attempt.flaw is not None or step.figures is None:
+        return _choice(DROPPED, attempt.flaw, 0)
+    if reason := why_dropped(step, thresholds):
+        return _choice(DROPPED, reason, 0)
+    return _choice(part_of(step.figures, thresholds), None, 1)
+
+
+@cache
+def _choice(part: str, reason: str | None, copies: int) -> Choice:
+    """Equal choices are one object: there may be millions of them."""
+    return Choice(part, reason, copies)
+
+
+class _Reading:
+    """Reads collections, and remembers what there is to tell about them."""
+
+    def __init__(self, options: SelectOptions, progress: Progress) -> None:
+        self.options = options
+        self.progress = progress
+        self.skipped: Counter[str] = Counter()
+        self.digests: dict[str, str] = {}
+        self.unknown_scores = 0
+        self.runs = 0
+
+    def steps(self, name: str, collection: Path) -> Iterator[ScoredStep]:
+        """The steps of a collection that have attempts, by run and number."""
+        names = run_names(collection)
+        scores = read_scores(collection, self.options.scores)
+        self._note_scores(name, collection)
+        digest, used, done = hashlib.sha256(), 0, 0
+        workers = self.options.workers if len(names) > 10 * RUNS_AT_ONCE else 1  # they cost a second to start
+        for batch in in_order(partial(read_briefly, collection), chunks(names, RUNS_AT_ONCE), workers):
+            for brief in batch:
+                digest.update(digest_line(brief.run, brief.digest))
+                self.runs += brief.skipped is None
+                self.skipped.update([brief.skipped] if brief.skipped else [])
+                for number, judgements in brief.steps:
+                    found = [scores.get((brief.run, number, each[0])) for each in judgements]
+                    used += sum(score is not None for score in found)
+                    attempts = tuple(map(scored, judgements, found))
+                    yield ScoredStep(name, brief.run, number, attempts)
+            done += len(batch)
+            self.progress(done, len(names))
+        self.unknown_scores += len(scores) - used
+        self.digests[name] = digest.hexdigest()
+
+    def _note_scores(self, name: str, collection: Path) -> None:
+        scorer = self.options.scores or score_names(collection)[0]
+        for path in score_files(collection, scorer):
+            self.digests[f"{name}/scores/{path.name}"] = file_digest(path)
+
+
+@dataclass(frozen=True)
+class BriefRun:
+    """What selecting needs of a run: small enough to be handed from process to process."""
+
+    run: str
+    digest: str
+    skipped: str | None = None
+    steps: tuple[tuple[int, tuple[Judgement, ...]], ...] = ()
+
+
+def read_briefly(collection: Path, names: list[str]) -> list[BriefRun]:
+    """The runs of these names, without what selecting does not look at."""
+    return [_brief(collection, name) for name in names]
+
+
+def _brief(collection: Path, name: str) -> BriefRun:
+    trajectory = read_trajectory(collection, name)
+    if not isinstance(trajectory, Trajectory):
+        return BriefRun(name, "", trajectory)
+    steps = (
+        (step.plan.number, tuple(judged(attempt) for attempt in step.attempts))
+        for step in trajectory.record.steps
+        if step.attempts
+    )
+    return BriefRun(name, trajectory.digest, None, tuple(steps))
+
+
+def _write(path: Path, steps: Iterable[ScoredStep], choices: Mapping[str, list[Choice]]) -> None:
+    with open(path, "w", encoding="utf-8") as file:
+        for step in steps:
+            for attempt, choice in zip(step.attempts, choices[key_of(step)], strict=True):
+                file.write(json.dumps(_line(step, attempt, choice), ensure_ascii=False) + "\n")
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _line(step: ScoredStep, attempt: ScoredAttempt, choice: Choice) -> dict[str, Any]:
+    unjudged = attempt.flaw in (UNJUDGED, UNREADABLE)
+    return {
+        "collection": step.collection,
+        "run": step.run,
+        "step": step.number,
+        "attempt": attempt.number,
+        "part": choice.part,
+        **({"reason": choice.reason} if choice.reason else {}),
+        "accepted": None if unjudged else attempt.accepted,
+        "semantics": attempt.scores.semantics if attempt.scores else None,
+        "quality": attempt.scores.quality if attempt.scores else None,
+        "copies": choice.copies,
+    }
