@@ -21,7 +21,7 @@ from interleave.cli.main import run
 from interleave.cli.request_input import read_markdown, read_plan_file
 from interleave.config.profiles import load_profile
 from interleave.data.export.joined import read_items
-from interleave.data.export.splitting import held_out
+from interleave.data.export.worker import held_out
 from interleave.data.import_runs.stage import import_all
 from interleave.data.manifest import file_digest, read_manifest
 from interleave.data.prompts.stage import Settings, make_corpus

@@ -14,7 +14,7 @@ from interleave.agents.replies import parse_verdict
 from interleave.backends.generators.comfyui_workflow import read_workflow
 from interleave.config.specs import parse_spec
 from interleave.data.prompts import stage, taxonomy
-from interleave.data.prompts.rows import RequestRow
+from interleave.data.prompts.corpus import RequestRow
 from interleave.errors import ConfigurationError, InputError
 from interleave.types import Request
 from interleave_mini.language import checker, variants

@@ -24,9 +24,8 @@ from interleave.batches.requests import Item
 from interleave.batches.shards import WHOLE, Shard
 from interleave.cli.main import run
 from interleave.config.run_config import RoleConfig
-from interleave.data.collect import MANIFEST_NAME, Work, describe
+from interleave.data.collect import MANIFEST_NAME, Recipe, Work, describe
 from interleave.data.manifest import file_digest, read_manifest
-from interleave.data.recipe import Recipe
 from interleave.data.trajectories import run_names
 from interleave.errors import RunError
 from interleave.runs.folder import open_journal

@@ -24,8 +24,7 @@ from collections_made import MIXED, SMALL, collect, comparables, results_in, wri
 import interleave
 from interleave.batches.batch import Batch, read_index
 from interleave.cli.main import run
-from interleave.data.collect import MANIFEST_NAME, Work
-from interleave.data.recipe import Recipe
+from interleave.data.collect import MANIFEST_NAME, Recipe, Work
 
 TESTS = Path(__file__).parent.parent
 sys.path += [str(TESTS / "runs"), str(TESTS / "backends")]  # the crash server and the loopback server

@@ -15,9 +15,8 @@ import pytest
 from collections_made import MIXED, collect, comparables, write_requests, write_rows
 
 from interleave.batches.batch import Batch, Ended, read_index
-from interleave.data.collect import MANIFEST_NAME, Work
+from interleave.data.collect import MANIFEST_NAME, Recipe, Work
 from interleave.data.ray_executor import Team, ray_crew
-from interleave.data.recipe import Recipe
 
 ray = pytest.importorskip("ray")
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore::Warning")]

@@ -27,8 +27,8 @@ from interleave.data.export.images import PictureForm
 from interleave.data.export.lengths import picture_tokens
 from interleave.data.export.planner_rows import planner_rows
 from interleave.data.export.rows import Row
-from interleave.data.export.splitting import split_of
 from interleave.data.export.stage import ExportOptions, export
+from interleave.data.export.worker import split_of
 from interleave.data.formats import FORMATS
 from interleave.data.select.rules import Wishes
 from interleave.data.select.selection import Selected, read_selection

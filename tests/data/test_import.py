@@ -507,8 +507,7 @@ def long_record(steps: int, attempts: int) -> dict[str, Any]:
 def test_reading_a_record_takes_work_in_proportion_to_its_length(
     tmp_path: Path, steps: int, attempts: int
 ) -> None:
-    from interleave.data.import_runs.records import _attempts, _plan_of, _with_sources
-    from interleave.data.import_runs.values import Notes
+    from interleave.data.import_runs.records import Notes, _attempts, _plan_of, _with_sources
 
     def work(times: int) -> int:
         value = long_record(steps * times, attempts)
@@ -525,7 +524,7 @@ def test_reading_a_record_takes_work_in_proportion_to_its_length(
 
 
 def test_remarks_on_a_record_are_gathered_without_comparing_each_with_all() -> None:
-    from interleave.data.import_runs.values import Notes
+    from interleave.data.import_runs.records import Notes
 
     class Counted(str):
         compared = 0

@@ -12,8 +12,7 @@ from typing import Any
 import pytest
 
 from interleave.data import outputs
-from interleave.data.file_systems import exchange
-from interleave.data.outputs import whole_file, whole_folder
+from interleave.data.outputs import exchange, whole_file, whole_folder
 from interleave.errors import RunError, StorageError
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "runs"))

@@ -12,8 +12,8 @@ import pytest
 from interleave.batches.requests import read_requests
 from interleave.cli.main import run
 from interleave.data.manifest import file_digest, read_manifest
+from interleave.data.prompts.corpus import RequestRow
 from interleave.data.prompts.near_duplicates import NearDuplicates, plain, shingles
-from interleave.data.prompts.rows import RequestRow
 from interleave.data.prompts.sampler import Writer, coverage
 from interleave.data.prompts.taxonomy import NUMBERS, SLOT, Taxonomy, bank_of, fill, read_taxonomy
 from interleave.errors import ConfigurationError, InputError

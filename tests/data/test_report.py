@@ -15,7 +15,7 @@ from run_folders import REFUSED, Try, write_run
 
 from interleave.cli.main import run
 from interleave.data.report.counts import Spread
-from interleave.data.scores import read_scores
+from interleave.data.score_file import read_scores
 from interleave.data.select.selection import read_selection
 from interleave.data.trajectories import read_collection
 from interleave.render.svg_charts import Series, bars, lines, nice_top, ranking

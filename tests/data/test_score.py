@@ -20,7 +20,7 @@ from interleave.backends.protocols import Message, Reply, Sampling, VlmCapabilit
 from interleave.cli.main import run
 from interleave.data.collect import MANIFEST_NAME
 from interleave.data.manifest import file_digest, read_manifest
-from interleave.data.scores import Failure, read_scores
+from interleave.data.score_file import Failure, read_scores
 from interleave.data.trajectories import read_collection, run_names
 from interleave.errors import BackendError
 from interleave.errors import Failure as Kind
@@ -89,7 +89,7 @@ def patience() -> Patience:
 
 
 def put_in_place(model: Model, monkeypatch: pytest.MonkeyPatch) -> Model:
-    monkeypatch.setattr("interleave.data.scorer_client.load_agent", lambda spec, role: model)
+    monkeypatch.setattr("interleave.data.score.load_agent", lambda spec, role: model)
     waits.clear()
     monkeypatch.setattr("interleave.data.score.Patience", patience)
     monkeypatch.setattr("interleave.backends.retries.BUDGET_PER_SECOND", 1e6)

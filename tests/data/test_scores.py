@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from interleave.data.scores import Failure, read_scores, score_names
+from interleave.data.score_file import Failure, read_scores, score_names
 from interleave.errors import InputError
 from interleave.types import Scores
 

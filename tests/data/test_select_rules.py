@@ -7,24 +7,31 @@ from random import Random
 
 import pytest
 
-from interleave.data.scores import Failure
-from interleave.data.select.balancing import SURPLUS, Candidate, copies_of, with_lent
+from interleave.data.score_file import Failure
 from interleave.data.select.rules import (
     DROPPED,
     FALLING,
     LOW,
+    NO_SCORE,
     RL,
+    SCORE_FAILED,
     SFT,
+    SURPLUS,
+    Candidate,
+    ScoredStep,
     Thresholds,
     Wishes,
+    copies_of,
+    figures_of,
     part_of,
     quantile,
+    scored,
     thresholds_for,
     variance_for,
     why_dropped,
+    with_lent,
 )
 from interleave.data.select.stage import SelectOptions, choose, counts_of, key_of
-from interleave.data.select.steps import NO_SCORE, SCORE_FAILED, ScoredStep, figures_of, scored
 from interleave.types import Scores
 
 CASES = 300

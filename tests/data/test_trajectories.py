@@ -15,9 +15,14 @@ from run_folders import REFUSED, Try, picture, write_run
 import interleave
 from interleave.agents.critic import CriticInput
 from interleave.backends.protocols import GeneratorCapabilities, ImageRequest
-from interleave.data.lazy_picture import StoredPicture
 from interleave.data.select.stage import select
-from interleave.data.trajectories import Trajectory, read_collection, read_trajectory, run_names
+from interleave.data.trajectories import (
+    StoredPicture,
+    Trajectory,
+    read_collection,
+    read_trajectory,
+    run_names,
+)
 from interleave.errors import InputError
 from interleave.pictures import pixel_digest
 from interleave.runs.store import MissingPicture

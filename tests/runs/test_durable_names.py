@@ -14,8 +14,8 @@ import interleave
 from interleave.backends.vlms.scripted import ScriptedVlm
 from interleave.config.run_config import PackConfig
 from interleave.data import outputs
+from interleave.data.import_runs.records import ImportedAttempt, ImportedRun
 from interleave.data.import_runs.run_folder import MAKING, write_run
-from interleave.data.import_runs.values import ImportedAttempt, ImportedRun
 from interleave.data.outputs import whole_file, whole_folder
 from interleave.errors import StorageError
 from interleave.pictures import encode_png

@@ -7,23 +7,32 @@ else the old one is set aside first, and moved back by the next attempt if nothi
 .NAME.making   half made, or no longer needed: cleared by the next attempt
 .NAME.old      the complete output of before, set aside: never deleted while nothing is at its place
 .NAME.lock     held by the process that makes it
-"""
+
+
+Two calls to the operating system that Python has no function for, and what to do where it lacks them."""
 
 from __future__ import annotations
 
+import ctypes
+import errno
 import fcntl
 import os
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
-from interleave.data.file_systems import exchange, sync_file_system
 from interleave.errors import ConfigurationError, RunError, StorageError
 from interleave.runs.folder import refuse_foreign_folder
 from interleave.runs.store import make_folder, sync_folder
+
+_IN_WORKING_DIRECTORY = -100
+_EXCHANGE = 2
+_NOT_OFFERED = {errno.ENOSYS, errno.EINVAL, errno.EOPNOTSUPP, errno.EPERM}
+"""An old kernel, a file system without it, or a sandbox that does not know the call."""
 
 
 @contextmanager
@@ -204,3 +213,36 @@ def _held(lock: Path, out: Path) -> Iterator[int]:
                 os.unlink(lock)
     finally:
         os.close(file)
+
+
+def exchange(one: Path, other: Path) -> bool:
+    """Swap what two names stand for in one step; False where that is not offered, and nothing has changed."""
+    rename = _function("renameat2")
+    if rename is None:
+        return False
+    names = os.fsencode(one), os.fsencode(other)
+    if rename(_IN_WORKING_DIRECTORY, names[0], _IN_WORKING_DIRECTORY, names[1], _EXCHANGE) == 0:
+        return True
+    number = ctypes.get_errno()
+    if number in _NOT_OFFERED:
+        return False
+    raise OSError(number, os.strerror(number), str(one))
+
+
+def sync_file_system(handle: int) -> None:
+    """Put everything on the file system of an open file on disk, in one call for very many files.
+
+    Raises `OSError` when anything could not be written since the file was opened; `os.sync`, which is used
+    where this is not offered, cannot tell.
+    """
+    sync = _function("syncfs")
+    if sync is None:
+        os.sync()
+    elif sync(handle) != 0:
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number))
+
+
+@cache
+def _function(name: str) -> Any:
+    return getattr(ctypes.CDLL(None, use_errno=True), name, None)

@@ -19,7 +19,7 @@ from typing import Any
 from interleave.batches.batch import Ended, run_folder
 from interleave.batches.requests import Item, read_requests
 from interleave.batches.worker import Studio
-from interleave.data.recipe import Recipe
+from interleave.data.collect import Recipe
 from interleave.errors import BackendError, ConfigurationError, InputError, MissingDependency
 from interleave.text import count
 

@@ -16,13 +16,18 @@ from interleave.agents.prompts import PromptPack
 from interleave.agents.prompts.library import load_pack
 from interleave.backends.protocols import Reply
 from interleave.batches.requests import read_requests
-from interleave.data.export.image_slots import conversation
 from interleave.data.export.joined import Joined, read_documents, read_items
-from interleave.data.import_runs.records import read_json, read_record
-from interleave.data.import_runs.results import is_result_list, read_answer, run_of
+from interleave.data.export.rows import conversation
+from interleave.data.import_runs.records import (
+    ImportedRun,
+    is_result_list,
+    read_answer,
+    read_json,
+    read_record,
+    run_of,
+)
 from interleave.data.import_runs.run_folder import refuse_unusable
 from interleave.data.import_runs.stage import REPORT, import_all, outcomes_in
-from interleave.data.import_runs.values import ImportedRun
 from interleave.data.manifest import Manifest, read_manifest, write_manifest
 from interleave.data.prompts.corpus import read_corpora, refuse_bad
 from interleave.data.prompts.expand import (
@@ -34,8 +39,7 @@ from interleave.data.prompts.expand import (
     read_reply,
 )
 from interleave.data.prompts.taxonomy import OUR_WORLD, Taxonomy, read_taxonomy
-from interleave.data.score_file import _spent
-from interleave.data.scores import Failure, read_scores
+from interleave.data.score_file import Failure, _spent, read_scores
 from interleave.data.select.selection import Selected, read_places, read_selection
 from interleave.data.sequences import sequence, why_left_out
 from interleave.data.trajectories import Trajectory, read_collection, read_trajectory

@@ -14,8 +14,8 @@ from interleave.cli import request_input as inputs
 
 if TYPE_CHECKING:
     from interleave.batches.batch import Crew
+    from interleave.data.collect import Recipe
     from interleave.data.ray_executor import Team
-    from interleave.data.recipe import Recipe
 
 
 def collect(
@@ -73,9 +73,8 @@ def collect(
     from interleave.batches.shards import Shard
     from interleave.cli.batch_command import follow_many
     from interleave.cli.run_command import say
-    from interleave.data.collect import Work, describe
+    from interleave.data.collect import Recipe, Work, describe
     from interleave.data.ray_executor import Team
-    from interleave.data.recipe import Recipe
     from interleave.runs.outage import Patience
 
     choices = {

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from interleave.backends.protocols import Message
-from interleave.data.lazy_picture import StoredPicture
 from interleave.data.manifest import file_digest
+from interleave.data.trajectories import StoredPicture
 from interleave.pictures import encode_png, read_picture, white_canvas
 from interleave.runs.store import MissingPicture, PictureStore
 from interleave.types import Picture

@@ -3,7 +3,9 @@
 Three rows at most from each. The whole plan, for the request as it was. A beginning with the pictures that
 were shown, cut at a random step, with the rest of the plan as the answer, numbered on. And the pictures alone
 with the texts of their steps as the answer: sub-task annotation.
-"""
+
+
+How the last line of a planner's row is worded, where a whole document was cut or its texts taken away."""
 
 from __future__ import annotations
 
@@ -19,7 +21,6 @@ from interleave.agents.prompts import PromptPack
 from interleave.agents.replies import render_plan
 from interleave.data.export.images import exhibits_of
 from interleave.data.export.rows import PLANNER_SFT, Row
-from interleave.data.export.wordings import CONTINUE, DESCRIBE
 from interleave.data.trajectories import Trajectory
 from interleave.errors import InputError
 from interleave.step_counts import named_step_count
@@ -33,6 +34,25 @@ HAS_PICTURES = "not cut: the request has pictures itself"
 NOT_ACCEPTED = "not annotated: a picture was not accepted"
 TOO_FEW = "not annotated: fewer than two pictures with text"
 TOO_MANY = f"not annotated: more than {MAX_REQUEST_PICTURES} pictures"
+CONTINUE = (
+    "Please continue from here.",
+    "Go on with the remaining steps.",
+    "This is how it begins. Draw the rest.",
+    "What comes next? Finish it.",
+    "Draw what happens next, until the end.",
+    "Show the steps that are still missing.",
+    "Now carry on until it is finished.",
+    "Tell the rest of it, step by step.",
+)
+DESCRIBE = (
+    "Describe each picture in one sentence.",
+    "Write a caption for every picture.",
+    "Tell in words what happens from picture to picture.",
+    "Label each step of this sequence.",
+    "What happens in these pictures? One sentence for each.",
+    "Say in words what each picture shows.",
+    "Describe what changes from one picture to the next.",
+)
 
 
 @dataclass(frozen=True)

@@ -1,11 +1,13 @@
-"""`data export`: a selection in, files for trainers out, with a card that says what they are."""
+"""`data export`: a selection in, files for trainers out, with a card that says what they are.
+
+The dataset card: what an export holds, where it comes from, how to load it."""
 
 from __future__ import annotations
 
 import hashlib
 import os
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
 from functools import partial
@@ -15,14 +17,13 @@ from typing import Any
 
 from interleave.agents.prompts import PromptPack
 from interleave.agents.prompts.library import load_pack
-from interleave.data.export.card import write_card
 from interleave.data.export.images import PictureForm
 from interleave.data.export.joined import Joined, read_items, refuse_pickle
 from interleave.data.export.lengths import Lengths, checked_folder
 from interleave.data.export.rows import Kind
-from interleave.data.export.splitting import TRAIN, held_out
 from interleave.data.export.worker import (
     HELD_OUT,
+    TRAIN,
     Job,
     JoinTask,
     Place,
@@ -30,10 +31,10 @@ from interleave.data.export.worker import (
     RunsTask,
     Task,
     do,
+    held_out,
     places_of,
 )
-from interleave.data.formats import FORMATS, format_named
-from interleave.data.formats.row_files import RowFile, open_rows
+from interleave.data.formats import FORMATS, RowFile, format_named, open_rows
 from interleave.data.manifest import Manifest, file_digest, read_manifest, write_manifest
 from interleave.data.outputs import whole_folder
 from interleave.data.parallel_map import chunks, in_order
@@ -48,6 +49,22 @@ SHOWN_PROBLEMS = 5
 RUNS_AT_ONCE = {PictureForm.REFERENCED: 100, PictureForm.EMBEDDED: 4}
 """Few where pictures travel with the rows: what a worker hands over must fit into memory many times."""
 DOCUMENTS_AT_ONCE = 20
+FILE_NAME = "README.md"
+WHAT = {
+    "planner_sft": "requests and plans: whole ones, the rest of begun ones, and annotations of pictures",
+    "critic_sft": "attempts and the verdicts on them",
+    "critic_rl": "attempts with their label and scores, which a redraw has to beat",
+    "agent_sft": "`planner_sft` and `critic_sft` together, for one agent that does both jobs",
+}
+LOADING = {
+    "trl": '`datasets.load_dataset("parquet", data_files="trl/critic_sft.parquet")`',
+    "llamafactory": "`--dataset_dir llamafactory --dataset interleave_critic_sft`; no reinforcement learning",
+    "swift": "`--dataset critic_sft.jsonl`, run from the folder `swift` or with ROOT_IMAGE_DIR set to it",
+    "verl": "`data.train_files=verl/critic_rl.parquet`, `data.image_key=images`"
+    "; SFT: `data.messages_key=messages`",
+    "easyr1": "`data.train_files=easyr1/critic_rl.jsonl`, `data.image_dir=easyr1`; the answer is JSON",
+    "reference": "its own `critic_rl.jsonl`; absolute paths, so it stays where it was made",
+}
 
 
 @dataclass(frozen=True)
@@ -311,3 +328,69 @@ def _changes(collected: _Collected, selection: Path) -> list[str]:
         for name, digest in sorted(collected.digests.items())
         if before.get(name) != digest.hexdigest()
     ]
+
+
+def write_card(
+    folder: Path, manifest: Manifest, job: Job, lengths: Mapping[Kind, Lengths], makers: Counter[str]
+) -> None:
+    text = "\n".join(_lines(manifest, job, lengths, makers))
+    (folder / FILE_NAME).write_text(text + "\n", "utf-8")
+
+
+def _lines(
+    manifest: Manifest, job: Job, lengths: Mapping[Kind, Lengths], makers: Counter[str]
+) -> Iterator[str]:
+    yield from _front_matter(manifest, job)
+    yield "# Rows for an interleaving planner and critic\n"
+    yield f"Made by `interleave data export` ({manifest.software}) from run folders.\n"
+    yield "| rows | what |\n|---|---|"
+    kinds = sorted({name.split("/")[2] for name in _files(manifest)})
+    yield from (f"| `{kind}` | {WHAT[kind]} |" for kind in kinds)
+    yield "\n## Files\n\n| file | rows |\n|---|--:|"
+    yield from (f"| `{_path(name)}` | {rows:,} |" for name, rows in _files(manifest).items())
+    yield "\n## Loading\n"
+    yield from (f"- {FORMATS[name].trainer}: {LOADING[name]}" for name in job.formats)
+    yield "\n## How it was made\n"
+    yield f"- Words: prompt pack `{job.pack.name}`, digest `{job.pack.digest}`."
+    yield from (
+        f"- {number:,} runs with {maker.replace(' ', ' `', 1)}`." for maker, number in sorted(makers.items())
+    )
+    yield f"- Validation: {job.validation:.1%} of the requests, by hash; all rows of a request go one way."
+    if job.pictures is PictureForm.EMBEDDED:
+        yield "- Pictures: held here, in the parquet files or in `images/` beside the rows."
+    else:
+        yield "- Pictures: named by absolute path; moving the collections breaks the rows."
+    yield "- `<image>` and control tokens typed in texts are broken by a zero-width space."
+    yield "\n## Lengths in tokens\n"
+    yield f"{manifest.notes[0].capitalize()}.\n"
+    yield "| rows | shortest | median | 99 % | longest | longest row |\n|---|--:|--:|--:|--:|---|"
+    for kind, each in sorted(lengths.items()):
+        figures = each.summary()
+        cells = " | ".join(f"{figures[key]:,}" for key in ("shortest", "median", "99 %", "longest"))
+        yield f"| `{kind}` | {cells} | `{each.longest_row}` |"
+    yield "\n## Notes\n"
+    yield from (f"- {note}" for note in manifest.notes[1:])
+    yield "- Licence: that of the requests and of the models that made plans, verdicts and pictures."
+
+
+def _front_matter(manifest: Manifest, job: Job) -> Iterator[str]:
+    """What the Hub reads: a configuration for each parquet file."""
+    yield "---\npretty_name: interleaved planning and criticism\ntags: [image-text-to-text]"
+    if "trl" in job.formats:
+        yield "configs:"
+        for kind in sorted({name.split("/")[2] for name in _files(manifest) if name.startswith("trl/")}):
+            yield f"- config_name: {kind}\n  data_files:"
+            for split in ("train", "validation"):
+                if (name := f"trl/{split}/{kind}") in manifest.counts:
+                    yield f"  - split: {split}\n    path: {_path(name)}"
+    yield "---\n"
+
+
+def _files(manifest: Manifest) -> dict[str, int]:
+    return {name: rows for name, rows in manifest.counts.items() if name.count("/") == 2}
+
+
+def _path(name: str) -> str:
+    form, split, kind = name.split("/")
+    inner = "" if split == "train" else f"{split}/"
+    return f"{form}/{inner}{kind}{FORMATS[form].suffix}"

@@ -1,32 +1,71 @@
-"""What one worker does: runs or foreign documents in, pieces of files and what there is to tell out."""
+"""Training or validation: decided by the request, so that no request is in both.
+
+All trajectories of one request, by whatever generator and in whatever collection, go the same way, and so do
+all rows of each. A request is what it says and shows, whatever its spaces and capitals.
+
+
+What one worker does: runs or foreign documents in, pieces of files and what there is to tell out."""
 
 from __future__ import annotations
 
+import hashlib
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from interleave.agents.prompts import PromptPack
+from interleave.batches.requests import read_requests
 from interleave.data.export.critic_rows import attempts_of, critic_rows
-from interleave.data.export.image_slots import is_escaped
 from interleave.data.export.images import PictureForm, Shelf
 from interleave.data.export.joined import Joined, Numbered, read_documents
 from interleave.data.export.lengths import Lengths, length_of
 from interleave.data.export.planner_rows import planner_rows
-from interleave.data.export.rows import AGENT_SFT, Kind, Row
-from interleave.data.export.splitting import fingerprint_of, fingerprint_of_texts, shown, split_of
-from interleave.data.formats import FORMATS
-from interleave.data.formats.row_files import Piece, pack_rows
+from interleave.data.export.rows import AGENT_SFT, TRAIN, VALIDATION, Kind, Row, is_escaped
+from interleave.data.formats import FORMATS, Piece, pack_rows
 from interleave.data.select.selection import Selected
 from interleave.data.trajectories import Trajectory, digest_line, read_trajectory
 from interleave.errors import ConfigurationError, InterleaveError
-from interleave.types import Text
+from interleave.pictures import pixel_digest
+from interleave.types import Request, Text
 
 Place = tuple[str, str, Kind]
 """A file of the export: format, split, kind."""
 HELD_OUT = "held out"
+
+
+def split_of(fingerprint: str, share: float) -> str:
+    """The split of a request; `share` of all requests, about, are for validation."""
+    lot = int.from_bytes(hashlib.sha256(fingerprint.encode()).digest()[:8], "big")
+    return VALIDATION if lot < share * 2**64 else TRAIN
+
+
+def fingerprint_of(trajectory: Trajectory) -> str:
+    """What a trajectory was asked; pictures by the names of their files, which are hashes."""
+    return _fingerprint(
+        (part.text or "") if part.image is None else part.image for part in trajectory.record.request
+    )
+
+
+def fingerprint_of_texts(texts: Iterable[str]) -> str:
+    return _fingerprint(texts)
+
+
+def held_out(files: Iterable[Path]) -> frozenset[str]:
+    """The requests of files that nothing may be trained on; those with pictures go by what these show."""
+    return frozenset(shown(item.load()) for path in files for item in read_requests(path)[0])
+
+
+def shown(request: Request) -> str:
+    """A request by its words and pixels: the same in a file and in a run folder."""
+    return _fingerprint(
+        part.text if isinstance(part, Text) else pixel_digest(part.image) for part in request.parts
+    )
+
+
+def _fingerprint(parts: Iterable[str]) -> str:
+    return "\0".join(" ".join(part.casefold().split()) for part in parts)
 
 
 @dataclass(frozen=True)

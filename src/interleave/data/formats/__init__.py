@@ -1,19 +1,28 @@
-"""The formats there are: a table, one row for each."""
+"""The formats there are: a table, one row for each.
+
+Files of rows, written piece by piece: what is in memory does not grow with what is on disk."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import json
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from interleave.data.export.images import PictureForm, Shelf
 from interleave.data.export.rows import CRITIC_RL, KINDS, SFT_KINDS, Kind, Row
-from interleave.data.formats import easyr1, llamafactory, reference, swift, trl, verl
+from interleave.data.formats import json_formats, trl, verl
 from interleave.errors import ConfigurationError, did_you_mean
 
 if TYPE_CHECKING:
     import pyarrow
+
+GROUP_ROWS = 1000
+GROUP_BYTES = 64_000_000
+"""A row group of a parquet file is closed at whichever comes first."""
+Piece = Any
+"""Rows ready to be written: JSON lines as bytes, or an Arrow record batch."""
 
 
 @dataclass(frozen=True)
@@ -34,12 +43,16 @@ class Format:
 FORMATS: Mapping[str, Format] = {
     "trl": Format("TRL", ".parquet", KINDS, trl.encode, schema=trl.schema),
     "llamafactory": Format(
-        "LLaMA-Factory", ".json", SFT_KINDS, llamafactory.encode, finish=llamafactory.write_dataset_info
+        "LLaMA-Factory",
+        ".json",
+        SFT_KINDS,
+        json_formats.encode_llamafactory,
+        finish=json_formats.write_dataset_info,
     ),
-    "swift": Format("ms-swift", ".jsonl", KINDS, swift.encode),
+    "swift": Format("ms-swift", ".jsonl", KINDS, json_formats.encode_swift),
     "verl": Format("verl", ".parquet", KINDS, verl.encode, schema=verl.schema),
-    "easyr1": Format("EasyR1", ".jsonl", (CRITIC_RL,), easyr1.encode),
-    "reference": Format("the reference's EasyR1", ".jsonl", (CRITIC_RL,), reference.encode),
+    "easyr1": Format("EasyR1", ".jsonl", (CRITIC_RL,), json_formats.encode_easyr1),
+    "reference": Format("the reference's EasyR1", ".jsonl", (CRITIC_RL,), json_formats.encode_reference),
 }
 
 
@@ -48,3 +61,93 @@ def format_named(name: str) -> Format:
     if name not in FORMATS:
         raise ConfigurationError(f"no export format named {name!r}. {did_you_mean(name, FORMATS)}")
     return FORMATS[name]
+
+
+def pack_rows(rows: Sequence[dict[str, Any]], form: Format, schema: pyarrow.Schema | None) -> Piece:
+    """Encoded rows as a piece of a file; done by the workers, so that writing is all that is left."""
+    if schema is None:
+        separator = ",\n" if form.suffix == ".json" else "\n"
+        return separator.join(json.dumps(row, ensure_ascii=False) for row in rows).encode()
+    import pyarrow
+
+    return pyarrow.RecordBatch.from_pylist(list(rows), schema=schema)
+
+
+class RowFile(Protocol):
+    """A file that takes pieces."""
+
+    def write(self, piece: Piece) -> None: ...
+    def close(self) -> None: ...
+
+
+def open_rows(path: Path, form: Format) -> RowFile:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if form.schema is not None:
+        return ParquetFile(path)
+    return JsonFile(path) if form.suffix == ".json" else LinesFile(path)
+
+
+class LinesFile:
+    """One JSON object a line."""
+
+    def __init__(self, path: Path) -> None:
+        self.file = open(path, "wb")  # noqa: SIM115  (closed by close)
+
+    def write(self, piece: Piece) -> None:
+        self.file.write(piece + b"\n")
+
+    def close(self) -> None:
+        self.file.close()
+
+
+class JsonFile:
+    """One JSON array, an object a line."""
+
+    def __init__(self, path: Path) -> None:
+        self.file = open(path, "wb")  # noqa: SIM115  (closed by close)
+        self.next = b"[\n"
+
+    def write(self, piece: Piece) -> None:
+        self.file.write(self.next + piece)
+        self.next = b",\n"
+
+    def close(self) -> None:
+        self.file.write(b"\n]\n")
+        self.file.close()
+
+
+class ParquetFile:
+    """A parquet file in groups of rows: large enough to read fast, small enough to fit into memory."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.writer: Any = None
+        self.waiting: list[pyarrow.RecordBatch] = []
+        self.rows = self.bytes = 0
+
+    def write(self, piece: Piece) -> None:
+        import pyarrow.parquet
+
+        if self.writer is None:
+            self.writer = pyarrow.parquet.ParquetWriter(self.path, piece.schema, compression="zstd")
+        self.waiting.append(piece)
+        self.rows += piece.num_rows
+        self.bytes += piece.nbytes
+        if self.rows >= GROUP_ROWS or self.bytes >= GROUP_BYTES:
+            self._flush()
+
+    def close(self) -> None:
+        if self.writer is None:
+            return
+        try:
+            if self.waiting:
+                self._flush()
+            self.writer.close()
+        finally:
+            self.writer.is_open = False  # or it tries once more when it is thrown away, and complains aloud
+
+    def _flush(self) -> None:
+        import pyarrow
+
+        self.writer.write_table(pyarrow.Table.from_batches(self.waiting))
+        self.waiting, self.rows, self.bytes = [], 0, 0

@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from interleave.backends.protocols import Message
-from interleave.data.export.image_slots import without_controls
 from interleave.data.export.images import PictureForm, Shelf
-from interleave.data.export.rows import CRITIC_RL, Kind, Row
+from interleave.data.export.rows import CRITIC_RL, Kind, Row, without_controls
 from interleave.errors import MissingDependency
 from interleave.types import Text
 

@@ -8,9 +8,8 @@ from __future__ import annotations
 import hashlib
 from typing import TYPE_CHECKING, Any
 
-from interleave.data.export.image_slots import conversation
 from interleave.data.export.images import Exhibit, PictureForm, Shelf
-from interleave.data.export.rows import CRITIC_RL, Kind, Row
+from interleave.data.export.rows import CRITIC_RL, Kind, Row, conversation
 from interleave.errors import MissingDependency
 
 if TYPE_CHECKING:

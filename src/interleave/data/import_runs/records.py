@@ -1,30 +1,108 @@
-"""`execution_record.json` of the reference, in its two shapes.
+"""A foreign run, read and checked, before it becomes a run folder.
+
+Finding the pictures a foreign record names, without ever leaving the folder that is imported.
+
+`execution_record.json` of the reference, in its two shapes.
 
 Data generation keeps every attempt, in order. The `refine_prompt` of a failed attempt is what comes next:
 the prompt that made a picture is the `refine_prompt` of the record before it, or the planned prompt for the
 first. Its benchmark keeps one picture a step, with the last prompt, and neither attempts nor judgements.
-"""
+
+
+Result files of the reference's benchmark: a list of answers, each with its pictures and joined text."""
 
 from __future__ import annotations
 
 import json
 import re
 from collections.abc import Iterable
+from dataclasses import dataclass, field
 from itertools import groupby
-from pathlib import Path
+from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import Any
 
 from interleave.agents.replies import parse_plan
 from interleave.config.run_config import MOST_ATTEMPTS
-from interleave.data.import_runs.pictures import bare_name, find_picture, is_white_canvas
-from interleave.data.import_runs.values import ImportedAttempt, ImportedRun, Notes
 from interleave.errors import InputError, InterleaveError
 from interleave.files import read_bytes, why
 from interleave.types import Outcome, Plan, PlanStep, Verdict
 
+UNKNOWN_PROMPT = "(the prompt was not recorded)"
+WHITE = "white"
+"""The name, without its ending, of the canvas that the reference's critic sees before the first picture."""
 MAX_BYTES = 50_000_000
 _STEP_NUMBER = re.compile(r"[1-9][0-9]{0,5}")
 _SEED = re.compile(r"step\d+_(\d{1,9})\.")
+
+
+@dataclass(frozen=True)
+class ImportedAttempt:
+    """A picture, the prompt that made it, and what was said about it."""
+
+    step: int
+    prompt: str
+    picture: Path
+    verdict: Verdict | None = None
+    seed: int = 0
+
+
+@dataclass(frozen=True)
+class ImportedRun:
+    """One record of the reference."""
+
+    source: str
+    """Where it stands, relative to what was imported; for result files with the item's number."""
+    request: tuple[str | Path, ...]
+    plan: Plan
+    attempts: tuple[ImportedAttempt, ...]
+    warnings: tuple[str, ...] = ()
+    time: float = 0.0
+
+
+@dataclass
+class Notes:
+    """What is odd about a record, gathered while it is read."""
+
+    said: dict[str, None] = field(default_factory=dict)
+    """Each once, in their order: a record may have thousands."""
+
+    def add(self, note: str) -> None:
+        self.said[note] = None
+
+
+def find_picture(named: Any, beside: Path, root: Path) -> Path:
+    """The file of a picture; raises `InputError` when it is missing or lies outside.
+
+    Records carry paths of the machine that made them, so a picture is also looked for under its bare name.
+    """
+    if not isinstance(named, str) or not named.strip() or "\x00" in named:
+        raise InputError(f"{named!r:.80} is not the path of a picture")
+    if "://" in named:
+        raise InputError(f"{named[:80]!r} is an address: nothing is fetched from the web")
+    outside = False
+    for candidate in (beside / named, root / named, beside / bare_name(named)):
+        try:
+            if not candidate.resolve().is_relative_to(root.resolve()):
+                outside = outside or candidate.exists()
+            elif candidate.is_file():
+                return candidate
+        except (OSError, ValueError):
+            continue
+    if outside:
+        raise InputError(f"the picture {named[:80]!r} lies outside {root}, and is not read")
+    raise InputError(f"the picture {named[:80]!r} is missing")
+
+
+def bare_name(named: str) -> str:
+    """The last part of a path of any system."""
+    return PureWindowsPath(PurePosixPath(named).name).name
+
+
+def is_white_canvas(named: Any) -> bool:
+    """Whether a source means that there was none."""
+    if named is None or named == "":
+        return True
+    return isinstance(named, str) and bare_name(named).lower().partition(".")[0] == WHITE
 
 
 def read_json(path: Path) -> Any:
@@ -244,3 +322,52 @@ def _seed_of(picture: Path) -> int:
 
 def _time_of(path: Path) -> float:
     return round(path.stat().st_mtime, 3)
+
+
+@dataclass(frozen=True)
+class Answer:
+    """One item of a result file."""
+
+    id: str
+    asked: str
+    text: str | None
+    pictures: tuple[str, ...]
+
+
+def is_result_list(value: Any) -> bool:
+    """Whether a JSON value is such a list: this tells it from other files that lie about."""
+    return isinstance(value, list) and any(
+        isinstance(item, dict) and "prompt" in item and ("image_answer" in item or "text_answer" in item)
+        for item in value
+    )
+
+
+def read_answer(item: Any) -> Answer:
+    """An item, checked."""
+    if not isinstance(item, dict):
+        raise InputError(f"it is a {type(item).__name__}, not an object")
+    identity, asked = item.get("id"), item.get("prompt")
+    if isinstance(identity, bool) or not isinstance(identity, str | int):
+        raise InputError(f'its "id" is {identity!r:.40}, neither a text nor a whole number')
+    if not isinstance(asked, str) or not asked.strip():
+        raise InputError('it has no "prompt"')
+    text, pictures = item.get("text_answer"), item.get("image_answer") or []
+    if text is not None and not isinstance(text, str):
+        raise InputError(f'its "text_answer" is a {type(text).__name__}, not a text')
+    if not isinstance(pictures, list) or not all(isinstance(name, str) for name in pictures):
+        raise InputError('its "image_answer" is not a list of paths')
+    return Answer(str(identity), asked, text, tuple(pictures))
+
+
+def run_of(answer: Answer, beside: Path, root: Path, *, source: str, time: float) -> ImportedRun:
+    """A run from the answer alone: its pictures without the prompts that made them."""
+    found = [find_picture(name, beside, root) for name in answer.pictures]
+    steps = [PlanStep(number=number, prompt=UNKNOWN_PROMPT) for number in range(1, len(found) + 1)]
+    attempts = [ImportedAttempt(number, UNKNOWN_PROMPT, path) for number, path in enumerate(found, start=1)]
+    every = (*steps, *text_step(answer.text, len(found) + 1))
+    if not every:
+        raise InputError("it has neither pictures nor text")
+    warning = (
+        "prompts, attempts and judgements were not recorded: fit to be looked at, not to learn prompts from"
+    )
+    return ImportedRun(source, (answer.asked,), Plan(steps=every), tuple(attempts), (warning,), time)

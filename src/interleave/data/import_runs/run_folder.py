@@ -9,7 +9,7 @@ from itertools import groupby
 from pathlib import Path
 
 from interleave.config.run_config import PackConfig, RoleConfig, RunConfig
-from interleave.data.import_runs.values import ImportedAttempt, ImportedRun
+from interleave.data.import_runs.records import ImportedAttempt, ImportedRun
 from interleave.errors import InputError, StorageError
 from interleave.pictures import read_picture
 from interleave.render.html import write_document

@@ -22,11 +22,17 @@ from pydantic import ValidationError
 
 from interleave.agents.prompts.library import load_pack
 from interleave.config.run_config import PackConfig
-from interleave.data.import_runs.pictures import find_picture
-from interleave.data.import_runs.records import read_json, read_record
-from interleave.data.import_runs.results import Answer, is_result_list, read_answer, run_of
+from interleave.data.import_runs.records import (
+    Answer,
+    ImportedRun,
+    find_picture,
+    is_result_list,
+    read_answer,
+    read_json,
+    read_record,
+    run_of,
+)
 from interleave.data.import_runs.run_folder import MAKING, refuse_unusable, write_run
-from interleave.data.import_runs.values import ImportedRun
 from interleave.data.manifest import Manifest, file_digest, write_manifest
 from interleave.errors import InputError, InterleaveError, StorageError
 from interleave.files import why

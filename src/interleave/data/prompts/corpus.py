@@ -1,4 +1,6 @@
-"""Corpora that others have made: our own lines, or those of the reference (`user_input`, `user_input_image`).
+"""A line of a corpus, and the corpus as a file with its manifest beside it.
+
+Corpora that others have made: our own lines, or those of the reference (`user_input`, `user_input_image`).
 
 Every line is checked before anything is written. A line that cannot be used is named with its number and
 the reason; none is ever left out in silence. Ids are texts: 1 and "1" are one id, "a" and "A" are two.
@@ -7,10 +9,14 @@ Pictures lie beside the file or below it and are copied, so that a corpus stands
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import hashlib
+import json
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+from pydantic import Field
 
 from interleave.batches.requests import (
     checked_id,
@@ -20,15 +26,83 @@ from interleave.batches.requests import (
     raw_parts,
     refuse_unusable,
 )
+from interleave.data.manifest import Manifest, manifest_path, read_manifest, write_manifest
 from interleave.data.prompts.near_duplicates import NearDuplicates
-from interleave.data.prompts.rows import PICTURES, JsonPart, RequestRow, content_id
-from interleave.errors import InputError, InterleaveError
+from interleave.errors import InputError, InterleaveError, RunError
 from interleave.pictures import pixel_digest, read_picture
-from interleave.runs.store import PictureStore, name_of
+from interleave.runs.store import PictureStore, name_of, write_whole
 from interleave.text import count, storable, storable_in
+from interleave.types import Value
 
+PICTURES = "images"
+JsonPart = dict[str, str]
+"""`{"text": …}` or `{"image": "path beside the file"}`."""
 SHOWN = 20
 _OURS = ("id", "request", "domain", "subcategory", "template", "suite", "split")
+
+
+class RequestRow(Value):
+    """One request, as `read_requests` reads it, with where it stands in its taxonomy."""
+
+    id: str
+    request: str | tuple[JsonPart, ...]
+    domain: str | None = None
+    subcategory: str | None = None
+    template: str | None = None
+    suite: str | None = None
+    split: str | None = None
+    extra: dict[str, Any] = Field(default_factory=dict)
+    """The user's own keys."""
+
+    @property
+    def text(self) -> str:
+        if isinstance(self.request, str):
+            return self.request
+        return "\n".join(part["text"] for part in self.request if "text" in part)
+
+    def line(self) -> bytes:
+        known = self.model_dump(exclude_none=True, exclude={"extra"})
+        return json.dumps(known | self.extra, ensure_ascii=False).encode() + b"\n"
+
+
+def content_id(kind: str, said: str) -> str:
+    """An id that equal requests have in common, whoever makes them."""
+    return f"{kind}-{hashlib.sha256(said.encode('utf-8', 'surrogatepass')).hexdigest()[:16]}"
+
+
+def is_there_already(path: Path, manifest: Manifest) -> bool:
+    """Whether this very corpus lies there; raises `RunError` when another one does."""
+    if not path.exists():
+        return False
+    beside = manifest_path(path)
+    made = read_manifest(beside) if beside.exists() else None
+    if made is None:
+        raise RunError(f"{path} exists, and no manifest says what made it: choose another file with --out")
+    ours, theirs = manifest.options | manifest.inputs, made.options | made.inputs
+    if made.stage == manifest.stage and ours == theirs:
+        return True
+    different = sorted(name for name in ours.keys() | theirs.keys() if ours.get(name) != theirs.get(name))
+    raise RunError(
+        f"{path} was made with other settings ({', '.join(different) or 'another stage'} differ): "
+        "choose another file with --out, or remove it"
+    )
+
+
+def make_folder(folder: Path) -> None:
+    """Make the folder of a corpus; raises `RunError` where it cannot be."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise RunError(
+            f"cannot write to {folder} ({error.strerror}): choose another file with --out"
+        ) from None
+
+
+def write_corpus(path: Path, rows: Sequence[RequestRow], manifest: Manifest) -> None:
+    """Write the lines whole, then the manifest: where there is a manifest, the corpus is complete."""
+    make_folder(path.parent)
+    write_whole(path, b"".join(row.line() for row in rows))
+    write_manifest(manifest_path(path), manifest)
 
 
 @dataclass

@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from random import Random
 
+from interleave.data.prompts.corpus import RequestRow, content_id
 from interleave.data.prompts.near_duplicates import NearDuplicates, plain
-from interleave.data.prompts.rows import RequestRow, content_id
 from interleave.data.prompts.taxonomy import NUMBER, NUMBERS, SLOT, Key, SubCategory, Taxonomy, bank_of, fill
 from interleave.errors import InputError
 

@@ -12,8 +12,8 @@ from pydantic import Field
 
 from interleave import plugins
 from interleave.data.manifest import Manifest, file_digest, manifest_path, read_manifest
+from interleave.data.prompts.corpus import RequestRow, is_there_already, make_folder, write_corpus
 from interleave.data.prompts.near_duplicates import DEFAULT_THRESHOLD
-from interleave.data.prompts.rows import RequestRow, is_there_already, make_folder, write_corpus
 from interleave.data.prompts.taxonomy import OUR_WORLD, Key, Taxonomy, read_taxonomy
 from interleave.errors import ConfigurationError
 from interleave.types import Value

@@ -11,8 +11,8 @@ from pathlib import Path
 
 from interleave.batches.batch import read_index
 from interleave.batches.requests import lines_of, parse_line
-from interleave.data.scores import Failure as Unscored
-from interleave.data.scores import Place, read_scores, score_names
+from interleave.data.score_file import Failure as Unscored
+from interleave.data.score_file import Place, read_scores, score_names
 from interleave.data.select.selection import name_of, read_selection
 from interleave.data.trajectories import Trajectory, read_collection
 from interleave.errors import InputError, InterleaveError

@@ -11,8 +11,8 @@ from pathlib import Path
 
 from interleave.data.outputs import refuse_folder
 from interleave.data.report.counts import UNJUDGED, Gathered, Spread, gather, scores_of
-from interleave.data.scores import Failure as Unscored
-from interleave.data.scores import Place
+from interleave.data.score_file import Failure as Unscored
+from interleave.data.score_file import Place
 from interleave.data.trajectories import Trajectory
 from interleave.errors import ConfigurationError, InterleaveError, RunError, StorageError
 from interleave.render.svg_charts import Series, bars, lines, ranking

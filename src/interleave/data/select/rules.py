@@ -1,24 +1,48 @@
-"""The rules that give every attempt its part: which steps are dropped, and who of the rest teaches what.
+"""What the rules look at: the attempts of one step with their scores, and three figures of the step.
+
+The rules that give every attempt its part: which steps are dropped, and who of the rest teaches what.
 
 A step whose scores fall shows refinements that made things worse, and one that never gets good shows none
 that helped: both teach a critic the wrong thing. Of the rest, a step whose scores vary has something to be
 found out by trying, which is what reinforcement learning does; one that does not vary is an example to copy.
 But a step that was accepted at once does not vary either, and refusals come from steps that were drawn again:
 so, unless told, no more than the upper half of those that vary goes to RL, and copying sees refusals too.
+
+
+Judgements made even: as many acceptances as refusals, part by part and iteration by iteration.
+
+Later attempts are refused more often, and first ones accepted more often. A critic trained on that learns to
+look at the number of the attempt, or to accept everything. So within each part and iteration the rarer
+judgement is repeated, up to a number of copies, and the surplus of the other is left out.
+
+Steps that vary were refused at first, every one of them. A critic that tries on those alone finds out that
+first attempts are to be refused, and refuses them all. So copying lends first acceptances it has too many of
+to RL. Iterations that still know one judgement only are weighed against each other.
 """
 
 from __future__ import annotations
 
+import hashlib
 import math
 import statistics
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import accumulate
 
-from interleave.data.select.steps import Figures, ScoredStep
+from interleave.data.score_file import Failure
 from interleave.errors import ConfigurationError
-from interleave.types import Value
+from interleave.runs.record import AttemptRecord
+from interleave.types import Outcome, Scores, Value, Verdict
 
+NO_SCORE = "no score"
+SCORE_FAILED = "score failed"
+UNJUDGED = "not judged"
+UNREADABLE = "unreadable verdict"
+NO_PROMPT = "refused without a better prompt"
+Judgement = tuple[int, bool, str | None]
+"""Number and judgement of an attempt, and why it can be no row, if it cannot."""
 SFT, RL, DROPPED = "sft", "rl", "dropped"
 FALLING = "falling scores"
 LOW = "persistently low"
@@ -29,6 +53,83 @@ LOW_SHARE = 0.1
 GOOD = 8.0
 """A step that reaches this is never called low, unless told."""
 SFT_TO_RL = 2.0
+SURPLUS = "surplus in balancing"
+MAX_COPIES = 4
+
+
+@dataclass(frozen=True, slots=True)
+class ScoredAttempt:
+    """One picture: what the critic said and the scorer gave."""
+
+    number: int
+    accepted: bool
+    scores: Scores | None
+    flaw: str | None = None
+    """Why it can be no row at all, whatever its step is like."""
+
+
+@dataclass(frozen=True)
+class ScoredStep:
+    """The attempts of one step, in the order of drawing."""
+
+    collection: str
+    run: str
+    number: int
+    attempts: tuple[ScoredAttempt, ...]
+
+    @property
+    def usable(self) -> int:
+        """How many attempts can be rows."""
+        return sum(attempt.flaw is None for attempt in self.attempts)
+
+    @cached_property
+    def figures(self) -> Figures | None:
+        """None where no attempt has a score."""
+        marks = [attempt.scores.overall for attempt in self.attempts if attempt.scores is not None]
+        return figures_of(marks) if marks else None
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """What the scores of a step's attempts come to, each the geometric mean of semantics and quality."""
+
+    fall: float
+    """How far the last attempt is below the best one before it; 0 where it is not, or stands alone."""
+    best: float
+    variance: float
+
+
+def figures_of(marks: list[float]) -> Figures:
+    """The three figures of a step; its marks in the order of drawing, at least one."""
+    best_so_far = list(accumulate(marks, max))
+    fall = max(0.0, best_so_far[-2] - marks[-1]) if len(marks) > 1 else 0.0
+    mean = math.fsum(marks) / len(marks)
+    variance = math.fsum((mark - mean) ** 2 for mark in marks) / len(marks)
+    return Figures(round(fall, 6), round(best_so_far[-1], 6), round(variance, 6))
+
+
+def judged(attempt: AttemptRecord) -> Judgement:
+    """Number, judgement and flaw of an attempt: all that selecting needs of it besides its score."""
+    verdict = attempt.verdict
+    return attempt.number, verdict is not None and verdict.accepted, _flaw_of_verdict(verdict)
+
+
+def scored(judgement: Judgement, score: Scores | Failure | None) -> ScoredAttempt:
+    """A judged attempt beside its score."""
+    number, accepted, flaw = judgement
+    if isinstance(score, Scores):
+        return ScoredAttempt(number, accepted, score, flaw)
+    return ScoredAttempt(number, accepted, None, flaw or (NO_SCORE if score is None else SCORE_FAILED))
+
+
+def _flaw_of_verdict(verdict: Verdict | None) -> str | None:
+    if verdict is None:
+        return UNJUDGED
+    if verdict.outcome is Outcome.UNREADABLE:
+        return UNREADABLE
+    if not verdict.accepted and not (verdict.refined_prompt or "").strip():
+        return NO_PROMPT  # as a target it would teach to refuse and stay silent
+    return None
 
 
 class Thresholds(Value):
@@ -134,3 +235,70 @@ def _fall_of(steps: Sequence[ScoredStep]) -> float:
 
 def _given(wish: float | None, from_data: Callable[[], float]) -> float:
     return from_data() if wish is None else wish
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """An attempt that is to be a row."""
+
+    key: str
+    """Names the attempt; with the seed it decides by lot, whatever the order."""
+    part: str
+    iteration: int
+    accepted: bool
+
+
+def with_lent(candidates: Sequence[Candidate], *, seed: int) -> list[Candidate]:
+    """The same candidates, some acceptances of SFT now of RL: in iterations where RL knows refusals only, as
+    many as there are of those, no more than SFT has above its own refusals, and never the larger half."""
+    judged: dict[tuple[str, int, bool], list[int]] = defaultdict(list)
+    for position, each in enumerate(candidates):
+        judged[each.part, each.iteration, each.accepted].append(position)
+    lent = list(candidates)
+    for part, iteration, accepted in list(judged):
+        if (part, accepted) != (RL, False) or judged[RL, iteration, True]:
+            continue
+        own = len(judged[SFT, iteration, True])
+        spare = min(own - len(judged[SFT, iteration, False]), own // 2)
+        wanted = len(judged[RL, iteration, False])
+        lots = sorted(judged[SFT, iteration, True], key=lambda position: _lot(candidates[position].key, seed))
+        for position in lots[: max(0, min(spare, wanted))]:
+            lent[position] = replace(candidates[position], part=RL)
+    return lent
+
+
+def copies_of(candidates: Sequence[Candidate], *, seed: int, max_copies: int = MAX_COPIES) -> list[int]:
+    """How often each candidate is taken, 0 for the surplus."""
+    groups = _groups(candidates)
+    copies = [1] * len(candidates)
+    for refused, accepted in groups:
+        rarer, other = sorted((refused, accepted), key=len)
+        if not rarer:
+            continue  # nothing to weigh it against: it stays as it is
+        even = min(len(other), len(rarer) * max_copies)
+        for positions in (rarer, other):
+            share, left = divmod(even, len(positions))
+            lots = sorted(positions, key=lambda position: _lot(candidates[position].key, seed))
+            for place, position in enumerate(lots):
+                copies[position] = share + (place < left)
+    return copies
+
+
+def _groups(candidates: Sequence[Candidate]) -> list[tuple[list[int], list[int]]]:
+    """The positions of refusals and acceptances that are weighed against each other."""
+    by_iteration: dict[tuple[str, int], tuple[list[int], list[int]]] = defaultdict(lambda: ([], []))
+    for position, each in enumerate(candidates):
+        by_iteration[each.part, each.iteration][each.accepted].append(position)
+    one_sided: dict[str, tuple[list[int], list[int]]] = defaultdict(lambda: ([], []))
+    mixed = []
+    for (part, _), (refused, accepted) in by_iteration.items():
+        if refused and accepted:
+            mixed.append((refused, accepted))
+        else:
+            one_sided[part][0].extend(refused)
+            one_sided[part][1].extend(accepted)
+    return mixed + list(one_sided.values())
+
+
+def _lot(key: str, seed: int) -> bytes:
+    return hashlib.sha256(f"{seed}/{key}".encode()).digest()

@@ -15,29 +15,31 @@ from typing import Any
 from interleave.data.manifest import Manifest, file_digest, write_manifest
 from interleave.data.outputs import whole_folder
 from interleave.data.parallel_map import chunks, in_order, no_collector
-from interleave.data.scores import read_scores, score_files, score_names
-from interleave.data.select.balancing import MAX_COPIES, SURPLUS, Candidate, copies_of, with_lent
+from interleave.data.score_file import read_scores, score_files, score_names
 from interleave.data.select.rules import (
     DROPPED,
+    MAX_COPIES,
     RL,
     SFT,
     SFT_TO_RL,
-    Thresholds,
-    Wishes,
-    part_of,
-    thresholds_for,
-    why_dropped,
-)
-from interleave.data.select.selection import FILE_NAME, MANIFEST_NAME, named, write_places
-from interleave.data.select.steps import (
+    SURPLUS,
     UNJUDGED,
     UNREADABLE,
+    Candidate,
     Judgement,
     ScoredAttempt,
     ScoredStep,
+    Thresholds,
+    Wishes,
+    copies_of,
     judged,
+    part_of,
     scored,
+    thresholds_for,
+    why_dropped,
+    with_lent,
 )
+from interleave.data.select.selection import FILE_NAME, MANIFEST_NAME, named, write_places
 from interleave.data.trajectories import Trajectory, digest_line, read_trajectory, run_names
 from interleave.errors import InputError
 from interleave.text import count

@@ -1,0 +1,127 @@
+"""Rows for LLaMA-Factory: sharegpt messages with `<image>` marks, and a `dataset_info.json`.
+
+It has no GRPO, so there are no rows for reinforcement learning.
+
+
+Rows for ms-swift: messages with `<image>` marks; for GRPO every further column reaches the reward.
+
+The columns keep clear of the names that it rewrites (prompt, query, answer, solution and their like).
+
+
+Rows for EasyR1: `problem`, `images`, `answer`. It has one turn, and passes a reward the answer only.
+
+So the system's words stand before the user's in `problem`, and what a reward needs is JSON in `answer`.
+
+
+The `critic_rl.jsonl` of the reference's own trainer, which fills its own prompt from these fields.
+
+It opens paths as they stand, so they are absolute. It knows text-to-image by the words
+`data/interleave/white.png` in the path of the first picture, so a white canvas lies under just that name.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from interleave.data.export.images import FOLDER, Exhibit, Shelf
+from interleave.data.export.rows import Row, conversation
+from interleave.errors import ConfigurationError
+
+_TAGS = {
+    "role_tag": "role",
+    "content_tag": "content",
+    "user_tag": "user",
+    "assistant_tag": "assistant",
+    "system_tag": "system",
+}
+WHITE = "data/interleave/white.png"
+
+
+def encode_llamafactory(row: Row, shelf: Shelf) -> dict[str, Any]:
+    return {
+        "messages": conversation(row),
+        "images": [shelf.path(exhibit) for exhibit in row.pictures],
+    }
+
+
+def write_dataset_info(folder: Path, files: Mapping[str, Path]) -> None:
+    """One entry for each file: `interleave_critic_sft`, `interleave_critic_sft_validation`, …"""
+    entries = {
+        f"interleave_{name}": {
+            "file_name": path.relative_to(folder).as_posix(),
+            "formatting": "sharegpt",
+            "columns": {"messages": "messages", "images": "images"},
+            "tags": _TAGS,
+        }
+        for name, path in sorted(files.items())
+    }
+    (folder / "dataset_info.json").write_text(json.dumps(entries, indent=2) + "\n", "utf-8")
+
+
+def encode_swift(row: Row, shelf: Shelf) -> dict[str, Any]:
+    columns: dict[str, Any] = {
+        "id": row.id,
+        "messages": conversation(row),
+        "images": [shelf.path(exhibit) for exhibit in row.pictures],
+    }
+    if (baseline := row.baseline) is not None:
+        columns |= {
+            "planned_prompt": baseline.planned_prompt,
+            "used_prompt": baseline.used_prompt,
+            "sources": [shelf.path(exhibit) for exhibit in baseline.sources],
+            "success": baseline.success,
+            "semantics": baseline.semantics,
+            "quality": baseline.quality,
+        }
+    return columns
+
+
+def encode_easyr1(row: Row, shelf: Shelf) -> dict[str, Any]:
+    if (baseline := row.baseline) is None:
+        raise ConfigurationError("EasyR1 trains by reinforcement only: it takes no supervised rows")
+    answer = {
+        "id": row.id,
+        "planned_prompt": baseline.planned_prompt,
+        "used_prompt": baseline.used_prompt,
+        "before": shelf.path(baseline.before),
+        "sources": [shelf.path(exhibit) for exhibit in baseline.sources],
+        "success": baseline.success,
+        "semantics": baseline.semantics,
+        "quality": baseline.quality,
+    }
+    return {
+        "problem": "\n\n".join(message["content"] for message in conversation(row)),
+        "images": [shelf.path(exhibit) for exhibit in row.pictures],
+        "answer": json.dumps(answer, ensure_ascii=False),
+    }
+
+
+def encode_reference(row: Row, shelf: Shelf) -> dict[str, Any]:
+    if (baseline := row.baseline) is None:
+        raise ConfigurationError("the reference's critic_rl.jsonl has no supervised rows")
+    before = (
+        shelf.path(baseline.before, absolute=True)
+        if baseline.sources
+        else _white_canvas(baseline.before, shelf)
+    )
+    return {
+        "origin_prompt": baseline.planned_prompt,
+        "rewritten_prompt": baseline.used_prompt,
+        "origin_image_path": before,
+        "edited_image_path": shelf.path(baseline.after, absolute=True),
+        "evaluation": {
+            "semantics": baseline.semantics,
+            "quality": baseline.quality,
+            "success": baseline.success,
+        },
+    }
+
+
+def _white_canvas(canvas: Exhibit, shelf: Shelf) -> str:
+    width, height = canvas.size
+    place = f"{FOLDER}/{width}x{height}/{WHITE}"
+    shelf.keep(canvas, place)
+    return str(shelf.final / place)
