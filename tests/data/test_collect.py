@@ -24,7 +24,7 @@ from interleave.batches.requests import Item
 from interleave.batches.shards import WHOLE, Shard
 from interleave.cli.main import run
 from interleave.config.run_config import RoleConfig
-from interleave.data.collect import MANIFEST_NAME, Recipe, Work, describe
+from interleave.data.collect import MANIFEST_NAME, CollectConfig, Workload, write_collection_manifest
 from interleave.data.manifest import file_digest, read_manifest
 from interleave.data.trajectories import run_names
 from interleave.errors import RunError
@@ -33,11 +33,11 @@ from work import HANGS_AFTER
 
 Captured = pytest.CaptureFixture[str]
 IDS = [f"request-{number}" for number in range(4000)]
-CASTING = Recipe({}, (SMALL, OTHER)).casting()
+CASTING = CollectConfig({}, (SMALL, OTHER)).casting()
 
 
 def mixed_casting(seed: int = 0) -> Casting:
-    return Recipe({"seed": seed}, (SMALL, OTHER), (1.0, 3.0)).casting()
+    return CollectConfig({"seed": seed}, (SMALL, OTHER), (1.0, 3.0)).casting()
 
 
 def drawn_by(casting: Casting, ids: list[str]) -> Counter[str]:
@@ -74,7 +74,7 @@ def test_a_mixture_has_the_right_shares() -> None:
 
 @pytest.mark.parametrize(("generators", "requests"), [(2, 12), (4, 12), (3, 10), (4, 3)])
 def test_equal_shares_differ_by_one_at_most(generators: int, requests: int) -> None:
-    casting = Recipe({}, tuple(f"solid?size={64 + number}" for number in range(generators))).casting()
+    casting = CollectConfig({}, tuple(f"solid?size={64 + number}" for number in range(generators))).casting()
     shares = drawn_by(casting, IDS[:requests])
     each = [shares[config.generator.identity] for config in casting.configs]
     assert sum(each) == requests
@@ -128,7 +128,7 @@ def test_the_runs_of_a_mixture_say_who_drew_them(capsys: Captured) -> None:
         interleave.read_record(Path("made", name)).config.generator.spec for name in run_names(Path("made"))
     )
     assert said == drawn_by(
-        Recipe({}, (SMALL, OTHER), (1.0, 2.0)).casting(), [f"r{number}" for number in range(12)]
+        CollectConfig({}, (SMALL, OTHER), (1.0, 2.0)).casting(), [f"r{number}" for number in range(12)]
     )
     assert len(said) == 2
     counts = read_manifest(Path("made", MANIFEST_NAME)).counts
@@ -148,7 +148,7 @@ def test_A12_what_has_been_begun_keeps_its_generator_when_requests_join() -> Non
     before = {name: run["config"]["generator"] for name, run in comparables("made").items()}
     assert collect(write_requests(40), "made", *equal, "--retry-failed") == 0
     after = {name: run["config"]["generator"] for name, run in comparables("made").items()}
-    casting = Recipe({}, (SMALL, OTHER)).casting()
+    casting = CollectConfig({}, (SMALL, OTHER)).casting()
     ids = [f"r{number}" for number in range(40)]
     assert any(casting.deal(ids[:5])[each] != casting.deal(ids)[each] for each in ids[:5])
     assert before.items() <= after.items()
@@ -194,7 +194,7 @@ def test_a_folder_that_cannot_be_used_is_refused_before_models_are_loaded(capsys
 
 
 def test_the_models_of_a_mixture_share_planner_critic_turns_and_disk() -> None:
-    one, other = Recipe({}, (SMALL, OTHER)).studio(Path("made")).models.values()
+    one, other = CollectConfig({}, (SMALL, OTHER)).studio(Path("made")).models.values()
     assert one.planner is other.planner
     assert one.gates["critic"] is other.gates["critic"]
     assert one.gates["generator"] is not other.gates["generator"]
@@ -221,7 +221,7 @@ def test_K13_shards_are_disjoint_and_complete(of: int) -> None:
 
 def parts(requests: str, of: int) -> list[Batch]:
     """Batches of one folder that are open at the same time."""
-    recipe = Recipe({}, (SMALL, OTHER))
+    recipe = CollectConfig({}, (SMALL, OTHER))
     return [
         Batch(Path("made"), recipe.casting(), recipe.studio(Path("made")), shard=Shard(number, of))
         for number in range(1, of + 1)
@@ -238,22 +238,22 @@ def test_J04_shards_at_the_same_time_make_one_collection() -> None:
 
     async def all_at_once() -> None:
         batches = parts(requests, 3)
-        works = [Work.of(Path(requests), CASTING, shard=Shard(number, 3)) for number in (1, 2, 3)]
+        works = [Workload.of(Path(requests), CASTING, shard=Shard(number, 3)) for number in (1, 2, 3)]
         await asyncio.gather(
             *(ended_of(batch, work.items) for batch, work in zip(batches, works, strict=True))
         )
 
     asyncio.run(all_at_once())
     collect(requests, "whole", "--generator", SMALL, "--generator", OTHER)
-    describe(Path("made"), Work.of(Path(requests), CASTING))
+    write_collection_manifest(Path("made"), Workload.of(Path(requests), CASTING))
     assert comparables("made") == comparables("whole")
     assert Path("made", MANIFEST_NAME).read_bytes() == Path("whole", MANIFEST_NAME).read_bytes()
 
 
 def test_B16_what_another_process_is_at_is_left_to_it(monkeypatch: pytest.MonkeyPatch) -> None:
     requests = write_requests(6)
-    recipe = Recipe({}, (SMALL,))
-    work = Work.of(Path(requests), recipe.casting())
+    recipe = CollectConfig({}, (SMALL,))
+    work = Workload.of(Path(requests), recipe.casting())
     draw, seen_by_the_second = SolidGenerator.generate, asyncio.Event()
 
     async def held(self: SolidGenerator, request: ImageRequest) -> Image.Image:
@@ -278,7 +278,7 @@ def test_B16_what_another_process_is_at_is_left_to_it(monkeypatch: pytest.Monkey
 
 
 def test_two_whole_collections_at_once_are_refused() -> None:
-    recipe = Recipe({}, (SMALL,))
+    recipe = CollectConfig({}, (SMALL,))
     batch = Batch(Path("made"), recipe.casting(), recipe.studio(Path("made")))
     with pytest.raises(RunError, match="another process"):
         Batch(Path("made"), recipe.casting(), recipe.studio(Path("made")))
@@ -299,7 +299,7 @@ def test_shards_of_the_first_so_many_are_parts_of_these() -> None:
     taken = [
         item.id
         for number in (1, 2)
-        for item in Work.of(requests, CASTING, limit=7, shard=Shard(number, 2)).items
+        for item in Workload.of(requests, CASTING, limit=7, shard=Shard(number, 2)).items
     ]
     assert sorted(taken) == [f"r{number}" for number in range(7)]
 

@@ -24,7 +24,7 @@ from collections_made import MIXED, SMALL, collect, comparables, results_in, wri
 import interleave
 from interleave.batches.batch import Batch, read_index
 from interleave.cli.main import run
-from interleave.data.collect import MANIFEST_NAME, Recipe, Work
+from interleave.data.collect import MANIFEST_NAME, CollectConfig, Workload
 
 TESTS = Path(__file__).parent.parent
 sys.path += [str(TESTS / "runs"), str(TESTS / "backends")]  # the crash server and the loopback server
@@ -97,12 +97,12 @@ def test_A02_200_trajectories_killed_at_20_random_touches_of_the_disk(crash_serv
 @pytest.mark.parametrize("after", [1, 4])
 def test_A02_a_collection_that_is_stopped_goes_on_where_it_was(after: int) -> None:
     requests = write_requests(10)
-    recipe = Recipe({}, (SMALL,))
+    recipe = CollectConfig({}, (SMALL,))
 
     async def some() -> None:
         batch = Batch(Path("made"), recipe.casting(), recipe.studio(Path("made")))
         async with aclosing(
-            batch.run(Work.of(Path(requests), recipe.casting()).items, concurrency=3)
+            batch.run(Workload.of(Path(requests), recipe.casting()).items, concurrency=3)
         ) as all_ended:
             for _ in range(after):
                 await anext(all_ended)

@@ -15,8 +15,8 @@ import pytest
 from collections_made import MIXED, collect, comparables, write_requests, write_rows
 
 from interleave.batches.batch import Batch, Ended, read_index
-from interleave.data.collect import MANIFEST_NAME, Recipe, Work
-from interleave.data.ray_executor import Team, ray_crew
+from interleave.data.collect import MANIFEST_NAME, CollectConfig, Workload
+from interleave.data.ray_executor import RayOptions, ray_executor
 
 ray = pytest.importorskip("ray")
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore::Warning")]
@@ -57,13 +57,13 @@ def test_K13_one_worker_two_workers_and_no_ray_give_the_same_set_of_items() -> N
 
 def test_A02_the_requests_of_killed_workers_are_done_by_others() -> None:
     requests = write_requests(24)
-    recipe = Recipe({}, ("solid?size=64&delay=0.2",))
+    recipe = CollectConfig({}, ("solid?size=64&delay=0.2",))
     folder, killed = Path("made"), set[int]()
 
     async def kill_two_and_go_on() -> list[Ended]:
         all_ended = []
         async with aclosing(
-            batch.run(Work.of(Path(requests), recipe.casting()).items, concurrency=8)
+            batch.run(Workload.of(Path(requests), recipe.casting()).items, concurrency=8)
         ) as ending:
             async for ended in ending:
                 all_ended.append(ended)
@@ -72,7 +72,7 @@ def test_A02_the_requests_of_killed_workers_are_done_by_others() -> None:
                     os.kill(process, signal.SIGKILL)
         return all_ended
 
-    with ray_crew(recipe, folder, Path(requests), Team(workers=2, concurrency=4)) as crew:
+    with ray_executor(recipe, folder, Path(requests), RayOptions(workers=2, concurrency=4)) as crew:
         batch = Batch(folder, recipe.casting(), crew)
         all_ended = asyncio.run(kill_two_and_go_on())
     assert len(killed) == 2

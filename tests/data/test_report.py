@@ -14,7 +14,7 @@ import pytest
 from run_folders import REFUSED, Try, write_run
 
 from interleave.cli.main import run
-from interleave.data.report.counts import Spread
+from interleave.data.report.counts import Distribution
 from interleave.data.score_file import read_scores
 from interleave.data.select.selection import read_selection
 from interleave.data.trajectories import read_collection
@@ -305,7 +305,7 @@ def test_an_axis_ends_at_a_round_number_above_the_largest(value: float, top: flo
 
 
 def test_quartiles() -> None:
-    spread = Spread()
+    spread = Distribution()
     for value in (1, 2, 3, 4, 100):
         spread.add(value)
     assert (spread.quantile(0.25), spread.quantile(0.5), spread.quantile(0.75)) == (2, 3, 4)

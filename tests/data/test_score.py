@@ -20,10 +20,10 @@ from interleave.backends.protocols import Message, Reply, Sampling, VlmCapabilit
 from interleave.cli.main import run
 from interleave.data.collect import MANIFEST_NAME
 from interleave.data.manifest import file_digest, read_manifest
-from interleave.data.score_file import Failure, read_scores
+from interleave.data.score_file import Unscored, read_scores
 from interleave.data.trajectories import read_collection, run_names
 from interleave.errors import BackendError
-from interleave.errors import Failure as Kind
+from interleave.errors import Unscored as Kind
 from interleave.runs.outage import Patience
 from interleave.types import Picture, Scores
 
@@ -187,7 +187,7 @@ def test_K12_a_score_that_cannot_be_read_is_a_failure_and_never_a_number(
     assert score("--concurrency", "1") == 1
     assert "not scored: runs/" in capsys.readouterr().err
     first, *rest = read_scores(Path("made")).values()
-    assert isinstance(first, Failure)
+    assert isinstance(first, Unscored)
     assert "ten out of ten" in first.reason
     assert rest == [Scores(semantics=8, quality=8)] * (ATTEMPTS - 1)
     assert lines()[0].keys() == {"run", "step", "attempt", "failure", "calls"}
@@ -206,7 +206,7 @@ UNREADABLE = [
 def test_K03_no_number_comes_from_what_is_none(answer: str, model: Model) -> None:
     model.answers = lambda number: answer
     assert score() == 3
-    assert all(isinstance(each, Failure) for each in read_scores(Path("made")).values())
+    assert all(isinstance(each, Unscored) for each in read_scores(Path("made")).values())
 
 
 @pytest.mark.usefixtures("made")
@@ -274,7 +274,7 @@ def test_the_oracle_scores_the_miniature() -> None:
 @pytest.mark.usefixtures("made")
 def test_the_oracle_says_what_it_cannot_score() -> None:
     assert score(scorer="oracle") == 3
-    reasons = {each.reason for each in read_scores(Path("made")).values() if isinstance(each, Failure)}
+    reasons = {each.reason for each in read_scores(Path("made")).values() if isinstance(each, Unscored)}
     assert all("cannot tell what is asked" in reason for reason in reasons)
 
 
@@ -285,7 +285,7 @@ def test_K15_a_missing_or_altered_picture_is_a_failure_with_its_path(model: Mode
     one.unlink()
     other.write_bytes(b"no picture")
     assert score() == 1
-    reasons = [each.reason for each in read_scores(Path("made")).values() if isinstance(each, Failure)]
+    reasons = [each.reason for each in read_scores(Path("made")).values() if isinstance(each, Unscored)]
     assert any(one.name in reason and "is missing" in reason for reason in reasons)
     assert any(other.name in reason and "altered" in reason for reason in reasons)
     assert len(reasons) < ATTEMPTS
@@ -315,7 +315,7 @@ def test_C14_what_passes_is_tried_again_by_the_one_policy(model: Model) -> None:
 def test_C14_what_stays_away_is_asked_later_then_a_failure(model: Model) -> None:
     model.answers = lambda number: BackendError("down", transient=True)
     assert score("--concurrency", "2") == 3
-    assert {each.reason for each in read_scores(Path("made")).values() if isinstance(each, Failure)} == {
+    assert {each.reason for each in read_scores(Path("made")).values() if isinstance(each, Unscored)} == {
         "down"
     }
     assert 3600 < sum(waits) < 2 * 3600
@@ -345,8 +345,8 @@ def test_C10_a_wrong_key_ends_it_at_once_and_spoils_no_attempt(model: Model, cap
 def test_a_bug_that_one_attempt_meets_does_not_end_the_others(model: Model) -> None:
     model.answers = lambda number: ZeroDivisionError("a bug") if number == 3 else '{"score": [8, 9]}'
     assert score("--concurrency", "1") == 1
-    failures = [each for each in read_scores(Path("made")).values() if isinstance(each, Failure)]
-    assert failures == [Failure(reason="ZeroDivisionError: a bug")]
+    failures = [each for each in read_scores(Path("made")).values() if isinstance(each, Unscored)]
+    assert failures == [Unscored(reason="ZeroDivisionError: a bug")]
 
 
 @pytest.mark.usefixtures("made")
@@ -426,7 +426,7 @@ def test_B16_two_at_the_same_scores_are_refused(capsys: Captured) -> None:
     scoring = open_scoring(Path("made"), "scripted")
     assert score() == 2
     assert "another process" in capsys.readouterr().err
-    scoring.book.journal.close()
+    scoring.score_file.journal.close()
 
 
 @pytest.mark.usefixtures("made", "model")

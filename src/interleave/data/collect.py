@@ -34,7 +34,7 @@ MANIFEST_NAME = "collection.manifest.json"
 
 
 @dataclass(frozen=True)
-class Recipe:
+class CollectConfig:
     """The choices of a user."""
 
     choices: Mapping[str, Any] = field(default_factory=dict)
@@ -46,11 +46,14 @@ class Recipe:
 
     def casting(self) -> Casting:
         """Who does what; nothing is loaded yet."""
-        return _mixed([resolve(split_choices(choices)[0])[0] for choices in self._each()], self._shares())
+        return _casting(
+            [resolve(split_choices(choices)[0])[0] for choices in self._choices_by_generator()],
+            self._weights(),
+        )
 
     def studio(self, folder: Path) -> Studio:
         """Load the models and be ready to carry requests out below this folder."""
-        chosen, limits = split_choices(self._each()[0])
+        chosen, limits = split_choices(self._choices_by_generator()[0])
         config, pack = resolve(chosen)
         first = load_models(config, pack, chosen)
         casting = self.casting()
@@ -61,11 +64,11 @@ class Recipe:
             models[each.generator.identity] = loaded
         return Studio(folder, casting, limits, models)
 
-    def _each(self) -> list[dict[str, Any]]:
+    def _choices_by_generator(self) -> list[dict[str, Any]]:
         """The choices once for every generator."""
         return [{**self.choices, "generator": spec} for spec in self.generators or (None,)]
 
-    def _shares(self) -> tuple[float, ...]:
+    def _weights(self) -> tuple[float, ...]:
         if self.weights and len(self.weights) != len(self.generators):
             raise ConfigurationError(
                 f"{count(len(self.generators), 'generator')} and {count(len(self.weights), 'weight')}: "
@@ -77,7 +80,7 @@ class Recipe:
         return self.weights or tuple(1.0 for _ in self.generators)
 
 
-def _mixed(configs: list[RunConfig], weights: tuple[float, ...]) -> Casting:
+def _casting(configs: list[RunConfig], weights: tuple[float, ...]) -> Casting:
     first = configs[0]
     if len(configs) == 1:
         return Casting(config=first, own_seeds=True)
@@ -95,7 +98,7 @@ def _mixed(configs: list[RunConfig], weights: tuple[float, ...]) -> Casting:
 
 
 @dataclass(frozen=True)
-class Work:
+class Workload:
     """The requests of a collection that this command is to carry out."""
 
     requests: Path
@@ -104,7 +107,7 @@ class Work:
     """What was wrong with the lines that were left out."""
 
     @classmethod
-    def of(
+    def read(
         cls,
         requests: Path,
         casting: Casting,
@@ -112,7 +115,7 @@ class Work:
         limit: int | None = None,
         shard: Shard = WHOLE,
         skip_bad: bool = False,
-    ) -> Work:
+    ) -> Workload:
         """The first so many requests of a file, dealt over the generators; of these the ones of a shard."""
         items, left_out = read_requests(requests, skip_bad=skip_bad)
         dealt = casting.deal(item.id for item in items[:limit])
@@ -120,7 +123,7 @@ class Work:
         return cls(requests, [replace(item, generator=dealt[item.id]) for item in taken], left_out)
 
 
-def describe(folder: Path, work: Work) -> Manifest:
+def write_collection_manifest(folder: Path, work: Workload) -> Manifest:
     """Write down what a collection was made of, and what it holds now; shards may do so one after another."""
     path = folder / MANIFEST_NAME
     with alone_in(folder, LOCK_NAME):
@@ -166,6 +169,6 @@ def _counts(folder: Path) -> dict[str, int]:
     return dict(counts)
 
 
-def _notes(casting: Casting, work: Work) -> tuple[str, ...]:
-    said = [note for config in casting.configs for note in config.notes]
-    return (*dict.fromkeys(said), *(f"left out: {problem}" for problem in work.left_out))
+def _notes(casting: Casting, work: Workload) -> tuple[str, ...]:
+    notes = [note for config in casting.configs for note in config.notes]
+    return (*dict.fromkeys(notes), *(f"left out: {problem}" for problem in work.left_out))

@@ -36,33 +36,33 @@ _NOT_OFFERED = {errno.ENOSYS, errno.EINVAL, errno.EOPNOTSUPP, errno.EPERM}
 
 
 @contextmanager
-def whole_folder(out: Path, marker: str, *, replace: bool = False) -> Iterator[Path]:
+def atomic_folder(out: Path, marker: str, *, replace: bool = False) -> Iterator[Path]:
     """A new folder to fill, moved to `out` when the block ends well; a folder with `marker` in it is ours."""
     out = Path(os.path.realpath(out) if out.is_symlink() else os.path.abspath(out))
-    place = _Place(out)
-    _refuse(out, marker, replace)
+    paths = _OutputPaths(out)
+    _refuse_existing(out, marker, replace)
     try:
         make_folder(out.parent)
-        with _held(out.with_name(f".{out.name}.lock"), out) as lock:
-            place.tidy()
-            _refuse(out, marker, replace)  # again: perhaps what a crash had set aside is back
-            place.making.mkdir()
-            new = os.stat(place.making)
+        with _exclusive_lock(out.with_name(f".{out.name}.lock"), out) as lock:
+            paths.recover()
+            _refuse_existing(out, marker, replace)  # again: perhaps what a crash had set aside is back
+            paths.staging.mkdir()
+            new = os.stat(paths.staging)
             try:
-                yield place.making
+                yield paths.staging
                 sync_file_system(lock)
-                place.swap()
+                paths.publish()
             except BaseException:
                 with suppress(FileNotFoundError):
-                    if os.path.samestat(new, os.stat(place.making)):  # else it is what was there before
-                        place.clear()
+                    if os.path.samestat(new, os.stat(paths.staging)):  # else it is what was there before
+                        paths.remove_staging()
                 raise
-            place.settle()
+            paths.finish()
     except OSError as error:
-        raise place.cannot_write(error) from error
+        raise paths.cannot_write(error) from error
 
 
-def _refuse(out: Path, marker: str, replace: bool) -> None:
+def _refuse_existing(out: Path, marker: str, replace: bool) -> None:
     refuse_foreign_folder(out, marker=marker)
     if (out / marker).exists() and not replace:
         raise RunError(
@@ -71,25 +71,25 @@ def _refuse(out: Path, marker: str, replace: bool) -> None:
 
 
 @dataclass(frozen=True)
-class _Place:
+class _OutputPaths:
     """Where an output belongs, and the names beside it."""
 
     out: Path
 
     @property
-    def making(self) -> Path:
+    def staging(self) -> Path:
         return self.out.with_name(f".{self.out.name}.making")
 
     @property
     def old(self) -> Path:
         return self.out.with_name(f".{self.out.name}.old")
 
-    def tidy(self) -> None:
+    def recover(self) -> None:
         """Put in order what a process that died has left."""
-        if not (os.path.lexists(self.making) or os.path.lexists(self.old)):
+        if not (os.path.lexists(self.staging) or os.path.lexists(self.old)):
             return
         self._sync_names()  # as they are now, before anything is deleted
-        self.clear()
+        self.remove_staging()
         if not os.path.lexists(self.old):
             return
         if _is_empty(self.out):
@@ -98,20 +98,20 @@ class _Place:
         else:
             self._discard_old()
 
-    def swap(self) -> None:
+    def publish(self) -> None:
         """Put the new output in its place; whatever fails, the old one is there or set aside."""
         if _is_empty(self.out):
-            os.rename(self.making, self.out)
-        elif not exchange(self.making, self.out):
+            os.rename(self.staging, self.out)
+        elif not exchange(self.staging, self.out):
             os.rename(self.out, self.old)
             try:
-                os.rename(self.making, self.out)
+                os.rename(self.staging, self.out)
             except BaseException:
                 with suppress(OSError):  # then the next attempt does it
                     os.rename(self.old, self.out)
                 raise
 
-    def settle(self) -> None:
+    def finish(self) -> None:
         """Delete what was there before, once the new output is on disk under its name."""
         try:
             self._sync_names()
@@ -123,10 +123,10 @@ class _Place:
         with suppress(OSError):  # nothing is lost by it, and the next attempt does it
             if os.path.lexists(self.old):
                 self._discard_old()
-        self.clear()
+        self.remove_staging()
 
-    def clear(self) -> None:
-        shutil.rmtree(self.making, ignore_errors=True)
+    def remove_staging(self) -> None:
+        shutil.rmtree(self.staging, ignore_errors=True)
 
     def _sync_names(self) -> None:
         try:
@@ -136,8 +136,8 @@ class _Place:
 
     def _discard_old(self) -> None:
         # Under the other name, so that half of it is never taken for the whole when this is cut short.
-        os.rename(self.old, self.making)
-        self.clear()
+        os.rename(self.old, self.staging)
+        self.remove_staging()
 
     def cannot_write(self, error: OSError) -> StorageError:
         if not os.path.lexists(self.out) and os.path.lexists(self.old):
@@ -154,7 +154,7 @@ def _is_empty(folder: Path) -> bool:
 
 
 @contextmanager
-def whole_file(out: Path, *, replace: bool = False) -> Iterator[IO[bytes]]:
+def atomic_file(out: Path, *, replace: bool = False) -> Iterator[IO[bytes]]:
     """A file to fill, moved to `out` when the block ends well."""
     refuse_folder(out)
     if out.exists() and not replace:
@@ -193,7 +193,7 @@ def _reason(error: BaseException) -> str:
 
 
 @contextmanager
-def _held(lock: Path, out: Path) -> Iterator[int]:
+def _exclusive_lock(lock: Path, out: Path) -> Iterator[int]:
     """Keep others from making the same output; gives the open lock file."""
     file = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o644)
     try:

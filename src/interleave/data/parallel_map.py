@@ -22,7 +22,7 @@ from interleave.errors import RunError
 T = TypeVar("T")
 R = TypeVar("R")
 
-AHEAD = 2
+PREFETCH = 2
 """How many results a worker may be ahead of whoever takes them: memory does not grow with the input."""
 
 
@@ -31,23 +31,23 @@ def default_workers() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def in_order(work: Callable[[T], R], tasks: Iterable[T], workers: int = 1) -> Iterator[R]:
+def map_in_order(work: Callable[[T], R], tasks: Iterable[T], workers: int = 1) -> Iterator[R]:
     """The results of the work, in the order of the tasks, whoever is done first."""
-    calmly = partial(_calmly, work)
+    call = partial(_call_without_gc, work)
     if workers <= 1:
-        yield from map(calmly, tasks)
+        yield from map(call, tasks)
         return
-    waiting = iter(tasks)
+    remaining = iter(tasks)
     # Spawned, not forked: a copy of a process with threads may hold their locks for ever.
     context = multiprocessing.get_context("spawn")
-    pool = ProcessPoolExecutor(workers, mp_context=context, initializer=_follow_the_parent)
+    pool = ProcessPoolExecutor(workers, mp_context=context, initializer=_initialize_worker)
     try:
-        under_way: deque[Future[R]] = deque(
-            pool.submit(calmly, task) for task in islice(waiting, AHEAD * workers)
+        pending: deque[Future[R]] = deque(
+            pool.submit(call, task) for task in islice(remaining, PREFETCH * workers)
         )
-        while under_way:
-            yield under_way.popleft().result()
-            under_way.extend(pool.submit(calmly, task) for task in islice(waiting, 1))
+        while pending:
+            yield pending.popleft().result()
+            pending.extend(pool.submit(call, task) for task in islice(remaining, 1))
     except BrokenProcessPool:
         raise RunError(
             "a worker process died, perhaps for want of memory: try again with fewer --workers"
@@ -56,21 +56,21 @@ def in_order(work: Callable[[T], R], tasks: Iterable[T], workers: int = 1) -> It
         pool.shutdown(wait=True, cancel_futures=True)
 
 
-def _follow_the_parent() -> None:
+def _initialize_worker() -> None:
     """In a worker: leave interrupts to the parent, and do not outlive it."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     parent = multiprocessing.parent_process()
     if parent is not None:
-        threading.Thread(target=_end_with, args=(parent.sentinel,), daemon=True).start()
+        threading.Thread(target=_exit_with_parent, args=(parent.sentinel,), daemon=True).start()
 
 
-def _end_with(sentinel: int) -> None:
+def _exit_with_parent(sentinel: int) -> None:
     connection.wait([sentinel])
     os._exit(1)
 
 
 @contextmanager
-def no_collector() -> Iterator[None]:
+def gc_paused() -> Iterator[None]:
     """Without the search for cycles: half the time goes to it where many values are made that have none."""
     was_on = gc.isenabled()
     gc.disable()
@@ -81,13 +81,13 @@ def no_collector() -> Iterator[None]:
             gc.enable()
 
 
-def _calmly(work: Callable[[T], R], task: T) -> R:
-    with no_collector():
+def _call_without_gc(work: Callable[[T], R], task: T) -> R:
+    with gc_paused():
         return work(task)
 
 
-def chunks(things: Iterable[T], size: int) -> Iterator[list[T]]:
+def chunks(items: Iterable[T], size: int) -> Iterator[list[T]]:
     """The things in lists of this size; the last may be shorter."""
-    iterator = iter(things)
+    iterator = iter(items)
     while chunk := list(islice(iterator, size)):
         yield chunk

@@ -19,7 +19,7 @@ from typing import Any
 from interleave.batches.batch import Ended, run_folder
 from interleave.batches.requests import Item, read_requests
 from interleave.batches.worker import Studio
-from interleave.data.collect import Recipe
+from interleave.data.collect import CollectConfig
 from interleave.errors import BackendError, ConfigurationError, InputError, MissingDependency
 from interleave.text import count
 
@@ -34,7 +34,7 @@ OBJECT_STORE_BYTES = 200_000_000
 
 
 @dataclass(frozen=True)
-class Team:
+class RayOptions:
     """How many workers there are, and what each takes."""
 
     workers: int = 1
@@ -47,10 +47,10 @@ class Team:
 class Worker:
     """A studio in a process of its own; its models are loaded with the first thing it is asked."""
 
-    def __init__(self, recipe: Recipe, folder: str, requests: str, home: str) -> None:
+    def __init__(self, config: CollectConfig, folder: str, requests: str, home: str) -> None:
         with suppress(OSError):  # so that a relative path in a spec means what it meant to the user
             os.chdir(home)
-        self._recipe, self._folder, self._requests = recipe, Path(folder), Path(requests)
+        self._config, self._folder, self._requests = config, Path(folder), Path(requests)
         self._studio: Studio | None = None
         self._items: dict[str, Item] = {}
 
@@ -71,16 +71,16 @@ class Worker:
     def _prepared(self) -> Studio:
         if self._studio is None:
             self._items = {item.id: item for item in read_requests(self._requests, skip_bad=True)[0]}
-            self._studio = self._recipe.studio(self._folder)
+            self._studio = self._config.studio(self._folder)
         return self._studio
 
 
-class RayCrew:
+class RayExecutor:
     """Workers on a Ray cluster, as one crew."""
 
-    def __init__(self, hire: Callable[[], Any], workers: int) -> None:
-        self._hire = hire
-        self.workers = [hire() for _ in range(workers)]
+    def __init__(self, start_worker: Callable[[], Any], workers: int) -> None:
+        self._start_worker = start_worker
+        self.workers = [start_worker() for _ in range(workers)]
         self.notes = _prepare(self.workers)
         self._replacements = REPLACEMENTS * workers
         self._busy: Counter[Any] = Counter()
@@ -118,7 +118,7 @@ class RayCrew:
         log.warning("a worker died; its requests go on with others")
         if self._replacements:
             self._replacements -= 1
-            self.workers.append(self._hire())
+            self.workers.append(self._start_worker())
 
 
 def _prepare(workers: list[Any]) -> tuple[str, ...]:
@@ -136,26 +136,28 @@ def _prepare(workers: list[Any]) -> tuple[str, ...]:
 
 
 @contextmanager
-def ray_crew(recipe: Recipe, folder: Path, requests: Path, team: Team) -> Iterator[RayCrew]:
+def ray_executor(
+    config: CollectConfig, folder: Path, requests: Path, options: RayOptions
+) -> Iterator[RayExecutor]:
     """A crew on the cluster of RAY_ADDRESS, or on this machine; its processes end with it."""
-    ray = _ray()
-    _connect(ray, team)
+    ray = _import_ray()
+    _connect(ray, options)
     try:
-        _refuse_too_many(ray, team)
+        _refuse_too_many(ray, options)
         actor = ray.remote(Worker).options(
-            max_concurrency=team.concurrency + 1,
+            max_concurrency=options.concurrency + 1,
             max_restarts=0,  # while Ray restarts a worker, what is sent to it fails: the crew hires a new one
             num_cpus=1,
-            num_gpus=team.gpus,
+            num_gpus=options.gpus,
             scheduling_strategy="SPREAD",
         )
-        told = (recipe, str(folder.absolute()), str(requests.absolute()), os.getcwd())
-        yield RayCrew(lambda: actor.remote(*told), team.workers)
+        arguments = (config, str(folder.absolute()), str(requests.absolute()), os.getcwd())
+        yield RayExecutor(lambda: actor.remote(*arguments), options.workers)
     finally:
         ray.shutdown()
 
 
-def _ray() -> Any:
+def _import_ray() -> Any:
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # nobody is told that this is running
     try:
         import ray
@@ -167,24 +169,24 @@ def _ray() -> Any:
     return ray
 
 
-def _connect(ray: Any, team: Team) -> None:
+def _connect(ray: Any, options: RayOptions) -> None:
     """Join the cluster that RAY_ADDRESS names, or start one here; what workers say stays in their logs."""
-    here: dict[str, Any] = {}
+    local: dict[str, Any] = {}
     if not os.environ.get("RAY_ADDRESS"):
-        cpus = max(team.workers, os.cpu_count() or 1)
-        here = {"num_cpus": cpus, "include_dashboard": False, "object_store_memory": OBJECT_STORE_BYTES}
+        cpus = max(options.workers, os.cpu_count() or 1)
+        local = {"num_cpus": cpus, "include_dashboard": False, "object_store_memory": OBJECT_STORE_BYTES}
     try:
-        ray.init(log_to_driver=False, logging_level="ERROR", **here)
+        ray.init(log_to_driver=False, logging_level="ERROR", **local)
     except (ConnectionError, RuntimeError, ValueError, OSError) as error:
         raise BackendError(f"Ray cannot be started or reached: {str(error).splitlines()[0]}") from error
 
 
-def _refuse_too_many(ray: Any, team: Team) -> None:
+def _refuse_too_many(ray: Any, options: RayOptions) -> None:
     """Workers for which there is no room would be waited for without end."""
-    there = ray.cluster_resources()
-    for what, each in (("CPU", 1.0), ("GPU", team.gpus)):
-        if each and (room := int(there.get(what, 0.0) / each)) < team.workers:
+    resources = ray.cluster_resources()
+    for what, each in (("CPU", 1.0), ("GPU", options.gpus)):
+        if each and (fitting := int(resources.get(what, 0.0) / each)) < options.workers:
             raise ConfigurationError(
-                f"the cluster has {what}s for {count(room, 'worker')}, not for {team.workers}: "
-                f"use --workers {max(room, 1)}, or a larger cluster"
+                f"the cluster has {what}s for {count(fitting, 'worker')}, not for {options.workers}: "
+                f"use --workers {max(fitting, 1)}, or a larger cluster"
             )

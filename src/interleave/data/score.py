@@ -26,7 +26,7 @@ from interleave.backends.retries import VLM_DEADLINE_SECONDS, RetryPolicy
 from interleave.batches.batch import FAILURES_IN_A_ROW
 from interleave.batches.shards import WHOLE, Shard
 from interleave.config.run_config import Limits
-from interleave.data.score_file import Failed, Place, ScoreBook, Scored, maker_of
+from interleave.data.score_file import AttemptKey, Failed, Scored, ScoreFile, scorer_config
 from interleave.data.trajectories import Trajectory, read_trajectory, run_names
 from interleave.errors import BackendError, Failure, InterleaveError, LimitReached, StorageError
 from interleave.runs.disk import Disk
@@ -43,7 +43,7 @@ DIGITS = 4
 
 
 @dataclass
-class Bill:
+class Usage:
     """What the marks of one attempt took."""
 
     calls: int | None = None
@@ -56,10 +56,10 @@ class Bill:
             self.cost = (self.cost or 0.0) + reply.cost
 
 
-class ScoringDesk(Protocol):
-    """Marks attempts, many at once; `bill` is filled in even where the marks cannot be read."""
+class ScorerClient(Protocol):
+    """Marks attempts, many at once; `usage` is filled in even where the marks cannot be read."""
 
-    async def score(self, seen: CriticInput, bill: Bill) -> Scores: ...
+    async def score(self, seen: CriticInput, usage: Usage) -> Scores: ...
 
 
 def load_scorer(spec: str, limits: Limits) -> VisionLanguageModel | Scorer:
@@ -72,24 +72,24 @@ def load_scorer(spec: str, limits: Limits) -> VisionLanguageModel | Scorer:
     return agent
 
 
-def open_desk(scorer: VisionLanguageModel | Scorer, pack: PromptPack, meter: Meter) -> ScoringDesk:
+def scorer_client(scorer: VisionLanguageModel | Scorer, pack: PromptPack, meter: Meter) -> ScorerClient:
     """The place where a scorer works; the meter knows the limits, and what earlier sessions have spent."""
     if isinstance(scorer, VisionLanguageModel):
-        return ModelDesk(scorer, pack, meter)
-    return ComputingDesk(scorer)
+        return VlmScorerClient(scorer, pack, meter)
+    return LocalScorerClient(scorer)
 
 
 @dataclass
-class ComputingDesk:
+class LocalScorerClient:
     """A scorer that is no model: nothing to wait for and nothing to pay."""
 
     scorer: Scorer
 
-    async def score(self, seen: CriticInput, bill: Bill) -> Scores:
+    async def score(self, seen: CriticInput, usage: Usage) -> Scores:
         return await self.scorer.score(seen)
 
 
-class ModelDesk:
+class VlmScorerClient:
     """A vision-language model that scores."""
 
     def __init__(self, vlm: VisionLanguageModel, pack: PromptPack, meter: Meter) -> None:
@@ -99,8 +99,8 @@ class ModelDesk:
         self.retries = RetryPolicy()
         self.gate = Gate(vlm.capabilities.concurrency)
 
-    async def score(self, seen: CriticInput, bill: Bill) -> Scores:
-        return await VlmScorer(_OneAttempt(self, bill), self.pack).score(seen)
+    async def score(self, seen: CriticInput, usage: Usage) -> Scores:
+        return await VlmScorer(_MeteredVlm(self, usage), self.pack).score(seen)
 
     async def ask(self, messages: Sequence[Message], sampling: Sampling) -> Reply:
         """One question: wait for a turn, then ask within the limits, by the one policy of retries."""
@@ -125,27 +125,27 @@ class ModelDesk:
 
 
 @dataclass
-class _OneAttempt:
+class _MeteredVlm:
     """The model as the scorer of one attempt sees it: calls are numbered from 1, and billed."""
 
-    desk: ModelDesk
-    bill: Bill
+    client: VlmScorerClient
+    usage: Usage
     asked: int = field(default=0)
 
     @property
     def capabilities(self) -> VlmCapabilities:
-        return self.desk.vlm.capabilities
+        return self.client.vlm.capabilities
 
     async def complete(self, messages: Sequence[Message], sampling: Sampling) -> Reply:
         self.asked += 1
         numbered = replace(sampling, slot=replace(sampling.slot, call=self.asked))
-        reply = await self.desk.ask(messages, numbered)
-        self.bill.add(reply)
+        reply = await self.client.ask(messages, numbered)
+        self.usage.add(reply)
         return reply
 
 
 @dataclass(frozen=True)
-class Job:
+class ScoringJob:
     """One attempt to be scored."""
 
     trajectory: Trajectory
@@ -153,10 +153,10 @@ class Job:
     attempt: AttemptRecord
 
     @property
-    def place(self) -> Place:
+    def key(self) -> AttemptKey:
         return self.trajectory.name, self.step.plan.number, self.attempt.number
 
-    def look(self) -> CriticInput:
+    def load_images(self) -> CriticInput:
         """What the scorer sees, with its pictures read; raises `MissingPicture` where one is not there."""
         seen = self.trajectory.critic_input(self.step, self.attempt)
         seen.before.load()
@@ -165,7 +165,7 @@ class Job:
 
 
 @dataclass
-class Tally:
+class ScoringStats:
     """How far a scoring is."""
 
     runs: int = 0
@@ -201,18 +201,18 @@ class Scoring:
     def __init__(
         self,
         names: list[str],
-        book: ScoreBook,
-        desk: ScoringDesk,
+        score_file: ScoreFile,
+        client: ScorerClient,
         *,
         retry_failed: bool = False,
         patience: Patience | None = None,
     ) -> None:
         self.names = names
-        self.book = book
-        self.desk = desk
+        self.score_file = score_file
+        self.client = client
         self.retry_failed = retry_failed
         self.patience = patience or Patience()
-        self.tally = Tally(runs=len(names))
+        self.stats = ScoringStats(runs=len(names))
         self.disk = Disk()
 
     async def run(self, *, concurrency: int) -> AsyncGenerator[Scored | Failed]:
@@ -222,51 +222,51 @@ class Scoring:
                 async for line in lines:
                     yield line
         finally:
-            self.book.journal.close()
+            self.score_file.journal.close()
 
-    def _jobs(self) -> Iterator[Job]:
+    def _jobs(self) -> Iterator[ScoringJob]:
         for name in self.names:
-            trajectory = read_trajectory(self.book.collection, name)
+            trajectory = read_trajectory(self.score_file.collection, name)
             if isinstance(trajectory, Trajectory):
-                yield from self._open_jobs(trajectory)
+                yield from self._unscored_jobs(trajectory)
             else:
-                self.tally.left_out[trajectory] += 1
-            self.tally.taken += 1
+                self.stats.left_out[trajectory] += 1
+            self.stats.taken += 1
 
-    def _open_jobs(self, trajectory: Trajectory) -> Iterator[Job]:
+    def _unscored_jobs(self, trajectory: Trajectory) -> Iterator[ScoringJob]:
         for step, attempt in trajectory.attempts():
-            job = Job(trajectory, step, attempt)
-            if self.book.has(job.place, retry_failed=self.retry_failed):
-                self.tally.already += 1
+            job = ScoringJob(trajectory, step, attempt)
+            if self.score_file.has(job.key, retry_failed=self.retry_failed):
+                self.stats.already += 1
             else:
                 yield job
 
-    async def _work(self, ahead: Iterator[Job], concurrency: int) -> AsyncGenerator[Scored | Failed]:
+    async def _work(self, jobs: Iterator[ScoringJob], concurrency: int) -> AsyncGenerator[Scored | Failed]:
         running: set[asyncio.Task[Scored | Failed]] = set()
         failures_in_a_row = 0
         limit: LimitReached | None = None
         try:
             while True:
-                while len(running) < concurrency and (job := next(ahead, None)) is not None:
-                    running.add(asyncio.create_task(self._patiently(job)))
+                while len(running) < concurrency and (job := next(jobs, None)) is not None:
+                    running.add(asyncio.create_task(self._score_with_retries(job)))
                 if not running and limit is not None:
                     raise limit
                 if not running:
                     return
                 finished, running = await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
-                for line in await self._keep(finished):
+                for line in await self._store(finished):
                     failures_in_a_row = failures_in_a_row + 1 if isinstance(line, Failed) else 0
-                    self.tally.count(line)
+                    self.stats.count(line)
                     yield line
                 for task in finished:
                     try:
                         task.result()
                     except LimitReached as reached:  # what is under way may end; nothing new is begun
-                        limit, ahead = reached, iter(())
+                        limit, jobs = reached, iter(())
                 if failures_in_a_row >= FAILURES_IN_A_ROW:
                     raise BackendError(
                         f"{failures_in_a_row} attempts in a row could not be scored, the last with: "
-                        f"{self.tally.failures[-1].failure} (mend it, then run the same command with "
+                        f"{self.stats.failures[-1].failure} (mend it, then run the same command with "
                         "--retry-failed)"
                     )
         finally:
@@ -274,50 +274,50 @@ class Scoring:
                 task.cancel()
             await asyncio.gather(*running, return_exceptions=True)
 
-    async def _keep(self, finished: set[asyncio.Task[Scored | Failed]]) -> list[Scored | Failed]:
+    async def _store(self, finished: set[asyncio.Task[Scored | Failed]]) -> list[Scored | Failed]:
         """The lines of those that have one, on disk, also where another has met the end of all work."""
         lines = [task.result() for task in finished if not task.exception()]
         for line in lines:
-            self.book.journal.append(line)
-        await self.disk.sync(self.book.journal)
+            self.score_file.journal.append(line)
+        await self.disk.sync(self.score_file.journal)
         return lines
 
-    async def _patiently(self, job: Job) -> Scored | Failed:
+    async def _score_with_retries(self, job: ScoringJob) -> Scored | Failed:
         """The line of an attempt; where the model fails for a passing reason, it is asked again later."""
-        bill = Bill()
+        usage = Usage()
 
         async def take() -> Take[Scored | Failed]:
             try:
-                line = await self._score(job, bill)
+                line = await self._score(job, usage)
             except BackendError as error:
                 if error.kind is Failure.DENIED:
                     raise  # a key that opens nothing opens nothing for the next attempt either
-                line, reason = _failed(job, bill, str(error)), str(error)
-                return Take(line, passing=error.transient, reason=reason, reached=bill.calls or 0)
-            return Take(line, reached=bill.calls or 0, succeeded=isinstance(line, Scored))
+                line, reason = _failed(job, usage, str(error)), str(error)
+                return Take(line, passing=error.transient, reason=reason, reached=usage.calls or 0)
+            return Take(line, reached=usage.calls or 0, succeeded=isinstance(line, Scored))
 
         return await self.patience.keep_on(take)
 
-    async def _score(self, job: Job, bill: Bill) -> Scored | Failed:
+    async def _score(self, job: ScoringJob, usage: Usage) -> Scored | Failed:
         try:
-            seen = await self.disk.do(job.look)
-            scores = await self.desk.score(seen, bill)
+            seen = await self.disk.do(job.load_images)
+            scores = await self.client.score(seen, usage)
         except (StorageError, LimitReached, BackendError):
             raise
         except InterleaveError as error:  # not readable, or a picture is not there: never a number
-            return _failed(job, bill, str(error))
+            return _failed(job, usage, str(error))
         except Exception as error:  # a bug that one attempt meets must not end the others
-            log.exception("scoring %s failed in an unexpected way", job.place)
-            return _failed(job, bill, f"{type(error).__name__}: {error}")
-        run, step, attempt = job.place
+            log.exception("scoring %s failed in an unexpected way", job.key)
+            return _failed(job, usage, f"{type(error).__name__}: {error}")
+        run, step, attempt = job.key
         return Scored(
             run=run,
             step=step,
             attempt=attempt,
             semantics=round(scores.semantics, DIGITS),
             quality=round(scores.quality, DIGITS),
-            calls=bill.calls,
-            cost=bill.cost,
+            calls=usage.calls,
+            cost=usage.cost,
         )
 
 
@@ -335,12 +335,12 @@ def open_scoring(
     names = [run for run in run_names(collection) if shard.has(run)]
     pack = load_pack(prompts)
     scorer = load_scorer(spec, limits)
-    maker = maker_of(spec, pack if isinstance(scorer, VisionLanguageModel) else None)
-    book = ScoreBook(collection, name or maker.default_name, maker, shard=shard)
-    desk = open_desk(scorer, pack, Meter(limits, calls=book.calls, cost=book.cost))
-    return Scoring(names, book, desk, retry_failed=retry_failed)
+    config = scorer_config(spec, pack if isinstance(scorer, VisionLanguageModel) else None)
+    score_file = ScoreFile(collection, name or config.default_name, config, shard=shard)
+    client = scorer_client(scorer, pack, Meter(limits, calls=score_file.calls, cost=score_file.cost))
+    return Scoring(names, score_file, client, retry_failed=retry_failed)
 
 
-def _failed(job: Job, bill: Bill, why: str) -> Failed:
-    run, step, attempt = job.place
-    return Failed(run=run, step=step, attempt=attempt, failure=why, calls=bill.calls, cost=bill.cost)
+def _failed(job: ScoringJob, usage: Usage, why: str) -> Failed:
+    run, step, attempt = job.key
+    return Failed(run=run, step=step, attempt=attempt, failure=why, calls=usage.calls, cost=usage.cost)

@@ -35,12 +35,12 @@ from interleave.types import Scores, Value
 FOLDER = "scores"
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,99}")
 """What a scorer's scores may be called; no dots, so that the files of shards can be told apart."""
-Place = tuple[str, int, int]
+AttemptKey = tuple[str, int, int]
 """An attempt: the name of its run, the number of its step, its own number."""
 NAME_CHARACTERS = 60
 
 
-class Failure(Value):
+class Unscored(Value):
     """An attempt that was not scored: never a number, always a reason."""
 
     reason: str
@@ -57,14 +57,14 @@ def score_files(collection: Path, name: str) -> list[Path]:
     return sorted(path for path in files if path.name.partition(".")[0] == name)
 
 
-def read_scores(collection: Path, name: str | None = None) -> dict[Place, Scores | Failure]:
+def read_scores(collection: Path, name: str | None = None) -> dict[AttemptKey, Scores | Unscored]:
     """What a scorer gave every attempt; without a name, the only scorer there is."""
-    scores: dict[Place, Scores | Failure] = {}
+    scores: dict[AttemptKey, Scores | Unscored] = {}
     for path in score_files(collection, _chosen(collection, name)):
-        for place, score in _ScoreFile(path).lines():
+        for key, score in _ScoreReader(path).lines():
             # A later line wins, but no failure takes a number back: numbers are never scored again.
-            if not (isinstance(score, Failure) and isinstance(scores.get(place), Scores)):
-                scores[place] = score
+            if not (isinstance(score, Unscored) and isinstance(scores.get(key), Scores)):
+                scores[key] = score
     return scores
 
 
@@ -81,14 +81,14 @@ def _chosen(collection: Path, name: str | None) -> str:
     return name or names[0]
 
 
-class _ScoreFile:
+class _ScoreReader:
     """Reads one file; equal scores and names are one object, so that a million lines fit into memory."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self._seen: dict[tuple[Any, Any], Scores] = {}
 
-    def lines(self) -> Iterator[tuple[Place, Scores | Failure]]:
+    def lines(self) -> Iterator[tuple[AttemptKey, Scores | Unscored]]:
         try:
             with open(self.path, "rb") as file:
                 for number, line in enumerate(file, start=1):
@@ -97,23 +97,23 @@ class _ScoreFile:
         except OSError as error:
             raise InputError(f"{self.path} cannot be read ({error.strerror})") from None
 
-    def _read(self, number: int, line: bytes) -> tuple[Place, Scores | Failure]:
+    def _read(self, number: int, line: bytes) -> tuple[AttemptKey, Scores | Unscored]:
         try:
             row = json.loads(line)
-            place = (intern(row["run"]), _whole(row["step"]), _whole(row["attempt"]))
-            return place, Failure(reason=row["failure"]) if "failure" in row else self._scores(row)
+            key = (intern(row["run"]), _whole_number(row["step"]), _whole_number(row["attempt"]))
+            return key, Unscored(reason=row["failure"]) if "failure" in row else self._scores(row)
         except (ValueError, KeyError, TypeError, RecursionError, ValidationError) as error:
             reason = " ".join(str(error).split())[:100]
             raise InputError(f"{self.path}:{number} is no score ({reason}): remove the line") from None
 
     def _scores(self, row: dict[str, Any]) -> Scores:
-        marks = (row["semantics"], row["quality"])
-        if marks not in self._seen:
-            self._seen[marks] = Scores(semantics=marks[0], quality=marks[1])
-        return self._seen[marks]
+        values = (row["semantics"], row["quality"])
+        if values not in self._seen:
+            self._seen[values] = Scores(semantics=values[0], quality=values[1])
+        return self._seen[values]
 
 
-def _whole(value: Any) -> int:
+def _whole_number(value: Any) -> int:
     if type(value) is not int:
         raise TypeError(f"{value!r:.40} is not a whole number")
     return value
@@ -151,7 +151,7 @@ class Failed(ScoreLine):
 
 
 @dataclass(frozen=True)
-class Maker:
+class ScorerConfig:
     """Who gives the marks: the scorer as it was named, and the words it is asked with."""
 
     spec: str
@@ -171,45 +171,45 @@ class Maker:
         return {"scorer": self.identity, "prompts": words}
 
 
-def maker_of(spec: str, pack: PromptPack | None) -> Maker:
+def scorer_config(spec: str, pack: PromptPack | None) -> ScorerConfig:
     words = PackConfig(name=pack.name, version=pack.description.version, digest=pack.digest) if pack else None
-    return Maker(spec, words)
+    return ScorerConfig(spec, words)
 
 
-class ScoreBook:
+class ScoreFile:
     """The scores of one scorer, open for writing."""
 
-    def __init__(self, collection: Path, name: str, maker: Maker, *, shard: Shard = WHOLE) -> None:
+    def __init__(self, collection: Path, name: str, scorer: ScorerConfig, *, shard: Shard = WHOLE) -> None:
         if not NAME.fullmatch(name):
             raise ConfigurationError(f"--name {name!r}: use letters, digits, '-' and '_', at most 100")
-        self.collection, self.name, self.maker = collection, name, maker
+        self.collection, self.name, self.scorer = collection, name, scorer
         self.folder = collection / FOLDER
-        self._refuse_other_maker()
+        self._refuse_other_scorer()
         self.journal = open_journal(self.folder, f"{name}{shard.label}.jsonl")
         try:
-            self.before = read_scores(collection, name)
+            self.existing = read_scores(collection, name)
             self.calls, self.cost = _spent(score_files(collection, name))
             if not self._manifest.exists():
-                self.describe()  # whoever takes this up must know who began it
+                self.save_manifest()  # whoever takes this up must know who began it
         except BaseException:
             self.journal.close()
             raise
 
-    def has(self, place: Place, *, retry_failed: bool) -> bool:
+    def has(self, key: AttemptKey, *, retry_failed: bool) -> bool:
         """Whether nothing is left to do for an attempt."""
-        return isinstance(self.before.get(place), Scores) or (place in self.before and not retry_failed)
+        return isinstance(self.existing.get(key), Scores) or (key in self.existing and not retry_failed)
 
-    def describe(self) -> Manifest:
+    def save_manifest(self) -> Manifest:
         """Write down who scored, and how many scores there are now."""
         with alone_in(self.folder, f"{self.name}.lock"):
             scores = read_scores(self.collection, self.name).values()
             scored = sum(isinstance(score, Scores) for score in scores)
             manifest = Manifest(
                 stage="score",
-                options=self.maker.as_options(),
+                options=self.scorer.as_options(),
                 inputs=_inputs(self.collection),
                 counts={"attempts": len(scores), "scored": scored, "failed": len(scores) - scored},
-                notes=tuple(filter(None, [note_for(self.maker.spec, role="scorer")])),
+                notes=tuple(filter(None, [note_for(self.scorer.spec, role="scorer")])),
             )
             write_manifest(self._manifest, manifest)
         return manifest
@@ -218,14 +218,14 @@ class ScoreBook:
     def _manifest(self) -> Path:
         return self.folder / f"{self.name}{SUFFIX}"
 
-    def _refuse_other_maker(self) -> None:
+    def _refuse_other_scorer(self) -> None:
         if not self._manifest.exists():
             return
-        there, here = read_manifest(self._manifest).options, self.maker.as_options()
-        if there != json.loads(json.dumps(here)):
+        stored, current = read_manifest(self._manifest).options, self.scorer.as_options()
+        if stored != json.loads(json.dumps(current)):
             raise RunError(
-                f"the scores {self.name!r} in {self.collection} were made by {there.get('scorer')!r}"
-                f"{' with other prompts' if there.get('scorer') == here['scorer'] else ''}: "
+                f"the scores {self.name!r} in {self.collection} were made by {stored.get('scorer')!r}"
+                f"{' with other prompts' if stored.get('scorer') == current['scorer'] else ''}: "
                 "choose another name with --name"
             )
 

@@ -20,9 +20,9 @@ from pathlib import Path
 from typing import Any
 
 from interleave.data.manifest import Manifest, manifest_path, read_manifest, write_manifest
-from interleave.data.outputs import refuse_folder, whole_file
-from interleave.data.parallel_map import chunks, in_order
-from interleave.data.select.selection import named
+from interleave.data.outputs import atomic_file, refuse_folder
+from interleave.data.parallel_map import chunks, map_in_order
+from interleave.data.select.selection import collections_by_name
 from interleave.data.trajectories import Trajectory, digest_line, read_trajectory, run_names
 from interleave.errors import InputError, InterleaveError, RunError
 from interleave.runs.journal import RequestPart
@@ -58,47 +58,49 @@ def make_sequences(
     progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> Manifest:
     """Write the sequences of all trajectories of the collections that end well; returns the manifest."""
-    _refuse_foreign(out)
-    places = {name: Path(os.path.abspath(path)) for name, path in named(collections).items()}
-    runs = [(path, name) for path in places.values() for name in run_names(path)]
-    work = partial(_make, options.reflection, Path(os.path.abspath(out)).parent)
+    _refuse_foreign_file(out)
+    collections_by_path = {
+        name: Path(os.path.abspath(path)) for name, path in collections_by_name(collections).items()
+    }
+    runs = [(path, name) for path in collections_by_path.values() for name in run_names(path)]
+    work = partial(_make_batch, options.reflection, Path(os.path.abspath(out)).parent)
     workers = options.workers if len(runs) > 10 * RUNS_AT_ONCE else 1  # they cost a second to start
-    told, digest = _Made(), hashlib.sha256()
-    with whole_file(out, replace=replace) as file:
-        for made in in_order(work, chunks(runs, RUNS_AT_ONCE), workers):
-            for line in made.lines:
+    total, digest = _BatchResult(), hashlib.sha256()
+    with atomic_file(out, replace=replace) as file:
+        for result in map_in_order(work, chunks(runs, RUNS_AT_ONCE), workers):
+            for line in result.lines:
                 file.write((b",\n" if file.tell() else b"[\n") + line)
-            digest.update(made.digest)
-            told.count(made)
-            progress(told.units, len(runs))
+            digest.update(result.digest)
+            total.count(result)
+            progress(total.runs, len(runs))
         file.write(b"\n]\n")
-        _refuse(told, options)
+        _refuse_problems(total, options)
     manifest = Manifest(
         stage=STAGE,
         options={"file": out.name, "reflection": options.reflection},
-        inputs={"+".join(places): digest.hexdigest()},
-        counts={"runs": len(runs), **dict(sorted(told.counts.items()))},
-        notes=tuple(f"left out: {problem}" for problem in told.problems[:100]),
+        inputs={"+".join(collections_by_path): digest.hexdigest()},
+        counts={"runs": len(runs), **dict(sorted(total.counts.items()))},
+        notes=tuple(f"left out: {problem}" for problem in total.problems[:100]),
     )
     write_manifest(manifest_path(out), manifest)
     return manifest
 
 
-def _refuse_foreign(out: Path) -> None:
+def _refuse_foreign_file(out: Path) -> None:
     """Nothing is overwritten that was not made here: the manifest beside a file tells whose it is."""
     refuse_folder(out)
     kept = manifest_path(out)
     if kept.exists():
-        made = read_manifest(kept)
-        if (made.stage, made.options.get("file")) != (STAGE, out.name):
+        result = read_manifest(kept)
+        if (result.stage, result.options.get("file")) != (STAGE, out.name):
             raise RunError(f"{kept} belongs to another file than {out.name}: choose another name with --out")
     elif out.exists():
         raise RunError(f"{out} was not made by 'data sequences': choose another name with --out")
 
 
-def _refuse(told: _Made, options: SequenceOptions) -> None:
+def _refuse_problems(total: _BatchResult, options: SequenceOptions) -> None:
     """Nothing is left behind where something is wrong, unless the user said how to go on."""
-    problems, counts = told.problems, told.counts
+    problems, counts = total.problems, total.counts
     if problems and not options.skip_bad:
         more = f" … and {len(problems) - SHOWN_PROBLEMS} more" if len(problems) > SHOWN_PROBLEMS else ""
         raise InputError(
@@ -111,41 +113,41 @@ def _refuse(told: _Made, options: SequenceOptions) -> None:
 
 
 @dataclass
-class _Made:
+class _BatchResult:
     """What came of some runs."""
 
     lines: list[bytes] = field(default_factory=list)
     counts: Counter[str] = field(default_factory=Counter)
     problems: list[str] = field(default_factory=list)
-    units: int = 0
+    runs: int = 0
     digest: bytes = b""
 
-    def count(self, other: _Made) -> None:
+    def count(self, other: _BatchResult) -> None:
         """Take in what another has to tell, but not its lines."""
         self.counts.update(other.counts)
         self.problems += other.problems
-        self.units += other.units
+        self.runs += other.runs
 
 
-def _make(reflection: bool, folder: Path, runs: list[tuple[Path, str]]) -> _Made:
-    made = _Made(units=len(runs))
+def _make_batch(reflection: bool, folder: Path, runs: list[tuple[Path, str]]) -> _BatchResult:
+    result = _BatchResult(runs=len(runs))
     for collection, name in runs:
         trajectory = read_trajectory(collection, name)
         if not isinstance(trajectory, Trajectory):
-            made.counts[f"left out: {trajectory}"] += 1
+            result.counts[f"left out: {trajectory}"] += 1
             continue
-        made.digest += digest_line(name, trajectory.digest)
+        result.digest += digest_line(name, trajectory.digest)
         if why := why_left_out(trajectory, reflection=reflection):
-            made.counts[f"left out: {why}"] += 1
+            result.counts[f"left out: {why}"] += 1
             continue
         try:
             item = sequence(trajectory, reflection=reflection, folder=folder)
         except InterleaveError as error:
-            made.problems.append(f"{name}: {str(error).replace(f'{collection}/', '')}")
+            result.problems.append(f"{name}: {str(error).replace(f'{collection}/', '')}")
         else:
-            made.lines.append(json.dumps(item, ensure_ascii=False).encode())
-            made.counts.update({"sequences": 1, "pictures": len(item["images"])})
-    return made
+            result.lines.append(json.dumps(item, ensure_ascii=False).encode())
+            result.counts.update({"sequences": 1, "pictures": len(item["images"])})
+    return result
 
 
 def why_left_out(trajectory: Trajectory, *, reflection: bool) -> str | None:
@@ -167,38 +169,38 @@ def sequence(trajectory: Trajectory, *, reflection: bool, folder: Path) -> dict[
     """A trajectory as one exchange; pictures by their paths as seen from the folder of the file."""
     record = trajectory.record
     names = [part.image for part in record.request if part.image]
-    asked = "".join(_asked(part) for part in record.request)
-    told = [f"<gthink>{_plain(record.plan.reasoning if record.plan else '')}</gthink>"]
+    asked = "".join(_request_text(part) for part in record.request)
+    total = [f"<gthink>{_escape_tags(record.plan.reasoning if record.plan else '')}</gthink>"]
     for step in record.steps:
         attempts = step.attempts if reflection else tuple(filter(None, [step.attempt]))
-        told += _told(step, attempts, reflection=reflection)
+        total += _step_text(step, attempts, reflection=reflection)
         names += [attempt.image for attempt in attempts]
     return {
         "messages": [
             {"role": "user", "content": asked},
-            {"role": "assistant", "content": "".join(told)},
+            {"role": "assistant", "content": "".join(total)},
         ],
         "images": [_path(trajectory, name, folder) for name in names],
     }
 
 
-def _asked(part: RequestPart) -> str:
-    return PICTURE if part.image else _plain(part.text or "")
+def _request_text(part: RequestPart) -> str:
+    return PICTURE if part.image else _escape_tags(part.text or "")
 
 
-def _told(step: StepRecord, attempts: Sequence[AttemptRecord], *, reflection: bool) -> Iterator[str]:
+def _step_text(step: StepRecord, attempts: Sequence[AttemptRecord], *, reflection: bool) -> Iterator[str]:
     if step.plan.prompt is not None:
-        yield f"<plan>{_plain(step.plan.prompt)}</plan>"
+        yield f"<plan>{_escape_tags(step.plan.prompt)}</plan>"
     for attempt in attempts:
         yield PICTURE
         if reflection and attempt.verdict is not None:
             refined = attempt.verdict.refined_prompt or ""
-            answer = {"success": attempt.verdict.accepted, "refine_prompt": _plain(refined)}
-            thought = _plain(attempt.verdict.reasoning)
+            answer = {"success": attempt.verdict.accepted, "refine_prompt": _escape_tags(refined)}
+            thought = _escape_tags(attempt.verdict.reasoning)
             yield f"<critic><think>{thought}</think>{json.dumps(answer, ensure_ascii=False)}</critic>"
     text = step.plan.caption if step.plan.prompt is not None else step.plan.text
     if text:
-        yield f"<info>{_plain(text)}</info>"
+        yield f"<info>{_escape_tags(text)}</info>"
 
 
 def _is_readable(attempt: AttemptRecord) -> bool:
@@ -212,6 +214,6 @@ def _path(trajectory: Trajectory, name: str, folder: Path) -> str:
     return os.path.relpath(picture.path, folder)
 
 
-def _plain(text: str) -> str:
+def _escape_tags(text: str) -> str:
     """Text in which nothing is taken for a tag: a zero-width space breaks what looks like one."""
     return _TAGS.sub("<\u200b", text)

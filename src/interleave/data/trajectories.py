@@ -183,16 +183,16 @@ class Trajectory:
 
 def read_collection(folder: Path, *, skipped: Counter[str] | None = None) -> Iterator[Trajectory]:
     """Every trajectory of a collection, by name; why runs are left out is counted or logged."""
-    told = Counter[str]() if skipped is None else skipped
+    reasons = Counter[str]() if skipped is None else skipped
     for name in run_names(folder):
         trajectory = read_trajectory(folder, name)
         if isinstance(trajectory, Trajectory):
             yield trajectory
         else:
-            told[trajectory] += 1
-    if skipped is None and told:
-        reasons = ", ".join(f"{number:,} {reason}" for reason, number in sorted(told.items()))
-        log.warning("%s: %s left out (%s)", folder, count(told.total(), "run"), reasons)
+            reasons[trajectory] += 1
+    if skipped is None and reasons:
+        summary = ", ".join(f"{number:,} {reason}" for reason, number in sorted(reasons.items()))
+        log.warning("%s: %s left out (%s)", folder, count(reasons.total(), "run"), summary)
 
 
 def digest_line(name: str, digest: str = "") -> bytes:
@@ -228,9 +228,9 @@ def read_trajectory(folder: Path, name: str) -> Trajectory | str:
 
 
 def _find_runs(folder: str) -> Iterator[str]:
-    waiting = [""]
-    while waiting:
-        name = waiting.pop()
+    remaining = [""]
+    while remaining:
+        name = remaining.pop()
         folders = []
         with os.scandir(f"{folder}/{name}") as entries:
             for entry in entries:
@@ -240,7 +240,7 @@ def _find_runs(folder: str) -> Iterator[str]:
                 if entry.is_dir(follow_symlinks=False) and not entry.name.startswith("."):
                     folders.append(entry.name)
             else:
-                waiting += [f"{name}/{each}" if name else each for each in folders if each != IMAGES]
+                remaining += [f"{name}/{each}" if name else each for each in folders if each != IMAGES]
 
 
 def _read_ended(run: Path) -> tuple[RunRecord, str]:

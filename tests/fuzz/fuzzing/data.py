@@ -16,7 +16,7 @@ from interleave.agents.prompts import PromptPack
 from interleave.agents.prompts.library import load_pack
 from interleave.backends.protocols import Reply
 from interleave.batches.requests import read_requests
-from interleave.data.export.joined import Joined, read_documents, read_items
+from interleave.data.export.joined import JoinedFile, read_documents, read_items
 from interleave.data.export.rows import conversation
 from interleave.data.import_runs.records import (
     ImportedRun,
@@ -27,20 +27,20 @@ from interleave.data.import_runs.records import (
     run_of,
 )
 from interleave.data.import_runs.run_folder import refuse_unusable
-from interleave.data.import_runs.stage import REPORT, import_all, outcomes_in
+from interleave.data.import_runs.stage import REPORT, import_all, read_results
 from interleave.data.manifest import Manifest, read_manifest, write_manifest
 from interleave.data.prompts.corpus import read_corpora, refuse_bad
 from interleave.data.prompts.expand import (
-    Answered,
     Expansion,
+    ExpansionReply,
     _take,
     fingerprint,
     read_answers,
     read_reply,
 )
 from interleave.data.prompts.taxonomy import OUR_WORLD, Taxonomy, read_taxonomy
-from interleave.data.score_file import Failure, _spent, read_scores
-from interleave.data.select.selection import Selected, read_places, read_selection
+from interleave.data.score_file import Unscored, _spent, read_scores
+from interleave.data.select.selection import Selected, read_collection_paths, read_selection
 from interleave.data.sequences import sequence, why_left_out
 from interleave.data.trajectories import Trajectory, read_collection, read_trajectory
 from interleave.errors import InputError, InterleaveError, ReplyError
@@ -201,7 +201,7 @@ def reference_record(data: bytes) -> bool:
         value = attempt(lambda: read_json(path))
         runs = [
             attempt(
-                lambda: read_record(path, folder, source="x", asked="Show it.", text="The end."),
+                lambda: read_record(path, folder, source="x", request_text="Show it.", text="The end."),
                 errors=(InterleaveError, ValidationError),
             )
         ]
@@ -237,7 +237,7 @@ def reference_import(data: bytes) -> bool:
         assert {path.name for path in folder.iterdir()} <= {"src", "out"}
         if not isinstance(outcomes, list):
             return False
-        assert len(list(outcomes_in(out))) == len(outcomes) == len((out / REPORT).read_bytes().splitlines())
+        assert len(list(read_results(out))) == len(outcomes) == len((out / REPORT).read_bytes().splitlines())
         made = sorted(path.name for path in (out / "runs").iterdir()) if (out / "runs").exists() else []
         assert len(made) == len({each.run for each in outcomes if each.run})
         for trajectory in read_collection(out, skipped=Counter()) if made else ():
@@ -270,7 +270,7 @@ def score_file(data: bytes) -> bool:
             return False
         for (run, step, number), score in scores.items():
             assert type(run) is str and type(step) is int and type(number) is int
-            assert isinstance(score, Failure) or 0 <= score.overall <= 10, score
+            assert isinstance(score, Unscored) or 0 <= score.overall <= 10, score
             assert (
                 not isinstance(score, Scores) or Scores.model_validate_json(score.model_dump_json()) == score
             )
@@ -340,7 +340,7 @@ def selection_places(data: bytes) -> bool:
     with scratch() as folder:
         (folder / "col").mkdir()
         (folder / "collections.json").write_bytes(data)
-        places = attempt(lambda: read_places(folder), errors=InputError)
+        places = attempt(lambda: read_collection_paths(folder), errors=InputError)
         return isinstance(places, dict)
 
 
@@ -390,7 +390,7 @@ def check_joined(data: bytes, form: str, name: str) -> bool:
         if not isinstance(items, list):
             return False
         problems: list[str] = []
-        documents = list(read_documents(Joined(form, path), items, the_pack(), Counter(), problems))
+        documents = list(read_documents(JoinedFile(form, path), items, the_pack(), Counter(), problems))
         assert len(documents) + len(problems) == len(items)
         for row in (row for document in documents for row in document.rows):
             messages = conversation(row)
@@ -464,7 +464,7 @@ def expansion(data: bytes) -> bool:
     value = attempt(lambda: read_reply(Reply(spare_text(data))), errors=ReplyError)
     if not isinstance(value, dict):
         return False
-    answered = Answered(asked=fingerprint(subcategory), text=json.dumps(value, ensure_ascii=False))
+    answered = ExpansionReply(asked=fingerprint(subcategory), text=json.dumps(value, ensure_ascii=False))
     with scratch() as folder:
         path = folder / "journal.jsonl"
         path.write_bytes(answered.model_dump_json().encode() + b"\n")

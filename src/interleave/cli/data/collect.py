@@ -14,8 +14,8 @@ from interleave.cli import request_input as inputs
 
 if TYPE_CHECKING:
     from interleave.batches.batch import Crew
-    from interleave.data.collect import Recipe
-    from interleave.data.ray_executor import Team
+    from interleave.data.collect import CollectConfig
+    from interleave.data.ray_executor import RayOptions
 
 
 def collect(
@@ -73,8 +73,8 @@ def collect(
     from interleave.batches.shards import Shard
     from interleave.cli.batch_command import follow_many
     from interleave.cli.run_command import say
-    from interleave.data.collect import Recipe, Work, describe
-    from interleave.data.ray_executor import Team
+    from interleave.data.collect import CollectConfig, Workload, write_collection_manifest
+    from interleave.data.ray_executor import RayOptions
     from interleave.runs.outage import Patience
 
     choices = {
@@ -90,42 +90,44 @@ def collect(
         "sources": sources,
         "seed": seed,
     }
-    recipe = Recipe(choices, tuple(generator or ()), tuple(weight or ()))
-    team = Team(workers, concurrency or DEFAULT_CONCURRENCY, worker_gpus)
+    config = CollectConfig(choices, tuple(generator or ()), tuple(weight or ()))
+    ray_options = RayOptions(workers, concurrency or DEFAULT_CONCURRENCY, worker_gpus)
     part = Shard.parse(shard)
-    casting = recipe.casting()
-    work = Work.of(requests, casting, limit=limit, shard=part, skip_bad=skip_bad)
-    for problem in work.left_out:
+    casting = config.casting()
+    workload = Workload.read(requests, casting, limit=limit, shard=part, skip_bad=skip_bad)
+    for problem in workload.left_out:
         say(f"left out: {problem}")
     refuse_unfit(out, casting, part)
     say("loading models…")
-    with _crew(engine, recipe, out, requests, team) as crew:
+    with _executor(engine, config, out, requests, ray_options) as crew:
         batch = Batch(out, casting, crew, shard=part, patience=Patience(max_seconds))
         try:
             return follow_many(
                 batch,
-                work.items,
-                concurrency=team.concurrency * (team.workers if engine == "ray" else 1),
+                workload.items,
+                concurrency=ray_options.concurrency * (ray_options.workers if engine == "ray" else 1),
                 retry_failed=retry_failed,
                 fail_on_forced=False,
                 json_output=json_output,
             )
         finally:
-            describe(out, work)
+            write_collection_manifest(out, workload)
 
 
 @contextmanager
-def _crew(engine: str, recipe: Recipe, out: Path, requests: Path, team: Team) -> Iterator[Crew]:
+def _executor(
+    engine: str, config: CollectConfig, out: Path, requests: Path, ray_options: RayOptions
+) -> Iterator[Crew]:
     """Who carries the requests out: this process, or workers on a cluster."""
-    from interleave.data.ray_executor import ray_crew
+    from interleave.data.ray_executor import ray_executor
     from interleave.errors import ConfigurationError, did_you_mean
 
     if engine == "ray":
-        with ray_crew(recipe, out, requests, team) as crew:
+        with ray_executor(config, out, requests, ray_options) as crew:
             yield crew
     elif engine == "local":
-        if team.workers > 1 or team.gpus:
+        if ray_options.workers > 1 or ray_options.gpus:
             raise ConfigurationError("--workers and --worker-gpus are for --engine ray")
-        yield recipe.studio(out)
+        yield config.studio(out)
     else:
         raise ConfigurationError(f"no engine named {engine!r}. {did_you_mean(engine, ['local', 'ray'])}")

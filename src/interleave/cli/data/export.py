@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from interleave.cli import options
-from interleave.cli.data.stage_progress import following
+from interleave.cli.data.stage_progress import progress_bar
 
 if TYPE_CHECKING:
     from interleave.data.manifest import Manifest
@@ -78,7 +78,7 @@ def export(
     what they are and how to load them.
     """
     from interleave.data.export.images import PictureForm
-    from interleave.data.export.joined import Joined
+    from interleave.data.export.joined import JoinedFile
     from interleave.data.export.stage import ExportOptions
     from interleave.data.export.stage import export as run
     from interleave.data.parallel_map import default_workers
@@ -93,7 +93,7 @@ def export(
         validation=validation,
         held_out=tuple(held_out or ()),
         fail_on_leak=fail_on_leak,
-        joined=tuple(Joined.parse(each) for each in join or ()),
+        joined=tuple(JoinedFile.parse(each) for each in join or ()),
         collections=tuple(collection or ()),
         tokenizer=tokenizer,
         max_tokens=max_tokens,
@@ -101,14 +101,14 @@ def export(
         skip_bad=skip_bad,
         workers=workers or default_workers(),
     )
-    with following("runs exported") as progress:
+    with progress_bar("runs exported") as progress:
         manifest = run(selection, out, chosen, replace=replace, progress=progress)
-    _tell(manifest)
+    _print_summary(manifest)
     print(manifest.model_dump_json() if json_output else out)
     return 0
 
 
-def _tell(manifest: Manifest) -> None:
+def _print_summary(manifest: Manifest) -> None:
     for name, number in manifest.counts.items():
         if "/" in name:
             typer.echo(f"  {number:>9,} rows  {name}", err=True)

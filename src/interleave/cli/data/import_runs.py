@@ -38,11 +38,11 @@ def import_runs(
     columns = (TextColumn("records"), BarColumn(), MofNCompleteColumn())
     with Progress(*columns, console=console, disable=not console.is_terminal) as bar:
         task = bar.add_task("", total=None)
-        outcomes = import_all(
+        results = import_all(
             src, out, pack=prompts, progress=lambda done, total: bar.update(task, completed=done, total=total)
         )
-    bad = [each for each in outcomes if each.problem]
-    odd = [each for each in outcomes if each.warnings]
+    bad = [each for each in results if each.problem]
+    odd = [each for each in results if each.warnings]
     for each in bad[:SHOWN]:
         console.print(
             f"not imported: {one_line(f'{each.source}: {each.problem}', 240)}", markup=False, soft_wrap=True
@@ -54,9 +54,9 @@ def import_runs(
     if len(bad) > SHOWN or len(odd) > SHOWN:
         console.print(f"… and more, all in {out / REPORT}", markup=False)
     console.print(
-        f"{count(len(outcomes) - len(bad), 'run')} imported, {len(odd):,} of them with remarks, "
+        f"{count(len(results) - len(bad), 'run')} imported, {len(odd):,} of them with remarks, "
         f"{count(len(bad), 'record')} not imported"
     )
-    counts = {"imported": len(outcomes) - len(bad), "odd": len(odd), "not imported": len(bad)}
+    counts = {"imported": len(results) - len(bad), "odd": len(odd), "not imported": len(bad)}
     print(json.dumps({"collection": str(out), **counts}) if json_output else out)
     return 1 if bad else 0

@@ -13,7 +13,7 @@ from interleave.cli import options
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from interleave.data.prompts.stage import Made
+    from interleave.data.prompts.stage import CorpusResult
 
 DEFAULT_ITEMS = {"world": 40_000, "files": 0}
 
@@ -89,7 +89,7 @@ def prompts(
     with Progress(*columns, console=console, disable=not console.is_terminal) as bar:
         task = bar.add_task("", total=settings.items or None)
         made = make_corpus(settings, out, lambda done: bar.update(task, completed=done))
-    _tell(made, console)
+    _print_summary(made, console)
     if json_output:
         print(json.dumps({"corpus": str(made.path), "counts": made.manifest.counts}, ensure_ascii=False))
     else:
@@ -121,7 +121,7 @@ def _refuse_unused(source: str, **given: object) -> None:
             raise ConfigurationError(f"--{name.replace('_', '-')} goes with {where}")
 
 
-def _tell(made: Made, console: Console) -> None:
+def _print_summary(made: CorpusResult, console: Console) -> None:
     from rich.table import Table
     from rich.text import Text
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from interleave.cli import options
-from interleave.cli.data.stage_progress import following
+from interleave.cli.data.stage_progress import progress_bar
 from interleave.cli.run_command import cancel_on_terminate, say
 from interleave.cli.streams import few_retries_told
 from interleave.text import one_line
@@ -64,10 +64,10 @@ def score(
         shard=Shard.parse(shard),
         retry_failed=retry_failed,
     )
-    return _work(scoring, concurrency, json_output)
+    return _score(scoring, concurrency, json_output)
 
 
-def _work(scoring: Scoring, concurrency: int, json_output: bool) -> int:
+def _score(scoring: Scoring, concurrency: int, json_output: bool) -> int:
     """Score in front of a user; returns the exit code."""
     from interleave.errors import LimitReached, StorageError
 
@@ -83,51 +83,51 @@ def _work(scoring: Scoring, concurrency: int, json_output: bool) -> int:
         return 130
     finally:
         with suppress(StorageError):  # the scores are safe, and the same command writes it again
-            scoring.book.describe()
+            scoring.score_file.save_manifest()
     return _report(scoring, status, time.monotonic() - started, json_output)
 
 
 async def _follow(scoring: Scoring, concurrency: int) -> None:
     cancel_on_terminate()
-    with following("runs scored") as progress:
+    with progress_bar("runs scored") as progress:
         async with aclosing(scoring.run(concurrency=concurrency)) as lines:
             async for _ in lines:
-                progress(scoring.tally.taken, scoring.tally.runs)
+                progress(scoring.stats.taken, scoring.stats.runs)
 
 
 def _report(scoring: Scoring, status: str, seconds: float, json_output: bool) -> int:
-    tally, book = scoring.tally, scoring.book
-    for failure in tally.failures[:5]:
+    stats, score_file = scoring.stats, scoring.score_file
+    for failure in stats.failures[:5]:
         place = f"{failure.run}, step {failure.step}, attempt {failure.attempt}"
         say(f"not scored: {place}: {one_line(failure.failure, 200)}")
-    if tally.left_out:
-        reasons = ", ".join(f"{number:,} {why}" for why, number in sorted(tally.left_out.items()))
+    if stats.left_out:
+        reasons = ", ".join(f"{number:,} {why}" for why, number in sorted(stats.left_out.items()))
         say(f"runs left out: {reasons}")
-    say(f"{tally.scored:,} scored, {tally.failed:,} failed, {tally.already:,} had been done before")
-    if tally.failed:
+    say(f"{stats.scored:,} scored, {stats.failed:,} failed, {stats.already:,} had been done before")
+    if stats.failed:
         say("run the same command with --retry-failed to score again what failed")
-    print(_as_json(scoring, status, seconds) if json_output else book.journal.path)
-    if tally.failed and not tally.scored:
+    print(_as_json(scoring, status, seconds) if json_output else score_file.journal.path)
+    if stats.failed and not stats.scored:
         return 3
-    return 1 if tally.failed or status == "short" else 0
+    return 1 if stats.failed or status == "short" else 0
 
 
 def _as_json(scoring: Scoring, status: str, seconds: float) -> str:
-    tally = scoring.tally
+    stats = scoring.stats
     return json.dumps(
         {
-            "collection": str(scoring.book.collection),
-            "name": scoring.book.name,
-            "scores": str(scoring.book.journal.path),
-            "status": "failed" if tally.failed else status,
-            "scored": tally.scored,
-            "failed": tally.failed,
-            "already": tally.already,
-            "left_out": dict(sorted(tally.left_out.items())),
-            "calls": tally.calls,
-            "cost": tally.cost,
+            "collection": str(scoring.score_file.collection),
+            "name": scoring.score_file.name,
+            "scores": str(scoring.score_file.journal.path),
+            "status": "failed" if stats.failed else status,
+            "scored": stats.scored,
+            "failed": stats.failed,
+            "already": stats.already,
+            "left_out": dict(sorted(stats.left_out.items())),
+            "calls": stats.calls,
+            "cost": stats.cost,
             "seconds": round(seconds, 3),
-            "failures": [failure.model_dump() for failure in tally.failures],
+            "failures": [failure.model_dump() for failure in stats.failures],
         },
         ensure_ascii=False,
     )

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from interleave.cli import options
-from interleave.cli.data.stage_progress import following
+from interleave.cli.data.stage_progress import progress_bar
 
 if TYPE_CHECKING:
     from interleave.data.manifest import Manifest
@@ -67,27 +67,27 @@ def select(
     others to SFT. Then acceptances and refusals are made even. The thresholds used are printed and kept.
     """
     from interleave.data.parallel_map import default_workers
-    from interleave.data.select.rules import Wishes
+    from interleave.data.select.rules import ThresholdOptions
     from interleave.data.select.stage import SelectOptions
     from interleave.data.select.stage import select as run
 
-    wishes = Wishes(max_fall, min_best, variance, ratio, filtered=not no_filter)
+    thresholds = ThresholdOptions(max_fall, min_best, variance, ratio, filtered=not no_filter)
     chosen = SelectOptions(
-        wishes,
+        thresholds,
         scores=scores,
         balanced=not no_balance,
         max_copies=max_copies,
         seed=seed,
         workers=workers or default_workers(),
     )
-    with following("runs read") as progress:
+    with progress_bar("runs read") as progress:
         manifest = run(collections, out, chosen, replace=replace, progress=progress)
-    _tell(manifest)
+    _print_summary(manifest)
     print(manifest.model_dump_json() if json_output else out)
     return 0
 
 
-def _tell(manifest: Manifest) -> None:
+def _print_summary(manifest: Manifest) -> None:
     """The thresholds and the counts, for a person."""
     from interleave.text import count
 

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from interleave.cli import options
-from interleave.cli.data.stage_progress import following
+from interleave.cli.data.stage_progress import progress_bar
 
 
 def sequences(
@@ -36,7 +36,7 @@ def sequences(
     from interleave.data.sequences import SequenceOptions, make_sequences
 
     chosen = SequenceOptions(reflection, skip_bad, workers or default_workers())
-    with following("runs read") as progress:
+    with progress_bar("runs read") as progress:
         manifest = make_sequences(collections, out, chosen, replace=replace, progress=progress)
     for name, number in manifest.counts.items():
         typer.echo(f"  {number:>9,}  {name}", err=True)

@@ -8,8 +8,8 @@ from dataclasses import replace
 from interleave.agents.critic import critic_messages
 from interleave.agents.prompts import PromptPack
 from interleave.agents.replies import render_verdict
-from interleave.data.export.images import canvas, exhibit_of, exhibits_of, labelled, stored
-from interleave.data.export.rows import CRITIC_RL, CRITIC_SFT, Baseline, Row
+from interleave.data.export.images import ImageFiles, stored_image, white_image
+from interleave.data.export.rows import CRITIC_RL, CRITIC_SFT, Baseline, TrainingRow
 from interleave.data.select.selection import Selected
 from interleave.data.trajectories import Trajectory
 from interleave.errors import InputError
@@ -19,13 +19,13 @@ Attempts = dict[tuple[int, int], tuple[StepRecord, AttemptRecord]]
 
 
 def critic_rows(
-    prefix: str, trajectory: Trajectory, chosen: Selected, attempts: Attempts, pack: PromptPack
-) -> Iterator[Row]:
+    prefix: str, trajectory: Trajectory, selected: Selected, attempts: Attempts, pack: PromptPack
+) -> Iterator[TrainingRow]:
     """The rows of one selected attempt: as many as balancing wants, each with an id of its own."""
-    step, attempt = _find(trajectory, chosen, attempts)
-    first = _row(f"{prefix}/{step.plan.number}.{attempt.number}", trajectory, chosen, step, attempt, pack)
+    step, attempt = _find(trajectory, selected, attempts)
+    first = _row(f"{prefix}/{step.plan.number}.{attempt.number}", trajectory, selected, step, attempt, pack)
     yield first
-    for copy in range(2, chosen.copies + 1):
+    for copy in range(2, selected.copies + 1):
         yield replace(first, id=f"{first.id}#{copy}")
 
 
@@ -34,11 +34,11 @@ def attempts_of(trajectory: Trajectory) -> Attempts:
     return {(step.plan.number, each.number): (step, each) for step, each in trajectory.attempts()}
 
 
-def _find(trajectory: Trajectory, chosen: Selected, attempts: Attempts) -> tuple[StepRecord, AttemptRecord]:
-    found = attempts.get((chosen.step, chosen.attempt))
+def _find(trajectory: Trajectory, selected: Selected, attempts: Attempts) -> tuple[StepRecord, AttemptRecord]:
+    found = attempts.get((selected.step, selected.attempt))
     if found is None:
         raise InputError(
-            f"{trajectory.folder} has no attempt {chosen.attempt} of step {chosen.step}: "
+            f"{trajectory.folder} has no attempt {selected.attempt} of step {selected.step}: "
             "it has changed since it was selected from, so select again"
         )
     return found
@@ -47,30 +47,31 @@ def _find(trajectory: Trajectory, chosen: Selected, attempts: Attempts) -> tuple
 def _row(
     name: str,
     trajectory: Trajectory,
-    chosen: Selected,
+    selected: Selected,
     step: StepRecord,
     attempt: AttemptRecord,
     pack: PromptPack,
-) -> Row:
+) -> TrainingRow:
     seen = trajectory.critic_input(step, attempt)
-    sources = tuple(stored(source) for source in trajectory.sources_of(step))
+    sources = tuple(stored_image(source) for source in trajectory.sources_of(step))
+    files = ImageFiles()
     if not sources:
-        labelled(seen.before, canvas(seen.before.size))
+        files.add(seen.before, white_image(seen.before.size))
     messages = critic_messages(seen, pack)
-    pictures = exhibits_of(messages)
+    pictures = files.refs(messages)
     verdict = attempt.verdict
-    if verdict is None or chosen.semantics is None or chosen.quality is None:
+    if verdict is None or selected.semantics is None or selected.quality is None:
         raise InputError(f"{name} has no verdict or no scores, but is selected: select again")
-    if chosen.part == "sft":
-        return Row(name, CRITIC_SFT, messages, pictures, completion=render_verdict(verdict))
+    if selected.part == "sft":
+        return TrainingRow(name, CRITIC_SFT, messages, pictures, completion=render_verdict(verdict))
     baseline = Baseline(
         planned_prompt=seen.planned_prompt,
         used_prompt=seen.prompt,
-        before=exhibit_of(seen.before),
-        after=exhibit_of(seen.after),
+        before=files.ref(seen.before),
+        after=files.ref(seen.after),
         sources=sources,
         success=verdict.accepted,
-        semantics=chosen.semantics,
-        quality=chosen.quality,
+        semantics=selected.semantics,
+        quality=selected.quality,
     )
-    return Row(name, CRITIC_RL, messages, pictures, baseline=baseline)
+    return TrainingRow(name, CRITIC_RL, messages, pictures, baseline=baseline)

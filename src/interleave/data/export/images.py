@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from functools import cache, lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from interleave.backends.protocols import Message
 from interleave.data.manifest import file_digest
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from PIL.Image import Image
 
 FOLDER = "images"
-_LABEL = "_interleave_exhibit"
 
 
 class PictureForm(StrEnum):
@@ -36,7 +35,7 @@ class PictureForm(StrEnum):
 
 
 @dataclass(frozen=True)
-class Exhibit:
+class ImageRef:
     """A picture that a row shows: a file of a collection, or one that was made for the row."""
 
     name: str
@@ -44,62 +43,67 @@ class Exhibit:
     size: tuple[int, int]
     path: Path | None = None
     """Absolute."""
-    made: bytes | None = None
+    data: bytes | None = None
     """Its bytes, where no collection has it: a white canvas, or a picture scaled down."""
 
     def read(self) -> bytes:
         """The bytes of the file; raises `MissingPicture` when they are not those of its name."""
-        return self.made if self.made is not None else _read_checked(str(self.path), self.name)
+        return self.data if self.data is not None else _read_checked(str(self.path), self.name)
 
 
-def stored(picture: StoredPicture) -> Exhibit:
+def stored_image(picture: StoredPicture) -> ImageRef:
     """A picture of a run; raises `MissingPicture` when there is no picture in its file."""
-    return _stored(picture.store, picture.name)
+    return _cached_stored_image(picture.store, picture.name)
 
 
 @lru_cache(maxsize=256)
-def _stored(store: PictureStore, name: str) -> Exhibit:
+def _cached_stored_image(store: PictureStore, name: str) -> ImageRef:
     """A picture is in several rows that follow each other: look once."""
     picture = StoredPicture(store, name)
-    return Exhibit(name, picture.size, path=picture.path)
+    return ImageRef(name, picture.size, path=picture.path)
 
 
 @cache
-def canvas(size: tuple[int, int]) -> Exhibit:
+def white_image(size: tuple[int, int]) -> ImageRef:
     """The white canvas that stands for no picture; there are few sizes and many of each."""
-    return _made(white_canvas(size))
+    return _new_image(white_canvas(size))
 
 
-def foreign(path: Path) -> Image:
-    """A picture from outside that knows its file; raises `InputError` when it cannot be used."""
-    image = read_picture(path)
-    name = f"{file_digest(path)}{path.suffix.lower()}"
-    return labelled(image, Exhibit(name, image.size, path=Path(os.path.abspath(path))))
+class ImageFiles:
+    """Remembers which file stands for an image object, so that rows refer to the file and not to a copy.
+
+    Images of a run know their file and need not be added; any other image becomes a new file of the export.
+    """
+
+    def __init__(self) -> None:
+        # The image is kept beside its reference: an id is unique only while its object lives.
+        self._refs: dict[int, tuple[Image, ImageRef]] = {}
+
+    def read(self, path: Path) -> Image:
+        """Read an image from outside the collections; raises `InputError` when it cannot be used."""
+        image = read_picture(path)
+        name = f"{file_digest(path)}{path.suffix.lower()}"
+        self.add(image, ImageRef(name, image.size, path=Path(os.path.abspath(path))))
+        return image
+
+    def add(self, image: Image, ref: ImageRef) -> None:
+        self._refs[id(image)] = (image, ref)
+
+    def ref(self, image: Image) -> ImageRef:
+        """What stands for an image in rows."""
+        if (known := self._refs.get(id(image))) is not None:
+            return known[1]
+        return stored_image(image) if isinstance(image, StoredPicture) else _new_image(image)
+
+    def refs(self, messages: Iterable[Message]) -> tuple[ImageRef, ...]:
+        """What stands for the images of messages, in their order."""
+        pictures = (part for message in messages for part in message.parts if isinstance(part, Picture))
+        return tuple(self.ref(picture.image) for picture in pictures)
 
 
-def labelled(image: Image, exhibit: Exhibit) -> Image:
-    """The same picture, which now knows what stands for it in rows."""
-    setattr(image, _LABEL, exhibit)
-    return image
-
-
-def exhibits_of(messages: Iterable[Message]) -> tuple[Exhibit, ...]:
-    """What stands for the pictures of messages, in their order."""
-    return tuple(
-        exhibit_of(part.image) for message in messages for part in message.parts if isinstance(part, Picture)
-    )
-
-
-def exhibit_of(image: Image) -> Exhibit:
-    """A picture as rows show it; one that is in no file becomes a file of the export."""
-    if (label := getattr(image, _LABEL, None)) is not None:
-        return cast(Exhibit, label)
-    return stored(image) if isinstance(image, StoredPicture) else _made(image)
-
-
-def _made(image: Image) -> Exhibit:
+def _new_image(image: Image) -> ImageRef:
     data = encode_png(image)
-    return Exhibit(f"{hashlib.sha256(data).hexdigest()}.png", image.size, made=data)
+    return ImageRef(f"{hashlib.sha256(data).hexdigest()}.png", image.size, data=data)
 
 
 @lru_cache(maxsize=32)
@@ -115,43 +119,43 @@ def _read_checked(path: str, name: str) -> bytes:
 
 
 @dataclass(frozen=True)
-class Shelf:
+class ImageWriter:
     """Where the rows of one format find their pictures."""
 
-    form: PictureForm
-    making: Path
+    mode: PictureForm
+    staging: Path
     """The folder of the format, while it is made."""
-    final: Path
+    destination: Path
     """Where that folder will lie."""
 
-    def path(self, exhibit: Exhibit, *, absolute: bool = False) -> str:
+    def path(self, ref: ImageRef, *, absolute: bool = False) -> str:
         """What a text format writes: a path inside its own folder, or the absolute one of the original."""
-        if self.form is PictureForm.REFERENCED and exhibit.path is not None:
-            return str(exhibit.path)
-        place = f"{FOLDER}/{exhibit.name[:2]}/{exhibit.name}"
-        self.keep(exhibit, place)
-        outside = absolute or self.form is PictureForm.REFERENCED
-        return str(self.final / place) if outside else place
+        if self.mode is PictureForm.REFERENCED and ref.path is not None:
+            return str(ref.path)
+        place = f"{FOLDER}/{ref.name[:2]}/{ref.name}"
+        self.store(ref, place)
+        outside = absolute or self.mode is PictureForm.REFERENCED
+        return str(self.destination / place) if outside else place
 
-    def struct(self, exhibit: Exhibit) -> dict[str, Any]:
+    def struct(self, ref: ImageRef) -> dict[str, Any]:
         """What the Image feature of `datasets` holds."""
-        if self.form is PictureForm.REFERENCED:
-            return {"bytes": None, "path": self.path(exhibit)}
-        return {"bytes": exhibit.read(), "path": exhibit.name}
+        if self.mode is PictureForm.REFERENCED:
+            return {"bytes": None, "path": self.path(ref)}
+        return {"bytes": ref.read(), "path": ref.name}
 
-    def keep(self, exhibit: Exhibit, place: str) -> None:
+    def store(self, ref: ImageRef, place: str) -> None:
         """Put a picture into the folder of the format; where it can be, as a second name of the same file."""
-        target = self.making / place
+        target = self.staging / place
         if target.exists():
             return
         target.parent.mkdir(parents=True, exist_ok=True)
-        data = exhibit.read()  # checked, also where it is only linked
+        data = ref.read()  # checked, also where it is only linked
         temporary = target.with_name(f".{target.name}.{os.getpid()}.tmp")
         try:
-            if exhibit.path is None:
+            if ref.path is None:
                 temporary.write_bytes(data)
             else:
-                _link_or_copy(exhibit.path, temporary)
+                _link_or_copy(ref.path, temporary)
             os.replace(temporary, target)
         finally:
             temporary.unlink(missing_ok=True)

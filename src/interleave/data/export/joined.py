@@ -18,15 +18,15 @@ from typing import Any, Literal
 
 from interleave.agents.prompts import PromptPack
 from interleave.backends.protocols import Message
-from interleave.data.export.images import exhibits_of, foreign
-from interleave.data.export.planner_rows import Told, annotated, continued
-from interleave.data.export.rows import PLANNER_SFT, Row
+from interleave.data.export.images import ImageFiles
+from interleave.data.export.planner_rows import ShownStep, annotation_rows, continuation_rows
+from interleave.data.export.rows import PLANNER_SFT, TrainingRow
 from interleave.errors import ConfigurationError, InputError, InterleaveError, did_you_mean
 from interleave.files import read_lines, read_text, why
 from interleave.text import storable_in
 from interleave.types import Part, Picture, PlanStep, Text
 
-_SLOT = re.compile(r"<image>", re.IGNORECASE)
+_IMAGE_MARK = re.compile(r"<image>", re.IGNORECASE)
 _ROLES = {"human": "user", "user": "user", "gpt": "assistant", "assistant": "assistant", "system": "system"}
 IMAGE_FOLDERS = ("", "images")
 MAX_LIST_BYTES = 1_000_000_000
@@ -36,14 +36,14 @@ MAX_DOCUMENT_BYTES = 20_000_000
 
 
 @dataclass(frozen=True)
-class Joined:
+class JoinedFile:
     """A file to join, and how to read it."""
 
     form: str
     path: Path
 
     @classmethod
-    def parse(cls, text: str) -> Joined:
+    def parse(cls, text: str) -> JoinedFile:
         """From `comm:PATH` or `sharegpt:PATH`."""
         form, colon, path = text.partition(":")
         if not colon or not path:
@@ -57,8 +57,8 @@ class Joined:
 class JoinedDocument:
     """One thing of a foreign file: its rows, and the words it goes by when splits are made."""
 
-    words: str
-    rows: tuple[Row, ...]
+    text: str
+    rows: tuple[TrainingRow, ...]
 
 
 Numbered = tuple[int, Any]
@@ -66,7 +66,7 @@ Numbered = tuple[int, Any]
 
 
 def read_documents(
-    joined: Joined,
+    joined: JoinedFile,
     items: Iterable[Numbered],
     pack: PromptPack,
     skipped: Counter[str],
@@ -132,6 +132,7 @@ def _comm(
     """A document of CoMM: the text of a step is its instruction, and the prompt of its picture."""
     title = str(item["title"] or "").strip()
     steps = []
+    files = ImageFiles()
     for number, contents in enumerate(item["step_info"], start=1):
         text = " ".join(each["content"].strip() for each in contents if each["type"] == "text")
         paths = [each["image_path"] for each in contents if each["type"] == "image"]
@@ -141,9 +142,12 @@ def _comm(
             plan = PlanStep(number=number, instruction=text, prompt=text)
         else:
             plan = PlanStep(number=number, caption=text)
-        steps.append(Told(plan, _picture(folder, paths[0]) if paths else None, accepted=True))
+        steps.append(ShownStep(plan, _picture(files, folder, paths[0]) if paths else None, accepted=True))
     opening = [Text(f"Show step by step, with pictures: {title}")]
-    rows = (*continued(name, opening, steps, pack, skipped), *annotated(name, steps, pack, skipped))
+    rows = (
+        *continuation_rows(name, opening, steps, pack, skipped, files),
+        *annotation_rows(name, steps, pack, skipped, files),
+    )
     return JoinedDocument(title, rows)
 
 
@@ -155,14 +159,15 @@ def _sharegpt(
     if not turns or turns[-1][0] != "assistant":
         raise InputError("the last turn is not an answer")
     images = item.get("images") or ([item["image"]] if item.get("image") else [])
-    slots = sum(len(_SLOT.findall(text)) for _, text in turns)
-    if slots != len(images):
-        raise InputError(f"{slots} × <image> in the text, and {len(images)} pictures")
-    if _SLOT.search(turns[-1][1]):
+    marks = sum(len(_IMAGE_MARK.findall(text)) for _, text in turns)
+    if marks != len(images):
+        raise InputError(f"{marks} × <image> in the text, and {len(images)} pictures")
+    if _IMAGE_MARK.search(turns[-1][1]):
         raise InputError("the answer has a picture in it, which a planner cannot write")
-    pictures = iter([_picture(folder, path) for path in images])
+    files = ImageFiles()
+    pictures = iter([_picture(files, folder, path) for path in images])
     prompt = tuple(Message(role, tuple(_parts(text, pictures))) for role, text in turns[:-1])
-    row = Row(name, PLANNER_SFT, prompt, exhibits_of(prompt), completion=turns[-1][1])
+    row = TrainingRow(name, PLANNER_SFT, prompt, files.refs(prompt), completion=turns[-1][1])
     return JoinedDocument(" ".join(text for role, text in turns if role == "user"), (row,))
 
 
@@ -175,25 +180,25 @@ def _turn(turn: Mapping[str, Any]) -> tuple[Literal["system", "user", "assistant
 
 
 def _parts(text: str, pictures: Iterator[Picture]) -> Iterator[Part]:
-    for position, piece in enumerate(_SLOT.split(text)):
+    for position, piece in enumerate(_IMAGE_MARK.split(text)):
         if position:
             yield next(pictures)
         if piece:
             yield Text(piece)
 
 
-def _picture(folder: Path, name: str) -> Picture:
+def _picture(files: ImageFiles, folder: Path, name: str) -> Picture:
     """A picture beside the file or below it; what lies elsewhere is refused."""
-    for place in IMAGE_FOLDERS:
+    for subfolder in IMAGE_FOLDERS:
         try:
-            path = (folder / place / name).resolve()
+            path = (folder / subfolder / name).resolve()
             is_inside, is_there = path.is_relative_to(folder.resolve()), path.exists()
         except (OSError, RuntimeError) as error:  # too long a name, or links that go in circles
             raise InputError(f"the picture {name[:80]!r} cannot be read ({error})") from None
         if not is_inside:
             raise InputError(f"the picture {name[:80]!r} lies outside the folder of the file")
         if is_there:
-            return Picture(foreign(path))
+            return Picture(files.read(path))
     raise InputError(f"the picture {name[:80]!r} is not there")
 
 

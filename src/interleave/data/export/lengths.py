@@ -8,7 +8,7 @@ from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
 
-from interleave.data.export.rows import Row
+from interleave.data.export.rows import TrainingRow
 from interleave.errors import ConfigurationError
 from interleave.types import Text
 
@@ -18,10 +18,10 @@ BYTES_PER_TOKEN = 4
 """Of English text, about."""
 
 
-def length_of(row: Row, tokenizer: str | None) -> int:
+def length_of(row: TrainingRow, tokenizer: str | None) -> int:
     """The tokens of a row's texts and pictures, without those of a chat template."""
     texts = [part.text for message in row.prompt for part in message.parts if isinstance(part, Text)]
-    pictures = sum(picture_tokens(exhibit.size) for exhibit in row.pictures)
+    pictures = sum(picture_tokens(ref.size) for ref in row.pictures)
     return pictures + sum(text_tokens(text, tokenizer) for text in (*texts, row.completion or ""))
 
 
@@ -32,11 +32,11 @@ def picture_tokens(size: tuple[int, int]) -> int:
 def text_tokens(text: str, tokenizer: str | None) -> int:
     if tokenizer is None:
         return -(-len(text.encode("utf-8", "replace")) // BYTES_PER_TOKEN)
-    return _counted(text, tokenizer)
+    return _count_tokens(text, tokenizer)
 
 
 @lru_cache(maxsize=256)
-def _counted(text: str, tokenizer: str) -> int:
+def _count_tokens(text: str, tokenizer: str) -> int:
     """The words of a prompt pack are in every row: count them once."""
     return len(load_tokenizer(tokenizer).encode(text, add_special_tokens=False))
 
@@ -86,7 +86,7 @@ class Lengths:
         }
 
 
-def checked_folder(tokenizer: Path | None) -> str | None:
+def checked_tokenizer(tokenizer: Path | None) -> str | None:
     """The tokenizer's folder as workers take it, loaded once to see that it is one."""
     if tokenizer is None:
         return None

@@ -19,8 +19,8 @@ from pydantic import ValidationError
 from interleave.agents.planner import planner_messages
 from interleave.agents.prompts import PromptPack
 from interleave.agents.replies import render_plan
-from interleave.data.export.images import exhibits_of
-from interleave.data.export.rows import PLANNER_SFT, Row
+from interleave.data.export.images import ImageFiles
+from interleave.data.export.rows import PLANNER_SFT, TrainingRow
 from interleave.data.trajectories import Trajectory
 from interleave.errors import InputError
 from interleave.step_counts import named_step_count
@@ -56,7 +56,7 @@ DESCRIBE = (
 
 
 @dataclass(frozen=True)
-class Told:
+class ShownStep:
     """A step as a reader sees it: its plan, and the picture that was shown for it."""
 
     plan: PlanStep
@@ -66,25 +66,25 @@ class Told:
 
 def planner_rows(
     prefix: str, trajectory: Trajectory, pack: PromptPack, skipped: Counter[str], *, annotation: bool = True
-) -> Iterator[Row]:
+) -> Iterator[TrainingRow]:
     """The planner's rows of a trajectory; what could not be made of it is counted."""
     plan = trajectory.record.plan
     if plan is None:
         return
-    request, steps = trajectory.request, told(trajectory)
-    yield plan_row(f"{prefix}/plan", request, plan, pack)
+    request, steps, files = trajectory.request, shown_steps(trajectory), ImageFiles()
+    yield plan_row(f"{prefix}/plan", request, plan, pack, files)
     if request.pictures:
         skipped[HAS_PICTURES] += 1
     else:
-        yield from continued(prefix, request.parts, steps, pack, skipped)
+        yield from continuation_rows(prefix, request.parts, steps, pack, skipped, files)
     if annotation:
-        yield from annotated(prefix, steps, pack, skipped)
+        yield from annotation_rows(prefix, steps, pack, skipped, files)
 
 
-def told(trajectory: Trajectory) -> list[Told]:
+def shown_steps(trajectory: Trajectory) -> list[ShownStep]:
     """The steps of a trajectory with what was shown for them."""
     return [
-        Told(
+        ShownStep(
             step.plan,
             Picture(trajectory.picture(step.attempt.image)) if step.attempt else None,
             step.accepted,
@@ -93,15 +93,20 @@ def told(trajectory: Trajectory) -> list[Told]:
     ]
 
 
-def plan_row(name: str, request: Request, plan: Plan, pack: PromptPack) -> Row:
+def plan_row(name: str, request: Request, plan: Plan, pack: PromptPack, files: ImageFiles) -> TrainingRow:
     """A request and the plan for it, the messages built as a planner in use is asked."""
     messages = planner_messages(request, pack)
-    return Row(name, PLANNER_SFT, messages, exhibits_of(messages), completion=render_plan(plan))
+    return TrainingRow(name, PLANNER_SFT, messages, files.refs(messages), completion=render_plan(plan))
 
 
-def continued(
-    prefix: str, opening: Sequence[Part], steps: Sequence[Told], pack: PromptPack, skipped: Counter[str]
-) -> Iterator[Row]:
+def continuation_rows(
+    prefix: str,
+    opening: Sequence[Part],
+    steps: Sequence[ShownStep],
+    pack: PromptPack,
+    skipped: Counter[str],
+    files: ImageFiles,
+) -> Iterator[TrainingRow]:
     """The beginning of a document as the request, and the rest of its plan as the answer."""
     text = "\n".join(part.text for part in opening if isinstance(part, Text))
     if named_step_count(text) is not None:  # in use, a plan of another number of steps is refused
@@ -111,10 +116,10 @@ def continued(
     if not cuts:
         skipped[TOO_SHORT] += 1
         return
-    lot = Random(f"{prefix}/continued")
-    cut = lot.choice(cuts)
+    random = Random(f"{prefix}/continued")
+    cut = random.choice(cuts)
     try:
-        request = Request((*opening, *_shown(steps[:cut]), Text(lot.choice(CONTINUE))))
+        request = Request((*opening, *_shown_parts(steps[:cut]), Text(random.choice(CONTINUE))))
         rest = Plan(steps=tuple(step.plan for step in steps[cut:]))
     except InputError:
         skipped[TOO_LONG] += 1
@@ -122,10 +127,12 @@ def continued(
     except ValidationError:
         skipped[NAMES_SOURCES] += 1
         return
-    yield plan_row(f"{prefix}/continued-after-{steps[cut - 1].plan.number}", request, rest, pack)
+    yield plan_row(f"{prefix}/continued-after-{steps[cut - 1].plan.number}", request, rest, pack, files)
 
 
-def annotated(prefix: str, steps: Sequence[Told], pack: PromptPack, skipped: Counter[str]) -> Iterator[Row]:
+def annotation_rows(
+    prefix: str, steps: Sequence[ShownStep], pack: PromptPack, skipped: Counter[str], files: ImageFiles
+) -> Iterator[TrainingRow]:
     """The pictures of a document as the request, and the texts of its steps as the answer."""
     pictured = [step for step in steps if step.picture is not None]
     if len(pictured) < 2 or not all(step.plan.text for step in pictured):
@@ -135,17 +142,17 @@ def annotated(prefix: str, steps: Sequence[Told], pack: PromptPack, skipped: Cou
     elif not all(step.accepted for step in pictured):  # its text would not be true of it
         skipped[NOT_ACCEPTED] += 1
     else:
-        lot = Random(f"{prefix}/annotated")
+        random = Random(f"{prefix}/annotated")
         pictures = (step.picture for step in pictured if step.picture is not None)
-        request = Request((*pictures, Text(lot.choice(DESCRIBE))))
+        request = Request((*pictures, Text(random.choice(DESCRIBE))))
         texts = (
             PlanStep(number=number, name=step.plan.name, caption=step.plan.text)
             for number, step in enumerate(pictured, start=1)
         )
-        yield plan_row(f"{prefix}/annotated", request, Plan(steps=tuple(texts)), pack)
+        yield plan_row(f"{prefix}/annotated", request, Plan(steps=tuple(texts)), pack, files)
 
 
-def _cuts(steps: Sequence[Told]) -> list[int]:
+def _cuts(steps: Sequence[ShownStep]) -> list[int]:
     """After how many steps a document can be cut: with a picture before, a step after, and not too many."""
     cuts, pictures = [], 0
     for position, step in enumerate(steps[:-1], start=1):
@@ -157,7 +164,7 @@ def _cuts(steps: Sequence[Told]) -> list[int]:
     return cuts
 
 
-def _shown(steps: Sequence[Told]) -> Iterator[Part]:
+def _shown_parts(steps: Sequence[ShownStep]) -> Iterator[Part]:
     for step in steps:
         yield Text(f"Step {step.plan.number}: {step.plan.text}")
         if step.picture is not None:

@@ -16,7 +16,7 @@ from functools import lru_cache
 from typing import Literal
 
 from interleave.backends.protocols import Message
-from interleave.data.export.images import Exhibit
+from interleave.data.export.images import ImageRef
 from interleave.errors import InputError
 from interleave.types import Picture, Text
 
@@ -29,7 +29,7 @@ AGENT_SFT: Kind = "agent_sft"
 KINDS = (PLANNER_SFT, CRITIC_SFT, CRITIC_RL, AGENT_SFT)
 SFT_KINDS = (PLANNER_SFT, CRITIC_SFT, AGENT_SFT)
 TRAIN, VALIDATION = "train", "validation"
-SLOT = "<image>"
+IMAGE_MARK = "<image>"
 _BREAK = "\u200b"
 _CONTROL = re.compile(r"<(?=\|\w+\|>)")
 _MEDIA = re.compile(r"<(?=(?:image|video|audio)>)", re.IGNORECASE)
@@ -42,9 +42,9 @@ class Baseline:
     planned_prompt: str
     used_prompt: str
     """The prompt that drew the picture the critic sees."""
-    before: Exhibit
-    after: Exhibit
-    sources: tuple[Exhibit, ...]
+    before: ImageRef
+    after: ImageRef
+    sources: tuple[ImageRef, ...]
     """What the step was drawn from; none means text-to-image."""
     success: bool
     semantics: float
@@ -52,13 +52,13 @@ class Baseline:
 
 
 @dataclass(frozen=True)
-class Row:
+class TrainingRow:
     """One example: what a model is shown, and what it should answer or has to beat."""
 
     id: str
     kind: Kind
     prompt: tuple[Message, ...]
-    pictures: tuple[Exhibit, ...]
+    pictures: tuple[ImageRef, ...]
     """One for each picture of the prompt, in its order."""
     completion: str | None = None
     baseline: Baseline | None = None
@@ -71,35 +71,37 @@ class Row:
 
 
 @lru_cache(maxsize=1024)
-def without_controls(text: str) -> str:
+def escape_control_tokens(text: str) -> str:
     """The text with no control token of a chat template in it."""
     return _CONTROL.sub(f"<{_BREAK}", text)
 
 
 @lru_cache(maxsize=1024)
-def without_slots(text: str) -> str:
+def escape_marks(text: str) -> str:
     """The text with neither a control token nor a mark that stands for a picture, film or sound."""
-    return _MEDIA.sub(f"<{_BREAK}", without_controls(text))
+    return _MEDIA.sub(f"<{_BREAK}", escape_control_tokens(text))
 
 
 @lru_cache(maxsize=1024)
-def is_escaped(text: str) -> bool:
+def needs_escaping(text: str) -> bool:
     """Whether a text has anything in it that would be taken for more than text."""
     return bool(_MEDIA.search(text) or _CONTROL.search(text))
 
 
-def slotted(message: Message) -> dict[str, str]:
+def with_image_marks(message: Message) -> dict[str, str]:
     """A message whose pictures are marks in its text."""
-    content = "".join(without_slots(part.text) if isinstance(part, Text) else SLOT for part in message.parts)
+    content = "".join(
+        escape_marks(part.text) if isinstance(part, Text) else IMAGE_MARK for part in message.parts
+    )
     return {"role": message.role, "content": content}
 
 
-def conversation(row: Row) -> list[dict[str, str]]:
+def conversation(row: TrainingRow) -> list[dict[str, str]]:
     """The messages of a row, the answer last where there is one; as many marks as pictures, or it raises."""
-    messages = [slotted(message) for message in row.prompt]
+    messages = [with_image_marks(message) for message in row.prompt]
     if row.completion is not None:
-        messages.append({"role": "assistant", "content": without_slots(row.completion)})
-    marks = sum(message["content"].count(SLOT) for message in messages)
+        messages.append({"role": "assistant", "content": escape_marks(row.completion)})
+    marks = sum(message["content"].count(IMAGE_MARK) for message in messages)
     if marks != len(row.pictures):
-        raise InputError(f"{row.id}: {marks} × {SLOT} in the text, and {len(row.pictures)} pictures")
+        raise InputError(f"{row.id}: {marks} × {IMAGE_MARK} in the text, and {len(row.pictures)} pictures")
     return messages

@@ -18,28 +18,27 @@ from typing import Any
 from interleave.agents.prompts import PromptPack
 from interleave.agents.prompts.library import load_pack
 from interleave.data.export.images import PictureForm
-from interleave.data.export.joined import Joined, read_items, refuse_pickle
-from interleave.data.export.lengths import Lengths, checked_folder
-from interleave.data.export.rows import Kind
+from interleave.data.export.joined import JoinedFile, read_items, refuse_pickle
+from interleave.data.export.lengths import Lengths, checked_tokenizer
+from interleave.data.export.rows import TRAIN, Kind
 from interleave.data.export.worker import (
     HELD_OUT,
-    TRAIN,
-    Job,
+    ExportJob,
+    FileKey,
     JoinTask,
-    Place,
-    Report,
     RunsTask,
     Task,
-    do,
+    TaskResult,
+    export_task,
     held_out,
-    places_of,
+    target_files,
 )
 from interleave.data.formats import FORMATS, RowFile, format_named, open_rows
 from interleave.data.manifest import Manifest, file_digest, read_manifest, write_manifest
-from interleave.data.outputs import whole_folder
-from interleave.data.parallel_map import chunks, in_order
+from interleave.data.outputs import atomic_folder
+from interleave.data.parallel_map import chunks, map_in_order
 from interleave.data.select.selection import MANIFEST_NAME as SELECTION_MANIFEST
-from interleave.data.select.selection import Selected, read_places, read_selection
+from interleave.data.select.selection import Selected, read_collection_paths, read_selection
 from interleave.data.select.stage import Progress
 from interleave.data.trajectories import Trajectory, read_trajectory, run_names
 from interleave.errors import ConfigurationError, InputError
@@ -49,14 +48,14 @@ SHOWN_PROBLEMS = 5
 RUNS_AT_ONCE = {PictureForm.REFERENCED: 100, PictureForm.EMBEDDED: 4}
 """Few where pictures travel with the rows: what a worker hands over must fit into memory many times."""
 DOCUMENTS_AT_ONCE = 20
-FILE_NAME = "README.md"
-WHAT = {
+CARD_NAME = "README.md"
+CARD_ROWS = {
     "planner_sft": "requests and plans: whole ones, the rest of begun ones, and annotations of pictures",
     "critic_sft": "attempts and the verdicts on them",
     "critic_rl": "attempts with their label and scores, which a redraw has to beat",
     "agent_sft": "`planner_sft` and `critic_sft` together, for one agent that does both jobs",
 }
-LOADING = {
+CARD_LOADING = {
     "trl": '`datasets.load_dataset("parquet", data_files="trl/critic_sft.parquet")`',
     "llamafactory": "`--dataset_dir llamafactory --dataset interleave_critic_sft`; no reinforcement learning",
     "swift": "`--dataset critic_sft.jsonl`, run from the folder `swift` or with ROOT_IMAGE_DIR set to it",
@@ -78,7 +77,7 @@ class ExportOptions:
     validation: float = 0.02
     held_out: tuple[Path, ...] = ()
     fail_on_leak: bool = False
-    joined: tuple[Joined, ...] = ()
+    joined: tuple[JoinedFile, ...] = ()
     collections: tuple[Path, ...] = ()
     """Where the collections lie now, if they were moved."""
     tokenizer: Path | None = None
@@ -102,33 +101,33 @@ def export(
         format_named(name)
     for each in options.joined:
         refuse_pickle(each.path)
-    read = read_places(selection, options.collections)
+    read = read_collection_paths(selection, options.collections)
     places = {name: Path(os.path.abspath(path)) for name, path in read.items()}
-    pack, any_pack = _words(places, options.prompts)
-    with whole_folder(out, MANIFEST_NAME, replace=replace) as making:
-        job = Job(
+    pack, any_pack = _prompt_pack(places, options.prompts)
+    with atomic_folder(out, MANIFEST_NAME, replace=replace) as staging:
+        job = ExportJob(
             formats=options.formats,
             pack=pack,
             any_pack=any_pack,
             pictures=options.pictures,
             schemas=_schemas(options),
-            making=making,
-            final=Path(os.path.abspath(out)),
+            staging=staging,
+            destination=Path(os.path.abspath(out)),
             validation=options.validation,
             held_out=held_out(options.held_out),
-            tokenizer=checked_folder(options.tokenizer),
+            tokenizer=checked_tokenizer(options.tokenizer),
             max_tokens=options.max_tokens,
             annotation=options.annotation,
         )
         runs = {name: run_names(path) for name, path in places.items()}
         tasks = chain(_run_tasks(selection, places, runs, options), _join_tasks(options.joined))
         total = sum(map(len, runs.values()))
-        with closing(_Collected(making)) as collected:
-            for report in in_order(partial(do, job), tasks, _workers(total, options)):
-                collected.take(report)
-                progress(min(collected.units, total), total)
-        _refuse(collected, options)
-        return _finish(making, job, collected, selection, options)
+        with closing(_Output(staging)) as output:
+            for result in map_in_order(partial(export_task, job), tasks, _workers(total, options)):
+                output.add(result)
+                progress(min(output.items, total), total)
+        _refuse_problems(output, options)
+        return _finish(staging, job, output, selection, options)
 
 
 def _schemas(options: ExportOptions) -> dict[tuple[str, Kind], Any]:
@@ -140,7 +139,7 @@ def _schemas(options: ExportOptions) -> dict[tuple[str, Kind], Any]:
     }
 
 
-def _words(places: dict[str, Path], wanted: str | None) -> tuple[PromptPack, bool]:
+def _prompt_pack(places: dict[str, Path], wanted: str | None) -> tuple[PromptPack, bool]:
     """The pack of the rows, and whether runs made with other words are taken too."""
     if wanted is not None:
         return load_pack(wanted), True
@@ -169,19 +168,19 @@ def _run_tasks(
 ) -> Iterator[Task]:
     """All runs of all collections, each with what was selected of it; both come in the same order."""
     selected = _by_run(read_selection(selection))
-    waiting = next(selected, None)
+    next_selected = next(selected, None)
     for collection, folder in places.items():
         for names in chunks(runs[collection], RUNS_AT_ONCE[options.pictures]):
             task = []
             for name in names:
                 chosen: tuple[Selected, ...] = ()
-                if waiting is not None and waiting[0] == (collection, name):
-                    chosen = tuple(each for each in waiting[1] if each.copies)
-                    waiting = next(selected, None)
+                if next_selected is not None and next_selected[0] == (collection, name):
+                    chosen = tuple(each for each in next_selected[1] if each.copies)
+                    next_selected = next(selected, None)
                 task.append((name, chosen))
             yield RunsTask(collection, folder, tuple(task))
-    if waiting is not None:
-        collection, name = waiting[0]
+    if next_selected is not None:
+        collection, name = next_selected[0]
         raise InputError(
             f"the run {name} of {collection!r} was selected from, but is not there: select again"
         )
@@ -192,7 +191,7 @@ def _by_run(lines: Iterator[Selected]) -> Iterator[tuple[tuple[str, str], list[S
         yield key, list(group)
 
 
-def _join_tasks(joined: Sequence[Joined]) -> Iterator[Task]:
+def _join_tasks(joined: Sequence[JoinedFile]) -> Iterator[Task]:
     for each in sorted(joined, key=lambda each: (each.form, str(each.path))):
         for items in chunks(read_items(each.path), DOCUMENTS_AT_ONCE):
             yield JoinTask(each, tuple(items))
@@ -204,39 +203,39 @@ def _workers(runs: int, options: ExportOptions) -> int:
 
 
 @dataclass
-class _Collected:
+class _Output:
     """The files under way, and everything there is to tell."""
 
     folder: Path
-    files: dict[Place, RowFile] = field(default_factory=dict)
-    rows: Counter[Place] = field(default_factory=Counter)
+    files: dict[FileKey, RowFile] = field(default_factory=dict)
+    rows: Counter[FileKey] = field(default_factory=Counter)
     lengths: dict[Kind, Lengths] = field(default_factory=dict)
     skipped: Counter[str] = field(default_factory=Counter)
-    makers: Counter[str] = field(default_factory=Counter)
+    models: Counter[str] = field(default_factory=Counter)
     problems: list[str] = field(default_factory=list)
     escaped: int = 0
-    units: int = 0
+    items: int = 0
     digests: dict[str, Any] = field(default_factory=lambda: defaultdict(hashlib.sha256))
 
-    def take(self, report: Report) -> None:
-        for place, piece in report.pieces.items():
-            for target in places_of(place):
+    def add(self, result: TaskResult) -> None:
+        for key, chunk in result.chunks.items():
+            for target in target_files(key):
                 if target not in self.files:
                     self.files[target] = open_rows(self.path(target), FORMATS[target[0]])
-                self.files[target].write(piece)
-                self.rows[target] += report.rows[place]
-        for kind, lengths in report.lengths.items():
+                self.files[target].write(chunk)
+                self.rows[target] += result.rows[key]
+        for kind, lengths in result.lengths.items():
             self.lengths.setdefault(kind, Lengths()).extend(lengths)
-        self.skipped.update(report.skipped)
-        self.makers.update(report.makers)
-        self.problems += report.problems
-        self.escaped += report.escaped
-        self.units += report.units
-        if report.collection:
-            self.digests[report.collection].update(report.digest_lines)
+        self.skipped.update(result.skipped)
+        self.models.update(result.models)
+        self.problems += result.problems
+        self.escaped += result.escaped
+        self.items += result.items
+        if result.collection:
+            self.digests[result.collection].update(result.digest_lines)
 
-    def path(self, place: Place) -> Path:
-        name, split, kind = place
+    def path(self, key: FileKey) -> Path:
+        name, split, kind = key
         folder = self.folder / name if split == TRAIN else self.folder / name / split
         return folder / f"{kind}{FORMATS[name].suffix}"
 
@@ -246,58 +245,56 @@ class _Collected:
                 all_files.callback(file.close)
 
 
-def _refuse(collected: _Collected, options: ExportOptions) -> None:
+def _refuse_problems(output: _Output, options: ExportOptions) -> None:
     """Nothing is left behind where something is wrong, unless the user said how to go on."""
-    problems = collected.problems
+    problems = output.problems
     if problems and not options.skip_bad:
         more = f" … and {len(problems) - SHOWN_PROBLEMS} more" if len(problems) > SHOWN_PROBLEMS else ""
         raise InputError(
             f"{len(problems)} rows cannot be made, nothing was written: "
             f"{'; '.join(problems[:SHOWN_PROBLEMS])}{more} (leave them out with --skip-bad)"
         )
-    if options.fail_on_leak and collected.skipped[HELD_OUT]:
+    if options.fail_on_leak and output.skipped[HELD_OUT]:
         raise InputError(
-            f"{collected.skipped[HELD_OUT]} runs answer requests that are held out, nothing was written: "
+            f"{output.skipped[HELD_OUT]} runs answer requests that are held out, nothing was written: "
             "collect without them, or leave out --fail-on-leak and their rows are left out"
         )
-    if not collected.files:
+    if not output.files:
         raise InputError("not one row came of the selection: nothing was written")
 
 
 def _finish(
-    making: Path, job: Job, collected: _Collected, selection: Path, options: ExportOptions
+    staging: Path, job: ExportJob, output: _Output, selection: Path, options: ExportOptions
 ) -> Manifest:
     for name in options.formats:
         if (finish := FORMATS[name].finish) is not None:
             files = {
-                kind if split == TRAIN else f"{kind}_{split}": collected.path((format_name, split, kind))
-                for format_name, split, kind in sorted(collected.files)
+                kind if split == TRAIN else f"{kind}_{split}": output.path((format_name, split, kind))
+                for format_name, split, kind in sorted(output.files)
                 if format_name == name
             }
-            finish(making / name, files)
-    manifest = _manifest(job, collected, selection, options)
-    write_manifest(making / MANIFEST_NAME, manifest)
-    write_card(making, manifest, job, collected.lengths, collected.makers)
+            finish(staging / name, files)
+    manifest = _manifest(job, output, selection, options)
+    write_manifest(staging / MANIFEST_NAME, manifest)
+    write_card(staging, manifest, job, output.lengths, output.models)
     return manifest
 
 
-def _manifest(job: Job, collected: _Collected, selection: Path, options: ExportOptions) -> Manifest:
-    rows = {f"{name}/{split}/{kind}": count for (name, split, kind), count in sorted(collected.rows.items())}
+def _manifest(job: ExportJob, output: _Output, selection: Path, options: ExportOptions) -> Manifest:
+    rows = {f"{name}/{split}/{kind}": count for (name, split, kind), count in sorted(output.rows.items())}
     tokens = {
         f"{kind} tokens, {what}": number
-        for kind, lengths in sorted(collected.lengths.items())
+        for kind, lengths in sorted(output.lengths.items())
         for what, number in lengths.summary().items()
     }
     estimate = "an estimate: 4 bytes of text or 32 × 32 pixels each"
     how = "counted by the tokenizer" if options.tokenizer else estimate
     notes = [f"tokens are {how}, without those of a chat template"]
-    if collected.escaped:
-        notes.append(
-            f"{collected.escaped} rows had marks or control tokens in their texts, which were broken"
-        )
-    notes += _changes(collected, selection)
-    notes += [f"{number} × {why}" for why, number in sorted(collected.skipped.items()) if number]
-    notes += [f"left out: {problem}" for problem in collected.problems[:100]]
+    if output.escaped:
+        notes.append(f"{output.escaped} rows had marks or control tokens in their texts, which were broken")
+    notes += _changes(output, selection)
+    notes += [f"{number} × {why}" for why, number in sorted(output.skipped.items()) if number]
+    notes += [f"left out: {problem}" for problem in output.problems[:100]]
     return Manifest(
         stage="export",
         options={
@@ -315,45 +312,45 @@ def _manifest(job: Job, collected: _Collected, selection: Path, options: ExportO
             **{each.path.name: file_digest(each.path) for each in options.joined},
             **{path.name: file_digest(path) for path in options.held_out},
         },
-        counts={**rows, **tokens, "problems": len(collected.problems)},
+        counts={**rows, **tokens, "problems": len(output.problems)},
         notes=tuple(notes),
     )
 
 
-def _changes(collected: _Collected, selection: Path) -> list[str]:
+def _changes(output: _Output, selection: Path) -> list[str]:
     """Collections that are not as they were when they were selected from."""
     before = read_manifest(selection / SELECTION_MANIFEST).inputs
     return [
         f"the collection {name!r} has changed since it was selected from: new runs teach the planner only"
-        for name, digest in sorted(collected.digests.items())
+        for name, digest in sorted(output.digests.items())
         if before.get(name) != digest.hexdigest()
     ]
 
 
 def write_card(
-    folder: Path, manifest: Manifest, job: Job, lengths: Mapping[Kind, Lengths], makers: Counter[str]
+    folder: Path, manifest: Manifest, job: ExportJob, lengths: Mapping[Kind, Lengths], models: Counter[str]
 ) -> None:
-    text = "\n".join(_lines(manifest, job, lengths, makers))
-    (folder / FILE_NAME).write_text(text + "\n", "utf-8")
+    text = "\n".join(_card_lines(manifest, job, lengths, models))
+    (folder / CARD_NAME).write_text(text + "\n", "utf-8")
 
 
-def _lines(
-    manifest: Manifest, job: Job, lengths: Mapping[Kind, Lengths], makers: Counter[str]
+def _card_lines(
+    manifest: Manifest, job: ExportJob, lengths: Mapping[Kind, Lengths], models: Counter[str]
 ) -> Iterator[str]:
     yield from _front_matter(manifest, job)
     yield "# Rows for an interleaving planner and critic\n"
     yield f"Made by `interleave data export` ({manifest.software}) from run folders.\n"
     yield "| rows | what |\n|---|---|"
-    kinds = sorted({name.split("/")[2] for name in _files(manifest)})
-    yield from (f"| `{kind}` | {WHAT[kind]} |" for kind in kinds)
+    kinds = sorted({name.split("/")[2] for name in _row_counts(manifest)})
+    yield from (f"| `{kind}` | {CARD_ROWS[kind]} |" for kind in kinds)
     yield "\n## Files\n\n| file | rows |\n|---|--:|"
-    yield from (f"| `{_path(name)}` | {rows:,} |" for name, rows in _files(manifest).items())
+    yield from (f"| `{_row_path(name)}` | {rows:,} |" for name, rows in _row_counts(manifest).items())
     yield "\n## Loading\n"
-    yield from (f"- {FORMATS[name].trainer}: {LOADING[name]}" for name in job.formats)
+    yield from (f"- {FORMATS[name].trainer}: {CARD_LOADING[name]}" for name in job.formats)
     yield "\n## How it was made\n"
     yield f"- Words: prompt pack `{job.pack.name}`, digest `{job.pack.digest}`."
     yield from (
-        f"- {number:,} runs with {maker.replace(' ', ' `', 1)}`." for maker, number in sorted(makers.items())
+        f"- {number:,} runs with {maker.replace(' ', ' `', 1)}`." for maker, number in sorted(models.items())
     )
     yield f"- Validation: {job.validation:.1%} of the requests, by hash; all rows of a request go one way."
     if job.pictures is PictureForm.EMBEDDED:
@@ -373,24 +370,24 @@ def _lines(
     yield "- Licence: that of the requests and of the models that made plans, verdicts and pictures."
 
 
-def _front_matter(manifest: Manifest, job: Job) -> Iterator[str]:
+def _front_matter(manifest: Manifest, job: ExportJob) -> Iterator[str]:
     """What the Hub reads: a configuration for each parquet file."""
     yield "---\npretty_name: interleaved planning and criticism\ntags: [image-text-to-text]"
     if "trl" in job.formats:
         yield "configs:"
-        for kind in sorted({name.split("/")[2] for name in _files(manifest) if name.startswith("trl/")}):
+        for kind in sorted({name.split("/")[2] for name in _row_counts(manifest) if name.startswith("trl/")}):
             yield f"- config_name: {kind}\n  data_files:"
             for split in ("train", "validation"):
                 if (name := f"trl/{split}/{kind}") in manifest.counts:
-                    yield f"  - split: {split}\n    path: {_path(name)}"
+                    yield f"  - split: {split}\n    path: {_row_path(name)}"
     yield "---\n"
 
 
-def _files(manifest: Manifest) -> dict[str, int]:
+def _row_counts(manifest: Manifest) -> dict[str, int]:
     return {name: rows for name, rows in manifest.counts.items() if name.count("/") == 2}
 
 
-def _path(name: str) -> str:
+def _row_path(name: str) -> str:
     form, split, kind = name.split("/")
     inner = "" if split == "train" else f"{split}/"
     return f"{form}/{inner}{kind}{FORMATS[form].suffix}"

@@ -18,46 +18,46 @@ from typing import Any
 from interleave.agents.prompts import PromptPack
 from interleave.batches.requests import read_requests
 from interleave.data.export.critic_rows import attempts_of, critic_rows
-from interleave.data.export.images import PictureForm, Shelf
-from interleave.data.export.joined import Joined, Numbered, read_documents
+from interleave.data.export.images import ImageWriter, PictureForm
+from interleave.data.export.joined import JoinedFile, Numbered, read_documents
 from interleave.data.export.lengths import Lengths, length_of
 from interleave.data.export.planner_rows import planner_rows
-from interleave.data.export.rows import AGENT_SFT, TRAIN, VALIDATION, Kind, Row, is_escaped
-from interleave.data.formats import FORMATS, Piece, pack_rows
+from interleave.data.export.rows import AGENT_SFT, TRAIN, VALIDATION, Kind, TrainingRow, needs_escaping
+from interleave.data.formats import FORMATS, RowChunk, encode_rows
 from interleave.data.select.selection import Selected
 from interleave.data.trajectories import Trajectory, digest_line, read_trajectory
 from interleave.errors import ConfigurationError, InterleaveError
 from interleave.pictures import pixel_digest
 from interleave.types import Request, Text
 
-Place = tuple[str, str, Kind]
+FileKey = tuple[str, str, Kind]
 """A file of the export: format, split, kind."""
 HELD_OUT = "held out"
 
 
 def split_of(fingerprint: str, share: float) -> str:
     """The split of a request; `share` of all requests, about, are for validation."""
-    lot = int.from_bytes(hashlib.sha256(fingerprint.encode()).digest()[:8], "big")
-    return VALIDATION if lot < share * 2**64 else TRAIN
+    number = int.from_bytes(hashlib.sha256(fingerprint.encode()).digest()[:8], "big")
+    return VALIDATION if number < share * 2**64 else TRAIN
 
 
-def fingerprint_of(trajectory: Trajectory) -> str:
+def request_fingerprint(trajectory: Trajectory) -> str:
     """What a trajectory was asked; pictures by the names of their files, which are hashes."""
     return _fingerprint(
         (part.text or "") if part.image is None else part.image for part in trajectory.record.request
     )
 
 
-def fingerprint_of_texts(texts: Iterable[str]) -> str:
+def text_fingerprint(texts: Iterable[str]) -> str:
     return _fingerprint(texts)
 
 
 def held_out(files: Iterable[Path]) -> frozenset[str]:
     """The requests of files that nothing may be trained on; those with pictures go by what these show."""
-    return frozenset(shown(item.load()) for path in files for item in read_requests(path)[0])
+    return frozenset(content_fingerprint(item.load()) for path in files for item in read_requests(path)[0])
 
 
-def shown(request: Request) -> str:
+def content_fingerprint(request: Request) -> str:
     """A request by its words and pixels: the same in a file and in a run folder."""
     return _fingerprint(
         part.text if isinstance(part, Text) else pixel_digest(part.image) for part in request.parts
@@ -69,7 +69,7 @@ def _fingerprint(parts: Iterable[str]) -> str:
 
 
 @dataclass(frozen=True)
-class Job:
+class ExportJob:
     """What all workers of an export must know."""
 
     formats: tuple[str, ...]
@@ -79,8 +79,8 @@ class Job:
     pictures: PictureForm
     schemas: Mapping[tuple[str, Kind], Any]
     """Of the formats that have one: made once, as it takes a library that is slow to import."""
-    making: Path
-    final: Path
+    staging: Path
+    destination: Path
     validation: float
     held_out: frozenset[str] = frozenset()
     tokenizer: str | None = None
@@ -101,7 +101,7 @@ class RunsTask:
 class JoinTask:
     """Some documents of a foreign file."""
 
-    joined: Joined
+    joined: JoinedFile
     items: tuple[Numbered, ...]
 
 
@@ -109,123 +109,124 @@ Task = RunsTask | JoinTask
 
 
 @dataclass
-class Report:
+class TaskResult:
     """What came of a task."""
 
-    pieces: dict[Place, Piece] = field(default_factory=dict)
-    rows: Counter[Place] = field(default_factory=Counter)
+    chunks: dict[FileKey, RowChunk] = field(default_factory=dict)
+    rows: Counter[FileKey] = field(default_factory=Counter)
     lengths: dict[Kind, Lengths] = field(default_factory=lambda: defaultdict(Lengths))
     skipped: Counter[str] = field(default_factory=Counter)
-    makers: Counter[str] = field(default_factory=Counter)
+    models: Counter[str] = field(default_factory=Counter)
     problems: list[str] = field(default_factory=list)
     escaped: int = 0
     """Rows in whose texts marks and control tokens were broken."""
     collection: str = ""
     digest_lines: bytes = b""
     """What the runs add to the digest of their collection."""
-    units: int = 0
+    items: int = 0
     """Runs or documents that were looked at."""
 
 
-def do(job: Job, task: Task) -> Report:
+def export_task(job: ExportJob, task: Task) -> TaskResult:
     """Make the rows of a task in every format that is wanted."""
     worker = _Worker(job)
     return worker.join(task) if isinstance(task, JoinTask) else worker.export(task)
 
 
 class _Worker:
-    def __init__(self, job: Job) -> None:
+    def __init__(self, job: ExportJob) -> None:
         self.job = job
-        self.report = Report()
-        self.encoded: dict[Place, list[dict[str, Any]]] = defaultdict(list)
-        self.shelves = {
-            name: Shelf(job.pictures, job.making / name, job.final / name) for name in job.formats
+        self.result = TaskResult()
+        self.encoded: dict[FileKey, list[dict[str, Any]]] = defaultdict(list)
+        self.image_writers = {
+            name: ImageWriter(job.pictures, job.staging / name, job.destination / name)
+            for name in job.formats
         }
 
-    def export(self, task: RunsTask) -> Report:
-        self.report.collection = task.collection
-        for name, chosen in task.runs:
-            self.report.units += 1
+    def export(self, task: RunsTask) -> TaskResult:
+        self.result.collection = task.collection
+        for name, selected in task.runs:
+            self.result.items += 1
             trajectory = read_trajectory(task.folder, name)
             digest = trajectory.digest if isinstance(trajectory, Trajectory) else ""
-            self.report.digest_lines += digest_line(name, digest)
+            self.result.digest_lines += digest_line(name, digest)
             if not isinstance(trajectory, Trajectory):
-                self.report.skipped[f"run {trajectory}"] += 1
+                self.result.skipped[f"run {trajectory}"] += 1
                 continue
-            self._refuse_other_words(trajectory)
+            self._refuse_other_pack(trajectory)
             prefix = f"{task.collection}/{name}"
             try:
                 if self._is_held_out(trajectory):
-                    self.report.skipped[HELD_OUT] += 1
+                    self.result.skipped[HELD_OUT] += 1
                     continue
             except InterleaveError as error:
-                self._tell(prefix, error, task.folder)
+                self._add_problem(prefix, error, task.folder)
                 continue
-            self._take_run(prefix, trajectory, chosen, task.folder)
-        return self._finished()
+            self._add_run(prefix, trajectory, selected, task.folder)
+        return self._encoded_result()
 
-    def join(self, task: JoinTask) -> Report:
+    def join(self, task: JoinTask) -> TaskResult:
         documents = read_documents(
-            task.joined, task.items, self.job.pack, self.report.skipped, self.report.problems
+            task.joined, task.items, self.job.pack, self.result.skipped, self.result.problems
         )
         for document in documents:
-            split = split_of(fingerprint_of_texts([document.words]), self.job.validation)
+            split = split_of(text_fingerprint([document.text]), self.job.validation)
             for row in document.rows:
-                self._take(split, row)
-        self.report.units = len(task.items)
-        return self._finished()
+                self._add_row(split, row)
+        self.result.items = len(task.items)
+        return self._encoded_result()
 
-    def _take_run(
-        self, prefix: str, trajectory: Trajectory, chosen: tuple[Selected, ...], collection: Path
+    def _add_run(
+        self, prefix: str, trajectory: Trajectory, selected: tuple[Selected, ...], collection: Path
     ) -> None:
         config = trajectory.record.config
         for role in ("planner", "critic", "generator"):
-            self.report.makers[f"{role} {getattr(config, role).identity}"] += 1
-        split = split_of(fingerprint_of(trajectory), self.job.validation)
-        for rows in self._rows(prefix, trajectory, chosen):
+            self.result.models[f"{role} {getattr(config, role).identity}"] += 1
+        split = split_of(request_fingerprint(trajectory), self.job.validation)
+        for rows in self._rows(prefix, trajectory, selected):
             try:
                 for row in rows:
-                    self._take(split, row)
+                    self._add_row(split, row)
             except InterleaveError as error:
-                self._tell(prefix, error, collection)
+                self._add_problem(prefix, error, collection)
 
-    def _tell(self, prefix: str, error: InterleaveError, collection: Path) -> None:
+    def _add_problem(self, prefix: str, error: InterleaveError, collection: Path) -> None:
         """Note a problem; it goes into the manifest too, which names no place of this machine."""
-        self.report.problems.append(f"{prefix}: {str(error).replace(f'{collection}/', '')}")
+        self.result.problems.append(f"{prefix}: {str(error).replace(f'{collection}/', '')}")
 
     def _rows(
-        self, prefix: str, trajectory: Trajectory, chosen: tuple[Selected, ...]
-    ) -> Iterator[Iterator[Row]]:
+        self, prefix: str, trajectory: Trajectory, selected: tuple[Selected, ...]
+    ) -> Iterator[Iterator[TrainingRow]]:
         """The planner's rows, and those of each attempt: where one of these fails, the others stand."""
         yield planner_rows(
-            prefix, trajectory, self.job.pack, self.report.skipped, annotation=self.job.annotation
+            prefix, trajectory, self.job.pack, self.result.skipped, annotation=self.job.annotation
         )
         attempts = attempts_of(trajectory)
-        for each in chosen:
+        for each in selected:
             yield critic_rows(prefix, trajectory, each, attempts, self.job.pack)
 
-    def _take(self, split: str, row: Row) -> None:
+    def _add_row(self, split: str, row: TrainingRow) -> None:
         """Measure a row and encode it for every format that has its kind."""
         if split != row.split:
             row = replace(row, split=split)
         length = length_of(row, self.job.tokenizer)
         if self.job.max_tokens is not None and length > self.job.max_tokens:
-            self.report.skipped[f"{row.kind}: longer than {self.job.max_tokens} tokens"] += 1
+            self.result.skipped[f"{row.kind}: longer than {self.job.max_tokens} tokens"] += 1
             return
         encoded = {
-            (name, split, row.kind): FORMATS[name].encode(row, self.shelves[name])
+            (name, split, row.kind): FORMATS[name].encode(row, self.image_writers[name])
             for name in self.job.formats
             if row.kind in FORMATS[name].kinds
         }
-        for place, columns in encoded.items():  # all or none: a picture may be missing from one of them
-            self.encoded[place].append(columns)
-        self.report.lengths[row.kind].add(length, row.id)
-        self.report.escaped += _has_marks(row)
+        for key, row_columns in encoded.items():  # all or none: a picture may be missing from one of them
+            self.encoded[key].append(row_columns)
+        self.result.lengths[row.kind].add(length, row.id)
+        self.result.escaped += _needs_escaping(row)
 
     def _is_held_out(self, trajectory: Trajectory) -> bool:
-        return bool(self.job.held_out) and shown(trajectory.request) in self.job.held_out
+        return bool(self.job.held_out) and content_fingerprint(trajectory.request) in self.job.held_out
 
-    def _refuse_other_words(self, trajectory: Trajectory) -> None:
+    def _refuse_other_pack(self, trajectory: Trajectory) -> None:
         used = trajectory.record.config.prompts
         if not self.job.any_pack and used.digest != self.job.pack.digest:
             raise ConfigurationError(
@@ -233,22 +234,22 @@ class _Worker:
                 f"than the rest ({self.job.pack.name!r}): choose the words of the rows with --prompts"
             )
 
-    def _finished(self) -> Report:
-        for place, rows in self.encoded.items():
-            name, _, kind = place
-            self.report.pieces[place] = pack_rows(rows, FORMATS[name], self.job.schemas.get((name, kind)))
-            self.report.rows[place] += len(rows)
-        return self.report
+    def _encoded_result(self) -> TaskResult:
+        for key, rows in self.encoded.items():
+            name, _, kind = key
+            self.result.chunks[key] = encode_rows(rows, FORMATS[name], self.job.schemas.get((name, kind)))
+            self.result.rows[key] += len(rows)
+        return self.result
 
 
-def places_of(place: Place) -> Iterator[Place]:
+def target_files(key: FileKey) -> Iterator[FileKey]:
     """The files a piece goes to: its own, and that of the agent who does both jobs."""
-    name, split, kind = place
-    yield place
+    name, split, kind = key
+    yield key
     if kind in ("planner_sft", "critic_sft") and AGENT_SFT in FORMATS[name].kinds:
         yield name, split, AGENT_SFT
 
 
-def _has_marks(row: Row) -> bool:
+def _needs_escaping(row: TrainingRow) -> bool:
     texts = (part.text for message in row.prompt for part in message.parts if isinstance(part, Text))
-    return is_escaped(row.completion or "") or any(is_escaped(text) for text in texts)
+    return needs_escaping(row.completion or "") or any(needs_escaping(text) for text in texts)

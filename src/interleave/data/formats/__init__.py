@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from interleave.data.export.images import PictureForm, Shelf
-from interleave.data.export.rows import CRITIC_RL, KINDS, SFT_KINDS, Kind, Row
+from interleave.data.export.images import ImageWriter, PictureForm
+from interleave.data.export.rows import CRITIC_RL, KINDS, SFT_KINDS, Kind, TrainingRow
 from interleave.data.formats import json_formats, trl, verl
 from interleave.errors import ConfigurationError, did_you_mean
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 GROUP_ROWS = 1000
 GROUP_BYTES = 64_000_000
 """A row group of a parquet file is closed at whichever comes first."""
-Piece = Any
+RowChunk = Any
 """Rows ready to be written: JSON lines as bytes, or an Arrow record batch."""
 
 
@@ -34,7 +34,7 @@ class Format:
     """`.parquet`, `.json` (one array) or `.jsonl`."""
     kinds: tuple[Kind, ...]
     """What the trainer can train."""
-    encode: Callable[[Row, Shelf], dict[str, Any]]
+    encode: Callable[[TrainingRow, ImageWriter], dict[str, Any]]
     schema: Callable[[Kind, PictureForm], pyarrow.Schema] | None = None
     finish: Callable[[Path, Mapping[str, Path]], None] | None = None
     """Writes what belongs beside the rows; given the files of the format by name."""
@@ -63,10 +63,10 @@ def format_named(name: str) -> Format:
     return FORMATS[name]
 
 
-def pack_rows(rows: Sequence[dict[str, Any]], form: Format, schema: pyarrow.Schema | None) -> Piece:
+def encode_rows(rows: Sequence[dict[str, Any]], format: Format, schema: pyarrow.Schema | None) -> RowChunk:
     """Encoded rows as a piece of a file; done by the workers, so that writing is all that is left."""
     if schema is None:
-        separator = ",\n" if form.suffix == ".json" else "\n"
+        separator = ",\n" if format.suffix == ".json" else "\n"
         return separator.join(json.dumps(row, ensure_ascii=False) for row in rows).encode()
     import pyarrow
 
@@ -76,15 +76,15 @@ def pack_rows(rows: Sequence[dict[str, Any]], form: Format, schema: pyarrow.Sche
 class RowFile(Protocol):
     """A file that takes pieces."""
 
-    def write(self, piece: Piece) -> None: ...
+    def write(self, chunk: RowChunk) -> None: ...
     def close(self) -> None: ...
 
 
-def open_rows(path: Path, form: Format) -> RowFile:
+def open_rows(path: Path, format: Format) -> RowFile:
     path.parent.mkdir(parents=True, exist_ok=True)
-    if form.schema is not None:
+    if format.schema is not None:
         return ParquetFile(path)
-    return JsonFile(path) if form.suffix == ".json" else LinesFile(path)
+    return JsonFile(path) if format.suffix == ".json" else LinesFile(path)
 
 
 class LinesFile:
@@ -93,8 +93,8 @@ class LinesFile:
     def __init__(self, path: Path) -> None:
         self.file = open(path, "wb")  # noqa: SIM115  (closed by close)
 
-    def write(self, piece: Piece) -> None:
-        self.file.write(piece + b"\n")
+    def write(self, chunk: RowChunk) -> None:
+        self.file.write(chunk + b"\n")
 
     def close(self) -> None:
         self.file.close()
@@ -107,8 +107,8 @@ class JsonFile:
         self.file = open(path, "wb")  # noqa: SIM115  (closed by close)
         self.next = b"[\n"
 
-    def write(self, piece: Piece) -> None:
-        self.file.write(self.next + piece)
+    def write(self, chunk: RowChunk) -> None:
+        self.file.write(self.next + chunk)
         self.next = b",\n"
 
     def close(self) -> None:
@@ -122,17 +122,17 @@ class ParquetFile:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.writer: Any = None
-        self.waiting: list[pyarrow.RecordBatch] = []
+        self.pending: list[pyarrow.RecordBatch] = []
         self.rows = self.bytes = 0
 
-    def write(self, piece: Piece) -> None:
+    def write(self, chunk: RowChunk) -> None:
         import pyarrow.parquet
 
         if self.writer is None:
-            self.writer = pyarrow.parquet.ParquetWriter(self.path, piece.schema, compression="zstd")
-        self.waiting.append(piece)
-        self.rows += piece.num_rows
-        self.bytes += piece.nbytes
+            self.writer = pyarrow.parquet.ParquetWriter(self.path, chunk.schema, compression="zstd")
+        self.pending.append(chunk)
+        self.rows += chunk.num_rows
+        self.bytes += chunk.nbytes
         if self.rows >= GROUP_ROWS or self.bytes >= GROUP_BYTES:
             self._flush()
 
@@ -140,7 +140,7 @@ class ParquetFile:
         if self.writer is None:
             return
         try:
-            if self.waiting:
+            if self.pending:
                 self._flush()
             self.writer.close()
         finally:
@@ -149,5 +149,5 @@ class ParquetFile:
     def _flush(self) -> None:
         import pyarrow
 
-        self.writer.write_table(pyarrow.Table.from_batches(self.waiting))
-        self.waiting, self.rows, self.bytes = [], 0, 0
+        self.writer.write_table(pyarrow.Table.from_batches(self.pending))
+        self.pending, self.rows, self.bytes = [], 0, 0

@@ -26,8 +26,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from interleave.data.export.images import FOLDER, Exhibit, Shelf
-from interleave.data.export.rows import Row, conversation
+from interleave.data.export.images import FOLDER, ImageRef, ImageWriter
+from interleave.data.export.rows import TrainingRow, conversation
 from interleave.errors import ConfigurationError
 
 _TAGS = {
@@ -40,10 +40,10 @@ _TAGS = {
 WHITE = "data/interleave/white.png"
 
 
-def encode_llamafactory(row: Row, shelf: Shelf) -> dict[str, Any]:
+def encode_llamafactory(row: TrainingRow, writer: ImageWriter) -> dict[str, Any]:
     return {
         "messages": conversation(row),
-        "images": [shelf.path(exhibit) for exhibit in row.pictures],
+        "images": [writer.path(ref) for ref in row.pictures],
     }
 
 
@@ -61,17 +61,17 @@ def write_dataset_info(folder: Path, files: Mapping[str, Path]) -> None:
     (folder / "dataset_info.json").write_text(json.dumps(entries, indent=2) + "\n", "utf-8")
 
 
-def encode_swift(row: Row, shelf: Shelf) -> dict[str, Any]:
+def encode_swift(row: TrainingRow, writer: ImageWriter) -> dict[str, Any]:
     columns: dict[str, Any] = {
         "id": row.id,
         "messages": conversation(row),
-        "images": [shelf.path(exhibit) for exhibit in row.pictures],
+        "images": [writer.path(ref) for ref in row.pictures],
     }
     if (baseline := row.baseline) is not None:
         columns |= {
             "planned_prompt": baseline.planned_prompt,
             "used_prompt": baseline.used_prompt,
-            "sources": [shelf.path(exhibit) for exhibit in baseline.sources],
+            "sources": [writer.path(ref) for ref in baseline.sources],
             "success": baseline.success,
             "semantics": baseline.semantics,
             "quality": baseline.quality,
@@ -79,39 +79,39 @@ def encode_swift(row: Row, shelf: Shelf) -> dict[str, Any]:
     return columns
 
 
-def encode_easyr1(row: Row, shelf: Shelf) -> dict[str, Any]:
+def encode_easyr1(row: TrainingRow, writer: ImageWriter) -> dict[str, Any]:
     if (baseline := row.baseline) is None:
         raise ConfigurationError("EasyR1 trains by reinforcement only: it takes no supervised rows")
     answer = {
         "id": row.id,
         "planned_prompt": baseline.planned_prompt,
         "used_prompt": baseline.used_prompt,
-        "before": shelf.path(baseline.before),
-        "sources": [shelf.path(exhibit) for exhibit in baseline.sources],
+        "before": writer.path(baseline.before),
+        "sources": [writer.path(ref) for ref in baseline.sources],
         "success": baseline.success,
         "semantics": baseline.semantics,
         "quality": baseline.quality,
     }
     return {
         "problem": "\n\n".join(message["content"] for message in conversation(row)),
-        "images": [shelf.path(exhibit) for exhibit in row.pictures],
+        "images": [writer.path(ref) for ref in row.pictures],
         "answer": json.dumps(answer, ensure_ascii=False),
     }
 
 
-def encode_reference(row: Row, shelf: Shelf) -> dict[str, Any]:
+def encode_reference(row: TrainingRow, writer: ImageWriter) -> dict[str, Any]:
     if (baseline := row.baseline) is None:
         raise ConfigurationError("the reference's critic_rl.jsonl has no supervised rows")
     before = (
-        shelf.path(baseline.before, absolute=True)
+        writer.path(baseline.before, absolute=True)
         if baseline.sources
-        else _white_canvas(baseline.before, shelf)
+        else _white_canvas(baseline.before, writer)
     )
     return {
         "origin_prompt": baseline.planned_prompt,
         "rewritten_prompt": baseline.used_prompt,
         "origin_image_path": before,
-        "edited_image_path": shelf.path(baseline.after, absolute=True),
+        "edited_image_path": writer.path(baseline.after, absolute=True),
         "evaluation": {
             "semantics": baseline.semantics,
             "quality": baseline.quality,
@@ -120,8 +120,8 @@ def encode_reference(row: Row, shelf: Shelf) -> dict[str, Any]:
     }
 
 
-def _white_canvas(canvas: Exhibit, shelf: Shelf) -> str:
+def _white_canvas(canvas: ImageRef, writer: ImageWriter) -> str:
     width, height = canvas.size
     place = f"{FOLDER}/{width}x{height}/{WHITE}"
-    shelf.keep(canvas, place)
-    return str(shelf.final / place)
+    writer.store(canvas, place)
+    return str(writer.destination / place)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from interleave.backends.protocols import Message
-from interleave.data.export.images import PictureForm, Shelf
-from interleave.data.export.rows import CRITIC_RL, Kind, Row, without_controls
+from interleave.data.export.images import ImageWriter, PictureForm
+from interleave.data.export.rows import CRITIC_RL, Kind, TrainingRow, escape_control_tokens
 from interleave.errors import MissingDependency
 from interleave.types import Text
 
@@ -14,21 +14,21 @@ if TYPE_CHECKING:
     import pyarrow
 
 
-def encode(row: Row, shelf: Shelf) -> dict[str, Any]:
+def encode(row: TrainingRow, writer: ImageWriter) -> dict[str, Any]:
     """A row as TRL reads it: prompt, completion or what a reward needs, and the pictures in order."""
     columns: dict[str, Any] = {
         "id": row.id,
         "prompt": [_message(message) for message in row.prompt],
-        "images": [shelf.struct(exhibit) for exhibit in row.pictures],
+        "images": [writer.struct(ref) for ref in row.pictures],
     }
     if row.completion is not None:
-        text = {"type": "text", "text": without_controls(row.completion)}
+        text = {"type": "text", "text": escape_control_tokens(row.completion)}
         columns["completion"] = [{"role": "assistant", "content": [text]}]
     if (baseline := row.baseline) is not None:
         columns |= {
             "planned_prompt": baseline.planned_prompt,
             "used_prompt": baseline.used_prompt,
-            "sources": [shelf.struct(exhibit) for exhibit in baseline.sources],
+            "sources": [writer.struct(ref) for ref in baseline.sources],
             "success": baseline.success,
             "semantics": baseline.semantics,
             "quality": baseline.quality,
@@ -40,7 +40,7 @@ def _message(message: Message) -> dict[str, Any]:
     return {
         "role": message.role,
         "content": [
-            {"type": "text", "text": without_controls(part.text)}
+            {"type": "text", "text": escape_control_tokens(part.text)}
             if isinstance(part, Text)
             else {"type": "image", "text": None}
             for part in message.parts

@@ -8,8 +8,8 @@ from __future__ import annotations
 import hashlib
 from typing import TYPE_CHECKING, Any
 
-from interleave.data.export.images import Exhibit, PictureForm, Shelf
-from interleave.data.export.rows import CRITIC_RL, Kind, Row, conversation
+from interleave.data.export.images import ImageRef, ImageWriter, PictureForm
+from interleave.data.export.rows import CRITIC_RL, Kind, TrainingRow, conversation
 from interleave.errors import MissingDependency
 
 if TYPE_CHECKING:
@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 DATA_SOURCE = "interleave_critic"
 
 
-def encode(row: Row, shelf: Shelf) -> dict[str, Any]:
+def encode(row: TrainingRow, writer: ImageWriter) -> dict[str, Any]:
     messages = conversation(row)
-    images = [_picture(exhibit, shelf) for exhibit in row.pictures]
+    images = [_picture(ref, writer) for ref in row.pictures]
     if (baseline := row.baseline) is None:
         return {"id": row.id, "messages": messages, "images": images}
     return {
@@ -42,16 +42,16 @@ def encode(row: Row, shelf: Shelf) -> dict[str, Any]:
             "id": row.id,
             "planned_prompt": baseline.planned_prompt,
             "used_prompt": baseline.used_prompt,
-            "before": _picture(baseline.before, shelf),
-            "sources": [_picture(exhibit, shelf) for exhibit in baseline.sources],
+            "before": _picture(baseline.before, writer),
+            "sources": [_picture(ref, writer) for ref in baseline.sources],
         },
     }
 
 
-def _picture(exhibit: Exhibit, shelf: Shelf) -> dict[str, Any]:
-    if shelf.form is PictureForm.REFERENCED:
-        return {"image": shelf.path(exhibit)}
-    return {"bytes": exhibit.read()}
+def _picture(ref: ImageRef, writer: ImageWriter) -> dict[str, Any]:
+    if writer.mode is PictureForm.REFERENCED:
+        return {"image": writer.path(ref)}
+    return {"bytes": ref.read()}
 
 
 def schema(kind: Kind, form: PictureForm) -> pyarrow.Schema:

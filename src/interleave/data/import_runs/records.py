@@ -60,27 +60,27 @@ class ImportedRun:
 
 
 @dataclass
-class Notes:
+class Warnings:
     """What is odd about a record, gathered while it is read."""
 
-    said: dict[str, None] = field(default_factory=dict)
+    messages: dict[str, None] = field(default_factory=dict)
     """Each once, in their order: a record may have thousands."""
 
     def add(self, note: str) -> None:
-        self.said[note] = None
+        self.messages[note] = None
 
 
-def find_picture(named: Any, beside: Path, root: Path) -> Path:
+def find_picture(name: Any, folder: Path, root: Path) -> Path:
     """The file of a picture; raises `InputError` when it is missing or lies outside.
 
     Records carry paths of the machine that made them, so a picture is also looked for under its bare name.
     """
-    if not isinstance(named, str) or not named.strip() or "\x00" in named:
-        raise InputError(f"{named!r:.80} is not the path of a picture")
-    if "://" in named:
-        raise InputError(f"{named[:80]!r} is an address: nothing is fetched from the web")
+    if not isinstance(name, str) or not name.strip() or "\x00" in name:
+        raise InputError(f"{name!r:.80} is not the path of a picture")
+    if "://" in name:
+        raise InputError(f"{name[:80]!r} is an address: nothing is fetched from the web")
     outside = False
-    for candidate in (beside / named, root / named, beside / bare_name(named)):
+    for candidate in (folder / name, root / name, folder / bare_name(name)):
         try:
             if not candidate.resolve().is_relative_to(root.resolve()):
                 outside = outside or candidate.exists()
@@ -89,20 +89,20 @@ def find_picture(named: Any, beside: Path, root: Path) -> Path:
         except (OSError, ValueError):
             continue
     if outside:
-        raise InputError(f"the picture {named[:80]!r} lies outside {root}, and is not read")
-    raise InputError(f"the picture {named[:80]!r} is missing")
+        raise InputError(f"the picture {name[:80]!r} lies outside {root}, and is not read")
+    raise InputError(f"the picture {name[:80]!r} is missing")
 
 
-def bare_name(named: str) -> str:
+def bare_name(name: str) -> str:
     """The last part of a path of any system."""
-    return PureWindowsPath(PurePosixPath(named).name).name
+    return PureWindowsPath(PurePosixPath(name).name).name
 
 
-def is_white_canvas(named: Any) -> bool:
+def is_white_canvas(name: Any) -> bool:
     """Whether a source means that there was none."""
-    if named is None or named == "":
+    if name is None or name == "":
         return True
-    return isinstance(named, str) and bare_name(named).lower().partition(".")[0] == WHITE
+    return isinstance(name, str) and bare_name(name).lower().partition(".")[0] == WHITE
 
 
 def read_json(path: Path) -> Any:
@@ -117,31 +117,35 @@ def read_json(path: Path) -> Any:
         raise InputError(f"it cannot be read ({why(error)})") from None
 
 
-def read_record(path: Path, root: Path, *, source: str, asked: str | None, text: str | None) -> ImportedRun:
-    """A run from a record of either shape; `asked` and `text` come from a result file, where there is one."""
+def read_record(
+    path: Path, root: Path, *, source: str, request_text: str | None, text: str | None
+) -> ImportedRun:
+    """A run from a record of either shape; `request_text` and `text` are those of a result file."""
     value = read_json(path)
     if not isinstance(value, dict):
         raise InputError(f"it holds a {type(value).__name__}, not an object")
     if "steps" in value or "global_context" in value:
-        return _of_attempts(value, path, root, source)
-    return _of_steps(value, path, root, source, asked, text)
+        return _run_from_attempts(value, path, root, source)
+    return _run_from_steps(value, path, root, source, request_text, text)
 
 
-def _of_attempts(value: dict[str, Any], path: Path, root: Path, source: str) -> ImportedRun:
-    notes = Notes()
-    asked = value.get("user_input")
-    if not isinstance(asked, str) or not asked.strip():
+def _run_from_attempts(value: dict[str, Any], path: Path, root: Path, source: str) -> ImportedRun:
+    warnings = Warnings()
+    request_text = value.get("user_input")
+    if not isinstance(request_text, str) or not request_text.strip():
         raise InputError('it has no "user_input"')
     rows = value.get("steps")
     if not isinstance(rows, list) or not rows:
         raise InputError('it has no "steps": nothing was drawn')
-    plan = _plan_of(value.get("global_context"), notes)
-    attempts = _attempts(rows, plan, path, root, notes)
-    plan, given = _with_sources(plan, rows, attempts, path, root, notes)
-    return ImportedRun(source, (*given, asked), plan, tuple(attempts), tuple(notes.said), _time_of(path))
+    plan = _plan_of(value.get("global_context"), warnings)
+    attempts = _attempts(rows, plan, path, root, warnings)
+    plan, given = _with_sources(plan, rows, attempts, path, root, warnings)
+    return ImportedRun(
+        source, (*given, request_text), plan, tuple(attempts), tuple(warnings.messages), _time_of(path)
+    )
 
 
-def _plan_of(context: Any, notes: Notes) -> Plan:
+def _plan_of(context: Any, warnings: Warnings) -> Plan:
     if not isinstance(context, dict):
         raise InputError('it has no "global_context" with a plan')
     try:
@@ -150,14 +154,16 @@ def _plan_of(context: Any, notes: Notes) -> Plan:
         raise InputError(f"its plan cannot be read ({getattr(error, 'problem', error)})") from None
     reasoning = context.get("reasoning")
     if reasoning is not None and not isinstance(reasoning, str):
-        notes.add(f'the "reasoning" of the plan is a {type(reasoning).__name__}, and was left out')
+        warnings.add(f'the "reasoning" of the plan is a {type(reasoning).__name__}, and was left out')
         reasoning = None
     return plan.model_copy(update={"reasoning": reasoning or ""})
 
 
-def _attempts(rows: list[Any], plan: Plan, path: Path, root: Path, notes: Notes) -> list[ImportedAttempt]:
+def _attempts(
+    rows: list[Any], plan: Plan, path: Path, root: Path, warnings: Warnings
+) -> list[ImportedAttempt]:
     planned = {step.number: step for step in plan.steps}
-    turn = _Turn(plan)
+    order = _StepOrder(plan)
     next_prompt: dict[int, str] = {}
     attempts: list[ImportedAttempt] = []
     for place, row in enumerate(rows, start=1):
@@ -168,10 +174,10 @@ def _attempts(rows: list[Any], plan: Plan, path: Path, root: Path, notes: Notes)
         step = planned.get(number)
         if step is None or step.prompt is None:
             raise InputError(f"{where} is of step {number}, for which the plan has no picture")
-        turn.take(number, where)
+        order.take(number, where)
         if row.get("prompt") not in (None, "", step.prompt):
-            notes.add(f"{where} names another planned prompt than the plan: the plan's was kept")
-        verdict = _verdict(row, where, notes)
+            warnings.add(f"{where} names another planned prompt than the plan: the plan's was kept")
+        verdict = _verdict(row, where, warnings)
         picture = find_picture(row.get("target_img"), path.parent, root)
         used = next_prompt.get(number) or step.prompt
         attempts.append(ImportedAttempt(number, used, picture, verdict, _seed_of(picture)))
@@ -179,50 +185,50 @@ def _attempts(rows: list[Any], plan: Plan, path: Path, root: Path, notes: Notes)
     return attempts
 
 
-class _Turn:
+class _StepOrder:
     """Which step is being drawn: one after the other as the plan has them, each a bounded number of times."""
 
     def __init__(self, plan: Plan) -> None:
-        self._drawn = [step.number for step in plan.steps if step.prompt is not None]
-        self._places = {number: place for place, number in enumerate(self._drawn)}
-        self._at, self._attempts = -1, 0
+        self._numbers = [step.number for step in plan.steps if step.prompt is not None]
+        self._places = {number: place for place, number in enumerate(self._numbers)}
+        self._current, self._attempts = -1, 0
 
     def take(self, number: int, where: str) -> None:
         """One more attempt of a step; raises `InputError` where it cannot be its turn."""
         place = self._places[number]
-        if place < self._at:
-            raise InputError(f"{where} goes back from step {self._drawn[self._at]} to step {number}")
-        if place > self._at + 1:
-            left_out = self._drawn[self._at + 1]
+        if place < self._current:
+            raise InputError(f"{where} goes back from step {self._numbers[self._current]} to step {number}")
+        if place > self._current + 1:
+            left_out = self._numbers[self._current + 1]
             raise InputError(f"{where} is of step {number}, and step {left_out} before it was never drawn")
-        self._attempts = self._attempts + 1 if place == self._at else 1
-        self._at = place
+        self._attempts = self._attempts + 1 if place == self._current else 1
+        self._current = place
         if self._attempts > MOST_ATTEMPTS:
             raise InputError(f"step {number} has more than {MOST_ATTEMPTS} attempts, which no run can hold")
 
 
-def _verdict(row: dict[str, Any], where: str, notes: Notes) -> Verdict:
+def _verdict(row: dict[str, Any], where: str, warnings: Warnings) -> Verdict:
     success, refined, reasoning = row.get("success"), row.get("refine_prompt"), row.get("reasoning")
     if refined is not None and not isinstance(refined, str):
-        notes.add(f'the "refine_prompt" of {where} is a {type(refined).__name__}, and was left out')
+        warnings.add(f'the "refine_prompt" of {where} is a {type(refined).__name__}, and was left out')
         refined = None
     if not isinstance(reasoning, str):
         if reasoning is not None:
-            notes.add(f'the "reasoning" of {where} is a {type(reasoning).__name__}, and was left out')
+            warnings.add(f'the "reasoning" of {where} is a {type(reasoning).__name__}, and was left out')
         reasoning = ""
     refined = (refined or "").strip() or None
     if not isinstance(success, bool):
-        notes.add(f'the "success" of {where} is {success!r:.40}, neither true nor false: unjudged')
+        warnings.add(f'the "success" of {where} is {success!r:.40}, neither true nor false: unjudged')
         return Verdict(outcome=Outcome.UNREADABLE, reasoning=reasoning, refined_prompt=refined)
     if success:
         return Verdict(outcome=Outcome.ACCEPTED, reasoning=reasoning)
     if refined is None:
-        notes.add(f"{where} was rejected without another prompt")
+        warnings.add(f"{where} was rejected without another prompt")
     return Verdict(outcome=Outcome.REJECTED, reasoning=reasoning, refined_prompt=refined)
 
 
 def _with_sources(
-    plan: Plan, rows: list[Any], attempts: list[ImportedAttempt], path: Path, root: Path, notes: Notes
+    plan: Plan, rows: list[Any], attempts: list[ImportedAttempt], path: Path, root: Path, warnings: Warnings
 ) -> tuple[Plan, tuple[Path, ...]]:
     """The plan with what each step was drawn from, and the user's own picture if the first step had one."""
     given: tuple[Path, ...] = ()
@@ -230,25 +236,25 @@ def _with_sources(
     made_by: dict[Path, int] = {}  # pictures that earlier steps show, and the last step to show each
     before: int | None = None
     for number, drawn in groupby(zip(rows, attempts, strict=True), key=lambda each: each[1].step):
-        taken = list(drawn)
-        for row, _ in taken:
-            named = row.get("source_img")
-            if is_white_canvas(named):
+        attempts_of_step = list(drawn)
+        for row, _ in attempts_of_step:
+            name = row.get("source_img")
+            if is_white_canvas(name):
                 if before is not None:
-                    notes.add(f"step {number} names a white canvas: the picture before it stands in")
+                    warnings.add(f"step {number} names a white canvas: the picture before it stands in")
                 continue
-            picture = find_picture(named, path.parent, root)
+            picture = find_picture(name, path.parent, root)
             maker = made_by.get(picture.resolve())
             if before is None and (not given or given[0].resolve() == picture.resolve()):
                 given = (picture,)
             elif maker is None:
-                notes.add(
-                    f"step {number} started from {bare_name(named)!r}, which no earlier step shows: "
+                warnings.add(
+                    f"step {number} started from {bare_name(name)!r}, which no earlier step shows: "
                     "the picture before it stands in"
                 )
             elif maker != before:
                 sources[number] = (maker,)
-        made_by[_shown(attempt for _, attempt in taken).resolve()] = number
+        made_by[_shown_picture(attempt for _, attempt in attempts_of_step).resolve()] = number
         before = number
     steps = tuple(
         step.model_copy(update={"sources": sources[step.number]}) if step.number in sources else step
@@ -257,22 +263,22 @@ def _with_sources(
     return Plan(steps=steps, reasoning=plan.reasoning), given
 
 
-def _shown(attempts: Iterable[ImportedAttempt]) -> Path:
+def _shown_picture(attempts: Iterable[ImportedAttempt]) -> Path:
     """The picture a step shows: the last that was accepted, or the last of all."""
     tried = list(attempts)
     accepted = [each for each in tried if each.verdict is not None and each.verdict.accepted]
     return (accepted or tried)[-1].picture
 
 
-def _of_steps(
-    value: dict[str, Any], path: Path, root: Path, source: str, asked: str | None, text: str | None
+def _run_from_steps(
+    value: dict[str, Any], path: Path, root: Path, source: str, request_text: str | None, text: str | None
 ) -> ImportedRun:
-    if not asked:
+    if not request_text:
         raise InputError(
             "it does not say what was asked, and no result file beside it does: "
             "import the folder that holds both"
         )
-    notes = Notes()
+    warnings = Warnings()
     rows = _steps_by_number(value)
     numbers = sorted(rows)
     if not numbers:
@@ -291,9 +297,11 @@ def _of_steps(
         steps.append(PlanStep(number=number, prompt=row["prompt"]))
         if number == numbers[0] and not is_white_canvas(row.get("source_img")):
             given = (find_picture(row["source_img"], path.parent, root),)
-    notes.add("attempts and judgements were not recorded: each step has its last picture, unjudged")
+    warnings.add("attempts and judgements were not recorded: each step has its last picture, unjudged")
     plan = Plan(steps=(*steps, *text_step(text, numbers[-1] + 1)))
-    return ImportedRun(source, (*given, asked), plan, tuple(attempts), tuple(notes.said), _time_of(path))
+    return ImportedRun(
+        source, (*given, request_text), plan, tuple(attempts), tuple(warnings.messages), _time_of(path)
+    )
 
 
 def text_step(text: str | None, number: int) -> Iterable[PlanStep]:
@@ -329,7 +337,7 @@ class Answer:
     """One item of a result file."""
 
     id: str
-    asked: str
+    request_text: str
     text: str | None
     pictures: tuple[str, ...]
 
@@ -346,22 +354,22 @@ def read_answer(item: Any) -> Answer:
     """An item, checked."""
     if not isinstance(item, dict):
         raise InputError(f"it is a {type(item).__name__}, not an object")
-    identity, asked = item.get("id"), item.get("prompt")
+    identity, request_text = item.get("id"), item.get("prompt")
     if isinstance(identity, bool) or not isinstance(identity, str | int):
         raise InputError(f'its "id" is {identity!r:.40}, neither a text nor a whole number')
-    if not isinstance(asked, str) or not asked.strip():
+    if not isinstance(request_text, str) or not request_text.strip():
         raise InputError('it has no "prompt"')
     text, pictures = item.get("text_answer"), item.get("image_answer") or []
     if text is not None and not isinstance(text, str):
         raise InputError(f'its "text_answer" is a {type(text).__name__}, not a text')
     if not isinstance(pictures, list) or not all(isinstance(name, str) for name in pictures):
         raise InputError('its "image_answer" is not a list of paths')
-    return Answer(str(identity), asked, text, tuple(pictures))
+    return Answer(str(identity), request_text, text, tuple(pictures))
 
 
-def run_of(answer: Answer, beside: Path, root: Path, *, source: str, time: float) -> ImportedRun:
+def run_from_answer(answer: Answer, folder: Path, root: Path, *, source: str, time: float) -> ImportedRun:
     """A run from the answer alone: its pictures without the prompts that made them."""
-    found = [find_picture(name, beside, root) for name in answer.pictures]
+    found = [find_picture(name, folder, root) for name in answer.pictures]
     steps = [PlanStep(number=number, prompt=UNKNOWN_PROMPT) for number in range(1, len(found) + 1)]
     attempts = [ImportedAttempt(number, UNKNOWN_PROMPT, path) for number, path in enumerate(found, start=1)]
     every = (*steps, *text_step(answer.text, len(found) + 1))
@@ -370,4 +378,4 @@ def run_of(answer: Answer, beside: Path, root: Path, *, source: str, time: float
     warning = (
         "prompts, attempts and judgements were not recorded: fit to be looked at, not to learn prompts from"
     )
-    return ImportedRun(source, (answer.asked,), Plan(steps=every), tuple(attempts), (warning,), time)
+    return ImportedRun(source, (answer.request_text,), Plan(steps=every), tuple(attempts), (warning,), time)

@@ -24,24 +24,24 @@ from interleave.version import __version__
 
 SPEC = "imported"
 NOTE = "This run was imported from the reference system; nothing in it was made by this program."
-MAKING = ".importing"
+STAGING = ".importing"
 
 
 def write_run(run: ImportedRun, folder: Path, out: Path, pack: PackConfig) -> None:
     """Write a run folder, complete or not at all: it is made aside and moved to its place."""
-    making = out / MAKING / folder.name
+    staging = out / STAGING / folder.name
     try:
-        shutil.rmtree(making, ignore_errors=True)
-        making.mkdir(parents=True)
-        _fill(run, making, pack)
+        shutil.rmtree(staging, ignore_errors=True)
+        staging.mkdir(parents=True)
+        _write_files(run, staging, pack)
         make_folder(folder.parent)
-        os.replace(making, folder)
+        os.replace(staging, folder)
         sync_folder(folder.parent)
     except OSError as error:
         raise StorageError.at(folder, error) from error
 
 
-def _fill(run: ImportedRun, folder: Path, pack: PackConfig) -> None:
+def _write_files(run: ImportedRun, folder: Path, pack: PackConfig) -> None:
     store = PictureStore(folder)
     request = tuple(
         lines.RequestPart(text=part)
@@ -68,8 +68,10 @@ def _journal_lines(
 ) -> Iterator[lines.Line]:
     time = run.time
     role = RoleConfig(spec=SPEC, note=NOTE)
-    most = max((len(list(group)) for _, group in _by_step(run)), default=1)
-    config = RunConfig(planner=role, critic=role, generator=role, prompts=pack, max_attempts=max(most, 1))
+    most_attempts = max((len(list(group)) for _, group in _by_step(run)), default=1)
+    config = RunConfig(
+        planner=role, critic=role, generator=role, prompts=pack, max_attempts=max(most_attempts, 1)
+    )
     yield lines.Started(time=time, request=request, config=config, software=__version__)
     yield lines.Called(time=time, role="planner", call=1)
     yield lines.Planned(time=time, plan=run.plan)
@@ -134,8 +136,8 @@ def _step_finished(step: PlanStep, attempts: list[ImportedAttempt], time: float)
 def refuse_unusable(run: ImportedRun) -> None:
     """Raise `InputError` for texts and pictures that no run can hold, before anything is written."""
     Request.of([part for part in run.request if isinstance(part, str)])
-    said = [run.plan.reasoning, *(attempt.verdict.reasoning for attempt in run.attempts if attempt.verdict)]
-    if problem := next(filter(None, map(unusable, said)), None):
+    texts = [run.plan.reasoning, *(attempt.verdict.reasoning for attempt in run.attempts if attempt.verdict)]
+    if problem := next(filter(None, map(unusable, texts)), None):
         raise InputError(f"a reasoning cannot be kept: {problem}")
     given = [part for part in run.request if isinstance(part, Path)]
     for picture in dict.fromkeys((*given, *(attempt.picture for attempt in run.attempts))):

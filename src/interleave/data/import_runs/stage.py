@@ -30,9 +30,9 @@ from interleave.data.import_runs.records import (
     read_answer,
     read_json,
     read_record,
-    run_of,
+    run_from_answer,
 )
-from interleave.data.import_runs.run_folder import MAKING, refuse_unusable, write_run
+from interleave.data.import_runs.run_folder import STAGING, refuse_unusable, write_run
 from interleave.data.manifest import Manifest, file_digest, write_manifest
 from interleave.errors import InputError, InterleaveError, StorageError
 from interleave.files import why
@@ -50,7 +50,7 @@ Progress = Callable[[int, int], None]
 
 
 @dataclass(frozen=True)
-class Outcome:
+class ImportResult:
     """What became of one record."""
 
     source: str
@@ -70,13 +70,13 @@ class Outcome:
 
 
 @dataclass(frozen=True)
-class _Found:
+class _RunSource:
     source: str
     read: Callable[[], ImportedRun]
 
 
 @dataclass(frozen=True)
-class _Given:
+class _AnswerSource:
     """An answer, the result file it stands in, and its place there."""
 
     answer: Answer
@@ -86,7 +86,7 @@ class _Given:
 
 def import_all(
     src: Path, out: Path, *, pack: str = "default", progress: Progress = lambda done, total: None
-) -> list[Outcome]:
+) -> list[ImportResult]:
     """Import every record below `src` (or the one file it is) into the collection `out`."""
     root = src if src.is_dir() else src.parent
     if not src.exists():
@@ -98,39 +98,41 @@ def import_all(
         raise InputError(f"{src} holds neither an {RECORD} nor a result list of the reference")
     refuse_foreign_folder(out, marker=REPORT if (out / REPORT).exists() else RUNS)
     chosen = load_pack(pack)
-    words = PackConfig(name=chosen.name, version=chosen.description.version, digest=chosen.digest)
-    outcomes = list(problems)
+    pack_config = PackConfig(name=chosen.name, version=chosen.description.version, digest=chosen.digest)
+    results = list(problems)
     for done, each in enumerate(found, start=1):
-        outcomes.append(_import_one(each, out, words))
+        results.append(_import_one(each, out, pack_config))
         progress(done, len(found))
-    _finish(outcomes, src, out, pack)
-    return outcomes
+    _finish(results, src, out, pack)
+    return results
 
 
-def _import_one(found: _Found, out: Path, words: PackConfig) -> Outcome:
+def _import_one(found: _RunSource, out: Path, pack_config: PackConfig) -> ImportResult:
     name = f"{RUNS}/{hashlib.sha256(found.source.encode('utf-8', 'surrogateescape')).hexdigest()[:32]}"
     try:
         run = found.read()
         if not (out / name).exists():
             refuse_unusable(run)
-            write_run(run, out / name, out, words)
+            write_run(run, out / name, out, pack_config)
     except StorageError:
         raise  # a full disk is no fault of the record
     except InterleaveError as error:
-        return Outcome(found.source, problem=str(error))
+        return ImportResult(found.source, problem=str(error))
     except ValidationError as error:  # a plan or verdict that our own values refuse
         first = error.errors()[0]
-        return Outcome(found.source, problem=f"{first['loc'][-1] if first['loc'] else ''}: {first['msg']}")
+        return ImportResult(
+            found.source, problem=f"{first['loc'][-1] if first['loc'] else ''}: {first['msg']}"
+        )
     except Exception as error:  # a bug that one record meets must not end the others
         log.exception("importing %s failed in an unexpected way", visible(found.source))
-        return Outcome(found.source, problem=f"{type(error).__name__}: {error}")
-    return Outcome(found.source, run=name, warnings=run.warnings)
+        return ImportResult(found.source, problem=f"{type(error).__name__}: {error}")
+    return ImportResult(found.source, run=name, warnings=run.warnings)
 
 
-def _finish(outcomes: list[Outcome], src: Path, out: Path, pack: str) -> None:
-    shutil.rmtree(out / MAKING, ignore_errors=True)
+def _finish(results: list[ImportResult], src: Path, out: Path, pack: str) -> None:
+    shutil.rmtree(out / STAGING, ignore_errors=True)
     out.mkdir(parents=True, exist_ok=True)
-    ordered = sorted(outcomes, key=lambda each: each.source)
+    ordered = sorted(results, key=lambda each: each.source)
     report = b"".join(each.line() for each in ordered)
     write_whole(out / REPORT, report)
     manifest = Manifest(
@@ -138,57 +140,57 @@ def _finish(outcomes: list[Outcome], src: Path, out: Path, pack: str) -> None:
         options={"prompts": pack},
         inputs={REPORT: file_digest(out / REPORT)},
         counts={
-            "records": len(outcomes),
-            "imported": sum(each.run is not None for each in outcomes),
-            "imported with warnings": sum(bool(each.warnings) for each in outcomes),
-            "not imported": sum(each.problem is not None for each in outcomes),
+            "records": len(results),
+            "imported": sum(each.run is not None for each in results),
+            "imported with warnings": sum(bool(each.warnings) for each in results),
+            "not imported": sum(each.problem is not None for each in results),
         },
     )
     write_manifest(out / MANIFEST, manifest)
 
 
-def _find(src: Path, root: Path, out: Path) -> tuple[list[_Found], list[Outcome]]:
+def _find(src: Path, root: Path, out: Path) -> tuple[list[_RunSource], list[ImportResult]]:
     """Records and result items in a fixed order, and files that cannot be read; never our own output."""
-    problems: list[Outcome] = []
+    problems: list[ImportResult] = []
     files = [src] if src.is_file() else list(_files_below(src, root, out, problems))
-    records = {path for path in files if path.name == RECORD or (src.is_file() and not _list_in(path))}
-    answers: dict[str, _Given] = {}
+    records = {path for path in files if path.name == RECORD or (src.is_file() and not _holds_list(path))}
+    answers: dict[str, _AnswerSource] = {}
     for path in (path for path in files if path not in records):
         try:
             value = read_json(path)
         except InputError as error:
-            problems.append(Outcome(_name(path, root), problem=str(error)))
+            problems.append(ImportResult(_name(path, root), problem=str(error)))
             continue
         if is_result_list(value):
-            _take_answers(value, path, root, answers, problems)
+            _add_answers(value, path, root, answers, problems)
     by_folder = _by_folder(answers.values(), root)
-    found: list[_Found] = []
+    found: list[_RunSource] = []
     used: set[str] = set()
     for path in sorted(records):
         given = answers.get(path.parent.name) or by_folder.get(path.parent.resolve())
         used |= {given.answer.id} if given else set()
-        found.append(_record(path, root, given.answer if given else None))
-    found += [_result(each, root) for identity, each in answers.items() if identity not in used]
+        found.append(_record_source(path, root, given.answer if given else None))
+    found += [_answer_source(each, root) for identity, each in answers.items() if identity not in used]
     return found, problems
 
 
-def _files_below(src: Path, root: Path, out: Path, problems: list[Outcome]) -> Iterator[Path]:
+def _files_below(src: Path, root: Path, out: Path, problems: list[ImportResult]) -> Iterator[Path]:
     """The JSON files below a folder, in order; a link that leads out of it is named and not followed."""
-    inside, ours = root.resolve(), out.resolve()
+    root_path, output = root.resolve(), out.resolve()
     for path in sorted(_candidates(src)):
         try:
             place, mode = path.resolve(), path.stat().st_mode
         except (OSError, RuntimeError) as error:  # a link to nothing, or to itself
-            problems.append(Outcome(_name(path, root), problem=f"it cannot be read ({why(error)})"))
+            problems.append(ImportResult(_name(path, root), problem=f"it cannot be read ({why(error)})"))
             continue
-        if place.is_relative_to(ours):
+        if place.is_relative_to(output):
             continue
-        if not place.is_relative_to(inside):
-            problems.append(Outcome(_name(path, root), problem=f"it is a link that leads out of {root}"))
+        if not place.is_relative_to(root_path):
+            problems.append(ImportResult(_name(path, root), problem=f"it is a link that leads out of {root}"))
         elif stat.S_ISREG(mode):
             yield path
         elif not stat.S_ISDIR(mode):
-            problems.append(Outcome(_name(path, root), problem="it is not a regular file"))
+            problems.append(ImportResult(_name(path, root), problem="it is not a regular file"))
 
 
 def _candidates(src: Path) -> Iterator[Path]:
@@ -202,30 +204,30 @@ def _candidates(src: Path) -> Iterator[Path]:
                 yield Path(folder, name)
 
 
-def _list_in(path: Path) -> bool:
+def _holds_list(path: Path) -> bool:
     try:
         return isinstance(read_json(path), list)
     except InputError:
         return False
 
 
-def _take_answers(
-    items: list[Any], path: Path, root: Path, answers: dict[str, _Given], problems: list[Outcome]
+def _add_answers(
+    items: list[Any], path: Path, root: Path, answers: dict[str, _AnswerSource], problems: list[ImportResult]
 ) -> None:
     for place, item in enumerate(items, start=1):
         source = f"{_name(path, root)}#{place}"
         try:
             answer = read_answer(item)
-            before = answers.setdefault(answer.id, _Given(answer, path, source))
-            if before.answer != answer:
-                raise InputError(f"the id {answer.id[:80]!r} stands for another answer in {before.source}")
+            earlier = answers.setdefault(answer.id, _AnswerSource(answer, path, source))
+            if earlier.answer != answer:
+                raise InputError(f"the id {answer.id[:80]!r} stands for another answer in {earlier.source}")
         except InputError as error:
-            problems.append(Outcome(source, problem=str(error)))
+            problems.append(ImportResult(source, problem=str(error)))
 
 
-def _by_folder(answers: Iterable[_Given], root: Path) -> dict[Path, _Given]:
+def _by_folder(answers: Iterable[_AnswerSource], root: Path) -> dict[Path, _AnswerSource]:
     """Folders with the answer whose first picture lies there; a record in such a folder belongs to it."""
-    folders: dict[Path, _Given] = {}
+    folders: dict[Path, _AnswerSource] = {}
     for each in answers:
         with suppress(InputError, IndexError):
             picture = find_picture(each.answer.pictures[0], each.file.parent, root)
@@ -233,25 +235,27 @@ def _by_folder(answers: Iterable[_Given], root: Path) -> dict[Path, _Given]:
     return folders
 
 
-def _record(path: Path, root: Path, answer: Answer | None) -> _Found:
+def _record_source(path: Path, root: Path, answer: Answer | None) -> _RunSource:
     source = _name(path, root)
-    asked, text = (answer.asked, answer.text) if answer else (None, None)
-    return _Found(source, lambda: read_record(path, root, source=source, asked=asked, text=text))
+    request_text, text = (answer.request_text, answer.text) if answer else (None, None)
+    return _RunSource(
+        source, lambda: read_record(path, root, source=source, request_text=request_text, text=text)
+    )
 
 
-def _result(given: _Given, root: Path) -> _Found:
+def _answer_source(given: _AnswerSource, root: Path) -> _RunSource:
     def read() -> ImportedRun:
         time = round(given.file.stat().st_mtime, 3)
-        return run_of(given.answer, given.file.parent, root, source=given.source, time=time)
+        return run_from_answer(given.answer, given.file.parent, root, source=given.source, time=time)
 
-    return _Found(given.source, read)
+    return _RunSource(given.source, read)
 
 
 def _name(path: Path, root: Path) -> str:
     return path.relative_to(root).as_posix()
 
 
-def outcomes_in(out: Path) -> Iterator[dict[str, Any]]:
+def read_results(out: Path) -> Iterator[dict[str, Any]]:
     """What an import said about every record."""
     for line in (out / REPORT).read_bytes().splitlines():
         yield json.loads(line)

@@ -65,9 +65,9 @@ class RequestRow(Value):
         return json.dumps(known | self.extra, ensure_ascii=False).encode() + b"\n"
 
 
-def content_id(kind: str, said: str) -> str:
+def content_id(kind: str, content: str) -> str:
     """An id that equal requests have in common, whoever makes them."""
-    return f"{kind}-{hashlib.sha256(said.encode('utf-8', 'surrogatepass')).hexdigest()[:16]}"
+    return f"{kind}-{hashlib.sha256(content.encode('utf-8', 'surrogatepass')).hexdigest()[:16]}"
 
 
 def is_there_already(path: Path, manifest: Manifest) -> bool:
@@ -125,7 +125,7 @@ class _Line:
     row: RequestRow
     pictures: dict[str, Path]
     """Names of pictures in the corpus → the files they come from."""
-    said: str
+    content: str
     """What makes two requests the same: their texts, and their pictures by what they show."""
 
 
@@ -137,8 +137,8 @@ def read_corpora(
     lines: dict[str, _Line] = {}
     by_content: dict[str, _Line] = {}
     for line in _checked(files, corpus, progress):
-        same_id, same_content = lines.get(line.row.id), by_content.get(line.said)
-        if same_id is not None and same_id.said == line.said:
+        same_id, same_content = lines.get(line.row.id), by_content.get(line.content)
+        if same_id is not None and same_id.content == line.content:
             corpus.repeated.append(f"{line.where}: the same line as {same_id.where}")
         elif same_id is not None:
             corpus.bad.append(
@@ -147,7 +147,7 @@ def read_corpora(
         elif same_content is not None:
             corpus.bad.append(f"{line.where}: the same request as {same_content.where}, under another id")
         else:
-            lines[line.row.id] = by_content[line.said] = line
+            lines[line.row.id] = by_content[line.content] = line
     kept = _without_near(list(lines.values()), threshold, corpus)
     corpus.rows = [line.row for line in kept]
     return corpus, {name: path for line in kept for name, path in line.pictures.items()}
@@ -187,18 +187,18 @@ def _read(file: Path, number: int, data: bytes, corpus: Corpus) -> _Line:
     refuse_unusable(given)
     pictures: dict[str, Path] = {}
     parts: list[JsonPart] = []
-    said: list[str] = []
+    identity: list[str] = []
     for part in given:
         if isinstance(part, str):
             parts.append({"text": part})
-            said.append(f"\x00text\x00{part}")
+            identity.append(f"\x00text\x00{part}")
             continue
         image = read_picture(part)
         name = name_of(image)
         pictures[name] = part
         parts.append({"image": f"{PICTURES}/{name}"})
-        said.append(f"\x00image\x00{pixel_digest(image)}")
-    content = "".join(said)
+        identity.append(f"\x00image\x00{pixel_digest(image)}")
+    content = "".join(identity)
     row = RequestRow(
         id=_id_of(fields, content, corpus),
         request=given[0] if len(given) == 1 and isinstance(given[0], str) else tuple(parts),

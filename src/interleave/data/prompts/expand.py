@@ -22,7 +22,7 @@ from interleave.agents.literals import UnreadableLiteral, find_objects, read_lit
 from interleave.agents.prompts import PromptPack
 from interleave.agents.reask import ask
 from interleave.backends.protocols import Message, Reply, Sampling, VisionLanguageModel
-from interleave.data.prompts.near_duplicates import plain
+from interleave.data.prompts.near_duplicates import normalized
 from interleave.data.prompts.taxonomy import Key, SubCategory, Taxonomy, unfit_phrase
 from interleave.errors import ReplyError, RunError
 from interleave.runs.folder import open_journal
@@ -57,7 +57,7 @@ Answer with one JSON object and nothing else:
 """
 
 
-class Answered(Line):
+class ExpansionReply(Line):
     """What the model said about one sub-category, or that it never said anything readable."""
 
     asked: str
@@ -102,7 +102,7 @@ def expand(
     answers = asyncio.run(_ask_all(taxonomy, vlm, journal, pack, progress))
     expansion = Expansion()
     for each in taxonomy.subcategories:
-        _take(each, answers[fingerprint(each)], expansion)
+        _add_reply(each, answers[fingerprint(each)], expansion)
     return expansion
 
 
@@ -137,8 +137,8 @@ async def _ask_all(
     path: Path,
     pack: PromptPack,
     progress: Callable[[int], None],
-) -> dict[str, Answered]:
-    answers = {answer.asked: answer for answer in read_answers(path)}
+) -> dict[str, ExpansionReply]:
+    answers = {answer.asked: answer for answer in read_replies(path)}
     journal = open_journal(path.parent, path.name)
     gate = asyncio.Semaphore(min(vlm.capabilities.concurrency or MOST_IN_FLIGHT, MOST_IN_FLIGHT))
 
@@ -166,17 +166,17 @@ async def _ask_all(
 
 async def _answer(
     number: int, subcategory: SubCategory, vlm: VisionLanguageModel, pack: PromptPack
-) -> Answered:
+) -> ExpansionReply:
     asked = fingerprint(subcategory)
     messages = (Message("user", (Text(question(subcategory)),)),)
     try:
         value = await ask(vlm, messages, read_reply, sampling=Sampling(slot=Slot(call=number)), pack=pack)
     except ReplyError as error:
-        return Answered(asked=asked, failure=one_line(str(error), 300))
-    return Answered(asked=asked, text=json.dumps(value, ensure_ascii=False))
+        return ExpansionReply(asked=asked, failure=one_line(str(error), 300))
+    return ExpansionReply(asked=asked, text=json.dumps(value, ensure_ascii=False))
 
 
-def read_answers(path: Path) -> list[Answered]:
+def read_replies(path: Path) -> list[ExpansionReply]:
     """What a journal has; an unfinished last line is none."""
     try:
         data = path.read_bytes()
@@ -185,7 +185,7 @@ def read_answers(path: Path) -> list[Answered]:
     answers = []
     for number, line in enumerate(data.split(b"\n")[:-1], start=1):
         try:
-            answers.append(Answered.model_validate_json(line))
+            answers.append(ExpansionReply.model_validate_json(line))
         except ValidationError:
             raise RunError(f"{path}:{number} is damaged: remove that line, and it is asked again") from None
     return answers
@@ -220,34 +220,34 @@ def _texts(value: Any) -> list[str]:
     return value
 
 
-def _take(subcategory: SubCategory, answer: Answered, expansion: Expansion) -> None:
+def _add_reply(subcategory: SubCategory, answer: ExpansionReply, expansion: Expansion) -> None:
     where = f"{subcategory.domain} / {subcategory.name}"
     if answer.failure:
         expansion.unreadable.append(f"{where}: {answer.failure}")
         return
-    said = json.loads(answer.text)
+    reply = json.loads(answer.text)
     known = {slot: subcategory.banks[slot] for slot in _open_banks(subcategory)}
     words: dict[str, tuple[str, ...]] = {}
     for slot, bank in known.items():
-        fits = partial(unfit_word, bank=bank)
-        words[slot] = _fitting(said["words"].get(slot, []), fits, where, expansion)
+        problem_of = partial(unfit_word, bank=bank)
+        words[slot] = _accept_fitting(reply["words"].get(slot, []), problem_of, where, expansion)
     expansion.refused += [
-        f"{where}: no bank {slot!r}" for slot in sorted(said["words"].keys() - known.keys())
+        f"{where}: no bank {slot!r}" for slot in sorted(reply["words"].keys() - known.keys())
     ]
     expansion.words[subcategory.key] = words
-    expansion.requests[subcategory.key] = _fitting(said["requests"], unfit_request, where, expansion)
+    expansion.requests[subcategory.key] = _accept_fitting(reply["requests"], unfit_request, where, expansion)
 
 
-def _fitting(
+def _accept_fitting(
     given: Iterable[str], problem_of: Callable[[str], str | None], where: str, expansion: Expansion
 ) -> tuple[str, ...]:
     fitting: dict[str, str] = {}
     for text in given:
         text = text.strip()
-        if problem := problem_of(text) or ("stands there twice" if plain(text) in fitting else None):
+        if problem := problem_of(text) or ("stands there twice" if normalized(text) in fitting else None):
             expansion.refused.append(f"{where}: {one_line(text, 80)!r} {problem}")
         else:
-            fitting[plain(text)] = text
+            fitting[normalized(text)] = text
     return tuple(fitting.values())
 
 
@@ -255,7 +255,7 @@ def unfit_word(word: str, bank: tuple[str, ...]) -> str | None:
     """Why a word cannot join a bank, or None when it can."""
     if problem := _unfit_text(word, 1, MOST_WORDS) or unfit_phrase(word):
         return problem
-    if plain(word) in {plain(known) for known in bank}:
+    if normalized(word) in {normalized(known) for known in bank}:
         return "is in the bank already"
     beginnings = {known.split()[0] for known in bank}
     if len(beginnings) <= FEW_BEGINNINGS and word.split()[0] not in beginnings:

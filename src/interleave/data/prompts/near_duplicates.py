@@ -23,14 +23,14 @@ DEFAULT_THRESHOLD = 0.8
 ROUNDING = 1e-9
 
 
-def plain(text: str) -> str:
+def normalized(text: str) -> str:
     """A text as it counts for exact duplicates: case, spacing and punctuation do not matter."""
     return " ".join(_WORD.findall(text.casefold()))
 
 
 def shingles(text: str) -> frozenset[str]:
     """The pairs of neighbouring words of a text, with its edges; all numbers are alike."""
-    words = [_EDGE, *(_number_as_mark(word) for word in plain(text).split()), _EDGE]
+    words = [_EDGE, *(_number_as_mark(word) for word in normalized(text).split()), _EDGE]
     return frozenset(f"{one} {two}" for one, two in pairwise(words))
 
 

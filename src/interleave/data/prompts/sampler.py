@@ -12,19 +12,19 @@ from dataclasses import dataclass, field
 from random import Random
 
 from interleave.data.prompts.corpus import RequestRow, content_id
-from interleave.data.prompts.near_duplicates import NearDuplicates, plain
+from interleave.data.prompts.near_duplicates import NearDuplicates, normalized
 from interleave.data.prompts.taxonomy import NUMBER, NUMBERS, SLOT, Key, SubCategory, Taxonomy, bank_of, fill
 from interleave.errors import InputError
 
-TRIES = 600
+MAX_MISSES = 600
 """So many drafts in a row that are nothing new, and a sub-category counts as exhausted."""
-SAMPLED = 20
+SAMPLE_DRAFTS = 20
 """Drafts of each sub-category from which the common pairs of words are learnt."""
 BY_A_MODEL = "model"
 """The template of a request that a model has written whole."""
 
 
-class Deck:
+class ShuffledCycle:
     """Deals the words of a bank in random order, again and again."""
 
     def __init__(self, words: Sequence[str], rng: Random) -> None:
@@ -32,7 +32,7 @@ class Deck:
         self._rng = rng
         self._left: list[str] = []
 
-    def deal(self) -> str:
+    def take(self) -> str:
         if not self._left:
             self._left = self._words.copy()
             self._rng.shuffle(self._left)
@@ -42,17 +42,17 @@ class Deck:
 def drafts(subcategory: SubCategory, seed: int) -> Iterator[tuple[str, str]]:
     """Templates and the requests written with them, without end; some may come again."""
     rng = Random(f"{seed}/{subcategory.domain}/{subcategory.name}")
-    templates = Deck(subcategory.templates, rng)
-    decks = {slot: Deck(words, rng) for slot, words in sorted(subcategory.banks.items())}
-    decks[NUMBER] = Deck(NUMBERS, rng)
+    templates = ShuffledCycle(subcategory.templates, rng)
+    words = {slot: ShuffledCycle(words, rng) for slot, words in sorted(subcategory.banks.items())}
+    words[NUMBER] = ShuffledCycle(NUMBERS, rng)
     while True:
-        template = templates.deal()
+        template = templates.take()
         slots = dict.fromkeys(bank_of(slot) for slot in SLOT.findall(template))
-        yield template, fill(template, {slot: decks[slot].deal() for slot in slots})
+        yield template, fill(template, {slot: words[slot].take() for slot in slots})
 
 
 @dataclass
-class Refusals:
+class DuplicateCounts:
     """Drafts that were nothing new."""
 
     exact: int = 0
@@ -60,53 +60,55 @@ class Refusals:
 
 
 @dataclass
-class Writer:
-    """Writes a corpus; `refused` says how many drafts were too like another."""
+class RequestSampler:
+    """Writes a corpus; `duplicates` says how many drafts were too like another."""
 
     taxonomy: Taxonomy
     seed: int = 0
     threshold: float | None = None
     """How alike two requests may be; None where only equal ones are too alike."""
-    offered: Mapping[Key, Sequence[str]] = field(default_factory=dict)
+    model_requests: Mapping[Key, Sequence[str]] = field(default_factory=dict)
     """Whole requests that a model has written, taken before any from templates."""
-    refused: Refusals = field(default_factory=Refusals)
+    duplicates: DuplicateCounts = field(default_factory=DuplicateCounts)
 
-    def write(self, items: int, progress: Callable[[int], None] = lambda written: None) -> list[RequestRow]:
+    def sample(
+        self, items: int, progress: Callable[[int], None] = lambda rows_by_key: None
+    ) -> list[RequestRow]:
         """So many different requests; raises `InputError` when the taxonomy has not so many."""
         self._seen: set[str] = set()
         self._near = NearDuplicates(self.threshold, sample=self._sample()) if self.threshold else None
-        writers = {each.key: self._rows_of(each) for each in _domains_in_turn(self.taxonomy)}
-        written: dict[Key, list[RequestRow]] = {key: [] for key in writers}
-        while (missing := items - sum(map(len, written.values()))) and writers:
-            for key, share in _shares(missing, list(writers)).items():
+        samplers = {each.key: self._rows(each) for each in _round_robin_domains(self.taxonomy)}
+        rows_by_key: dict[Key, list[RequestRow]] = {key: [] for key in samplers}
+        while (missing := items - sum(map(len, rows_by_key.values()))) and samplers:
+            for key, share in _shares(missing, list(samplers)).items():
                 for _ in range(share):
-                    row = next(writers[key], None)
+                    row = next(samplers[key], None)
                     if row is None:
-                        del writers[key]
+                        del samplers[key]
                         break
-                    written[key].append(row)
-                progress(sum(map(len, written.values())))
+                    rows_by_key[key].append(row)
+                progress(sum(map(len, rows_by_key.values())))
         if missing:
             raise InputError(
                 f"this taxonomy yields {items - missing:,} different requests, not {items:,}: "
                 "ask for that many with --items, allow more likeness with --near, or add words with --expand"
             )
-        return _in_turn(list(written.values()))
+        return _interleave(list(rows_by_key.values()))
 
     def _sample(self) -> Iterator[str]:
         for each in self.taxonomy.subcategories:
-            for _, (_, text) in zip(range(SAMPLED), drafts(each, self.seed), strict=False):
+            for _, (_, text) in zip(range(SAMPLE_DRAFTS), drafts(each, self.seed), strict=False):
                 yield text
 
-    def _rows_of(self, subcategory: SubCategory) -> Iterator[RequestRow]:
-        in_vain = 0
+    def _rows(self, subcategory: SubCategory) -> Iterator[RequestRow]:
+        misses = 0
         for template, text in self._texts(subcategory):
-            if in_vain == TRIES:
+            if misses == MAX_MISSES:
                 return
             if not self._is_new(text):
-                in_vain += 1
+                misses += 1
                 continue
-            in_vain = 0
+            misses = 0
             yield RequestRow(
                 id=content_id("world", text),
                 request=text,
@@ -116,22 +118,22 @@ class Writer:
             )
 
     def _texts(self, subcategory: SubCategory) -> Iterator[tuple[str, str]]:
-        for text in self.offered.get(subcategory.key, ()):
+        for text in self.model_requests.get(subcategory.key, ()):
             yield BY_A_MODEL, text
         yield from drafts(subcategory, self.seed)
 
     def _is_new(self, text: str) -> bool:
-        if (words := plain(text)) in self._seen:
-            self.refused.exact += 1
+        if (words := normalized(text)) in self._seen:
+            self.duplicates.exact += 1
             return False
         self._seen.add(words)
         if self._near is not None and self._near.add(text) is not None:
-            self.refused.near += 1
+            self.duplicates.near += 1
             return False
         return True
 
 
-def _domains_in_turn(taxonomy: Taxonomy) -> list[SubCategory]:
+def _round_robin_domains(taxonomy: Taxonomy) -> list[SubCategory]:
     """The first sub-category of every domain, then the second of each: a small corpus has all domains too."""
     place: Counter[str] = Counter()
     order: dict[Key, int] = {}
@@ -147,7 +149,7 @@ def _shares(items: int, keys: Sequence[Key]) -> dict[Key, int]:
     return {key: each + (place < more) for place, key in enumerate(keys)}
 
 
-def _in_turn(lists: Sequence[Sequence[RequestRow]]) -> list[RequestRow]:
+def _interleave(lists: Sequence[Sequence[RequestRow]]) -> list[RequestRow]:
     """One of each in turn, so that any first part of a corpus is balanced too."""
     longest = max(map(len, lists), default=0)
     return [rows[place] for place in range(longest) for rows in lists if place < len(rows)]

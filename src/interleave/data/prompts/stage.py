@@ -46,7 +46,7 @@ class Settings(Value):
 
 
 @dataclass(frozen=True)
-class Made:
+class CorpusResult:
     """A corpus that is there now."""
 
     path: Path
@@ -55,21 +55,21 @@ class Made:
     new: bool
 
 
-def make_corpus(settings: Settings, out: Path, progress: Progress = lambda done: None) -> Made:
+def make_corpus(settings: Settings, out: Path, progress: Progress = lambda done: None) -> CorpusResult:
     """Make the corpus and write it, or find that it is there already."""
     plan = Manifest(stage=STAGE, options=_options(settings), inputs=_inputs(settings))
     if is_there_already(out, plan):
         manifest = read_manifest(manifest_path(out))
-        return Made(out, manifest, _coverage_in(manifest), new=False)
-    rows, counts, notes = _MAKERS.get(settings.source, _from_plugin)(settings, out, progress)
+        return CorpusResult(out, manifest, _coverage_in(manifest), new=False)
+    rows, counts, notes = _BUILT_IN_SOURCES.get(settings.source, _from_plugin)(settings, out, progress)
     coverage = _coverage_of(rows)
     counts = {"requests": len(rows), **counts, **{f"{d} / {s}": n for (d, s), n in coverage.items()}}
     manifest = plan.model_copy(update={"counts": counts, "notes": tuple(notes)})
     write_corpus(out, rows, manifest)
-    return Made(out, manifest, coverage, new=True)
+    return CorpusResult(out, manifest, coverage, new=True)
 
 
-Found = tuple[list[RequestRow], dict[str, int], list[str]]
+SourceResult = tuple[list[RequestRow], dict[str, int], list[str]]
 """Rows, counts and notes."""
 
 
@@ -110,7 +110,7 @@ def load_source(name: str) -> RequestSource:
     return source
 
 
-def _from_plugin(settings: Settings, out: Path, progress: Progress) -> Found:
+def _from_plugin(settings: Settings, out: Path, progress: Progress) -> SourceResult:
     source = load_source(settings.source)
     make_folder(out.parent)
     rows = source.make(
@@ -124,8 +124,8 @@ def _from_plugin(settings: Settings, out: Path, progress: Progress) -> Found:
     return rows, {}, []
 
 
-def _from_world(settings: Settings, out: Path, progress: Progress) -> Found:
-    from interleave.data.prompts.sampler import Writer
+def _from_world(settings: Settings, out: Path, progress: Progress) -> SourceResult:
+    from interleave.data.prompts.sampler import RequestSampler
 
     taxonomy = read_taxonomy(settings.taxonomy)
     counts, notes, offered = {}, [], {}
@@ -139,9 +139,12 @@ def _from_world(settings: Settings, out: Path, progress: Progress) -> Found:
             "unreadable replies": len(expansion.unreadable),
         }
         notes = [*expansion.unreadable, *expansion.refused[:NOTED]]
-    writer = Writer(taxonomy, settings.seed, settings.near, offered)
-    rows = writer.write(settings.items, progress)
-    counts |= {"equal drafts left out": writer.refused.exact, "near drafts left out": writer.refused.near}
+    sampler = RequestSampler(taxonomy, settings.seed, settings.near, offered)
+    rows = sampler.sample(settings.items, progress)
+    counts |= {
+        "equal drafts left out": sampler.duplicates.exact,
+        "near drafts left out": sampler.duplicates.near,
+    }
     return rows, counts, notes
 
 
@@ -160,7 +163,7 @@ def expansion_journal(out: Path) -> Path:
     return out.with_name(f"{out.stem}.expansion.jsonl")
 
 
-def _from_files(settings: Settings, out: Path, progress: Progress) -> Found:
+def _from_files(settings: Settings, out: Path, progress: Progress) -> SourceResult:
     from interleave.data.prompts.corpus import copy_pictures, read_corpora, refuse_bad
 
     corpus, pictures = read_corpora(list(settings.files), threshold=settings.near, progress=progress)
@@ -187,15 +190,17 @@ def _balanced(rows: list[RequestRow], items: int) -> list[RequestRow]:
             f"there are {len(rows):,} requests, not {items:,}: ask for fewer with --items"
         )
     by_key: dict[Key, list[int]] = {}
-    for place, row in enumerate(rows):
-        by_key.setdefault(_key(row), []).append(place)
+    for position, row in enumerate(rows):
+        by_key.setdefault(_key(row), []).append(position)
     rounds = sorted(
-        (turn, key, place) for key, places in enumerate(by_key.values()) for turn, place in enumerate(places)
+        (turn, key, position)
+        for key, positions in enumerate(by_key.values())
+        for turn, position in enumerate(positions)
     )
-    return [rows[place] for place in sorted(place for _, _, place in rounds[:items])]
+    return [rows[position] for position in sorted(position for _, _, position in rounds[:items])]
 
 
-_MAKERS: dict[str, Callable[[Settings, Path, Progress], Found]] = {
+_BUILT_IN_SOURCES: dict[str, Callable[[Settings, Path, Progress], SourceResult]] = {
     "world": _from_world,
     "files": _from_files,
 }
@@ -216,7 +221,9 @@ def _inputs(settings: Settings) -> dict[str, str]:
         digest = hashlib.sha256("".join(file_digest(file) for file in files).encode()).hexdigest()
         return {"taxonomy": digest}
     if settings.source == "files":
-        return {f"{place} {file.name}": file_digest(file) for place, file in enumerate(settings.files, 1)}
+        return {
+            f"{position} {file.name}": file_digest(file) for position, file in enumerate(settings.files, 1)
+        }
     return {}
 
 
@@ -239,4 +246,4 @@ def _coverage_in(manifest: Manifest) -> dict[Key, int]:
 
 def default_near(source: str) -> float | None:
     """A plugin answers for its own requests: of a grammar's, two may mean different things by one word."""
-    return DEFAULT_THRESHOLD if source in _MAKERS else None
+    return DEFAULT_THRESHOLD if source in _BUILT_IN_SOURCES else None

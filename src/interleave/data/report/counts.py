@@ -11,9 +11,9 @@ from pathlib import Path
 
 from interleave.batches.batch import read_index
 from interleave.batches.requests import lines_of, parse_line
-from interleave.data.score_file import Failure as Unscored
-from interleave.data.score_file import Place, read_scores, score_names
-from interleave.data.select.selection import name_of, read_selection
+from interleave.data.score_file import AttemptKey, read_scores, score_names
+from interleave.data.score_file import Unscored as Unscored
+from interleave.data.select.selection import collection_name, read_selection
 from interleave.data.trajectories import Trajectory, read_collection
 from interleave.errors import InputError, InterleaveError
 from interleave.runs.record import AttemptRecord, StepRecord
@@ -24,7 +24,7 @@ UNJUDGED = "unjudged"
 
 
 @dataclass
-class Spread:
+class Distribution:
     """Numbers of which the middle and the quartiles are wanted; scores come in hundredths, so few differ."""
 
     values: Counter[float] = field(default_factory=Counter)
@@ -47,19 +47,19 @@ class Spread:
 
 
 @dataclass
-class ByGenerator:
+class GeneratorCounts:
     """What came of the runs that one generator drew."""
 
     runs: int = 0
     attempts: int = 0
     first: int = 0
     first_accepted: int = 0
-    semantics: Spread = field(default_factory=Spread)
-    quality: Spread = field(default_factory=Spread)
+    semantics: Distribution = field(default_factory=Distribution)
+    quality: Distribution = field(default_factory=Distribution)
 
 
 @dataclass
-class Gathered:
+class CollectionCounts:
     """The counts of a collection, and the names of some trajectories to show."""
 
     runs: int = 0
@@ -72,10 +72,12 @@ class Gathered:
     attempts_of_steps: Counter[int] = field(default_factory=Counter)
     judgements: defaultdict[int, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
     """Attempt number → what the critic said."""
-    semantics: defaultdict[int, Spread] = field(default_factory=lambda: defaultdict(Spread))
-    quality: defaultdict[int, Spread] = field(default_factory=lambda: defaultdict(Spread))
+    semantics: defaultdict[int, Distribution] = field(default_factory=lambda: defaultdict(Distribution))
+    quality: defaultdict[int, Distribution] = field(default_factory=lambda: defaultdict(Distribution))
     unscored: int = 0
-    generators: defaultdict[str, ByGenerator] = field(default_factory=lambda: defaultdict(ByGenerator))
+    generators: defaultdict[str, GeneratorCounts] = field(
+        default_factory=lambda: defaultdict(GeneratorCounts)
+    )
     notes: Counter[str] = field(default_factory=Counter)
     """What the runs say that readers must know, such as that an oracle judged → how many say it."""
     parts: Counter[str] = field(default_factory=Counter)
@@ -86,36 +88,36 @@ class Gathered:
     sample: list[Trajectory] = field(default_factory=list)
 
 
-def gather(
+def count_collection(
     collection: Path,
     *,
-    scores: dict[Place, Scores | Unscored],
+    scores: dict[AttemptKey, Scores | Unscored],
     selection: Path | None,
     requests: Path | None,
     shown: int,
     seed: int,
-) -> Gathered:
+) -> CollectionCounts:
     """Count everything, and choose by lot what to show."""
-    found = Gathered()
-    places = _Taxonomy(requests, collection) if requests else None
-    lots: list[tuple[str, str, Trajectory]] = []
+    found = CollectionCounts()
+    coverage = _Coverage(requests, collection) if requests else None
+    sample: list[tuple[str, str, Trajectory]] = []
     for trajectory in read_collection(collection, skipped=found.left_out):
         _count(trajectory, found, scores)
-        if places:
-            found.covered[places.of(trajectory)] += 1
-        lot = sha256(f"{seed}/{trajectory.name}".encode()).hexdigest()
-        entry = (lot, trajectory.name, trajectory)
-        if len(lots) < shown:
-            heapq.heappush(lots, entry)
-        elif lots and entry > lots[0]:
-            heapq.heapreplace(lots, entry)
-    found.sample = [trajectory for _, _, trajectory in sorted(lots, reverse=True)]
-    if places:
-        found.corpus = places.counts
+        if coverage:
+            found.covered[coverage.of(trajectory)] += 1
+        key = sha256(f"{seed}/{trajectory.name}".encode()).hexdigest()
+        entry = (key, trajectory.name, trajectory)
+        if len(sample) < shown:
+            heapq.heappush(sample, entry)
+        elif sample and entry > sample[0]:
+            heapq.heapreplace(sample, entry)
+    found.sample = [trajectory for _, _, trajectory in sorted(sample, reverse=True)]
+    if coverage:
+        found.corpus = coverage.counts
     if selection is not None:
-        own = name_of(collection, selection)
+        generator = collection_name(collection, selection)
         for line in read_selection(selection):
-            if line.collection != own:
+            if line.collection != generator:
                 continue  # a selection may be of several collections
             found.parts[line.part] += 1
             found.rows[line.part] += line.copies
@@ -124,7 +126,7 @@ def gather(
     return found
 
 
-def scores_of(collection: Path, name: str | None) -> tuple[str | None, dict[Place, Scores | Unscored]]:
+def scores_of(collection: Path, name: str | None) -> tuple[str | None, dict[AttemptKey, Scores | Unscored]]:
     """The scores to show and whose they are; none where nobody has scored."""
     names = score_names(collection)
     if not names and name is None:
@@ -133,7 +135,9 @@ def scores_of(collection: Path, name: str | None) -> tuple[str | None, dict[Plac
     return name or names[0], scores
 
 
-def _count(trajectory: Trajectory, found: Gathered, scores: dict[Place, Scores | Unscored]) -> None:
+def _count(
+    trajectory: Trajectory, found: CollectionCounts, scores: dict[AttemptKey, Scores | Unscored]
+) -> None:
     record = trajectory.record
     found.runs += 1
     found.statuses[record.status] += 1
@@ -154,27 +158,27 @@ def _count_attempt(
     trajectory: Trajectory,
     step: StepRecord,
     attempt: AttemptRecord,
-    found: Gathered,
-    scores: dict[Place, Scores | Unscored],
+    found: CollectionCounts,
+    scores: dict[AttemptKey, Scores | Unscored],
 ) -> None:
     found.attempts += 1
     found.judgements[attempt.number][attempt.verdict.outcome if attempt.verdict else UNJUDGED] += 1
-    own = found.generators[trajectory.record.config.generator.spec]
-    own.attempts += 1
+    generator = found.generators[trajectory.record.config.generator.spec]
+    generator.attempts += 1
     if attempt.number == 1:
-        own.first += 1
-        own.first_accepted += attempt.verdict is not None and attempt.verdict.accepted
+        generator.first += 1
+        generator.first_accepted += attempt.verdict is not None and attempt.verdict.accepted
     score = scores.get((trajectory.name, step.plan.number, attempt.number))
     if isinstance(score, Scores):
-        for spread in (found.semantics[attempt.number], own.semantics):
+        for spread in (found.semantics[attempt.number], generator.semantics):
             spread.add(score.semantics)
-        for spread in (found.quality[attempt.number], own.quality):
+        for spread in (found.quality[attempt.number], generator.quality):
             spread.add(score.quality)
     else:
         found.unscored += 1
 
 
-class _Taxonomy:
+class _Coverage:
     """Where runs stand in the taxonomy: by their id where the collection tells it, else by their text."""
 
     def __init__(self, requests: Path, collection: Path) -> None:

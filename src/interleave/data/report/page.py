@@ -10,9 +10,15 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from interleave.data.outputs import refuse_folder
-from interleave.data.report.counts import UNJUDGED, Gathered, Spread, gather, scores_of
-from interleave.data.score_file import Failure as Unscored
-from interleave.data.score_file import Place
+from interleave.data.report.counts import (
+    UNJUDGED,
+    CollectionCounts,
+    Distribution,
+    count_collection,
+    scores_of,
+)
+from interleave.data.score_file import AttemptKey
+from interleave.data.score_file import Unscored as Unscored
 from interleave.data.trajectories import Trajectory
 from interleave.errors import ConfigurationError, InterleaveError, RunError, StorageError
 from interleave.render.svg_charts import Series, bars, lines, ranking
@@ -40,7 +46,7 @@ class Chart:
 
 
 @dataclass(frozen=True)
-class Shot:
+class AttemptView:
     """One attempt on the page."""
 
     picture: str | None
@@ -52,16 +58,16 @@ class Shot:
 
 
 @dataclass(frozen=True)
-class Scene:
+class StepView:
     number: int
     text: str
     planned: str | None
     forced: bool
-    shots: tuple[Shot, ...]
+    attempts: tuple[AttemptView, ...]
 
 
 @dataclass(frozen=True)
-class Sheet:
+class RunView:
     """One trajectory on the page."""
 
     name: str
@@ -69,7 +75,7 @@ class Sheet:
     status: str
     generator: str
     given: tuple[str, ...]
-    scenes: tuple[Scene, ...]
+    steps: tuple[StepView, ...]
 
 
 def write_page(
@@ -81,13 +87,15 @@ def write_page(
     scores: str | None = None,
     shown: int = 24,
     seed: int = 0,
-) -> Gathered:
+) -> CollectionCounts:
     """Write the page and return what it tells."""
     import jinja2
 
     _refuse_foreign(out)
     scorer, numbers = scores_of(collection, scores)
-    found = gather(collection, scores=numbers, selection=selection, requests=requests, shown=shown, seed=seed)
+    found = count_collection(
+        collection, scores=numbers, selection=selection, requests=requests, shown=shown, seed=seed
+    )
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(Path(__file__).parent / "templates"), autoescape=True
     )
@@ -97,7 +105,7 @@ def write_page(
         found=found,
         scorer=scorer,
         charts=charts_of(found, scorer),
-        sheets=[_sheet(trajectory, numbers) for trajectory in found.sample],
+        runs=[_run_view(trajectory, numbers) for trajectory in found.sample],
         selected=selection is not None,
     )
     try:
@@ -124,7 +132,7 @@ def _refuse_foreign(out: Path) -> None:
         raise RunError(f"{out} was not made by 'data report': choose another name with --out")
 
 
-def charts_of(found: Gathered, scorer: str | None) -> list[Chart]:
+def charts_of(found: CollectionCounts, scorer: str | None) -> list[Chart]:
     """Every chart there is something to draw for."""
     charts = [_scores_chart(found, scorer)] if found.semantics else []
     charts += [_judgement_chart(found), _plan_chart(found), _attempts_chart(found)]
@@ -143,9 +151,9 @@ def charts_of(found: Gathered, scorer: str | None) -> list[Chart]:
     return charts
 
 
-def _scores_chart(found: Gathered, scorer: str | None) -> Chart:
+def _scores_chart(found: CollectionCounts, scorer: str | None) -> Chart:
     numbers = sorted(found.semantics)
-    series = [_spread("semantics", found.semantics, numbers), _spread("quality", found.quality, numbers)]
+    series = [_series("semantics", found.semantics, numbers), _series("quality", found.quality, numbers)]
     return Chart(
         "Scores by attempt",
         lines(list(map(str, numbers)), series, top=10, across="attempt", title="Mean scores by attempt"),
@@ -155,30 +163,30 @@ def _scores_chart(found: Gathered, scorer: str | None) -> Chart:
     )
 
 
-def _spread(name: str, spreads: Mapping[int, Spread], numbers: list[int]) -> Series:
+def _series(name: str, spreads: Mapping[int, Distribution], numbers: list[int]) -> Series:
     chosen = [spreads[number] for number in numbers]
     return Series(
         name,
-        [spread.mean for spread in chosen],
-        [spread.quantile(0.25) for spread in chosen],
-        [spread.quantile(0.75) for spread in chosen],
+        [distribution.mean for distribution in chosen],
+        [distribution.quantile(0.25) for distribution in chosen],
+        [distribution.quantile(0.75) for distribution in chosen],
     )
 
 
-def _judgement_chart(found: Gathered) -> Chart:
+def _judgement_chart(found: CollectionCounts) -> Chart:
     numbers = sorted(found.judgements)
-    named = [name for name in JUDGEMENTS if any(found.judgements[number][name] for number in numbers)]
-    series = [Series(name, [found.judgements[number][name] for number in numbers]) for name in named]
+    outcomes = [name for name in JUDGEMENTS if any(found.judgements[number][name] for number in numbers)]
+    series = [Series(name, [found.judgements[number][name] for number in numbers]) for name in outcomes]
     return Chart(
         "Judgements by attempt",
         bars(list(map(str, numbers)), series, across="attempt", title="Judgements by attempt"),
         "What the critic said about the first, the second and every further picture of a step.",
-        tuple(named),
+        tuple(outcomes),
     )
 
 
-def _plan_chart(found: Gathered) -> Chart:
-    counts = _capped(found.plan_lengths, MOST_PLAN_STEPS)
+def _plan_chart(found: CollectionCounts) -> Chart:
+    counts = _with_overflow(found.plan_lengths, MOST_PLAN_STEPS)
     return Chart(
         "Steps per plan",
         bars(list(counts), [Series("plans", list(counts.values()))], across="steps", title="Steps per plan"),
@@ -186,8 +194,8 @@ def _plan_chart(found: Gathered) -> Chart:
     )
 
 
-def _attempts_chart(found: Gathered) -> Chart:
-    counts = _capped(found.attempts_of_steps, MOST_PLAN_STEPS)
+def _attempts_chart(found: CollectionCounts) -> Chart:
+    counts = _with_overflow(found.attempts_of_steps, MOST_PLAN_STEPS)
     return Chart(
         "Attempts per step",
         bars(
@@ -200,7 +208,7 @@ def _attempts_chart(found: Gathered) -> Chart:
     )
 
 
-def _parts_chart(found: Gathered) -> Chart:
+def _parts_chart(found: CollectionCounts) -> Chart:
     parts = {f"{part}: attempts": float(found.parts[part]) for part in ("sft", "rl", "dropped")}
     parts |= {f"{part}: rows after balancing": float(found.rows[part]) for part in ("sft", "rl")}
     return Chart(
@@ -210,7 +218,7 @@ def _parts_chart(found: Gathered) -> Chart:
     )
 
 
-def _coverage_charts(found: Gathered) -> list[Chart]:
+def _coverage_charts(found: CollectionCounts) -> list[Chart]:
     """Domains, and the sub-categories of each folded into one chart."""
     charts = []
     for depth, title in ((1, "Coverage by domain"), (2, "Coverage by sub-category")):
@@ -232,7 +240,7 @@ def _coverage_charts(found: Gathered) -> list[Chart]:
     return charts
 
 
-def _capped(counts: Counter[int], most: int) -> dict[str, float]:
+def _with_overflow(counts: Counter[int], most: int) -> dict[str, float]:
     """Every number up to the largest, those beyond `most` together."""
     if not counts:
         return {}
@@ -244,33 +252,35 @@ def _capped(counts: Counter[int], most: int) -> dict[str, float]:
     return shown
 
 
-def _sheet(trajectory: Trajectory, scores: Mapping[Place, Scores | Unscored]) -> Sheet:
+def _run_view(trajectory: Trajectory, scores: Mapping[AttemptKey, Scores | Unscored]) -> RunView:
     record = trajectory.record
     given = [part.image for part in record.request if part.image]
-    return Sheet(
+    return RunView(
         name=trajectory.name,
         title=one_line(record.title, 160),
         status=record.status,
         generator=record.config.generator.spec,
         given=tuple(picture for name in given if (picture := _thumbnail(trajectory, name))),
-        scenes=tuple(_scene(trajectory, step, scores) for step in record.steps),
+        steps=tuple(_step_view(trajectory, step, scores) for step in record.steps),
     )
 
 
-def _scene(trajectory: Trajectory, step: StepRecord, scores: Mapping[Place, Scores | Unscored]) -> Scene:
-    shots = tuple(_shot(trajectory, step, attempt, scores) for attempt in step.attempts)
-    return Scene(step.plan.number, visible(step.plan.text), step.plan.prompt, step.forced, shots)
+def _step_view(
+    trajectory: Trajectory, step: StepRecord, scores: Mapping[AttemptKey, Scores | Unscored]
+) -> StepView:
+    attempts = tuple(_attempt_view(trajectory, step, attempt, scores) for attempt in step.attempts)
+    return StepView(step.plan.number, visible(step.plan.text), step.plan.prompt, step.forced, attempts)
 
 
-def _shot(
+def _attempt_view(
     trajectory: Trajectory,
     step: StepRecord,
     attempt: AttemptRecord,
-    scores: Mapping[Place, Scores | Unscored],
-) -> Shot:
+    scores: Mapping[AttemptKey, Scores | Unscored],
+) -> AttemptView:
     verdict = attempt.verdict
     score = scores.get((trajectory.name, step.plan.number, attempt.number))
-    return Shot(
+    return AttemptView(
         picture=_thumbnail(trajectory, attempt.image),
         prompt=visible(attempt.prompt),
         verdict=verdict.outcome.value if verdict else UNJUDGED,

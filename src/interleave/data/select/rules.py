@@ -31,7 +31,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import accumulate
 
-from interleave.data.score_file import Failure
+from interleave.data.score_file import Unscored
 from interleave.errors import ConfigurationError
 from interleave.runs.record import AttemptRecord
 from interleave.types import Outcome, Scores, Value, Verdict
@@ -41,7 +41,7 @@ SCORE_FAILED = "score failed"
 UNJUDGED = "not judged"
 UNREADABLE = "unreadable verdict"
 NO_PROMPT = "refused without a better prompt"
-Judgement = tuple[int, bool, str | None]
+VerdictSummary = tuple[int, bool, str | None]
 """Number and judgement of an attempt, and why it can be no row, if it cannot."""
 SFT, RL, DROPPED = "sft", "rl", "dropped"
 FALLING = "falling scores"
@@ -64,7 +64,7 @@ class ScoredAttempt:
     number: int
     accepted: bool
     scores: Scores | None
-    flaw: str | None = None
+    problem: str | None = None
     """Why it can be no row at all, whatever its step is like."""
 
 
@@ -80,17 +80,17 @@ class ScoredStep:
     @property
     def usable(self) -> int:
         """How many attempts can be rows."""
-        return sum(attempt.flaw is None for attempt in self.attempts)
+        return sum(attempt.problem is None for attempt in self.attempts)
 
     @cached_property
-    def figures(self) -> Figures | None:
+    def stats(self) -> StepStats | None:
         """None where no attempt has a score."""
-        marks = [attempt.scores.overall for attempt in self.attempts if attempt.scores is not None]
-        return figures_of(marks) if marks else None
+        scores = [attempt.scores.overall for attempt in self.attempts if attempt.scores is not None]
+        return step_stats(scores) if scores else None
 
 
 @dataclass(frozen=True, slots=True)
-class Figures:
+class StepStats:
     """What the scores of a step's attempts come to, each the geometric mean of semantics and quality."""
 
     fall: float
@@ -99,30 +99,30 @@ class Figures:
     variance: float
 
 
-def figures_of(marks: list[float]) -> Figures:
+def step_stats(scores: list[float]) -> StepStats:
     """The three figures of a step; its marks in the order of drawing, at least one."""
-    best_so_far = list(accumulate(marks, max))
-    fall = max(0.0, best_so_far[-2] - marks[-1]) if len(marks) > 1 else 0.0
-    mean = math.fsum(marks) / len(marks)
-    variance = math.fsum((mark - mean) ** 2 for mark in marks) / len(marks)
-    return Figures(round(fall, 6), round(best_so_far[-1], 6), round(variance, 6))
+    best_so_far = list(accumulate(scores, max))
+    fall = max(0.0, best_so_far[-2] - scores[-1]) if len(scores) > 1 else 0.0
+    mean = math.fsum(scores) / len(scores)
+    variance = math.fsum((mark - mean) ** 2 for mark in scores) / len(scores)
+    return StepStats(round(fall, 6), round(best_so_far[-1], 6), round(variance, 6))
 
 
-def judged(attempt: AttemptRecord) -> Judgement:
+def summarize_verdict(attempt: AttemptRecord) -> VerdictSummary:
     """Number, judgement and flaw of an attempt: all that selecting needs of it besides its score."""
     verdict = attempt.verdict
-    return attempt.number, verdict is not None and verdict.accepted, _flaw_of_verdict(verdict)
+    return attempt.number, verdict is not None and verdict.accepted, _verdict_problem(verdict)
 
 
-def scored(judgement: Judgement, score: Scores | Failure | None) -> ScoredAttempt:
+def with_score(judgement: VerdictSummary, score: Scores | Unscored | None) -> ScoredAttempt:
     """A judged attempt beside its score."""
-    number, accepted, flaw = judgement
+    number, accepted, problem = judgement
     if isinstance(score, Scores):
-        return ScoredAttempt(number, accepted, score, flaw)
-    return ScoredAttempt(number, accepted, None, flaw or (NO_SCORE if score is None else SCORE_FAILED))
+        return ScoredAttempt(number, accepted, score, problem)
+    return ScoredAttempt(number, accepted, None, problem or (NO_SCORE if score is None else SCORE_FAILED))
 
 
-def _flaw_of_verdict(verdict: Verdict | None) -> str | None:
+def _verdict_problem(verdict: Verdict | None) -> str | None:
     if verdict is None:
         return UNJUDGED
     if verdict.outcome is Outcome.UNREADABLE:
@@ -146,7 +146,7 @@ class Thresholds(Value):
 
 
 @dataclass(frozen=True)
-class Wishes:
+class ThresholdOptions:
     """What a user says about the thresholds; what is left open comes from the data."""
 
     max_fall: float | None = None
@@ -161,36 +161,36 @@ class Wishes:
             raise ConfigurationError(f"the ratio of SFT to RL rows must be above 0, not {self.sft_to_rl:g}")
 
 
-def thresholds_for(steps: Sequence[ScoredStep], wishes: Wishes) -> Thresholds:
+def thresholds_for(steps: Sequence[ScoredStep], options: ThresholdOptions) -> Thresholds:
     """The thresholds, those not given taken from the steps; the order of the steps does not matter."""
-    known = [step.figures for step in steps if step.figures is not None and step.usable]
+    known = [step.stats for step in steps if step.stats is not None and step.usable]
     max_fall = min_best = None
-    if wishes.filtered:
-        max_fall = _given(wishes.max_fall, lambda: _fall_of(steps))
+    if options.filtered:
+        max_fall = _or_default(options.max_fall, lambda: _max_fall_for(steps))
         bests = [each.best for each in known]
-        min_best = _given(wishes.min_best, lambda: min(quantile(bests, LOW_SHARE), GOOD))
-    spares = wishes.filtered and wishes.min_best is None
+        min_best = _or_default(options.min_best, lambda: min(quantile(bests, LOW_SHARE), GOOD))
+    spares = options.filtered and options.min_best is None
     line = Thresholds(max_fall=max_fall, min_best=min_best, spares_accepted=spares, variance=0.0)
     kept = [step for step in steps if why_dropped(step, line) is None]
-    variance = _given(wishes.variance, lambda: variance_for(kept, wishes.sft_to_rl))
+    variance = _or_default(options.variance, lambda: variance_for(kept, options.sft_to_rl))
     return line.model_copy(update={"variance": variance})
 
 
 def why_dropped(step: ScoredStep, thresholds: Thresholds) -> str | None:
     """The reason why a step is dropped, or None when it stays."""
-    if step.figures is None:
+    if step.stats is None:
         return None  # its attempts have reasons of their own
-    if thresholds.max_fall is not None and step.figures.fall > thresholds.max_fall:
+    if thresholds.max_fall is not None and step.stats.fall > thresholds.max_fall:
         return FALLING
     spared = thresholds.spares_accepted and step.attempts[-1].accepted
-    if thresholds.min_best is not None and step.figures.best < thresholds.min_best and not spared:
+    if thresholds.min_best is not None and step.stats.best < thresholds.min_best and not spared:
         return LOW
     return None
 
 
-def part_of(figures: Figures, thresholds: Thresholds) -> str:
+def part_of(stats: StepStats, thresholds: Thresholds) -> str:
     """The part of a step that stays."""
-    return RL if figures.variance > thresholds.variance else SFT
+    return RL if stats.variance > thresholds.variance else SFT
 
 
 def quantile(values: Iterable[float], share: float) -> float:
@@ -205,7 +205,7 @@ def variance_for(steps: Iterable[ScoredStep], sft_to_rl: float | None = None) ->
     It is never below 0: where nothing varies there is nothing to explore, whatever the ratio. Where no ratio
     is given it is never below the median of the steps that vary either.
     """
-    usable = [(step.figures.variance, step.usable) for step in steps if step.figures and step.usable]
+    usable = [(step.stats.variance, step.usable) for step in steps if step.stats and step.usable]
     if sft_to_rl is not None:
         return _line_for_ratio(usable, sft_to_rl)
     varying = [variance for variance, _ in usable if variance > 0]
@@ -227,14 +227,14 @@ def _line_for_ratio(usable: Iterable[tuple[float, int]], sft_to_rl: float) -> fl
     return line
 
 
-def _fall_of(steps: Sequence[ScoredStep]) -> float:
+def _max_fall_for(steps: Sequence[ScoredStep]) -> float:
     """Drop the worst quarter of the steps that were tried again, as far as they fall at all."""
-    tried_again = [step.figures.fall for step in steps if step.figures is not None and len(step.attempts) > 1]
+    tried_again = [step.stats.fall for step in steps if step.stats is not None and len(step.attempts) > 1]
     return quantile(tried_again, 1 - FALLING_SHARE)
 
 
-def _given(wish: float | None, from_data: Callable[[], float]) -> float:
-    return from_data() if wish is None else wish
+def _or_default(option: float | None, from_data: Callable[[], float]) -> float:
+    return from_data() if option is None else option
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,26 +248,29 @@ class Candidate:
     accepted: bool
 
 
-def with_lent(candidates: Sequence[Candidate], *, seed: int) -> list[Candidate]:
+def move_acceptances_to_rl(candidates: Sequence[Candidate], *, seed: int) -> list[Candidate]:
     """The same candidates, some acceptances of SFT now of RL: in iterations where RL knows refusals only, as
     many as there are of those, no more than SFT has above its own refusals, and never the larger half."""
-    judged: dict[tuple[str, int, bool], list[int]] = defaultdict(list)
+    summarize_verdict: dict[tuple[str, int, bool], list[int]] = defaultdict(list)
     for position, each in enumerate(candidates):
-        judged[each.part, each.iteration, each.accepted].append(position)
+        summarize_verdict[each.part, each.iteration, each.accepted].append(position)
     lent = list(candidates)
-    for part, iteration, accepted in list(judged):
-        if (part, accepted) != (RL, False) or judged[RL, iteration, True]:
+    for part, iteration, accepted in list(summarize_verdict):
+        if (part, accepted) != (RL, False) or summarize_verdict[RL, iteration, True]:
             continue
-        own = len(judged[SFT, iteration, True])
-        spare = min(own - len(judged[SFT, iteration, False]), own // 2)
-        wanted = len(judged[RL, iteration, False])
-        lots = sorted(judged[SFT, iteration, True], key=lambda position: _lot(candidates[position].key, seed))
-        for position in lots[: max(0, min(spare, wanted))]:
+        own = len(summarize_verdict[SFT, iteration, True])
+        spare = min(own - len(summarize_verdict[SFT, iteration, False]), own // 2)
+        wanted = len(summarize_verdict[RL, iteration, False])
+        shuffled = sorted(
+            summarize_verdict[SFT, iteration, True],
+            key=lambda position: _shuffle_key(candidates[position].key, seed),
+        )
+        for position in shuffled[: max(0, min(spare, wanted))]:
             lent[position] = replace(candidates[position], part=RL)
     return lent
 
 
-def copies_of(candidates: Sequence[Candidate], *, seed: int, max_copies: int = MAX_COPIES) -> list[int]:
+def copy_counts(candidates: Sequence[Candidate], *, seed: int, max_copies: int = MAX_COPIES) -> list[int]:
     """How often each candidate is taken, 0 for the surplus."""
     groups = _groups(candidates)
     copies = [1] * len(candidates)
@@ -278,8 +281,8 @@ def copies_of(candidates: Sequence[Candidate], *, seed: int, max_copies: int = M
         even = min(len(other), len(rarer) * max_copies)
         for positions in (rarer, other):
             share, left = divmod(even, len(positions))
-            lots = sorted(positions, key=lambda position: _lot(candidates[position].key, seed))
-            for place, position in enumerate(lots):
+            shuffled = sorted(positions, key=lambda position: _shuffle_key(candidates[position].key, seed))
+            for place, position in enumerate(shuffled):
                 copies[position] = share + (place < left)
     return copies
 
@@ -300,5 +303,5 @@ def _groups(candidates: Sequence[Candidate]) -> list[tuple[list[int], list[int]]
     return mixed + list(one_sided.values())
 
 
-def _lot(key: str, seed: int) -> bytes:
+def _shuffle_key(key: str, seed: int) -> bytes:
     return hashlib.sha256(f"{seed}/{key}".encode()).digest()

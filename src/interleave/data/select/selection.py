@@ -16,7 +16,7 @@ from interleave.types import Value
 
 FILE_NAME = "selection.jsonl"
 MANIFEST_NAME = "selection.manifest.json"
-PLACES_NAME = "collections.json"
+COLLECTIONS_NAME = "collections.json"
 
 Part = Literal["sft", "rl", "dropped"]
 
@@ -39,8 +39,8 @@ class Selected(Value):
     """How many rows it becomes."""
 
 
-_LINE = TypeAdapter(Selected)
-_PLACES = TypeAdapter(dict[str, str])
+_SELECTED = TypeAdapter(Selected)
+_PATHS = TypeAdapter(dict[str, str])
 
 
 def read_selection(folder: Path) -> Iterator[Selected]:
@@ -50,7 +50,7 @@ def read_selection(folder: Path) -> Iterator[Selected]:
         with open(path, "rb") as file:
             for number, line in enumerate(file, start=1):
                 try:
-                    yield _LINE.validate_json(line)
+                    yield _SELECTED.validate_json(line)
                 except ValidationError as error:
                     reason = error.errors()[0]["msg"]
                     raise InputError(
@@ -60,7 +60,7 @@ def read_selection(folder: Path) -> Iterator[Selected]:
         raise _no_selection(folder, FILE_NAME, error) from None
 
 
-def named(collections: Sequence[Path]) -> dict[str, Path]:
+def collections_by_name(collections: Sequence[Path]) -> dict[str, Path]:
     """Collections by name, sorted: the name of the folder, with a number where two are called alike."""
     unique = {Path(os.path.realpath(each)): each for each in collections}
     for path in unique:
@@ -75,38 +75,40 @@ def named(collections: Sequence[Path]) -> dict[str, Path]:
     return dict(sorted(result.items()))
 
 
-def write_places(folder: Path, out: Path, collections: dict[str, Path]) -> None:
+def write_collection_paths(folder: Path, out: Path, collections: dict[str, Path]) -> None:
     """Note where the collections lie as seen from `out`, where the selection will lie."""
-    places = {name: os.path.relpath(path, os.path.realpath(out)) for name, path in collections.items()}
-    (folder / PLACES_NAME).write_text(json.dumps(places, indent=1, sort_keys=True) + "\n", "utf-8")
+    paths = {name: os.path.relpath(path, os.path.realpath(out)) for name, path in collections.items()}
+    (folder / COLLECTIONS_NAME).write_text(json.dumps(paths, indent=1, sort_keys=True) + "\n", "utf-8")
 
 
-def read_places(folder: Path, moved: Sequence[Path] = ()) -> dict[str, Path]:
-    """The collections of a selection by name; `moved` says where they lie now, if elsewhere."""
-    places = _places(folder)
-    now = named(moved) if moved else {name: folder / place for name, place in places.items()}
-    if len(places) == len(now) == 1:
-        now = {next(iter(places)): next(iter(now.values()))}
-    if missing := sorted(name for name in places if name not in now or not _is_there(now[name])):
+def read_collection_paths(folder: Path, moved_to: Sequence[Path] = ()) -> dict[str, Path]:
+    """The collections of a selection by name; `moved_to` says where they lie now, if elsewhere."""
+    paths = _stored_paths(folder)
+    now = (
+        collections_by_name(moved_to) if moved_to else {name: folder / place for name, place in paths.items()}
+    )
+    if len(paths) == len(now) == 1:
+        now = {next(iter(paths)): next(iter(now.values()))}
+    if missing := sorted(name for name in paths if name not in now or not _is_there(now[name])):
         raise InputError(
             f"the collection {missing[0]!r} of the selection {folder} is not at {now.get(missing[0], '?')}: "
             "say where it lies with --collection"
         )
-    return {name: now[name] for name in sorted(places)}
+    return {name: now[name] for name in sorted(paths)}
 
 
-def name_of(collection: Path, folder: Path) -> str:
+def collection_name(collection: Path, folder: Path) -> str:
     """What a selection calls this collection; found by its place, or by its name where it has moved."""
-    places = {name: folder / place for name, place in _places(folder).items()}
+    paths = {name: folder / place for name, place in _stored_paths(folder).items()}
     here = os.path.realpath(collection)
-    for name, place in places.items():
+    for name, place in paths.items():
         if os.path.realpath(place) == here:
             return name
     name = os.path.basename(here)
-    if name in places and not _is_there(places[name]):
+    if name in paths and not _is_there(paths[name]):
         return name
     raise InputError(
-        f"the selection {folder} is not of {collection}: it was made of {', '.join(sorted(places))}"
+        f"the selection {folder} is not of {collection}: it was made of {', '.join(sorted(paths))}"
     )
 
 
@@ -117,10 +119,10 @@ def _is_there(collection: Path) -> bool:
         return False
 
 
-def _places(folder: Path) -> dict[str, str]:
-    path = folder / PLACES_NAME
+def _stored_paths(folder: Path) -> dict[str, str]:
+    path = folder / COLLECTIONS_NAME
     try:
-        return _PLACES.validate_json(path.read_bytes())
+        return _PATHS.validate_json(path.read_bytes())
     except OSError as error:
         raise _no_selection(folder, path.name, error) from None
     except ValidationError:

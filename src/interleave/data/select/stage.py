@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from interleave.data.manifest import Manifest, file_digest, write_manifest
-from interleave.data.outputs import whole_folder
-from interleave.data.parallel_map import chunks, in_order, no_collector
+from interleave.data.outputs import atomic_folder
+from interleave.data.parallel_map import chunks, gc_paused, map_in_order
 from interleave.data.score_file import read_scores, score_files, score_names
 from interleave.data.select.rules import (
     DROPPED,
@@ -26,20 +26,25 @@ from interleave.data.select.rules import (
     UNJUDGED,
     UNREADABLE,
     Candidate,
-    Judgement,
     ScoredAttempt,
     ScoredStep,
+    ThresholdOptions,
     Thresholds,
-    Wishes,
-    copies_of,
-    judged,
+    VerdictSummary,
+    copy_counts,
+    move_acceptances_to_rl,
     part_of,
-    scored,
+    summarize_verdict,
     thresholds_for,
     why_dropped,
-    with_lent,
+    with_score,
 )
-from interleave.data.select.selection import FILE_NAME, MANIFEST_NAME, named, write_places
+from interleave.data.select.selection import (
+    FILE_NAME,
+    MANIFEST_NAME,
+    collections_by_name,
+    write_collection_paths,
+)
 from interleave.data.trajectories import Trajectory, digest_line, read_trajectory, run_names
 from interleave.errors import InputError
 from interleave.text import count
@@ -53,7 +58,7 @@ Progress = Callable[[int, int], None]
 class SelectOptions:
     """What a user may say."""
 
-    wishes: Wishes = field(default_factory=Wishes)
+    thresholds: ThresholdOptions = field(default_factory=ThresholdOptions)
     scores: str | None = None
     """The scorer whose scores count; None where there is only one."""
     balanced: bool = True
@@ -80,17 +85,17 @@ def select(
     progress: Progress = lambda done, total: None,
 ) -> Manifest:
     """Give every attempt of the collections its part, and write that down; returns the manifest."""
-    places = named(collections)
-    with no_collector(), whole_folder(out, MANIFEST_NAME, replace=replace) as folder:
-        reading = _Reading(options, progress)
-        steps = [step for name, path in places.items() for step in reading.steps(name, path)]
+    paths = collections_by_name(collections)
+    with gc_paused(), atomic_folder(out, MANIFEST_NAME, replace=replace) as folder:
+        reader = _CollectionReader(options, progress)
+        steps = [step for name, path in paths.items() for step in reader.steps(name, path)]
         if not steps:
             raise InputError("the collections hold no attempt: there is nothing to select from")
-        thresholds = thresholds_for(steps, options.wishes)
+        thresholds = thresholds_for(steps, options.thresholds)
         choices = choose(steps, thresholds, options)
         _write(folder / FILE_NAME, steps, choices)
-        write_places(folder, out, places)
-        manifest = _manifest(counts_of(steps, choices), thresholds, options, reading)
+        write_collection_paths(folder, out, paths)
+        manifest = _manifest(counts_of(steps, choices), thresholds, options, reader)
         write_manifest(folder / MANIFEST_NAME, manifest)
     return manifest
 
@@ -102,7 +107,7 @@ def counts_of(steps: Iterable[ScoredStep], choices: Mapping[str, list[Choice]]) 
     )
     for step in steps:
         counts["steps"] += 1
-        for attempt, choice in zip(step.attempts, choices[key_of(step)], strict=True):
+        for attempt, choice in zip(step.attempts, choices[step_key(step)], strict=True):
             counts["attempts"] += 1
             counts[choice.part] += 1
             if choice.reason:
@@ -114,24 +119,24 @@ def counts_of(steps: Iterable[ScoredStep], choices: Mapping[str, list[Choice]]) 
 
 
 def _manifest(
-    counts: dict[str, int], thresholds: Thresholds, options: SelectOptions, reading: _Reading
+    counts: dict[str, int], thresholds: Thresholds, options: SelectOptions, reader: _CollectionReader
 ) -> Manifest:
-    skipped = [f"{count(number, 'run')} left out: {why}" for why, number in sorted(reading.skipped.items())]
-    if reading.unknown_scores:
-        skipped.append(f"{count(reading.unknown_scores, 'score')} of attempts that are not there")
+    skipped = [f"{count(number, 'run')} left out: {why}" for why, number in sorted(reader.skipped.items())]
+    if reader.unknown_scores:
+        skipped.append(f"{count(reader.unknown_scores, 'score')} of attempts that are not there")
     return Manifest(
         stage="select",
         options={
             **thresholds.model_dump(),
-            "filtered": options.wishes.filtered,
-            "sft_to_rl": SFT_TO_RL if options.wishes.sft_to_rl is None else options.wishes.sft_to_rl,
-            "balanced": options.balanced and options.wishes.filtered,
+            "filtered": options.thresholds.filtered,
+            "sft_to_rl": SFT_TO_RL if options.thresholds.sft_to_rl is None else options.thresholds.sft_to_rl,
+            "balanced": options.balanced and options.thresholds.filtered,
             "max_copies": options.max_copies,
             "seed": options.seed,
             "scores": options.scores,
         },
-        inputs=reading.digests,
-        counts={"runs": reading.runs, "runs left out": reading.skipped.total(), **counts},
+        inputs=reader.digests,
+        counts={"runs": reader.runs, "runs left out": reader.skipped.total(), **counts},
         notes=(*skipped, *_warnings(counts, thresholds)),
     )
 
@@ -158,34 +163,34 @@ def choose(
 ) -> dict[str, list[Choice]]:
     """What becomes of every attempt, by step: each attempt has exactly one choice."""
     choices: dict[str, list[Choice]] = {}
-    candidates, homes = [], []
+    candidates, slots = [], []
     for step in steps:
-        key = key_of(step)
-        own = choices[key] = [_preliminary(step, attempt, thresholds) for attempt in step.attempts]
+        key = step_key(step)
+        own = choices[key] = [_before_balancing(step, attempt, thresholds) for attempt in step.attempts]
         for position, (attempt, choice) in enumerate(zip(step.attempts, own, strict=True)):
             if choice.part != DROPPED:
                 name = f"{key}.{attempt.number}"
                 candidates.append(Candidate(name, choice.part, attempt.number, attempt.accepted))
-                homes.append((own, position))
-    if options.balanced and options.wishes.filtered:
-        candidates = with_lent(candidates, seed=options.seed)
-        copies = copies_of(candidates, seed=options.seed, max_copies=options.max_copies)
-        for each, (own, position), number in zip(candidates, homes, copies, strict=True):
+                slots.append((own, position))
+    if options.balanced and options.thresholds.filtered:
+        candidates = move_acceptances_to_rl(candidates, seed=options.seed)
+        copies = copy_counts(candidates, seed=options.seed, max_copies=options.max_copies)
+        for each, (own, position), number in zip(candidates, slots, copies, strict=True):
             own[position] = _choice(each.part, None, number) if number else _choice(DROPPED, SURPLUS, 0)
     return choices
 
 
-def key_of(step: ScoredStep) -> str:
+def step_key(step: ScoredStep) -> str:
     return f"{step.collection}/{step.run}/{step.number}"
 
 
-def _preliminary(step: ScoredStep, attempt: ScoredAttempt, thresholds: Thresholds) -> Choice:
+def _before_balancing(step: ScoredStep, attempt: ScoredAttempt, thresholds: Thresholds) -> Choice:
     """The part before balancing; a flaw of the attempt counts before one of its step."""
-    if attempt.flaw is not None or step.figures is None:
-        return _choice(DROPPED, attempt.flaw, 0)
+    if attempt.problem is not None or step.stats is None:
+        return _choice(DROPPED, attempt.problem, 0)
     if reason := why_dropped(step, thresholds):
         return _choice(DROPPED, reason, 0)
-    return _choice(part_of(step.figures, thresholds), None, 1)
+    return _choice(part_of(step.stats, thresholds), None, 1)
 
 
 @cache
@@ -194,7 +199,7 @@ def _choice(part: str, reason: str | None, copies: int) -> Choice:
     return Choice(part, reason, copies)
 
 
-class _Reading:
+class _CollectionReader:
     """Reads collections, and remembers what there is to tell about them."""
 
     def __init__(self, options: SelectOptions, progress: Progress) -> None:
@@ -212,16 +217,16 @@ class _Reading:
         self._note_scores(name, collection)
         digest, used, done = hashlib.sha256(), 0, 0
         workers = self.options.workers if len(names) > 10 * RUNS_AT_ONCE else 1  # they cost a second to start
-        for batch in in_order(partial(read_briefly, collection), chunks(names, RUNS_AT_ONCE), workers):
-            for brief in batch:
-                digest.update(digest_line(brief.run, brief.digest))
-                self.runs += brief.skipped is None
-                self.skipped.update([brief.skipped] if brief.skipped else [])
-                for number, judgements in brief.steps:
-                    found = [scores.get((brief.run, number, each[0])) for each in judgements]
+        for batch in map_in_order(partial(summarize_runs, collection), chunks(names, RUNS_AT_ONCE), workers):
+            for run in batch:
+                digest.update(digest_line(run.run, run.digest))
+                self.runs += run.skipped is None
+                self.skipped.update([run.skipped] if run.skipped else [])
+                for number, verdicts in run.steps:
+                    found = [scores.get((run.run, number, each[0])) for each in verdicts]
                     used += sum(score is not None for score in found)
-                    attempts = tuple(map(scored, judgements, found))
-                    yield ScoredStep(name, brief.run, number, attempts)
+                    attempts = tuple(map(with_score, verdicts, found))
+                    yield ScoredStep(name, run.run, number, attempts)
             done += len(batch)
             self.progress(done, len(names))
         self.unknown_scores += len(scores) - used
@@ -234,43 +239,43 @@ class _Reading:
 
 
 @dataclass(frozen=True)
-class BriefRun:
+class RunSummary:
     """What selecting needs of a run: small enough to be handed from process to process."""
 
     run: str
     digest: str
     skipped: str | None = None
-    steps: tuple[tuple[int, tuple[Judgement, ...]], ...] = ()
+    steps: tuple[tuple[int, tuple[VerdictSummary, ...]], ...] = ()
 
 
-def read_briefly(collection: Path, names: list[str]) -> list[BriefRun]:
+def summarize_runs(collection: Path, names: list[str]) -> list[RunSummary]:
     """The runs of these names, without what selecting does not look at."""
-    return [_brief(collection, name) for name in names]
+    return [_summarize_run(collection, name) for name in names]
 
 
-def _brief(collection: Path, name: str) -> BriefRun:
+def _summarize_run(collection: Path, name: str) -> RunSummary:
     trajectory = read_trajectory(collection, name)
     if not isinstance(trajectory, Trajectory):
-        return BriefRun(name, "", trajectory)
+        return RunSummary(name, "", trajectory)
     steps = (
-        (step.plan.number, tuple(judged(attempt) for attempt in step.attempts))
+        (step.plan.number, tuple(summarize_verdict(attempt) for attempt in step.attempts))
         for step in trajectory.record.steps
         if step.attempts
     )
-    return BriefRun(name, trajectory.digest, None, tuple(steps))
+    return RunSummary(name, trajectory.digest, None, tuple(steps))
 
 
 def _write(path: Path, steps: Iterable[ScoredStep], choices: Mapping[str, list[Choice]]) -> None:
     with open(path, "w", encoding="utf-8") as file:
         for step in steps:
-            for attempt, choice in zip(step.attempts, choices[key_of(step)], strict=True):
+            for attempt, choice in zip(step.attempts, choices[step_key(step)], strict=True):
                 file.write(json.dumps(_line(step, attempt, choice), ensure_ascii=False) + "\n")
         file.flush()
         os.fsync(file.fileno())
 
 
 def _line(step: ScoredStep, attempt: ScoredAttempt, choice: Choice) -> dict[str, Any]:
-    unjudged = attempt.flaw in (UNJUDGED, UNREADABLE)
+    unjudged = attempt.problem in (UNJUDGED, UNREADABLE)
     return {
         "collection": step.collection,
         "run": step.run,

@@ -13,8 +13,8 @@ from interleave.batches.requests import read_requests
 from interleave.cli.main import run
 from interleave.data.manifest import file_digest, read_manifest
 from interleave.data.prompts.corpus import RequestRow
-from interleave.data.prompts.near_duplicates import NearDuplicates, plain, shingles
-from interleave.data.prompts.sampler import Writer, coverage
+from interleave.data.prompts.near_duplicates import NearDuplicates, normalized, shingles
+from interleave.data.prompts.sampler import RequestSampler, coverage
 from interleave.data.prompts.taxonomy import NUMBERS, SLOT, Taxonomy, bank_of, fill, read_taxonomy
 from interleave.errors import ConfigurationError, InputError
 from interleave.step_counts import named_step_count
@@ -29,7 +29,7 @@ def taxonomy() -> Taxonomy:
 
 @pytest.fixture(scope="module")
 def rows(taxonomy: Taxonomy) -> list[RequestRow]:
-    return Writer(taxonomy, seed=3, threshold=0.8).write(SMALL)
+    return RequestSampler(taxonomy, seed=3, threshold=0.8).sample(SMALL)
 
 
 def test_the_taxonomy_is_as_large_as_the_papers(taxonomy: Taxonomy) -> None:
@@ -62,7 +62,7 @@ def test_a_number_of_pictures_is_read_as_it_was_meant(rows: list[RequestRow]) ->
         if "{n}" not in (row.template or ""):
             assert named is None, row.text
         elif named is not None:
-            words = [word for word in plain(row.text).split() if word in values]
+            words = [word for word in normalized(row.text).split() if word in values]
             assert named in {values[word] for word in words}, row.text
 
 
@@ -76,13 +76,13 @@ def test_requests_are_balanced_over_the_subcategories(taxonomy: Taxonomy, rows: 
 
 
 def test_requests_use_every_word_of_a_subcategory(taxonomy: Taxonomy, rows: list[RequestRow]) -> None:
-    said = " ".join(plain(row.text) for row in rows)
+    said = " ".join(normalized(row.text) for row in rows)
     missing = [
         word
         for each in taxonomy.subcategories
         for slot in each.own
         for word in each.banks[slot]
-        if plain(word) not in said
+        if normalized(word) not in said
     ]
     assert len(missing) < 30, missing[:10]
 
@@ -100,7 +100,7 @@ def test_no_two_requests_are_near_each_other(rows: list[RequestRow]) -> None:
 
 
 def test_the_search_for_near_texts_finds_just_what_comparing_all_finds(taxonomy: Taxonomy) -> None:
-    texts = [row.text for row in Writer(taxonomy, seed=1).write(750)]
+    texts = [row.text for row in RequestSampler(taxonomy, seed=1).sample(750)]
     for threshold in (0.5, 0.7, 0.9):
         near, kept = NearDuplicates(threshold, sample=texts[:100]), []
         for text in texts:
@@ -146,9 +146,9 @@ def test_what_is_near(one: str, two: str, near: bool) -> None:
 def test_K13_the_same_seed_gives_the_same_requests_and_another_seed_others(
     taxonomy: Taxonomy, rows: list[RequestRow]
 ) -> None:
-    again = Writer(read_taxonomy(), seed=3, threshold=0.8).write(SMALL)
+    again = RequestSampler(read_taxonomy(), seed=3, threshold=0.8).sample(SMALL)
     assert [row.line() for row in again] == [row.line() for row in rows]
-    other = Writer(taxonomy, seed=4, threshold=0.8).write(300)
+    other = RequestSampler(taxonomy, seed=4, threshold=0.8).sample(300)
     assert len({row.id for row in other} & {row.id for row in rows[:300]}) < 30
 
 
@@ -198,7 +198,7 @@ def test_asking_for_too_many_says_how_many_there_are(tmp_path: Path) -> None:
         '[subcategory.banks]\nthing = """\na cat\na dog\na bird in a tree\n"""\n'
     )
     with pytest.raises(InputError, match="yields 3 different requests, not 10"):
-        Writer(read_taxonomy(tmp_path)).write(10)
+        RequestSampler(read_taxonomy(tmp_path)).sample(10)
 
 
 @pytest.mark.parametrize(

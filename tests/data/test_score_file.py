@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from interleave.data.score_file import Failure, read_scores, score_names
+from interleave.data.score_file import Unscored, read_scores, score_names
 from interleave.errors import InputError
 from interleave.types import Scores
 
@@ -32,7 +32,7 @@ def test_a_later_line_wins_and_a_failure_is_no_number() -> None:
     )
     assert read_scores(made) == {
         ("runs/ab/x", 1, 1): Scores(semantics=8, quality=9.5),
-        ("runs/ab/x", 1, 2): Failure(reason="not readable"),
+        ("runs/ab/x", 1, 2): Unscored(reason="not readable"),
     }
 
 
