@@ -538,7 +538,7 @@ def test_remarks_on_a_record_are_gathered_without_comparing_each_with_all() -> N
     notes = Warnings()
     for number in range(1000):
         notes.add(Counted(f"record {number % 500} was rejected without another prompt"))
-    assert list(notes.said) == [
+    assert list(notes.messages) == [
         f"record {number} was rejected without another prompt" for number in range(500)
     ]
     assert Counted.compared < 10_000

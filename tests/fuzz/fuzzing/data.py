@@ -24,7 +24,7 @@ from interleave.data.import_runs.records import (
     read_answer,
     read_json,
     read_record,
-    run_of,
+    run_from_answer,
 )
 from interleave.data.import_runs.run_folder import refuse_unusable
 from interleave.data.import_runs.stage import REPORT, import_all, read_results
@@ -35,7 +35,7 @@ from interleave.data.prompts.expand import (
     ExpansionReply,
     _take,
     fingerprint,
-    read_answers,
+    read_replies,
     read_reply,
 )
 from interleave.data.prompts.taxonomy import OUR_WORLD, Taxonomy, read_taxonomy
@@ -209,7 +209,7 @@ def reference_record(data: bytes) -> bool:
             for item in value:  # type: ignore[attr-defined]
                 answer = attempt(lambda item=item: read_answer(item))
                 if answer is not REFUSED:
-                    made = lambda answer=answer: run_of(answer, folder, folder, source="x", time=0.0)  # noqa: E731
+                    made = lambda answer=answer: run_from_answer(answer, folder, folder, source="x", time=0.0)  # noqa: E731
                     runs.append(attempt(made, errors=(InterleaveError, ValidationError)))
         read = [run for run in runs if isinstance(run, ImportedRun)]
         for run in read:
@@ -468,7 +468,7 @@ def expansion(data: bytes) -> bool:
     with scratch() as folder:
         path = folder / "journal.jsonl"
         path.write_bytes(answered.model_dump_json().encode() + b"\n")
-        (again,) = read_answers(path)
+        (again,) = read_replies(path)
     made = Expansion()
     _take(subcategory, again, made)
     made.apply_to(small_taxonomy())
