@@ -24,8 +24,8 @@ from interleave.batches.requests import Item
 from interleave.batches.shards import WHOLE, Shard
 from interleave.cli.main import run
 from interleave.config.run_config import RoleConfig
-from interleave.data.collect import MANIFEST_NAME, CollectConfig, Workload, write_collection_manifest
-from interleave.data.manifest import file_digest, read_manifest
+from interleave.data.collect import CollectConfig, Workload, write_collection_manifest
+from interleave.data.manifest import COLLECTION_MANIFEST, file_digest, read_manifest
 from interleave.data.trajectories import run_names
 from interleave.errors import RunError
 from interleave.runs.folder import open_journal
@@ -51,7 +51,7 @@ def test_a_file_of_requests_becomes_a_collection(capsys: Captured) -> None:
     assert (told["total"], told["done"], told["already"], told["status"]) == (5, 5, 0, "done")
     assert told["calls"] == 5 * 7
     assert len(run_names(Path("made"))) == 5
-    manifest = read_manifest(Path("made", MANIFEST_NAME))
+    manifest = read_manifest(Path("made", COLLECTION_MANIFEST))
     assert manifest.inputs == {"requests.jsonl": file_digest(Path(requests))}
     assert manifest.counts["done"] == manifest.counts["requests"] == 5
     assert manifest.options["generators"] == {SMALL: 1.0}
@@ -131,7 +131,7 @@ def test_the_runs_of_a_mixture_say_who_drew_them(capsys: Captured) -> None:
         CollectConfig({}, (SMALL, OTHER), (1.0, 2.0)).casting(), [f"r{number}" for number in range(12)]
     )
     assert len(said) == 2
-    counts = read_manifest(Path("made", MANIFEST_NAME)).counts
+    counts = read_manifest(Path("made", COLLECTION_MANIFEST)).counts
     assert {counts[f"drawn by {spec}"] for spec in said} == set(said.values())
 
 
@@ -208,7 +208,7 @@ def test_K13_shards_one_after_another_equal_one_process() -> None:
     for number in (3, 1, 2):
         assert collect(requests, "made", *MIXED, "--shard", f"{number}/3") == 0
     assert comparables("made") == comparables("whole")
-    assert Path("made", MANIFEST_NAME).read_bytes() == Path("whole", MANIFEST_NAME).read_bytes()
+    assert Path("made", COLLECTION_MANIFEST).read_bytes() == Path("whole", COLLECTION_MANIFEST).read_bytes()
 
 
 @pytest.mark.parametrize("of", [1, 2, 3, 7, 64])
@@ -247,7 +247,7 @@ def test_J04_shards_at_the_same_time_make_one_collection() -> None:
     collect(requests, "whole", "--generator", SMALL, "--generator", OTHER)
     write_collection_manifest(Path("made"), Workload.of(Path(requests), CASTING))
     assert comparables("made") == comparables("whole")
-    assert Path("made", MANIFEST_NAME).read_bytes() == Path("whole", MANIFEST_NAME).read_bytes()
+    assert Path("made", COLLECTION_MANIFEST).read_bytes() == Path("whole", COLLECTION_MANIFEST).read_bytes()
 
 
 def test_B16_what_another_process_is_at_is_left_to_it(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -320,12 +320,12 @@ def test_what_failed_is_taken_up_again_if_asked_for(capsys: Captured) -> None:
     requests = write_requests(3)
     critic = ["--critic", "scripted:./critic.jsonl"]
     assert collect(requests, "made", *critic) == 3
-    assert read_manifest(Path("made", MANIFEST_NAME)).counts["failed"] == 3
+    assert read_manifest(Path("made", COLLECTION_MANIFEST)).counts["failed"] == 3
     assert "--retry-failed" in capsys.readouterr().err
     Path("critic.jsonl").write_text(verdict * 9)
     assert collect(requests, "made", *critic) == 3
     assert collect(requests, "made", *critic, "--retry-failed") == 0
-    assert read_manifest(Path("made", MANIFEST_NAME)).counts["done"] == 3
+    assert read_manifest(Path("made", COLLECTION_MANIFEST)).counts["done"] == 3
 
 
 def test_a_failure_mended_by_another_shard_is_done_for_all() -> None:
@@ -343,7 +343,7 @@ def test_a_failure_mended_by_another_shard_is_done_for_all() -> None:
 def test_requests_of_another_file_join_and_both_files_are_named() -> None:
     collect(write_requests(2), "made")
     collect(write_rows("more.jsonl", {"id": "new", "request": "A cat in 1 picture"}), "made")
-    manifest = read_manifest(Path("made", MANIFEST_NAME))
+    manifest = read_manifest(Path("made", COLLECTION_MANIFEST))
     assert set(manifest.inputs) == {"requests.jsonl", "more.jsonl"}
     assert manifest.counts["requests"] == 3
 
@@ -421,7 +421,7 @@ def test_I07_one_bad_line_is_one(capsys: Captured) -> None:
 def test_I07_lines_that_are_left_out_stand_in_the_manifest() -> None:
     Path("requests.jsonl").write_text('{"request": "A cat in 1 picture"}\n{\n')
     assert collect("requests.jsonl", "made", "--skip-bad") == 0
-    assert "left out: requests.jsonl:2" in " ".join(read_manifest(Path("made", MANIFEST_NAME)).notes)
+    assert "left out: requests.jsonl:2" in " ".join(read_manifest(Path("made", COLLECTION_MANIFEST)).notes)
 
 
 def test_A11_a_folder_of_another_mixture_is_refused_with_what_differs(capsys: Captured) -> None:

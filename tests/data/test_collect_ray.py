@@ -15,7 +15,8 @@ import pytest
 from collections_made import MIXED, collect, comparables, write_requests, write_rows
 
 from interleave.batches.batch import Batch, Ended, read_index
-from interleave.data.collect import MANIFEST_NAME, CollectConfig, Workload
+from interleave.data.collect import CollectConfig, Workload
+from interleave.data.manifest import COLLECTION_MANIFEST
 from interleave.data.ray_executor import RayOptions, ray_executor
 
 ray = pytest.importorskip("ray")
@@ -52,7 +53,7 @@ def test_K13_one_worker_two_workers_and_no_ray_give_the_same_set_of_items() -> N
     assert collect(requests, "whole", *MIXED) == 0
     for made in ("workers-1", "workers-2"):
         assert comparables(made) == comparables("whole")
-        assert Path(made, MANIFEST_NAME).read_bytes() == Path("whole", MANIFEST_NAME).read_bytes()
+        assert Path(made, COLLECTION_MANIFEST).read_bytes() == Path("whole", COLLECTION_MANIFEST).read_bytes()
 
 
 def test_A02_the_requests_of_killed_workers_are_done_by_others() -> None:

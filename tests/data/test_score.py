@@ -18,12 +18,11 @@ from collections_made import collect, write_requests, write_rows
 
 from interleave.backends.protocols import Message, Reply, Sampling, VlmCapabilities
 from interleave.cli.main import run
-from interleave.data.collect import MANIFEST_NAME
-from interleave.data.manifest import file_digest, read_manifest
+from interleave.data.manifest import COLLECTION_MANIFEST, file_digest, read_manifest
 from interleave.data.score_file import Unscored, read_scores
 from interleave.data.trajectories import read_collection, run_names
 from interleave.errors import BackendError
-from interleave.errors import Unscored as Kind
+from interleave.errors import Failure as Kind
 from interleave.runs.outage import Patience
 from interleave.types import Picture, Scores
 
@@ -138,7 +137,7 @@ def test_the_manifest_says_who_scored_what(capsys: Captured) -> None:
     manifest = read_manifest(Path("made/scores/scripted.manifest.json"))
     assert manifest.options["scorer"] == "scripted"
     assert manifest.options["prompts"]["name"] == "default"
-    assert manifest.inputs == {MANIFEST_NAME: file_digest(Path("made", MANIFEST_NAME))}
+    assert manifest.inputs == {COLLECTION_MANIFEST: file_digest(Path("made", COLLECTION_MANIFEST))}
     assert manifest.counts == {"attempts": ATTEMPTS, "scored": ATTEMPTS, "failed": 0}
     assert "scripted" in manifest.notes[0]
 

@@ -1,9 +1,8 @@
-"""What a collection is made with: models of any spec, one generator or several by weight.
+"""`data collect`: a file of requests becomes a collection, one run folder for each request.
 
-A recipe is plain values, so that it can be sent to other processes, each of which loads the models itself.
-
-
-A collection: the runs of a file of requests, begun, continued and described."""
+The configuration holds plain values only, so that it can be sent to other processes, each of which loads the
+models itself.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +21,7 @@ from interleave.batches.requests import Item, read_requests
 from interleave.batches.shards import WHOLE, Shard
 from interleave.batches.worker import Studio
 from interleave.config.run_config import RunConfig
-from interleave.data.manifest import Manifest, file_digest, read_manifest, write_manifest
+from interleave.data.manifest import COLLECTION_MANIFEST, Manifest, file_digest, read_manifest, write_manifest
 from interleave.errors import ConfigurationError, InputError, StorageError
 from interleave.runs.folder import alone_in
 from interleave.runs.limits import refuse_unpriced
@@ -30,29 +29,27 @@ from interleave.runs.models import Models
 from interleave.runs.resolve import load_models, resolve, split_choices
 from interleave.text import count
 
-MANIFEST_NAME = "collection.manifest.json"
-
 
 @dataclass(frozen=True)
 class CollectConfig:
-    """The choices of a user."""
+    """Which models to collect with: any specs, one generator or several by weight."""
 
     choices: Mapping[str, Any] = field(default_factory=dict)
-    """What `generate` takes, but for the generator: profile, planner, critic, prompts, seed, limits…"""
+    """The options of `generate` except the generator: profile, planner, critic, prompts, seed, limits…"""
     generators: tuple[str, ...] = ()
-    """None: that of the profile."""
+    """Empty: the generator of the profile."""
     weights: tuple[float, ...] = ()
-    """One for each generator; none: all alike."""
+    """One for each generator; empty: all equal."""
 
     def casting(self) -> Casting:
-        """Who does what; nothing is loaded yet."""
+        """Which model has which role; loads nothing."""
         return _casting(
             [resolve(split_choices(choices)[0])[0] for choices in self._choices_by_generator()],
             self._weights(),
         )
 
     def studio(self, folder: Path) -> Studio:
-        """Load the models and be ready to carry requests out below this folder."""
+        """Load the models, ready to carry out requests below this folder."""
         chosen, limits = split_choices(self._choices_by_generator()[0])
         config, pack = resolve(chosen)
         first = load_models(config, pack, chosen)
@@ -65,7 +62,7 @@ class CollectConfig:
         return Studio(folder, casting, limits, models)
 
     def _choices_by_generator(self) -> list[dict[str, Any]]:
-        """The choices once for every generator."""
+        """The options once for each generator."""
         return [{**self.choices, "generator": spec} for spec in self.generators or (None,)]
 
     def _weights(self) -> tuple[float, ...]:
@@ -99,12 +96,12 @@ def _casting(configs: list[RunConfig], weights: tuple[float, ...]) -> Casting:
 
 @dataclass(frozen=True)
 class Workload:
-    """The requests of a collection that this command is to carry out."""
+    """The requests that this command carries out."""
 
     requests: Path
     items: list[Item]
     left_out: list[str] = field(default_factory=list)
-    """What was wrong with the lines that were left out."""
+    """The problems of the lines that were left out."""
 
     @classmethod
     def read(
@@ -116,19 +113,19 @@ class Workload:
         shard: Shard = WHOLE,
         skip_bad: bool = False,
     ) -> Workload:
-        """The first so many requests of a file, dealt over the generators; of these the ones of a shard."""
+        """Read the first `limit` requests, assign each a generator, and keep those of the shard."""
         items, left_out = read_requests(requests, skip_bad=skip_bad)
-        dealt = casting.deal(item.id for item in items[:limit])
+        generators = casting.deal(item.id for item in items[:limit])
         taken = [item for item in items[:limit] if shard.has(item.id)]
-        return cls(requests, [replace(item, generator=dealt[item.id]) for item in taken], left_out)
+        return cls(requests, [replace(item, generator=generators[item.id]) for item in taken], left_out)
 
 
-def write_collection_manifest(folder: Path, work: Workload) -> Manifest:
-    """Write down what a collection was made of, and what it holds now; shards may do so one after another."""
-    path = folder / MANIFEST_NAME
+def write_collection_manifest(folder: Path, workload: Workload) -> Manifest:
+    """Write what a collection was made from and what it holds now; each shard rewrites it."""
+    path = folder / COLLECTION_MANIFEST
     with alone_in(folder, LOCK_NAME):
-        inputs = {work.requests.name: file_digest(work.requests)}
-        with suppress(InputError):  # requests of other files may have joined before
+        inputs = {workload.requests.name: file_digest(workload.requests)}
+        with suppress(InputError):  # earlier commands may have collected other files
             inputs = read_manifest(path).inputs | inputs
         casting = read_casting(folder)
         manifest = Manifest(
@@ -136,7 +133,7 @@ def write_collection_manifest(folder: Path, work: Workload) -> Manifest:
             options=_options(casting),
             inputs=inputs,
             counts=_counts(folder),
-            notes=_notes(casting, work),
+            notes=_notes(casting, workload),
         )
         with suppress(StorageError):  # the runs are safe, and the same command writes it again
             write_manifest(path, manifest)
@@ -169,6 +166,6 @@ def _counts(folder: Path) -> dict[str, int]:
     return dict(counts)
 
 
-def _notes(casting: Casting, work: Workload) -> tuple[str, ...]:
+def _notes(casting: Casting, workload: Workload) -> tuple[str, ...]:
     notes = [note for config in casting.configs for note in config.notes]
-    return (*dict.fromkeys(notes), *(f"left out: {problem}" for problem in work.left_out))
+    return (*dict.fromkeys(notes), *(f"left out: {problem}" for problem in workload.left_out))

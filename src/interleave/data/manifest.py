@@ -22,6 +22,8 @@ from interleave.version import __version__
 
 VERSION = 1
 SUFFIX = ".manifest.json"
+COLLECTION_MANIFEST = f"collection{SUFFIX}"
+"""The manifest in the folder of a collection."""
 MAX_BYTES = 100_000_000
 MAX_DIGESTED_BYTES = 100_000_000_000
 """More than any stage reads."""

@@ -1,15 +1,13 @@
-"""An output that is absent, as it was before, or complete, whenever the process dies or the disk fails.
+"""Atomic outputs: absent, as before, or complete, even when the process dies or the disk fails.
 
-It is made beside its place under another name and moved there when it is done. What was there before is
-deleted only when the new one is on disk at its place: where the system can, the two are swapped in one step,
-else the old one is set aside first, and moved back by the next attempt if nothing took its place.
+An output is written under a temporary name and renamed when it is complete. The previous output is deleted
+only after the new one is on disk under its name. Where the system has renameat2, the two are exchanged in one
+step; elsewhere the previous one is renamed first, and the next attempt restores it if nothing replaced it.
 
-.NAME.making   half made, or no longer needed: cleared by the next attempt
-.NAME.old      the complete output of before, set aside: never deleted while nothing is at its place
-.NAME.lock     held by the process that makes it
-
-
-Two calls to the operating system that Python has no function for, and what to do where it lacks them."""
+.NAME.making   incomplete or no longer needed: removed by the next attempt
+.NAME.old      the previous output, complete: never deleted while nothing has its name
+.NAME.lock     locked by the process that writes the output
+"""
 
 from __future__ import annotations
 
@@ -29,15 +27,15 @@ from interleave.errors import ConfigurationError, RunError, StorageError
 from interleave.runs.folder import refuse_foreign_folder
 from interleave.runs.store import make_folder, sync_folder
 
-_IN_WORKING_DIRECTORY = -100
-_EXCHANGE = 2
-_NOT_OFFERED = {errno.ENOSYS, errno.EINVAL, errno.EOPNOTSUPP, errno.EPERM}
-"""An old kernel, a file system without it, or a sandbox that does not know the call."""
+_AT_FDCWD = -100
+_RENAME_EXCHANGE = 2
+_UNSUPPORTED = {errno.ENOSYS, errno.EINVAL, errno.EOPNOTSUPP, errno.EPERM}
+"""Errors of an old kernel, a file system without the call, or a sandbox that blocks it."""
 
 
 @contextmanager
 def atomic_folder(out: Path, marker: str, *, replace: bool = False) -> Iterator[Path]:
-    """A new folder to fill, moved to `out` when the block ends well; a folder with `marker` in it is ours."""
+    """A new folder to fill, renamed to `out` when the block succeeds; `marker` is the file that marks our own."""
     out = Path(os.path.realpath(out) if out.is_symlink() else os.path.abspath(out))
     paths = _OutputPaths(out)
     _refuse_existing(out, marker, replace)
@@ -45,7 +43,7 @@ def atomic_folder(out: Path, marker: str, *, replace: bool = False) -> Iterator[
         make_folder(out.parent)
         with _exclusive_lock(out.with_name(f".{out.name}.lock"), out) as lock:
             paths.recover()
-            _refuse_existing(out, marker, replace)  # again: perhaps what a crash had set aside is back
+            _refuse_existing(out, marker, replace)  # again: recovery may have restored an output
             paths.staging.mkdir()
             new = os.stat(paths.staging)
             try:
@@ -54,7 +52,9 @@ def atomic_folder(out: Path, marker: str, *, replace: bool = False) -> Iterator[
                 paths.publish()
             except BaseException:
                 with suppress(FileNotFoundError):
-                    if os.path.samestat(new, os.stat(paths.staging)):  # else it is what was there before
+                    if os.path.samestat(
+                        new, os.stat(paths.staging)
+                    ):  # else the exchange has put the old output here
                         paths.remove_staging()
                 raise
             paths.finish()
@@ -72,7 +72,7 @@ def _refuse_existing(out: Path, marker: str, replace: bool) -> None:
 
 @dataclass(frozen=True)
 class _OutputPaths:
-    """Where an output belongs, and the names beside it."""
+    """The path of an output, and the temporary paths beside it."""
 
     out: Path
 
@@ -85,10 +85,10 @@ class _OutputPaths:
         return self.out.with_name(f".{self.out.name}.old")
 
     def recover(self) -> None:
-        """Put in order what a process that died has left."""
+        """Clean up after a process that died."""
         if not (os.path.lexists(self.staging) or os.path.lexists(self.old)):
             return
-        self._sync_names()  # as they are now, before anything is deleted
+        self._sync_names()  # the names as they are now, before anything is deleted
         self.remove_staging()
         if not os.path.lexists(self.old):
             return
@@ -99,7 +99,7 @@ class _OutputPaths:
             self._discard_old()
 
     def publish(self) -> None:
-        """Put the new output in its place; whatever fails, the old one is there or set aside."""
+        """Give the new output its name; whatever fails, the old one still exists under its name or `.old`."""
         if _is_empty(self.out):
             os.rename(self.staging, self.out)
         elif not exchange(self.staging, self.out):
@@ -107,20 +107,20 @@ class _OutputPaths:
             try:
                 os.rename(self.staging, self.out)
             except BaseException:
-                with suppress(OSError):  # then the next attempt does it
+                with suppress(OSError):  # then the next attempt restores it
                     os.rename(self.old, self.out)
                 raise
 
     def finish(self) -> None:
-        """Delete what was there before, once the new output is on disk under its name."""
+        """Delete the previous output, once the new one is on disk under its name."""
         try:
             self._sync_names()
         except OSError as error:
             raise StorageError(
-                f"{self.out} is made, but the disk has not confirmed it ({_reason(error)}): mend the disk, "
+                f"{self.out} is made, but the disk has not confirmed it ({_reason(error)}): fix the disk, "
                 "then make it again with --replace"
             ) from error
-        with suppress(OSError):  # nothing is lost by it, and the next attempt does it
+        with suppress(OSError):  # nothing is lost, and the next attempt deletes it
             if os.path.lexists(self.old):
                 self._discard_old()
         self.remove_staging()
@@ -131,31 +131,31 @@ class _OutputPaths:
     def _sync_names(self) -> None:
         try:
             sync_folder(self.out.parent)
-        except StorageError as error:  # whose words are for runs
+        except StorageError as error:  # its message is written for runs
             raise (error.__cause__ or error) from None
 
     def _discard_old(self) -> None:
-        # Under the other name, so that half of it is never taken for the whole when this is cut short.
+        # Renamed first, so that an interrupted deletion never leaves half an output under the name `.old`.
         os.rename(self.old, self.staging)
         self.remove_staging()
 
     def cannot_write(self, error: OSError) -> StorageError:
         if not os.path.lexists(self.out) and os.path.lexists(self.old):
             return StorageError(
-                f"cannot write {self.out} ({_reason(error)}): what was there before is in {self.old}; mend "
+                f"cannot write {self.out} ({_reason(error)}): what was there before is in {self.old}; fix "
                 "the disk, then run the same command again, and it is moved back"
             )
         return _cannot_write(self.out, error)
 
 
 def _is_empty(folder: Path) -> bool:
-    """Whether nothing is at this place, or a folder with nothing in it."""
+    """Whether nothing is at this path, or an empty folder."""
     return not os.path.lexists(folder) or not any(folder.iterdir())
 
 
 @contextmanager
 def atomic_file(out: Path, *, replace: bool = False) -> Iterator[IO[bytes]]:
-    """A file to fill, moved to `out` when the block ends well."""
+    """A file to fill, renamed to `out` when the block succeeds."""
     refuse_folder(out)
     if out.exists() and not replace:
         raise RunError(f"{out} is already there: choose another with --out, or make it anew with --replace")
@@ -176,14 +176,14 @@ def atomic_file(out: Path, *, replace: bool = False) -> Iterator[IO[bytes]]:
 
 
 def refuse_folder(out: Path) -> None:
-    """Where a file is to be, there must be no folder."""
+    """Raise `ConfigurationError` when the path of an output file is a folder."""
     if out.is_dir():
         raise ConfigurationError(f"--out {str(out)!r} is a folder: name a file")
 
 
 def _cannot_write(out: Path, error: OSError) -> StorageError:
     return StorageError(
-        f"cannot write {out} ({_reason(error)}), nothing was left behind: make room or mend the disk, "
+        f"cannot write {out} ({_reason(error)}), nothing was left behind: make room or fix the disk, "
         "then run the same command again"
     )
 
@@ -194,12 +194,12 @@ def _reason(error: BaseException) -> str:
 
 @contextmanager
 def _exclusive_lock(lock: Path, out: Path) -> Iterator[int]:
-    """Keep others from making the same output; gives the open lock file."""
+    """Lock out other writers of the same output; yields the descriptor of the lock file."""
     file = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o644)
     try:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            is_ours = os.path.samestat(os.fstat(file), os.stat(lock))  # not one that was just thrown away
+            is_ours = os.path.samestat(os.fstat(file), os.stat(lock))  # not one that was just deleted
         except (BlockingIOError, FileNotFoundError):
             is_ours = False
         if not is_ours:
@@ -216,24 +216,24 @@ def _exclusive_lock(lock: Path, out: Path) -> Iterator[int]:
 
 
 def exchange(one: Path, other: Path) -> bool:
-    """Swap what two names stand for in one step; False where that is not offered, and nothing has changed."""
+    """Exchange two paths in one step; False, and nothing changed, where that is not supported."""
     rename = _function("renameat2")
     if rename is None:
         return False
     names = os.fsencode(one), os.fsencode(other)
-    if rename(_IN_WORKING_DIRECTORY, names[0], _IN_WORKING_DIRECTORY, names[1], _EXCHANGE) == 0:
+    if rename(_AT_FDCWD, names[0], _AT_FDCWD, names[1], _RENAME_EXCHANGE) == 0:
         return True
     number = ctypes.get_errno()
-    if number in _NOT_OFFERED:
+    if number in _UNSUPPORTED:
         return False
     raise OSError(number, os.strerror(number), str(one))
 
 
 def sync_file_system(handle: int) -> None:
-    """Put everything on the file system of an open file on disk, in one call for very many files.
+    """Sync the whole file system of an open file: one call instead of one for each of very many files.
 
-    Raises `OSError` when anything could not be written since the file was opened; `os.sync`, which is used
-    where this is not offered, cannot tell.
+    Raises `OSError` when any write since the file was opened has failed; `os.sync`, the fallback where the
+    call does not exist, cannot report that.
     """
     sync = _function("syncfs")
     if sync is None:

@@ -1,8 +1,7 @@
-"""The scorer at work: a model that is asked in turns, retried and paid for, or an agent that computes.
+"""`data score`: scores every attempt of a collection once, many at a time.
 
-Scoring a collection: attempt by attempt, many at once, none twice, nothing invented.
-
-Every line is on disk before it counts. A command that was killed goes on with the attempts that have no line.
+A line counts only when it is on disk. A command that was killed continues with the attempts that have no line.
+A scorer is a vision-language model, called with limits and retries, or an agent that computes its scores.
 """
 
 from __future__ import annotations
@@ -39,15 +38,15 @@ from interleave.types import Scores
 log = logging.getLogger(__name__)
 NO_LIMITS = Limits()
 DIGITS = 4
-"""Marks are kept to so many decimals."""
+"""Decimals kept of a score."""
 
 
 @dataclass
 class Usage:
-    """What the marks of one attempt took."""
+    """Calls and cost of scoring one attempt."""
 
     calls: int | None = None
-    """None where no model is asked."""
+    """None when no model is called."""
     cost: float | None = None
 
     def add(self, reply: Reply) -> None:
@@ -57,13 +56,13 @@ class Usage:
 
 
 class ScorerClient(Protocol):
-    """Marks attempts, many at once; `usage` is filled in even where the marks cannot be read."""
+    """Scores attempts, many at once; fills in `usage` even when the reply cannot be parsed."""
 
     async def score(self, seen: CriticInput, usage: Usage) -> Scores: ...
 
 
 def load_scorer(spec: str, limits: Limits) -> VisionLanguageModel | Scorer:
-    """A model that is to score, or an agent that computes marks; refuses limits that mean nothing to it."""
+    """Load a scorer, a model or an agent; refuses a cost limit for a model that does not know its price."""
     scorer = load_agent(spec, "scorer")
     if isinstance(scorer, VisionLanguageModel):
         refuse_unpriced(limits, {"scorer": scorer.capabilities.knows_its_price})
@@ -73,7 +72,7 @@ def load_scorer(spec: str, limits: Limits) -> VisionLanguageModel | Scorer:
 
 
 def scorer_client(scorer: VisionLanguageModel | Scorer, pack: PromptPack, meter: Meter) -> ScorerClient:
-    """The place where a scorer works; the meter knows the limits, and what earlier sessions have spent."""
+    """The client of a scorer; the meter holds the limits and what earlier sessions have spent."""
     if isinstance(scorer, VisionLanguageModel):
         return VlmScorerClient(scorer, pack, meter)
     return LocalScorerClient(scorer)
@@ -81,7 +80,7 @@ def scorer_client(scorer: VisionLanguageModel | Scorer, pack: PromptPack, meter:
 
 @dataclass
 class LocalScorerClient:
-    """A scorer that is no model: nothing to wait for and nothing to pay."""
+    """An agent that computes scores: no limits and no retries."""
 
     scorer: Scorer
 
@@ -90,7 +89,7 @@ class LocalScorerClient:
 
 
 class VlmScorerClient:
-    """A vision-language model that scores."""
+    """A vision-language model as scorer, with one limit on concurrency and one meter for all attempts."""
 
     def __init__(self, vlm: VisionLanguageModel, pack: PromptPack, meter: Meter) -> None:
         self.vlm = vlm
@@ -103,11 +102,11 @@ class VlmScorerClient:
         return await VlmScorer(_MeteredVlm(self, usage), self.pack).score(seen)
 
     async def ask(self, messages: Sequence[Message], sampling: Sampling) -> Reply:
-        """One question: wait for a turn, then ask within the limits, by the one policy of retries."""
+        """Call the model once it has a free slot, within the limits and with retries."""
 
         async def call() -> Reply:
             expected = self.vlm.capabilities.typical_price or 0.0
-            self.meter.spend(expected)  # what is under way counts, or many at once would overrun the limit
+            self.meter.spend(expected)  # calls in flight count, or concurrent calls would exceed the limit
             try:
                 return await self.vlm.complete(messages, sampling)
             finally:
@@ -126,7 +125,7 @@ class VlmScorerClient:
 
 @dataclass
 class _MeteredVlm:
-    """The model as the scorer of one attempt sees it: calls are numbered from 1, and billed."""
+    """The model for one attempt: numbers its calls from 1 and adds up their usage."""
 
     client: VlmScorerClient
     usage: Usage
@@ -157,7 +156,7 @@ class ScoringJob:
         return self.trajectory.name, self.step.plan.number, self.attempt.number
 
     def load_images(self) -> CriticInput:
-        """What the scorer sees, with its pictures read; raises `MissingPicture` where one is not there."""
+        """The scorer's input with its pictures loaded; raises `MissingPicture` when one is missing."""
         seen = self.trajectory.critic_input(self.step, self.attempt)
         seen.before.load()
         seen.after.load()
@@ -166,20 +165,19 @@ class ScoringJob:
 
 @dataclass
 class ScoringStats:
-    """How far a scoring is."""
+    """Progress and counts of one session."""
 
     runs: int = 0
-    """All there are to look at."""
-    taken: int = 0
-    """Runs that were looked at."""
-    already: int = 0
-    """Attempts that had their line before."""
+    """Runs in total."""
+    runs_done: int = 0
+    skipped: int = 0
+    """Attempts that already had a line."""
     scored: int = 0
     failed: int = 0
     calls: int = 0
     cost: float | None = None
     left_out: Counter[str] = field(default_factory=Counter)
-    """Runs that are no trajectories, by the reason."""
+    """Runs without a usable trajectory, by reason."""
     failures: list[Failed] = field(default_factory=list)
     """The first few."""
 
@@ -196,7 +194,7 @@ class ScoringStats:
 
 
 class Scoring:
-    """One session at the scores of a collection."""
+    """One session that scores a collection."""
 
     def __init__(
         self,
@@ -216,7 +214,7 @@ class Scoring:
         self.disk = Disk()
 
     async def run(self, *, concurrency: int) -> AsyncGenerator[Scored | Failed]:
-        """Score what has not been scored; yields every line when it is on disk."""
+        """Score what has no score yet; yields each line when it is on disk."""
         try:
             async with aclosing(self._work(self._jobs(), concurrency)) as lines:
                 async for line in lines:
@@ -231,13 +229,13 @@ class Scoring:
                 yield from self._unscored_jobs(trajectory)
             else:
                 self.stats.left_out[trajectory] += 1
-            self.stats.taken += 1
+            self.stats.runs_done += 1
 
     def _unscored_jobs(self, trajectory: Trajectory) -> Iterator[ScoringJob]:
         for step, attempt in trajectory.attempts():
             job = ScoringJob(trajectory, step, attempt)
             if self.score_file.has(job.key, retry_failed=self.retry_failed):
-                self.stats.already += 1
+                self.stats.skipped += 1
             else:
                 yield job
 
@@ -261,12 +259,12 @@ class Scoring:
                 for task in finished:
                     try:
                         task.result()
-                    except LimitReached as reached:  # what is under way may end; nothing new is begun
+                    except LimitReached as reached:  # calls in flight may end; nothing new is started
                         limit, jobs = reached, iter(())
                 if failures_in_a_row >= FAILURES_IN_A_ROW:
                     raise BackendError(
                         f"{failures_in_a_row} attempts in a row could not be scored, the last with: "
-                        f"{self.stats.failures[-1].failure} (mend it, then run the same command with "
+                        f"{self.stats.failures[-1].failure} (fix it, then run the same command with "
                         "--retry-failed)"
                     )
         finally:
@@ -275,7 +273,7 @@ class Scoring:
             await asyncio.gather(*running, return_exceptions=True)
 
     async def _store(self, finished: set[asyncio.Task[Scored | Failed]]) -> list[Scored | Failed]:
-        """The lines of those that have one, on disk, also where another has met the end of all work."""
+        """Write the lines of all tasks that succeeded, even when another task of the same batch failed."""
         lines = [task.result() for task in finished if not task.exception()]
         for line in lines:
             self.score_file.journal.append(line)
@@ -283,7 +281,7 @@ class Scoring:
         return lines
 
     async def _score_with_retries(self, job: ScoringJob) -> Scored | Failed:
-        """The line of an attempt; where the model fails for a passing reason, it is asked again later."""
+        """The line of an attempt; a transient failure is retried after a pause."""
         usage = Usage()
 
         async def take() -> Take[Scored | Failed]:
@@ -291,7 +289,7 @@ class Scoring:
                 line = await self._score(job, usage)
             except BackendError as error:
                 if error.kind is Failure.DENIED:
-                    raise  # a key that opens nothing opens nothing for the next attempt either
+                    raise  # a rejected API key is rejected for every attempt
                 line, reason = _failed(job, usage, str(error)), str(error)
                 return Take(line, passing=error.transient, reason=reason, reached=usage.calls or 0)
             return Take(line, reached=usage.calls or 0, succeeded=isinstance(line, Scored))
@@ -304,9 +302,11 @@ class Scoring:
             scores = await self.client.score(seen, usage)
         except (StorageError, LimitReached, BackendError):
             raise
-        except InterleaveError as error:  # not readable, or a picture is not there: never a number
+        except (
+            InterleaveError
+        ) as error:  # an unreadable reply or a missing picture: a failure is never a number
             return _failed(job, usage, str(error))
-        except Exception as error:  # a bug that one attempt meets must not end the others
+        except Exception as error:  # a bug in one attempt must not end the others
             log.exception("scoring %s failed in an unexpected way", job.key)
             return _failed(job, usage, f"{type(error).__name__}: {error}")
         run, step, attempt = job.key
@@ -331,7 +331,7 @@ def open_scoring(
     shard: Shard = WHOLE,
     retry_failed: bool = False,
 ) -> Scoring:
-    """Check all that can be checked and load the scorer; only then is anything written."""
+    """Check everything that can be checked and load the scorer before anything is written."""
     names = [run for run in run_names(collection) if shard.has(run)]
     pack = load_pack(prompts)
     scorer = load_scorer(spec, limits)

@@ -25,8 +25,14 @@ from interleave.backends.registry import note_for
 from interleave.batches.shards import WHOLE, Shard
 from interleave.config.run_config import PackConfig
 from interleave.config.specs import parse_spec, without_tuning
-from interleave.data.collect import MANIFEST_NAME
-from interleave.data.manifest import SUFFIX, Manifest, file_digest, read_manifest, write_manifest
+from interleave.data.manifest import (
+    COLLECTION_MANIFEST,
+    SUFFIX,
+    Manifest,
+    file_digest,
+    read_manifest,
+    write_manifest,
+)
 from interleave.errors import ConfigurationError, InputError, RunError, did_you_mean
 from interleave.runs.folder import alone_in, open_journal
 from interleave.text import slug
@@ -233,7 +239,7 @@ class ScoreFile:
 def _inputs(collection: Path) -> dict[str, str]:
     """The manifest of the collection, where it was collected here and has one."""
     with suppress(InputError):
-        return {MANIFEST_NAME: file_digest(collection / MANIFEST_NAME)}
+        return {COLLECTION_MANIFEST: file_digest(collection / COLLECTION_MANIFEST)}
     return {}
 
 

@@ -33,7 +33,7 @@ from interleave.data.prompts.corpus import read_corpora, refuse_bad
 from interleave.data.prompts.expand import (
     Expansion,
     ExpansionReply,
-    _take,
+    _add_reply,
     fingerprint,
     read_replies,
     read_reply,
@@ -470,7 +470,7 @@ def expansion(data: bytes) -> bool:
         path.write_bytes(answered.model_dump_json().encode() + b"\n")
         (again,) = read_replies(path)
     made = Expansion()
-    _take(subcategory, again, made)
+    _add_reply(subcategory, again, made)
     made.apply_to(small_taxonomy())
     for text in (text for texts in made.requests.values() for text in texts):
         text.encode()

@@ -92,7 +92,7 @@ async def _follow(scoring: Scoring, concurrency: int) -> None:
     with progress_bar("runs scored") as progress:
         async with aclosing(scoring.run(concurrency=concurrency)) as lines:
             async for _ in lines:
-                progress(scoring.stats.taken, scoring.stats.runs)
+                progress(scoring.stats.runs_done, scoring.stats.runs)
 
 
 def _report(scoring: Scoring, status: str, seconds: float, json_output: bool) -> int:
@@ -103,7 +103,7 @@ def _report(scoring: Scoring, status: str, seconds: float, json_output: bool) ->
     if stats.left_out:
         reasons = ", ".join(f"{number:,} {why}" for why, number in sorted(stats.left_out.items()))
         say(f"runs left out: {reasons}")
-    say(f"{stats.scored:,} scored, {stats.failed:,} failed, {stats.already:,} had been done before")
+    say(f"{stats.scored:,} scored, {stats.failed:,} failed, {stats.skipped:,} had been done before")
     if stats.failed:
         say("run the same command with --retry-failed to score again what failed")
     print(_as_json(scoring, status, seconds) if json_output else score_file.journal.path)
@@ -122,7 +122,7 @@ def _as_json(scoring: Scoring, status: str, seconds: float) -> str:
             "status": "failed" if stats.failed else status,
             "scored": stats.scored,
             "failed": stats.failed,
-            "already": stats.already,
+            "already": stats.skipped,
             "left_out": dict(sorted(stats.left_out.items())),
             "calls": stats.calls,
             "cost": stats.cost,
