@@ -35,7 +35,7 @@ _UNSUPPORTED = {errno.ENOSYS, errno.EINVAL, errno.EOPNOTSUPP, errno.EPERM}
 
 @contextmanager
 def atomic_folder(out: Path, marker: str, *, replace: bool = False) -> Iterator[Path]:
-    """A new folder to fill, renamed to `out` when the block succeeds; `marker` is the file that marks our own."""
+    """A new folder to fill, renamed to `out` on success; a folder that holds `marker` is one of ours."""
     out = Path(os.path.realpath(out) if out.is_symlink() else os.path.abspath(out))
     paths = _OutputPaths(out)
     _refuse_existing(out, marker, replace)
@@ -52,9 +52,7 @@ def atomic_folder(out: Path, marker: str, *, replace: bool = False) -> Iterator[
                 paths.publish()
             except BaseException:
                 with suppress(FileNotFoundError):
-                    if os.path.samestat(
-                        new, os.stat(paths.staging)
-                    ):  # else the exchange has put the old output here
+                    if os.path.samestat(new, os.stat(paths.staging)):  # else it is the old output
                         paths.remove_staging()
                 raise
             paths.finish()

@@ -1,4 +1,4 @@
-"""The same work for many things, in one process or several; what comes out does not depend on how many."""
+"""Ordered parallel map over processes; the results do not depend on the number of workers."""
 
 from __future__ import annotations
 
@@ -23,22 +23,22 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 PREFETCH = 2
-"""How many results a worker may be ahead of whoever takes them: memory does not grow with the input."""
+"""Tasks in flight per worker: bounds memory, whatever the size of the input."""
 
 
 def default_workers() -> int:
-    """As many as there are processors for us."""
+    """The number of processors available to this process."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def map_in_order(work: Callable[[T], R], tasks: Iterable[T], workers: int = 1) -> Iterator[R]:
-    """The results of the work, in the order of the tasks, whoever is done first."""
+    """The results of `work`, in the order of the tasks."""
     call = partial(_call_without_gc, work)
     if workers <= 1:
         yield from map(call, tasks)
         return
     remaining = iter(tasks)
-    # Spawned, not forked: a copy of a process with threads may hold their locks for ever.
+    # Spawned, not forked: a fork of a process with threads may hold their locks forever.
     context = multiprocessing.get_context("spawn")
     pool = ProcessPoolExecutor(workers, mp_context=context, initializer=_initialize_worker)
     try:
@@ -57,7 +57,7 @@ def map_in_order(work: Callable[[T], R], tasks: Iterable[T], workers: int = 1) -
 
 
 def _initialize_worker() -> None:
-    """In a worker: leave interrupts to the parent, and do not outlive it."""
+    """In a worker: ignore interrupts, which the parent handles, and exit when the parent dies."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     parent = multiprocessing.parent_process()
     if parent is not None:
@@ -71,7 +71,7 @@ def _exit_with_parent(sentinel: int) -> None:
 
 @contextmanager
 def gc_paused() -> Iterator[None]:
-    """Without the search for cycles: half the time goes to it where many values are made that have none."""
+    """Disable the cyclic garbage collector, which takes half the time when many small values are made."""
     was_on = gc.isenabled()
     gc.disable()
     try:
@@ -87,7 +87,7 @@ def _call_without_gc(work: Callable[[T], R], task: T) -> R:
 
 
 def chunks(items: Iterable[T], size: int) -> Iterator[list[T]]:
-    """The things in lists of this size; the last may be shorter."""
+    """The items in lists of this size; the last may be shorter."""
     iterator = iter(items)
     while chunk := list(islice(iterator, size)):
         yield chunk

@@ -1,8 +1,8 @@
-"""A crew of Ray actors: each has its own models and carries out what it is handed, with the code of `Studio`.
+"""Carries out requests on Ray actors, each with models of its own and the code that one process uses.
 
-The driver hands a request to the worker with the least to do. When a worker dies, its requests go to the
-others; their run folders go on where they were. All machines must see the collection and the requests under
-the same path, as on a shared disk, and have this package installed.
+A request goes to the actor with the fewest requests in flight. When an actor dies, its requests go to others,
+which continue their run folders. All machines must see the collection and the requests under the same path,
+as on a shared disk, and have this package installed.
 """
 
 from __future__ import annotations
@@ -26,36 +26,36 @@ from interleave.text import count
 log = logging.getLogger(__name__)
 
 REPLACEMENTS = 3
-"""How many workers may take the place of one that died."""
+"""How many replacements each worker may have."""
 MOST_DEATHS = 3
-"""With how many workers a request may die before it is held to be the cause."""
+"""After how many dead workers a request is taken to be the cause."""
 OBJECT_STORE_BYTES = 200_000_000
-"""Only ids and outcomes travel; pictures go to disk."""
+"""Small: only ids and outcomes are sent; pictures go to disk."""
 
 
 @dataclass(frozen=True)
 class RayOptions:
-    """How many workers there are, and what each takes."""
+    """How many workers to start, and the resources of each."""
 
     workers: int = 1
     concurrency: int = 64
-    """Requests in flight in each of them."""
+    """Requests in flight in each worker."""
     gpus: float = 0.0
-    """GPUs that each of them takes."""
+    """GPUs reserved for each worker."""
 
 
 class Worker:
-    """A studio in a process of its own; its models are loaded with the first thing it is asked."""
+    """The Ray actor: loads its models at the first call."""
 
     def __init__(self, config: CollectConfig, folder: str, requests: str, home: str) -> None:
-        with suppress(OSError):  # so that a relative path in a spec means what it meant to the user
+        with suppress(OSError):  # so that relative paths in specs mean the same here
             os.chdir(home)
         self._config, self._folder, self._requests = config, Path(folder), Path(requests)
         self._studio: Studio | None = None
         self._items: dict[str, Item] = {}
 
     def prepare(self) -> tuple[str, ...]:
-        """Load the models; returns what a user should know before the first call."""
+        """Load the models; returns notes for the user."""
         return self._prepared().notes
 
     def process(self) -> int:
@@ -76,7 +76,7 @@ class Worker:
 
 
 class RayExecutor:
-    """Workers on a Ray cluster, as one crew."""
+    """Carries out requests on the workers of a Ray cluster."""
 
     def __init__(self, start_worker: Callable[[], Any], workers: int) -> None:
         self._start_worker = start_worker
@@ -107,11 +107,11 @@ class RayExecutor:
 
     def _least_busy(self) -> Any:
         if not self.workers:
-            raise BackendError("all workers have died: mend it, then run the same command again")
+            raise BackendError("all workers have died: fix it, then run the same command again")
         return min(self.workers, key=lambda worker: self._busy[worker])
 
     def _replace(self, dead: Any) -> None:
-        """Hire another worker, once, whoever noticed first; it takes work while it still loads its models."""
+        """Start a new worker for a dead one, once; it accepts requests while it still loads its models."""
         if dead not in self.workers:
             return
         self.workers.remove(dead)
@@ -122,7 +122,7 @@ class RayExecutor:
 
 
 def _prepare(workers: list[Any]) -> tuple[str, ...]:
-    """Have all workers load their models, and hear what the first has to say."""
+    """Have all workers load their models; returns the notes of the first."""
     import ray
     from ray.exceptions import RayActorError, RayTaskError
 
@@ -139,14 +139,14 @@ def _prepare(workers: list[Any]) -> tuple[str, ...]:
 def ray_executor(
     config: CollectConfig, folder: Path, requests: Path, options: RayOptions
 ) -> Iterator[RayExecutor]:
-    """A crew on the cluster of RAY_ADDRESS, or on this machine; its processes end with it."""
+    """An executor on the cluster of RAY_ADDRESS, or on this machine; its processes end with the block."""
     ray = _import_ray()
     _connect(ray, options)
     try:
         _refuse_too_many(ray, options)
         actor = ray.remote(Worker).options(
             max_concurrency=options.concurrency + 1,
-            max_restarts=0,  # while Ray restarts a worker, what is sent to it fails: the crew hires a new one
+            max_restarts=0,  # calls to a restarting actor fail: the executor starts a new one
             num_cpus=1,
             num_gpus=options.gpus,
             scheduling_strategy="SPREAD",
@@ -158,7 +158,7 @@ def ray_executor(
 
 
 def _import_ray() -> Any:
-    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # nobody is told that this is running
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # no telemetry
     try:
         import ray
     except ImportError:
@@ -170,7 +170,7 @@ def _import_ray() -> Any:
 
 
 def _connect(ray: Any, options: RayOptions) -> None:
-    """Join the cluster that RAY_ADDRESS names, or start one here; what workers say stays in their logs."""
+    """Join the cluster of RAY_ADDRESS, or start a local one; worker output stays in Ray's logs."""
     local: dict[str, Any] = {}
     if not os.environ.get("RAY_ADDRESS"):
         cpus = max(options.workers, os.cpu_count() or 1)
@@ -182,7 +182,7 @@ def _connect(ray: Any, options: RayOptions) -> None:
 
 
 def _refuse_too_many(ray: Any, options: RayOptions) -> None:
-    """Workers for which there is no room would be waited for without end."""
+    """Raise when the cluster is too small: Ray would wait for resources without end."""
     resources = ray.cluster_resources()
     for what, each in (("CPU", 1.0), ("GPU", options.gpus)):
         if each and (fitting := int(resources.get(what, 0.0) / each)) < options.workers:

@@ -1,6 +1,6 @@
 """`data score`: scores every attempt of a collection once, many at a time.
 
-A line counts only when it is on disk. A command that was killed continues with the attempts that have no line.
+A line counts only when it is on disk. A killed command continues with the attempts that have no line.
 A scorer is a vision-language model, called with limits and retries, or an agent that computes its scores.
 """
 
@@ -302,9 +302,7 @@ class Scoring:
             scores = await self.client.score(seen, usage)
         except (StorageError, LimitReached, BackendError):
             raise
-        except (
-            InterleaveError
-        ) as error:  # an unreadable reply or a missing picture: a failure is never a number
+        except InterleaveError as error:  # a failure is never a number
             return _failed(job, usage, str(error))
         except Exception as error:  # a bug in one attempt must not end the others
             log.exception("scoring %s failed in an unexpected way", job.key)

@@ -1,10 +1,10 @@
-"""The scores of a collection: a line for every attempt, what a scorer gave it or why it gave nothing.
+"""The score files of a collection: one line per attempt, with its scores or the reason for having none.
 
-COLLECTION/scores/NAME.jsonl            one scorer's lines; another scorer's stand beside it
-COLLECTION/scores/NAME.1-of-4.jsonl     those of a shard: read together with the others of that name
+COLLECTION/scores/NAME.jsonl            the lines of one scorer; each scorer has a file of its own
+COLLECTION/scores/NAME.1-of-4.jsonl     the lines of a shard, read together with the others of that name
 
-
-The file that scores are written to: append-only, synced, taken up again where it was left."""
+Files are append-only and synced; the next session continues them.
+"""
 
 from __future__ import annotations
 
@@ -40,35 +40,35 @@ from interleave.types import Scores, Value
 
 FOLDER = "scores"
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,99}")
-"""What a scorer's scores may be called; no dots, so that the files of shards can be told apart."""
+"""Valid names of score files; without dots, because shards add a suffix after a dot."""
 AttemptKey = tuple[str, int, int]
-"""An attempt: the name of its run, the number of its step, its own number."""
+"""Run name, step number, attempt number."""
 NAME_CHARACTERS = 60
 
 
 class Unscored(Value):
-    """An attempt that was not scored: never a number, always a reason."""
+    """An attempt that could not be scored: a failure is never a number."""
 
     reason: str
 
 
 def score_names(collection: Path) -> list[str]:
-    """The scorers that have scored here."""
+    """The names of the scorers of a collection."""
     return sorted({path.name.partition(".")[0] for path in (collection / FOLDER).glob("*.jsonl")})
 
 
 def score_files(collection: Path, name: str) -> list[Path]:
-    """The files of one scorer: its own, and those of shards."""
+    """The files of one scorer, shards included."""
     files = (collection / FOLDER).glob(f"{name}*.jsonl")
     return sorted(path for path in files if path.name.partition(".")[0] == name)
 
 
 def read_scores(collection: Path, name: str | None = None) -> dict[AttemptKey, Scores | Unscored]:
-    """What a scorer gave every attempt; without a name, the only scorer there is."""
+    """The scores of a scorer by attempt; the name may be omitted when there is only one scorer."""
     scores: dict[AttemptKey, Scores | Unscored] = {}
     for path in score_files(collection, _chosen(collection, name)):
         for key, score in _ScoreReader(path).lines():
-            # A later line wins, but no failure takes a number back: numbers are never scored again.
+            # A later line wins, but a failure never replaces scores.
             if not (isinstance(score, Unscored) and isinstance(scores.get(key), Scores)):
                 scores[key] = score
     return scores
@@ -88,7 +88,7 @@ def _chosen(collection: Path, name: str | None) -> str:
 
 
 class _ScoreReader:
-    """Reads one file; equal scores and names are one object, so that a million lines fit into memory."""
+    """Reads one file; equal scores and names share one object, so that a million lines fit into memory."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -98,7 +98,7 @@ class _ScoreReader:
         try:
             with open(self.path, "rb") as file:
                 for number, line in enumerate(file, start=1):
-                    if line.endswith(b"\n"):  # a last line that was never finished counts for nothing
+                    if line.endswith(b"\n"):  # an incomplete last line is ignored
                         yield self._read(number, line)
         except OSError as error:
             raise InputError(f"{self.path} cannot be read ({error.strerror})") from None
@@ -126,30 +126,30 @@ def _whole_number(value: Any) -> int:
 
 
 class ScoreLine(Value):
-    """What every line has: which attempt it is about."""
+    """Common fields of all lines: the attempt."""
 
     run: str
     step: int
     attempt: int
 
     @model_serializer(mode="wrap")
-    def without_what_is_not_known(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
+    def without_missing_values(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
         return {name: value for name, value in dump(self).items() if value is not None}
 
 
 class Scored(ScoreLine):
-    """The marks of an attempt, and what they took."""
+    """The scores of an attempt, with calls and cost."""
 
     semantics: float
     quality: float
     calls: int | None = None
-    """Answers of the model; None for a scorer that computes."""
+    """Model calls; None for a scorer that calls no model."""
     cost: float | None = None
-    """US dollars, where the model knows its price."""
+    """US dollars, if the model knows its price."""
 
 
 class Failed(ScoreLine):
-    """Why an attempt has no marks, and what that took."""
+    """Why an attempt has no scores, with calls and cost."""
 
     failure: str
     calls: int | None = None
@@ -158,11 +158,11 @@ class Failed(ScoreLine):
 
 @dataclass(frozen=True)
 class ScorerConfig:
-    """Who gives the marks: the scorer as it was named, and the words it is asked with."""
+    """The scorer of a file: its spec and its prompts."""
 
     spec: str
     prompts: PackConfig | None
-    """None for a scorer that is asked nothing in words."""
+    """None for a scorer without prompts."""
 
     @property
     def identity(self) -> str:
@@ -183,7 +183,7 @@ def scorer_config(spec: str, pack: PromptPack | None) -> ScorerConfig:
 
 
 class ScoreFile:
-    """The scores of one scorer, open for writing."""
+    """The file of one scorer, open for appending."""
 
     def __init__(self, collection: Path, name: str, scorer: ScorerConfig, *, shard: Shard = WHOLE) -> None:
         if not NAME.fullmatch(name):
@@ -196,17 +196,17 @@ class ScoreFile:
             self.existing = read_scores(collection, name)
             self.calls, self.cost = _spent(score_files(collection, name))
             if not self._manifest.exists():
-                self.save_manifest()  # whoever takes this up must know who began it
+                self.save_manifest()  # a later session must find out which scorer began the file
         except BaseException:
             self.journal.close()
             raise
 
     def has(self, key: AttemptKey, *, retry_failed: bool) -> bool:
-        """Whether nothing is left to do for an attempt."""
+        """Whether an attempt is done: scored, or failed and not to be retried."""
         return isinstance(self.existing.get(key), Scores) or (key in self.existing and not retry_failed)
 
     def save_manifest(self) -> Manifest:
-        """Write down who scored, and how many scores there are now."""
+        """Write the manifest: the scorer, and the current counts."""
         with alone_in(self.folder, f"{self.name}.lock"):
             scores = read_scores(self.collection, self.name).values()
             scored = sum(isinstance(score, Scores) for score in scores)
@@ -237,7 +237,7 @@ class ScoreFile:
 
 
 def _inputs(collection: Path) -> dict[str, str]:
-    """The manifest of the collection, where it was collected here and has one."""
+    """The digest of the collection's manifest, if it has one: imported runs have none."""
     with suppress(InputError):
         return {COLLECTION_MANIFEST: file_digest(collection / COLLECTION_MANIFEST)}
     return {}
@@ -252,7 +252,7 @@ def _spent(files: list[Path]) -> tuple[int, float]:
 
 
 def _counted(row: dict[str, Any], name: str) -> float:
-    """What a line adds to a count; raises `InputError` for what no scorer writes."""
+    """A number of a line, 0 if absent; raises `InputError` for anything a scorer would not write."""
     value = row.get(name)
     if value is None:
         return 0

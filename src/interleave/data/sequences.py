@@ -1,9 +1,8 @@
-"""`data sequences`: whole trajectories as one text with pictures in it, for models that write both.
+"""`data sequences`: each trajectory as one text with pictures in it, for models that generate both.
 
-`<gthink>` the plan's reasoning, then for each step `<plan>` its prompt, `<image>` a picture and, where there
-is a caption, `<info>`. With reflection every attempt is there in order, each with `<critic>`: what was
-thought of it and what was tried next. Every tag is closed, and a step without a caption simply has none. Only
-trajectories all of whose steps were accepted are taken: the others do not end well.
+`<gthink>` holds the plan's reasoning; each step has `<plan>` with its prompt, `<image>` with a picture and,
+if it has a caption, `<info>`. With reflection every attempt is included in order, each with `<critic>`: its
+reasoning and the next prompt. Every tag is closed. Only trajectories whose steps were all accepted are used.
 """
 
 from __future__ import annotations
@@ -42,7 +41,7 @@ _TAGS = re.compile(r"<(?=/?(?:gthink|plan|image|img_token|info|critic|think)>)",
 
 @dataclass(frozen=True)
 class SequenceOptions:
-    """What a user may say."""
+    """The options of `data sequences`."""
 
     reflection: bool = False
     skip_bad: bool = False
@@ -57,14 +56,12 @@ def make_sequences(
     replace: bool = False,
     progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> Manifest:
-    """Write the sequences of all trajectories of the collections that end well; returns the manifest."""
+    """Write the sequences of all trajectories whose steps were accepted; returns the manifest."""
     _refuse_foreign_file(out)
-    collections_by_path = {
-        name: Path(os.path.abspath(path)) for name, path in collections_by_name(collections).items()
-    }
-    runs = [(path, name) for path in collections_by_path.values() for name in run_names(path)]
+    folders = {name: Path(os.path.abspath(path)) for name, path in collections_by_name(collections).items()}
+    runs = [(path, name) for path in folders.values() for name in run_names(path)]
     work = partial(_make_batch, options.reflection, Path(os.path.abspath(out)).parent)
-    workers = options.workers if len(runs) > 10 * RUNS_AT_ONCE else 1  # they cost a second to start
+    workers = options.workers if len(runs) > 10 * RUNS_AT_ONCE else 1  # a worker takes a second to start
     total, digest = _BatchResult(), hashlib.sha256()
     with atomic_file(out, replace=replace) as file:
         for result in map_in_order(work, chunks(runs, RUNS_AT_ONCE), workers):
@@ -78,7 +75,7 @@ def make_sequences(
     manifest = Manifest(
         stage=STAGE,
         options={"file": out.name, "reflection": options.reflection},
-        inputs={"+".join(collections_by_path): digest.hexdigest()},
+        inputs={"+".join(folders): digest.hexdigest()},
         counts={"runs": len(runs), **dict(sorted(total.counts.items()))},
         notes=tuple(f"left out: {problem}" for problem in total.problems[:100]),
     )
@@ -87,19 +84,21 @@ def make_sequences(
 
 
 def _refuse_foreign_file(out: Path) -> None:
-    """Nothing is overwritten that was not made here: the manifest beside a file tells whose it is."""
+    """Raise unless the manifest beside an existing file says that this stage wrote it."""
     refuse_folder(out)
-    kept = manifest_path(out)
-    if kept.exists():
-        result = read_manifest(kept)
-        if (result.stage, result.options.get("file")) != (STAGE, out.name):
-            raise RunError(f"{kept} belongs to another file than {out.name}: choose another name with --out")
+    beside = manifest_path(out)
+    if beside.exists():
+        made = read_manifest(beside)
+        if (made.stage, made.options.get("file")) != (STAGE, out.name):
+            raise RunError(
+                f"{beside} belongs to another file than {out.name}: choose another name with --out"
+            )
     elif out.exists():
         raise RunError(f"{out} was not made by 'data sequences': choose another name with --out")
 
 
 def _refuse_problems(total: _BatchResult, options: SequenceOptions) -> None:
-    """Nothing is left behind where something is wrong, unless the user said how to go on."""
+    """Raise for trajectories that failed, unless they may be skipped, and for an empty output."""
     problems, counts = total.problems, total.counts
     if problems and not options.skip_bad:
         more = f" … and {len(problems) - SHOWN_PROBLEMS} more" if len(problems) > SHOWN_PROBLEMS else ""
@@ -114,7 +113,7 @@ def _refuse_problems(total: _BatchResult, options: SequenceOptions) -> None:
 
 @dataclass
 class _BatchResult:
-    """What came of some runs."""
+    """The sequences of some runs, with counts and problems."""
 
     lines: list[bytes] = field(default_factory=list)
     counts: Counter[str] = field(default_factory=Counter)
@@ -123,7 +122,7 @@ class _BatchResult:
     digest: bytes = b""
 
     def count(self, other: _BatchResult) -> None:
-        """Take in what another has to tell, but not its lines."""
+        """Add the counts and problems of another batch, but not its lines."""
         self.counts.update(other.counts)
         self.problems += other.problems
         self.runs += other.runs
@@ -151,7 +150,7 @@ def _make_batch(reflection: bool, folder: Path, runs: list[tuple[Path, str]]) ->
 
 
 def why_left_out(trajectory: Trajectory, *, reflection: bool) -> str | None:
-    """Why a trajectory makes no sequence, or None when it makes one."""
+    """Why a trajectory is left out, or None."""
     record = trajectory.record
     drawn = [step for step in record.steps if step.plan.prompt is not None]
     if record.status != "done":
@@ -166,7 +165,7 @@ def why_left_out(trajectory: Trajectory, *, reflection: bool) -> str | None:
 
 
 def sequence(trajectory: Trajectory, *, reflection: bool, folder: Path) -> dict[str, Any]:
-    """A trajectory as one exchange; pictures by their paths as seen from the folder of the file."""
+    """A trajectory as one exchange; picture paths are relative to the folder of the file."""
     record = trajectory.record
     names = [part.image for part in record.request if part.image]
     asked = "".join(_request_text(part) for part in record.request)
@@ -208,12 +207,12 @@ def _is_readable(attempt: AttemptRecord) -> bool:
 
 
 def _path(trajectory: Trajectory, name: str, folder: Path) -> str:
-    """Where a picture lies; looked at, so that a missing one is found now and not while training."""
+    """The path of a picture; its header is read, so that a missing file fails now and not during training."""
     picture = trajectory.picture(name)
     _ = picture.size
     return os.path.relpath(picture.path, folder)
 
 
 def _escape_tags(text: str) -> str:
-    """Text in which nothing is taken for a tag: a zero-width space breaks what looks like one."""
+    """Break anything that looks like a tag with a zero-width space."""
     return _TAGS.sub("<\u200b", text)

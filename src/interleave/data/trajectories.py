@@ -1,13 +1,10 @@
-"""A picture that stays in its file until somebody looks at its pixels.
+"""The trajectories of a collection: every run that has ended, in a fixed order, with its critic's inputs.
 
-The functions that build what a model sees take pictures. Rows that name their pictures instead of holding
-them are built by the same functions from these, a million of them without one being decoded.
+A collection is a folder with run folders somewhere below it. A run is named by its folder's path relative to
+the collection, so that every stage uses the same name wherever the collection is. Links are not followed.
 
-
-Trajectories out of a collection: every run that has ended, in one order, with what its critic saw.
-
-A collection is a folder with run folders somewhere below it. A run goes by its folder's path relative to
-the collection, so that every stage names it alike wherever the collection lies. Links are not followed.
+Pictures stay in their files until their pixels are needed: the functions that build a model's input take
+images, and the rows of a million attempts are built by those same functions without decoding one.
 """
 
 from __future__ import annotations
@@ -47,12 +44,15 @@ ENDED = ("done", "short")
 UNPLANNED = "unplanned"
 DAMAGED = "damaged"
 UNNAMABLE = "in a folder whose name is not valid Unicode"
-"""No line of scores or selections could name it."""
+"""Score and selection files are UTF-8, so no line could name it."""
 _ANY_NUMBER_OF_SOURCES = GeneratorCapabilities(max_sources=sys.maxsize)
 
 
 class StoredPicture(Image.Image):
-    """A picture of a run folder, read when its size or its pixels are first asked for."""
+    """A picture of a run folder, read when its size or its pixels are first needed.
+
+    A subclass of `Image`, because messages and critic inputs hold images.
+    """
 
     def __init__(self, store: PictureStore, name: str) -> None:
         super().__init__()
@@ -71,7 +71,7 @@ class StoredPicture(Image.Image):
         return self._size
 
     def load(self) -> Any:
-        """Bring in the pixels; raises `MissingPicture` when the file is not there as it was stored."""
+        """Decode the file; raises `MissingPicture` when it is missing or altered."""
         if self._im is None:
             picture = self.store.get(self.name)
             self._im, self._size = picture.im, picture.size
@@ -80,7 +80,7 @@ class StoredPicture(Image.Image):
 
 def _size_in_header(path: Path) -> tuple[int, int]:
     try:
-        file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)  # half the cost of open(), a million times
+        file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)  # half the time of open(), a million times
         try:
             _, chunk, width, height = _HEADER.unpack(os.read(file, _HEADER.size))
         finally:
@@ -99,19 +99,18 @@ class Trajectory:
     """One run that has ended, with a plan."""
 
     name: str
-    """Its folder relative to the collection, with forward slashes."""
+    """The folder relative to the collection, with forward slashes."""
     folder: Path
     record: RunRecord
     digest: str = ""
-    """Of the file its record was read from."""
+    """SHA-256 of the file that the record was read from."""
 
     @cached_property
     def store(self) -> PictureStore:
         return PictureStore(self.folder)
 
     def picture(self, name: str) -> StoredPicture:
-        """A picture the record names; its file is not touched before it is looked at, and read once for all
-        who hold it at the same time."""
+        """A picture of the record, not read yet; all current users of one picture share one object."""
         picture = self._pictures.get(name)
         if picture is None:
             picture = self._pictures[name] = StoredPicture(self.store, name)
@@ -122,12 +121,12 @@ class Trajectory:
         return WeakValueDictionary()
 
     def picture_path(self, name: str) -> Path:
-        """Where a picture the record names lies; raises `RunError` for what cannot be the name of one."""
+        """The file of a picture; raises `RunError` for a name that no picture can have."""
         return self.store.path(name)
 
     @cached_property
     def request(self) -> Request:
-        """What the user asked for; its pictures stay in their files until they are looked at."""
+        """The user's request, its pictures not read yet."""
         return Request(
             tuple(
                 Picture(self.picture(part.image)) if part.image else Text(part.text or "")
@@ -136,15 +135,15 @@ class Trajectory:
         )
 
     def sources_of(self, step: StepRecord) -> tuple[StoredPicture, ...]:
-        """The pictures a step was drawn from, oldest first; none means text-to-image.
+        """The pictures a step was drawn from, oldest first; empty means text-to-image.
 
-        With the rule `history` these are all pictures so far. The generator took the latest of them, as many
-        as it can take: a redraw does the same.
+        With the rule `history` these are all pictures so far. The generator used the latest of them, up to
+        its own limit, and a redraw does the same.
         """
         return self._sources[step.plan.number]
 
     def critic_input(self, step: StepRecord, attempt: AttemptRecord) -> CriticInput:
-        """What the critic saw of an attempt, built by the function that built it in the run."""
+        """The critic's input for an attempt, built by the same function as in the run."""
         return critic_input(
             step.plan.prompt or "",
             attempt.prompt,
@@ -154,12 +153,12 @@ class Trajectory:
         )
 
     def attempts(self) -> Iterator[tuple[StepRecord, AttemptRecord]]:
-        """Every picture that was drawn, in the order of drawing."""
+        """All attempts in the order of drawing, each with its step."""
         return ((step, attempt) for step in self.record.steps for attempt in step.attempts)
 
     @cached_property
     def _sources(self) -> dict[int, tuple[StoredPicture, ...]]:
-        """The run's own rule, played through again with names instead of pixels."""
+        """The sources of each step, by replaying the run's source rule on unread pictures."""
         given = tuple(self.picture(part.image) for part in self.record.request if part.image)
         album = Album(given, self.record.config.sources, _ANY_NUMBER_OF_SOURCES)
         if self.record.plan is not None:
@@ -182,7 +181,7 @@ class Trajectory:
 
 
 def read_collection(folder: Path, *, skipped: Counter[str] | None = None) -> Iterator[Trajectory]:
-    """Every trajectory of a collection, by name; why runs are left out is counted or logged."""
+    """Every trajectory of a collection, sorted by name; reasons for skipping runs are counted or logged."""
     reasons = Counter[str]() if skipped is None else skipped
     for name in run_names(folder):
         trajectory = read_trajectory(folder, name)
@@ -196,12 +195,12 @@ def read_collection(folder: Path, *, skipped: Counter[str] | None = None) -> Ite
 
 
 def digest_line(name: str, digest: str = "") -> bytes:
-    """What a run adds to the digest of its collection; one that is no trajectory adds its name."""
+    """What a run adds to the digest of its collection; a skipped run adds its name only."""
     return f"{name}\0{digest}\0".encode("utf-8", "surrogateescape")
 
 
 def run_names(folder: Path) -> list[str]:
-    """The names of all runs below a folder, sorted; raises when there is none."""
+    """The sorted names of all runs below a folder; raises `InputError` when there are none."""
     try:
         names = sorted(_find_runs(str(folder)))
     except OSError as error:
@@ -212,7 +211,7 @@ def run_names(folder: Path) -> list[str]:
 
 
 def read_trajectory(folder: Path, name: str) -> Trajectory | str:
-    """One run of a collection, or in a word why it is none: its status, unplanned, or damaged."""
+    """One run of a collection, or the reason to skip it: its status, unplanned, or damaged."""
     if storable(name) != name:
         return UNNAMABLE
     try:
@@ -244,8 +243,10 @@ def _find_runs(folder: str) -> Iterator[str]:
 
 
 def _read_ended(run: Path) -> tuple[RunRecord, str]:
-    """The record as `run.json` has it; the journal is asked where that is missing, tells of no end, or is of
-    another length than the journal: a run that was continued and killed has gone further than it says."""
+    """The record and its digest: from `run.json` if it is current, else from the journal.
+
+    A run that was continued and killed has a journal that is longer than its `run.json` says.
+    """
     stored = read_stored(run)
     if stored is not None and stored[0].status in ENDED and is_current(stored[0], run):
         return stored[0], hashlib.sha256(stored[1]).hexdigest()
