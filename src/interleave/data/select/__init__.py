@@ -1,1 +1,1 @@
-"""Which attempts teach a critic, and how: a part for every attempt, and none without a reason."""
+"""Selection: every scored attempt goes to SFT or RL, or is dropped with a reason."""

@@ -1,23 +1,17 @@
-"""What the rules look at: the attempts of one step with their scores, and three figures of the step.
+"""The rules that assign every attempt to SFT or RL or drop it, and the balancing of verdicts.
 
-The rules that give every attempt its part: which steps are dropped, and who of the rest teaches what.
+A step with falling scores shows refinements that made things worse; a step that never scores well shows none
+that helped. Both teach a critic the wrong thing and are dropped. Of the rest, a step whose scores vary is
+worth exploring, which is what reinforcement learning does; one that does not vary is an example to imitate.
+Steps accepted at once do not vary, and refusals come from steps that were redrawn. So, by default, at most
+the upper half of the varying steps goes to RL, and SFT sees refusals too.
 
-A step whose scores fall shows refinements that made things worse, and one that never gets good shows none
-that helped: both teach a critic the wrong thing. Of the rest, a step whose scores vary has something to be
-found out by trying, which is what reinforcement learning does; one that does not vary is an example to copy.
-But a step that was accepted at once does not vary either, and refusals come from steps that were drawn again:
-so, unless told, no more than the upper half of those that vary goes to RL, and copying sees refusals too.
-
-
-Judgements made even: as many acceptances as refusals, part by part and iteration by iteration.
-
-Later attempts are refused more often, and first ones accepted more often. A critic trained on that learns to
-look at the number of the attempt, or to accept everything. So within each part and iteration the rarer
-judgement is repeated, up to a number of copies, and the surplus of the other is left out.
-
-Steps that vary were refused at first, every one of them. A critic that tries on those alone finds out that
-first attempts are to be refused, and refuses them all. So copying lends first acceptances it has too many of
-to RL. Iterations that still know one judgement only are weighed against each other.
+Balancing: later attempts are refused more often, first ones accepted more often. A critic trained on that
+learns to look at the attempt number, or to accept everything. So within each part and iteration the rarer
+verdict is repeated, up to a number of copies, and the surplus of the other is left out. Varying steps were
+all refused at first: a critic trained by RL on those alone learns to refuse every first attempt. So some
+first acceptances that SFT has in surplus move to RL. Iterations with one verdict only are balanced against
+each other.
 """
 
 from __future__ import annotations
@@ -42,16 +36,16 @@ UNJUDGED = "not judged"
 UNREADABLE = "unreadable verdict"
 NO_PROMPT = "refused without a better prompt"
 VerdictSummary = tuple[int, bool, str | None]
-"""Number and judgement of an attempt, and why it can be no row, if it cannot."""
+"""Attempt number, whether it was accepted, and why it cannot become a row, if so."""
 SFT, RL, DROPPED = "sft", "rl", "dropped"
 FALLING = "falling scores"
 LOW = "persistently low"
 FALLING_SHARE = 0.25
-"""At most this share of the steps that were drawn more than once is dropped for falling, unless told."""
+"""By default, at most this share of the redrawn steps is dropped for falling scores."""
 LOW_SHARE = 0.1
-"""At most this share of the steps is dropped for never being good, unless told."""
+"""By default, at most this share of the steps is dropped for low scores."""
 GOOD = 8.0
-"""A step that reaches this is never called low, unless told."""
+"""By default, a step that reaches this score is never dropped as low."""
 SFT_TO_RL = 2.0
 SURPLUS = "surplus in balancing"
 MAX_COPIES = 4
@@ -59,13 +53,13 @@ MAX_COPIES = 4
 
 @dataclass(frozen=True, slots=True)
 class ScoredAttempt:
-    """One picture: what the critic said and the scorer gave."""
+    """One attempt with its verdict and scores."""
 
     number: int
     accepted: bool
     scores: Scores | None
     problem: str | None = None
-    """Why it can be no row at all, whatever its step is like."""
+    """Why it cannot become a row, whatever its step is like."""
 
 
 @dataclass(frozen=True)
@@ -79,28 +73,28 @@ class ScoredStep:
 
     @property
     def usable(self) -> int:
-        """How many attempts can be rows."""
+        """How many attempts can become rows."""
         return sum(attempt.problem is None for attempt in self.attempts)
 
     @cached_property
     def stats(self) -> StepStats | None:
-        """None where no attempt has a score."""
+        """None when no attempt has scores."""
         scores = [attempt.scores.overall for attempt in self.attempts if attempt.scores is not None]
         return step_stats(scores) if scores else None
 
 
 @dataclass(frozen=True, slots=True)
 class StepStats:
-    """What the scores of a step's attempts come to, each the geometric mean of semantics and quality."""
+    """Statistics of a step's scores, each the geometric mean of semantics and quality."""
 
     fall: float
-    """How far the last attempt is below the best one before it; 0 where it is not, or stands alone."""
+    """How far the last attempt is below the best one before it; at least 0."""
     best: float
     variance: float
 
 
 def step_stats(scores: list[float]) -> StepStats:
-    """The three figures of a step; its marks in the order of drawing, at least one."""
+    """The statistics of a step from its scores in the order of drawing, at least one."""
     best_so_far = list(accumulate(scores, max))
     fall = max(0.0, best_so_far[-2] - scores[-1]) if len(scores) > 1 else 0.0
     mean = math.fsum(scores) / len(scores)
@@ -109,13 +103,13 @@ def step_stats(scores: list[float]) -> StepStats:
 
 
 def summarize_verdict(attempt: AttemptRecord) -> VerdictSummary:
-    """Number, judgement and flaw of an attempt: all that selecting needs of it besides its score."""
+    """All that selection needs of an attempt besides its score."""
     verdict = attempt.verdict
     return attempt.number, verdict is not None and verdict.accepted, _verdict_problem(verdict)
 
 
 def with_score(judgement: VerdictSummary, score: Scores | Unscored | None) -> ScoredAttempt:
-    """A judged attempt beside its score."""
+    """The attempt with its score added."""
     number, accepted, problem = judgement
     if isinstance(score, Scores):
         return ScoredAttempt(number, accepted, score, problem)
@@ -128,32 +122,32 @@ def _verdict_problem(verdict: Verdict | None) -> str | None:
     if verdict.outcome is Outcome.UNREADABLE:
         return UNREADABLE
     if not verdict.accepted and not (verdict.refined_prompt or "").strip():
-        return NO_PROMPT  # as a target it would teach to refuse and stay silent
+        return NO_PROMPT  # as a target it would teach to refuse without a better prompt
     return None
 
 
 class Thresholds(Value):
-    """Where the rules draw their lines; None: that rule drops nothing."""
+    """The thresholds of the rules; None: that rule drops nothing."""
 
     max_fall: float | None
-    """A step is dropped when its last score is further than this below its best one before."""
+    """A step is dropped when its last score is more than this below the best one before."""
     min_best: float | None
-    """A step is dropped when not one of its attempts reaches this."""
+    """A step is dropped when none of its attempts reaches this."""
     spares_accepted: bool = False
-    """Whether a step that ends accepted stays all the same: where `min_best` is not a user's word."""
+    """Whether `min_best` spares steps that end accepted: true unless the user gave it."""
     variance: float
     """A step whose scores vary more than this goes to RL."""
 
 
 @dataclass(frozen=True)
 class ThresholdOptions:
-    """What a user says about the thresholds; what is left open comes from the data."""
+    """The thresholds a user gives; the others are derived from the data."""
 
     max_fall: float | None = None
     min_best: float | None = None
     variance: float | None = None
     sft_to_rl: float | None = None
-    """None: as near to `SFT_TO_RL` as leaves half of the steps that vary to SFT."""
+    """None: as near to `SFT_TO_RL` as possible with half of the varying steps in SFT."""
     filtered: bool = True
 
     def __post_init__(self) -> None:
@@ -162,7 +156,7 @@ class ThresholdOptions:
 
 
 def thresholds_for(steps: Sequence[ScoredStep], options: ThresholdOptions) -> Thresholds:
-    """The thresholds, those not given taken from the steps; the order of the steps does not matter."""
+    """The thresholds, those not given derived from the steps in any order."""
     known = [step.stats for step in steps if step.stats is not None and step.usable]
     max_fall = min_best = None
     if options.filtered:
@@ -177,9 +171,9 @@ def thresholds_for(steps: Sequence[ScoredStep], options: ThresholdOptions) -> Th
 
 
 def why_dropped(step: ScoredStep, thresholds: Thresholds) -> str | None:
-    """The reason why a step is dropped, or None when it stays."""
+    """Why a step is dropped, or None."""
     if step.stats is None:
-        return None  # its attempts have reasons of their own
+        return None  # its attempts have their own reasons
     if thresholds.max_fall is not None and step.stats.fall > thresholds.max_fall:
         return FALLING
     spared = thresholds.spares_accepted and step.attempts[-1].accepted
@@ -189,21 +183,21 @@ def why_dropped(step: ScoredStep, thresholds: Thresholds) -> str | None:
 
 
 def part_of(stats: StepStats, thresholds: Thresholds) -> str:
-    """The part of a step that stays."""
+    """The part of a step that is kept."""
     return RL if stats.variance > thresholds.variance else SFT
 
 
 def quantile(values: Iterable[float], share: float) -> float:
-    """One of the values, below which lies at most this share of them; 0 where there are none."""
+    """The value with at most this share of the values below it; 0 for no values."""
     ordered = sorted(values)
     return ordered[min(int(share * len(ordered)), len(ordered) - 1)] if ordered else 0.0
 
 
 def variance_for(steps: Iterable[ScoredStep], sft_to_rl: float | None = None) -> float:
-    """The variance above which steps go to RL, so that the rows come as near to the ratio as they can.
+    """The variance above which steps go to RL, so that the rows come as near to the ratio as possible.
 
-    It is never below 0: where nothing varies there is nothing to explore, whatever the ratio. Where no ratio
-    is given it is never below the median of the steps that vary either.
+    It is never below 0: a step that does not vary has nothing to explore, whatever the ratio. Without a given
+    ratio it is also never below the median of the varying steps.
     """
     usable = [(step.stats.variance, step.usable) for step in steps if step.stats and step.usable]
     if sft_to_rl is not None:
@@ -214,7 +208,7 @@ def variance_for(steps: Iterable[ScoredStep], sft_to_rl: float | None = None) ->
 
 
 def _line_for_ratio(usable: Iterable[tuple[float, int]], sft_to_rl: float) -> float:
-    """The same for the ratio alone, from the variance and the number of rows of every step."""
+    """The threshold for the ratio alone, from each step's variance and number of rows."""
     rows: Counter[float] = Counter()
     for variance, number in usable:
         rows[variance] += number
@@ -228,7 +222,7 @@ def _line_for_ratio(usable: Iterable[tuple[float, int]], sft_to_rl: float) -> fl
 
 
 def _max_fall_for(steps: Sequence[ScoredStep]) -> float:
-    """Drop the worst quarter of the steps that were tried again, as far as they fall at all."""
+    """A threshold that drops at most the worst quarter of the redrawn steps."""
     tried_again = [step.stats.fall for step in steps if step.stats is not None and len(step.attempts) > 1]
     return quantile(tried_again, 1 - FALLING_SHARE)
 
@@ -239,45 +233,47 @@ def _or_default(option: float | None, from_data: Callable[[], float]) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """An attempt that is to be a row."""
+    """An attempt that will become a row."""
 
     key: str
-    """Names the attempt; with the seed it decides by lot, whatever the order."""
+    """Names the attempt; its hash with the seed gives a random order, whatever the input order."""
     part: str
     iteration: int
     accepted: bool
 
 
 def move_acceptances_to_rl(candidates: Sequence[Candidate], *, seed: int) -> list[Candidate]:
-    """The same candidates, some acceptances of SFT now of RL: in iterations where RL knows refusals only, as
-    many as there are of those, no more than SFT has above its own refusals, and never the larger half."""
-    summarize_verdict: dict[tuple[str, int, bool], list[int]] = defaultdict(list)
+    """Move acceptances from SFT to RL in iterations where RL has refusals only.
+
+    As many as RL has refusals, at most SFT's surplus over its own refusals, and at most half.
+    """
+    positions: dict[tuple[str, int, bool], list[int]] = defaultdict(list)
     for position, each in enumerate(candidates):
-        summarize_verdict[each.part, each.iteration, each.accepted].append(position)
-    lent = list(candidates)
-    for part, iteration, accepted in list(summarize_verdict):
-        if (part, accepted) != (RL, False) or summarize_verdict[RL, iteration, True]:
+        positions[each.part, each.iteration, each.accepted].append(position)
+    moved = list(candidates)
+    for part, iteration, accepted in list(positions):
+        if (part, accepted) != (RL, False) or positions[RL, iteration, True]:
             continue
-        own = len(summarize_verdict[SFT, iteration, True])
-        spare = min(own - len(summarize_verdict[SFT, iteration, False]), own // 2)
-        wanted = len(summarize_verdict[RL, iteration, False])
+        own = len(positions[SFT, iteration, True])
+        spare = min(own - len(positions[SFT, iteration, False]), own // 2)
+        wanted = len(positions[RL, iteration, False])
         shuffled = sorted(
-            summarize_verdict[SFT, iteration, True],
+            positions[SFT, iteration, True],
             key=lambda position: _shuffle_key(candidates[position].key, seed),
         )
         for position in shuffled[: max(0, min(spare, wanted))]:
-            lent[position] = replace(candidates[position], part=RL)
-    return lent
+            moved[position] = replace(candidates[position], part=RL)
+    return moved
 
 
 def copy_counts(candidates: Sequence[Candidate], *, seed: int, max_copies: int = MAX_COPIES) -> list[int]:
-    """How often each candidate is taken, 0 for the surplus."""
+    """How often each candidate is repeated, 0 for the surplus."""
     groups = _groups(candidates)
     copies = [1] * len(candidates)
     for refused, accepted in groups:
         rarer, other = sorted((refused, accepted), key=len)
         if not rarer:
-            continue  # nothing to weigh it against: it stays as it is
+            continue  # nothing to balance it against
         even = min(len(other), len(rarer) * max_copies)
         for positions in (rarer, other):
             share, left = divmod(even, len(positions))
@@ -288,7 +284,7 @@ def copy_counts(candidates: Sequence[Candidate], *, seed: int, max_copies: int =
 
 
 def _groups(candidates: Sequence[Candidate]) -> list[tuple[list[int], list[int]]]:
-    """The positions of refusals and acceptances that are weighed against each other."""
+    """The positions of the refusals and acceptances that are balanced against each other."""
     by_iteration: dict[tuple[str, int], tuple[list[int], list[int]]] = defaultdict(lambda: ([], []))
     for position, each in enumerate(candidates):
         by_iteration[each.part, each.iteration][each.accepted].append(position)

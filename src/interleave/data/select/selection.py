@@ -1,4 +1,4 @@
-"""The selection on disk: a line for every attempt, and where the collections lie that they come from."""
+"""The selection on disk: a line for every attempt, and the paths of the collections."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Part = Literal["sft", "rl", "dropped"]
 
 
 class Selected(Value):
-    """One attempt and its part."""
+    """One line: an attempt and its part."""
 
     collection: str
     run: str
@@ -30,13 +30,13 @@ class Selected(Value):
     attempt: int
     part: Part
     reason: str | None = None
-    """Why it is dropped."""
+    """Why the attempt is dropped."""
     accepted: bool | None = None
-    """The critic's judgement, where there is one."""
+    """The critic's verdict, if there is one."""
     semantics: float | None = None
     quality: float | None = None
     copies: int = Field(default=0, ge=0)
-    """How many rows it becomes."""
+    """How many rows the attempt becomes."""
 
 
 _SELECTED = TypeAdapter(Selected)
@@ -61,7 +61,7 @@ def read_selection(folder: Path) -> Iterator[Selected]:
 
 
 def collections_by_name(collections: Sequence[Path]) -> dict[str, Path]:
-    """Collections by name, sorted: the name of the folder, with a number where two are called alike."""
+    """Collections by name, sorted: the folder's name, with a number added to duplicates."""
     unique = {Path(os.path.realpath(each)): each for each in collections}
     for path in unique:
         if storable(str(path)) != str(path):
@@ -76,13 +76,13 @@ def collections_by_name(collections: Sequence[Path]) -> dict[str, Path]:
 
 
 def write_collection_paths(folder: Path, out: Path, collections: dict[str, Path]) -> None:
-    """Note where the collections lie as seen from `out`, where the selection will lie."""
+    """Write the paths of the collections relative to `out`, the final folder of the selection."""
     paths = {name: os.path.relpath(path, os.path.realpath(out)) for name, path in collections.items()}
     (folder / COLLECTIONS_NAME).write_text(json.dumps(paths, indent=1, sort_keys=True) + "\n", "utf-8")
 
 
 def read_collection_paths(folder: Path, moved_to: Sequence[Path] = ()) -> dict[str, Path]:
-    """The collections of a selection by name; `moved_to` says where they lie now, if elsewhere."""
+    """The collections of a selection by name; `moved_to` gives their new paths if they were moved."""
     paths = _stored_paths(folder)
     now = (
         collections_by_name(moved_to) if moved_to else {name: folder / place for name, place in paths.items()}
@@ -98,7 +98,7 @@ def read_collection_paths(folder: Path, moved_to: Sequence[Path] = ()) -> dict[s
 
 
 def collection_name(collection: Path, folder: Path) -> str:
-    """What a selection calls this collection; found by its place, or by its name where it has moved."""
+    """The name of a collection in a selection, found by path, or by folder name if it was moved."""
     paths = {name: folder / place for name, place in _stored_paths(folder).items()}
     here = os.path.realpath(collection)
     for name, place in paths.items():
@@ -115,7 +115,7 @@ def collection_name(collection: Path, folder: Path) -> str:
 def _is_there(collection: Path) -> bool:
     try:
         return collection.is_dir()
-    except OSError:  # a name that is longer than any can be
+    except OSError:  # for example, a name that is too long
         return False
 
 

@@ -1,4 +1,4 @@
-"""`data select`: collections and their scores in, a part for every attempt out."""
+"""`data select`: reads collections with their scores, and assigns every attempt to sft, rl or dropped."""
 
 from __future__ import annotations
 
@@ -51,16 +51,16 @@ from interleave.text import count
 
 RUNS_AT_ONCE = 200
 Progress = Callable[[int, int], None]
-"""Told how many runs are done, of how many."""
+"""Called with the runs done and the total."""
 
 
 @dataclass(frozen=True)
 class SelectOptions:
-    """What a user may say."""
+    """The options of `data select`."""
 
     thresholds: ThresholdOptions = field(default_factory=ThresholdOptions)
     scores: str | None = None
-    """The scorer whose scores count; None where there is only one."""
+    """The scorer whose scores are used; None if there is only one."""
     balanced: bool = True
     max_copies: int = MAX_COPIES
     seed: int = 0
@@ -69,7 +69,7 @@ class SelectOptions:
 
 @dataclass(frozen=True)
 class Choice:
-    """What became of one attempt."""
+    """The part of one attempt, and how many rows it becomes."""
 
     part: str
     reason: str | None = None
@@ -84,7 +84,7 @@ def select(
     replace: bool = False,
     progress: Progress = lambda done, total: None,
 ) -> Manifest:
-    """Give every attempt of the collections its part, and write that down; returns the manifest."""
+    """Assign every attempt of the collections to a part and write the selection; returns the manifest."""
     paths = collections_by_name(collections)
     with gc_paused(), atomic_folder(out, MANIFEST_NAME, replace=replace) as folder:
         reader = _CollectionReader(options, progress)
@@ -101,7 +101,7 @@ def select(
 
 
 def counts_of(steps: Iterable[ScoredStep], choices: Mapping[str, list[Choice]]) -> dict[str, int]:
-    """How many there are of everything; the parts add up to the attempts, the reasons to what is dropped."""
+    """Counts for the manifest; the parts add up to the attempts, the reasons to the dropped ones."""
     counts: Counter[str] = Counter(
         {"attempts": 0, "steps": 0, SFT: 0, RL: 0, DROPPED: 0, f"{SFT} rows": 0, f"{RL} rows": 0}
     )
@@ -142,7 +142,7 @@ def _manifest(
 
 
 def _warnings(counts: Mapping[str, int], thresholds: Thresholds) -> Iterator[str]:
-    """What would spoil training: a part whose rows all have the same judgement, or nothing for RL."""
+    """Warn of what would spoil training: a part with one kind of verdict only, or no rows for RL."""
     for part in (SFT, RL):
         rows, accepted = counts[f"{part} rows"], counts.get(f"{part} rows accepted", 0)
         if rows and accepted in (0, rows):
@@ -161,7 +161,7 @@ def _warnings(counts: Mapping[str, int], thresholds: Thresholds) -> Iterator[str
 def choose(
     steps: Iterable[ScoredStep], thresholds: Thresholds, options: SelectOptions
 ) -> dict[str, list[Choice]]:
-    """What becomes of every attempt, by step: each attempt has exactly one choice."""
+    """The choices for the attempts of each step, in their order."""
     choices: dict[str, list[Choice]] = {}
     candidates, slots = [], []
     for step in steps:
@@ -185,7 +185,7 @@ def step_key(step: ScoredStep) -> str:
 
 
 def _before_balancing(step: ScoredStep, attempt: ScoredAttempt, thresholds: Thresholds) -> Choice:
-    """The part before balancing; a flaw of the attempt counts before one of its step."""
+    """The part before balancing; a problem of the attempt takes precedence over one of its step."""
     if attempt.problem is not None or step.stats is None:
         return _choice(DROPPED, attempt.problem, 0)
     if reason := why_dropped(step, thresholds):
@@ -195,12 +195,12 @@ def _before_balancing(step: ScoredStep, attempt: ScoredAttempt, thresholds: Thre
 
 @cache
 def _choice(part: str, reason: str | None, copies: int) -> Choice:
-    """Equal choices are one object: there may be millions of them."""
+    """Equal choices share one object: there may be millions of them."""
     return Choice(part, reason, copies)
 
 
 class _CollectionReader:
-    """Reads collections, and remembers what there is to tell about them."""
+    """Reads collections and keeps counts, digests and skipped runs for the manifest."""
 
     def __init__(self, options: SelectOptions, progress: Progress) -> None:
         self.options = options
@@ -211,12 +211,12 @@ class _CollectionReader:
         self.runs = 0
 
     def steps(self, name: str, collection: Path) -> Iterator[ScoredStep]:
-        """The steps of a collection that have attempts, by run and number."""
+        """The steps of a collection that have attempts, in order of run and number."""
         names = run_names(collection)
         scores = read_scores(collection, self.options.scores)
         self._note_scores(name, collection)
         digest, used, done = hashlib.sha256(), 0, 0
-        workers = self.options.workers if len(names) > 10 * RUNS_AT_ONCE else 1  # they cost a second to start
+        workers = self.options.workers if len(names) > 10 * RUNS_AT_ONCE else 1  # a worker is slow to start
         for batch in map_in_order(partial(summarize_runs, collection), chunks(names, RUNS_AT_ONCE), workers):
             for run in batch:
                 digest.update(digest_line(run.run, run.digest))
@@ -240,7 +240,7 @@ class _CollectionReader:
 
 @dataclass(frozen=True)
 class RunSummary:
-    """What selecting needs of a run: small enough to be handed from process to process."""
+    """The part of a run that selection needs, small enough to send between processes."""
 
     run: str
     digest: str
@@ -249,7 +249,7 @@ class RunSummary:
 
 
 def summarize_runs(collection: Path, names: list[str]) -> list[RunSummary]:
-    """The runs of these names, without what selecting does not look at."""
+    """Summaries of the runs with these names."""
     return [_summarize_run(collection, name) for name in names]
 
 
