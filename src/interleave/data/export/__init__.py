@@ -1,1 +1,1 @@
-"""Rows that train a planner and a critic, in the forms that trainers read. One file per format."""
+"""Training rows from selections: how they are built. How trainers read them is in `data/formats`."""

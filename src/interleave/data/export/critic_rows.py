@@ -1,4 +1,4 @@
-"""What a critic learns from: every selected attempt, seen exactly as the critic sees it in use."""
+"""The critic's rows: every selected attempt, with exactly the input the critic has in use."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Attempts = dict[tuple[int, int], tuple[StepRecord, AttemptRecord]]
 def critic_rows(
     prefix: str, trajectory: Trajectory, selected: Selected, attempts: Attempts, pack: PromptPack
 ) -> Iterator[TrainingRow]:
-    """The rows of one selected attempt: as many as balancing wants, each with an id of its own."""
+    """The rows of one selected attempt: one for each copy, with different ids."""
     step, attempt = _find(trajectory, selected, attempts)
     first = _row(f"{prefix}/{step.plan.number}.{attempt.number}", trajectory, selected, step, attempt, pack)
     yield first
@@ -30,7 +30,7 @@ def critic_rows(
 
 
 def attempts_of(trajectory: Trajectory) -> Attempts:
-    """The attempts of a trajectory by step and number."""
+    """The attempts of a trajectory by step number and attempt number."""
     return {(step.plan.number, each.number): (step, each) for step, each in trajectory.attempts()}
 
 

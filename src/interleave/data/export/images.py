@@ -1,4 +1,4 @@
-"""The pictures of rows: held by the export itself, or left where they are and named."""
+"""The images of rows: copied into the export, or referenced where they are."""
 
 from __future__ import annotations
 
@@ -26,46 +26,46 @@ FOLDER = "images"
 
 
 class PictureForm(StrEnum):
-    """How rows come to their pictures."""
+    """How rows refer to their pictures."""
 
     EMBEDDED = "embedded"
-    """Inside a parquet file, or in a folder beside a text file: the export stands alone."""
+    """In the parquet file, or in a folder beside a text file: the export is self-contained."""
     REFERENCED = "referenced"
     """By the absolute path of the file in its collection."""
 
 
 @dataclass(frozen=True)
 class ImageRef:
-    """A picture that a row shows: a file of a collection, or one that was made for the row."""
+    """An image of a row: a file of a collection, or new bytes."""
 
     name: str
-    """The hash of its bytes, and what kind of file it is."""
+    """The hash of its bytes, and the file suffix."""
     size: tuple[int, int]
     path: Path | None = None
     """Absolute."""
     data: bytes | None = None
-    """Its bytes, where no collection has it: a white canvas, or a picture scaled down."""
+    """The bytes of an image without a file: a white canvas, or a picture scaled down."""
 
     def read(self) -> bytes:
-        """The bytes of the file; raises `MissingPicture` when they are not those of its name."""
+        """The bytes; raises `MissingPicture` when the file's hash does not match its name."""
         return self.data if self.data is not None else _read_checked(str(self.path), self.name)
 
 
 def stored_image(picture: StoredPicture) -> ImageRef:
-    """A picture of a run; raises `MissingPicture` when there is no picture in its file."""
+    """The reference of a run's picture; raises `MissingPicture` when its file holds none."""
     return _cached_stored_image(picture.store, picture.name)
 
 
 @lru_cache(maxsize=256)
 def _cached_stored_image(store: PictureStore, name: str) -> ImageRef:
-    """A picture is in several rows that follow each other: look once."""
+    """Consecutive rows share pictures: read the header once."""
     picture = StoredPicture(store, name)
     return ImageRef(name, picture.size, path=picture.path)
 
 
 @cache
 def white_image(size: tuple[int, int]) -> ImageRef:
-    """The white canvas that stands for no picture; there are few sizes and many of each."""
+    """The white canvas of a step without sources; cached, because there are few sizes."""
     return _new_image(white_canvas(size))
 
 
@@ -108,7 +108,7 @@ def _new_image(image: Image) -> ImageRef:
 
 @lru_cache(maxsize=32)
 def _read_checked(path: str, name: str) -> bytes:
-    """A picture is in several rows that follow each other: read it once."""
+    """Consecutive rows share pictures: read the file once."""
     try:
         data = Path(path).read_bytes()
     except OSError:
@@ -120,16 +120,16 @@ def _read_checked(path: str, name: str) -> bytes:
 
 @dataclass(frozen=True)
 class ImageWriter:
-    """Where the rows of one format find their pictures."""
+    """Writes the images of one format, and gives the paths that its rows contain."""
 
     mode: PictureForm
     staging: Path
-    """The folder of the format, while it is made."""
+    """The folder of the format while the export is written."""
     destination: Path
-    """Where that folder will lie."""
+    """The final path of that folder."""
 
     def path(self, ref: ImageRef, *, absolute: bool = False) -> str:
-        """What a text format writes: a path inside its own folder, or the absolute one of the original."""
+        """The path in a row: relative to the format's folder, or absolute."""
         if self.mode is PictureForm.REFERENCED and ref.path is not None:
             return str(ref.path)
         place = f"{FOLDER}/{ref.name[:2]}/{ref.name}"
@@ -138,18 +138,18 @@ class ImageWriter:
         return str(self.destination / place) if outside else place
 
     def struct(self, ref: ImageRef) -> dict[str, Any]:
-        """What the Image feature of `datasets` holds."""
+        """The value of an Image feature of `datasets`."""
         if self.mode is PictureForm.REFERENCED:
             return {"bytes": None, "path": self.path(ref)}
         return {"bytes": ref.read(), "path": ref.name}
 
     def store(self, ref: ImageRef, place: str) -> None:
-        """Put a picture into the folder of the format; where it can be, as a second name of the same file."""
+        """Put an image into the format's folder, as a hard link if possible."""
         target = self.staging / place
         if target.exists():
             return
         target.parent.mkdir(parents=True, exist_ok=True)
-        data = ref.read()  # checked, also where it is only linked
+        data = ref.read()  # verified, even if it is only linked
         temporary = target.with_name(f".{target.name}.{os.getpid()}.tmp")
         try:
             if ref.path is None:

@@ -1,9 +1,9 @@
-"""Foreign interleaved data that joins the planner's rows.
+"""Interleaved datasets of others, joined to the planner's rows.
 
 `comm` is the dataset CoMM as JSON: documents with a `title` and `step_info`, a list of steps, each a list of
-`{"type": "text", "content": …}` and `{"type": "image", "image_path": …}`. They become beginnings to continue
-and pictures to annotate, as our own trajectories do. `sharegpt` is rows that are conversations already, with
-`<image>` where a picture stands: here, and only here, that word is read as a place for one.
+`{"type": "text", "content": …}` and `{"type": "image", "image_path": …}`. They become continuation and
+annotation rows like our own trajectories. `sharegpt` is conversations with `<image>` for each picture: only
+here is that word in a text read as a picture.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ _IMAGE_MARK = re.compile(r"<image>", re.IGNORECASE)
 _ROLES = {"human": "user", "user": "user", "gpt": "assistant", "assistant": "assistant", "system": "system"}
 IMAGE_FOLDERS = ("", "images")
 MAX_LIST_BYTES = 1_000_000_000
-"""Of a file that is one list, all of which is in memory at once."""
+"""For a file that is one JSON list, which is read into memory."""
 MAX_LINES_BYTES = 100_000_000_000
 MAX_DOCUMENT_BYTES = 20_000_000
 
 
 @dataclass(frozen=True)
 class JoinedFile:
-    """A file to join, and how to read it."""
+    """A file to join, and its format."""
 
     form: str
     path: Path
@@ -55,14 +55,14 @@ class JoinedFile:
 
 @dataclass(frozen=True)
 class JoinedDocument:
-    """One thing of a foreign file: its rows, and the words it goes by when splits are made."""
+    """One document: its rows, and the text that decides its split."""
 
     text: str
     rows: tuple[TrainingRow, ...]
 
 
 Numbered = tuple[int, Any]
-"""A document as it was read, and its line in a `.jsonl` file or its place in a list."""
+"""The line or list position of a document, and its JSON value."""
 
 
 def read_documents(
@@ -72,7 +72,7 @@ def read_documents(
     skipped: Counter[str],
     problems: list[str],
 ) -> Iterator[JoinedDocument]:
-    """What becomes of documents of a foreign file; what is wrong with one is told with its number."""
+    """The documents of a file; a document that cannot be used is reported with its number."""
     for number, item in items:
         name = f"{joined.path.stem}/{number}"
         try:
@@ -84,13 +84,13 @@ def read_documents(
 
 
 def _refuse_unstorable(item: Any) -> None:
-    """Text that no file can hold, such as what is left of an emoji that was cut off, cannot become a row."""
+    """Raise for text that no file can hold, such as half of a surrogate pair."""
     if storable_in(item) != item:
         raise InputError("a text holds half of a surrogate pair, which is not valid Unicode")
 
 
 def refuse_pickle(path: Path) -> None:
-    """CoMM is published as pickles of torch."""
+    """Raise for pickles: CoMM is published as torch pickles."""
     if path.suffix in (".pth", ".pt", ".pkl"):
         raise InputError(
             f"{path} is a pickle, which can run code when it is opened: write it as JSON first, "
@@ -129,7 +129,7 @@ def _read_lines(path: Path) -> Iterator[Numbered]:
 def _comm(
     name: str, folder: Path, item: Mapping[str, Any], pack: PromptPack, skipped: Counter[str]
 ) -> JoinedDocument:
-    """A document of CoMM: the text of a step is its instruction, and the prompt of its picture."""
+    """A CoMM document: the text of a step is both its instruction and its picture's prompt."""
     title = str(item["title"] or "").strip()
     steps = []
     files = ImageFiles()
@@ -154,7 +154,7 @@ def _comm(
 def _sharegpt(
     name: str, folder: Path, item: Mapping[str, Any], pack: PromptPack, skipped: Counter[str]
 ) -> JoinedDocument:
-    """A conversation: its last answer is what is learnt, everything before is shown."""
+    """A conversation: the last answer is the completion, everything before is the prompt."""
     turns = [_turn(turn) for turn in item.get("messages") or item["conversations"]]
     if not turns or turns[-1][0] != "assistant":
         raise InputError("the last turn is not an answer")
@@ -188,12 +188,12 @@ def _parts(text: str, pictures: Iterator[Picture]) -> Iterator[Part]:
 
 
 def _picture(files: ImageFiles, folder: Path, name: str) -> Picture:
-    """A picture beside the file or below it; what lies elsewhere is refused."""
+    """A picture beside the file or below it; raises for one elsewhere."""
     for subfolder in IMAGE_FOLDERS:
         try:
             path = (folder / subfolder / name).resolve()
             is_inside, is_there = path.is_relative_to(folder.resolve()), path.exists()
-        except (OSError, RuntimeError) as error:  # too long a name, or links that go in circles
+        except (OSError, RuntimeError) as error:  # a name that is too long, or a symlink loop
             raise InputError(f"the picture {name[:80]!r} cannot be read ({error})") from None
         if not is_inside:
             raise InputError(f"the picture {name[:80]!r} lies outside the folder of the file")

@@ -1,4 +1,4 @@
-"""How long rows are in tokens: counted by a tokenizer, or estimated and called so."""
+"""Row lengths in tokens: counted by a tokenizer, or estimated."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from interleave.errors import ConfigurationError
 from interleave.types import Text
 
 PICTURE_PATCH = 32
-"""Qwen3-VL takes one token for a square of so many pixels a side: 16 a patch, 2 × 2 patches merged."""
+"""Qwen3-VL has one token per 32 × 32 pixels: patches of 16 × 16, merged 2 × 2."""
 BYTES_PER_TOKEN = 4
-"""Of English text, about."""
+"""Roughly, for English text."""
 
 
 def length_of(row: TrainingRow, tokenizer: str | None) -> int:
-    """The tokens of a row's texts and pictures, without those of a chat template."""
+    """The tokens of a row's texts and pictures, without a chat template."""
     texts = [part.text for message in row.prompt for part in message.parts if isinstance(part, Text)]
     pictures = sum(picture_tokens(ref.size) for ref in row.pictures)
     return pictures + sum(text_tokens(text, tokenizer) for text in (*texts, row.completion or ""))
@@ -37,13 +37,13 @@ def text_tokens(text: str, tokenizer: str | None) -> int:
 
 @lru_cache(maxsize=256)
 def _count_tokens(text: str, tokenizer: str) -> int:
-    """The words of a prompt pack are in every row: count them once."""
+    """Cached: the texts of the prompt pack are in every row."""
     return len(load_tokenizer(tokenizer).encode(text, add_special_tokens=False))
 
 
 @cache
 def load_tokenizer(folder: str) -> Any:
-    """The tokenizer in a folder of this machine."""
+    """The tokenizer in a local folder."""
     from transformers import AutoTokenizer
 
     try:
@@ -75,7 +75,7 @@ class Lengths:
             self.longest, self.longest_row = other.longest, other.longest_row
 
     def summary(self) -> dict[str, int]:
-        """Shortest, median, 99th of a hundred, longest, and all together."""
+        """Shortest, median, 99th percentile, longest, and total."""
         ordered = sorted(self.values)
         return {
             "shortest": ordered[0],
@@ -87,7 +87,7 @@ class Lengths:
 
 
 def checked_tokenizer(tokenizer: Path | None) -> str | None:
-    """The tokenizer's folder as workers take it, loaded once to see that it is one."""
+    """The tokenizer's folder as text, loaded once to check it."""
     if tokenizer is None:
         return None
     load_tokenizer(str(tokenizer))

@@ -1,11 +1,9 @@
-"""What a planner learns from: every trajectory, whatever became of its pictures.
+"""The planner's rows, from every trajectory, whether or not its pictures were accepted.
 
-Three rows at most from each. The whole plan, for the request as it was. A beginning with the pictures that
-were shown, cut at a random step, with the rest of the plan as the answer, numbered on. And the pictures alone
-with the texts of their steps as the answer: sub-task annotation.
-
-
-How the last line of a planner's row is worded, where a whole document was cut or its texts taken away."""
+At most three rows each: the whole plan for the original request; the first steps with their pictures, cut at
+a random step, with the rest of the plan as the answer; and the pictures alone with the texts of their steps
+as the answer (sub-task annotation).
+"""
 
 from __future__ import annotations
 
@@ -57,7 +55,7 @@ DESCRIBE = (
 
 @dataclass(frozen=True)
 class ShownStep:
-    """A step as a reader sees it: its plan, and the picture that was shown for it."""
+    """A step as shown to the reader: its plan and its picture."""
 
     plan: PlanStep
     picture: Picture | None
@@ -67,7 +65,7 @@ class ShownStep:
 def planner_rows(
     prefix: str, trajectory: Trajectory, pack: PromptPack, skipped: Counter[str], *, annotation: bool = True
 ) -> Iterator[TrainingRow]:
-    """The planner's rows of a trajectory; what could not be made of it is counted."""
+    """The planner's rows of a trajectory; rows that cannot be made are counted by reason."""
     plan = trajectory.record.plan
     if plan is None:
         return
@@ -82,7 +80,7 @@ def planner_rows(
 
 
 def shown_steps(trajectory: Trajectory) -> list[ShownStep]:
-    """The steps of a trajectory with what was shown for them."""
+    """The steps of a trajectory with their pictures."""
     return [
         ShownStep(
             step.plan,
@@ -94,7 +92,7 @@ def shown_steps(trajectory: Trajectory) -> list[ShownStep]:
 
 
 def plan_row(name: str, request: Request, plan: Plan, pack: PromptPack, files: ImageFiles) -> TrainingRow:
-    """A request and the plan for it, the messages built as a planner in use is asked."""
+    """A request with its plan; the messages are built as for a planner in use."""
     messages = planner_messages(request, pack)
     return TrainingRow(name, PLANNER_SFT, messages, files.refs(messages), completion=render_plan(plan))
 
@@ -107,9 +105,9 @@ def continuation_rows(
     skipped: Counter[str],
     files: ImageFiles,
 ) -> Iterator[TrainingRow]:
-    """The beginning of a document as the request, and the rest of its plan as the answer."""
+    """A row with the beginning of a document as the request and the rest of its plan as the answer."""
     text = "\n".join(part.text for part in opening if isinstance(part, Text))
-    if named_step_count(text) is not None:  # in use, a plan of another number of steps is refused
+    if named_step_count(text) is not None:  # in use, a plan with another number of steps is refused
         skipped[NAMES_ITS_STEPS] += 1
         return
     cuts = _cuts(steps)
@@ -133,13 +131,13 @@ def continuation_rows(
 def annotation_rows(
     prefix: str, steps: Sequence[ShownStep], pack: PromptPack, skipped: Counter[str], files: ImageFiles
 ) -> Iterator[TrainingRow]:
-    """The pictures of a document as the request, and the texts of its steps as the answer."""
+    """A row with the pictures of a document as the request and the texts of its steps as the answer."""
     pictured = [step for step in steps if step.picture is not None]
     if len(pictured) < 2 or not all(step.plan.text for step in pictured):
         skipped[TOO_FEW] += 1
     elif len(pictured) > MAX_REQUEST_PICTURES:
         skipped[TOO_MANY] += 1
-    elif not all(step.accepted for step in pictured):  # its text would not be true of it
+    elif not all(step.accepted for step in pictured):  # the text would not match the picture
         skipped[NOT_ACCEPTED] += 1
     else:
         random = Random(f"{prefix}/annotated")
@@ -153,7 +151,7 @@ def annotation_rows(
 
 
 def _cuts(steps: Sequence[ShownStep]) -> list[int]:
-    """After how many steps a document can be cut: with a picture before, a step after, and not too many."""
+    """The step counts to cut after: at least one picture before, a step after, and not too many pictures."""
     cuts, pictures = [], 0
     for position, step in enumerate(steps[:-1], start=1):
         if step.plan.prompt is not None and step.picture is None:

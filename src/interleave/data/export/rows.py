@@ -1,11 +1,9 @@
-"""A row before it takes the form of any trainer.
+"""A training row before it is encoded for a trainer, and its messages as text with image marks.
 
-Text in which only we decide what is a place for a picture.
-
-Typed parts (TRL) carry pictures as parts; the other formats mark them with `<image>` in the text. Whatever a
-user or a model has typed must never become such a place, nor a control token of a chat template. A
-zero-width space after the `<` breaks the mark, just as the models' own backend does it in use; a reader sees
-no difference.
+TRL's messages carry images as typed parts; the other formats mark them with `<image>` in the text. Text typed
+by a user or a model must never be read as such a mark, nor as a control token of a chat template. A
+zero-width space after the `<` breaks the mark, as the models' own backend does in use; a reader sees no
+difference.
 """
 
 from __future__ import annotations
@@ -25,7 +23,7 @@ PLANNER_SFT: Kind = "planner_sft"
 CRITIC_SFT: Kind = "critic_sft"
 CRITIC_RL: Kind = "critic_rl"
 AGENT_SFT: Kind = "agent_sft"
-"""One agent that does both jobs: the rows of `planner_sft` and `critic_sft` together."""
+"""One agent for both jobs: the rows of `planner_sft` and `critic_sft` together."""
 KINDS = (PLANNER_SFT, CRITIC_SFT, CRITIC_RL, AGENT_SFT)
 SFT_KINDS = (PLANNER_SFT, CRITIC_SFT, AGENT_SFT)
 TRAIN, VALIDATION = "train", "validation"
@@ -37,15 +35,15 @@ _MEDIA = re.compile(r"<(?=(?:image|video|audio)>)", re.IGNORECASE)
 
 @dataclass(frozen=True)
 class Baseline:
-    """What a reward must know of an attempt: where a redraw starts, and what it has to beat."""
+    """What a reward needs of an attempt: where a redraw starts, and the scores to beat."""
 
     planned_prompt: str
     used_prompt: str
-    """The prompt that drew the picture the critic sees."""
+    """The prompt that drew the picture under review."""
     before: ImageRef
     after: ImageRef
     sources: tuple[ImageRef, ...]
-    """What the step was drawn from; none means text-to-image."""
+    """The pictures the step was drawn from; empty means text-to-image."""
     success: bool
     semantics: float
     quality: float
@@ -53,13 +51,13 @@ class Baseline:
 
 @dataclass(frozen=True)
 class TrainingRow:
-    """One example: what a model is shown, and what it should answer or has to beat."""
+    """One example: the messages, and the completion (SFT) or the baseline (RL)."""
 
     id: str
     kind: Kind
     prompt: tuple[Message, ...]
     pictures: tuple[ImageRef, ...]
-    """One for each picture of the prompt, in its order."""
+    """One for each picture of the prompt, in order."""
     completion: str | None = None
     baseline: Baseline | None = None
     split: str = TRAIN
@@ -72,24 +70,24 @@ class TrainingRow:
 
 @lru_cache(maxsize=1024)
 def escape_control_tokens(text: str) -> str:
-    """The text with no control token of a chat template in it."""
+    """Break the control tokens of chat templates."""
     return _CONTROL.sub(f"<{_BREAK}", text)
 
 
 @lru_cache(maxsize=1024)
 def escape_marks(text: str) -> str:
-    """The text with neither a control token nor a mark that stands for a picture, film or sound."""
+    """Break control tokens and the marks of images, videos and sounds."""
     return _MEDIA.sub(f"<{_BREAK}", escape_control_tokens(text))
 
 
 @lru_cache(maxsize=1024)
 def needs_escaping(text: str) -> bool:
-    """Whether a text has anything in it that would be taken for more than text."""
+    """Whether a text contains a control token or a mark."""
     return bool(_MEDIA.search(text) or _CONTROL.search(text))
 
 
 def with_image_marks(message: Message) -> dict[str, str]:
-    """A message whose pictures are marks in its text."""
+    """A message with its pictures as marks in the text."""
     content = "".join(
         escape_marks(part.text) if isinstance(part, Text) else IMAGE_MARK for part in message.parts
     )
@@ -97,7 +95,7 @@ def with_image_marks(message: Message) -> dict[str, str]:
 
 
 def conversation(row: TrainingRow) -> list[dict[str, str]]:
-    """The messages of a row, the answer last where there is one; as many marks as pictures, or it raises."""
+    """The messages of a row, with the completion if there is one; raises unless marks match pictures."""
     messages = [with_image_marks(message) for message in row.prompt]
     if row.completion is not None:
         messages.append({"role": "assistant", "content": escape_marks(row.completion)})

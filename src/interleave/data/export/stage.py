@@ -1,6 +1,4 @@
-"""`data export`: a selection in, files for trainers out, with a card that says what they are.
-
-The dataset card: what an export holds, where it comes from, how to load it."""
+"""`data export`: writes a selection as files for trainers, with a manifest and a dataset card."""
 
 from __future__ import annotations
 
@@ -46,7 +44,7 @@ from interleave.errors import ConfigurationError, InputError
 MANIFEST_NAME = "export.manifest.json"
 SHOWN_PROBLEMS = 5
 RUNS_AT_ONCE = {PictureForm.REFERENCED: 100, PictureForm.EMBEDDED: 4}
-"""Few where pictures travel with the rows: what a worker hands over must fit into memory many times."""
+"""Few when rows contain their pictures: several results are in memory at once."""
 DOCUMENTS_AT_ONCE = 20
 CARD_NAME = "README.md"
 CARD_ROWS = {
@@ -68,22 +66,22 @@ CARD_LOADING = {
 
 @dataclass(frozen=True)
 class ExportOptions:
-    """What a user may say."""
+    """The options of `data export`."""
 
     formats: tuple[str, ...] = ("trl",)
     prompts: str | None = None
-    """The pack whose words the rows have; None: the one the collection was made with."""
+    """The prompt pack of the rows; None: the one the collection was made with."""
     pictures: PictureForm = PictureForm.EMBEDDED
     validation: float = 0.02
     held_out: tuple[Path, ...] = ()
     fail_on_leak: bool = False
     joined: tuple[JoinedFile, ...] = ()
     collections: tuple[Path, ...] = ()
-    """Where the collections lie now, if they were moved."""
+    """The current paths of the collections, if they were moved."""
     tokenizer: Path | None = None
     max_tokens: int | None = None
     annotation: bool = True
-    """Whether the pictures of every document also become rows that ask for their texts."""
+    """Whether to add rows that ask for the texts of a document's pictures."""
     skip_bad: bool = False
     workers: int = 1
 
@@ -96,14 +94,14 @@ def export(
     replace: bool = False,
     progress: Progress = lambda done, total: None,
 ) -> Manifest:
-    """Write the rows of a selection in every format asked for; returns the manifest."""
+    """Write the rows of a selection in every requested format; returns the manifest."""
     for name in options.formats:
         format_named(name)
     for each in options.joined:
         refuse_pickle(each.path)
     read = read_collection_paths(selection, options.collections)
-    places = {name: Path(os.path.abspath(path)) for name, path in read.items()}
-    pack, any_pack = _prompt_pack(places, options.prompts)
+    folders = {name: Path(os.path.abspath(path)) for name, path in read.items()}
+    pack, any_pack = _prompt_pack(folders, options.prompts)
     with atomic_folder(out, MANIFEST_NAME, replace=replace) as staging:
         job = ExportJob(
             formats=options.formats,
@@ -119,8 +117,8 @@ def export(
             max_tokens=options.max_tokens,
             annotation=options.annotation,
         )
-        runs = {name: run_names(path) for name, path in places.items()}
-        tasks = chain(_run_tasks(selection, places, runs, options), _join_tasks(options.joined))
+        runs = {name: run_names(path) for name, path in folders.items()}
+        tasks = chain(_run_tasks(selection, folders, runs, options), _join_tasks(options.joined))
         total = sum(map(len, runs.values()))
         with closing(_Output(staging)) as output:
             for result in map_in_order(partial(export_task, job), tasks, _workers(total, options)):
@@ -139,11 +137,11 @@ def _schemas(options: ExportOptions) -> dict[tuple[str, Kind], Any]:
     }
 
 
-def _prompt_pack(places: dict[str, Path], wanted: str | None) -> tuple[PromptPack, bool]:
-    """The pack of the rows, and whether runs made with other words are taken too."""
+def _prompt_pack(folders: dict[str, Path], wanted: str | None) -> tuple[PromptPack, bool]:
+    """The prompt pack of the rows, and whether runs made with another pack are used."""
     if wanted is not None:
         return load_pack(wanted), True
-    first = _first_trajectory(places)
+    first = _first_trajectory(folders)
     used = first.record.config.prompts
     pack = load_pack(used.name)
     if pack.digest != used.digest:
@@ -154,8 +152,8 @@ def _prompt_pack(places: dict[str, Path], wanted: str | None) -> tuple[PromptPac
     return pack, False
 
 
-def _first_trajectory(places: dict[str, Path]) -> Trajectory:
-    for path in places.values():
+def _first_trajectory(folders: dict[str, Path]) -> Trajectory:
+    for path in folders.values():
         for name in run_names(path):
             trajectory = read_trajectory(path, name)
             if isinstance(trajectory, Trajectory):
@@ -164,12 +162,12 @@ def _first_trajectory(places: dict[str, Path]) -> Trajectory:
 
 
 def _run_tasks(
-    selection: Path, places: dict[str, Path], runs: dict[str, list[str]], options: ExportOptions
+    selection: Path, folders: dict[str, Path], runs: dict[str, list[str]], options: ExportOptions
 ) -> Iterator[Task]:
-    """All runs of all collections, each with what was selected of it; both come in the same order."""
+    """All runs of all collections, each with its selected attempts; both are in the same order."""
     selected = _by_run(read_selection(selection))
     next_selected = next(selected, None)
-    for collection, folder in places.items():
+    for collection, folder in folders.items():
         for names in chunks(runs[collection], RUNS_AT_ONCE[options.pictures]):
             task = []
             for name in names:
@@ -198,13 +196,13 @@ def _join_tasks(joined: Sequence[JoinedFile]) -> Iterator[Task]:
 
 
 def _workers(runs: int, options: ExportOptions) -> int:
-    """More than one process pays only where there is much to do: each takes a second to start."""
+    """Several processes only for larger exports: each takes a second to start."""
     return options.workers if runs > 20 * RUNS_AT_ONCE[options.pictures] or options.joined else 1
 
 
 @dataclass
 class _Output:
-    """The files under way, and everything there is to tell."""
+    """The open files, and the totals of all results."""
 
     folder: Path
     files: dict[FileKey, RowFile] = field(default_factory=dict)
@@ -240,13 +238,13 @@ class _Output:
         return folder / f"{kind}{FORMATS[name].suffix}"
 
     def close(self) -> None:
-        with ExitStack() as all_files:  # also when the first of them cannot be closed
+        with ExitStack() as all_files:  # closes the others when one fails
             for file in self.files.values():
                 all_files.callback(file.close)
 
 
 def _refuse_problems(output: _Output, options: ExportOptions) -> None:
-    """Nothing is left behind where something is wrong, unless the user said how to go on."""
+    """Raise for rows that failed, unless they may be skipped, for leaks, and for an empty output."""
     problems = output.problems
     if problems and not options.skip_bad:
         more = f" … and {len(problems) - SHOWN_PROBLEMS} more" if len(problems) > SHOWN_PROBLEMS else ""
@@ -318,7 +316,7 @@ def _manifest(job: ExportJob, output: _Output, selection: Path, options: ExportO
 
 
 def _changes(output: _Output, selection: Path) -> list[str]:
-    """Collections that are not as they were when they were selected from."""
+    """Notes on collections that have changed since they were selected from."""
     before = read_manifest(selection / SELECTION_MANIFEST).inputs
     return [
         f"the collection {name!r} has changed since it was selected from: new runs teach the planner only"
@@ -362,8 +360,8 @@ def _card_lines(
     yield f"{manifest.notes[0].capitalize()}.\n"
     yield "| rows | shortest | median | 99 % | longest | longest row |\n|---|--:|--:|--:|--:|---|"
     for kind, each in sorted(lengths.items()):
-        figures = each.summary()
-        cells = " | ".join(f"{figures[key]:,}" for key in ("shortest", "median", "99 %", "longest"))
+        summary = each.summary()
+        cells = " | ".join(f"{summary[key]:,}" for key in ("shortest", "median", "99 %", "longest"))
         yield f"| `{kind}` | {cells} | `{each.longest_row}` |"
     yield "\n## Notes\n"
     yield from (f"- {note}" for note in manifest.notes[1:])
@@ -371,7 +369,7 @@ def _card_lines(
 
 
 def _front_matter(manifest: Manifest, job: ExportJob) -> Iterator[str]:
-    """What the Hub reads: a configuration for each parquet file."""
+    """The metadata that the Hub reads: a configuration for each parquet file."""
     yield "---\npretty_name: interleaved planning and criticism\ntags: [image-text-to-text]"
     if "trl" in job.formats:
         yield "configs:"

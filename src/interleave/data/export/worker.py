@@ -1,10 +1,9 @@
-"""Training or validation: decided by the request, so that no request is in both.
+"""The work of one export process: runs or joined documents in, encoded rows with counts and problems out.
 
-All trajectories of one request, by whatever generator and in whatever collection, go the same way, and so do
-all rows of each. A request is what it says and shows, whatever its spaces and capitals.
-
-
-What one worker does: runs or foreign documents in, pieces of files and what there is to tell out."""
+The split is decided by the request, so that no request is in both training and validation: all trajectories
+of one request, from any generator and collection, and all their rows go to the same split. Requests that
+differ in spacing and case only count as one.
+"""
 
 from __future__ import annotations
 
@@ -31,54 +30,51 @@ from interleave.pictures import pixel_digest
 from interleave.types import Request, Text
 
 FileKey = tuple[str, str, Kind]
-"""A file of the export: format, split, kind."""
+"""One file of the export: format, split, kind."""
 HELD_OUT = "held out"
 
 
 def split_of(fingerprint: str, share: float) -> str:
-    """The split of a request; `share` of all requests, about, are for validation."""
+    """The split of a request; about `share` of all requests go to validation."""
     number = int.from_bytes(hashlib.sha256(fingerprint.encode()).digest()[:8], "big")
     return VALIDATION if number < share * 2**64 else TRAIN
 
 
 def request_fingerprint(trajectory: Trajectory) -> str:
-    """What a trajectory was asked; pictures by the names of their files, which are hashes."""
-    return _fingerprint(
+    """The request of a trajectory: its texts, and the file names of its pictures, which are hashes."""
+    return text_fingerprint(
         (part.text or "") if part.image is None else part.image for part in trajectory.record.request
     )
 
 
-def text_fingerprint(texts: Iterable[str]) -> str:
-    return _fingerprint(texts)
-
-
 def held_out(files: Iterable[Path]) -> frozenset[str]:
-    """The requests of files that nothing may be trained on; those with pictures go by what these show."""
+    """The fingerprints of requests that must not be trained on."""
     return frozenset(content_fingerprint(item.load()) for path in files for item in read_requests(path)[0])
 
 
 def content_fingerprint(request: Request) -> str:
-    """A request by its words and pixels: the same in a file and in a run folder."""
-    return _fingerprint(
+    """A request by its texts and pixels: the same in a file of requests and in a run folder."""
+    return text_fingerprint(
         part.text if isinstance(part, Text) else pixel_digest(part.image) for part in request.parts
     )
 
 
-def _fingerprint(parts: Iterable[str]) -> str:
+def text_fingerprint(parts: Iterable[str]) -> str:
+    """Texts without differences in spacing and case."""
     return "\0".join(" ".join(part.casefold().split()) for part in parts)
 
 
 @dataclass(frozen=True)
 class ExportJob:
-    """What all workers of an export must know."""
+    """The settings of an export, sent to every worker."""
 
     formats: tuple[str, ...]
     pack: PromptPack
     any_pack: bool
-    """Whether runs asked with other words are taken too."""
+    """Whether to use runs made with another prompt pack."""
     pictures: PictureForm
     schemas: Mapping[tuple[str, Kind], Any]
-    """Of the formats that have one: made once, as it takes a library that is slow to import."""
+    """By format and kind; made once, because the library is slow to import."""
     staging: Path
     destination: Path
     validation: float
@@ -90,7 +86,7 @@ class ExportJob:
 
 @dataclass(frozen=True)
 class RunsTask:
-    """Some runs of a collection, and what was selected of them."""
+    """Some runs of a collection, each with its selected attempts."""
 
     collection: str
     folder: Path
@@ -99,7 +95,7 @@ class RunsTask:
 
 @dataclass(frozen=True)
 class JoinTask:
-    """Some documents of a foreign file."""
+    """Some documents of a joined file."""
 
     joined: JoinedFile
     items: tuple[Numbered, ...]
@@ -110,7 +106,7 @@ Task = RunsTask | JoinTask
 
 @dataclass
 class TaskResult:
-    """What came of a task."""
+    """The encoded rows of a task, and what to report."""
 
     chunks: dict[FileKey, RowChunk] = field(default_factory=dict)
     rows: Counter[FileKey] = field(default_factory=Counter)
@@ -119,16 +115,16 @@ class TaskResult:
     models: Counter[str] = field(default_factory=Counter)
     problems: list[str] = field(default_factory=list)
     escaped: int = 0
-    """Rows in whose texts marks and control tokens were broken."""
+    """Rows whose texts had image marks or control tokens to escape."""
     collection: str = ""
     digest_lines: bytes = b""
-    """What the runs add to the digest of their collection."""
+    """The runs' part of the digest of their collection."""
     items: int = 0
-    """Runs or documents that were looked at."""
+    """Runs or documents done."""
 
 
 def export_task(job: ExportJob, task: Task) -> TaskResult:
-    """Make the rows of a task in every format that is wanted."""
+    """Make the rows of a task in every requested format."""
     worker = _Worker(job)
     return worker.join(task) if isinstance(task, JoinTask) else worker.export(task)
 
@@ -191,13 +187,13 @@ class _Worker:
                 self._add_problem(prefix, error, collection)
 
     def _add_problem(self, prefix: str, error: InterleaveError, collection: Path) -> None:
-        """Note a problem; it goes into the manifest too, which names no place of this machine."""
+        """Add a problem, without the machine's paths: it goes into the manifest."""
         self.result.problems.append(f"{prefix}: {str(error).replace(f'{collection}/', '')}")
 
     def _rows(
         self, prefix: str, trajectory: Trajectory, selected: tuple[Selected, ...]
     ) -> Iterator[Iterator[TrainingRow]]:
-        """The planner's rows, and those of each attempt: where one of these fails, the others stand."""
+        """The planner's rows, then those of each attempt: a failure in one does not affect the others."""
         yield planner_rows(
             prefix, trajectory, self.job.pack, self.result.skipped, annotation=self.job.annotation
         )
@@ -206,7 +202,7 @@ class _Worker:
             yield critic_rows(prefix, trajectory, each, attempts, self.job.pack)
 
     def _add_row(self, split: str, row: TrainingRow) -> None:
-        """Measure a row and encode it for every format that has its kind."""
+        """Count a row's tokens and encode it for every format that supports its kind."""
         if split != row.split:
             row = replace(row, split=split)
         length = length_of(row, self.job.tokenizer)
@@ -218,8 +214,8 @@ class _Worker:
             for name in self.job.formats
             if row.kind in FORMATS[name].kinds
         }
-        for key, row_columns in encoded.items():  # all or none: a picture may be missing from one of them
-            self.encoded[key].append(row_columns)
+        for key, columns in encoded.items():  # after all formats succeeded: a picture may be missing
+            self.encoded[key].append(columns)
         self.result.lengths[row.kind].add(length, row.id)
         self.result.escaped += _needs_escaping(row)
 
@@ -243,7 +239,7 @@ class _Worker:
 
 
 def target_files(key: FileKey) -> Iterator[FileKey]:
-    """The files a piece goes to: its own, and that of the agent who does both jobs."""
+    """The files that rows are written to: their own, and that of the agent that does both jobs."""
     name, split, kind = key
     yield key
     if kind in ("planner_sft", "critic_sft") and AGENT_SFT in FORMATS[name].kinds:

@@ -1,6 +1,7 @@
-"""The formats there are: a table, one row for each.
+"""The formats of trainers, one table entry for each, and the files that rows are written to.
 
-Files of rows, written piece by piece: what is in memory does not grow with what is on disk."""
+Files are written in chunks: memory does not grow with the size of the export.
+"""
 
 from __future__ import annotations
 
@@ -20,24 +21,24 @@ if TYPE_CHECKING:
 
 GROUP_ROWS = 1000
 GROUP_BYTES = 64_000_000
-"""A row group of a parquet file is closed at whichever comes first."""
+"""A parquet row group is closed at either limit."""
 RowChunk = Any
 """Rows ready to be written: JSON lines as bytes, or an Arrow record batch."""
 
 
 @dataclass(frozen=True)
 class Format:
-    """How one trainer wants its rows."""
+    """How one trainer reads its rows."""
 
     trainer: str
     suffix: str
     """`.parquet`, `.json` (one array) or `.jsonl`."""
     kinds: tuple[Kind, ...]
-    """What the trainer can train."""
+    """The kinds of rows the trainer supports."""
     encode: Callable[[TrainingRow, ImageWriter], dict[str, Any]]
     schema: Callable[[Kind, PictureForm], pyarrow.Schema] | None = None
     finish: Callable[[Path, Mapping[str, Path]], None] | None = None
-    """Writes what belongs beside the rows; given the files of the format by name."""
+    """Writes additional files; gets the row files of the format by name."""
 
 
 FORMATS: Mapping[str, Format] = {
@@ -57,16 +58,18 @@ FORMATS: Mapping[str, Format] = {
 
 
 def format_named(name: str) -> Format:
-    """The format of this name; raises `ConfigurationError` that lists the names there are."""
+    """The format of this name; raises `ConfigurationError` with the known names."""
     if name not in FORMATS:
         raise ConfigurationError(f"no export format named {name!r}. {did_you_mean(name, FORMATS)}")
     return FORMATS[name]
 
 
-def encode_rows(rows: Sequence[dict[str, Any]], format: Format, schema: pyarrow.Schema | None) -> RowChunk:
-    """Encoded rows as a piece of a file; done by the workers, so that writing is all that is left."""
+def encode_rows(
+    rows: Sequence[dict[str, Any]], row_format: Format, schema: pyarrow.Schema | None
+) -> RowChunk:
+    """Encode rows as bytes or a record batch; done by the workers, so that the main process only writes."""
     if schema is None:
-        separator = ",\n" if format.suffix == ".json" else "\n"
+        separator = ",\n" if row_format.suffix == ".json" else "\n"
         return separator.join(json.dumps(row, ensure_ascii=False) for row in rows).encode()
     import pyarrow
 
@@ -74,21 +77,21 @@ def encode_rows(rows: Sequence[dict[str, Any]], format: Format, schema: pyarrow.
 
 
 class RowFile(Protocol):
-    """A file that takes pieces."""
+    """A file that chunks of rows are written to."""
 
     def write(self, chunk: RowChunk) -> None: ...
     def close(self) -> None: ...
 
 
-def open_rows(path: Path, format: Format) -> RowFile:
+def open_rows(path: Path, row_format: Format) -> RowFile:
     path.parent.mkdir(parents=True, exist_ok=True)
-    if format.schema is not None:
+    if row_format.schema is not None:
         return ParquetFile(path)
-    return JsonFile(path) if format.suffix == ".json" else LinesFile(path)
+    return JsonFile(path) if row_format.suffix == ".json" else LinesFile(path)
 
 
 class LinesFile:
-    """One JSON object a line."""
+    """One JSON object per line."""
 
     def __init__(self, path: Path) -> None:
         self.file = open(path, "wb")  # noqa: SIM115  (closed by close)
@@ -101,7 +104,7 @@ class LinesFile:
 
 
 class JsonFile:
-    """One JSON array, an object a line."""
+    """One JSON array, one object per line."""
 
     def __init__(self, path: Path) -> None:
         self.file = open(path, "wb")  # noqa: SIM115  (closed by close)
@@ -117,7 +120,7 @@ class JsonFile:
 
 
 class ParquetFile:
-    """A parquet file in groups of rows: large enough to read fast, small enough to fit into memory."""
+    """A parquet file in row groups: large enough to read fast, small enough for memory."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -144,7 +147,7 @@ class ParquetFile:
                 self._flush()
             self.writer.close()
         finally:
-            self.writer.is_open = False  # or it tries once more when it is thrown away, and complains aloud
+            self.writer.is_open = False  # or its finalizer would try to close it again and print an error
 
     def _flush(self) -> None:
         import pyarrow

@@ -1,22 +1,16 @@
-"""Rows for LLaMA-Factory: sharegpt messages with `<image>` marks, and a `dataset_info.json`.
+"""JSON rows for LLaMA-Factory, ms-swift, EasyR1 and the reference's own trainer.
 
-It has no GRPO, so there are no rows for reinforcement learning.
+LLaMA-Factory: sharegpt messages with `<image>` marks and a `dataset_info.json`; no GRPO, so no RL rows.
 
+ms-swift: messages with `<image>` marks; in GRPO every further column reaches the reward. The columns avoid
+the names that it rewrites (prompt, query, answer, solution and the like).
 
-Rows for ms-swift: messages with `<image>` marks; for GRPO every further column reaches the reward.
+EasyR1: `problem`, `images`, `answer`. It has one turn and passes only the answer to the reward, so the system
+message precedes the user's in `problem`, and `answer` is JSON with everything a reward needs.
 
-The columns keep clear of the names that it rewrites (prompt, query, answer, solution and their like).
-
-
-Rows for EasyR1: `problem`, `images`, `answer`. It has one turn, and passes a reward the answer only.
-
-So the system's words stand before the user's in `problem`, and what a reward needs is JSON in `answer`.
-
-
-The `critic_rl.jsonl` of the reference's own trainer, which fills its own prompt from these fields.
-
-It opens paths as they stand, so they are absolute. It knows text-to-image by the words
-`data/interleave/white.png` in the path of the first picture, so a white canvas lies under just that name.
+The reference: its `critic_rl.jsonl`, from which its trainer fills its own prompt. It opens paths as they are,
+so they are absolute. It recognizes text-to-image by `data/interleave/white.png` in the path of the first
+image, so a white canvas has that name.
 """
 
 from __future__ import annotations

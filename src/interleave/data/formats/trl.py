@@ -1,4 +1,4 @@
-"""Rows for TRL's SFT and GRPO trainers: parquet with typed parts and the Image feature of `datasets`."""
+"""TRL's SFT and GRPO trainers: parquet with typed parts and the Image feature of `datasets`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def encode(row: TrainingRow, writer: ImageWriter) -> dict[str, Any]:
-    """A row as TRL reads it: prompt, completion or what a reward needs, and the pictures in order."""
+    """Prompt, completion or the columns of the reward, and the images in order."""
     columns: dict[str, Any] = {
         "id": row.id,
         "prompt": [_message(message) for message in row.prompt],
@@ -49,7 +49,7 @@ def _message(message: Message) -> dict[str, Any]:
 
 
 def schema(kind: Kind, form: PictureForm) -> pyarrow.Schema:
-    """The columns, with the note by which `datasets` knows that pictures are pictures."""
+    """The columns, with the metadata by which `datasets` recognizes images."""
     try:
         from datasets import Features, Image, List, Value
     except ImportError:

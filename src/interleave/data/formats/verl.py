@@ -1,6 +1,6 @@
-"""Rows for verl: parquet with `<image>` marks; what a reward needs is in `reward_model` and `extra_info`.
+"""verl: parquet with `<image>` marks; a reward finds its data in `reward_model` and `extra_info`.
 
-A picture is a record with its bytes, or one with a path: verl takes a record that has both for a mistake.
+An image is a record with either bytes or a path: verl rejects a record that has both.
 """
 
 from __future__ import annotations
