@@ -238,14 +238,14 @@ def test_J04_shards_at_the_same_time_make_one_collection() -> None:
 
     async def all_at_once() -> None:
         batches = parts(requests, 3)
-        works = [Workload.of(Path(requests), CASTING, shard=Shard(number, 3)) for number in (1, 2, 3)]
+        works = [Workload.read(Path(requests), CASTING, shard=Shard(number, 3)) for number in (1, 2, 3)]
         await asyncio.gather(
             *(ended_of(batch, work.items) for batch, work in zip(batches, works, strict=True))
         )
 
     asyncio.run(all_at_once())
     collect(requests, "whole", "--generator", SMALL, "--generator", OTHER)
-    write_collection_manifest(Path("made"), Workload.of(Path(requests), CASTING))
+    write_collection_manifest(Path("made"), Workload.read(Path(requests), CASTING))
     assert comparables("made") == comparables("whole")
     assert Path("made", COLLECTION_MANIFEST).read_bytes() == Path("whole", COLLECTION_MANIFEST).read_bytes()
 
@@ -253,7 +253,7 @@ def test_J04_shards_at_the_same_time_make_one_collection() -> None:
 def test_B16_what_another_process_is_at_is_left_to_it(monkeypatch: pytest.MonkeyPatch) -> None:
     requests = write_requests(6)
     recipe = CollectConfig({}, (SMALL,))
-    work = Workload.of(Path(requests), recipe.casting())
+    work = Workload.read(Path(requests), recipe.casting())
     draw, seen_by_the_second = SolidGenerator.generate, asyncio.Event()
 
     async def held(self: SolidGenerator, request: ImageRequest) -> Image.Image:
@@ -299,7 +299,7 @@ def test_shards_of_the_first_so_many_are_parts_of_these() -> None:
     taken = [
         item.id
         for number in (1, 2)
-        for item in Workload.of(requests, CASTING, limit=7, shard=Shard(number, 2)).items
+        for item in Workload.read(requests, CASTING, limit=7, shard=Shard(number, 2)).items
     ]
     assert sorted(taken) == [f"r{number}" for number in range(7)]
 

@@ -103,7 +103,7 @@ def test_A02_a_collection_that_is_stopped_goes_on_where_it_was(after: int) -> No
     async def some() -> None:
         batch = Batch(Path("made"), recipe.casting(), recipe.studio(Path("made")))
         async with aclosing(
-            batch.run(Workload.of(Path(requests), recipe.casting()).items, concurrency=3)
+            batch.run(Workload.read(Path(requests), recipe.casting()).items, concurrency=3)
         ) as all_ended:
             for _ in range(after):
                 await anext(all_ended)

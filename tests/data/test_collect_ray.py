@@ -64,7 +64,7 @@ def test_A02_the_requests_of_killed_workers_are_done_by_others() -> None:
     async def kill_two_and_go_on() -> list[Ended]:
         all_ended = []
         async with aclosing(
-            batch.run(Workload.of(Path(requests), recipe.casting()).items, concurrency=8)
+            batch.run(Workload.read(Path(requests), recipe.casting()).items, concurrency=8)
         ) as ending:
             async for ended in ending:
                 all_ended.append(ended)

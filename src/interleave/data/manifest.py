@@ -18,6 +18,7 @@ from interleave.files import open_regular, read_bytes, why
 from interleave.runs.store import write_whole
 from interleave.text import storable_in
 from interleave.types import Value
+from interleave.validation_errors import first_problem
 from interleave.version import __version__
 
 VERSION = 1
@@ -72,10 +73,8 @@ def read_manifest(path: Path) -> Manifest:
     try:
         manifest = Manifest.model_validate_json(data)
     except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(map(str, first["loc"])) or "the file"
         raise InputError(
-            f"the manifest {path} is damaged ({where}: {first['msg']}): make it again with its stage"
+            f"the manifest {path} is damaged ({first_problem(error)}): make it again with its stage"
         ) from None
     if manifest.version > VERSION:
         raise InputError(

@@ -1,1 +1,1 @@
-"""What the reference system left behind, as run folders that every later stage reads."""
+"""Imports runs of the reference system as run folders that every later stage reads."""

@@ -1,15 +1,10 @@
-"""A foreign run, read and checked, before it becomes a run folder.
+"""Reads the reference's files: `execution_record.json` in its two shapes, and benchmark result lists.
 
-Finding the pictures a foreign record names, without ever leaving the folder that is imported.
-
-`execution_record.json` of the reference, in its two shapes.
-
-Data generation keeps every attempt, in order. The `refine_prompt` of a failed attempt is what comes next:
-the prompt that made a picture is the `refine_prompt` of the record before it, or the planned prompt for the
-first. Its benchmark keeps one picture a step, with the last prompt, and neither attempts nor judgements.
-
-
-Result files of the reference's benchmark: a list of answers, each with its pictures and joined text."""
+Data generation keeps every attempt, in order. The `refine_prompt` of a failed attempt is what comes next: the
+prompt that made a picture is the `refine_prompt` of the record before it, or, first, the planned prompt. The
+benchmark keeps one picture per step, with the last prompt, and neither attempts nor verdicts; its result
+list has answers, each with its pictures and joined text. No picture outside the imported folder is read.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +24,7 @@ from interleave.types import Outcome, Plan, PlanStep, Verdict
 
 UNKNOWN_PROMPT = "(the prompt was not recorded)"
 WHITE = "white"
-"""The name, without its ending, of the canvas that the reference's critic sees before the first picture."""
+"""The file name, without suffix, of the reference's canvas for a step without a source."""
 MAX_BYTES = 50_000_000
 _STEP_NUMBER = re.compile(r"[1-9][0-9]{0,5}")
 _SEED = re.compile(r"step\d+_(\d{1,9})\.")
@@ -37,7 +32,7 @@ _SEED = re.compile(r"step\d+_(\d{1,9})\.")
 
 @dataclass(frozen=True)
 class ImportedAttempt:
-    """A picture, the prompt that made it, and what was said about it."""
+    """A picture with its prompt, verdict and seed."""
 
     step: int
     prompt: str
@@ -48,10 +43,10 @@ class ImportedAttempt:
 
 @dataclass(frozen=True)
 class ImportedRun:
-    """One record of the reference."""
+    """One run of the reference, read and checked."""
 
     source: str
-    """Where it stands, relative to what was imported; for result files with the item's number."""
+    """The file relative to the imported folder; for result lists with the item's number."""
     request: tuple[str | Path, ...]
     plan: Plan
     attempts: tuple[ImportedAttempt, ...]
@@ -61,19 +56,19 @@ class ImportedRun:
 
 @dataclass
 class Warnings:
-    """What is odd about a record, gathered while it is read."""
+    """What is unusual about a record."""
 
     messages: dict[str, None] = field(default_factory=dict)
-    """Each once, in their order: a record may have thousands."""
+    """Without duplicates, in order: a record may have thousands."""
 
-    def add(self, note: str) -> None:
-        self.messages[note] = None
+    def add(self, message: str) -> None:
+        self.messages[message] = None
 
 
 def find_picture(name: Any, folder: Path, root: Path) -> Path:
-    """The file of a picture; raises `InputError` when it is missing or lies outside.
+    """The file of a picture; raises `InputError` when it is missing or outside the imported folder.
 
-    Records carry paths of the machine that made them, so a picture is also looked for under its bare name.
+    Records carry paths of the machine that made them, so a picture is also searched for by its bare name.
     """
     if not isinstance(name, str) or not name.strip() or "\x00" in name:
         raise InputError(f"{name!r:.80} is not the path of a picture")
@@ -94,19 +89,19 @@ def find_picture(name: Any, folder: Path, root: Path) -> Path:
 
 
 def bare_name(name: str) -> str:
-    """The last part of a path of any system."""
+    """The last part of a POSIX or Windows path."""
     return PureWindowsPath(PurePosixPath(name).name).name
 
 
 def is_white_canvas(name: Any) -> bool:
-    """Whether a source means that there was none."""
+    """Whether the source of a step means text-to-image."""
     if name is None or name == "":
         return True
     return isinstance(name, str) and bare_name(name).lower().partition(".")[0] == WHITE
 
 
 def read_json(path: Path) -> Any:
-    """The value in a file; raises `InputError` with the reason where it is none."""
+    """The JSON value of a file; raises `InputError` with the reason when it has none."""
     try:
         return json.loads(read_bytes(path, most_bytes=MAX_BYTES).decode("utf-8-sig"))
     except UnicodeDecodeError:
@@ -186,7 +181,7 @@ def _attempts(
 
 
 class _StepOrder:
-    """Which step is being drawn: one after the other as the plan has them, each a bounded number of times."""
+    """Checks that steps come in the order of the plan, each with a bounded number of attempts."""
 
     def __init__(self, plan: Plan) -> None:
         self._numbers = [step.number for step in plan.steps if step.prompt is not None]
@@ -194,7 +189,7 @@ class _StepOrder:
         self._current, self._attempts = -1, 0
 
     def take(self, number: int, where: str) -> None:
-        """One more attempt of a step; raises `InputError` where it cannot be its turn."""
+        """Count one more attempt of a step; raises `InputError` when the step is out of order."""
         place = self._places[number]
         if place < self._current:
             raise InputError(f"{where} goes back from step {self._numbers[self._current]} to step {number}")
@@ -230,10 +225,10 @@ def _verdict(row: dict[str, Any], where: str, warnings: Warnings) -> Verdict:
 def _with_sources(
     plan: Plan, rows: list[Any], attempts: list[ImportedAttempt], path: Path, root: Path, warnings: Warnings
 ) -> tuple[Plan, tuple[Path, ...]]:
-    """The plan with what each step was drawn from, and the user's own picture if the first step had one."""
+    """The plan with the sources of each step, and the user's own picture if the first step had one."""
     given: tuple[Path, ...] = ()
     sources: dict[int, tuple[int, ...]] = {}
-    made_by: dict[Path, int] = {}  # pictures that earlier steps show, and the last step to show each
+    made_by: dict[Path, int] = {}  # picture → the last earlier step that shows it
     before: int | None = None
     for number, drawn in groupby(zip(rows, attempts, strict=True), key=lambda each: each[1].step):
         attempts_of_step = list(drawn)
@@ -264,7 +259,7 @@ def _with_sources(
 
 
 def _shown_picture(attempts: Iterable[ImportedAttempt]) -> Path:
-    """The picture a step shows: the last that was accepted, or the last of all."""
+    """The picture a step shows: the last accepted one, or else the last one."""
     tried = list(attempts)
     accepted = [each for each in tried if each.verdict is not None and each.verdict.accepted]
     return (accepted or tried)[-1].picture
@@ -305,7 +300,7 @@ def _run_from_steps(
 
 
 def text_step(text: str | None, number: int) -> Iterable[PlanStep]:
-    """The text of an answer as a last step: the reference joins its captions, so none can be told apart."""
+    """The text of an answer as a last step: the reference joins its captions into one."""
     return (PlanStep(number=number, caption=text),) if text and text.strip() else ()
 
 
@@ -323,7 +318,7 @@ def _whole_number(value: Any, what: str) -> int:
 
 
 def _seed_of(picture: Path) -> int:
-    """The reference draws with the number in the picture's name as its seed."""
+    """The seed, which the reference puts into the picture's name."""
     found = _SEED.match(picture.name)
     return int(found[1]) if found else 0
 
@@ -334,7 +329,7 @@ def _time_of(path: Path) -> float:
 
 @dataclass(frozen=True)
 class Answer:
-    """One item of a result file."""
+    """One item of a result list."""
 
     id: str
     request_text: str
@@ -343,7 +338,7 @@ class Answer:
 
 
 def is_result_list(value: Any) -> bool:
-    """Whether a JSON value is such a list: this tells it from other files that lie about."""
+    """Whether a JSON value is a result list and not some other file."""
     return isinstance(value, list) and any(
         isinstance(item, dict) and "prompt" in item and ("image_answer" in item or "text_answer" in item)
         for item in value
@@ -351,7 +346,7 @@ def is_result_list(value: Any) -> bool:
 
 
 def read_answer(item: Any) -> Answer:
-    """An item, checked."""
+    """Check one item of a result list."""
     if not isinstance(item, dict):
         raise InputError(f"it is a {type(item).__name__}, not an object")
     identity, request_text = item.get("id"), item.get("prompt")
@@ -368,7 +363,7 @@ def read_answer(item: Any) -> Answer:
 
 
 def run_from_answer(answer: Answer, folder: Path, root: Path, *, source: str, time: float) -> ImportedRun:
-    """A run from the answer alone: its pictures without the prompts that made them."""
+    """A run from an answer alone: pictures without their prompts."""
     found = [find_picture(name, folder, root) for name in answer.pictures]
     steps = [PlanStep(number=number, prompt=UNKNOWN_PROMPT) for number in range(1, len(found) + 1)]
     attempts = [ImportedAttempt(number, UNKNOWN_PROMPT, path) for number, path in enumerate(found, start=1)]

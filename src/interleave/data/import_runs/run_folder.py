@@ -1,4 +1,4 @@
-"""Imported runs as run folders: the same journal, pictures and record that a run of our own leaves."""
+"""Writes an imported run as a run folder, with the same journal, pictures and record as our own runs."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ STAGING = ".importing"
 
 
 def write_run(run: ImportedRun, folder: Path, out: Path, pack: PackConfig) -> None:
-    """Write a run folder, complete or not at all: it is made aside and moved to its place."""
+    """Write a run folder atomically: under a temporary name, then renamed."""
     staging = out / STAGING / folder.name
     try:
         shutil.rmtree(staging, ignore_errors=True)
@@ -49,7 +49,7 @@ def _write_files(run: ImportedRun, folder: Path, pack: PackConfig) -> None:
         else lines.RequestPart(image=store.put(read_picture(part)))
         for part in run.request
     )
-    drawn = dict.fromkeys(attempt.picture for attempt in run.attempts)  # one may stand for many attempts
+    drawn = dict.fromkeys(attempt.picture for attempt in run.attempts)  # attempts may share a picture
     pictures = {path: store.put(read_picture(path)) for path in drawn}
     journal = open_journal(folder)
     try:
@@ -134,7 +134,7 @@ def _step_finished(step: PlanStep, attempts: list[ImportedAttempt], time: float)
 
 
 def refuse_unusable(run: ImportedRun) -> None:
-    """Raise `InputError` for texts and pictures that no run can hold, before anything is written."""
+    """Raise `InputError` for texts and pictures that a run cannot store, before anything is written."""
     Request.of([part for part in run.request if isinstance(part, str)])
     texts = [run.plan.reasoning, *(attempt.verdict.reasoning for attempt in run.attempts if attempt.verdict)]
     if problem := next(filter(None, map(unusable, texts)), None):

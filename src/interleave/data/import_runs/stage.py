@@ -1,7 +1,7 @@
-"""`data import`: everything below a folder that the reference left, one run folder for each record.
+"""`data import`: imports everything below a folder of the reference, one run folder per record.
 
-A record that cannot be used is named with the reason, one that is odd is imported and named too; nothing is
-left out in silence. Kill it anywhere and run the same command again: runs that are there are not made again.
+A record that cannot be used is reported with the reason, an unusual one is imported and reported too; nothing
+is skipped silently. A killed import continues with the same command: existing runs are not written again.
 """
 
 from __future__ import annotations
@@ -39,6 +39,7 @@ from interleave.files import why
 from interleave.runs.folder import refuse_foreign_folder
 from interleave.runs.store import write_whole
 from interleave.text import storable_in, visible
+from interleave.validation_errors import first_problem
 
 log = logging.getLogger(__name__)
 
@@ -51,11 +52,11 @@ Progress = Callable[[int, int], None]
 
 @dataclass(frozen=True)
 class ImportResult:
-    """What became of one record."""
+    """The result of importing one record."""
 
     source: str
     run: str | None = None
-    """The run folder, relative to the collection; None where nothing could be made of it."""
+    """The run folder relative to the collection; None if the record could not be imported."""
     problem: str | None = None
     warnings: tuple[str, ...] = ()
 
@@ -77,7 +78,7 @@ class _RunSource:
 
 @dataclass(frozen=True)
 class _AnswerSource:
-    """An answer, the result file it stands in, and its place there."""
+    """An answer, its result file, and its position there."""
 
     answer: Answer
     file: Path
@@ -87,7 +88,7 @@ class _AnswerSource:
 def import_all(
     src: Path, out: Path, *, pack: str = "default", progress: Progress = lambda done, total: None
 ) -> list[ImportResult]:
-    """Import every record below `src` (or the one file it is) into the collection `out`."""
+    """Import every record below the folder `src`, or the file `src`, into the collection `out`."""
     root = src if src.is_dir() else src.parent
     if not src.exists():
         raise InputError(f"{src} does not exist")
@@ -115,15 +116,12 @@ def _import_one(found: _RunSource, out: Path, pack_config: PackConfig) -> Import
             refuse_unusable(run)
             write_run(run, out / name, out, pack_config)
     except StorageError:
-        raise  # a full disk is no fault of the record
+        raise  # a full disk is not the fault of the record
     except InterleaveError as error:
         return ImportResult(found.source, problem=str(error))
-    except ValidationError as error:  # a plan or verdict that our own values refuse
-        first = error.errors()[0]
-        return ImportResult(
-            found.source, problem=f"{first['loc'][-1] if first['loc'] else ''}: {first['msg']}"
-        )
-    except Exception as error:  # a bug that one record meets must not end the others
+    except ValidationError as error:  # a plan or verdict that our own types refuse
+        return ImportResult(found.source, problem=first_problem(error))
+    except Exception as error:  # a bug in one record must not end the others
         log.exception("importing %s failed in an unexpected way", visible(found.source))
         return ImportResult(found.source, problem=f"{type(error).__name__}: {error}")
     return ImportResult(found.source, run=name, warnings=run.warnings)
@@ -150,7 +148,7 @@ def _finish(results: list[ImportResult], src: Path, out: Path, pack: str) -> Non
 
 
 def _find(src: Path, root: Path, out: Path) -> tuple[list[_RunSource], list[ImportResult]]:
-    """Records and result items in a fixed order, and files that cannot be read; never our own output."""
+    """Records and result items in a fixed order, and files that cannot be read; without our own output."""
     problems: list[ImportResult] = []
     files = [src] if src.is_file() else list(_files_below(src, root, out, problems))
     records = {path for path in files if path.name == RECORD or (src.is_file() and not _holds_list(path))}
@@ -175,12 +173,12 @@ def _find(src: Path, root: Path, out: Path) -> tuple[list[_RunSource], list[Impo
 
 
 def _files_below(src: Path, root: Path, out: Path, problems: list[ImportResult]) -> Iterator[Path]:
-    """The JSON files below a folder, in order; a link that leads out of it is named and not followed."""
+    """The JSON files below a folder, sorted; a link that leads out of it is reported and not followed."""
     root_path, output = root.resolve(), out.resolve()
     for path in sorted(_candidates(src)):
         try:
             place, mode = path.resolve(), path.stat().st_mode
-        except (OSError, RuntimeError) as error:  # a link to nothing, or to itself
+        except (OSError, RuntimeError) as error:  # a broken link, or a loop
             problems.append(ImportResult(_name(path, root), problem=f"it cannot be read ({why(error)})"))
             continue
         if place.is_relative_to(output):
@@ -194,7 +192,7 @@ def _files_below(src: Path, root: Path, out: Path, problems: list[ImportResult])
 
 
 def _candidates(src: Path) -> Iterator[Path]:
-    """What is named like a JSON file below a folder, and links to folders, which are not gone into."""
+    """Files named `*.json` below a folder, and links to folders, which are not followed."""
     for folder, folders, files in os.walk(src):
         for name in folders:
             if (path := Path(folder, name)).is_symlink():
@@ -226,7 +224,7 @@ def _add_answers(
 
 
 def _by_folder(answers: Iterable[_AnswerSource], root: Path) -> dict[Path, _AnswerSource]:
-    """Folders with the answer whose first picture lies there; a record in such a folder belongs to it."""
+    """The folder of each answer's first picture → the answer: a record in that folder belongs to it."""
     folders: dict[Path, _AnswerSource] = {}
     for each in answers:
         with suppress(InputError, IndexError):
@@ -256,6 +254,6 @@ def _name(path: Path, root: Path) -> str:
 
 
 def read_results(out: Path) -> Iterator[dict[str, Any]]:
-    """What an import said about every record."""
+    """The lines of an import's report, one per record."""
     for line in (out / REPORT).read_bytes().splitlines():
         yield json.loads(line)

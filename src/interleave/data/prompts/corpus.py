@@ -1,10 +1,9 @@
-"""A line of a corpus, and the corpus as a file with its manifest beside it.
+"""A corpus on disk: its lines and manifest, and reading corpora made elsewhere.
 
-Corpora that others have made: our own lines, or those of the reference (`user_input`, `user_input_image`).
-
-Every line is checked before anything is written. A line that cannot be used is named with its number and
-the reason; none is ever left out in silence. Ids are texts: 1 and "1" are one id, "a" and "A" are two.
-Pictures lie beside the file or below it and are copied, so that a corpus stands on its own.
+Lines are our own, or those of the reference (`user_input`, `user_input_image`). Every line is checked before
+anything is written; an unusable line is reported with its number and the reason, never skipped silently. Ids
+are texts: 1 and "1" are the same id, "a" and "A" are not. Pictures lie beside the file or below it and are
+copied, so that a corpus is self-contained.
 """
 
 from __future__ import annotations
@@ -42,7 +41,7 @@ _OURS = ("id", "request", "domain", "subcategory", "template", "suite", "split")
 
 
 class RequestRow(Value):
-    """One request, as `read_requests` reads it, with where it stands in its taxonomy."""
+    """One request as `read_requests` reads it, with its position in a taxonomy."""
 
     id: str
     request: str | tuple[JsonPart, ...]
@@ -66,12 +65,12 @@ class RequestRow(Value):
 
 
 def content_id(kind: str, content: str) -> str:
-    """An id that equal requests have in common, whoever makes them."""
+    """An id derived from the content: equal requests have equal ids."""
     return f"{kind}-{hashlib.sha256(content.encode('utf-8', 'surrogatepass')).hexdigest()[:16]}"
 
 
 def is_there_already(path: Path, manifest: Manifest) -> bool:
-    """Whether this very corpus lies there; raises `RunError` when another one does."""
+    """Whether this corpus exists already; raises `RunError` when the file is another corpus."""
     if not path.exists():
         return False
     beside = manifest_path(path)
@@ -89,7 +88,7 @@ def is_there_already(path: Path, manifest: Manifest) -> bool:
 
 
 def make_folder(folder: Path) -> None:
-    """Make the folder of a corpus; raises `RunError` where it cannot be."""
+    """Make the folder of a corpus; raises `RunError` when that fails."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -99,7 +98,7 @@ def make_folder(folder: Path) -> None:
 
 
 def write_corpus(path: Path, rows: Sequence[RequestRow], manifest: Manifest) -> None:
-    """Write the lines whole, then the manifest: where there is a manifest, the corpus is complete."""
+    """Write the lines atomically, then the manifest: a corpus with a manifest is complete."""
     make_folder(path.parent)
     write_whole(path, b"".join(row.line() for row in rows))
     write_manifest(manifest_path(path), manifest)
@@ -107,15 +106,15 @@ def write_corpus(path: Path, rows: Sequence[RequestRow], manifest: Manifest) -> 
 
 @dataclass
 class Corpus:
-    """What was found in some files."""
+    """The requests of some files, and the problems found."""
 
     rows: list[RequestRow] = field(default_factory=list)
     bad: list[str] = field(default_factory=list)
-    """Lines that cannot be used: where, and why."""
+    """Unusable lines: position and reason."""
     repeated: list[str] = field(default_factory=list)
-    """Lines that stand there twice, word for word and with one id: they count once."""
+    """Exact duplicates with the same id: they count once."""
     near: list[str] = field(default_factory=list)
-    """Requests left out because they say almost the same as another."""
+    """Requests left out as near-duplicates."""
     without_id: int = 0
 
 
@@ -124,15 +123,15 @@ class _Line:
     where: str
     row: RequestRow
     pictures: dict[str, Path]
-    """Names of pictures in the corpus → the files they come from."""
+    """Picture name in the corpus → source file."""
     content: str
-    """What makes two requests the same: their texts, and their pictures by what they show."""
+    """The texts and pixel digests of the request: equal for equal requests."""
 
 
 def read_corpora(
     files: list[Path], *, threshold: float | None, progress: Callable[[int], None] = lambda read: None
 ) -> tuple[Corpus, dict[str, Path]]:
-    """The requests of some files, with their pictures; bad lines are collected, not raised."""
+    """The requests of some files and their pictures; bad lines are collected, not raised."""
     corpus = Corpus()
     lines: dict[str, _Line] = {}
     by_content: dict[str, _Line] = {}
@@ -154,7 +153,7 @@ def read_corpora(
 
 
 def refuse_bad(corpus: Corpus) -> None:
-    """Raise `InputError` that lists the bad lines, if there are any."""
+    """Raise `InputError` with the bad lines, if there are any."""
     if corpus.bad:
         shown = "; ".join(corpus.bad[:SHOWN])
         more = f" … and {len(corpus.bad) - SHOWN} more" if len(corpus.bad) > SHOWN else ""
@@ -165,7 +164,7 @@ def refuse_bad(corpus: Corpus) -> None:
 
 
 def copy_pictures(pictures: dict[str, Path], folder: Path) -> None:
-    """Put the pictures of a corpus beside it."""
+    """Copy the pictures of a corpus beside it."""
     store = PictureStore(folder)
     for path in pictures.values():
         store.put(read_picture(path))
@@ -187,18 +186,18 @@ def _read(file: Path, number: int, data: bytes, corpus: Corpus) -> _Line:
     refuse_unusable(given)
     pictures: dict[str, Path] = {}
     parts: list[JsonPart] = []
-    identity: list[str] = []
+    contents: list[str] = []
     for part in given:
         if isinstance(part, str):
             parts.append({"text": part})
-            identity.append(f"\x00text\x00{part}")
+            contents.append(f"\x00text\x00{part}")
             continue
         image = read_picture(part)
         name = name_of(image)
         pictures[name] = part
         parts.append({"image": f"{PICTURES}/{name}"})
-        identity.append(f"\x00image\x00{pixel_digest(image)}")
-    content = "".join(identity)
+        contents.append(f"\x00image\x00{pixel_digest(image)}")
+    content = "".join(contents)
     row = RequestRow(
         id=_id_of(fields, content, corpus),
         request=given[0] if len(given) == 1 and isinstance(given[0], str) else tuple(parts),
@@ -216,7 +215,7 @@ _THEIRS = ("user_input", "user_input_image")
 
 
 def _extra(fields: dict[str, Any]) -> dict[str, Any]:
-    """The user's own keys, as our line can hold them."""
+    """The user's own keys, in storable form."""
     try:
         own = {key: value for key, value in fields.items() if key not in (*_OURS, *_THEIRS)}
         return dict(storable_in(own))
@@ -225,7 +224,7 @@ def _extra(fields: dict[str, Any]) -> dict[str, Any]:
 
 
 def _request_of(fields: dict[str, Any]) -> Any:
-    """The request as our own lines have it; `<image>` in the reference's text says where a picture goes."""
+    """The request in the form of our own lines; `<image>` in the reference's text marks a picture."""
     if "request" in fields:
         if "user_input" in fields:
             raise InputError('there is both a "request" and a "user_input": keep one of them')
@@ -253,7 +252,7 @@ def _picture_names(given: Any) -> list[str]:
 
 
 def place_pictures(text: str, pictures: list[str]) -> list[JsonPart]:
-    """Text and pictures in order: each at its `<image>` marker, or all before a text that has none."""
+    """Text and pictures in order: each at its `<image>` marker, or all before a text without markers."""
     pieces = text.split("<image>")
     if len(pieces) == 1:
         return [*({"image": name} for name in pictures), *([{"text": text}] if text.strip() else [])]
@@ -291,7 +290,7 @@ def _text(fields: dict[str, Any], key: str) -> str | None:
 
 
 def _without_near(lines: list[_Line], threshold: float | None, corpus: Corpus) -> list[_Line]:
-    """Requests of text alone that say almost the same as an earlier one are left out, and named."""
+    """Leave out and report text-only requests that are near-duplicates of an earlier one."""
     if threshold is None:
         return lines
     near = NearDuplicates(threshold, sample=(line.row.text for line in lines))

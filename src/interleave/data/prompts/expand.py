@@ -1,8 +1,7 @@
-"""More words and more requests from a vision-language model, asked once for each sub-category.
+"""More words and requests from a vision-language model, asked once per sub-category.
 
-What it answers is journalled before anything else is done with it, so a command that was killed goes on
-without asking again. Nothing it says is believed unseen: a word must fit its bank, a request must be a
-sentence, and what does not fit is counted and left out.
+Each reply is journalled before it is used, so a killed command continues without asking again. Replies are
+checked: a word must fit its bank, a request must be a sentence; what does not fit is counted and left out.
 """
 
 from __future__ import annotations
@@ -40,7 +39,7 @@ MOST_WORDS = 16
 FEWEST_REQUEST_WORDS, MOST_REQUEST_WORDS = 4, 80
 MOST_PICTURES = 12
 FEW_BEGINNINGS = 4
-"""A bank whose entries begin with at most so many different words takes only new ones that begin so too."""
+"""If a bank's entries have at most this many different first words, new entries must begin with one."""
 
 QUESTION = """\
 We are building a corpus of requests to a program that answers with a sequence of pictures and short texts.
@@ -58,17 +57,17 @@ Answer with one JSON object and nothing else:
 
 
 class ExpansionReply(Line):
-    """What the model said about one sub-category, or that it never said anything readable."""
+    """The reply for one sub-category, or the reason why none could be read."""
 
     asked: str
-    """A digest of the question."""
+    """The digest of the question."""
     text: str = ""
     failure: str = ""
 
 
 @dataclass
 class Expansion:
-    """What came of asking: words and requests by sub-category, and what was left out."""
+    """Words and requests of the model by sub-category, and what was left out."""
 
     words: dict[Key, dict[str, tuple[str, ...]]] = field(default_factory=dict)
     requests: dict[Key, tuple[str, ...]] = field(default_factory=dict)
@@ -98,7 +97,7 @@ def expand(
     pack: PromptPack,
     progress: Callable[[int], None] = lambda asked: None,
 ) -> Expansion:
-    """Ask about every sub-category that the journal does not answer, and read all answers."""
+    """Ask for every sub-category without a reply in the journal, and read all replies."""
     answers = asyncio.run(_ask_all(taxonomy, vlm, journal, pack, progress))
     expansion = Expansion()
     for each in taxonomy.subcategories:
@@ -111,7 +110,7 @@ def fingerprint(subcategory: SubCategory) -> str:
 
 
 def question(subcategory: SubCategory) -> str:
-    """What the model is asked about a sub-category."""
+    """The question for a sub-category."""
     banks = [
         f"- {slot}: {'; '.join(subcategory.banks[slot][:SHOWN_WORDS])}" for slot in _open_banks(subcategory)
     ]
@@ -127,7 +126,7 @@ def question(subcategory: SubCategory) -> str:
 
 
 def _open_banks(subcategory: SubCategory) -> tuple[str, ...]:
-    """The banks that can grow: those of this sub-category with more than one entry."""
+    """The banks to extend: the sub-category's own with more than one entry."""
     return tuple(slot for slot in subcategory.own if len(subcategory.banks[slot]) > 1)
 
 
@@ -154,7 +153,7 @@ async def _ask_all(
     try:
         results = await asyncio.gather(
             *(one(number, each) for number, each in enumerate(taxonomy.subcategories, start=1)),
-            return_exceptions=True,  # one that fails does not stop those that are paid for already
+            return_exceptions=True,  # one failure does not stop calls already paid for
         )
     finally:
         journal.close()
@@ -177,7 +176,7 @@ async def _answer(
 
 
 def read_replies(path: Path) -> list[ExpansionReply]:
-    """What a journal has; an unfinished last line is none."""
+    """The replies of a journal; an incomplete last line is ignored."""
     try:
         data = path.read_bytes()
     except FileNotFoundError:
@@ -192,7 +191,7 @@ def read_replies(path: Path) -> list[ExpansionReply]:
 
 
 def read_reply(reply: Reply) -> dict[str, Any]:
-    """The words and requests in a reply; raises `ReplyError` where it has none."""
+    """The words and requests of a reply; raises `ReplyError` when it has none."""
     if reply.finish_reason == "length":
         raise ReplyError("the reply was cut off at its length limit: answer more briefly", reply=reply.text)
     try:
@@ -252,7 +251,7 @@ def _accept_fitting(
 
 
 def unfit_word(word: str, bank: tuple[str, ...]) -> str | None:
-    """Why a word cannot join a bank, or None when it can."""
+    """Why a word does not fit a bank, or None."""
     if problem := _unfit_text(word, 1, MOST_WORDS) or unfit_phrase(word):
         return problem
     if normalized(word) in {normalized(known) for known in bank}:
@@ -266,7 +265,7 @@ def unfit_word(word: str, bank: tuple[str, ...]) -> str | None:
 
 
 def unfit_request(request: str) -> str | None:
-    """Why a text cannot be a request, or None when it can."""
+    """Why a text cannot be a request, or None."""
     if problem := _unfit_text(request, FEWEST_REQUEST_WORDS, MOST_REQUEST_WORDS):
         return problem
     if request[-1] not in '.?!”"':

@@ -1,7 +1,7 @@
-"""Requests written from a taxonomy: evenly over its sub-categories, templates and words, each one different.
+"""Samples distinct requests from a taxonomy, evenly over sub-categories, templates and words.
 
-The same taxonomy, number and seed give the same requests. Words are dealt like cards: none comes twice before
-all have come once, so that a small corpus has seen every bank.
+The same taxonomy, number and seed give the same requests. No word of a bank repeats before all have been
+used, so that a small corpus uses every bank fully.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from interleave.data.prompts.taxonomy import NUMBER, NUMBERS, SLOT, Key, SubCate
 from interleave.errors import InputError
 
 MAX_MISSES = 600
-"""So many drafts in a row that are nothing new, and a sub-category counts as exhausted."""
+"""A sub-category is exhausted after this many duplicate drafts in a row."""
 SAMPLE_DRAFTS = 20
-"""Drafts of each sub-category from which the common pairs of words are learnt."""
+"""Drafts per sub-category that are used to count common word pairs."""
 BY_A_MODEL = "model"
-"""The template of a request that a model has written whole."""
+"""The template name of a request written by a model."""
 
 
 class ShuffledCycle:
-    """Deals the words of a bank in random order, again and again."""
+    """Gives the words of a bank in random order, reshuffled after each pass."""
 
     def __init__(self, words: Sequence[str], rng: Random) -> None:
         self._words = list(words)
@@ -40,7 +40,7 @@ class ShuffledCycle:
 
 
 def drafts(subcategory: SubCategory, seed: int) -> Iterator[tuple[str, str]]:
-    """Templates and the requests written with them, without end; some may come again."""
+    """An endless stream of templates and filled-in requests; duplicates occur."""
     rng = Random(f"{seed}/{subcategory.domain}/{subcategory.name}")
     templates = ShuffledCycle(subcategory.templates, rng)
     words = {slot: ShuffledCycle(words, rng) for slot, words in sorted(subcategory.banks.items())}
@@ -53,7 +53,7 @@ def drafts(subcategory: SubCategory, seed: int) -> Iterator[tuple[str, str]]:
 
 @dataclass
 class DuplicateCounts:
-    """Drafts that were nothing new."""
+    """How many drafts were duplicates."""
 
     exact: int = 0
     near: int = 0
@@ -61,20 +61,20 @@ class DuplicateCounts:
 
 @dataclass
 class RequestSampler:
-    """Writes a corpus; `duplicates` says how many drafts were too like another."""
+    """Samples a corpus and counts the duplicate drafts."""
 
     taxonomy: Taxonomy
     seed: int = 0
     threshold: float | None = None
-    """How alike two requests may be; None where only equal ones are too alike."""
+    """The similarity from which requests count as duplicates; None: only equal ones do."""
     model_requests: Mapping[Key, Sequence[str]] = field(default_factory=dict)
-    """Whole requests that a model has written, taken before any from templates."""
+    """Requests written by a model, used before any from templates."""
     duplicates: DuplicateCounts = field(default_factory=DuplicateCounts)
 
     def sample(
         self, items: int, progress: Callable[[int], None] = lambda rows_by_key: None
     ) -> list[RequestRow]:
-        """So many different requests; raises `InputError` when the taxonomy has not so many."""
+        """`items` distinct requests; raises `InputError` when the taxonomy yields fewer."""
         self._seen: set[str] = set()
         self._near = NearDuplicates(self.threshold, sample=self._sample()) if self.threshold else None
         samplers = {each.key: self._rows(each) for each in _round_robin_domains(self.taxonomy)}
@@ -134,7 +134,7 @@ class RequestSampler:
 
 
 def _round_robin_domains(taxonomy: Taxonomy) -> list[SubCategory]:
-    """The first sub-category of every domain, then the second of each: a small corpus has all domains too."""
+    """The first sub-category of every domain, then the second: a small corpus covers all domains."""
     place: Counter[str] = Counter()
     order: dict[Key, int] = {}
     for each in taxonomy.subcategories:
@@ -144,17 +144,17 @@ def _round_robin_domains(taxonomy: Taxonomy) -> list[SubCategory]:
 
 
 def _shares(items: int, keys: Sequence[Key]) -> dict[Key, int]:
-    """The items dealt out evenly; the first ones get one more where it does not come out even."""
+    """The items divided evenly; the remainder goes to the first keys."""
     each, more = divmod(items, len(keys))
     return {key: each + (place < more) for place, key in enumerate(keys)}
 
 
 def _interleave(lists: Sequence[Sequence[RequestRow]]) -> list[RequestRow]:
-    """One of each in turn, so that any first part of a corpus is balanced too."""
+    """One row of each list in turn, so that every prefix of a corpus is balanced."""
     longest = max(map(len, lists), default=0)
     return [rows[place] for place in range(longest) for rows in lists if place < len(rows)]
 
 
 def coverage(rows: Sequence[RequestRow]) -> Counter[Key]:
-    """How many requests each sub-category has."""
+    """The number of requests of each sub-category."""
     return Counter((row.domain or "", row.subcategory or "") for row in rows)

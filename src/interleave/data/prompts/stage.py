@@ -1,4 +1,4 @@
-"""The stage itself: settings in, a corpus with its manifest out."""
+"""`data prompts`: makes a corpus of requests with its manifest."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from interleave.types import Value
 
 STAGE = "prompts"
 SOURCES = "request_sources"
-"""The entry points of plugins that make requests."""
+"""The entry point group of plugins that make requests."""
 NOTED = 1000
-"""How many lines left out a manifest names; it counts them all."""
+"""How many skipped lines a manifest lists; it counts them all."""
 
 Progress = Callable[[int], None]
 
@@ -33,10 +33,10 @@ class Settings(Value):
     source: str
     """`world`, `files`, or the name of a plugin's source."""
     items: int = Field(default=0, ge=0)
-    """How many requests; 0 for all that the files have."""
+    """How many requests; 0 for all requests of the files."""
     seed: int = 0
     near: float | None = Field(default=None, gt=0, le=1)
-    """How alike two requests may be; None where only equal ones are too alike."""
+    """The similarity from which requests count as duplicates; None: only equal ones do."""
     suites: tuple[str, ...] = ()
     split: str = "train"
     taxonomy: Path = OUR_WORLD
@@ -47,7 +47,7 @@ class Settings(Value):
 
 @dataclass(frozen=True)
 class CorpusResult:
-    """A corpus that is there now."""
+    """A corpus on disk; `new` if this command made it."""
 
     path: Path
     manifest: Manifest
@@ -56,7 +56,7 @@ class CorpusResult:
 
 
 def make_corpus(settings: Settings, out: Path, progress: Progress = lambda done: None) -> CorpusResult:
-    """Make the corpus and write it, or find that it is there already."""
+    """Make and write the corpus, unless the same corpus exists already."""
     plan = Manifest(stage=STAGE, options=_options(settings), inputs=_inputs(settings))
     if is_there_already(out, plan):
         manifest = read_manifest(manifest_path(out))
@@ -79,7 +79,7 @@ class RequestSource:
 
     make: MakeRequests
     items: int = 1_000
-    """How many where the user does not say."""
+    """The default number of requests."""
 
 
 class MakeRequests(Protocol):
@@ -93,12 +93,12 @@ class MakeRequests(Protocol):
         seed: int,
         progress: Progress,
     ) -> list[RequestRow]:
-        """Different requests; pictures go below the folder, and no suites means all of them."""
+        """Make distinct requests; pictures are written below the folder, and no suites means all."""
         ...
 
 
 def request_sources() -> list[str]:
-    """The names of the sources that plugins bring."""
+    """The names of the plugins' sources."""
     return sorted(plugins.installed(SOURCES))
 
 
@@ -159,7 +159,7 @@ def _expand(taxonomy: Taxonomy, spec: str, out: Path) -> Any:
 
 
 def expansion_journal(out: Path) -> Path:
-    """Where the answers of a model are kept: beside the corpus."""
+    """The journal of model replies, beside the corpus."""
     return out.with_name(f"{out.stem}.expansion.jsonl")
 
 
@@ -184,7 +184,7 @@ def _from_files(settings: Settings, out: Path, progress: Progress) -> SourceResu
 
 
 def _balanced(rows: list[RequestRow], items: int) -> list[RequestRow]:
-    """So many of the rows, evenly over their sub-categories, in their order."""
+    """Take `items` rows, evenly over the sub-categories, in their original order."""
     if items > len(rows):
         raise ConfigurationError(
             f"there are {len(rows):,} requests, not {items:,}: ask for fewer with --items"
@@ -207,7 +207,7 @@ _BUILT_IN_SOURCES: dict[str, Callable[[Settings, Path, Progress], SourceResult]]
 
 
 def _options(settings: Settings) -> dict[str, Any]:
-    """What decides the corpus, and nothing else: places of files are told by their digests."""
+    """The settings that decide the corpus; files are identified by their digests in the inputs."""
     used = {
         "world": ("items", "seed", "near", "expand"),
         "files": ("items", "near", "skip_bad"),
@@ -245,5 +245,5 @@ def _coverage_in(manifest: Manifest) -> dict[Key, int]:
 
 
 def default_near(source: str) -> float | None:
-    """A plugin answers for its own requests: of a grammar's, two may mean different things by one word."""
+    """None for plugins: requests of a grammar may differ in meaning by one word."""
     return DEFAULT_THRESHOLD if source in _BUILT_IN_SOURCES else None

@@ -13,6 +13,7 @@ from pydantic import Field, TypeAdapter, ValidationError
 from interleave.errors import InputError
 from interleave.text import storable
 from interleave.types import Value
+from interleave.validation_errors import first_problem
 
 FILE_NAME = "selection.jsonl"
 MANIFEST_NAME = "selection.manifest.json"
@@ -52,9 +53,9 @@ def read_selection(folder: Path) -> Iterator[Selected]:
                 try:
                     yield _SELECTED.validate_json(line)
                 except ValidationError as error:
-                    reason = error.errors()[0]["msg"]
+                    problem = first_problem(error)
                     raise InputError(
-                        f"{path}:{number} is damaged ({reason}): make it again with 'interleave data select'"
+                        f"{path}:{number} is damaged ({problem}): make it again with 'interleave data select'"
                     ) from None
     except OSError as error:
         raise _no_selection(folder, FILE_NAME, error) from None
