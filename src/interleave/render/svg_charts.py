@@ -1,6 +1,6 @@
-"""Small charts as inline SVG, drawn by hand: no script, no library, nothing to load.
+"""Small charts as inline SVG: no script, no library, nothing to load.
 
-Colours come from the page's style sheet, so a chart is as readable on dark paper as on light. Every mark has
+Colours come from the page's style sheet, so that a chart works on dark and light backgrounds. Every mark has
 a title, which browsers show and screen readers read.
 """
 
@@ -21,17 +21,17 @@ TONES = ("a", "b", "c", "d")
 
 @dataclass(frozen=True)
 class Series:
-    """One row of numbers with a name."""
+    """One series of numbers with a name."""
 
     name: str
     values: Sequence[float]
     low: Sequence[float] = ()
     high: Sequence[float] = ()
-    """Where the middle half of the values lies, to be shaded."""
+    """The quartiles, drawn as a shaded band."""
 
 
 def bars(labels: Sequence[str], series: Sequence[Series], *, across: str, title: str) -> str:
-    """Upright bars, the series of one label stacked upon each other."""
+    """Vertical bars; the series of one label are stacked."""
     totals = [sum(one.values[place] for one in series) for place in range(len(labels))]
     top = nice_top(max(totals, default=0))
     step = (WIDTH - LEFT - RIGHT) / max(len(labels), 1)
@@ -53,7 +53,7 @@ def bars(labels: Sequence[str], series: Sequence[Series], *, across: str, title:
 
 
 def lines(labels: Sequence[str], series: Sequence[Series], *, top: float, across: str, title: str) -> str:
-    """A line for each series, with its shaded band where it has one."""
+    """A line for each series, with a shaded band if it has quartiles."""
     step = (WIDTH - LEFT - RIGHT) / max(len(labels), 1)
     xs = [LEFT + step * (place + 0.5) for place in range(len(labels))]
     marks = []
@@ -73,7 +73,7 @@ def lines(labels: Sequence[str], series: Sequence[Series], *, top: float, across
 
 
 def ranking(values: Mapping[str, float], *, title: str, of: Mapping[str, float] | None = None) -> str:
-    """Lying bars in the order given; `of` draws behind each what it could have been.
+    """Horizontal bars in the given order; `of` draws the possible maximum behind each.
 
     A label shows the last part of a name such as "art / lettering", and its title the whole.
     """
@@ -105,7 +105,7 @@ def shortened(name: str, length: int = 30) -> str:
 
 
 def nice_top(value: float) -> float:
-    """The end of an axis: the next number that four equal parts of it are easy to read from."""
+    """The end of an axis: the next number whose quarters are round."""
     if value <= 0:
         return 1.0
     power = 10.0 ** math.floor(math.log10(value))

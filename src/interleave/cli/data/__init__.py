@@ -1,4 +1,4 @@
-"""`interleave data`: from requests to rows that train a planner and a critic, a command for each stage."""
+"""`interleave data`: the commands that turn requests into training rows, one for each stage."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`interleave data collect`: requests in, run folders out."""
+"""`interleave data collect`: carries out requests, one run folder each."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ def collect(
 def _executor(
     engine: str, config: CollectConfig, out: Path, requests: Path, ray_options: RayOptions
 ) -> Iterator[Crew]:
-    """Who carries the requests out: this process, or workers on a cluster."""
+    """What carries out the requests: this process, or workers on a cluster."""
     from interleave.data.ray_executor import ray_executor
     from interleave.errors import ConfigurationError, did_you_mean
 

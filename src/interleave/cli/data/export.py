@@ -1,4 +1,4 @@
-"""`interleave data export`: rows in the forms that trainers read."""
+"""`interleave data export`: writes training rows in the formats of trainers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`interleave data import`: what the reference left, as run folders."""
+"""`interleave data import`: imports runs of the reference system."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`interleave data prompts`: a corpus of requests."""
+"""`interleave data prompts`: makes a corpus of requests."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ def _source(source: str | None, files: list[Path] | None) -> str:
 
 
 def _refuse_unused(source: str, **given: object) -> None:
-    """An option that would do nothing is a misunderstanding."""
+    """Raise for an option that would have no effect."""
     from interleave.errors import ConfigurationError
 
     belongs = {"taxonomy": "world", "expand": "world", "skip_bad": "files"}

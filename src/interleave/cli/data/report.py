@@ -1,4 +1,4 @@
-"""`interleave data report`: a collection as one page."""
+"""`interleave data report`: shows a collection as one HTML page."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`interleave data score`: marks for every attempt of a collection."""
+"""`interleave data score`: scores every attempt of a collection."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def score(
 
 
 def _score(scoring: Scoring, concurrency: int, json_output: bool) -> int:
-    """Score in front of a user; returns the exit code."""
+    """Score with progress on the terminal; returns the exit code."""
     from interleave.errors import LimitReached, StorageError
 
     started, status = time.monotonic(), "done"
@@ -82,7 +82,7 @@ def _score(scoring: Scoring, concurrency: int, json_output: bool) -> int:
         say("interleave: interrupted. Run the same command again to go on")
         return 130
     finally:
-        with suppress(StorageError):  # the scores are safe, and the same command writes it again
+        with suppress(StorageError):  # the scores are on disk, and the same command writes it again
             scoring.score_file.save_manifest()
     return _report(scoring, status, time.monotonic() - started, json_output)
 

@@ -1,4 +1,4 @@
-"""`interleave data select`: which attempts teach a critic, and how."""
+"""`interleave data select`: chooses which attempts train a critic, and how."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def select(
 
 
 def _print_summary(manifest: Manifest) -> None:
-    """The thresholds and the counts, for a person."""
+    """Print the thresholds and the counts."""
     from interleave.text import count
 
     used, counts = manifest.options, manifest.counts

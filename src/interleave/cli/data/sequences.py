@@ -1,4 +1,4 @@
-"""`interleave data sequences`: whole trajectories for models that write text and pictures."""
+"""`interleave data sequences`: writes trajectories for models that generate text and pictures."""
 
 from __future__ import annotations
 

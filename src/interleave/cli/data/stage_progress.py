@@ -1,4 +1,4 @@
-"""How far a pure stage of data construction has come: a bar on a terminal, a line now and then elsewhere."""
+"""Progress of a data stage: a bar on a terminal, else a line every few seconds."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ SECONDS_BETWEEN_LINES = 10
 
 @contextmanager
 def progress_bar(what: str) -> Iterator[Callable[[int, int], None]]:
-    """A function to be told how many are done, of how many."""
+    """Yields a function to call with the number done and the total."""
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 

@@ -1,4 +1,4 @@
-"""What a collection holds, counted in one pass over its runs."""
+"""Counts a collection for the report, in one pass over its runs."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ UNJUDGED = "unjudged"
 
 @dataclass
 class Distribution:
-    """Numbers of which the middle and the quartiles are wanted; scores come in hundredths, so few differ."""
+    """A histogram of scores in hundredths, for mean and quantiles."""
 
     values: Counter[float] = field(default_factory=Counter)
 
@@ -48,7 +48,7 @@ class Distribution:
 
 @dataclass
 class GeneratorCounts:
-    """What came of the runs that one generator drew."""
+    """Counts of the runs of one generator."""
 
     runs: int = 0
     attempts: int = 0
@@ -60,7 +60,7 @@ class GeneratorCounts:
 
 @dataclass
 class CollectionCounts:
-    """The counts of a collection, and the names of some trajectories to show."""
+    """The counts of a collection, and a sample of its trajectories."""
 
     runs: int = 0
     statuses: Counter[str] = field(default_factory=Counter)
@@ -70,8 +70,8 @@ class CollectionCounts:
     forced: int = 0
     plan_lengths: Counter[int] = field(default_factory=Counter)
     attempts_of_steps: Counter[int] = field(default_factory=Counter)
-    judgements: defaultdict[int, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
-    """Attempt number → what the critic said."""
+    verdicts: defaultdict[int, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
+    """Attempt number → verdicts."""
     semantics: defaultdict[int, Distribution] = field(default_factory=lambda: defaultdict(Distribution))
     quality: defaultdict[int, Distribution] = field(default_factory=lambda: defaultdict(Distribution))
     unscored: int = 0
@@ -79,7 +79,7 @@ class CollectionCounts:
         default_factory=lambda: defaultdict(GeneratorCounts)
     )
     notes: Counter[str] = field(default_factory=Counter)
-    """What the runs say that readers must know, such as that an oracle judged → how many say it."""
+    """Note of a run, such as that an oracle judged → number of runs with it."""
     parts: Counter[str] = field(default_factory=Counter)
     reasons: Counter[str] = field(default_factory=Counter)
     rows: Counter[str] = field(default_factory=Counter)
@@ -97,7 +97,7 @@ def count_collection(
     shown: int,
     seed: int,
 ) -> CollectionCounts:
-    """Count everything, and choose by lot what to show."""
+    """Count everything, and choose a random sample to show."""
     found = CollectionCounts()
     coverage = _Coverage(requests, collection) if requests else None
     sample: list[tuple[str, str, Trajectory]] = []
@@ -118,7 +118,7 @@ def count_collection(
         generator = collection_name(collection, selection)
         for line in read_selection(selection):
             if line.collection != generator:
-                continue  # a selection may be of several collections
+                continue  # a selection may cover several collections
             found.parts[line.part] += 1
             found.rows[line.part] += line.copies
             if line.reason:
@@ -127,7 +127,7 @@ def count_collection(
 
 
 def scores_of(collection: Path, name: str | None) -> tuple[str | None, dict[AttemptKey, Scores | Unscored]]:
-    """The scores to show and whose they are; none where nobody has scored."""
+    """The name of the scorer and its scores; None and empty when there are none."""
     names = score_names(collection)
     if not names and name is None:
         return None, {}
@@ -162,7 +162,7 @@ def _count_attempt(
     scores: dict[AttemptKey, Scores | Unscored],
 ) -> None:
     found.attempts += 1
-    found.judgements[attempt.number][attempt.verdict.outcome if attempt.verdict else UNJUDGED] += 1
+    found.verdicts[attempt.number][attempt.verdict.outcome if attempt.verdict else UNJUDGED] += 1
     generator = found.generators[trajectory.record.config.generator.spec]
     generator.attempts += 1
     if attempt.number == 1:
@@ -179,7 +179,7 @@ def _count_attempt(
 
 
 class _Coverage:
-    """Where runs stand in the taxonomy: by their id where the collection tells it, else by their text."""
+    """The taxonomy entry of each run, found by request id if the collection has an index, else by text."""
 
     def __init__(self, requests: Path, collection: Path) -> None:
         self.counts: Counter[str] = Counter()
@@ -189,7 +189,7 @@ class _Coverage:
             try:
                 row = parse_line(line)
             except InterleaveError:
-                continue  # collecting has named it
+                continue  # `data collect` has reported it
             place = " / ".join(str(row[key]) for key in ("domain", "subcategory") if row.get(key)) or UNKNOWN
             self.counts[place] += 1
             self._by_id[str(row.get("id"))] = place

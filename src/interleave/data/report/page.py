@@ -1,4 +1,4 @@
-"""The page: figures and charts on top, then a sample of trajectories with every attempt."""
+"""Renders the report page: counts and charts, then a sample of trajectories with every attempt."""
 
 from __future__ import annotations
 
@@ -28,16 +28,16 @@ from interleave.text import one_line, visible
 from interleave.types import Outcome, Scores
 
 MARK = "interleave data report"
-"""By this a page is known to be one of ours."""
+"""Marks a page as one of ours."""
 MARK_WITHIN = 1000
 THUMBNAIL = 160
 MOST_PLAN_STEPS = 20
-JUDGEMENTS = (Outcome.ACCEPTED.value, Outcome.REJECTED.value, Outcome.UNREADABLE.value, UNJUDGED)
+OUTCOMES = (Outcome.ACCEPTED.value, Outcome.REJECTED.value, Outcome.UNREADABLE.value, UNJUDGED)
 
 
 @dataclass(frozen=True)
 class Chart:
-    """A drawing with what it shows and how to read it."""
+    """A chart with its title and explanation."""
 
     title: str
     svg: str
@@ -88,7 +88,7 @@ def write_page(
     shown: int = 24,
     seed: int = 0,
 ) -> CollectionCounts:
-    """Write the page and return what it tells."""
+    """Write the page and return its counts."""
     import jinja2
 
     _refuse_foreign(out)
@@ -117,7 +117,7 @@ def write_page(
 
 
 def _refuse_foreign(out: Path) -> None:
-    """A page is made anew as often as one likes, but no other file is overwritten."""
+    """Raise unless the output is new or a page of ours, which may be overwritten."""
     if out.suffix.lower() not in (".html", ".htm"):
         raise ConfigurationError(f"--out {str(out)!r} must be a file that ends with .html")
     refuse_folder(out)
@@ -133,9 +133,9 @@ def _refuse_foreign(out: Path) -> None:
 
 
 def charts_of(found: CollectionCounts, scorer: str | None) -> list[Chart]:
-    """Every chart there is something to draw for."""
+    """All charts with data."""
     charts = [_scores_chart(found, scorer)] if found.semantics else []
-    charts += [_judgement_chart(found), _plan_chart(found), _attempts_chart(found)]
+    charts += [_verdict_chart(found), _plan_chart(found), _attempts_chart(found)]
     if found.parts:
         charts.append(_parts_chart(found))
     if found.reasons:
@@ -173,10 +173,10 @@ def _series(name: str, spreads: Mapping[int, Distribution], numbers: list[int]) 
     )
 
 
-def _judgement_chart(found: CollectionCounts) -> Chart:
-    numbers = sorted(found.judgements)
-    outcomes = [name for name in JUDGEMENTS if any(found.judgements[number][name] for number in numbers)]
-    series = [Series(name, [found.judgements[number][name] for number in numbers]) for name in outcomes]
+def _verdict_chart(found: CollectionCounts) -> Chart:
+    numbers = sorted(found.verdicts)
+    outcomes = [name for name in OUTCOMES if any(found.verdicts[number][name] for number in numbers)]
+    series = [Series(name, [found.verdicts[number][name] for number in numbers]) for name in outcomes]
     return Chart(
         "Judgements by attempt",
         bars(list(map(str, numbers)), series, across="attempt", title="Judgements by attempt"),
@@ -219,7 +219,7 @@ def _parts_chart(found: CollectionCounts) -> Chart:
 
 
 def _coverage_charts(found: CollectionCounts) -> list[Chart]:
-    """Domains, and the sub-categories of each folded into one chart."""
+    """One chart for domains and one for sub-categories."""
     charts = []
     for depth, title in ((1, "Coverage by domain"), (2, "Coverage by sub-category")):
         whole, had = Counter[str](), Counter[str]()
@@ -241,7 +241,7 @@ def _coverage_charts(found: CollectionCounts) -> list[Chart]:
 
 
 def _with_overflow(counts: Counter[int], most: int) -> dict[str, float]:
-    """Every number up to the largest, those beyond `most` together."""
+    """Counts by number as labels; numbers beyond `most` are combined."""
     if not counts:
         return {}
     last = min(max(counts), most)
@@ -291,7 +291,7 @@ def _attempt_view(
 
 
 def _thumbnail(trajectory: Trajectory, name: str) -> str | None:
-    """The picture, small; None where its file is missing or damaged, which the page then says."""
+    """A thumbnail as a data URL; None if the file is missing or damaged, which the page then says."""
     try:
         image = trajectory.store.get(name)
     except InterleaveError:
