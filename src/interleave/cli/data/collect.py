@@ -30,7 +30,7 @@ def collect(
     ] = None,
     weight: Annotated[
         list[float] | None,
-        typer.Option("--weight", metavar="N", help="How much of the work is a generator's, one for each."),
+        typer.Option("--weight", metavar="N", help="The share of each generator, in the same order."),
     ] = None,
     prompts: options.PackName = None,
     max_attempts: options.MaxAttempts = None,
@@ -47,16 +47,17 @@ def collect(
         typer.Option(min=1, max=4096, help="Runs in flight at once; with Ray, in each worker. [default: 64]"),
     ] = None,
     shard: Annotated[
-        str | None, typer.Option(metavar="I/N", help="Do the I-th of N parts; others may do theirs at once.")
+        str | None,
+        typer.Option(metavar="I/N", help="Do the I-th of N parts; the others may run at the same time."),
     ] = None,
-    limit: Annotated[int | None, typer.Option(min=1, help="Only the first so many requests.")] = None,
+    limit: Annotated[int | None, typer.Option(min=1, help="Only the first N requests.")] = None,
     engine: Annotated[
         str, typer.Option(metavar="local|ray", help="In this process, or by workers on a Ray cluster.")
     ] = "local",
     workers: Annotated[int, typer.Option(min=1, help="With Ray: how many workers.")] = 1,
     worker_gpus: Annotated[float, typer.Option(min=0, help="With Ray: the GPUs each worker takes.")] = 0.0,
     retry_failed: Annotated[
-        bool, typer.Option("--retry-failed", help="Take up those that failed or ended short.")
+        bool, typer.Option("--retry-failed", help="Retry runs that failed or ended short.")
     ] = False,
     skip_bad: Annotated[
         bool, typer.Option("--skip-bad", help="Leave out lines that cannot be used.")
@@ -65,7 +66,7 @@ def collect(
     json_output: options.Json = False,
     debug: options.Debug = False,
 ) -> int:
-    """Carry requests out, each in a run folder below COLLECTION; the same command goes on where it was.
+    """Carry out requests, each in a run folder below COLLECTION; the same command continues.
 
     Several --generator share the requests by --weight, so that the critic sees failures of every kind.
     """

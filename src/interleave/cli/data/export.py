@@ -27,12 +27,12 @@ def export(
     ] = None,
     prompts: Annotated[
         str | None,
-        typer.Option(metavar="PACK", help="The words of the rows. [default: those of the collection]"),
+        typer.Option(metavar="PACK", help="The prompt pack of the rows. [default: the collection's]"),
     ] = None,
     pictures: Annotated[
         str,
         typer.Option(
-            metavar="embedded|referenced", help="Pictures held by the export, or named where they lie."
+            metavar="embedded|referenced", help="Pictures copied into the export, or referenced by path."
         ),
     ] = "embedded",
     validation: Annotated[
@@ -40,18 +40,18 @@ def export(
     ] = 0.02,
     held_out: Annotated[
         list[Path] | None,
-        typer.Option(metavar="FILE.jsonl", help="Requests that nothing may be trained on; may be repeated."),
+        typer.Option(metavar="FILE.jsonl", help="Requests to exclude from training; may be repeated."),
     ] = None,
     fail_on_leak: Annotated[
         bool, typer.Option("--fail-on-leak", help="Stop when a run answers a request that is held out.")
     ] = False,
     join: Annotated[
         list[str] | None,
-        typer.Option(metavar="comm:FILE|sharegpt:FILE", help="Foreign interleaved data; may be repeated."),
+        typer.Option(metavar="comm:FILE|sharegpt:FILE", help="Interleaved data of others; may be repeated."),
     ] = None,
     collection: Annotated[
         list[Path] | None,
-        typer.Option(metavar="DIR", help="Where a collection lies now, if it was moved; may be repeated."),
+        typer.Option(metavar="DIR", help="The new path of a collection that was moved; may be repeated."),
     ] = None,
     tokenizer: Annotated[
         Path | None,
@@ -66,9 +66,9 @@ def export(
         bool, typer.Option("--skip-bad", help="Leave out rows that cannot be made, and go on.")
     ] = False,
     workers: Annotated[
-        int | None, typer.Option(min=1, help="Processes that make rows. [default: one a processor]")
+        int | None, typer.Option(min=1, help="Processes that make rows. [default: one per processor]")
     ] = None,
-    replace: Annotated[bool, typer.Option("--replace", help="Make an export anew that is there.")] = False,
+    replace: Annotated[bool, typer.Option("--replace", help="Replace an existing export.")] = False,
     json_output: options.Json = False,
     debug: options.Debug = False,
 ) -> int:

@@ -19,7 +19,10 @@ def import_runs(
     ],
     out: Annotated[Path, typer.Option("--out", metavar="DIR", help="The collection to make.")],
     prompts: Annotated[
-        str, typer.Option("--prompts", metavar="PACK", help="The words later stages write its rows with.")
+        str,
+        typer.Option(
+            "--prompts", metavar="PACK", help="The prompt pack of the rows that later stages write."
+        ),
     ] = "default",
     json_output: options.Json = False,
     debug: options.Debug = False,

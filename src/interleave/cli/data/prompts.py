@@ -49,7 +49,7 @@ def prompts(
     near: Annotated[
         float | None,
         typer.Option(
-            min=0.3, max=1.0, help="Leave out what is as alike as this; 1: equal ones only. [default: 0.8]"
+            min=0.3, max=1.0, help="Leave out requests this similar; 1: equal ones only. [default: 0.8]"
         ),
     ] = None,
     skip_bad: Annotated[

@@ -15,7 +15,7 @@ def report(
     collection: Annotated[Path, typer.Argument(metavar="COLLECTION", help="A folder of runs.")],
     out: Annotated[Path, typer.Option("--out", metavar="FILE.html", help="Where the page goes.")],
     selection: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="What 'data select' made of it: parts and reasons.")
+        Path | None, typer.Option(metavar="DIR", help="Its selection, for parts and reasons.")
     ] = None,
     requests: Annotated[
         Path | None, typer.Option(metavar="FILE.jsonl", help="Its corpus: how the taxonomy is covered.")
@@ -24,7 +24,7 @@ def report(
         str | None, typer.Option(metavar="NAME", help="Whose scores to show, where several have scored.")
     ] = None,
     shown: Annotated[int, typer.Option(min=0, max=500, help="How many runs to show with pictures.")] = 24,
-    seed: Annotated[int, typer.Option(help="Decides by lot which runs are shown.")] = 0,
+    seed: Annotated[int, typer.Option(help="Seed of the random sample of runs.")] = 0,
     json_output: options.Json = False,
     debug: options.Debug = False,
 ) -> int:

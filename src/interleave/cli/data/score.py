@@ -32,12 +32,13 @@ def score(
     ] = None,
     prompts: options.PackName = None,
     concurrency: Annotated[int, typer.Option(min=1, max=4096, help="Attempts in flight at once.")] = 64,
-    max_calls: Annotated[int | None, typer.Option(min=1, help="End after so many model calls.")] = None,
+    max_calls: Annotated[int | None, typer.Option(min=1, help="Stop after this many model calls.")] = None,
     max_cost: Annotated[
-        float | None, typer.Option(min=0, help="End before it costs more than so many US dollars.")
+        float | None, typer.Option(min=0, help="Stop before the cost exceeds this many US dollars.")
     ] = None,
     shard: Annotated[
-        str | None, typer.Option(metavar="I/N", help="Do the I-th of N parts; others may do theirs at once.")
+        str | None,
+        typer.Option(metavar="I/N", help="Do the I-th of N parts; the others may run at the same time."),
     ] = None,
     retry_failed: Annotated[
         bool, typer.Option("--retry-failed", help="Score again what could not be scored.")
@@ -45,9 +46,9 @@ def score(
     json_output: options.Json = False,
     debug: options.Debug = False,
 ) -> int:
-    """Score every attempt of COLLECTION for meaning and looks; the same command goes on where it was.
+    """Score semantics and quality of every attempt of COLLECTION; the same command continues.
 
-    Another scorer's scores lie beside the first. What cannot be read is kept as a failure, never a number.
+    Each scorer has its own files. A reply that cannot be read is kept as a failure, never as a number.
     """
     from interleave.agents.prompts.library import DEFAULT_PACK
     from interleave.batches.shards import Shard

@@ -53,18 +53,18 @@ def select(
             "--no-filter", help="Drop no steps and balance nothing: the unfiltered set of the ablation."
         ),
     ] = False,
-    seed: Annotated[int, typer.Option(help="Decides by lot which attempts balancing repeats.")] = 0,
+    seed: Annotated[int, typer.Option(help="Seed for the random choice of attempts to repeat.")] = 0,
     workers: Annotated[
-        int | None, typer.Option(min=1, help="Processes that read runs. [default: one a processor]")
+        int | None, typer.Option(min=1, help="Processes that read runs. [default: one per processor]")
     ] = None,
-    replace: Annotated[bool, typer.Option("--replace", help="Make a selection anew that is there.")] = False,
+    replace: Annotated[bool, typer.Option("--replace", help="Replace an existing selection.")] = False,
     json_output: options.Json = False,
     debug: options.Debug = False,
 ) -> int:
-    """Give every attempt its part: sft, rl, or dropped with a reason.
+    """Assign every attempt to sft or rl, or drop it with a reason.
 
     Steps whose scores fall or stay low are dropped. Of the rest, those whose scores vary go to RL and the
-    others to SFT. Then acceptances and refusals are made even. The thresholds used are printed and kept.
+    others to SFT. Then acceptances and refusals are balanced. The thresholds are printed and stored.
     """
     from interleave.data.parallel_map import default_workers
     from interleave.data.select.rules import ThresholdOptions
