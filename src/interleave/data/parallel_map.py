@@ -22,6 +22,9 @@ from interleave.errors import RunError
 T = TypeVar("T")
 R = TypeVar("R")
 
+Progress = Callable[[int, int], None]
+"""Called with the number of items done and the total."""
+
 PREFETCH = 2
 """Tasks in flight per worker: bounds memory, whatever the size of the input."""
 

@@ -12,7 +12,7 @@ import json
 import os
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -20,7 +20,7 @@ from typing import Any
 
 from interleave.data.manifest import Manifest, manifest_path, read_manifest, write_manifest
 from interleave.data.outputs import atomic_file, refuse_folder
-from interleave.data.parallel_map import chunks, map_in_order
+from interleave.data.parallel_map import Progress, chunks, map_in_order
 from interleave.data.select.selection import collections_by_name
 from interleave.data.trajectories import Trajectory, digest_line, read_trajectory, run_names
 from interleave.errors import InputError, InterleaveError, RunError
@@ -54,7 +54,7 @@ def make_sequences(
     options: SequenceOptions = SequenceOptions(),
     *,
     replace: bool = False,
-    progress: Callable[[int, int], None] = lambda done, total: None,
+    progress: Progress = lambda done, total: None,
 ) -> Manifest:
     """Write the sequences of all trajectories whose steps were accepted; returns the manifest."""
     _refuse_foreign_file(out)

@@ -51,7 +51,8 @@ _ANY_NUMBER_OF_SOURCES = GeneratorCapabilities(max_sources=sys.maxsize)
 class StoredPicture(Image.Image):
     """A picture of a run folder, read when its size or its pixels are first needed.
 
-    A subclass of `Image`, because messages and critic inputs hold images.
+    It is an `Image`, because messages and critic inputs hold images. Like an image plugin of Pillow it sets
+    `_mode` and `_size` and overrides `load`.
     """
 
     def __init__(self, store: PictureStore, name: str) -> None:

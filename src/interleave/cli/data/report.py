@@ -36,13 +36,13 @@ def report(
 
     console = Console(stderr=True, highlight=False)
     with console.status("reading runs…"):
-        found = write_page(
+        totals = write_page(
             collection, out, selection=selection, requests=requests, scores=scores, shown=shown, seed=seed
         )
     console.print(
-        f"{count(found.runs, 'run')}, {count(found.attempts, 'attempt')}; {len(found.sample)} runs shown, "
-        f"{found.left_out.total():,} left out"
+        f"{count(totals.runs, 'run')}, {count(totals.attempts, 'attempt')}; {len(totals.sample)} runs shown, "
+        f"{totals.left_out.total():,} left out"
     )
-    counts = {"runs": found.runs, "attempts": found.attempts, "shown": len(found.sample)}
+    counts = {"runs": totals.runs, "attempts": totals.attempts, "shown": len(totals.sample)}
     print(json.dumps({"report": str(out), **counts}) if json_output else out)
     return 0

@@ -34,10 +34,9 @@ from interleave.data.export.worker import (
 from interleave.data.formats import FORMATS, RowFile, format_named, open_rows
 from interleave.data.manifest import Manifest, file_digest, read_manifest, write_manifest
 from interleave.data.outputs import atomic_folder
-from interleave.data.parallel_map import chunks, map_in_order
+from interleave.data.parallel_map import Progress, chunks, map_in_order
 from interleave.data.select.selection import MANIFEST_NAME as SELECTION_MANIFEST
 from interleave.data.select.selection import Selected, read_collection_paths, read_selection
-from interleave.data.select.stage import Progress
 from interleave.data.trajectories import Trajectory, read_trajectory, run_names
 from interleave.errors import ConfigurationError, InputError
 

@@ -34,6 +34,7 @@ from interleave.data.import_runs.records import (
 )
 from interleave.data.import_runs.run_folder import STAGING, refuse_unusable, write_run
 from interleave.data.manifest import Manifest, file_digest, write_manifest
+from interleave.data.parallel_map import Progress
 from interleave.errors import InputError, InterleaveError, StorageError
 from interleave.files import why
 from interleave.runs.folder import refuse_foreign_folder
@@ -47,7 +48,6 @@ RECORD = "execution_record.json"
 REPORT = "import.jsonl"
 MANIFEST = "import.manifest.json"
 RUNS = "runs"
-Progress = Callable[[int, int], None]
 
 
 @dataclass(frozen=True)
@@ -94,40 +94,40 @@ def import_all(
         raise InputError(f"{src} does not exist")
     if root.resolve().is_relative_to(out.resolve()):
         raise InputError(f"{out} holds what is to be imported: choose another folder with --out")
-    found, problems = _find(src, root, out)
-    if not found and not problems:
+    sources, problems = _find(src, root, out)
+    if not sources and not problems:
         raise InputError(f"{src} holds neither an {RECORD} nor a result list of the reference")
     refuse_foreign_folder(out, marker=REPORT if (out / REPORT).exists() else RUNS)
     chosen = load_pack(pack)
     pack_config = PackConfig(name=chosen.name, version=chosen.description.version, digest=chosen.digest)
     results = list(problems)
-    for done, each in enumerate(found, start=1):
+    for done, each in enumerate(sources, start=1):
         results.append(_import_one(each, out, pack_config))
-        progress(done, len(found))
-    _finish(results, src, out, pack)
+        progress(done, len(sources))
+    _finish(results, out, pack)
     return results
 
 
-def _import_one(found: _RunSource, out: Path, pack_config: PackConfig) -> ImportResult:
-    name = f"{RUNS}/{hashlib.sha256(found.source.encode('utf-8', 'surrogateescape')).hexdigest()[:32]}"
+def _import_one(source: _RunSource, out: Path, pack_config: PackConfig) -> ImportResult:
+    name = f"{RUNS}/{hashlib.sha256(source.source.encode('utf-8', 'surrogateescape')).hexdigest()[:32]}"
     try:
-        run = found.read()
+        run = source.read()
         if not (out / name).exists():
             refuse_unusable(run)
             write_run(run, out / name, out, pack_config)
     except StorageError:
         raise  # a full disk is not the fault of the record
     except InterleaveError as error:
-        return ImportResult(found.source, problem=str(error))
+        return ImportResult(source.source, problem=str(error))
     except ValidationError as error:  # a plan or verdict that our own types refuse
-        return ImportResult(found.source, problem=first_problem(error))
+        return ImportResult(source.source, problem=first_problem(error))
     except Exception as error:  # a bug in one record must not end the others
-        log.exception("importing %s failed in an unexpected way", visible(found.source))
-        return ImportResult(found.source, problem=f"{type(error).__name__}: {error}")
-    return ImportResult(found.source, run=name, warnings=run.warnings)
+        log.exception("importing %s failed in an unexpected way", visible(source.source))
+        return ImportResult(source.source, problem=f"{type(error).__name__}: {error}")
+    return ImportResult(source.source, run=name, warnings=run.warnings)
 
 
-def _finish(results: list[ImportResult], src: Path, out: Path, pack: str) -> None:
+def _finish(results: list[ImportResult], out: Path, pack: str) -> None:
     shutil.rmtree(out / STAGING, ignore_errors=True)
     out.mkdir(parents=True, exist_ok=True)
     ordered = sorted(results, key=lambda each: each.source)
@@ -162,14 +162,14 @@ def _find(src: Path, root: Path, out: Path) -> tuple[list[_RunSource], list[Impo
         if is_result_list(value):
             _add_answers(value, path, root, answers, problems)
     by_folder = _by_folder(answers.values(), root)
-    found: list[_RunSource] = []
+    sources: list[_RunSource] = []
     used: set[str] = set()
     for path in sorted(records):
         given = answers.get(path.parent.name) or by_folder.get(path.parent.resolve())
         used |= {given.answer.id} if given else set()
-        found.append(_record_source(path, root, given.answer if given else None))
-    found += [_answer_source(each, root) for identity, each in answers.items() if identity not in used]
-    return found, problems
+        sources.append(_record_source(path, root, given.answer if given else None))
+    sources += [_answer_source(each, root) for identity, each in answers.items() if identity not in used]
+    return sources, problems
 
 
 def _files_below(src: Path, root: Path, out: Path, problems: list[ImportResult]) -> Iterator[Path]:

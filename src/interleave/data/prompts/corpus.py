@@ -159,7 +159,7 @@ def refuse_bad(corpus: Corpus) -> None:
         more = f" … and {len(corpus.bad) - SHOWN} more" if len(corpus.bad) > SHOWN else ""
         raise InputError(
             f"{count(len(corpus.bad), 'bad line')}, nothing was written: {shown}{more} "
-            "(mend them, or leave them out with --skip-bad)"
+            "(fix them, or leave them out with --skip-bad)"
         )
 
 

@@ -98,32 +98,32 @@ def count_collection(
     seed: int,
 ) -> CollectionCounts:
     """Count everything, and choose a random sample to show."""
-    found = CollectionCounts()
+    counts = CollectionCounts()
     coverage = _Coverage(requests, collection) if requests else None
     sample: list[tuple[str, str, Trajectory]] = []
-    for trajectory in read_collection(collection, skipped=found.left_out):
-        _count(trajectory, found, scores)
+    for trajectory in read_collection(collection, skipped=counts.left_out):
+        _count(trajectory, counts, scores)
         if coverage:
-            found.covered[coverage.of(trajectory)] += 1
-        key = sha256(f"{seed}/{trajectory.name}".encode()).hexdigest()
-        entry = (key, trajectory.name, trajectory)
+            counts.covered[coverage.of(trajectory)] += 1
+        random_key = sha256(f"{seed}/{trajectory.name}".encode()).hexdigest()
+        item = (random_key, trajectory.name, trajectory)
         if len(sample) < shown:
-            heapq.heappush(sample, entry)
-        elif sample and entry > sample[0]:
-            heapq.heapreplace(sample, entry)
-    found.sample = [trajectory for _, _, trajectory in sorted(sample, reverse=True)]
+            heapq.heappush(sample, item)
+        elif sample and item > sample[0]:
+            heapq.heapreplace(sample, item)
+    counts.sample = [trajectory for _, _, trajectory in sorted(sample, reverse=True)]
     if coverage:
-        found.corpus = coverage.counts
+        counts.corpus = coverage.counts
     if selection is not None:
-        generator = collection_name(collection, selection)
+        own_name = collection_name(collection, selection)
         for line in read_selection(selection):
-            if line.collection != generator:
+            if line.collection != own_name:
                 continue  # a selection may cover several collections
-            found.parts[line.part] += 1
-            found.rows[line.part] += line.copies
+            counts.parts[line.part] += 1
+            counts.rows[line.part] += line.copies
             if line.reason:
-                found.reasons[line.reason] += 1
-    return found
+                counts.reasons[line.reason] += 1
+    return counts
 
 
 def scores_of(collection: Path, name: str | None) -> tuple[str | None, dict[AttemptKey, Scores | Unscored]]:
@@ -136,46 +136,46 @@ def scores_of(collection: Path, name: str | None) -> tuple[str | None, dict[Atte
 
 
 def _count(
-    trajectory: Trajectory, found: CollectionCounts, scores: dict[AttemptKey, Scores | Unscored]
+    trajectory: Trajectory, counts: CollectionCounts, scores: dict[AttemptKey, Scores | Unscored]
 ) -> None:
     record = trajectory.record
-    found.runs += 1
-    found.statuses[record.status] += 1
-    found.notes.update(record.config.notes)
-    found.generators[record.config.generator.spec].runs += 1
-    found.plan_lengths[len(record.steps)] += 1
+    counts.runs += 1
+    counts.statuses[record.status] += 1
+    counts.notes.update(record.config.notes)
+    counts.generators[record.config.generator.spec].runs += 1
+    counts.plan_lengths[len(record.steps)] += 1
     for step in record.steps:
         if not step.attempts:
             continue
-        found.steps += 1
-        found.forced += step.forced
-        found.attempts_of_steps[len(step.attempts)] += 1
+        counts.steps += 1
+        counts.forced += step.forced
+        counts.attempts_of_steps[len(step.attempts)] += 1
         for attempt in step.attempts:
-            _count_attempt(trajectory, step, attempt, found, scores)
+            _count_attempt(trajectory, step, attempt, counts, scores)
 
 
 def _count_attempt(
     trajectory: Trajectory,
     step: StepRecord,
     attempt: AttemptRecord,
-    found: CollectionCounts,
+    counts: CollectionCounts,
     scores: dict[AttemptKey, Scores | Unscored],
 ) -> None:
-    found.attempts += 1
-    found.verdicts[attempt.number][attempt.verdict.outcome if attempt.verdict else UNJUDGED] += 1
-    generator = found.generators[trajectory.record.config.generator.spec]
+    counts.attempts += 1
+    counts.verdicts[attempt.number][attempt.verdict.outcome if attempt.verdict else UNJUDGED] += 1
+    generator = counts.generators[trajectory.record.config.generator.spec]
     generator.attempts += 1
     if attempt.number == 1:
         generator.first += 1
         generator.first_accepted += attempt.verdict is not None and attempt.verdict.accepted
     score = scores.get((trajectory.name, step.plan.number, attempt.number))
     if isinstance(score, Scores):
-        for spread in (found.semantics[attempt.number], generator.semantics):
-            spread.add(score.semantics)
-        for spread in (found.quality[attempt.number], generator.quality):
-            spread.add(score.quality)
+        for distribution in (counts.semantics[attempt.number], generator.semantics):
+            distribution.add(score.semantics)
+        for distribution in (counts.quality[attempt.number], generator.quality):
+            distribution.add(score.quality)
     else:
-        found.unscored += 1
+        counts.unscored += 1
 
 
 class _Coverage:
@@ -190,18 +190,18 @@ class _Coverage:
                 row = parse_line(line)
             except InterleaveError:
                 continue  # `data collect` has reported it
-            place = " / ".join(str(row[key]) for key in ("domain", "subcategory") if row.get(key)) or UNKNOWN
-            self.counts[place] += 1
-            self._by_id[str(row.get("id"))] = place
-            self._by_text[_text_of(row.get("request"))] = place
+            entry = " / ".join(str(row[key]) for key in ("domain", "subcategory") if row.get(key)) or UNKNOWN
+            self.counts[entry] += 1
+            self._by_id[str(row.get("id"))] = entry
+            self._by_text[_text_of(row.get("request"))] = entry
         if not self.counts:
             raise InputError(f"{requests} holds no request that can be read: there is nothing to cover")
         self._ids = _ids_in(collection)
 
     def of(self, trajectory: Trajectory) -> str:
-        identity = self._ids.get(trajectory.name)
-        if identity in self._by_id:
-            return self._by_id[identity]
+        request_id = self._ids.get(trajectory.name)
+        if request_id in self._by_id:
+            return self._by_id[request_id]
         text = "\n".join(part.text for part in trajectory.record.request if part.text)
         return self._by_text.get(text, UNKNOWN)
 

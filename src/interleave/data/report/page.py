@@ -93,7 +93,7 @@ def write_page(
 
     _refuse_foreign(out)
     scorer, numbers = scores_of(collection, scores)
-    found = count_collection(
+    totals = count_collection(
         collection, scores=numbers, selection=selection, requests=requests, shown=shown, seed=seed
     )
     environment = jinja2.Environment(
@@ -102,10 +102,10 @@ def write_page(
     page = environment.get_template("report.html.j2").render(
         mark=MARK,
         name=collection.resolve().name,
-        found=found,
+        counts=totals,
         scorer=scorer,
-        charts=charts_of(found, scorer),
-        runs=[_run_view(trajectory, numbers) for trajectory in found.sample],
+        charts=charts_of(totals, scorer),
+        runs=[_run_view(trajectory, numbers) for trajectory in totals.sample],
         selected=selection is not None,
     )
     try:
@@ -113,7 +113,7 @@ def write_page(
     except OSError as error:
         raise StorageError.at(out.parent, error) from error
     write_whole(out, page.encode("utf-8", "backslashreplace"))
-    return found
+    return totals
 
 
 def _refuse_foreign(out: Path) -> None:
@@ -132,28 +132,31 @@ def _refuse_foreign(out: Path) -> None:
         raise RunError(f"{out} was not made by 'data report': choose another name with --out")
 
 
-def charts_of(found: CollectionCounts, scorer: str | None) -> list[Chart]:
+def charts_of(totals: CollectionCounts, scorer: str | None) -> list[Chart]:
     """All charts with data."""
-    charts = [_scores_chart(found, scorer)] if found.semantics else []
-    charts += [_verdict_chart(found), _plan_chart(found), _attempts_chart(found)]
-    if found.parts:
-        charts.append(_parts_chart(found))
-    if found.reasons:
+    charts = [_scores_chart(totals, scorer)] if totals.semantics else []
+    charts += [_verdict_chart(totals), _plan_chart(totals), _attempts_chart(totals)]
+    if totals.parts:
+        charts.append(_parts_chart(totals))
+    if totals.reasons:
         charts.append(
             Chart(
                 "Reasons for dropping",
-                ranking(dict(found.reasons.most_common()), title="Attempts dropped, by reason"),
+                ranking(dict(totals.reasons.most_common()), title="Attempts dropped, by reason"),
                 "Attempts that become no row, by the rule that dropped them.",
             )
         )
-    if found.corpus:
-        charts += _coverage_charts(found)
+    if totals.corpus:
+        charts += _coverage_charts(totals)
     return charts
 
 
-def _scores_chart(found: CollectionCounts, scorer: str | None) -> Chart:
-    numbers = sorted(found.semantics)
-    series = [_series("semantics", found.semantics, numbers), _series("quality", found.quality, numbers)]
+def _scores_chart(totals: CollectionCounts, scorer: str | None) -> Chart:
+    numbers = sorted(totals.semantics)
+    series = [
+        _series("semantics", totals.semantics, numbers),
+        _series("quality", totals.quality, numbers),
+    ]
     return Chart(
         "Scores by attempt",
         lines(list(map(str, numbers)), series, top=10, across="attempt", title="Mean scores by attempt"),
@@ -173,10 +176,10 @@ def _series(name: str, spreads: Mapping[int, Distribution], numbers: list[int]) 
     )
 
 
-def _verdict_chart(found: CollectionCounts) -> Chart:
-    numbers = sorted(found.verdicts)
-    outcomes = [name for name in OUTCOMES if any(found.verdicts[number][name] for number in numbers)]
-    series = [Series(name, [found.verdicts[number][name] for number in numbers]) for name in outcomes]
+def _verdict_chart(totals: CollectionCounts) -> Chart:
+    numbers = sorted(totals.verdicts)
+    outcomes = [name for name in OUTCOMES if any(totals.verdicts[number][name] for number in numbers)]
+    series = [Series(name, [totals.verdicts[number][name] for number in numbers]) for name in outcomes]
     return Chart(
         "Judgements by attempt",
         bars(list(map(str, numbers)), series, across="attempt", title="Judgements by attempt"),
@@ -185,8 +188,8 @@ def _verdict_chart(found: CollectionCounts) -> Chart:
     )
 
 
-def _plan_chart(found: CollectionCounts) -> Chart:
-    counts = _with_overflow(found.plan_lengths, MOST_PLAN_STEPS)
+def _plan_chart(totals: CollectionCounts) -> Chart:
+    counts = _with_overflow(totals.plan_lengths, MOST_PLAN_STEPS)
     return Chart(
         "Steps per plan",
         bars(list(counts), [Series("plans", list(counts.values()))], across="steps", title="Steps per plan"),
@@ -194,8 +197,8 @@ def _plan_chart(found: CollectionCounts) -> Chart:
     )
 
 
-def _attempts_chart(found: CollectionCounts) -> Chart:
-    counts = _with_overflow(found.attempts_of_steps, MOST_PLAN_STEPS)
+def _attempts_chart(totals: CollectionCounts) -> Chart:
+    counts = _with_overflow(totals.attempts_of_steps, MOST_PLAN_STEPS)
     return Chart(
         "Attempts per step",
         bars(
@@ -204,13 +207,13 @@ def _attempts_chart(found: CollectionCounts) -> Chart:
             across="attempts",
             title="Attempts per step",
         ),
-        f"How often a step was drawn; {found.forced:,} of {found.steps:,} steps were never accepted.",
+        f"How often a step was drawn; {totals.forced:,} of {totals.steps:,} steps were never accepted.",
     )
 
 
-def _parts_chart(found: CollectionCounts) -> Chart:
-    parts = {f"{part}: attempts": float(found.parts[part]) for part in ("sft", "rl", "dropped")}
-    parts |= {f"{part}: rows after balancing": float(found.rows[part]) for part in ("sft", "rl")}
+def _parts_chart(totals: CollectionCounts) -> Chart:
+    parts = {f"{part}: attempts": float(totals.parts[part]) for part in ("sft", "rl", "dropped")}
+    parts |= {f"{part}: rows after balancing": float(totals.rows[part]) for part in ("sft", "rl")}
     return Chart(
         "Selection",
         ranking(parts, title="Attempts and rows by part"),
@@ -218,21 +221,23 @@ def _parts_chart(found: CollectionCounts) -> Chart:
     )
 
 
-def _coverage_charts(found: CollectionCounts) -> list[Chart]:
+def _coverage_charts(totals: CollectionCounts) -> list[Chart]:
     """One chart for domains and one for sub-categories."""
     charts = []
     for depth, title in ((1, "Coverage by domain"), (2, "Coverage by sub-category")):
-        whole, had = Counter[str](), Counter[str]()
-        for place, number in found.corpus.items():
-            whole[" / ".join(place.split(" / ")[:depth])] += number
-        for place, number in found.covered.items():
-            had[" / ".join(place.split(" / ")[:depth])] += number
-        names = sorted(whole.keys() | had.keys())
+        total, covered = Counter[str](), Counter[str]()
+        for place, number in totals.corpus.items():
+            total[" / ".join(place.split(" / ")[:depth])] += number
+        for place, number in totals.covered.items():
+            covered[" / ".join(place.split(" / ")[:depth])] += number
+        names = sorted(total.keys() | covered.keys())
         charts.append(
             Chart(
                 title,
                 ranking(
-                    {name: had[name] for name in names}, of={name: whole[name] for name in names}, title=title
+                    {name: covered[name] for name in names},
+                    of={name: total[name] for name in names},
+                    title=title,
                 ),
                 "Runs in this collection, of the requests in the corpus.",
             )

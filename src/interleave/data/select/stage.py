@@ -6,7 +6,7 @@ import hashlib
 import json
 import os
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, partial
 from pathlib import Path
@@ -14,7 +14,7 @@ from typing import Any
 
 from interleave.data.manifest import Manifest, file_digest, write_manifest
 from interleave.data.outputs import atomic_folder
-from interleave.data.parallel_map import chunks, gc_paused, map_in_order
+from interleave.data.parallel_map import Progress, chunks, gc_paused, map_in_order
 from interleave.data.score_file import read_scores, score_files, score_names
 from interleave.data.select.rules import (
     DROPPED,
@@ -50,8 +50,6 @@ from interleave.errors import InputError
 from interleave.text import count
 
 RUNS_AT_ONCE = 200
-Progress = Callable[[int, int], None]
-"""Called with the runs done and the total."""
 
 
 @dataclass(frozen=True)
