@@ -14,7 +14,8 @@ from interleave.cli.main import run
 from interleave.data.manifest import file_digest, read_manifest
 from interleave.data.prompts.corpus import RequestRow
 from interleave.data.prompts.near_duplicates import NearDuplicates, normalized, shingles
-from interleave.data.prompts.sampler import RequestSampler, coverage
+from interleave.data.prompts.sampler import RequestSampler
+from interleave.data.prompts.stage import coverage_of
 from interleave.data.prompts.taxonomy import NUMBERS, SLOT, Taxonomy, bank_of, fill, read_taxonomy
 from interleave.errors import ConfigurationError, InputError
 from interleave.step_counts import named_step_count
@@ -67,10 +68,10 @@ def test_a_number_of_pictures_is_read_as_it_was_meant(rows: list[RequestRow]) ->
 
 
 def test_requests_are_balanced_over_the_subcategories(taxonomy: Taxonomy, rows: list[RequestRow]) -> None:
-    counts = coverage(rows)
+    counts = coverage_of(rows)
     assert set(counts) == {each.key for each in taxonomy.subcategories}
     assert max(counts.values()) - min(counts.values()) <= 1
-    first = coverage(rows[:75])
+    first = coverage_of(rows[:75])
     assert set(first.values()) == {1}  # any first part is balanced too
     assert {row.domain for row in rows[:8]} == set(taxonomy.domains)
 

@@ -151,7 +151,7 @@ def test_hostile_text_is_shown_as_text_and_a_missing_picture_is_said(tmp_path: P
     doubles = ["--planner", "scripted", "--critic", "scripted", "--generator", "solid"]
     assert run(["data", "collect", "r.jsonl", "--out", "c", *doubles]) == 0
     (trajectory,) = read_collection(tmp_path / "c")
-    trajectory.picture_path(trajectory.record.steps[0].attempts[0].image).unlink()
+    trajectory.store.path(trajectory.record.steps[0].attempts[0].image).unlink()
     assert run(["data", "report", "c", "--requests", "r.jsonl", "--out", "p.html"]) == 0
     page = (tmp_path / "p.html").read_text("utf-8")
     assert "<script" not in page and "<b>bold" not in page and "\u202e" not in page

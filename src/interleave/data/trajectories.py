@@ -121,10 +121,6 @@ class Trajectory:
     def _pictures(self) -> WeakValueDictionary[str, StoredPicture]:
         return WeakValueDictionary()
 
-    def picture_path(self, name: str) -> Path:
-        """The file of a picture; raises `RunError` for a name that no picture can have."""
-        return self.store.path(name)
-
     @cached_property
     def request(self) -> Request:
         """The user's request, its pictures not read yet."""

@@ -71,9 +71,7 @@ class RequestSampler:
     """Requests written by a model, used before any from templates."""
     duplicates: DuplicateCounts = field(default_factory=DuplicateCounts)
 
-    def sample(
-        self, items: int, progress: Callable[[int], None] = lambda rows_by_key: None
-    ) -> list[RequestRow]:
+    def sample(self, items: int, progress: Callable[[int], None] = lambda sampled: None) -> list[RequestRow]:
         """`items` distinct requests; raises `InputError` when the taxonomy yields fewer."""
         self._seen: set[str] = set()
         self._near = NearDuplicates(self.threshold, sample=self._sample()) if self.threshold else None
@@ -153,8 +151,3 @@ def _interleave(lists: Sequence[Sequence[RequestRow]]) -> list[RequestRow]:
     """One row of each list in turn, so that every prefix of a corpus is balanced."""
     longest = max(map(len, lists), default=0)
     return [rows[place] for place in range(longest) for rows in lists if place < len(rows)]
-
-
-def coverage(rows: Sequence[RequestRow]) -> Counter[Key]:
-    """The number of requests of each sub-category."""
-    return Counter((row.domain or "", row.subcategory or "") for row in rows)

@@ -62,7 +62,7 @@ def make_corpus(settings: Settings, out: Path, progress: Progress = lambda done:
         manifest = read_manifest(manifest_path(out))
         return CorpusResult(out, manifest, _coverage_in(manifest), new=False)
     rows, counts, notes = _BUILT_IN_SOURCES.get(settings.source, _from_plugin)(settings, out, progress)
-    coverage = _coverage_of(rows)
+    coverage = coverage_of(rows)
     counts = {"requests": len(rows), **counts, **{f"{d} / {s}": n for (d, s), n in coverage.items()}}
     manifest = plan.model_copy(update={"counts": counts, "notes": tuple(notes)})
     write_corpus(out, rows, manifest)
@@ -231,7 +231,8 @@ def _key(row: RequestRow) -> Key:
     return row.domain or "", row.subcategory or ""
 
 
-def _coverage_of(rows: list[RequestRow]) -> dict[Key, int]:
+def coverage_of(rows: list[RequestRow]) -> dict[Key, int]:
+    """The number of requests of each sub-category."""
     found: dict[Key, int] = {}
     for row in rows:
         if row.domain or row.subcategory:
