@@ -54,14 +54,11 @@ def test_a_worker_that_dies_is_an_error_that_says_what_to_do() -> None:
 
 SCRIPT = """
 import sys
-sys.path.insert(0, {folder!r})
-from test_parallel_map import sleep_long
-from interleave.data.parallel_map import in_order
 sys.path += {folders!r}
-from test_working import sleep_long
-from interleave.data.parallel_map import in_order
+from test_parallel_map import sleep_long
+from interleave.data.parallel_map import map_in_order
 if __name__ == "__main__":
-    for _ in in_order(sleep_long, range(4), workers=2):
+    for _ in map_in_order(sleep_long, range(4), workers=2):
         pass
 """
 
