@@ -24,9 +24,8 @@ from interleave.cli.main import run
 from interleave.data.export import stage
 from interleave.data.export.critic_rows import attempts_of, critic_rows
 from interleave.data.export.images import PictureForm
-from interleave.data.export.lengths import picture_tokens
 from interleave.data.export.planner_rows import planner_rows
-from interleave.data.export.rows import TrainingRow
+from interleave.data.export.rows import TrainingRow, picture_tokens
 from interleave.data.export.stage import ExportOptions, export
 from interleave.data.export.worker import split_of
 from interleave.data.formats import FORMATS

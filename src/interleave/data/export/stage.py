@@ -17,8 +17,7 @@ from interleave.agents.prompts import PromptPack
 from interleave.agents.prompts.library import load_pack
 from interleave.data.export.images import PictureForm
 from interleave.data.export.joined import JoinedFile, read_items, refuse_pickle
-from interleave.data.export.lengths import Lengths, checked_tokenizer
-from interleave.data.export.rows import TRAIN, Kind
+from interleave.data.export.rows import TRAIN, Kind, Lengths, checked_tokenizer
 from interleave.data.export.worker import (
     HELD_OUT,
     ExportJob,

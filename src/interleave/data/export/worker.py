@@ -19,9 +19,17 @@ from interleave.batches.requests import read_requests
 from interleave.data.export.critic_rows import attempts_of, critic_rows
 from interleave.data.export.images import ImageWriter, PictureForm
 from interleave.data.export.joined import JoinedFile, Numbered, read_documents
-from interleave.data.export.lengths import Lengths, length_of
 from interleave.data.export.planner_rows import planner_rows
-from interleave.data.export.rows import AGENT_SFT, TRAIN, VALIDATION, Kind, TrainingRow, needs_escaping
+from interleave.data.export.rows import (
+    AGENT_SFT,
+    TRAIN,
+    VALIDATION,
+    Kind,
+    Lengths,
+    TrainingRow,
+    length_of,
+    needs_escaping,
+)
 from interleave.data.formats import FORMATS, RowChunk, encode_rows
 from interleave.data.select.selection import Selected
 from interleave.data.trajectories import Trajectory, digest_line, read_trajectory
