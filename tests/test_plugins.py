@@ -42,8 +42,8 @@ import typer
 from PIL import Image
 from pydantic import BaseModel
 from interleave import BackendInfo, GeneratorCapabilities
-from interleave.data.prompts.making import RequestSource
-from interleave.data.prompts.rows import RequestRow
+from interleave.data.prompts.stage import RequestSource
+from interleave.data.prompts.corpus import RequestRow
 
 class Crayon:
     class Options(BaseModel):

@@ -13,8 +13,8 @@ import pytest
 from interleave.agents.replies import parse_verdict
 from interleave.backends.generators.comfyui_workflow import read_workflow
 from interleave.config.specs import parse_spec
-from interleave.data.prompts import making, taxonomy
-from interleave.data.prompts.rows import RequestRow
+from interleave.data.prompts import stage, taxonomy
+from interleave.data.prompts.corpus import RequestRow
 from interleave.errors import ConfigurationError, InputError
 from interleave.types import Request
 from interleave_mini.language import checker, variants
@@ -138,12 +138,12 @@ def test_choosing_evenly_takes_no_round_for_each_request() -> None:
     def trace(frame: FrameType, event: str, argument: Any) -> Any:
         nonlocal lines
         lines += event == "line"
-        return trace if frame.f_code.co_filename == making.__file__ else None
+        return trace if frame.f_code.co_filename == stage.__file__ else None
 
     before = sys.gettrace()
     sys.settrace(trace)
     try:
-        chosen = making._balanced(rows, 300)
+        chosen = stage._balanced(rows, 300)
     finally:
         sys.settrace(before)
     assert [int(each.id) for each in chosen] == [n for n in range(400) if n % 2 == 0 or n < 200]

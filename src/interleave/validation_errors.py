@@ -14,7 +14,7 @@ _WANTED = {
     "float": "a number",
     "finite_number": "a number",
     "bool": "true or false",
-    "string": "a text",
+    "string_type": "a text",
     "tuple": "a list",
     "model": "a table of settings",
 }

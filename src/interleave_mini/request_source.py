@@ -8,8 +8,8 @@ from concurrent.futures import ThreadPoolExecutor
 from os import cpu_count
 from pathlib import Path
 
-from interleave.data.prompts.making import RequestSource
-from interleave.data.prompts.rows import PICTURES, JsonPart, RequestRow
+from interleave.data.prompts.corpus import PICTURES, JsonPart, RequestRow
+from interleave.data.prompts.stage import RequestSource
 from interleave.data.prompts.taxonomy import Key
 from interleave.errors import ConfigurationError, InputError, did_you_mean
 from interleave.runs.store import PictureStore

@@ -23,9 +23,8 @@ from interleave.batches.batch import Batch, Ended, read_index, run_folder
 from interleave.batches.requests import Item
 from interleave.cli.main import run
 from interleave.config.run_config import RoleConfig
-from interleave.data.collecting.collection import MANIFEST_NAME, Work, describe
-from interleave.data.collecting.recipe import Recipe
-from interleave.data.manifest import file_digest, read_manifest
+from interleave.data.collect import CollectConfig, Workload, write_collection_manifest
+from interleave.data.manifest import COLLECTION_MANIFEST, file_digest, read_manifest
 from interleave.data.trajectories import run_names
 from interleave.errors import RunError
 from interleave.runs.folder import open_journal
@@ -33,11 +32,11 @@ from work import HANGS_AFTER
 
 Captured = pytest.CaptureFixture[str]
 IDS = [f"request-{number}" for number in range(4000)]
-ASSIGNMENT = Recipe({}, (SMALL, OTHER)).assignment()
+ASSIGNMENT = CollectConfig({}, (SMALL, OTHER)).assignment()
 
 
 def mixed_assignment(seed: int = 0) -> Assignment:
-    return Recipe({"seed": seed}, (SMALL, OTHER), (1.0, 3.0)).assignment()
+    return CollectConfig({"seed": seed}, (SMALL, OTHER), (1.0, 3.0)).assignment()
 
 
 def drawn_by(assignment: Assignment, ids: list[str]) -> Counter[str]:
@@ -51,7 +50,7 @@ def test_a_file_of_requests_becomes_a_collection(capsys: Captured) -> None:
     assert (told["total"], told["done"], told["already"], told["status"]) == (5, 5, 0, "done")
     assert told["calls"] == 5 * 7
     assert len(run_names(Path("made"))) == 5
-    manifest = read_manifest(Path("made", MANIFEST_NAME))
+    manifest = read_manifest(Path("made", COLLECTION_MANIFEST))
     assert manifest.inputs == {"requests.jsonl": file_digest(Path(requests))}
     assert manifest.counts["done"] == manifest.counts["requests"] == 5
     assert manifest.options["generators"] == {SMALL: 1.0}
@@ -74,7 +73,9 @@ def test_a_mixture_has_the_right_shares() -> None:
 
 @pytest.mark.parametrize(("generators", "requests"), [(2, 12), (4, 12), (3, 10), (4, 3)])
 def test_equal_shares_differ_by_one_at_most(generators: int, requests: int) -> None:
-    assignment = Recipe({}, tuple(f"solid?size={64 + number}" for number in range(generators))).assignment()
+    assignment = CollectConfig(
+        {}, tuple(f"solid?size={64 + number}" for number in range(generators))
+    ).assignment()
     shares = drawn_by(assignment, IDS[:requests])
     each = [shares[config.generator.identity] for config in assignment.configs]
     assert sum(each) == requests
@@ -128,10 +129,10 @@ def test_the_runs_of_a_mixture_say_who_drew_them(capsys: Captured) -> None:
         interleave.read_record(Path("made", name)).config.generator.spec for name in run_names(Path("made"))
     )
     assert said == drawn_by(
-        Recipe({}, (SMALL, OTHER), (1.0, 2.0)).assignment(), [f"r{number}" for number in range(12)]
+        CollectConfig({}, (SMALL, OTHER), (1.0, 2.0)).assignment(), [f"r{number}" for number in range(12)]
     )
     assert len(said) == 2
-    counts = read_manifest(Path("made", MANIFEST_NAME)).counts
+    counts = read_manifest(Path("made", COLLECTION_MANIFEST)).counts
     assert {counts[f"drawn by {spec}"] for spec in said} == set(said.values())
 
 
@@ -148,7 +149,7 @@ def test_A12_what_has_been_begun_keeps_its_generator_when_requests_join() -> Non
     before = {name: run["config"]["generator"] for name, run in comparables("made").items()}
     assert collect(write_requests(40), "made", *equal, "--retry-failed") == 0
     after = {name: run["config"]["generator"] for name, run in comparables("made").items()}
-    assignment = Recipe({}, (SMALL, OTHER)).assignment()
+    assignment = CollectConfig({}, (SMALL, OTHER)).assignment()
     ids = [f"r{number}" for number in range(40)]
     assert any(assignment.assign(ids[:5])[each] != assignment.assign(ids)[each] for each in ids[:5])
     assert before.items() <= after.items()
@@ -194,7 +195,7 @@ def test_a_folder_that_cannot_be_used_is_refused_before_models_are_loaded(capsys
 
 
 def test_the_models_of_a_mixture_share_planner_critic_turns_and_disk() -> None:
-    one, other = Recipe({}, (SMALL, OTHER)).worker(Path("made")).models.values()
+    one, other = CollectConfig({}, (SMALL, OTHER)).worker(Path("made")).models.values()
     assert one.planner is other.planner
     assert one.semaphores["critic"] is other.semaphores["critic"]
     assert one.semaphores["generator"] is not other.semaphores["generator"]
@@ -208,7 +209,7 @@ def test_K13_shards_one_after_another_equal_one_process() -> None:
     for number in (3, 1, 2):
         assert collect(requests, "made", *MIXED, "--shard", f"{number}/3") == 0
     assert comparables("made") == comparables("whole")
-    assert Path("made", MANIFEST_NAME).read_bytes() == Path("whole", MANIFEST_NAME).read_bytes()
+    assert Path("made", COLLECTION_MANIFEST).read_bytes() == Path("whole", COLLECTION_MANIFEST).read_bytes()
 
 
 @pytest.mark.parametrize("of", [1, 2, 3, 7, 64])
@@ -221,7 +222,7 @@ def test_K13_shards_are_disjoint_and_complete(of: int) -> None:
 
 def parts(requests: str, of: int) -> list[Batch]:
     """Batches of one folder that are open at the same time."""
-    recipe = Recipe({}, (SMALL, OTHER))
+    recipe = CollectConfig({}, (SMALL, OTHER))
     return [
         Batch(Path("made"), recipe.assignment(), recipe.worker(Path("made")), shard=Shard(number, of))
         for number in range(1, of + 1)
@@ -238,22 +239,22 @@ def test_J04_shards_at_the_same_time_make_one_collection() -> None:
 
     async def all_at_once() -> None:
         batches = parts(requests, 3)
-        works = [Work.of(Path(requests), ASSIGNMENT, shard=Shard(number, 3)) for number in (1, 2, 3)]
+        works = [Workload.read(Path(requests), ASSIGNMENT, shard=Shard(number, 3)) for number in (1, 2, 3)]
         await asyncio.gather(
             *(ended_of(batch, work.items) for batch, work in zip(batches, works, strict=True))
         )
 
     asyncio.run(all_at_once())
     collect(requests, "whole", "--generator", SMALL, "--generator", OTHER)
-    describe(Path("made"), Work.of(Path(requests), ASSIGNMENT))
+    write_collection_manifest(Path("made"), Workload.read(Path(requests), ASSIGNMENT))
     assert comparables("made") == comparables("whole")
-    assert Path("made", MANIFEST_NAME).read_bytes() == Path("whole", MANIFEST_NAME).read_bytes()
+    assert Path("made", COLLECTION_MANIFEST).read_bytes() == Path("whole", COLLECTION_MANIFEST).read_bytes()
 
 
 def test_B16_what_another_process_is_at_is_left_to_it(monkeypatch: pytest.MonkeyPatch) -> None:
     requests = write_requests(6)
-    recipe = Recipe({}, (SMALL,))
-    work = Work.of(Path(requests), recipe.assignment())
+    recipe = CollectConfig({}, (SMALL,))
+    work = Workload.read(Path(requests), recipe.assignment())
     draw, seen_by_the_second = SolidGenerator.generate, asyncio.Event()
 
     async def held(self: SolidGenerator, request: ImageRequest) -> Image.Image:
@@ -278,7 +279,7 @@ def test_B16_what_another_process_is_at_is_left_to_it(monkeypatch: pytest.Monkey
 
 
 def test_two_whole_collections_at_once_are_refused() -> None:
-    recipe = Recipe({}, (SMALL,))
+    recipe = CollectConfig({}, (SMALL,))
     batch = Batch(Path("made"), recipe.assignment(), recipe.worker(Path("made")))
     with pytest.raises(RunError, match="another process"):
         Batch(Path("made"), recipe.assignment(), recipe.worker(Path("made")))
@@ -299,7 +300,7 @@ def test_shards_of_the_first_so_many_are_parts_of_these() -> None:
     taken = [
         item.id
         for number in (1, 2)
-        for item in Work.of(requests, ASSIGNMENT, limit=7, shard=Shard(number, 2)).items
+        for item in Workload.read(requests, ASSIGNMENT, limit=7, shard=Shard(number, 2)).items
     ]
     assert sorted(taken) == [f"r{number}" for number in range(7)]
 
@@ -320,12 +321,12 @@ def test_what_failed_is_taken_up_again_if_asked_for(capsys: Captured) -> None:
     requests = write_requests(3)
     critic = ["--critic", "scripted:./critic.jsonl"]
     assert collect(requests, "made", *critic) == 3
-    assert read_manifest(Path("made", MANIFEST_NAME)).counts["failed"] == 3
+    assert read_manifest(Path("made", COLLECTION_MANIFEST)).counts["failed"] == 3
     assert "--retry-failed" in capsys.readouterr().err
     Path("critic.jsonl").write_text(verdict * 9)
     assert collect(requests, "made", *critic) == 3
     assert collect(requests, "made", *critic, "--retry-failed") == 0
-    assert read_manifest(Path("made", MANIFEST_NAME)).counts["done"] == 3
+    assert read_manifest(Path("made", COLLECTION_MANIFEST)).counts["done"] == 3
 
 
 def test_a_failure_mended_by_another_shard_is_done_for_all() -> None:
@@ -343,7 +344,7 @@ def test_a_failure_mended_by_another_shard_is_done_for_all() -> None:
 def test_requests_of_another_file_join_and_both_files_are_named() -> None:
     collect(write_requests(2), "made")
     collect(write_rows("more.jsonl", {"id": "new", "request": "A cat in 1 picture"}), "made")
-    manifest = read_manifest(Path("made", MANIFEST_NAME))
+    manifest = read_manifest(Path("made", COLLECTION_MANIFEST))
     assert set(manifest.inputs) == {"requests.jsonl", "more.jsonl"}
     assert manifest.counts["requests"] == 3
 
@@ -421,7 +422,7 @@ def test_I07_one_bad_line_is_one(capsys: Captured) -> None:
 def test_I07_lines_that_are_left_out_stand_in_the_manifest() -> None:
     Path("requests.jsonl").write_text('{"request": "A cat in 1 picture"}\n{\n')
     assert collect("requests.jsonl", "made", "--skip-bad") == 0
-    assert "left out: requests.jsonl:2" in " ".join(read_manifest(Path("made", MANIFEST_NAME)).notes)
+    assert "left out: requests.jsonl:2" in " ".join(read_manifest(Path("made", COLLECTION_MANIFEST)).notes)
 
 
 def test_A11_a_folder_of_another_mixture_is_refused_with_what_differs(capsys: Captured) -> None:

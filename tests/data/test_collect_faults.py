@@ -24,8 +24,8 @@ from collections_made import MIXED, SMALL, collect, comparables, results_in, wri
 import interleave
 from interleave.batches.batch import Batch, read_index
 from interleave.cli.main import run
-from interleave.data.collecting.collection import MANIFEST_NAME, Work
-from interleave.data.collecting.recipe import Recipe
+from interleave.data.collect import CollectConfig, Workload
+from interleave.data.manifest import COLLECTION_MANIFEST
 
 TESTS = Path(__file__).parent.parent
 sys.path += [str(TESTS / "runs"), str(TESTS / "backends")]  # the crash server and the loopback server
@@ -80,7 +80,7 @@ def test_A02_a_collection_killed_again_and_again_ends_as_an_undisturbed_one(
     assert collect_with_kills(crash_server, 24, touches_of_the_disk, concurrency=8) == 4
     assert collect("requests.jsonl", "whole", *MIXED) == 0
     assert comparables("made") == comparables("whole")
-    assert Path("made", MANIFEST_NAME).read_bytes() == Path("whole", MANIFEST_NAME).read_bytes()
+    assert Path("made", COLLECTION_MANIFEST).read_bytes() == Path("whole", COLLECTION_MANIFEST).read_bytes()
     assert not list(Path("made").rglob(".*.tmp"))
 
 
@@ -92,18 +92,18 @@ def test_A02_200_trajectories_killed_at_20_random_touches_of_the_disk(crash_serv
     assert collect_with_kills(crash_server, 200, touches_of_the_disk, concurrency=32) == 20
     assert collect("requests.jsonl", "whole", *MIXED) == 0
     assert comparables("made") == comparables("whole")
-    assert Path("made", MANIFEST_NAME).read_bytes() == Path("whole", MANIFEST_NAME).read_bytes()
+    assert Path("made", COLLECTION_MANIFEST).read_bytes() == Path("whole", COLLECTION_MANIFEST).read_bytes()
 
 
 @pytest.mark.parametrize("after", [1, 4])
 def test_A02_a_collection_that_is_stopped_goes_on_where_it_was(after: int) -> None:
     requests = write_requests(10)
-    recipe = Recipe({}, (SMALL,))
+    recipe = CollectConfig({}, (SMALL,))
 
     async def some() -> None:
         batch = Batch(Path("made"), recipe.assignment(), recipe.worker(Path("made")))
         async with aclosing(
-            batch.run(Work.of(Path(requests), recipe.assignment()).items, concurrency=3)
+            batch.run(Workload.read(Path(requests), recipe.assignment()).items, concurrency=3)
         ) as all_ended:
             for _ in range(after):
                 await anext(all_ended)
@@ -322,4 +322,4 @@ def test_J04_three_shards_in_three_processes_at_once_make_one_collection() -> No
     assert [process.wait(120) for process in processes] == [0, 0, 0]
     assert collect(requests, "whole", *MIXED) == 0
     assert comparables("made") == comparables("whole")
-    assert Path("made", MANIFEST_NAME).read_bytes() == Path("whole", MANIFEST_NAME).read_bytes()
+    assert Path("made", COLLECTION_MANIFEST).read_bytes() == Path("whole", COLLECTION_MANIFEST).read_bytes()

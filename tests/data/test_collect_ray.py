@@ -15,9 +15,9 @@ import pytest
 from collections_made import MIXED, collect, comparables, write_requests, write_rows
 
 from interleave.batches.batch import Batch, Ended, read_index
-from interleave.data.collecting.collection import MANIFEST_NAME, Work
-from interleave.data.collecting.ray_executor import Team, ray_executor
-from interleave.data.collecting.recipe import Recipe
+from interleave.data.collect import CollectConfig, Workload
+from interleave.data.manifest import COLLECTION_MANIFEST
+from interleave.data.ray_executor import RayOptions, ray_executor
 
 ray = pytest.importorskip("ray")
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore::Warning")]
@@ -53,18 +53,18 @@ def test_K13_one_worker_two_workers_and_no_ray_give_the_same_set_of_items() -> N
     assert collect(requests, "whole", *MIXED) == 0
     for made in ("workers-1", "workers-2"):
         assert comparables(made) == comparables("whole")
-        assert Path(made, MANIFEST_NAME).read_bytes() == Path("whole", MANIFEST_NAME).read_bytes()
+        assert Path(made, COLLECTION_MANIFEST).read_bytes() == Path("whole", COLLECTION_MANIFEST).read_bytes()
 
 
 def test_A02_the_requests_of_killed_workers_are_done_by_others() -> None:
     requests = write_requests(24)
-    recipe = Recipe({}, ("solid?size=64&delay=0.2",))
+    recipe = CollectConfig({}, ("solid?size=64&delay=0.2",))
     folder, killed = Path("made"), set[int]()
 
     async def kill_two_and_go_on() -> list[Ended]:
         all_ended = []
         async with aclosing(
-            batch.run(Work.of(Path(requests), recipe.assignment()).items, concurrency=8)
+            batch.run(Workload.read(Path(requests), recipe.assignment()).items, concurrency=8)
         ) as ending:
             async for ended in ending:
                 all_ended.append(ended)
@@ -73,7 +73,7 @@ def test_A02_the_requests_of_killed_workers_are_done_by_others() -> None:
                     os.kill(process, signal.SIGKILL)
         return all_ended
 
-    with ray_executor(recipe, folder, Path(requests), Team(workers=2, concurrency=4)) as executor:
+    with ray_executor(recipe, folder, Path(requests), RayOptions(workers=2, concurrency=4)) as executor:
         batch = Batch(folder, recipe.assignment(), executor)
         all_ended = asyncio.run(kill_two_and_go_on())
     assert len(killed) == 2

@@ -21,18 +21,17 @@ from interleave.agents.planner import planner_messages
 from interleave.agents.prompts import load_pack
 from interleave.agents.replies import parse_plan, parse_verdict
 from interleave.cli.main import run
-from interleave.data.exporting import stage
-from interleave.data.exporting.critic_rows import attempts_of, critic_rows
-from interleave.data.exporting.formats import FORMATS
-from interleave.data.exporting.lengths import picture_tokens
-from interleave.data.exporting.planner_rows import planner_rows
-from interleave.data.exporting.row_pictures import PictureForm
-from interleave.data.exporting.rows import Row
-from interleave.data.exporting.splitting import split_of
-from interleave.data.exporting.stage import ExportOptions, export
-from interleave.data.selecting.rules import Wishes
-from interleave.data.selecting.selection import Selected, read_selection
-from interleave.data.selecting.stage import SelectOptions, select
+from interleave.data.export import stage
+from interleave.data.export.critic_rows import attempts_of, critic_rows
+from interleave.data.export.images import PictureForm
+from interleave.data.export.planner_rows import planner_rows
+from interleave.data.export.rows import TrainingRow, picture_tokens
+from interleave.data.export.stage import ExportOptions, export
+from interleave.data.export.worker import split_of
+from interleave.data.formats import FORMATS
+from interleave.data.select.rules import ThresholdOptions
+from interleave.data.select.selection import Selected, read_selection
+from interleave.data.select.stage import SelectOptions, select
 from interleave.data.trajectories import Trajectory, read_collection
 from interleave.errors import ConfigurationError, InputError, RunError
 from interleave.pictures import decode_picture, pixel_digest, read_picture
@@ -52,7 +51,9 @@ def bytes_of(folder: Path) -> dict[str, bytes]:
 
 
 def exported(collection: Path, tmp_path: Path, options: ExportOptions = SWIFT) -> Path:
-    select([collection], tmp_path / "selection", SelectOptions(Wishes(filtered=False)), replace=True)
+    select(
+        [collection], tmp_path / "selection", SelectOptions(ThresholdOptions(filtered=False)), replace=True
+    )
     export(tmp_path / "selection", tmp_path / "rows", options, replace=True)
     return tmp_path / "rows"
 
@@ -167,7 +168,7 @@ def selected(step: int, attempt: int, part: str = "sft", copies: int = 1) -> Sel
     return Selected.model_validate({**fields, "semantics": 2.0, "quality": 8.0, "copies": copies})
 
 
-def rows_of(trajectory: Trajectory, chosen: Selected) -> list[Row]:
+def rows_of(trajectory: Trajectory, chosen: Selected) -> list[TrainingRow]:
     return list(critic_rows("run", trajectory, chosen, attempts_of(trajectory), load_pack()))
 
 
@@ -225,13 +226,13 @@ def test_copies_differ_in_nothing_but_their_id(tmp_path: Path) -> None:
 
 def test_as_many_pictures_as_places_or_no_row() -> None:
     with pytest.raises(ValueError, match="0 places for pictures, and 1 pictures"):
-        Row("x", "critic_sft", (), pictures=(None,))  # type: ignore[arg-type]
+        TrainingRow("x", "critic_sft", (), pictures=(None,))  # type: ignore[arg-type]
 
 
 # The planner's rows
 
 
-def plans_of(tmp_path: Path, **options: Any) -> tuple[dict[str, Row], Counter[str]]:
+def plans_of(tmp_path: Path, **options: Any) -> tuple[dict[str, TrainingRow], Counter[str]]:
     steps = options.pop("steps", [[Try()], [Try()], [Try()]])
     write_run(tmp_path, "run", steps, **options)
     [trajectory] = read_collection(tmp_path)
@@ -496,15 +497,15 @@ def test_an_export_is_not_overwritten_unasked(selection: Path, tmp_path: Path) -
 KILLED_HALFWAY = """
 import os, signal
 from interleave.cli.main import main
-from interleave.data.exporting import stage
+from interleave.data.export import stage
 
-in_order = stage.in_order
+map_in_order = stage.map_in_order
 
 def dying_after_the_first(*arguments, **options):
-    yield next(in_order(*arguments, **options))
+    yield next(map_in_order(*arguments, **options))
     os.kill(os.getpid(), signal.SIGKILL)
 
-stage.in_order = dying_after_the_first
+stage.map_in_order = dying_after_the_first
 main()
 """
 

@@ -20,11 +20,11 @@ from typing import Any
 import pytest
 from run_folders import SIZE
 
-from interleave.data.exporting.formats import FORMATS
-from interleave.data.exporting.row_pictures import PictureForm, canvas
-from interleave.data.exporting.stage import ExportOptions, export
-from interleave.data.selecting.rules import Wishes
-from interleave.data.selecting.stage import SelectOptions, select
+from interleave.data.export.images import PictureForm, white_image
+from interleave.data.export.stage import ExportOptions, export
+from interleave.data.formats import FORMATS
+from interleave.data.select.rules import ThresholdOptions
+from interleave.data.select.stage import SelectOptions, select
 from interleave.data.sequences import SequenceOptions, make_sequences
 
 HERE = Path(__file__).parent / "golden"
@@ -34,7 +34,9 @@ COLLECTION = HERE / "collection"
 def make_export(root: Path) -> Path:
     """The golden collection through select and export, in all formats; needs the pack to be installed."""
     select(
-        [COLLECTION], root / "selection", SelectOptions(Wishes(max_fall=1, min_best=1, variance=1), seed=2)
+        [COLLECTION],
+        root / "selection",
+        SelectOptions(ThresholdOptions(max_fall=1, min_best=1, variance=1), seed=2),
     )
     options = ExportOptions(formats=tuple(FORMATS), prompts="tiny", validation=0.3)
     export(root / "selection", root / "rows", options)
@@ -76,7 +78,7 @@ def _read(path: Path, root: Path) -> Any:
 
 def _without_canvas(text: str) -> str:
     """The white canvas is made anew by every export: how it was compressed is the library's business."""
-    name = canvas(SIZE).name
+    name = white_image(SIZE).name
     return text.replace(f"{name[:2]}/{name}", "CANVAS").replace(name, "CANVAS").replace(name[:-4], "CANVAS")
 
 

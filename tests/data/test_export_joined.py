@@ -10,9 +10,9 @@ import pytest
 from run_folders import Try, picture, write_run
 
 from interleave.agents.replies import parse_plan
-from interleave.data.exporting.joined import Joined
-from interleave.data.exporting.stage import ExportOptions, export
-from interleave.data.selecting.stage import select
+from interleave.data.export.joined import JoinedFile
+from interleave.data.export.stage import ExportOptions, export
+from interleave.data.select.stage import select
 from interleave.errors import ConfigurationError, InputError
 
 
@@ -23,7 +23,7 @@ def selection(tmp_path: Path) -> Path:
     return tmp_path / "selection"
 
 
-def joined_rows(selection: Path, joined: Joined, *, skip_bad: bool = False) -> list[dict[str, Any]]:
+def joined_rows(selection: Path, joined: JoinedFile, *, skip_bad: bool = False) -> list[dict[str, Any]]:
     out = selection.parent / "rows"
     export(selection, out, ExportOptions(("swift",), validation=0, joined=(joined,), skip_bad=skip_bad))
     lines = (out / "swift" / "planner_sft.jsonl").read_text("utf-8").splitlines()
@@ -51,7 +51,7 @@ def document(folder: Path, *, steps: int = 3) -> dict[str, Any]:
 
 def test_documents_of_comm_are_continued_and_annotated(selection: Path, tmp_path: Path) -> None:
     (tmp_path / "comm.json").write_text(json.dumps([document(tmp_path)]))
-    continued, annotated = joined_rows(selection, Joined("comm", tmp_path / "comm.json"))
+    continued, annotated = joined_rows(selection, JoinedFile("comm", tmp_path / "comm.json"))
     cut = len(continued["images"])
     rest = parse_plan(continued["messages"][-1]["content"]).steps
     assert [(step.number, step.prompt) for step in rest] == [
@@ -73,7 +73,7 @@ def test_conversations_of_sharegpt_join_as_they_are(selection: Path, tmp_path: P
         names = {"user": "human", "assistant": "gpt"}
         row = {"conversations": [{"from": names[role], "value": text} for role, text in turns]}
     (tmp_path / "rows.jsonl").write_text(json.dumps({**row, "images": ["cat.png"]}) + "\n")
-    [joined] = joined_rows(selection, Joined("sharegpt", tmp_path / "rows.jsonl"))
+    [joined] = joined_rows(selection, JoinedFile("sharegpt", tmp_path / "rows.jsonl"))
     assert joined["id"] == "rows/1"
     assert joined["messages"] == [
         {"role": "user", "content": "What is <image> here?"},
@@ -121,7 +121,7 @@ def test_I07_a_bad_row_is_told_with_its_number(
     picture("cat").save(tmp_path / "cat.png")
     good = {"messages": [{"role": "user", "content": "x"}, {"role": "assistant", "content": "a"}]}
     (tmp_path / "rows.json").write_text(json.dumps([good, row]))
-    joined = Joined("sharegpt", tmp_path / "rows.json")
+    joined = JoinedFile("sharegpt", tmp_path / "rows.json")
     with pytest.raises(InputError) as refusal:
         joined_rows(selection, joined)
     assert "rows.json:2" in str(refusal.value) and reason in str(refusal.value)
@@ -131,7 +131,7 @@ def test_I07_a_bad_row_is_told_with_its_number(
 def test_a_pickle_is_never_opened(selection: Path, tmp_path: Path) -> None:
     (tmp_path / "train_data.pth").write_bytes(b"cos\nsystem\n(S'touch pwned'\ntR.")
     with pytest.raises(InputError, match="is a pickle"):
-        joined_rows(selection, Joined("comm", tmp_path / "train_data.pth"))
+        joined_rows(selection, JoinedFile("comm", tmp_path / "train_data.pth"))
     assert not (tmp_path / "pwned").exists()
 
 
@@ -140,7 +140,7 @@ def test_a_pickle_is_never_opened(selection: Path, tmp_path: Path) -> None:
 )
 def test_what_to_join_must_be_said_in_full(text: str, reason: str) -> None:
     with pytest.raises(ConfigurationError, match=reason):
-        Joined.parse(text)
+        JoinedFile.parse(text)
 
 
 TURNS = [{"role": "user", "content": "What now?"}, {"role": "assistant", "content": "This."}]
@@ -152,7 +152,7 @@ def test_I05_text_that_no_file_can_hold_is_named_and_the_others_are_joined(
     cut_off = [{"role": "user", "content": "Look \ud83d"}, TURNS[1]]
     rows = [{"messages": cut_off}, {"messages": TURNS}]
     (tmp_path / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    joined = Joined("sharegpt", tmp_path / "rows.jsonl")
+    joined = JoinedFile("sharegpt", tmp_path / "rows.jsonl")
     with pytest.raises(InputError, match=r"rows\.jsonl:1: a text holds half of a surrogate pair"):
         joined_rows(selection, joined)
     assert [row["id"] for row in joined_rows(selection, joined, skip_bad=True)] == ["rows/2"]
@@ -174,13 +174,13 @@ def test_I07_a_file_that_is_no_json_is_refused_by_name_and_line(
 ) -> None:
     (tmp_path / name).write_bytes(data)
     with pytest.raises(InputError, match=said):
-        joined_rows(selection, Joined("sharegpt", tmp_path / name))
+        joined_rows(selection, JoinedFile("sharegpt", tmp_path / name))
 
 
 def test_I07_a_line_without_an_end_is_refused_by_its_number(
     selection: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("interleave.data.exporting.joined.MAX_DOCUMENT_BYTES", 1000)
+    monkeypatch.setattr("interleave.data.export.joined.MAX_DOCUMENT_BYTES", 1000)
     (tmp_path / "x.jsonl").write_bytes(b'{"messages": []}\n' + b" " * 999 + b"{}" * 1000)
     with pytest.raises(InputError, match=r"x\.jsonl:2 has more than 1,000 bytes"):
-        joined_rows(selection, Joined("sharegpt", tmp_path / "x.jsonl"))
+        joined_rows(selection, JoinedFile("sharegpt", tmp_path / "x.jsonl"))

@@ -13,7 +13,7 @@ import pytest
 from PIL import Image
 
 from interleave.cli.main import run
-from interleave.data.importing.stage import import_all, outcomes_in
+from interleave.data.import_runs.stage import import_all, read_results
 from interleave.data.manifest import read_manifest
 from interleave.data.trajectories import Trajectory, read_collection
 from interleave.errors import InputError
@@ -166,7 +166,7 @@ def test_the_same_command_again_makes_nothing_again(tmp_path: Path) -> None:
 def test_a_killed_import_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in "abc":
         write(tmp_path / "src" / name, GOOD, *ALL)
-    from interleave.data.importing import stage
+    from interleave.data.import_runs import stage
 
     made: list[Path] = []
     real = stage.write_run
@@ -232,7 +232,7 @@ def test_a_record_that_cannot_be_used_is_named(
     assert run(["data", "import", "src", "--out", "out"]) == 1
     error = capsys.readouterr().err
     assert "bad/execution_record.json" in error and said in error, error
-    outcomes = {each["source"]: each for each in outcomes_in(tmp_path / "out")}
+    outcomes = {each["source"]: each for each in read_results(tmp_path / "out")}
     assert said in outcomes["bad/execution_record.json"]["problem"]
     assert outcomes["good/execution_record.json"]["run"]
     assert len(list(read_collection(tmp_path / "out"))) == 1
@@ -423,7 +423,7 @@ def test_I05_a_folder_whose_name_is_no_text_is_imported_like_others(tmp_path: Pa
     write(tmp_path / "src" / odd / "bad", at(0, target_img="gone.png"), *ALL)
     for _ in range(2):
         assert run(["data", "import", "src", "--out", "out"]) == 1
-        bad, good = sorted(outcomes_in(tmp_path / "out"), key=lambda each: bool(each["run"]))
+        bad, good = sorted(read_results(tmp_path / "out"), key=lambda each: bool(each["run"]))
         assert good["source"] == "7_\\udcff/execution_record.json"
         assert bad["source"] == "7_\\udcff/bad/execution_record.json"
     assert len(list(read_collection(tmp_path / "out"))) == 1
@@ -432,7 +432,7 @@ def test_I05_a_folder_whose_name_is_no_text_is_imported_like_others(tmp_path: Pa
 def test_a_bug_that_one_record_meets_does_not_end_the_others(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    from interleave.data.importing import stage
+    from interleave.data.import_runs import stage
 
     real = stage.read_record
 
@@ -455,7 +455,7 @@ def test_a_bug_that_one_record_meets_does_not_end_the_others(
 def test_20_000_attempts_of_a_step_are_refused_before_their_pictures_are_looked_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from interleave.data.importing import records
+    from interleave.data.import_runs import records
 
     looked_for: list[Any] = []
     real = records.find_picture
@@ -507,13 +507,12 @@ def long_record(steps: int, attempts: int) -> dict[str, Any]:
 def test_reading_a_record_takes_work_in_proportion_to_its_length(
     tmp_path: Path, steps: int, attempts: int
 ) -> None:
-    from interleave.data.importing.records import _attempts, _plan_of, _with_sources
-    from interleave.data.importing.values import Notes
+    from interleave.data.import_runs.records import Warnings, _attempts, _plan_of, _with_sources
 
     def work(times: int) -> int:
         value = long_record(steps * times, attempts)
         path = write(tmp_path / "src", value, *ALL) / "execution_record.json"
-        plan, notes = _plan_of(value["global_context"], Notes()), Notes()
+        plan, notes = _plan_of(value["global_context"], Warnings()), Warnings()
 
         def read() -> None:
             read = _attempts(value["steps"], plan, path, tmp_path, notes)
@@ -525,7 +524,7 @@ def test_reading_a_record_takes_work_in_proportion_to_its_length(
 
 
 def test_remarks_on_a_record_are_gathered_without_comparing_each_with_all() -> None:
-    from interleave.data.importing.values import Notes
+    from interleave.data.import_runs.records import Warnings
 
     class Counted(str):
         compared = 0
@@ -536,10 +535,10 @@ def test_remarks_on_a_record_are_gathered_without_comparing_each_with_all() -> N
 
         __hash__ = str.__hash__
 
-    notes = Notes()
+    notes = Warnings()
     for number in range(1000):
         notes.add(Counted(f"record {number % 500} was rejected without another prompt"))
-    assert list(notes.said) == [
+    assert list(notes.messages) == [
         f"record {number} was rejected without another prompt" for number in range(500)
     ]
     assert Counted.compared < 10_000
@@ -548,7 +547,7 @@ def test_remarks_on_a_record_are_gathered_without_comparing_each_with_all() -> N
 def test_records_find_their_answers_without_looking_through_all_of_them(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from interleave.data.importing import stage
+    from interleave.data.import_runs import stage
 
     items = []
     for number in range(30):

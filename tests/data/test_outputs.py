@@ -12,8 +12,7 @@ from typing import Any
 import pytest
 
 from interleave.data import outputs
-from interleave.data.file_systems import exchange
-from interleave.data.outputs import whole_file, whole_folder
+from interleave.data.outputs import atomic_file, atomic_folder, exchange
 from interleave.errors import RunError, StorageError
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "runs"))
@@ -25,7 +24,7 @@ MOST = 100
 
 def make(out: Path, content: str, *, replace: bool = True) -> None:
     """An output of two files, one of them in a folder of its own."""
-    with whole_folder(out, MARKER, replace=replace) as folder:
+    with atomic_folder(out, MARKER, replace=replace) as folder:
         (folder / "rows").mkdir()
         (folder / "rows" / "train.jsonl").write_text(content)
         (folder / MARKER).write_text(content)
@@ -116,7 +115,7 @@ def test_a_failed_rename_says_where_the_finished_output_is(
 def test_what_was_set_aside_is_moved_back_and_never_deleted(tmp_path: Path) -> None:
     make(tmp_path / "rows", "old")
     (tmp_path / "rows").rename(tmp_path / ".rows.old")  # as a kill between two renames leaves it
-    with pytest.raises(ZeroDivisionError), whole_folder(tmp_path / "rows", MARKER, replace=True):
+    with pytest.raises(ZeroDivisionError), atomic_folder(tmp_path / "rows", MARKER, replace=True):
         assert content(tmp_path / "rows") == "old"
         raise ZeroDivisionError
     assert content(tmp_path / "rows") == "old"
@@ -126,7 +125,7 @@ def test_what_was_set_aside_is_moved_back_and_never_deleted(tmp_path: Path) -> N
 def test_what_was_set_aside_goes_where_another_kind_of_output_is_asked_for(tmp_path: Path) -> None:
     make(tmp_path / "rows", "old")
     (tmp_path / "rows").rename(tmp_path / ".rows.old")
-    with pytest.raises(RunError, match="holds other things"), whole_folder(tmp_path / "rows", "other.json"):
+    with pytest.raises(RunError, match="holds other things"), atomic_folder(tmp_path / "rows", "other.json"):
         pass
     assert content(tmp_path / "rows") == "old"
 
@@ -175,7 +174,7 @@ def test_a_disk_that_could_not_write_something_is_noticed(
 def test_a_file_whose_rename_fails_stays_as_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "rows.jsonl").write_text("old")
     monkeypatch.setattr(os, "replace", Fault(1, once=True).on(os.replace))
-    with pytest.raises(StorageError), whole_file(tmp_path / "rows.jsonl", replace=True) as file:
+    with pytest.raises(StorageError), atomic_file(tmp_path / "rows.jsonl", replace=True) as file:
         file.write(b"new")
     assert (tmp_path / "rows.jsonl").read_text() == "old"
     assert not beside(tmp_path / "rows.jsonl")

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from held import wait_until
-from interleave.data.parallel_map import chunks, in_order
+from interleave.data.parallel_map import chunks, map_in_order
 from interleave.errors import RunError
 
 
@@ -36,32 +36,29 @@ def test_tasks_are_taken_only_as_they_are_needed() -> None:
             taken.append(number)
             yield number
 
-    results = in_order(slowly_square, tasks())
+    results = map_in_order(slowly_square, tasks())
     assert next(results) == 0
     assert taken == [0]
 
 
 @pytest.mark.slow
 def test_results_come_in_the_order_of_the_tasks() -> None:
-    assert list(in_order(slowly_square, range(12), workers=3)) == [number**2 for number in range(12)]
+    assert list(map_in_order(slowly_square, range(12), workers=3)) == [number**2 for number in range(12)]
 
 
 @pytest.mark.slow
 def test_a_worker_that_dies_is_an_error_that_says_what_to_do() -> None:
     with pytest.raises(RunError, match="fewer --workers"):
-        list(in_order(die, range(3), workers=2))
+        list(map_in_order(die, range(3), workers=2))
 
 
 SCRIPT = """
 import sys
-sys.path.insert(0, {folder!r})
-from test_parallel_map import sleep_long
-from interleave.data.parallel_map import in_order
 sys.path += {folders!r}
-from test_working import sleep_long
-from interleave.data.parallel_map import in_order
+from test_parallel_map import sleep_long
+from interleave.data.parallel_map import map_in_order
 if __name__ == "__main__":
-    for _ in in_order(sleep_long, range(4), workers=2):
+    for _ in map_in_order(sleep_long, range(4), workers=2):
         pass
 """
 

@@ -12,7 +12,7 @@ from interleave.agents.prompts import load_pack
 from interleave.backends.protocols import Message, Reply, Sampling, VlmCapabilities
 from interleave.cli.main import run
 from interleave.data.manifest import read_manifest
-from interleave.data.prompts.expanding import expand, read_answers, read_reply, unfit_request, unfit_word
+from interleave.data.prompts.expand import expand, read_replies, read_reply, unfit_request, unfit_word
 from interleave.data.prompts.taxonomy import Taxonomy, read_taxonomy
 from interleave.errors import BackendError, ReplyError, RunError
 
@@ -100,7 +100,7 @@ def test_a_killed_command_goes_on_without_asking_again(taxonomy: Taxonomy, tmp_p
     journal, pack = tmp_path / "x.jsonl", load_pack("default")
     with pytest.raises(BackendError):
         expand(taxonomy, Model(json.dumps(GOOD), BackendError("gone")), journal, pack=pack)
-    assert len(read_answers(journal)) == 1
+    assert len(read_replies(journal)) == 1
     with open(journal, "ab") as file:
         file.write(b'{"half": ')  # what a kill in the middle of a line leaves
     second = Model(json.dumps(GOOD))

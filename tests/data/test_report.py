@@ -14,11 +14,11 @@ import pytest
 from run_folders import REFUSED, Try, write_run
 
 from interleave.cli.main import run
-from interleave.data.report.charts import Series, bars, lines, nice_top, ranking
-from interleave.data.report.gathering import Spread
-from interleave.data.scores import read_scores
-from interleave.data.selecting.selection import read_selection
+from interleave.data.report.counts import Distribution
+from interleave.data.score_file import read_scores
+from interleave.data.select.selection import read_selection
 from interleave.data.trajectories import read_collection
+from interleave.render.svg_charts import Series, bars, lines, nice_top, ranking
 
 
 @pytest.fixture(scope="module")
@@ -151,7 +151,7 @@ def test_hostile_text_is_shown_as_text_and_a_missing_picture_is_said(tmp_path: P
     doubles = ["--planner", "scripted", "--critic", "scripted", "--generator", "solid"]
     assert run(["data", "collect", "r.jsonl", "--out", "c", *doubles]) == 0
     (trajectory,) = read_collection(tmp_path / "c")
-    trajectory.picture_path(trajectory.record.steps[0].attempts[0].image).unlink()
+    trajectory.store.path(trajectory.record.steps[0].attempts[0].image).unlink()
     assert run(["data", "report", "c", "--requests", "r.jsonl", "--out", "p.html"]) == 0
     page = (tmp_path / "p.html").read_text("utf-8")
     assert "<script" not in page and "<b>bold" not in page and "\u202e" not in page
@@ -305,7 +305,7 @@ def test_an_axis_ends_at_a_round_number_above_the_largest(value: float, top: flo
 
 
 def test_quartiles() -> None:
-    spread = Spread()
+    spread = Distribution()
     for value in (1, 2, 3, 4, 100):
         spread.add(value)
     assert (spread.quantile(0.25), spread.quantile(0.5), spread.quantile(0.75)) == (2, 3, 4)

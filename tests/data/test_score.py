@@ -18,9 +18,8 @@ from collections_made import collect, write_requests, write_rows
 
 from interleave.backends.protocols import Message, Reply, Sampling, VlmCapabilities
 from interleave.cli.main import run
-from interleave.data.collecting.collection import MANIFEST_NAME
-from interleave.data.manifest import file_digest, read_manifest
-from interleave.data.scores import Failure, read_scores
+from interleave.data.manifest import COLLECTION_MANIFEST, file_digest, read_manifest
+from interleave.data.score_file import Unscored, read_scores
 from interleave.data.trajectories import read_collection, run_names
 from interleave.errors import BackendError
 from interleave.errors import Failure as Kind
@@ -89,9 +88,9 @@ def patience() -> OutageRetry:
 
 
 def put_in_place(model: Model, monkeypatch: pytest.MonkeyPatch) -> Model:
-    monkeypatch.setattr("interleave.data.scoring.scorer_client.load_agent", lambda spec, role: model)
+    monkeypatch.setattr("interleave.data.score.load_agent", lambda spec, role: model)
     waits.clear()
-    monkeypatch.setattr("interleave.data.scoring.scoring.OutageRetry", patience)
+    monkeypatch.setattr("interleave.data.score.OutageRetry", patience)
     monkeypatch.setattr("interleave.backends.retries.BUDGET_PER_SECOND", 1e6)
     monkeypatch.setattr("interleave.backends.retries.RetryPolicy._delay", lambda *_: 0.0)
     return model
@@ -138,7 +137,7 @@ def test_the_manifest_says_who_scored_what(capsys: Captured) -> None:
     manifest = read_manifest(Path("made/scores/scripted.manifest.json"))
     assert manifest.options["scorer"] == "scripted"
     assert manifest.options["prompts"]["name"] == "default"
-    assert manifest.inputs == {MANIFEST_NAME: file_digest(Path("made", MANIFEST_NAME))}
+    assert manifest.inputs == {COLLECTION_MANIFEST: file_digest(Path("made", COLLECTION_MANIFEST))}
     assert manifest.counts == {"attempts": ATTEMPTS, "scored": ATTEMPTS, "failed": 0}
     assert "scripted" in manifest.notes[0]
 
@@ -187,7 +186,7 @@ def test_K12_a_score_that_cannot_be_read_is_a_failure_and_never_a_number(
     assert score("--concurrency", "1") == 1
     assert "not scored: runs/" in capsys.readouterr().err
     first, *rest = read_scores(Path("made")).values()
-    assert isinstance(first, Failure)
+    assert isinstance(first, Unscored)
     assert "ten out of ten" in first.reason
     assert rest == [Scores(semantics=8, quality=8)] * (ATTEMPTS - 1)
     assert lines()[0].keys() == {"run", "step", "attempt", "failure", "calls"}
@@ -206,7 +205,7 @@ UNREADABLE = [
 def test_K03_no_number_comes_from_what_is_none(answer: str, model: Model) -> None:
     model.answers = lambda number: answer
     assert score() == 3
-    assert all(isinstance(each, Failure) for each in read_scores(Path("made")).values())
+    assert all(isinstance(each, Unscored) for each in read_scores(Path("made")).values())
 
 
 @pytest.mark.usefixtures("made")
@@ -274,7 +273,7 @@ def test_the_oracle_scores_the_miniature() -> None:
 @pytest.mark.usefixtures("made")
 def test_the_oracle_says_what_it_cannot_score() -> None:
     assert score(scorer="oracle") == 3
-    reasons = {each.reason for each in read_scores(Path("made")).values() if isinstance(each, Failure)}
+    reasons = {each.reason for each in read_scores(Path("made")).values() if isinstance(each, Unscored)}
     assert all("cannot tell what is asked" in reason for reason in reasons)
 
 
@@ -285,7 +284,7 @@ def test_K15_a_missing_or_altered_picture_is_a_failure_with_its_path(model: Mode
     one.unlink()
     other.write_bytes(b"no picture")
     assert score() == 1
-    reasons = [each.reason for each in read_scores(Path("made")).values() if isinstance(each, Failure)]
+    reasons = [each.reason for each in read_scores(Path("made")).values() if isinstance(each, Unscored)]
     assert any(one.name in reason and "is missing" in reason for reason in reasons)
     assert any(other.name in reason and "altered" in reason for reason in reasons)
     assert len(reasons) < ATTEMPTS
@@ -315,7 +314,7 @@ def test_C14_what_passes_is_tried_again_by_the_one_policy(model: Model) -> None:
 def test_C14_what_stays_away_is_asked_later_then_a_failure(model: Model) -> None:
     model.answers = lambda number: BackendError("down", transient=True)
     assert score("--concurrency", "2") == 3
-    assert {each.reason for each in read_scores(Path("made")).values() if isinstance(each, Failure)} == {
+    assert {each.reason for each in read_scores(Path("made")).values() if isinstance(each, Unscored)} == {
         "down"
     }
     assert 3600 < sum(waits) < 2 * 3600
@@ -345,15 +344,15 @@ def test_C10_a_wrong_key_ends_it_at_once_and_spoils_no_attempt(model: Model, cap
 def test_a_bug_that_one_attempt_meets_does_not_end_the_others(model: Model) -> None:
     model.answers = lambda number: ZeroDivisionError("a bug") if number == 3 else '{"score": [8, 9]}'
     assert score("--concurrency", "1") == 1
-    failures = [each for each in read_scores(Path("made")).values() if isinstance(each, Failure)]
-    assert failures == [Failure(reason="ZeroDivisionError: a bug")]
+    failures = [each for each in read_scores(Path("made")).values() if isinstance(each, Unscored)]
+    assert failures == [Unscored(reason="ZeroDivisionError: a bug")]
 
 
 @pytest.mark.usefixtures("made")
 def test_A19_failures_in_a_row_end_it(
     model: Model, monkeypatch: pytest.MonkeyPatch, capsys: Captured
 ) -> None:
-    monkeypatch.setattr("interleave.data.scoring.scoring.FAILURES_IN_A_ROW", 5)
+    monkeypatch.setattr("interleave.data.score.FAILURES_IN_A_ROW", 5)
     model.answers = lambda number: BackendError("no such model")
     assert score("--concurrency", "1") == 3
     assert "5 attempts in a row" in capsys.readouterr().err
@@ -421,12 +420,12 @@ def test_B07_a_torn_last_line_is_scored_again(model: Model) -> None:
 
 @pytest.mark.usefixtures("made", "model")
 def test_B16_two_at_the_same_scores_are_refused(capsys: Captured) -> None:
-    from interleave.data.scoring.scoring import open_scoring
+    from interleave.data.score import open_scoring
 
     scoring = open_scoring(Path("made"), "scripted")
     assert score() == 2
     assert "another process" in capsys.readouterr().err
-    scoring.book.journal.close()
+    scoring.score_file.journal.close()
 
 
 @pytest.mark.usefixtures("made", "model")

@@ -14,11 +14,11 @@ from run_folders import REFUSED, REJECTED, UNREADABLE, Try, random_collection, w
 
 from interleave.cli.main import run
 from interleave.data.manifest import read_manifest
-from interleave.data.outputs import whole_folder
-from interleave.data.selecting import stage
-from interleave.data.selecting.rules import Wishes
-from interleave.data.selecting.selection import read_places, read_selection
-from interleave.data.selecting.stage import SelectOptions, select
+from interleave.data.outputs import atomic_folder
+from interleave.data.select import stage
+from interleave.data.select.rules import ThresholdOptions
+from interleave.data.select.selection import read_collection_paths, read_selection
+from interleave.data.select.stage import SelectOptions, select
 from interleave.errors import InputError, RunError
 
 FULL_DISK = """
@@ -101,7 +101,7 @@ def test_every_reason_is_told(tmp_path: Path) -> None:
     write_run(tmp_path / "col", "unscored", [[Try(semantics=None), Try(failure="no answer")]])
     for number in range(8):
         write_run(tmp_path / "col", f"good-{number}", [good])
-    options = SelectOptions(Wishes(max_fall=1, min_best=4), balanced=False)
+    options = SelectOptions(ThresholdOptions(max_fall=1, min_best=4), balanced=False)
     manifest = select([tmp_path / "col"], tmp_path / "out", options)
     assert {name: number for name, number in manifest.counts.items() if ":" in name} == {
         "dropped: falling scores": 2,
@@ -120,7 +120,7 @@ def test_no_filter_drops_only_what_can_be_no_row(tmp_path: Path) -> None:
     write_run(tmp_path / "col", "unscored", [[Try(semantics=None)]])
     for number in range(5):
         write_run(tmp_path / "col", f"good-{number}", [[Try()]])
-    manifest = select([tmp_path / "col"], tmp_path / "out", SelectOptions(Wishes(filtered=False)))
+    manifest = select([tmp_path / "col"], tmp_path / "out", SelectOptions(ThresholdOptions(filtered=False)))
     assert manifest.counts["dropped"] == manifest.counts["dropped: no score"] == 1
     assert all(each.copies == 1 for each in read_selection(tmp_path / "out") if each.part != "dropped")
 
@@ -128,9 +128,9 @@ def test_no_filter_drops_only_what_can_be_no_row(tmp_path: Path) -> None:
 def test_thresholds_are_stored_and_a_selection_made_with_them_again_is_the_same(
     collections: list[Path], tmp_path: Path
 ) -> None:
-    given = SelectOptions(Wishes(min_best=3.0))
+    given = SelectOptions(ThresholdOptions(min_best=3.0))
     used = select(collections, tmp_path / "a", given).options
-    wishes = Wishes(used["max_fall"], used["min_best"], used["variance"])
+    wishes = ThresholdOptions(used["max_fall"], used["min_best"], used["variance"])
     select(collections, tmp_path / "b", SelectOptions(wishes))
     assert (tmp_path / "a/selection.jsonl").read_bytes() == (tmp_path / "b/selection.jsonl").read_bytes()
 
@@ -186,7 +186,7 @@ def test_a_selection_with_nothing_for_rl_says_how_to_have_some(tmp_path: Path) -
     write_run(tmp_path / "col", "run", [[REFUSED, Try()]] * 4)
     [note] = select([tmp_path / "col"], tmp_path / "out").notes
     assert "nothing goes to RL" in note
-    options = SelectOptions(Wishes(variance=0))
+    options = SelectOptions(ThresholdOptions(variance=0))
     assert select([tmp_path / "col"], tmp_path / "all", options).counts["rl"] == 8
 
 
@@ -250,8 +250,10 @@ def test_a_moved_collection_is_found_again_when_told(tmp_path: Path) -> None:
     select([tmp_path / "col"], tmp_path / "out")
     (tmp_path / "col").rename(tmp_path / "elsewhere")
     with pytest.raises(InputError, match="--collection"):
-        read_places(tmp_path / "out")
-    assert read_places(tmp_path / "out", [tmp_path / "elsewhere"]) == {"col": tmp_path / "elsewhere"}
+        read_collection_paths(tmp_path / "out")
+    assert read_collection_paths(tmp_path / "out", [tmp_path / "elsewhere"]) == {
+        "col": tmp_path / "elsewhere"
+    }
 
 
 def test_collections_of_the_same_name_are_told_apart(tmp_path: Path) -> None:
@@ -263,7 +265,7 @@ def test_collections_of_the_same_name_are_told_apart(tmp_path: Path) -> None:
 
 def test_two_processes_do_not_make_the_same_folder(tmp_path: Path) -> None:
     write_run(tmp_path / "col", "run", [[Try()]])
-    with whole_folder(tmp_path / "out", "x"), pytest.raises(RunError, match="another process"):
+    with atomic_folder(tmp_path / "out", "x"), pytest.raises(RunError, match="another process"):
         select([tmp_path / "col"], tmp_path / "out")
 
 

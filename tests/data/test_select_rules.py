@@ -7,24 +7,31 @@ from random import Random
 
 import pytest
 
-from interleave.data.scores import Failure
-from interleave.data.selecting.balancing import SURPLUS, Candidate, copies_of, with_lent
-from interleave.data.selecting.rules import (
+from interleave.data.score_file import Unscored
+from interleave.data.select.rules import (
     DROPPED,
     FALLING,
     LOW,
+    NO_SCORE,
     RL,
+    SCORE_FAILED,
     SFT,
+    SURPLUS,
+    Candidate,
+    ScoredStep,
+    ThresholdOptions,
     Thresholds,
-    Wishes,
+    copy_counts,
+    move_acceptances_to_rl,
     part_of,
     quantile,
+    step_stats,
     thresholds_for,
     variance_for,
     why_dropped,
+    with_score,
 )
-from interleave.data.selecting.stage import SelectOptions, choose, counts_of, key_of
-from interleave.data.selecting.steps import NO_SCORE, SCORE_FAILED, ScoredStep, figures_of, scored
+from interleave.data.select.stage import SelectOptions, choose, counts_of, step_key
 from interleave.types import Scores
 
 CASES = 300
@@ -34,7 +41,7 @@ def step(name: str, *marks: float | None, accepted: tuple[bool, ...] | None = No
     """A step whose attempts got these marks in both respects; None for no score."""
     accepted = accepted or tuple(number == len(marks) for number in range(1, len(marks) + 1))
     attempts = (
-        scored(
+        with_score(
             (number, accepted[number - 1], None),
             None if mark is None else Scores(semantics=mark, quality=mark),
         )
@@ -49,18 +56,18 @@ def random_steps(rng: Random) -> list[ScoredStep]:
     for number in range(rng.randint(1, 30)):
         attempts = []
         for attempt in range(1, rng.choice((1, 1, 2, 3, 5)) + 1):
-            flaw = rng.choice((None, None, None, None, "unreadable verdict"))
+            problem = rng.choice((None, None, None, None, "unreadable verdict"))
             marks = Scores(
                 semantics=rng.choice((0, 5, 10, rng.uniform(0, 10))), quality=rng.choice((0, 10, 7.5))
             )
-            score = rng.choice((marks, marks, marks, marks, None, Failure(reason="no answer")))
-            attempts.append(scored((attempt, rng.random() < 0.5, flaw), score))
+            score = rng.choice((marks, marks, marks, marks, None, Unscored(reason="no answer")))
+            attempts.append(with_score((attempt, rng.random() < 0.5, problem), score))
         steps.append(ScoredStep("col", f"run-{number:02d}", rng.randint(1, 9), tuple(attempts)))
     return steps
 
 
 def parts(steps: list[ScoredStep], options: SelectOptions) -> dict[str, list[tuple[str, str | None, int]]]:
-    chosen = choose(steps, thresholds_for(steps, options.wishes), options)
+    chosen = choose(steps, thresholds_for(steps, options.thresholds), options)
     return {key: [(each.part, each.reason, each.copies) for each in own] for key, own in chosen.items()}
 
 
@@ -68,17 +75,17 @@ def parts(steps: list[ScoredStep], options: SelectOptions) -> dict[str, list[tup
 def test_K12_every_attempt_is_in_exactly_one_part_and_the_sums_are_right(filtered: bool) -> None:
     for case in range(CASES):
         steps = random_steps(Random(case))
-        options = SelectOptions(Wishes(filtered=filtered))
-        choices = choose(steps, thresholds_for(steps, options.wishes), options)
+        options = SelectOptions(ThresholdOptions(filtered=filtered))
+        choices = choose(steps, thresholds_for(steps, options.thresholds), options)
         counts = counts_of(steps, choices)
         attempts = sum(len(each.attempts) for each in steps)
         assert counts["attempts"] == attempts == counts[SFT] + counts[RL] + counts[DROPPED]
         reasons = sum(number for name, number in counts.items() if name.startswith("dropped: "))
         assert reasons == counts[DROPPED]
         for each in steps:
-            for attempt, choice in zip(each.attempts, choices[key_of(each)], strict=True):
+            for attempt, choice in zip(each.attempts, choices[step_key(each)], strict=True):
                 assert (choice.part == DROPPED) == bool(choice.reason) == (choice.copies == 0)
-                assert attempt.flaw is None or choice.reason == attempt.flaw
+                assert attempt.problem is None or choice.reason == attempt.problem
 
 
 def test_K13_the_order_of_the_input_does_not_matter() -> None:
@@ -96,7 +103,7 @@ def test_balancing_makes_judgements_even_wherever_both_occur() -> None:
             Candidate(str(number), rng.choice((SFT, RL)), rng.randint(1, 3), rng.random() < 0.8)
             for number in range(rng.randint(1, 60))
         ]
-        copies = copies_of(candidates, seed=case, max_copies=3)
+        copies = copy_counts(candidates, seed=case, max_copies=3)
         rows: Counter[tuple[str, int, bool]] = Counter()
         for each, number in zip(candidates, copies, strict=True):
             rows[each.part, each.iteration, each.accepted] += number
@@ -112,12 +119,12 @@ def test_balancing_makes_judgements_even_wherever_both_occur() -> None:
 def test_iterations_with_one_judgement_are_weighed_against_each_other() -> None:
     refused = [Candidate(f"r{number}", RL, 1, False) for number in range(6)]
     accepted = [Candidate(f"a{number}", RL, 2, True) for number in range(2)]
-    copies = copies_of(refused + accepted, seed=0, max_copies=4)
+    copies = copy_counts(refused + accepted, seed=0, max_copies=4)
     assert sum(copies[:6]) == sum(copies[6:]) == 6
 
 
 def test_where_there_is_only_one_judgement_nothing_is_lost() -> None:
-    assert copies_of([Candidate(str(each), SFT, 1, True) for each in range(5)], seed=0) == [1] * 5
+    assert copy_counts([Candidate(str(each), SFT, 1, True) for each in range(5)], seed=0) == [1] * 5
 
 
 def test_the_rarer_judgement_is_repeated_and_the_surplus_of_the_other_left_out() -> None:
@@ -141,8 +148,8 @@ def test_the_rarer_judgement_is_repeated_and_the_surplus_of_the_other_left_out()
     ],
 )
 def test_the_figures_of_a_step(marks: list[float], fall: float, best: float, variance: float) -> None:
-    figures = figures_of(marks)
-    assert (figures.fall, figures.best, figures.variance) == (fall, best, variance)
+    stats = step_stats(marks)
+    assert (stats.fall, stats.best, stats.variance) == (fall, best, variance)
 
 
 LINES = Thresholds(max_fall=1.0, min_best=5.0, variance=2.0)
@@ -165,21 +172,21 @@ def test_falling_and_low_steps_are_dropped_and_what_is_on_the_line_stays(
 
 
 def test_high_variance_goes_to_rl_and_low_to_sft() -> None:
-    assert part_of(figures_of([2.0, 9.0]), LINES) == RL
-    assert part_of(figures_of([8.0, 9.0]), LINES) == SFT
+    assert part_of(step_stats([2.0, 9.0]), LINES) == RL
+    assert part_of(step_stats([8.0, 9.0]), LINES) == SFT
 
 
 def test_the_variance_threshold_comes_as_near_to_two_to_one_as_it_can() -> None:
     steps = [step(f"varies-{number}", 1.0 + number / 10, 9.0) for number in range(30)]
     line = variance_for(steps, 2.0)
-    to_rl = sum(each.figures is not None and each.figures.variance > line for each in steps)
+    to_rl = sum(each.stats is not None and each.stats.variance > line for each in steps)
     assert to_rl == 10
 
 
 def test_at_most_half_of_the_steps_that_vary_go_to_rl_unless_told() -> None:
     for case in range(CASES):
-        steps = [each for each in random_steps(Random(case)) if each.usable and each.figures]
-        varying = [each.figures.variance for each in steps if each.figures and each.figures.variance > 0]
+        steps = [each for each in random_steps(Random(case)) if each.usable and each.stats]
+        varying = [each.stats.variance for each in steps if each.stats and each.stats.variance > 0]
         line = variance_for(steps)
         assert sum(variance > line for variance in varying) <= len(varying) / 2
         assert line >= variance_for(steps, 2.0)
@@ -191,9 +198,9 @@ def test_what_is_accepted_in_the_end_or_good_is_never_called_low_unless_told() -
     refused = step("refused", 8.8, accepted=(False,))
     low = step("low", 5.0, accepted=(False,))
     steps = [*good, accepted, refused, low]
-    from_data = thresholds_for(steps, Wishes())
+    from_data = thresholds_for(steps, ThresholdOptions())
     assert [each.run for each in steps if why_dropped(each, from_data)] == ["low"]
-    told = thresholds_for(steps, Wishes(min_best=9.0))
+    told = thresholds_for(steps, ThresholdOptions(min_best=9.0))
     assert {each.run for each in steps if why_dropped(each, told)} == {"accepted", "refused", "low"}
 
 
@@ -206,17 +213,17 @@ def test_K12_a_step_that_does_not_vary_never_goes_to_rl() -> None:
 def test_defaults_drop_at_most_a_quarter_of_the_retried_for_falling_and_a_tenth_for_being_low() -> None:
     for case in range(CASES):
         steps = random_steps(Random(case))
-        lines = thresholds_for(steps, Wishes())
-        figures = [each.figures for each in steps if each.figures is not None and each.usable]
-        retried = [each for each in steps if each.figures is not None and len(each.attempts) > 1]
-        falling = [each for each in retried if each.figures and why_dropped(each, lines) == FALLING]
-        low = [each for each in figures if lines.min_best is not None and each.best < lines.min_best]
+        lines = thresholds_for(steps, ThresholdOptions())
+        stats = [each.stats for each in steps if each.stats is not None and each.usable]
+        retried = [each for each in steps if each.stats is not None and len(each.attempts) > 1]
+        falling = [each for each in retried if each.stats and why_dropped(each, lines) == FALLING]
+        low = [each for each in stats if lines.min_best is not None and each.best < lines.min_best]
         assert len(falling) <= len(retried) / 4
-        assert len(low) <= len(figures) / 10
+        assert len(low) <= len(stats) / 10
 
 
 def test_thresholds_that_are_given_are_taken() -> None:
-    lines = thresholds_for([step("one", 1.0, 9.0)], Wishes(max_fall=3, min_best=2, variance=1))
+    lines = thresholds_for([step("one", 1.0, 9.0)], ThresholdOptions(max_fall=3, min_best=2, variance=1))
     assert lines == Thresholds(max_fall=3, min_best=2, variance=1)
 
 
@@ -226,9 +233,9 @@ def test_a_quantile_is_one_of_the_values() -> None:
 
 
 def test_K12_missing_and_failed_scores_are_reasons_of_their_own() -> None:
-    missing = scored((1, True, None), None)
-    failed = scored((1, True, None), Failure(reason="no answer"))
-    assert (missing.flaw, failed.flaw) == (NO_SCORE, SCORE_FAILED)
+    missing = with_score((1, True, None), None)
+    failed = with_score((1, True, None), Unscored(reason="no answer"))
+    assert (missing.problem, failed.problem) == (NO_SCORE, SCORE_FAILED)
     alone = ScoredStep("col", "run", 1, (missing,))
     assert parts([alone], SelectOptions()) == {"col/run/1": [(DROPPED, NO_SCORE, 0)]}
 
@@ -238,16 +245,18 @@ def test_first_attempts_of_rl_are_not_all_refused() -> None:
     refused = [Candidate(f"r{number}", RL, 1, False) for number in range(6)]
     again = [Candidate(f"s{number}", RL, 2, bool(number % 2)) for number in range(6)]
     copied = [Candidate(f"a{number}", SFT, 1, number >= 4) for number in range(20)]
-    lent = with_lent(refused + again + copied, seed=0)
+    lent = move_acceptances_to_rl(refused + again + copied, seed=0)
     parts = Counter((each.part, each.iteration, each.accepted) for each in lent)
     assert parts[RL, 1, True] == parts[RL, 1, False] == 6
     assert parts[SFT, 1, True] == 10
     assert parts[RL, 2, True] == parts[RL, 2, False] == 3
-    spared = with_lent(refused + [Candidate(f"o{number}", SFT, 1, True) for number in range(5)], seed=0)
+    spared = move_acceptances_to_rl(
+        refused + [Candidate(f"o{number}", SFT, 1, True) for number in range(5)], seed=0
+    )
     assert Counter(each.part for each in spared) == {RL: 6 + 2, SFT: 3}, "never the larger half"
     mixed = again + [Candidate(f"t{number}", SFT, 2, True) for number in range(9)]
-    assert with_lent(mixed, seed=0) == mixed, "where RL knows both there is nothing to lend"
-    poor = with_lent(refused + copied[:10], seed=0)
+    assert move_acceptances_to_rl(mixed, seed=0) == mixed, "where RL knows both there is nothing to lend"
+    poor = move_acceptances_to_rl(refused + copied[:10], seed=0)
     assert Counter((each.part, each.accepted) for each in poor) == {
         (RL, False): 6,
         (RL, True): 2,
@@ -259,11 +268,11 @@ def test_first_attempts_of_rl_are_not_all_refused() -> None:
 def test_selection_lends_first_acceptances_to_rl() -> None:
     steps = [step(f"varied-{number}", 2.0, 9.0, accepted=(False, True)) for number in range(3)]
     steps += [step(f"good-{number}", 9.0) for number in range(9)]
-    options = SelectOptions(Wishes(variance=1.0))
-    choices = choose(steps, thresholds_for(steps, options.wishes), options)
+    options = SelectOptions(ThresholdOptions(variance=1.0))
+    choices = choose(steps, thresholds_for(steps, options.thresholds), options)
     first = Counter(
-        (choices[key_of(each)][0].part, each.attempts[0].accepted)
+        (choices[step_key(each)][0].part, each.attempts[0].accepted)
         for each in steps
-        for _ in range(choices[key_of(each)][0].copies)
+        for _ in range(choices[step_key(each)][0].copies)
     )
     assert first[RL, False] == first[RL, True] == 3

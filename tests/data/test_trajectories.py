@@ -15,9 +15,14 @@ from run_folders import REFUSED, Try, picture, write_run
 import interleave
 from interleave.agents.critic import CriticInput
 from interleave.backends.protocols import GeneratorCapabilities, ImageRequest
-from interleave.data.lazy_picture import StoredPicture
-from interleave.data.selecting.stage import select
-from interleave.data.trajectories import Trajectory, read_collection, read_trajectory, run_names
+from interleave.data.select.stage import select
+from interleave.data.trajectories import (
+    StoredPicture,
+    Trajectory,
+    read_collection,
+    read_trajectory,
+    run_names,
+)
 from interleave.errors import InputError, MissingPicture
 from interleave.pictures import pixel_digest
 from interleave.types import Outcome, Plan, PlanStep, Verdict
@@ -160,7 +165,7 @@ def test_an_altered_picture_is_refused_when_it_is_looked_at(tmp_path: Path) -> N
     write_run(tmp_path, "run", [[Try()]])
     [trajectory] = read_collection(tmp_path)
     name = trajectory.record.steps[0].attempts[0].image
-    path = trajectory.picture_path(name)
+    path = trajectory.store.path(name)
     path.write_bytes(path.read_bytes() + b"x")
     image = trajectory.picture(name)
     assert image.size == (8, 6)
@@ -184,7 +189,7 @@ def test_I01_a_name_of_a_picture_cannot_lead_out_of_the_folder(tmp_path: Path) -
     write_run(tmp_path, "run", [[Try()]])
     [trajectory] = read_collection(tmp_path)
     with pytest.raises(interleave.RunError, match="damaged"):
-        trajectory.picture_path("../../etc/passwd")
+        trajectory.store.path("../../etc/passwd")
 
 
 def test_I05_a_run_in_a_folder_whose_name_is_no_text_is_left_out_and_counted(tmp_path: Path) -> None:

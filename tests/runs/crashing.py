@@ -140,9 +140,9 @@ def _child(order: Order) -> None:
 
 
 def _replace_output(out: Path) -> None:
-    from interleave.data.outputs import whole_folder
+    from interleave.data.outputs import atomic_folder
 
-    with whole_folder(out, "made.json", replace=True) as folder:
+    with atomic_folder(out, "made.json", replace=True) as folder:
         (folder / "rows").mkdir()
         (folder / "rows" / "train.jsonl").write_text("new")
         (folder / "made.json").write_text("new")

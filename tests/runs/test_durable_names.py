@@ -14,9 +14,9 @@ import interleave
 from interleave.backends.vlms.scripted import ScriptedVlm
 from interleave.config.run_config import PackConfig
 from interleave.data import outputs
-from interleave.data.importing.folders import MAKING, write_run
-from interleave.data.importing.values import ImportedAttempt, ImportedRun
-from interleave.data.outputs import whole_file, whole_folder
+from interleave.data.import_runs.records import ImportedAttempt, ImportedRun
+from interleave.data.import_runs.run_folder import STAGING, write_run
+from interleave.data.outputs import atomic_file, atomic_folder
 from interleave.errors import StorageError
 from interleave.files import make_folder, sync_folder
 from interleave.pictures import encode_png
@@ -113,10 +113,10 @@ def test_the_names_of_a_batch_are_on_disk(names: Names, tmp_path: Path) -> None:
 
 def test_the_names_of_an_output_are_on_disk(names: Names, tmp_path: Path) -> None:
     for content in ("old", "new"):
-        with whole_folder(tmp_path / "deep" / "er" / "rows", "made.json", replace=True) as folder:
+        with atomic_folder(tmp_path / "deep" / "er" / "rows", "made.json", replace=True) as folder:
             (folder / "made.json").write_text(content)
         assert not names.pending
-    with whole_file(tmp_path / "deep" / "est" / "rows.jsonl") as file:
+    with atomic_file(tmp_path / "deep" / "est" / "rows.jsonl") as file:
         file.write(b"{}\n")
     assert not names.pending
     assert names.given >= 8
@@ -130,8 +130,8 @@ def test_the_names_of_an_imported_run_are_on_disk(names: Names, tmp_path: Path) 
     plan = Plan(steps=(PlanStep(number=1, prompt="a frog"),))
     run = ImportedRun("x", ("A frog",), plan, (ImportedAttempt(1, "a frog", tmp_path / "drawn.png"),))
     write_run(run, out / "runs" / "ab" / "x", out, PackConfig(name="default", version="1", digest=""))
-    aside = {path for path in names.pending if MAKING in path.parts}  # made aside, and moved when complete
-    assert names.pending <= {out / MAKING} | aside
+    aside = {path for path in names.pending if STAGING in path.parts}  # made aside, and moved when complete
+    assert names.pending <= {out / STAGING} | aside
     assert (out / "runs" / "ab" / "x" / "journal.jsonl").exists()
 
 

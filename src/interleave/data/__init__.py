@@ -1,1 +1,1 @@
-"""Data construction: requests, collected runs, scores, selection, and rows that train the agents."""
+"""Data construction: request corpora, collected runs, scores, selections, and rows that train the agents."""

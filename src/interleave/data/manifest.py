@@ -1,7 +1,7 @@
-"""What made a stage's output: its options, its inputs by digest, and what it counted.
+"""Manifests: the options, input digests and counts of one stage's output.
 
-A manifest lies beside what it describes. It has no times and no places of one machine, so that the same
-work done twice, or on two machines, leaves the same bytes.
+A manifest lies beside the output it describes. It has no times and no machine paths, so that the same work
+done twice, or on two machines, writes the same bytes.
 """
 
 from __future__ import annotations
@@ -17,51 +17,54 @@ from interleave.errors import InputError
 from interleave.files import open_regular, read_bytes, why, write_atomic
 from interleave.text import storable_in
 from interleave.types import Value
+from interleave.validation_errors import first_problem
 from interleave.version import __version__
 
 VERSION = 1
 SUFFIX = ".manifest.json"
+COLLECTION_MANIFEST = f"collection{SUFFIX}"
+"""The manifest in the folder of a collection."""
 MAX_BYTES = 100_000_000
 MAX_DIGESTED_BYTES = 100_000_000_000
-"""More than any stage reads."""
+"""Larger than any input of a stage."""
 SOFTWARE = f"interleave {__version__}"
 
 
 class Manifest(Value):
-    """One stage, as it was run."""
+    """What one stage was run with, and what came out."""
 
     stage: str
     version: int = VERSION
     software: str = SOFTWARE
     options: dict[str, Any] = Field(default_factory=dict)
-    """What was asked for, thresholds that came from the data included."""
+    """The options used, including thresholds derived from the data."""
     inputs: dict[str, str] = Field(default_factory=dict)
-    """Name of what was read → its digest: of a file, or of the manifest of a folder."""
+    """Input name → digest of the file, or of the folder's manifest."""
     counts: dict[str, int] = Field(default_factory=dict)
     notes: tuple[str, ...] = ()
-    """What a reader should know: lines left out, replies that could not be used."""
+    """Remarks for the reader: skipped lines, unusable replies."""
 
     @model_validator(mode="before")
     @classmethod
-    def says_only_what_a_file_can_hold(cls, given: Any) -> Any:
-        """Names of files need not be text. Spelled out here, a manifest equals itself when it is read."""
+    def holds_only_storable_text(cls, given: Any) -> Any:
+        """Escape file names that are not valid Unicode, so that a manifest is read back as it was written."""
         return storable_in(given)
 
 
 def manifest_path(path: Path) -> Path:
-    """Where the manifest of a file lies: `requests.jsonl` has `requests.manifest.json` beside it."""
+    """The path of a file's manifest: `requests.jsonl` has `requests.manifest.json` beside it."""
     return path.with_name(path.stem + SUFFIX)
 
 
 def write_manifest(path: Path, manifest: Manifest) -> None:
-    """Write a manifest whole; equal manifests are equal bytes."""
-    said = storable_in(manifest.model_dump(mode="json"))
-    text = json.dumps(said, ensure_ascii=False, indent=2, sort_keys=True)
+    """Write a manifest atomically; equal manifests give equal bytes."""
+    fields = storable_in(manifest.model_dump(mode="json"))
+    text = json.dumps(fields, ensure_ascii=False, indent=2, sort_keys=True)
     write_atomic(path, text.encode() + b"\n")
 
 
 def read_manifest(path: Path) -> Manifest:
-    """The manifest in this file; raises `InputError` where it is missing, damaged or from a newer version."""
+    """Read a manifest; raises `InputError` when it is missing, damaged or of a newer version."""
     try:
         data = read_bytes(path, most_bytes=MAX_BYTES)
     except OSError as error:
@@ -69,10 +72,8 @@ def read_manifest(path: Path) -> Manifest:
     try:
         manifest = Manifest.model_validate_json(data)
     except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(map(str, first["loc"])) or "the file"
         raise InputError(
-            f"the manifest {path} is damaged ({where}: {first['msg']}): make it again with its stage"
+            f"the manifest {path} is damaged ({first_problem(error)}): make it again with its stage"
         ) from None
     if manifest.version > VERSION:
         raise InputError(

@@ -1,59 +1,66 @@
-"""An output that is absent, as it was before, or complete, whenever the process dies or the disk fails.
+"""Atomic outputs: absent, as before, or complete, even when the process dies or the disk fails.
 
-It is made beside its place under another name and moved there when it is done. What was there before is
-deleted only when the new one is on disk at its place: where the system can, the two are swapped in one step,
-else the old one is set aside first, and moved back by the next attempt if nothing took its place.
+An output is written under a temporary name and renamed when it is complete. The previous output is deleted
+only after the new one is on disk under its name. Where the system has renameat2, the two are exchanged in one
+step; elsewhere the previous one is renamed first, and the next attempt restores it if nothing replaced it.
 
-.NAME.making   half made, or no longer needed: cleared by the next attempt
-.NAME.old      the complete output of before, set aside: never deleted while nothing is at its place
-.NAME.lock     held by the process that makes it
+.NAME.making   incomplete or no longer needed: removed by the next attempt
+.NAME.old      the previous output, complete: never deleted while nothing has its name
+.NAME.lock     locked by the process that writes the output
 """
 
 from __future__ import annotations
 
+import ctypes
+import errno
 import fcntl
 import os
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
-from interleave.data.file_systems import exchange, sync_file_system
 from interleave.errors import ConfigurationError, RunError, StorageError
 from interleave.files import make_folder, sync_folder
 from interleave.runs.folder import refuse_foreign_folder
 
+_AT_FDCWD = -100
+_RENAME_EXCHANGE = 2
+_UNSUPPORTED = {errno.ENOSYS, errno.EINVAL, errno.EOPNOTSUPP, errno.EPERM}
+"""Errors of an old kernel, a file system without the call, or a sandbox that blocks it."""
+
 
 @contextmanager
-def whole_folder(out: Path, marker: str, *, replace: bool = False) -> Iterator[Path]:
-    """A new folder to fill, moved to `out` when the block ends well; a folder with `marker` in it is ours."""
+def atomic_folder(out: Path, marker: str, *, replace: bool = False) -> Iterator[Path]:
+    """A new folder to fill, renamed to `out` on success; a folder that holds `marker` is one of ours."""
     out = Path(os.path.realpath(out) if out.is_symlink() else os.path.abspath(out))
-    place = _Place(out)
-    _refuse(out, marker, replace)
+    paths = _OutputPaths(out)
+    _refuse_existing(out, marker, replace)
     try:
         make_folder(out.parent)
-        with _held(out.with_name(f".{out.name}.lock"), out) as lock:
-            place.tidy()
-            _refuse(out, marker, replace)  # again: perhaps what a crash had set aside is back
-            place.making.mkdir()
-            new = os.stat(place.making)
+        with _exclusive_lock(out.with_name(f".{out.name}.lock"), out) as lock:
+            paths.recover()
+            _refuse_existing(out, marker, replace)  # again: recovery may have restored an output
+            paths.staging.mkdir()
+            new = os.stat(paths.staging)
             try:
-                yield place.making
+                yield paths.staging
                 sync_file_system(lock)
-                place.swap()
+                paths.publish()
             except BaseException:
                 with suppress(FileNotFoundError):
-                    if os.path.samestat(new, os.stat(place.making)):  # else it is what was there before
-                        place.clear()
+                    if os.path.samestat(new, os.stat(paths.staging)):  # else it is the old output
+                        paths.remove_staging()
                 raise
-            place.settle()
+            paths.finish()
     except OSError as error:
-        raise place.cannot_write(error) from error
+        raise paths.cannot_write(error) from error
 
 
-def _refuse(out: Path, marker: str, replace: bool) -> None:
+def _refuse_existing(out: Path, marker: str, replace: bool) -> None:
     refuse_foreign_folder(out, marker=marker)
     if (out / marker).exists() and not replace:
         raise RunError(
@@ -62,25 +69,25 @@ def _refuse(out: Path, marker: str, replace: bool) -> None:
 
 
 @dataclass(frozen=True)
-class _Place:
-    """Where an output belongs, and the names beside it."""
+class _OutputPaths:
+    """The path of an output, and the temporary paths beside it."""
 
     out: Path
 
     @property
-    def making(self) -> Path:
+    def staging(self) -> Path:
         return self.out.with_name(f".{self.out.name}.making")
 
     @property
     def old(self) -> Path:
         return self.out.with_name(f".{self.out.name}.old")
 
-    def tidy(self) -> None:
-        """Put in order what a process that died has left."""
-        if not (os.path.lexists(self.making) or os.path.lexists(self.old)):
+    def recover(self) -> None:
+        """Clean up after a process that died."""
+        if not (os.path.lexists(self.staging) or os.path.lexists(self.old)):
             return
-        self._sync_names()  # as they are now, before anything is deleted
-        self.clear()
+        self._sync_names()  # the names as they are now, before anything is deleted
+        self.remove_staging()
         if not os.path.lexists(self.old):
             return
         if _is_empty(self.out):
@@ -89,64 +96,64 @@ class _Place:
         else:
             self._discard_old()
 
-    def swap(self) -> None:
-        """Put the new output in its place; whatever fails, the old one is there or set aside."""
+    def publish(self) -> None:
+        """Give the new output its name; whatever fails, the old one still exists under its name or `.old`."""
         if _is_empty(self.out):
-            os.rename(self.making, self.out)
-        elif not exchange(self.making, self.out):
+            os.rename(self.staging, self.out)
+        elif not exchange(self.staging, self.out):
             os.rename(self.out, self.old)
             try:
-                os.rename(self.making, self.out)
+                os.rename(self.staging, self.out)
             except BaseException:
-                with suppress(OSError):  # then the next attempt does it
+                with suppress(OSError):  # then the next attempt restores it
                     os.rename(self.old, self.out)
                 raise
 
-    def settle(self) -> None:
-        """Delete what was there before, once the new output is on disk under its name."""
+    def finish(self) -> None:
+        """Delete the previous output, once the new one is on disk under its name."""
         try:
             self._sync_names()
         except OSError as error:
             raise StorageError(
-                f"{self.out} is made, but the disk has not confirmed it ({_reason(error)}): mend the disk, "
+                f"{self.out} is made, but the disk has not confirmed it ({_reason(error)}): fix the disk, "
                 "then make it again with --replace"
             ) from error
-        with suppress(OSError):  # nothing is lost by it, and the next attempt does it
+        with suppress(OSError):  # nothing is lost, and the next attempt deletes it
             if os.path.lexists(self.old):
                 self._discard_old()
-        self.clear()
+        self.remove_staging()
 
-    def clear(self) -> None:
-        shutil.rmtree(self.making, ignore_errors=True)
+    def remove_staging(self) -> None:
+        shutil.rmtree(self.staging, ignore_errors=True)
 
     def _sync_names(self) -> None:
         try:
             sync_folder(self.out.parent)
-        except StorageError as error:  # whose words are for runs
+        except StorageError as error:  # its message is written for runs
             raise (error.__cause__ or error) from None
 
     def _discard_old(self) -> None:
-        # Under the other name, so that half of it is never taken for the whole when this is cut short.
-        os.rename(self.old, self.making)
-        self.clear()
+        # Renamed first, so that an interrupted deletion never leaves half an output under the name `.old`.
+        os.rename(self.old, self.staging)
+        self.remove_staging()
 
     def cannot_write(self, error: OSError) -> StorageError:
         if not os.path.lexists(self.out) and os.path.lexists(self.old):
             return StorageError(
-                f"cannot write {self.out} ({_reason(error)}): what was there before is in {self.old}; mend "
+                f"cannot write {self.out} ({_reason(error)}): what was there before is in {self.old}; fix "
                 "the disk, then run the same command again, and it is moved back"
             )
         return _cannot_write(self.out, error)
 
 
 def _is_empty(folder: Path) -> bool:
-    """Whether nothing is at this place, or a folder with nothing in it."""
+    """Whether nothing is at this path, or an empty folder."""
     return not os.path.lexists(folder) or not any(folder.iterdir())
 
 
 @contextmanager
-def whole_file(out: Path, *, replace: bool = False) -> Iterator[IO[bytes]]:
-    """A file to fill, moved to `out` when the block ends well."""
+def atomic_file(out: Path, *, replace: bool = False) -> Iterator[IO[bytes]]:
+    """A file to fill, renamed to `out` when the block succeeds."""
     refuse_folder(out)
     if out.exists() and not replace:
         raise RunError(f"{out} is already there: choose another with --out, or make it anew with --replace")
@@ -167,14 +174,14 @@ def whole_file(out: Path, *, replace: bool = False) -> Iterator[IO[bytes]]:
 
 
 def refuse_folder(out: Path) -> None:
-    """Where a file is to be, there must be no folder."""
+    """Raise `ConfigurationError` when the path of an output file is a folder."""
     if out.is_dir():
         raise ConfigurationError(f"--out {str(out)!r} is a folder: name a file")
 
 
 def _cannot_write(out: Path, error: OSError) -> StorageError:
     return StorageError(
-        f"cannot write {out} ({_reason(error)}), nothing was left behind: make room or mend the disk, "
+        f"cannot write {out} ({_reason(error)}), nothing was left behind: make room or fix the disk, "
         "then run the same command again"
     )
 
@@ -184,13 +191,13 @@ def _reason(error: BaseException) -> str:
 
 
 @contextmanager
-def _held(lock: Path, out: Path) -> Iterator[int]:
-    """Keep others from making the same output; gives the open lock file."""
+def _exclusive_lock(lock: Path, out: Path) -> Iterator[int]:
+    """Lock out other writers of the same output; yields the descriptor of the lock file."""
     file = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o644)
     try:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            is_ours = os.path.samestat(os.fstat(file), os.stat(lock))  # not one that was just thrown away
+            is_ours = os.path.samestat(os.fstat(file), os.stat(lock))  # not one that was just deleted
         except (BlockingIOError, FileNotFoundError):
             is_ours = False
         if not is_ours:
@@ -204,3 +211,36 @@ def _held(lock: Path, out: Path) -> Iterator[int]:
                 os.unlink(lock)
     finally:
         os.close(file)
+
+
+def exchange(one: Path, other: Path) -> bool:
+    """Exchange two paths in one step; False, and nothing changed, where that is not supported."""
+    rename = _function("renameat2")
+    if rename is None:
+        return False
+    names = os.fsencode(one), os.fsencode(other)
+    if rename(_AT_FDCWD, names[0], _AT_FDCWD, names[1], _RENAME_EXCHANGE) == 0:
+        return True
+    number = ctypes.get_errno()
+    if number in _UNSUPPORTED:
+        return False
+    raise OSError(number, os.strerror(number), str(one))
+
+
+def sync_file_system(handle: int) -> None:
+    """Sync the whole file system of an open file: one call instead of one for each of very many files.
+
+    Raises `OSError` when any write since the file was opened has failed; `os.sync`, the fallback where the
+    call does not exist, cannot report that.
+    """
+    sync = _function("syncfs")
+    if sync is None:
+        os.sync()
+    elif sync(handle) != 0:
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number))
+
+
+@cache
+def _function(name: str) -> Any:
+    return getattr(ctypes.CDLL(None, use_errno=True), name, None)

@@ -1,4 +1,4 @@
-"""The same work for many things, in one process or several; what comes out does not depend on how many."""
+"""Ordered parallel map over processes; the results do not depend on the number of workers."""
 
 from __future__ import annotations
 
@@ -22,32 +22,35 @@ from interleave.errors import RunError
 T = TypeVar("T")
 R = TypeVar("R")
 
-AHEAD = 2
-"""How many results a worker may be ahead of whoever takes them: memory does not grow with the input."""
+Progress = Callable[[int, int], None]
+"""Called with the number of items done and the total."""
+
+PREFETCH = 2
+"""Tasks in flight per worker: bounds memory, whatever the size of the input."""
 
 
 def default_workers() -> int:
-    """As many as there are processors for us."""
+    """The number of processors available to this process."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def in_order(work: Callable[[T], R], tasks: Iterable[T], workers: int = 1) -> Iterator[R]:
-    """The results of the work, in the order of the tasks, whoever is done first."""
-    calmly = partial(_calmly, work)
+def map_in_order(work: Callable[[T], R], tasks: Iterable[T], workers: int = 1) -> Iterator[R]:
+    """The results of `work`, in the order of the tasks."""
+    call = partial(_call_without_gc, work)
     if workers <= 1:
-        yield from map(calmly, tasks)
+        yield from map(call, tasks)
         return
-    waiting = iter(tasks)
-    # Spawned, not forked: a copy of a process with threads may hold their locks for ever.
+    remaining = iter(tasks)
+    # Spawned, not forked: a fork of a process with threads may hold their locks forever.
     context = multiprocessing.get_context("spawn")
-    pool = ProcessPoolExecutor(workers, mp_context=context, initializer=_follow_the_parent)
+    pool = ProcessPoolExecutor(workers, mp_context=context, initializer=_initialize_worker)
     try:
-        under_way: deque[Future[R]] = deque(
-            pool.submit(calmly, task) for task in islice(waiting, AHEAD * workers)
+        pending: deque[Future[R]] = deque(
+            pool.submit(call, task) for task in islice(remaining, PREFETCH * workers)
         )
-        while under_way:
-            yield under_way.popleft().result()
-            under_way.extend(pool.submit(calmly, task) for task in islice(waiting, 1))
+        while pending:
+            yield pending.popleft().result()
+            pending.extend(pool.submit(call, task) for task in islice(remaining, 1))
     except BrokenProcessPool:
         raise RunError(
             "a worker process died, perhaps for want of memory: try again with fewer --workers"
@@ -56,22 +59,22 @@ def in_order(work: Callable[[T], R], tasks: Iterable[T], workers: int = 1) -> It
         pool.shutdown(wait=True, cancel_futures=True)
 
 
-def _follow_the_parent() -> None:
-    """In a worker: leave interrupts to the parent, and do not outlive it."""
+def _initialize_worker() -> None:
+    """In a worker: ignore interrupts, which the parent handles, and exit when the parent dies."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     parent = multiprocessing.parent_process()
     if parent is not None:
-        threading.Thread(target=_end_with, args=(parent.sentinel,), daemon=True).start()
+        threading.Thread(target=_exit_with_parent, args=(parent.sentinel,), daemon=True).start()
 
 
-def _end_with(sentinel: int) -> None:
+def _exit_with_parent(sentinel: int) -> None:
     connection.wait([sentinel])
     os._exit(1)
 
 
 @contextmanager
-def no_collector() -> Iterator[None]:
-    """Without the search for cycles: half the time goes to it where many values are made that have none."""
+def gc_paused() -> Iterator[None]:
+    """Disable the cyclic garbage collector, which takes half the time when many small values are made."""
     was_on = gc.isenabled()
     gc.disable()
     try:
@@ -81,13 +84,13 @@ def no_collector() -> Iterator[None]:
             gc.enable()
 
 
-def _calmly(work: Callable[[T], R], task: T) -> R:
-    with no_collector():
+def _call_without_gc(work: Callable[[T], R], task: T) -> R:
+    with gc_paused():
         return work(task)
 
 
-def chunks(things: Iterable[T], size: int) -> Iterator[list[T]]:
-    """The things in lists of this size; the last may be shorter."""
-    iterator = iter(things)
+def chunks(items: Iterable[T], size: int) -> Iterator[list[T]]:
+    """The items in lists of this size; the last may be shorter."""
+    iterator = iter(items)
     while chunk := list(islice(iterator, size)):
         yield chunk

@@ -1,9 +1,8 @@
-"""`data sequences`: whole trajectories as one text with pictures in it, for models that write both.
+"""`data sequences`: each trajectory as one text with pictures in it, for models that generate both.
 
-`<gthink>` the plan's reasoning, then for each step `<plan>` its prompt, `<image>` a picture and, where there
-is a caption, `<info>`. With reflection every attempt is there in order, each with `<critic>`: what was
-thought of it and what was tried next. Every tag is closed, and a step without a caption simply has none. Only
-trajectories all of whose steps were accepted are taken: the others do not end well.
+`<gthink>` holds the plan's reasoning; each step has `<plan>` with its prompt, `<image>` with a picture and,
+if it has a caption, `<info>`. With reflection every attempt is included in order, each with `<critic>`: its
+reasoning and the next prompt. Every tag is closed. Only trajectories whose steps were all accepted are used.
 """
 
 from __future__ import annotations
@@ -13,16 +12,16 @@ import json
 import os
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from interleave.data.manifest import Manifest, manifest_path, read_manifest, write_manifest
-from interleave.data.outputs import refuse_folder, whole_file
-from interleave.data.parallel_map import chunks, in_order
-from interleave.data.selecting.selection import named
+from interleave.data.outputs import atomic_file, refuse_folder
+from interleave.data.parallel_map import Progress, chunks, map_in_order
+from interleave.data.select.selection import collections_by_name
 from interleave.data.trajectories import Trajectory, digest_line, read_trajectory, run_names
 from interleave.errors import InputError, InterleaveError, RunError
 from interleave.runs.journal import RequestPart
@@ -42,7 +41,7 @@ _TAGS = re.compile(r"<(?=/?(?:gthink|plan|image|img_token|info|critic|think)>)",
 
 @dataclass(frozen=True)
 class SequenceOptions:
-    """What a user may say."""
+    """The options of `data sequences`."""
 
     reflection: bool = False
     skip_bad: bool = False
@@ -55,50 +54,52 @@ def make_sequences(
     options: SequenceOptions = SequenceOptions(),
     *,
     replace: bool = False,
-    progress: Callable[[int, int], None] = lambda done, total: None,
+    progress: Progress = lambda done, total: None,
 ) -> Manifest:
-    """Write the sequences of all trajectories of the collections that end well; returns the manifest."""
-    _refuse_foreign(out)
-    places = {name: Path(os.path.abspath(path)) for name, path in named(collections).items()}
-    runs = [(path, name) for path in places.values() for name in run_names(path)]
-    work = partial(_make, options.reflection, Path(os.path.abspath(out)).parent)
-    workers = options.workers if len(runs) > 10 * RUNS_AT_ONCE else 1  # they cost a second to start
-    told, digest = _Made(), hashlib.sha256()
-    with whole_file(out, replace=replace) as file:
-        for made in in_order(work, chunks(runs, RUNS_AT_ONCE), workers):
-            for line in made.lines:
+    """Write the sequences of all trajectories whose steps were accepted; returns the manifest."""
+    _refuse_foreign_file(out)
+    folders = {name: Path(os.path.abspath(path)) for name, path in collections_by_name(collections).items()}
+    runs = [(path, name) for path in folders.values() for name in run_names(path)]
+    work = partial(_make_batch, options.reflection, Path(os.path.abspath(out)).parent)
+    workers = options.workers if len(runs) > 10 * RUNS_AT_ONCE else 1  # a worker takes a second to start
+    total, digest = _BatchResult(), hashlib.sha256()
+    with atomic_file(out, replace=replace) as file:
+        for result in map_in_order(work, chunks(runs, RUNS_AT_ONCE), workers):
+            for line in result.lines:
                 file.write((b",\n" if file.tell() else b"[\n") + line)
-            digest.update(made.digest)
-            told.count(made)
-            progress(told.units, len(runs))
+            digest.update(result.digest)
+            total.count(result)
+            progress(total.runs, len(runs))
         file.write(b"\n]\n")
-        _refuse(told, options)
+        _refuse_problems(total, options)
     manifest = Manifest(
         stage=STAGE,
         options={"file": out.name, "reflection": options.reflection},
-        inputs={"+".join(places): digest.hexdigest()},
-        counts={"runs": len(runs), **dict(sorted(told.counts.items()))},
-        notes=tuple(f"left out: {problem}" for problem in told.problems[:100]),
+        inputs={"+".join(folders): digest.hexdigest()},
+        counts={"runs": len(runs), **dict(sorted(total.counts.items()))},
+        notes=tuple(f"left out: {problem}" for problem in total.problems[:100]),
     )
     write_manifest(manifest_path(out), manifest)
     return manifest
 
 
-def _refuse_foreign(out: Path) -> None:
-    """Nothing is overwritten that was not made here: the manifest beside a file tells whose it is."""
+def _refuse_foreign_file(out: Path) -> None:
+    """Raise unless the manifest beside an existing file says that this stage wrote it."""
     refuse_folder(out)
-    kept = manifest_path(out)
-    if kept.exists():
-        made = read_manifest(kept)
+    beside = manifest_path(out)
+    if beside.exists():
+        made = read_manifest(beside)
         if (made.stage, made.options.get("file")) != (STAGE, out.name):
-            raise RunError(f"{kept} belongs to another file than {out.name}: choose another name with --out")
+            raise RunError(
+                f"{beside} belongs to another file than {out.name}: choose another name with --out"
+            )
     elif out.exists():
         raise RunError(f"{out} was not made by 'data sequences': choose another name with --out")
 
 
-def _refuse(told: _Made, options: SequenceOptions) -> None:
-    """Nothing is left behind where something is wrong, unless the user said how to go on."""
-    problems, counts = told.problems, told.counts
+def _refuse_problems(total: _BatchResult, options: SequenceOptions) -> None:
+    """Raise for trajectories that failed, unless they may be skipped, and for an empty output."""
+    problems, counts = total.problems, total.counts
     if problems and not options.skip_bad:
         more = f" … and {len(problems) - SHOWN_PROBLEMS} more" if len(problems) > SHOWN_PROBLEMS else ""
         raise InputError(
@@ -111,45 +112,45 @@ def _refuse(told: _Made, options: SequenceOptions) -> None:
 
 
 @dataclass
-class _Made:
-    """What came of some runs."""
+class _BatchResult:
+    """The sequences of some runs, with counts and problems."""
 
     lines: list[bytes] = field(default_factory=list)
     counts: Counter[str] = field(default_factory=Counter)
     problems: list[str] = field(default_factory=list)
-    units: int = 0
+    runs: int = 0
     digest: bytes = b""
 
-    def count(self, other: _Made) -> None:
-        """Take in what another has to tell, but not its lines."""
+    def count(self, other: _BatchResult) -> None:
+        """Add the counts and problems of another batch, but not its lines."""
         self.counts.update(other.counts)
         self.problems += other.problems
-        self.units += other.units
+        self.runs += other.runs
 
 
-def _make(reflection: bool, folder: Path, runs: list[tuple[Path, str]]) -> _Made:
-    made = _Made(units=len(runs))
+def _make_batch(reflection: bool, folder: Path, runs: list[tuple[Path, str]]) -> _BatchResult:
+    result = _BatchResult(runs=len(runs))
     for collection, name in runs:
         trajectory = read_trajectory(collection, name)
         if not isinstance(trajectory, Trajectory):
-            made.counts[f"left out: {trajectory}"] += 1
+            result.counts[f"left out: {trajectory}"] += 1
             continue
-        made.digest += digest_line(name, trajectory.digest)
+        result.digest += digest_line(name, trajectory.digest)
         if why := why_left_out(trajectory, reflection=reflection):
-            made.counts[f"left out: {why}"] += 1
+            result.counts[f"left out: {why}"] += 1
             continue
         try:
             item = sequence(trajectory, reflection=reflection, folder=folder)
         except InterleaveError as error:
-            made.problems.append(f"{name}: {str(error).replace(f'{collection}/', '')}")
+            result.problems.append(f"{name}: {str(error).replace(f'{collection}/', '')}")
         else:
-            made.lines.append(json.dumps(item, ensure_ascii=False).encode())
-            made.counts.update({"sequences": 1, "pictures": len(item["images"])})
-    return made
+            result.lines.append(json.dumps(item, ensure_ascii=False).encode())
+            result.counts.update({"sequences": 1, "pictures": len(item["images"])})
+    return result
 
 
 def why_left_out(trajectory: Trajectory, *, reflection: bool) -> str | None:
-    """Why a trajectory makes no sequence, or None when it makes one."""
+    """Why a trajectory is left out, or None."""
     record = trajectory.record
     drawn = [step for step in record.steps if step.plan.prompt is not None]
     if record.status != "done":
@@ -164,41 +165,41 @@ def why_left_out(trajectory: Trajectory, *, reflection: bool) -> str | None:
 
 
 def sequence(trajectory: Trajectory, *, reflection: bool, folder: Path) -> dict[str, Any]:
-    """A trajectory as one exchange; pictures by their paths as seen from the folder of the file."""
+    """A trajectory as one exchange; picture paths are relative to the folder of the file."""
     record = trajectory.record
     names = [part.image for part in record.request if part.image]
-    asked = "".join(_asked(part) for part in record.request)
-    told = [f"<gthink>{_plain(record.plan.reasoning if record.plan else '')}</gthink>"]
+    asked = "".join(_request_text(part) for part in record.request)
+    total = [f"<gthink>{_escape_tags(record.plan.reasoning if record.plan else '')}</gthink>"]
     for step in record.steps:
         attempts = step.attempts if reflection else tuple(filter(None, [step.attempt]))
-        told += _told(step, attempts, reflection=reflection)
+        total += _step_text(step, attempts, reflection=reflection)
         names += [attempt.image for attempt in attempts]
     return {
         "messages": [
             {"role": "user", "content": asked},
-            {"role": "assistant", "content": "".join(told)},
+            {"role": "assistant", "content": "".join(total)},
         ],
         "images": [_path(trajectory, name, folder) for name in names],
     }
 
 
-def _asked(part: RequestPart) -> str:
-    return PICTURE if part.image else _plain(part.text or "")
+def _request_text(part: RequestPart) -> str:
+    return PICTURE if part.image else _escape_tags(part.text or "")
 
 
-def _told(step: StepRecord, attempts: Sequence[AttemptRecord], *, reflection: bool) -> Iterator[str]:
+def _step_text(step: StepRecord, attempts: Sequence[AttemptRecord], *, reflection: bool) -> Iterator[str]:
     if step.plan.prompt is not None:
-        yield f"<plan>{_plain(step.plan.prompt)}</plan>"
+        yield f"<plan>{_escape_tags(step.plan.prompt)}</plan>"
     for attempt in attempts:
         yield PICTURE
         if reflection and attempt.verdict is not None:
             refined = attempt.verdict.refined_prompt or ""
-            answer = {"success": attempt.verdict.accepted, "refine_prompt": _plain(refined)}
-            thought = _plain(attempt.verdict.reasoning)
+            answer = {"success": attempt.verdict.accepted, "refine_prompt": _escape_tags(refined)}
+            thought = _escape_tags(attempt.verdict.reasoning)
             yield f"<critic><think>{thought}</think>{json.dumps(answer, ensure_ascii=False)}</critic>"
     text = step.plan.caption if step.plan.prompt is not None else step.plan.text
     if text:
-        yield f"<info>{_plain(text)}</info>"
+        yield f"<info>{_escape_tags(text)}</info>"
 
 
 def _is_readable(attempt: AttemptRecord) -> bool:
@@ -206,12 +207,12 @@ def _is_readable(attempt: AttemptRecord) -> bool:
 
 
 def _path(trajectory: Trajectory, name: str, folder: Path) -> str:
-    """Where a picture lies; looked at, so that a missing one is found now and not while training."""
+    """The path of a picture; its header is read, so that a missing file fails now and not during training."""
     picture = trajectory.picture(name)
     _ = picture.size
     return os.path.relpath(picture.path, folder)
 
 
-def _plain(text: str) -> str:
-    """Text in which nothing is taken for a tag: a zero-width space breaks what looks like one."""
+def _escape_tags(text: str) -> str:
+    """Break anything that looks like a tag with a zero-width space."""
     return _TAGS.sub("<\u200b", text)

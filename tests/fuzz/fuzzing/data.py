@@ -15,27 +15,31 @@ from fuzzing import REFUSED, attempt, journals, scratch, spare_text, target
 from interleave.agents.prompts import PromptPack, load_pack
 from interleave.backends.protocols import Reply
 from interleave.batches.requests import read_requests
-from interleave.data.exporting.image_slots import conversation
-from interleave.data.exporting.joined import Joined, read_documents, read_items
-from interleave.data.importing.folders import refuse_unusable
-from interleave.data.importing.records import read_json, read_record
-from interleave.data.importing.results import is_result_list, read_answer, run_of
-from interleave.data.importing.stage import REPORT, import_all, outcomes_in
-from interleave.data.importing.values import ImportedRun
+from interleave.data.export.joined import JoinedFile, read_documents, read_items
+from interleave.data.export.rows import conversation
+from interleave.data.import_runs.records import (
+    ImportedRun,
+    is_result_list,
+    read_answer,
+    read_json,
+    read_record,
+    run_from_answer,
+)
+from interleave.data.import_runs.run_folder import refuse_unusable
+from interleave.data.import_runs.stage import REPORT, import_all, read_results
 from interleave.data.manifest import Manifest, read_manifest, write_manifest
-from interleave.data.prompts.expanding import (
-    Answered,
+from interleave.data.prompts.corpus import read_corpora, refuse_bad
+from interleave.data.prompts.expand import (
     Expansion,
-    _take,
+    ExpansionReply,
+    _add_reply,
     fingerprint,
-    read_answers,
+    read_replies,
     read_reply,
 )
-from interleave.data.prompts.foreign import read_corpora, refuse_bad
 from interleave.data.prompts.taxonomy import OUR_WORLD, Taxonomy, read_taxonomy
-from interleave.data.scores import Failure, read_scores
-from interleave.data.scoring.score_file import _spent
-from interleave.data.selecting.selection import Selected, read_places, read_selection
+from interleave.data.score_file import Unscored, _spent, read_scores
+from interleave.data.select.selection import Selected, read_collection_paths, read_selection
 from interleave.data.sequences import sequence, why_left_out
 from interleave.data.trajectories import Trajectory, read_collection, read_trajectory
 from interleave.errors import InputError, InterleaveError, ReplyError
@@ -196,7 +200,7 @@ def reference_record(data: bytes) -> bool:
         value = attempt(lambda: read_json(path))
         runs = [
             attempt(
-                lambda: read_record(path, folder, source="x", asked="Show it.", text="The end."),
+                lambda: read_record(path, folder, source="x", request_text="Show it.", text="The end."),
                 errors=(InterleaveError, ValidationError),
             )
         ]
@@ -204,7 +208,7 @@ def reference_record(data: bytes) -> bool:
             for item in value:  # type: ignore[attr-defined]
                 answer = attempt(lambda item=item: read_answer(item))
                 if answer is not REFUSED:
-                    made = lambda answer=answer: run_of(answer, folder, folder, source="x", time=0.0)  # noqa: E731
+                    made = lambda answer=answer: run_from_answer(answer, folder, folder, source="x", time=0.0)  # noqa: E731
                     runs.append(attempt(made, errors=(InterleaveError, ValidationError)))
         read = [run for run in runs if isinstance(run, ImportedRun)]
         for run in read:
@@ -232,7 +236,7 @@ def reference_import(data: bytes) -> bool:
         assert {path.name for path in folder.iterdir()} <= {"src", "out"}
         if not isinstance(outcomes, list):
             return False
-        assert len(list(outcomes_in(out))) == len(outcomes) == len((out / REPORT).read_bytes().splitlines())
+        assert len(list(read_results(out))) == len(outcomes) == len((out / REPORT).read_bytes().splitlines())
         made = sorted(path.name for path in (out / "runs").iterdir()) if (out / "runs").exists() else []
         assert len(made) == len({each.run for each in outcomes if each.run})
         for trajectory in read_collection(out, skipped=Counter()) if made else ():
@@ -265,7 +269,7 @@ def score_file(data: bytes) -> bool:
             return False
         for (run, step, number), score in scores.items():
             assert type(run) is str and type(step) is int and type(number) is int
-            assert isinstance(score, Failure) or 0 <= score.overall <= 10, score
+            assert isinstance(score, Unscored) or 0 <= score.overall <= 10, score
             assert (
                 not isinstance(score, Scores) or Scores.model_validate_json(score.model_dump_json()) == score
             )
@@ -335,7 +339,7 @@ def selection_places(data: bytes) -> bool:
     with scratch() as folder:
         (folder / "col").mkdir()
         (folder / "collections.json").write_bytes(data)
-        places = attempt(lambda: read_places(folder), errors=InputError)
+        places = attempt(lambda: read_collection_paths(folder), errors=InputError)
         return isinstance(places, dict)
 
 
@@ -385,7 +389,7 @@ def check_joined(data: bytes, form: str, name: str) -> bool:
         if not isinstance(items, list):
             return False
         problems: list[str] = []
-        documents = list(read_documents(Joined(form, path), items, the_pack(), Counter(), problems))
+        documents = list(read_documents(JoinedFile(form, path), items, the_pack(), Counter(), problems))
         assert len(documents) + len(problems) == len(items)
         for row in (row for document in documents for row in document.rows):
             messages = conversation(row)
@@ -459,13 +463,13 @@ def expansion(data: bytes) -> bool:
     value = attempt(lambda: read_reply(Reply(spare_text(data))), errors=ReplyError)
     if not isinstance(value, dict):
         return False
-    answered = Answered(asked=fingerprint(subcategory), text=json.dumps(value, ensure_ascii=False))
+    answered = ExpansionReply(asked=fingerprint(subcategory), text=json.dumps(value, ensure_ascii=False))
     with scratch() as folder:
         path = folder / "journal.jsonl"
         path.write_bytes(answered.model_dump_json().encode() + b"\n")
-        (again,) = read_answers(path)
+        (again,) = read_replies(path)
     made = Expansion()
-    _take(subcategory, again, made)
+    _add_reply(subcategory, again, made)
     made.apply_to(small_taxonomy())
     for text in (text for texts in made.requests.values() for text in texts):
         text.encode()

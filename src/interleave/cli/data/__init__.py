@@ -1,10 +1,10 @@
-"""`interleave data`: from requests to rows that train a planner and a critic, a command for each stage."""
+"""`interleave data`: the commands that turn requests into training rows, one for each stage."""
 
 from __future__ import annotations
 
 import typer
 
-from interleave.cli.data import collect, export, importing, prompts, report, score, select, sequences
+from interleave.cli.data import collect, export, import_runs, prompts, report, score, select, sequences
 
 app = typer.Typer(help="Make training data: requests, runs, scores, rows.", no_args_is_help=True)
 
@@ -20,5 +20,5 @@ app.command()(score.score)
 app.command()(select.select)
 app.command()(export.export)
 app.command()(sequences.sequences)
-app.command("import")(importing.import_runs)
+app.command("import")(import_runs.import_runs)
 app.command()(report.report)

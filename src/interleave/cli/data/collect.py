@@ -1,4 +1,4 @@
-"""`interleave data collect`: requests in, run folders out."""
+"""`interleave data collect`: carries out requests, one run folder each."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from interleave.cli import request_input as inputs
 
 if TYPE_CHECKING:
     from interleave.batches.batch import Executor
-    from interleave.data.collecting.ray_executor import Team
-    from interleave.data.collecting.recipe import Recipe
+    from interleave.data.collect import CollectConfig
+    from interleave.data.ray_executor import RayOptions
 
 
 def collect(
@@ -30,7 +30,7 @@ def collect(
     ] = None,
     weight: Annotated[
         list[float] | None,
-        typer.Option("--weight", metavar="N", help="How much of the work is a generator's, one for each."),
+        typer.Option("--weight", metavar="N", help="The share of each generator, in the same order."),
     ] = None,
     prompts: options.PackName = None,
     max_attempts: options.MaxAttempts = None,
@@ -47,16 +47,17 @@ def collect(
         typer.Option(min=1, max=4096, help="Runs in flight at once; with Ray, in each worker. [default: 64]"),
     ] = None,
     shard: Annotated[
-        str | None, typer.Option(metavar="I/N", help="Do the I-th of N parts; others may do theirs at once.")
+        str | None,
+        typer.Option(metavar="I/N", help="Do the I-th of N parts; the others may run at the same time."),
     ] = None,
-    limit: Annotated[int | None, typer.Option(min=1, help="Only the first so many requests.")] = None,
+    limit: Annotated[int | None, typer.Option(min=1, help="Only the first N requests.")] = None,
     engine: Annotated[
         str, typer.Option(metavar="local|ray", help="In this process, or by workers on a Ray cluster.")
     ] = "local",
     workers: Annotated[int, typer.Option(min=1, help="With Ray: how many workers.")] = 1,
     worker_gpus: Annotated[float, typer.Option(min=0, help="With Ray: the GPUs each worker takes.")] = 0.0,
     retry_failed: Annotated[
-        bool, typer.Option("--retry-failed", help="Take up those that failed or ended short.")
+        bool, typer.Option("--retry-failed", help="Retry runs that failed or ended short.")
     ] = False,
     skip_bad: Annotated[
         bool, typer.Option("--skip-bad", help="Leave out lines that cannot be used.")
@@ -65,7 +66,7 @@ def collect(
     json_output: options.Json = False,
     debug: options.Debug = False,
 ) -> int:
-    """Carry requests out, each in a run folder below COLLECTION; the same command goes on where it was.
+    """Carry out requests, each in a run folder below COLLECTION; the same command continues.
 
     Several --generator share the requests by --weight, so that the critic sees failures of every kind.
     """
@@ -73,9 +74,8 @@ def collect(
     from interleave.batches.batch import DEFAULT_CONCURRENCY, Batch, refuse_unusable_folder
     from interleave.cli.batch_command import follow_many
     from interleave.cli.run_command import say
-    from interleave.data.collecting.collection import Work, describe
-    from interleave.data.collecting.ray_executor import Team
-    from interleave.data.collecting.recipe import Recipe
+    from interleave.data.collect import CollectConfig, Workload, write_collection_manifest
+    from interleave.data.ray_executor import RayOptions
     from interleave.runs.outage import OutageRetry
 
     choices = {
@@ -91,42 +91,44 @@ def collect(
         "sources": sources,
         "seed": seed,
     }
-    recipe = Recipe(choices, tuple(generator or ()), tuple(weight or ()))
-    team = Team(workers, concurrency or DEFAULT_CONCURRENCY, worker_gpus)
+    config = CollectConfig(choices, tuple(generator or ()), tuple(weight or ()))
+    ray_options = RayOptions(workers, concurrency or DEFAULT_CONCURRENCY, worker_gpus)
     part = Shard.parse(shard)
-    assignment = recipe.assignment()
-    work = Work.of(requests, assignment, limit=limit, shard=part, skip_bad=skip_bad)
-    for problem in work.left_out:
+    assignment = config.assignment()
+    workload = Workload.read(requests, assignment, limit=limit, shard=part, skip_bad=skip_bad)
+    for problem in workload.left_out:
         say(f"left out: {problem}")
     refuse_unusable_folder(out, assignment, part)
     say("loading models…")
-    with _executor(engine, recipe, out, requests, team) as executor:
+    with _executor(engine, config, out, requests, ray_options) as executor:
         batch = Batch(out, assignment, executor, shard=part, outage_retry=OutageRetry(max_seconds))
         try:
             return follow_many(
                 batch,
-                work.items,
-                concurrency=team.concurrency * (team.workers if engine == "ray" else 1),
+                workload.items,
+                concurrency=ray_options.concurrency * (ray_options.workers if engine == "ray" else 1),
                 retry_failed=retry_failed,
                 fail_on_forced=False,
                 json_output=json_output,
             )
         finally:
-            describe(out, work)
+            write_collection_manifest(out, workload)
 
 
 @contextmanager
-def _executor(engine: str, recipe: Recipe, out: Path, requests: Path, team: Team) -> Iterator[Executor]:
-    """Who carries the requests out: this process, or workers on a cluster."""
-    from interleave.data.collecting.ray_executor import ray_executor
+def _executor(
+    engine: str, config: CollectConfig, out: Path, requests: Path, ray_options: RayOptions
+) -> Iterator[Executor]:
+    """What carries out the requests: this process, or workers on a cluster."""
+    from interleave.data.ray_executor import ray_executor
     from interleave.errors import ConfigurationError, did_you_mean
 
     if engine == "ray":
-        with ray_executor(recipe, out, requests, team) as executor:
+        with ray_executor(config, out, requests, ray_options) as executor:
             yield executor
     elif engine == "local":
-        if team.workers > 1 or team.gpus:
+        if ray_options.workers > 1 or ray_options.gpus:
             raise ConfigurationError("--workers and --worker-gpus are for --engine ray")
-        yield recipe.worker(out)
+        yield config.worker(out)
     else:
         raise ConfigurationError(f"no engine named {engine!r}. {did_you_mean(engine, ['local', 'ray'])}")

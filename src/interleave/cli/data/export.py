@@ -1,4 +1,4 @@
-"""`interleave data export`: rows in the forms that trainers read."""
+"""`interleave data export`: writes training rows in the formats of trainers."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from interleave.cli import options
-from interleave.cli.data.stage_progress import following
+from interleave.cli.data.stage_progress import progress_bar
 
 if TYPE_CHECKING:
     from interleave.data.manifest import Manifest
@@ -27,12 +27,12 @@ def export(
     ] = None,
     prompts: Annotated[
         str | None,
-        typer.Option(metavar="PACK", help="The words of the rows. [default: those of the collection]"),
+        typer.Option(metavar="PACK", help="The prompt pack of the rows. [default: the collection's]"),
     ] = None,
     pictures: Annotated[
         str,
         typer.Option(
-            metavar="embedded|referenced", help="Pictures held by the export, or named where they lie."
+            metavar="embedded|referenced", help="Pictures copied into the export, or referenced by path."
         ),
     ] = "embedded",
     validation: Annotated[
@@ -40,18 +40,18 @@ def export(
     ] = 0.02,
     held_out: Annotated[
         list[Path] | None,
-        typer.Option(metavar="FILE.jsonl", help="Requests that nothing may be trained on; may be repeated."),
+        typer.Option(metavar="FILE.jsonl", help="Requests to exclude from training; may be repeated."),
     ] = None,
     fail_on_leak: Annotated[
         bool, typer.Option("--fail-on-leak", help="Stop when a run answers a request that is held out.")
     ] = False,
     join: Annotated[
         list[str] | None,
-        typer.Option(metavar="comm:FILE|sharegpt:FILE", help="Foreign interleaved data; may be repeated."),
+        typer.Option(metavar="comm:FILE|sharegpt:FILE", help="Interleaved data of others; may be repeated."),
     ] = None,
     collection: Annotated[
         list[Path] | None,
-        typer.Option(metavar="DIR", help="Where a collection lies now, if it was moved; may be repeated."),
+        typer.Option(metavar="DIR", help="The new path of a collection that was moved; may be repeated."),
     ] = None,
     tokenizer: Annotated[
         Path | None,
@@ -66,9 +66,9 @@ def export(
         bool, typer.Option("--skip-bad", help="Leave out rows that cannot be made, and go on.")
     ] = False,
     workers: Annotated[
-        int | None, typer.Option(min=1, help="Processes that make rows. [default: one a processor]")
+        int | None, typer.Option(min=1, help="Processes that make rows. [default: one per processor]")
     ] = None,
-    replace: Annotated[bool, typer.Option("--replace", help="Make an export anew that is there.")] = False,
+    replace: Annotated[bool, typer.Option("--replace", help="Replace an existing export.")] = False,
     json_output: options.Json = False,
     debug: options.Debug = False,
 ) -> int:
@@ -77,10 +77,10 @@ def export(
     The planner learns from all trajectories, the critic from what was selected. A card beside the rows says
     what they are and how to load them.
     """
-    from interleave.data.exporting.joined import Joined
-    from interleave.data.exporting.row_pictures import PictureForm
-    from interleave.data.exporting.stage import ExportOptions
-    from interleave.data.exporting.stage import export as run
+    from interleave.data.export.images import PictureForm
+    from interleave.data.export.joined import JoinedFile
+    from interleave.data.export.stage import ExportOptions
+    from interleave.data.export.stage import export as run
     from interleave.data.parallel_map import default_workers
     from interleave.errors import ConfigurationError, did_you_mean
 
@@ -93,7 +93,7 @@ def export(
         validation=validation,
         held_out=tuple(held_out or ()),
         fail_on_leak=fail_on_leak,
-        joined=tuple(Joined.parse(each) for each in join or ()),
+        joined=tuple(JoinedFile.parse(each) for each in join or ()),
         collections=tuple(collection or ()),
         tokenizer=tokenizer,
         max_tokens=max_tokens,
@@ -101,14 +101,14 @@ def export(
         skip_bad=skip_bad,
         workers=workers or default_workers(),
     )
-    with following("runs exported") as progress:
+    with progress_bar("runs exported") as progress:
         manifest = run(selection, out, chosen, replace=replace, progress=progress)
-    _tell(manifest)
+    _print_summary(manifest)
     print(manifest.model_dump_json() if json_output else out)
     return 0
 
 
-def _tell(manifest: Manifest) -> None:
+def _print_summary(manifest: Manifest) -> None:
     for name, number in manifest.counts.items():
         if "/" in name:
             typer.echo(f"  {number:>9,} rows  {name}", err=True)

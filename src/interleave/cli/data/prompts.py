@@ -1,4 +1,4 @@
-"""`interleave data prompts`: a corpus of requests."""
+"""`interleave data prompts`: makes a corpus of requests."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from interleave.cli import options
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from interleave.data.prompts.making import Made
+    from interleave.data.prompts.stage import CorpusResult
 
 DEFAULT_ITEMS = {"world": 40_000, "files": 0}
 
@@ -49,7 +49,7 @@ def prompts(
     near: Annotated[
         float | None,
         typer.Option(
-            min=0.3, max=1.0, help="Leave out what is as alike as this; 1: equal ones only. [default: 0.8]"
+            min=0.3, max=1.0, help="Leave out requests this similar; 1: equal ones only. [default: 0.8]"
         ),
     ] = None,
     skip_bad: Annotated[
@@ -62,7 +62,7 @@ def prompts(
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
-    from interleave.data.prompts.making import Settings, default_near, load_source, make_corpus
+    from interleave.data.prompts.stage import Settings, default_near, load_source, make_corpus
     from interleave.data.prompts.taxonomy import OUR_WORLD
     from interleave.errors import ConfigurationError
 
@@ -89,7 +89,7 @@ def prompts(
     with Progress(*columns, console=console, disable=not console.is_terminal) as bar:
         task = bar.add_task("", total=settings.items or None)
         made = make_corpus(settings, out, lambda done: bar.update(task, completed=done))
-    _tell(made, console)
+    _print_summary(made, console)
     if json_output:
         print(json.dumps({"corpus": str(made.path), "counts": made.manifest.counts}, ensure_ascii=False))
     else:
@@ -98,7 +98,7 @@ def prompts(
 
 
 def _source(source: str | None, files: list[Path] | None) -> str:
-    from interleave.data.prompts.making import request_sources
+    from interleave.data.prompts.stage import request_sources
     from interleave.errors import ConfigurationError, did_you_mean
 
     known = [*request_sources(), "world"]
@@ -111,7 +111,7 @@ def _source(source: str | None, files: list[Path] | None) -> str:
 
 
 def _refuse_unused(source: str, **given: object) -> None:
-    """An option that would do nothing is a misunderstanding."""
+    """Raise for an option that would have no effect."""
     from interleave.errors import ConfigurationError
 
     belongs = {"taxonomy": "world", "expand": "world", "skip_bad": "files"}
@@ -121,7 +121,7 @@ def _refuse_unused(source: str, **given: object) -> None:
             raise ConfigurationError(f"--{name.replace('_', '-')} goes with {where}")
 
 
-def _tell(made: Made, console: Console) -> None:
+def _print_summary(made: CorpusResult, console: Console) -> None:
     from rich.table import Table
     from rich.text import Text
 

@@ -1,4 +1,4 @@
-"""`interleave data report`: a collection as one page."""
+"""`interleave data report`: shows a collection as one HTML page."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def report(
     collection: Annotated[Path, typer.Argument(metavar="COLLECTION", help="A folder of runs.")],
     out: Annotated[Path, typer.Option("--out", metavar="FILE.html", help="Where the page goes.")],
     selection: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="What 'data select' made of it: parts and reasons.")
+        Path | None, typer.Option(metavar="DIR", help="Its selection, for parts and reasons.")
     ] = None,
     requests: Annotated[
         Path | None, typer.Option(metavar="FILE.jsonl", help="Its corpus: how the taxonomy is covered.")
@@ -24,7 +24,7 @@ def report(
         str | None, typer.Option(metavar="NAME", help="Whose scores to show, where several have scored.")
     ] = None,
     shown: Annotated[int, typer.Option(min=0, max=500, help="How many runs to show with pictures.")] = 24,
-    seed: Annotated[int, typer.Option(help="Decides by lot which runs are shown.")] = 0,
+    seed: Annotated[int, typer.Option(help="Seed of the random sample of runs.")] = 0,
     json_output: options.Json = False,
     debug: options.Debug = False,
 ) -> int:
@@ -36,13 +36,13 @@ def report(
 
     console = Console(stderr=True, highlight=False)
     with console.status("reading runs…"):
-        found = write_page(
+        totals = write_page(
             collection, out, selection=selection, requests=requests, scores=scores, shown=shown, seed=seed
         )
     console.print(
-        f"{count(found.runs, 'run')}, {count(found.attempts, 'attempt')}; {len(found.sample)} runs shown, "
-        f"{found.left_out.total():,} left out"
+        f"{count(totals.runs, 'run')}, {count(totals.attempts, 'attempt')}; {len(totals.sample)} runs shown, "
+        f"{totals.left_out.total():,} left out"
     )
-    counts = {"runs": found.runs, "attempts": found.attempts, "shown": len(found.sample)}
+    counts = {"runs": totals.runs, "attempts": totals.attempts, "shown": len(totals.sample)}
     print(json.dumps({"report": str(out), **counts}) if json_output else out)
     return 0

@@ -1,4 +1,4 @@
-"""`interleave data score`: marks for every attempt of a collection."""
+"""`interleave data score`: scores every attempt of a collection."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from interleave.cli import options
-from interleave.cli.data.stage_progress import following
+from interleave.cli.data.stage_progress import progress_bar
 from interleave.cli.run_command import cancel_on_terminate, say
 from interleave.cli.streams import few_retries_told
 from interleave.text import one_line
 
 if TYPE_CHECKING:
-    from interleave.data.scoring.scoring import Scoring
+    from interleave.data.score import Scoring
 
 
 def score(
@@ -32,12 +32,13 @@ def score(
     ] = None,
     prompts: options.PackName = None,
     concurrency: Annotated[int, typer.Option(min=1, max=4096, help="Attempts in flight at once.")] = 64,
-    max_calls: Annotated[int | None, typer.Option(min=1, help="End after so many model calls.")] = None,
+    max_calls: Annotated[int | None, typer.Option(min=1, help="Stop after this many model calls.")] = None,
     max_cost: Annotated[
-        float | None, typer.Option(min=0, help="End before it costs more than so many US dollars.")
+        float | None, typer.Option(min=0, help="Stop before the cost exceeds this many US dollars.")
     ] = None,
     shard: Annotated[
-        str | None, typer.Option(metavar="I/N", help="Do the I-th of N parts; others may do theirs at once.")
+        str | None,
+        typer.Option(metavar="I/N", help="Do the I-th of N parts; the others may run at the same time."),
     ] = None,
     retry_failed: Annotated[
         bool, typer.Option("--retry-failed", help="Score again what could not be scored.")
@@ -45,14 +46,14 @@ def score(
     json_output: options.Json = False,
     debug: options.Debug = False,
 ) -> int:
-    """Score every attempt of COLLECTION for meaning and looks; the same command goes on where it was.
+    """Score semantics and quality of every attempt of COLLECTION; the same command continues.
 
-    Another scorer's scores lie beside the first. What cannot be read is kept as a failure, never a number.
+    Each scorer has its own files. A reply that cannot be read is kept as a failure, never as a number.
     """
     from interleave.agents.prompts import DEFAULT_PACK
     from interleave.batches.assignment import Shard
     from interleave.config.run_config import Limits
-    from interleave.data.scoring.scoring import open_scoring
+    from interleave.data.score import open_scoring
 
     say("loading the scorer…")
     scoring = open_scoring(
@@ -64,11 +65,11 @@ def score(
         shard=Shard.parse(shard),
         retry_failed=retry_failed,
     )
-    return _work(scoring, concurrency, json_output)
+    return _score(scoring, concurrency, json_output)
 
 
-def _work(scoring: Scoring, concurrency: int, json_output: bool) -> int:
-    """Score in front of a user; returns the exit code."""
+def _score(scoring: Scoring, concurrency: int, json_output: bool) -> int:
+    """Score with progress on the terminal; returns the exit code."""
     from interleave.errors import LimitReached, StorageError
 
     started, status = time.monotonic(), "done"
@@ -82,52 +83,52 @@ def _work(scoring: Scoring, concurrency: int, json_output: bool) -> int:
         say("interleave: interrupted. Run the same command again to go on")
         return 130
     finally:
-        with suppress(StorageError):  # the scores are safe, and the same command writes it again
-            scoring.book.describe()
+        with suppress(StorageError):  # the scores are on disk, and the same command writes it again
+            scoring.score_file.save_manifest()
     return _report(scoring, status, time.monotonic() - started, json_output)
 
 
 async def _follow(scoring: Scoring, concurrency: int) -> None:
     cancel_on_terminate()
-    with following("runs scored") as progress:
+    with progress_bar("runs scored") as progress:
         async with aclosing(scoring.run(concurrency=concurrency)) as lines:
             async for _ in lines:
-                progress(scoring.tally.taken, scoring.tally.runs)
+                progress(scoring.stats.runs_done, scoring.stats.runs)
 
 
 def _report(scoring: Scoring, status: str, seconds: float, json_output: bool) -> int:
-    tally, book = scoring.tally, scoring.book
-    for failure in tally.failures[:5]:
+    stats, score_file = scoring.stats, scoring.score_file
+    for failure in stats.failures[:5]:
         place = f"{failure.run}, step {failure.step}, attempt {failure.attempt}"
         say(f"not scored: {place}: {one_line(failure.failure, 200)}")
-    if tally.left_out:
-        reasons = ", ".join(f"{number:,} {why}" for why, number in sorted(tally.left_out.items()))
+    if stats.left_out:
+        reasons = ", ".join(f"{number:,} {why}" for why, number in sorted(stats.left_out.items()))
         say(f"runs left out: {reasons}")
-    say(f"{tally.scored:,} scored, {tally.failed:,} failed, {tally.already:,} had been done before")
-    if tally.failed:
+    say(f"{stats.scored:,} scored, {stats.failed:,} failed, {stats.skipped:,} had been done before")
+    if stats.failed:
         say("run the same command with --retry-failed to score again what failed")
-    print(_as_json(scoring, status, seconds) if json_output else book.journal.path)
-    if tally.failed and not tally.scored:
+    print(_as_json(scoring, status, seconds) if json_output else score_file.journal.path)
+    if stats.failed and not stats.scored:
         return 3
-    return 1 if tally.failed or status == "short" else 0
+    return 1 if stats.failed or status == "short" else 0
 
 
 def _as_json(scoring: Scoring, status: str, seconds: float) -> str:
-    tally = scoring.tally
+    stats = scoring.stats
     return json.dumps(
         {
-            "collection": str(scoring.book.collection),
-            "name": scoring.book.name,
-            "scores": str(scoring.book.journal.path),
-            "status": "failed" if tally.failed else status,
-            "scored": tally.scored,
-            "failed": tally.failed,
-            "already": tally.already,
-            "left_out": dict(sorted(tally.left_out.items())),
-            "calls": tally.calls,
-            "cost": tally.cost,
+            "collection": str(scoring.score_file.collection),
+            "name": scoring.score_file.name,
+            "scores": str(scoring.score_file.journal.path),
+            "status": "failed" if stats.failed else status,
+            "scored": stats.scored,
+            "failed": stats.failed,
+            "already": stats.skipped,
+            "left_out": dict(sorted(stats.left_out.items())),
+            "calls": stats.calls,
+            "cost": stats.cost,
             "seconds": round(seconds, 3),
-            "failures": [failure.model_dump() for failure in tally.failures],
+            "failures": [failure.model_dump() for failure in stats.failures],
         },
         ensure_ascii=False,
     )

@@ -1,4 +1,4 @@
-"""`interleave data select`: which attempts teach a critic, and how."""
+"""`interleave data select`: chooses which attempts train a critic, and how."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from interleave.cli import options
-from interleave.cli.data.stage_progress import following
+from interleave.cli.data.stage_progress import progress_bar
 
 if TYPE_CHECKING:
     from interleave.data.manifest import Manifest
@@ -53,42 +53,42 @@ def select(
             "--no-filter", help="Drop no steps and balance nothing: the unfiltered set of the ablation."
         ),
     ] = False,
-    seed: Annotated[int, typer.Option(help="Decides by lot which attempts balancing repeats.")] = 0,
+    seed: Annotated[int, typer.Option(help="Seed for the random choice of attempts to repeat.")] = 0,
     workers: Annotated[
-        int | None, typer.Option(min=1, help="Processes that read runs. [default: one a processor]")
+        int | None, typer.Option(min=1, help="Processes that read runs. [default: one per processor]")
     ] = None,
-    replace: Annotated[bool, typer.Option("--replace", help="Make a selection anew that is there.")] = False,
+    replace: Annotated[bool, typer.Option("--replace", help="Replace an existing selection.")] = False,
     json_output: options.Json = False,
     debug: options.Debug = False,
 ) -> int:
-    """Give every attempt its part: sft, rl, or dropped with a reason.
+    """Assign every attempt to sft or rl, or drop it with a reason.
 
     Steps whose scores fall or stay low are dropped. Of the rest, those whose scores vary go to RL and the
-    others to SFT. Then acceptances and refusals are made even. The thresholds used are printed and kept.
+    others to SFT. Then acceptances and refusals are balanced. The thresholds are printed and stored.
     """
     from interleave.data.parallel_map import default_workers
-    from interleave.data.selecting.rules import Wishes
-    from interleave.data.selecting.stage import SelectOptions
-    from interleave.data.selecting.stage import select as run
+    from interleave.data.select.rules import ThresholdOptions
+    from interleave.data.select.stage import SelectOptions
+    from interleave.data.select.stage import select as run
 
-    wishes = Wishes(max_fall, min_best, variance, ratio, filtered=not no_filter)
+    thresholds = ThresholdOptions(max_fall, min_best, variance, ratio, filtered=not no_filter)
     chosen = SelectOptions(
-        wishes,
+        thresholds,
         scores=scores,
         balanced=not no_balance,
         max_copies=max_copies,
         seed=seed,
         workers=workers or default_workers(),
     )
-    with following("runs read") as progress:
+    with progress_bar("runs read") as progress:
         manifest = run(collections, out, chosen, replace=replace, progress=progress)
-    _tell(manifest)
+    _print_summary(manifest)
     print(manifest.model_dump_json() if json_output else out)
     return 0
 
 
-def _tell(manifest: Manifest) -> None:
-    """The thresholds and the counts, for a person."""
+def _print_summary(manifest: Manifest) -> None:
+    """Print the thresholds and the counts."""
     from interleave.text import count
 
     used, counts = manifest.options, manifest.counts

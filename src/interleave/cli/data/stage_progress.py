@@ -1,4 +1,4 @@
-"""How far a pure stage of data construction has come: a bar on a terminal, a line now and then elsewhere."""
+"""Progress of a data stage: a bar on a terminal, else a line every few seconds."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ SECONDS_BETWEEN_LINES = 10
 
 
 @contextmanager
-def following(what: str) -> Iterator[Callable[[int, int], None]]:
-    """A function to be told how many are done, of how many."""
+def progress_bar(what: str) -> Iterator[Callable[[int, int], None]]:
+    """Yields a function to call with the number done and the total."""
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
     console = Console(stderr=True, highlight=False)
     if not console.is_terminal:
-        yield _Lines(what).show
+        yield _ProgressLines(what).show
         return
     columns = (TextColumn(what), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Progress(*columns, console=console) as bar:
@@ -26,7 +26,7 @@ def following(what: str) -> Iterator[Callable[[int, int], None]]:
         yield lambda done, total: bar.update(task, completed=done, total=total)
 
 
-class _Lines:
+class _ProgressLines:
     def __init__(self, what: str) -> None:
         self.what = what
         self.last = time.monotonic()

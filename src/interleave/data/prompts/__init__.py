@@ -1,1 +1,1 @@
-"""A corpus of requests: from the miniature's grammar, from a taxonomy of the real world, or from a file."""
+"""Request corpora: from a taxonomy of the real world, from files, or from a plugin."""

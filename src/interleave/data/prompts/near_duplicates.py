@@ -1,10 +1,9 @@
-"""Requests that say almost the same: found exactly, without comparing each with each.
+"""Near-duplicate detection, exact and without comparing all pairs.
 
-Two texts are near when the pairs of neighbouring words they share are at least a given part of all that
-either has (Jaccard similarity). Case, punctuation and numbers do not count: "in four pictures" and "in five
-pictures" are one wish. Texts as near as that must share one of their rarest pairs, so only those that do are
-compared (prefix filtering, as in Bayardo, Ma and Srikant, "Scaling up all pairs similarity search", 2007).
-Nothing is left to chance, and nothing is missed.
+Two texts are near-duplicates when the Jaccard similarity of their pairs of neighbouring words reaches a
+threshold. Case, punctuation and numbers do not count: "in four pictures" and "in five pictures" are equal.
+Texts that similar share one of their rarest pairs, so only texts that do are compared (prefix filtering:
+Bayardo, Ma and Srikant, "Scaling up all pairs similarity search", 2007). No near-duplicate is missed.
 """
 
 from __future__ import annotations
@@ -23,14 +22,14 @@ DEFAULT_THRESHOLD = 0.8
 ROUNDING = 1e-9
 
 
-def plain(text: str) -> str:
-    """A text as it counts for exact duplicates: case, spacing and punctuation do not matter."""
+def normalized(text: str) -> str:
+    """A text without case, spacing and punctuation, to compare for equality."""
     return " ".join(_WORD.findall(text.casefold()))
 
 
 def shingles(text: str) -> frozenset[str]:
-    """The pairs of neighbouring words of a text, with its edges; all numbers are alike."""
-    words = [_EDGE, *(_number_as_mark(word) for word in plain(text).split()), _EDGE]
+    """The pairs of neighbouring words of a text, with start and end; all numbers are equal."""
+    words = [_EDGE, *(_number_as_mark(word) for word in normalized(text).split()), _EDGE]
     return frozenset(f"{one} {two}" for one, two in pairwise(words))
 
 
@@ -39,17 +38,17 @@ def _number_as_mark(word: str) -> str:
 
 
 class NearDuplicates:
-    """The texts kept so far; `add` keeps a new one, unless it says almost the same as one of them."""
+    """The texts kept so far; `add` keeps a new one unless it is a near-duplicate."""
 
     def __init__(self, threshold: float = DEFAULT_THRESHOLD, *, sample: Iterable[str] = ()) -> None:
         self.threshold = threshold
         self._common = Counter(pair for text in sample for pair in shingles(text))
-        """How common a pair is, for speed alone: the rarer the pairs looked up, the fewer are compared."""
+        """How common a pair is, for speed only: rarer pairs have fewer texts to compare."""
         self._kept: list[frozenset[str]] = []
         self._holding: defaultdict[str, list[int]] = defaultdict(list)
 
     def add(self, text: str) -> int | None:
-        """The number of the first kept text that this one is near to; None where it is new, and now kept."""
+        """The number of the first kept text this one duplicates, or None if it is new and now kept."""
         pairs = shingles(text)
         prefix = self._prefix(pairs)
         candidates = {number for pair in prefix for number in self._holding.get(pair, ())}
@@ -66,6 +65,6 @@ class NearDuplicates:
         return shared >= self.threshold * (len(one) + len(other) - shared)
 
     def _prefix(self, pairs: frozenset[str]) -> list[str]:
-        """The rarest pairs: so many that two near texts must have one of them in common."""
+        """The rarest pairs, enough that two near-duplicates must share one."""
         rarest = sorted(pairs, key=lambda pair: (self._common.get(pair, 0), pair))
         return rarest[: len(pairs) - math.ceil(self.threshold * len(pairs) - ROUNDING) + 1]

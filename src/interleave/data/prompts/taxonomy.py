@@ -1,9 +1,8 @@
-"""A taxonomy of requests as data: domains, their sub-categories, vocabulary banks, and templates.
+"""A taxonomy of requests as data: domains, sub-categories, vocabulary banks and templates.
 
-A folder holds one TOML file per domain. Banks and templates are texts with an entry a line, so that they can
-be read and corrected by anybody. A template names banks in braces: `{action}`, or `{Action}` to begin with a
-capital; `{n}` is a number of pictures, in words. Templates and banks of the domain are shared by its
-sub-categories; a sub-category's own banks come first.
+A folder holds one TOML file per domain. Banks and templates are texts with one entry per line, easy to read
+and correct. A template names banks in braces: `{action}`, or `{Action}` for a capital; `{n}` is a number of
+pictures, in words. Sub-categories share the domain's templates and banks; their own banks take precedence.
 """
 
 from __future__ import annotations
@@ -22,6 +21,7 @@ from interleave.errors import ConfigurationError
 from interleave.files import parse_toml, read_text, why
 from interleave.text import unusable
 from interleave.types import Value
+from interleave.validation_errors import first_problem
 
 OUR_WORLD = Path(__file__).parent / "world"
 NUMBERS = ("three", "four", "five", "six", "seven", "eight")
@@ -34,7 +34,7 @@ Key = tuple[str, str]
 
 
 def _lines(text: Any) -> Any:
-    """One entry a line; blank lines are none."""
+    """One entry per line, without blank lines."""
     return tuple(line.strip() for line in text.split("\n") if line.strip()) if isinstance(text, str) else text
 
 
@@ -56,7 +56,7 @@ def _phrases(entries: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def unfit_phrase(entry: str) -> str | None:
-    """Why an entry cannot stand in the middle of a sentence, or None when it can."""
+    """Why an entry cannot be part of a sentence, or None."""
     if _BRACES.search(entry):
         return "has a brace, which only templates may have"
     if entry[-1:] in ".,;:!?":
@@ -75,7 +75,7 @@ class _SubCategory(Value):
 
 
 class _Domain(Value):
-    """A file of the taxonomy, as it is written."""
+    """The content of a TOML file."""
 
     name: str = Field(min_length=1)
     templates: Entries | None = None
@@ -85,21 +85,21 @@ class _Domain(Value):
 
 @dataclass(frozen=True)
 class SubCategory:
-    """One kind of request: the sentences it can be asked in, and the words that go into them."""
+    """One kind of request: its templates and the words that fill them."""
 
     domain: str
     name: str
     templates: tuple[str, ...]
     banks: Mapping[str, tuple[str, ...]]
     own: tuple[str, ...] = ()
-    """The banks that belong to this sub-category alone."""
+    """The banks of this sub-category only."""
 
     @property
     def key(self) -> Key:
         return self.domain, self.name
 
     def with_words(self, words: Mapping[str, tuple[str, ...]]) -> SubCategory:
-        """The same with more words in its banks."""
+        """A copy with more words in its banks."""
         banks = {
             slot: tuple(dict.fromkeys((*bank, *words.get(slot, ())))) for slot, bank in self.banks.items()
         }
@@ -108,7 +108,7 @@ class SubCategory:
 
 @dataclass(frozen=True)
 class Taxonomy:
-    """All there is to ask for."""
+    """All sub-categories."""
 
     subcategories: tuple[SubCategory, ...]
 
@@ -122,7 +122,7 @@ class Taxonomy:
 
 
 def read_taxonomy(folder: Path = OUR_WORLD) -> Taxonomy:
-    """The taxonomy in a folder; raises `ConfigurationError` with the file and the place of what is wrong."""
+    """Read a taxonomy; raises `ConfigurationError` with the file and position of a problem."""
     files = sorted(folder.glob("*.toml"))
     if not files:
         raise ConfigurationError(
@@ -149,9 +149,7 @@ def _read_domain(file: Path) -> list[SubCategory]:
     except OSError as error:
         raise ConfigurationError(f"{file} cannot be read ({why(error)})") from None
     except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(map(str, first["loc"]))
-        raise ConfigurationError(f"{file}: {where}: {first['msg'].removeprefix('Value error, ')}") from None
+        raise ConfigurationError(f"{file}: {first_problem(error)}") from None
     return [_subcategory(domain, each, file) for each in domain.subcategory]
 
 
@@ -171,12 +169,12 @@ def _subcategory(domain: _Domain, each: _SubCategory, file: Path) -> SubCategory
 
 
 def bank_of(slot: str) -> str:
-    """The bank a slot takes its words from: `{Action}` and `{action}` take them from the same."""
+    """The bank of a slot: `{Action}` and `{action}` use the same one."""
     return slot[:1].lower() + slot[1:]
 
 
 def fill(template: str, words: Mapping[str, str]) -> str:
-    """The sentence with words in its gaps; it begins with a capital."""
+    """The template with its slots filled; the first letter is a capital."""
 
     def word(slot: re.Match[str]) -> str:
         chosen = words[bank_of(slot[1])]

@@ -1,1 +1,1 @@
-"""A collection as one page: what it holds, what became of it, and some of it to look at."""
+"""A collection as one HTML page: counts, charts and a sample of its runs."""

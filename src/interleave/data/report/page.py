@@ -1,4 +1,4 @@
-"""The page: figures and charts on top, then a sample of trajectories with every attempt."""
+"""Renders the report page: counts and charts, then a sample of trajectories with every attempt."""
 
 from __future__ import annotations
 
@@ -10,28 +10,34 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from interleave.data.outputs import refuse_folder
-from interleave.data.report.charts import Series, bars, lines, ranking
-from interleave.data.report.gathering import UNJUDGED, Gathered, Spread, gather, scores_of
-from interleave.data.scores import Failure as Unscored
-from interleave.data.scores import Place
+from interleave.data.report.counts import (
+    UNJUDGED,
+    CollectionCounts,
+    Distribution,
+    count_collection,
+    scores_of,
+)
+from interleave.data.score_file import AttemptKey
+from interleave.data.score_file import Unscored as Unscored
 from interleave.data.trajectories import Trajectory
 from interleave.errors import ConfigurationError, InterleaveError, RunError, StorageError
 from interleave.files import write_atomic
+from interleave.render.svg_charts import Series, bars, lines, ranking
 from interleave.runs.record import AttemptRecord, StepRecord
 from interleave.text import one_line, visible
 from interleave.types import Outcome, Scores
 
 MARK = "interleave data report"
-"""By this a page is known to be one of ours."""
+"""Marks a page as one of ours."""
 MARK_WITHIN = 1000
 THUMBNAIL = 160
 MOST_PLAN_STEPS = 20
-JUDGEMENTS = (Outcome.ACCEPTED.value, Outcome.REJECTED.value, Outcome.UNREADABLE.value, UNJUDGED)
+OUTCOMES = (Outcome.ACCEPTED.value, Outcome.REJECTED.value, Outcome.UNREADABLE.value, UNJUDGED)
 
 
 @dataclass(frozen=True)
 class Chart:
-    """A drawing with what it shows and how to read it."""
+    """A chart with its title and explanation."""
 
     title: str
     svg: str
@@ -40,7 +46,7 @@ class Chart:
 
 
 @dataclass(frozen=True)
-class Shot:
+class AttemptView:
     """One attempt on the page."""
 
     picture: str | None
@@ -52,16 +58,16 @@ class Shot:
 
 
 @dataclass(frozen=True)
-class Scene:
+class StepView:
     number: int
     text: str
     planned: str | None
     forced: bool
-    shots: tuple[Shot, ...]
+    attempts: tuple[AttemptView, ...]
 
 
 @dataclass(frozen=True)
-class Sheet:
+class RunView:
     """One trajectory on the page."""
 
     name: str
@@ -69,7 +75,7 @@ class Sheet:
     status: str
     generator: str
     given: tuple[str, ...]
-    scenes: tuple[Scene, ...]
+    steps: tuple[StepView, ...]
 
 
 def write_page(
@@ -81,23 +87,25 @@ def write_page(
     scores: str | None = None,
     shown: int = 24,
     seed: int = 0,
-) -> Gathered:
-    """Write the page and return what it tells."""
+) -> CollectionCounts:
+    """Write the page and return its counts."""
     import jinja2
 
     _refuse_foreign(out)
     scorer, numbers = scores_of(collection, scores)
-    found = gather(collection, scores=numbers, selection=selection, requests=requests, shown=shown, seed=seed)
+    totals = count_collection(
+        collection, scores=numbers, selection=selection, requests=requests, shown=shown, seed=seed
+    )
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(Path(__file__).parent / "templates"), autoescape=True
     )
     page = environment.get_template("report.html.j2").render(
         mark=MARK,
         name=collection.resolve().name,
-        found=found,
+        counts=totals,
         scorer=scorer,
-        charts=charts_of(found, scorer),
-        sheets=[_sheet(trajectory, numbers) for trajectory in found.sample],
+        charts=charts_of(totals, scorer),
+        runs=[_run_view(trajectory, numbers) for trajectory in totals.sample],
         selected=selection is not None,
     )
     try:
@@ -105,11 +113,11 @@ def write_page(
     except OSError as error:
         raise StorageError.at(out.parent, error) from error
     write_atomic(out, page.encode("utf-8", "backslashreplace"))
-    return found
+    return totals
 
 
 def _refuse_foreign(out: Path) -> None:
-    """A page is made anew as often as one likes, but no other file is overwritten."""
+    """Raise unless the output is new or a page of ours, which may be overwritten."""
     if out.suffix.lower() not in (".html", ".htm"):
         raise ConfigurationError(f"--out {str(out)!r} must be a file that ends with .html")
     refuse_folder(out)
@@ -124,28 +132,31 @@ def _refuse_foreign(out: Path) -> None:
         raise RunError(f"{out} was not made by 'data report': choose another name with --out")
 
 
-def charts_of(found: Gathered, scorer: str | None) -> list[Chart]:
-    """Every chart there is something to draw for."""
-    charts = [_scores_chart(found, scorer)] if found.semantics else []
-    charts += [_judgement_chart(found), _plan_chart(found), _attempts_chart(found)]
-    if found.parts:
-        charts.append(_parts_chart(found))
-    if found.reasons:
+def charts_of(totals: CollectionCounts, scorer: str | None) -> list[Chart]:
+    """All charts with data."""
+    charts = [_scores_chart(totals, scorer)] if totals.semantics else []
+    charts += [_verdict_chart(totals), _plan_chart(totals), _attempts_chart(totals)]
+    if totals.parts:
+        charts.append(_parts_chart(totals))
+    if totals.reasons:
         charts.append(
             Chart(
                 "Reasons for dropping",
-                ranking(dict(found.reasons.most_common()), title="Attempts dropped, by reason"),
+                ranking(dict(totals.reasons.most_common()), title="Attempts dropped, by reason"),
                 "Attempts that become no row, by the rule that dropped them.",
             )
         )
-    if found.corpus:
-        charts += _coverage_charts(found)
+    if totals.corpus:
+        charts += _coverage_charts(totals)
     return charts
 
 
-def _scores_chart(found: Gathered, scorer: str | None) -> Chart:
-    numbers = sorted(found.semantics)
-    series = [_spread("semantics", found.semantics, numbers), _spread("quality", found.quality, numbers)]
+def _scores_chart(totals: CollectionCounts, scorer: str | None) -> Chart:
+    numbers = sorted(totals.semantics)
+    series = [
+        _series("semantics", totals.semantics, numbers),
+        _series("quality", totals.quality, numbers),
+    ]
     return Chart(
         "Scores by attempt",
         lines(list(map(str, numbers)), series, top=10, across="attempt", title="Mean scores by attempt"),
@@ -155,30 +166,30 @@ def _scores_chart(found: Gathered, scorer: str | None) -> Chart:
     )
 
 
-def _spread(name: str, spreads: Mapping[int, Spread], numbers: list[int]) -> Series:
+def _series(name: str, spreads: Mapping[int, Distribution], numbers: list[int]) -> Series:
     chosen = [spreads[number] for number in numbers]
     return Series(
         name,
-        [spread.mean for spread in chosen],
-        [spread.quantile(0.25) for spread in chosen],
-        [spread.quantile(0.75) for spread in chosen],
+        [distribution.mean for distribution in chosen],
+        [distribution.quantile(0.25) for distribution in chosen],
+        [distribution.quantile(0.75) for distribution in chosen],
     )
 
 
-def _judgement_chart(found: Gathered) -> Chart:
-    numbers = sorted(found.judgements)
-    named = [name for name in JUDGEMENTS if any(found.judgements[number][name] for number in numbers)]
-    series = [Series(name, [found.judgements[number][name] for number in numbers]) for name in named]
+def _verdict_chart(totals: CollectionCounts) -> Chart:
+    numbers = sorted(totals.verdicts)
+    outcomes = [name for name in OUTCOMES if any(totals.verdicts[number][name] for number in numbers)]
+    series = [Series(name, [totals.verdicts[number][name] for number in numbers]) for name in outcomes]
     return Chart(
         "Judgements by attempt",
         bars(list(map(str, numbers)), series, across="attempt", title="Judgements by attempt"),
         "What the critic said about the first, the second and every further picture of a step.",
-        tuple(named),
+        tuple(outcomes),
     )
 
 
-def _plan_chart(found: Gathered) -> Chart:
-    counts = _capped(found.plan_lengths, MOST_PLAN_STEPS)
+def _plan_chart(totals: CollectionCounts) -> Chart:
+    counts = _with_overflow(totals.plan_lengths, MOST_PLAN_STEPS)
     return Chart(
         "Steps per plan",
         bars(list(counts), [Series("plans", list(counts.values()))], across="steps", title="Steps per plan"),
@@ -186,8 +197,8 @@ def _plan_chart(found: Gathered) -> Chart:
     )
 
 
-def _attempts_chart(found: Gathered) -> Chart:
-    counts = _capped(found.attempts_of_steps, MOST_PLAN_STEPS)
+def _attempts_chart(totals: CollectionCounts) -> Chart:
+    counts = _with_overflow(totals.attempts_of_steps, MOST_PLAN_STEPS)
     return Chart(
         "Attempts per step",
         bars(
@@ -196,13 +207,13 @@ def _attempts_chart(found: Gathered) -> Chart:
             across="attempts",
             title="Attempts per step",
         ),
-        f"How often a step was drawn; {found.forced:,} of {found.steps:,} steps were never accepted.",
+        f"How often a step was drawn; {totals.forced:,} of {totals.steps:,} steps were never accepted.",
     )
 
 
-def _parts_chart(found: Gathered) -> Chart:
-    parts = {f"{part}: attempts": float(found.parts[part]) for part in ("sft", "rl", "dropped")}
-    parts |= {f"{part}: rows after balancing": float(found.rows[part]) for part in ("sft", "rl")}
+def _parts_chart(totals: CollectionCounts) -> Chart:
+    parts = {f"{part}: attempts": float(totals.parts[part]) for part in ("sft", "rl", "dropped")}
+    parts |= {f"{part}: rows after balancing": float(totals.rows[part]) for part in ("sft", "rl")}
     return Chart(
         "Selection",
         ranking(parts, title="Attempts and rows by part"),
@@ -210,21 +221,23 @@ def _parts_chart(found: Gathered) -> Chart:
     )
 
 
-def _coverage_charts(found: Gathered) -> list[Chart]:
-    """Domains, and the sub-categories of each folded into one chart."""
+def _coverage_charts(totals: CollectionCounts) -> list[Chart]:
+    """One chart for domains and one for sub-categories."""
     charts = []
     for depth, title in ((1, "Coverage by domain"), (2, "Coverage by sub-category")):
-        whole, had = Counter[str](), Counter[str]()
-        for place, number in found.corpus.items():
-            whole[" / ".join(place.split(" / ")[:depth])] += number
-        for place, number in found.covered.items():
-            had[" / ".join(place.split(" / ")[:depth])] += number
-        names = sorted(whole.keys() | had.keys())
+        total, covered = Counter[str](), Counter[str]()
+        for place, number in totals.corpus.items():
+            total[" / ".join(place.split(" / ")[:depth])] += number
+        for place, number in totals.covered.items():
+            covered[" / ".join(place.split(" / ")[:depth])] += number
+        names = sorted(total.keys() | covered.keys())
         charts.append(
             Chart(
                 title,
                 ranking(
-                    {name: had[name] for name in names}, of={name: whole[name] for name in names}, title=title
+                    {name: covered[name] for name in names},
+                    of={name: total[name] for name in names},
+                    title=title,
                 ),
                 "Runs in this collection, of the requests in the corpus.",
             )
@@ -232,8 +245,8 @@ def _coverage_charts(found: Gathered) -> list[Chart]:
     return charts
 
 
-def _capped(counts: Counter[int], most: int) -> dict[str, float]:
-    """Every number up to the largest, those beyond `most` together."""
+def _with_overflow(counts: Counter[int], most: int) -> dict[str, float]:
+    """Counts by number as labels; numbers beyond `most` are combined."""
     if not counts:
         return {}
     last = min(max(counts), most)
@@ -244,33 +257,35 @@ def _capped(counts: Counter[int], most: int) -> dict[str, float]:
     return shown
 
 
-def _sheet(trajectory: Trajectory, scores: Mapping[Place, Scores | Unscored]) -> Sheet:
+def _run_view(trajectory: Trajectory, scores: Mapping[AttemptKey, Scores | Unscored]) -> RunView:
     record = trajectory.record
     given = [part.image for part in record.request if part.image]
-    return Sheet(
+    return RunView(
         name=trajectory.name,
         title=one_line(record.title, 160),
         status=record.status,
         generator=record.config.generator.spec,
         given=tuple(picture for name in given if (picture := _thumbnail(trajectory, name))),
-        scenes=tuple(_scene(trajectory, step, scores) for step in record.steps),
+        steps=tuple(_step_view(trajectory, step, scores) for step in record.steps),
     )
 
 
-def _scene(trajectory: Trajectory, step: StepRecord, scores: Mapping[Place, Scores | Unscored]) -> Scene:
-    shots = tuple(_shot(trajectory, step, attempt, scores) for attempt in step.attempts)
-    return Scene(step.plan.number, visible(step.plan.text), step.plan.prompt, step.forced, shots)
+def _step_view(
+    trajectory: Trajectory, step: StepRecord, scores: Mapping[AttemptKey, Scores | Unscored]
+) -> StepView:
+    attempts = tuple(_attempt_view(trajectory, step, attempt, scores) for attempt in step.attempts)
+    return StepView(step.plan.number, visible(step.plan.text), step.plan.prompt, step.forced, attempts)
 
 
-def _shot(
+def _attempt_view(
     trajectory: Trajectory,
     step: StepRecord,
     attempt: AttemptRecord,
-    scores: Mapping[Place, Scores | Unscored],
-) -> Shot:
+    scores: Mapping[AttemptKey, Scores | Unscored],
+) -> AttemptView:
     verdict = attempt.verdict
     score = scores.get((trajectory.name, step.plan.number, attempt.number))
-    return Shot(
+    return AttemptView(
         picture=_thumbnail(trajectory, attempt.image),
         prompt=visible(attempt.prompt),
         verdict=verdict.outcome.value if verdict else UNJUDGED,
@@ -281,7 +296,7 @@ def _shot(
 
 
 def _thumbnail(trajectory: Trajectory, name: str) -> str | None:
-    """The picture, small; None where its file is missing or damaged, which the page then says."""
+    """A thumbnail as a data URL; None if the file is missing or damaged, which the page then says."""
     try:
         image = trajectory.store.get(name)
     except InterleaveError:

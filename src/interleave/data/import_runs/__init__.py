@@ -1,0 +1,1 @@
+"""Imports runs of the reference system as run folders that every later stage reads."""

@@ -1,1 +1,0 @@
-"""What the reference system left behind, as run folders that every later stage reads."""
