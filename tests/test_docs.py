@@ -17,8 +17,8 @@ from interleave.config.profiles import profile_files
 from interleave.config.specs import parse_spec
 
 DOCS = Path(__file__).parent.parent / "docs"
-ADD = (DOCS / "add-a-generator.md").read_text("utf-8")
-REAL = (DOCS / "real-models.md").read_text("utf-8")
+ADD = (DOCS / "tutorial" / "add-a-generator.md").read_text("utf-8")
+REAL = (DOCS / "how-to" / "real-models.md").read_text("utf-8")
 
 
 def blocks(page: str, language: str) -> list[str]:
