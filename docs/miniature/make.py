@@ -1,4 +1,4 @@
-"""Makes the pictures of docs/explanation/miniature.md and its table of the language, so that neither can show the past.
+"""Makes the pictures of docs/explanation/miniature.md and its table of the language, from the code itself.
 
 Run with: python docs/miniature/make.py
 """
