@@ -23,10 +23,10 @@ def main() -> None:
         print(f"step {shown.number}: {shown.image}{'  (no attempt was accepted)' if shown.forced else ''}")
 
     # Every attempt is kept, with the prompt that drew it and the critic's verdict.
-    for step in run.record.steps:
-        for attempt in step.attempts:
+    for drawn in run.record.steps:
+        for attempt in drawn.attempts:
             assert attempt.verdict is not None
-            print(f"step {step.plan.number}, attempt {attempt.number}: {attempt.verdict.outcome}")
+            print(f"step {drawn.plan.number}, attempt {attempt.number}: {attempt.verdict.outcome}")
 
     print(f"{run.status}: open {run.document} in a browser")
 

@@ -16,7 +16,6 @@ from PIL import Image
 import interleave
 
 OUT = "runs/many"
-OPTIONS: interleave.RunOptions = {"profile": "dry-run", "max_attempts": 1}
 
 
 class Counting:
@@ -41,7 +40,9 @@ def requests(count: int) -> Iterator[tuple[str, str]]:
 
 async def stop_after(enough: int, count: int, generator: Counting) -> None:
     """Answer some of the requests, and walk away as a crash would."""
-    running = interleave.stream_many(requests(count), out=OUT, concurrency=16, generator=generator, **OPTIONS)
+    running = interleave.stream_many(
+        requests(count), out=OUT, concurrency=16, generator=generator, profile="dry-run", max_attempts=1
+    )
     async with aclosing(running) as all_ended:
         ended = 0
         async for _ in all_ended:
@@ -56,7 +57,9 @@ def main(count: int) -> None:
     print(f"stopped: {before.drawn} pictures drawn")
 
     after = Counting()
-    summary = interleave.generate_many(requests(count), out=OUT, concurrency=16, generator=after, **OPTIONS)
+    summary = interleave.generate_many(
+        requests(count), out=OUT, concurrency=16, generator=after, profile="dry-run", max_attempts=1
+    )
     print(f"{summary.done} of {summary.total} done, {summary.failed} failed, {summary.calls} calls")
     print(f"continued: {after.drawn} pictures drawn")
     for failure in summary.failures:  # the first few, each with its cause

@@ -31,7 +31,7 @@ VARIANTS = {
 ACCEPTED = "judgement/accuracy_on_right"
 REFUSED = "judgement/accuracy_on_wrong"
 SMOOTH = 8
-"""A step of GRPO has few rows: each point is the mean of so many."""
+"""A step of GRPO has few rows: each point is the mean of this many."""
 
 
 def gather(trained: Path) -> dict[str, Any]:
