@@ -15,7 +15,7 @@ from PIL import Image
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text("utf-8")
 PYTHON = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
-CONFIGURATION = (ROOT / "docs" / "configuration.md").read_text("utf-8")
+CONFIGURATION = (ROOT / "docs" / "reference" / "configuration.md").read_text("utf-8")
 COMMANDS = [
     line
     for block in re.findall(r"```bash\n(.*?)```", README, re.DOTALL)

@@ -1,4 +1,4 @@
-"""Makes the curves of planner and critic in docs/miniature.md.
+"""Makes the curves of planner and critic in docs/explanation/miniature-results.md.
 
 The figures are those of the training that made the shipped weights. After a training of your own:
 python docs/miniature/agents.py runs/mini      # reads its logs into agents-training.json first
@@ -31,7 +31,7 @@ VARIANTS = {
 ACCEPTED = "judgement/accuracy_on_right"
 REFUSED = "judgement/accuracy_on_wrong"
 SMOOTH = 8
-"""A step of GRPO has few rows: each point is the mean of so many."""
+"""A step of GRPO has few rows: each point is the mean of this many."""
 
 
 def gather(trained: Path) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Makes the table, the curves and the sample sheet of the generator in docs/miniature.md.
+"""Makes the table, the curves and the sample sheet of the generator in docs/explanation/miniature-results.md.
 
 The log and the evaluation are those of the training that made the shipped weights; the sheet is drawn anew.
 Run with: python docs/miniature/generator.py
@@ -105,7 +105,7 @@ def _draw(generator: Any, prompt: str, sources: tuple[Image.Image, ...]) -> Imag
 
 
 def main() -> int:
-    page = FOLDER.parent / "miniature.md"
+    page = FOLDER.parent / "explanation" / "miniature-results.md"
     begin, end = "<!-- made by miniature/generator.py -->\n", "<!-- end -->"
     inside = re.compile(f"({re.escape(begin)}).*?({re.escape(end)})", re.DOTALL)
     page.write_text(

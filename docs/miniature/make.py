@@ -1,4 +1,4 @@
-"""Makes the pictures of docs/miniature.md and its table of the language, so that neither can show the past.
+"""Makes the pictures of docs/explanation/miniature.md and its table of the language, from the code itself.
 
 Run with: python docs/miniature/make.py
 """
@@ -257,7 +257,7 @@ def main() -> int:
         total += (size := path.stat().st_size)
         print(f"{name:<18} {size / 1000:6.0f} kB{'' if size <= MOST_BYTES else '  TOO LARGE'}")
     print(f"{'all':<18} {total / 1000:6.0f} kB{'' if total <= MOST_BYTES_ALL else '  TOO LARGE'}")
-    write_table(FOLDER.parent / "miniature.md")
+    write_table(FOLDER.parent / "explanation" / "miniature.md")
     return 0
 
 

@@ -1,4 +1,4 @@
-"""The page about data names commands and options that exist, and figures that are true."""
+"""The pages about data name commands and options that exist, and figures that are true."""
 
 from __future__ import annotations
 
@@ -12,7 +12,9 @@ import typer
 from interleave.cli.data import app
 from interleave.data.prompts.taxonomy import read_taxonomy
 
-PAGE = (Path(__file__).parents[2] / "docs" / "data.md").read_text("utf-8")
+FOLDER = Path(__file__).parents[2] / "docs" / "how-to" / "data"
+STAGES = ("requests", "collecting", "scoring", "selecting", "exporting", "sequences", "importing", "report")
+PAGE = "\n".join((FOLDER / f"{name}.md").read_text("utf-8") for name in ("index", *STAGES))
 SHELL = "\n".join(re.findall(r"```bash\n(.*?)```", PAGE, re.DOTALL)).replace("\\\n", " ")
 COMMANDS = [shlex.split(line) for line in SHELL.splitlines() if line.startswith("interleave data ")]
 

@@ -111,13 +111,13 @@ def test_the_presets_are_the_references_eleven_services() -> None:
 
 
 def test_the_documentation_lists_every_preset() -> None:
-    text = (Path(__file__).parents[2] / "docs" / "serving.md").read_text()
+    text = (Path(__file__).parents[2] / "docs" / "how-to" / "serving.md").read_text()
     for name, preset in PRESETS.items():
         assert re.search(rf"\| {preset.number} \| `{name}` \| {preset.port} \|", text), name
 
 
 def test_the_documentation_lists_every_option() -> None:
-    text = (Path(__file__).parents[2] / "docs" / "serving.md").read_text()
+    text = (Path(__file__).parents[2] / "docs" / "how-to" / "serving.md").read_text()
     names = [name for name in inspect.signature(serve_generator).parameters if name != "debug"]
     assert len(names) > 10
     for name in names:

@@ -197,7 +197,8 @@ def family_of(pipeline: str) -> Family:
     if pipeline not in FAMILIES:
         raise ConfigurationError(
             f"the pipeline {pipeline!r} is not known. {did_you_mean(pipeline, FAMILIES)} To add it, write a "
-            "row for it in interleave/backends/generators/families.py (docs/add-a-generator.md shows one)"
+            "row for it in interleave/backends/generators/families.py "
+            "(docs/tutorial/add-a-generator.md shows one)"
         )
     return FAMILIES[pipeline]
 

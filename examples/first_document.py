@@ -1,0 +1,35 @@
+"""First document: a request in, text and pictures out.
+
+    python examples/first_document.py
+
+No GPU, no keys and no network: without a profile, the small models in this package plan, draw and judge.
+"""
+
+import interleave
+
+REQUEST = "How a frog grows up, step by step, in four pictures"
+
+
+def main() -> None:
+    # The plan alone: the planner writes every step before the first picture is drawn.
+    plan = interleave.plan(REQUEST)
+    for step in plan.steps:
+        print(f"{step.number}. {step.text}  [prompt: {step.prompt}]")
+
+    # Plan, draw, judge, redraw. The same call on the same folder goes on where it stopped,
+    # and returns a finished run without asking any model again.
+    run = interleave.generate(REQUEST, plan=plan, out="runs/first-document")
+    for shown in run.steps:
+        print(f"step {shown.number}: {shown.image}{'  (no attempt was accepted)' if shown.forced else ''}")
+
+    # Every attempt is kept, with the prompt that drew it and the critic's verdict.
+    for drawn in run.record.steps:
+        for attempt in drawn.attempts:
+            assert attempt.verdict is not None
+            print(f"step {drawn.plan.number}, attempt {attempt.number}: {attempt.verdict.outcome}")
+
+    print(f"{run.status}: open {run.document} in a browser")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,55 @@
+"""Own generator: any object with `capabilities` and `generate` draws the pictures.
+
+    python examples/own_generator.py
+
+This one writes its prompt on a card and pastes the picture it starts from into a corner. Put a model, a
+service or an API in its place; planner and critic are the doubles of the profile `dry-run`.
+"""
+
+import random
+import textwrap
+
+from PIL import Image, ImageDraw
+
+import interleave
+
+
+class Postcards:
+    """Draws one picture from a prompt, a seed and the pictures to start from."""
+
+    # What it can do. What is not allowed here is never asked of it: a plan that needs more is refused first.
+    capabilities = interleave.GeneratorCapabilities(max_sources=1, price_per_image=0.0)
+
+    async def generate(self, request: interleave.ImageRequest) -> Image.Image:
+        # `await` whatever takes long; a blocking library belongs in `await asyncio.to_thread(...)`.
+        if "dragon" in request.prompt:
+            # A failure is an error and never a picture. `transient=True` asks for another try.
+            raise interleave.BackendError("postcards cannot draw dragons", transient=False)
+
+        dice = random.Random(request.seed)  # the same seed must give the same picture
+        background = tuple(dice.randrange(150, 240) for _ in range(3))
+        card = Image.new("RGB", (320, 240), background)
+        ImageDraw.Draw(card).multiline_text((12, 12), textwrap.fill(request.prompt, 44), fill="black")
+        for source in request.sources:  # empty for a first picture
+            card.paste(source.resize((96, 72)), (212, 156))
+        return card
+
+
+def main() -> None:
+    run = interleave.generate(
+        "A day at the lake in 3 pictures", generator=Postcards(), profile="dry-run", out="runs/postcards"
+    )
+    attempts = sum(len(step.attempts) for step in run.record.steps)
+    print(f"{len(run.steps)} steps, {attempts} pictures drawn")
+    print(run.document)
+
+    try:
+        interleave.generate(
+            "A dragon in 1 picture", generator=Postcards(), profile="dry-run", out="runs/dragon"
+        )
+    except interleave.BackendError as error:
+        print(f"refused: {error}")
+
+
+if __name__ == "__main__":
+    main()

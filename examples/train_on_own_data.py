@@ -1,0 +1,68 @@
+"""Train on own data: requests → runs → scores → rows → a critic that loads.
+
+    pip install "interleavethinker[train]"
+    python examples/train_on_own_data.py
+
+Every stage is a command that can be stopped anywhere and given again. Here the miniature's oracle is the
+teacher and a toy with random weights the pupil, so that the whole chain takes a minute on a CPU and teaches
+nothing: for a real critic name your teacher, your generators, a pretrained model and a recipe.
+"""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+# Your own requests: one JSON object a line. The id may be left out; pictures go in as
+# {"request": [{"text": "…"}, {"image": "cat.png"}]}, with the file beside this one.
+REQUESTS = [
+    "How a frog grows up, step by step, in four pictures",
+    "Show the phases of the moon.",
+    "Tell the story of a cat and a dog that become friends in the meadow.",
+    "Teach me to draw a blue rocket from simple shapes.",
+    "From morning to night: show how the day goes by.",
+    "I want to see a blue frog grow up in the woods.",
+]
+
+
+def interleave(command: str) -> str:
+    """Give a command of `interleave` and return what it prints: a path, or a spec."""
+    print(f"$ interleave {command}")
+    done = subprocess.run(
+        [sys.executable, "-m", "interleave", *command.split()], check=True, stdout=subprocess.PIPE, text=True
+    )
+    return done.stdout.strip()
+
+
+def make_rows(teacher: str, generators: str, scorer: str) -> list[Path]:
+    """From requests to rows in `rows/`."""
+    lines = [json.dumps({"id": f"mine-{n}", "request": text}) for n, text in enumerate(REQUESTS, 1)]
+    Path("requests.jsonl").write_text("\n".join(lines) + "\n", "utf-8")
+    interleave(f"data collect requests.jsonl --out collection {teacher} {generators}")
+    interleave(f"data score collection --scorer {scorer}")
+    interleave("data select collection --out selection")
+    interleave("data export selection --out rows --format trl --validation 0")
+    return sorted(Path("rows").rglob("*.parquet"))
+
+
+def train(model: str) -> str:
+    """A few steps of supervised fine-tuning; returns the spec that loads the result."""
+    return interleave(
+        f"train sft critic --data rows --model {model} --config debug-sft --steps 4 --out trained/critic"
+    )
+
+
+def main() -> None:
+    rows = make_rows(
+        teacher="--planner oracle --critic oracle",
+        # A critic learns from pictures that failed, so one of the two generators errs on purpose.
+        generators="--generator world --generator world?mistakes=0.5",
+        scorer="oracle",
+    )
+    print("rows:", *rows)
+    interleave("mini fresh toy --out toy")
+    print("the critic loads as", train("./toy"))
+
+
+if __name__ == "__main__":
+    main()

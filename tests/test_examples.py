@@ -1,0 +1,131 @@
+"""The examples run, each in a folder of its own, and come to what they say."""
+
+from __future__ import annotations
+
+import json
+import re
+import runpy
+import subprocess
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+import interleave
+
+FOLDER = Path(__file__).parent.parent / "examples"
+LISTED = (FOLDER / "README.md").read_text("utf-8")
+
+
+def run_example(name: str, monkeypatch: pytest.MonkeyPatch, *arguments: str) -> None:
+    monkeypatch.setattr(sys, "argv", [name, *arguments])
+    runpy.run_path(str(FOLDER / name), run_name="__main__")
+
+
+def imported(name: str) -> ModuleType:
+    module = ModuleType(name.removesuffix(".py"))
+    code = compile((FOLDER / name).read_text("utf-8"), name, "exec")
+    exec(code, module.__dict__)
+    return module
+
+
+def test_every_example_is_listed_and_tried() -> None:
+    there = {path.name for path in FOLDER.glob("*.py")}
+    assert there == set(re.findall(r"\]\((\w+\.py)\)", LISTED))
+    tests = Path(__file__).read_text("utf-8")
+    assert {name for name in there if f'"{name}"' not in tests} == set()
+
+
+def test_examples_use_the_public_interface_only() -> None:
+    for path in FOLDER.glob("*.py"):
+        assert not re.search(
+            r"(from|import) interleave\w*\.|from interleave\w* import _", path.read_text("utf-8")
+        )
+
+
+def test_the_first_document(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    run_example("first_document.py", monkeypatch)
+    told = capsys.readouterr().out
+    assert "done: open runs/first-document/document.html" in told
+    assert Path("runs/first-document/document.html").exists()
+    assert len(interleave.read_record(Path("runs/first-document")).steps) == 4
+    assert len(re.findall(r"attempt \d: (?:accepted|rejected)", told)) > 4
+
+
+def test_the_own_generator_draws_every_attempt(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run_example("own_generator.py", monkeypatch)
+    told = capsys.readouterr().out
+    assert "3 steps, 4 pictures drawn" in told
+    assert "refused: postcards cannot draw dragons" in told
+    assert len(list(Path("runs/postcards/images").iterdir())) == 4
+
+
+def test_the_own_critic_is_obeyed(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run_example("own_critic.py", monkeypatch)
+    verdicts = re.findall(r"^(\d\.\d \w+)", capsys.readouterr().out, re.MULTILINE)
+    assert verdicts == ["1.1 rejected", "1.2 rejected", "1.3 accepted", "2.1 rejected", "2.2 accepted"]
+
+
+def messages(body: str) -> list[tuple[str, dict[str, object]]]:
+    parts = [part.split("\ndata: ", 1) for part in body.strip().split("\n\n")]
+    return [(name.removeprefix("event: "), json.loads(data)) for name, data in parts]
+
+
+def test_the_web_page_gets_every_event_as_it_comes() -> None:
+    pytest.importorskip("starlette")
+    from starlette.testclient import TestClient
+
+    client = TestClient(imported("web_page.py").app)
+    assert "EventSource" in client.get("/").text
+    answer = client.get("/events", params={"request": "A lake in 2 pictures"})
+    assert answer.headers["content-type"].startswith("text/event-stream")
+    told = messages(answer.text)
+    assert [name for name, _ in told] == [
+        "planned",
+        *("drawn", "judged", "finished"),
+        *("drawn", "judged", "drawn", "judged", "finished"),  # the double rejects the first of an even step
+        "ended",
+    ]
+    assert str(told[1][1]["image"]).startswith("data:image/webp;base64,")
+    assert told[-1][1]["status"] == "done"
+    again = messages(client.get("/events", params={"request": "A lake in 2 pictures"}).text)
+    assert again[-1] == told[-1]
+    assert [name for name, _ in messages(client.get("/events").text)] == ["error", "ended"]
+
+
+def test_many_requests_are_continued_without_drawing_twice(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run_example("many_requests.py", monkeypatch, "80")
+    told = capsys.readouterr().out
+    before, after = map(int, re.findall(r"(\d+) pictures drawn", told))
+    assert "80 of 80 done, 0 failed" in told
+    assert 20 <= before < 80
+    assert 80 <= before + after <= 80 + 16  # at most one call for each request in flight is made again
+
+
+def test_own_requests_become_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first four commands in this process, with doubles as teacher, generator and scorer."""
+    pytest.importorskip("pyarrow")
+    from interleave.cli.main import run
+
+    example = imported("train_on_own_data.py")
+    monkeypatch.setattr(example, "interleave", lambda command: run(command.split()))
+    rows = example.make_rows(
+        teacher="--profile dry-run", generators="--generator solid?size=64", scorer="scripted"
+    )
+    assert Path("rows/trl/critic_sft.parquet") in rows
+    assert len(list(Path("collection/runs").glob("*/*/run.json"))) == len(example.REQUESTS)
+
+
+@pytest.mark.slow
+def test_the_training_example_runs_as_it_stands() -> None:
+    pytest.importorskip("trl")
+    script = [sys.executable, str(FOLDER / "train_on_own_data.py")]
+    done = subprocess.run(script, check=True, capture_output=True, text=True)
+    assert re.search(r"the critic loads as transformers:\S+/trained/critic/model$", done.stdout.strip())
