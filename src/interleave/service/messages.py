@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +13,8 @@ from interleave.pictures import as_rgb
 
 if TYPE_CHECKING:
     from PIL.Image import Image
+
+    from interleave.service.decoding import EncodedPicture
 
 MEDIA_TYPES = {"png": "image/png", "jpeg": "image/jpeg", "webp": "image/webp"}
 DEFAULT_QUALITY = 95
@@ -100,3 +103,16 @@ class Refusal(InterleaveError):
 
 class ClientGone(Exception):
     """The client hung up before its picture was there."""
+
+
+@dataclass(frozen=True)
+class Job:
+    """What a request asks for, read and checked; its source pictures are still to be decoded."""
+
+    drawings: list[Drawing]
+    answer: Callable[[list[DrawnPicture]], dict[str, Any]]
+    """The body of the answer, in the words of the wire; bytes in it are sent as base64."""
+    dropped: list[str]
+    """Parameters that were ignored, as the operator wished."""
+    sources: tuple[EncodedPicture, ...] = ()
+    """What every drawing starts from."""

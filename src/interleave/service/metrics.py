@@ -60,10 +60,10 @@ class Metrics:
         self.requests.labels(route, outcome_of(status)).inc()
         self.request_seconds.labels(route).observe(seconds)
 
-    def drew(self, worker: int, seconds: float) -> None:
+    def picture_drawn(self, worker: int, seconds: float) -> None:
         self.draw_seconds.labels(str(worker)).observe(seconds)
 
-    def lost_worker(self, worker: int) -> None:
+    def worker_lost(self, worker: int) -> None:
         self.deaths.labels(str(worker)).inc()
 
     def text(self) -> bytes:

@@ -38,7 +38,7 @@ SETTINGS: dict[str, tuple[str, ...]] = {
 NEVER_IGNORED = frozenset({"stream", "partial_images"})
 """A client that asks for a stream waits for events, and would take an ordinary answer for an empty one."""
 
-TOLD = {"size", "width", "height", "shape", "negative_prompt"}.union(*SETTINGS.values())
+REPORTED_SETTINGS = {"size", "width", "height", "shape", "negative_prompt"}.union(*SETTINGS.values())
 """Everything about a generator's way of drawing that a request may name, by the names of options."""
 
 _SIZE = re.compile(r"(\d{1,5})[x×](\d{1,5})\Z")
@@ -95,7 +95,7 @@ class Parameters:
         seed = self.integer("seed", 0, MAX_SEED)
         if sent and not self.facts.capabilities.seeds:
             raise Refusal(
-                f"seed: this generator takes no seeds, so no picture can be repeated. {_way_out('seed')}",
+                f"seed: this generator takes no seeds, so no picture can be repeated. {_how_to_drop('seed')}",
                 parameter="seed",
             )
         return random.randrange(RANDOM_SEEDS) if seed is None else seed
@@ -112,7 +112,7 @@ class Parameters:
         """A parameter of which this server can do one thing only."""
         value = self.take(name)
         if value is not None and not any(_same(value, each) for each in values):
-            way_out = "Leave it out" if name in NEVER_IGNORED else _way_out(name)
+            way_out = "Leave it out" if name in NEVER_IGNORED else _how_to_drop(name)
             raise _refused(name, value, f"{because}. {way_out}")
 
     def negative_prompt(self) -> None:
@@ -121,7 +121,7 @@ class Parameters:
         if value is None or not value.strip() or value == self.facts.settings.get("negative_prompt"):
             return
         raise _refused(
-            "negative_prompt", value, f"a request cannot name one here. {_way_out('negative_prompt')}"
+            "negative_prompt", value, f"a request cannot name one here. {_how_to_drop('negative_prompt')}"
         )
 
     def drawing_settings(self, *names: str) -> None:
@@ -132,9 +132,9 @@ class Parameters:
                 continue
             true = next((v for o in SETTINGS[name] if (v := self.facts.settings.get(o)) is not None), None)
             if true is None:
-                raise _refused(name, value, f"this generator has no such setting. {_way_out(name)}")
+                raise _refused(name, value, f"this generator has no such setting. {_how_to_drop(name)}")
             if not _same(value, true):
-                raise _refused(name, value, f"this server draws with {true}. {_way_out(name)}")
+                raise _refused(name, value, f"this server draws with {true}. {_how_to_drop(name)}")
 
     def size(self) -> None:
         """Width, height, size and aspect ratio: what the server draws, or none."""
@@ -153,10 +153,10 @@ class Parameters:
                 raise _refused("aspect_ratio", ratio, "must be e.g. 1:1 or 16:9")
             self._check_ratio(ratio, int(match[1]), int(match[2]))
 
-    def nothing_left(self) -> None:
+    def refuse_unknown(self) -> None:
         for name, value in self._left.items():
             if name in self.known:
-                raise _refused(name, value, f"this server cannot do that. {_way_out(name)}")
+                raise _refused(name, value, f"this server cannot do that. {_how_to_drop(name)}")
             name = one_line(name, 60)
             raise Refusal(f"unknown parameter {name!r}. {did_you_mean(name, self.known)}", parameter=name)
 
@@ -166,19 +166,21 @@ class Parameters:
             if asked is None:
                 continue
             if true is None:
-                raise _refused(name, value, f"this generator chooses its size itself. {_way_out(name)}")
+                raise _refused(name, value, f"this generator chooses its size itself. {_how_to_drop(name)}")
             if asked != true[side == "height"]:
-                raise _refused(name, value, f"this server draws {true[0]}x{true[1]}. {_way_out(name)}")
+                raise _refused(name, value, f"this server draws {true[0]}x{true[1]}. {_how_to_drop(name)}")
 
     def _check_ratio(self, value: str, width: int, height: int) -> None:
         true = known_size(self.facts.settings)
         if true is None:
             raise _refused(
-                "aspect_ratio", value, f"this generator chooses it itself. {_way_out('aspect_ratio')}"
+                "aspect_ratio", value, f"this generator chooses it itself. {_how_to_drop('aspect_ratio')}"
             )
         if width * true[1] != height * true[0]:
             raise _refused(
-                "aspect_ratio", value, f"this server draws {true[0]}x{true[1]}. {_way_out('aspect_ratio')}"
+                "aspect_ratio",
+                value,
+                f"this server draws {true[0]}x{true[1]}. {_how_to_drop('aspect_ratio')}",
             )
 
 
@@ -211,7 +213,7 @@ def check_sources(number: int, facts: ServiceFacts, *, parameter: str = "image")
         )
 
 
-def _way_out(name: str) -> str:
+def _how_to_drop(name: str) -> str:
     return f"Leave it out, or let the server ignore it (--ignore {name})"
 
 

@@ -9,21 +9,21 @@ import signal
 import socket
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
 from typing import Any
 
 import uvicorn
 
 from interleave.errors import ConfigurationError
+from interleave.redaction import keep_environment_secret, keep_secret, redacted_logging
 from interleave.service.app import Service, build_app
-from interleave.service.auth import Access, check_public
-from interleave.service.connection_slots import MAX_CONNECTIONS, Slots
+from interleave.service.auth import TOKEN_VARIABLE, Access, check_public
+from interleave.service.config import ServerConfig
+from interleave.service.connection_limits import MAX_CONNECTIONS, ConnectionLimiter
 from interleave.service.connections import KEEP_ALIVE_SECONDS, BoundedConnection
-from interleave.service.memory import return_memory
+from interleave.service.memory import trim_freed_memory
 from interleave.service.messages import Refusal
 from interleave.service.metrics import Metrics
-from interleave.service.pool import Limits, Pool
-from interleave.service.redaction import logging_to_stderr
+from interleave.service.pool import Pool
 from interleave.text import count
 
 log = logging.getLogger("interleave.service")
@@ -38,27 +38,16 @@ BACKLOG = 2048
 DRAIN_POLL_SECONDS = 0.05
 
 
-@dataclass(frozen=True)
-class ServerConfig:
-    """What `interleave serve generator` was told."""
-
-    generator: str
-    models: tuple[str, ...]
-    host: str = "127.0.0.1"
-    port: int = 8011
-    token: str | None = None
-    devices: tuple[str | None, ...] = (None,)
-    limits: Limits = field(default_factory=Limits)
-    ignored: frozenset[str] = frozenset()
-
-
 def serve(config: ServerConfig, announce: Callable[[str], None]) -> None:
     """Serve until told to end by SIGTERM or Ctrl-C; `announce` is given the address once it is open."""
     check_public(config.host, config.token)
     listening = _bind(config.host, config.port)
-    return_memory()
+    trim_freed_memory()
     log.setLevel(logging.INFO)
-    with listening, logging_to_stderr("%(asctime)s %(message)s"):
+    keep_environment_secret()
+    if config.token:
+        keep_secret(config.token, TOKEN_VARIABLE)
+    with listening, redacted_logging("%(asctime)s %(message)s"):
         asyncio.run(_serve(config, listening, announce))
 
 
@@ -68,7 +57,7 @@ async def _serve(config: ServerConfig, listening: socket.socket, announce: Calla
         config.generator,
         config.devices,
         limits=config.limits,
-        watcher=metrics,
+        observer=metrics,
         ignored=config.ignored,
     )
     metrics.watch(pool)
@@ -132,17 +121,17 @@ async def _drain(server: uvicorn.Server, pool: Pool) -> None:
     ends_at = loop.time() + pool.limits.drain_seconds
     while pool.busy and loop.time() < ends_at:
         await asyncio.sleep(DRAIN_POLL_SECONDS)
-    pool.give_up(Refusal("the server is shutting down", status=503, retry_after=5))
+    pool.fail_all(Refusal("the server is shutting down", status=503, retry_after=5))
     # What is left of the time is for answers that are still being sent.
     server.config.timeout_graceful_shutdown = int(max(0.0, ends_at - loop.time()) + GRACE_SECONDS)
     server.should_exit = True
 
 
 def _uvicorn_config(app: Any) -> uvicorn.Config:
-    slots = Slots(min(MAX_CONNECTIONS, _allow_files() - SPARE_FILES - ACCEPTED_AT_ONCE))
+    limiter = ConnectionLimiter(min(MAX_CONNECTIONS, _allow_files() - SPARE_FILES - ACCEPTED_AT_ONCE))
     return uvicorn.Config(
         app,
-        http=type("Connection", (BoundedConnection,), {"slots": slots}),
+        http=type("Connection", (BoundedConnection,), {"limiter": limiter}),
         backlog=ACCEPTED_AT_ONCE,
         ws="none",
         lifespan="off",

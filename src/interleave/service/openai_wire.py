@@ -11,17 +11,17 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
+from interleave.service.decoding import EncodedPicture
 from interleave.service.messages import (
     MEDIA_TYPES,
     Drawing,
     DrawnPicture,
+    Job,
     Output,
     Refusal,
     ServiceFacts,
 )
 from interleave.service.parameters import MAX_SEED, Parameters, check_sources
-from interleave.service.picture_memory import EncodedPicture
-from interleave.service.wires import Job
 from interleave.text import one_line
 
 MAX_PICTURES = 10
@@ -94,7 +94,7 @@ def _job(parameters: Parameters, sources: tuple[EncodedPicture, ...], models: tu
     parameters.negative_prompt()
     parameters.drawing_settings(*DRAWING)
     _refuse_what_we_lack(parameters)
-    parameters.nothing_left()
+    parameters.refuse_unknown()
     # Pictures asked for at once differ: their seeds follow one another.
     drawings = [Drawing(prompt, (seed + k) % (MAX_SEED + 1), output=output) for k in range(number)]
 
