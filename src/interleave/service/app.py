@@ -1,4 +1,4 @@
-"""The routes of the generator server."""
+"""The routes of the generator server, and the handling of a request for pictures from body to response."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from interleave.service.auth import Access
 from interleave.service.connections import CONNECTION
 from interleave.service.decoding import Decoder, finish_despite_cancel
 from interleave.service.memory import MemoryLease
-from interleave.service.messages import ClientGone, Drawing, Job, Refusal
+from interleave.service.messages import ClientDisconnected, Drawing, Job, Refusal
 from interleave.service.metrics import CONTENT_TYPE, Metrics
 from interleave.service.middleware import (
     LEASE,
@@ -37,13 +37,13 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 CLIENT_CLOSED_REQUEST = 499
-"""What is logged and counted when nobody is there to read an answer."""
+"""The status that is logged and counted when the client disconnected before the response."""
 ANSWER_COPIES = 3
-"""Of a drawn picture, until its answer is sent: as it came, and as base64."""
+"""Copies of a drawn picture until its response is sent: the file, and base64."""
 PIECE_BYTES = 262_144
 SEND_SECONDS = 60.0
 SEND_BYTES_A_SECOND = 1_000_000
-"""How much longer than that a large answer may take to be read."""
+"""The least rate at which a client must read a large response, beyond `SEND_SECONDS`."""
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ class Service:
 
 
 def build_app(service: Service, access: Access) -> ServiceMiddleware:
-    """The server as an ASGI application; the pool is started and stopped by whoever runs it."""
+    """The server as an ASGI application; the caller starts and stops the pool."""
     from fastapi import FastAPI
     from starlette.exceptions import HTTPException
 
@@ -80,7 +80,7 @@ def build_app(service: Service, access: Access) -> ServiceMiddleware:
         "/v1/images/generations": routes.generations,
         "/v1/images/edits": routes.edits,
     }
-    # Bodies are read by bodies.py, within its bounds, and never by the framework.
+    # Bodies are read by request_bodies.py, within its limits, never by the framework.
     for path, handler in table.items():
         app.add_route(path, handler, methods=["GET"])
     for path, handler in drawing.items():
@@ -92,7 +92,7 @@ def build_app(service: Service, access: Access) -> ServiceMiddleware:
 
 
 async def _unrouted(request: Request, error: Exception) -> Response:
-    """What the framework refuses, in the words of the wire."""
+    """What the framework refuses (404, 405…), in the error format of the API."""
     status = getattr(error, "status_code", 500)
     words = {404: "there is nothing here", 405: f"{request.method} is not allowed here"}
     response = refusal_response(request.url.path, Refusal(words.get(status, str(error)), status=status))
@@ -106,12 +106,12 @@ async def _refused(request: Request, error: Exception) -> Response:
 
 
 async def _failed(request: Request, error: Exception) -> Response:
-    """A fault of our own: the door logs it under the request's id, and the client gets nothing but the id."""
+    """An error of our own: the middleware logs it under the request id, and the client gets only the id."""
     return refusal_response(request.url.path, internal_failure(request.scope[REQUEST_ID]))
 
 
 class Routes:
-    """What each address answers."""
+    """The handlers of all routes."""
 
     def __init__(self, service: Service) -> None:
         self.service = service
@@ -139,13 +139,13 @@ class Routes:
         wire: Callable[..., Job],
         *more: object,
     ) -> Response:
-        """Read what is asked for, draw it, answer; give it up as soon as the client has gone."""
+        """Read the request, draw, respond; cancel everything when the client disconnects."""
         handler = RequestHandler(self.service, request.scope[LEASE], self.pool.deadline())
         try:
             self.pool.check_admission()
             body = [await read(request)]
             return await _cancelled_on_disconnect(request, handler.run(body, wire, *more))
-        except ClientGone:
+        except ClientDisconnected:
             return Response(status_code=CLIENT_CLOSED_REQUEST)
 
     async def root(self, request: Request) -> Response:
@@ -177,14 +177,14 @@ class Routes:
 
 @dataclass(frozen=True)
 class RequestHandler:
-    """One request for pictures, from its body to its answer: what it may hold, and how long it may take."""
+    """Handles one request for pictures, from body to response, within its memory lease and deadline."""
 
     service: Service
     lease: MemoryLease
     ends_at: float
 
     async def run(self, body: list[ReceivedBody], wire: Callable[..., Job], *more: object) -> Response:
-        """`body` is emptied, so that the body is freed as soon as it has been read."""
+        """`body` is a list that is emptied, so that the body is freed as soon as it has been parsed."""
         pool = self.service.pool
         with pool.arriving():
             job = await self._read(body.pop(), wire, *more)
@@ -205,7 +205,7 @@ class RequestHandler:
         return await finish_despite_cancel(asyncio.to_thread(lambda: wire(*body.parse(), facts, *more)))
 
     async def _with_sources(self, job: Job) -> list[Drawing]:
-        """The drawings with their sources decoded; of what the client sent nothing is left."""
+        """The drawings with their sources decoded; the body is released."""
         self.lease.keep(0)
         drawings = job.drawings
         if job.sources:
@@ -216,18 +216,18 @@ class RequestHandler:
 
 
 async def _cancelled_on_disconnect(request: Request, work: Awaitable[T]) -> T:
-    """The result of the work; the work is cancelled when the client hangs up first."""
+    """The result of the work; it is cancelled when the client disconnects first."""
     working = asyncio.ensure_future(work)
-    leaving = asyncio.ensure_future(_wait_for_disconnect(request))
+    disconnect = asyncio.ensure_future(_wait_for_disconnect(request))
     try:
-        await asyncio.wait({working, leaving}, return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait({working, disconnect}, return_when=asyncio.FIRST_COMPLETED)
         if not working.done():
-            raise ClientGone
+            raise ClientDisconnected
         return working.result()
     finally:
         working.cancel()
-        leaving.cancel()
-        await asyncio.gather(working, leaving, return_exceptions=True)
+        disconnect.cancel()
+        await asyncio.gather(working, disconnect, return_exceptions=True)
 
 
 async def _wait_for_disconnect(request: Request) -> None:
@@ -236,7 +236,7 @@ async def _wait_for_disconnect(request: Request) -> None:
 
 
 def _status(service: Service) -> dict[str, Any]:
-    """The reference's fields, with true values, and what an operator wants to know besides."""
+    """The fields of the reference's services, with true values, and more for operators."""
     pool = service.pool
     ready = sum(worker.state == "ready" for worker in pool.workers)
     return {
@@ -274,17 +274,17 @@ def _json(body: dict[str, Any], status: int = 200) -> Response:
 
 
 def compose(answer: Mapping[str, Any]) -> list[bytes]:
-    """The JSON text of an answer in pieces; bytes in it become base64."""
-    mark = uuid.uuid4().hex  # nothing a client could have written
+    """The JSON text of a response in pieces; bytes in it become base64, each copied only once."""
+    mark = uuid.uuid4().hex  # a client cannot guess it
     pictures: list[bytes] = []
 
-    def set_aside(value: object) -> str:
+    def placeholder(value: object) -> str:
         if not isinstance(value, bytes):
             raise TypeError(f"{type(value).__name__} is no JSON")
         pictures.append(value)
         return mark
 
-    texts = json.dumps(answer, default=set_aside).encode().split(mark.encode())
+    texts = json.dumps(answer, default=placeholder).encode().split(mark.encode())
     pieces = [texts[0]]
     for picture, text in zip(pictures, texts[1:], strict=True):
         pieces += [base64.b64encode(picture), text]
@@ -292,7 +292,7 @@ def compose(answer: Mapping[str, Any]) -> list[bytes]:
 
 
 class PiecewiseResponse(Response):
-    """Sends pieces as fast as the client reads them, and hangs up on one who hardly does."""
+    """Sends pieces as fast as the client reads them, and aborts the connection of one that is too slow."""
 
     def __init__(self, pieces: Sequence[bytes], headers: Mapping[str, str]) -> None:
         self.pieces = list(pieces)

@@ -1,4 +1,9 @@
-"""What the operator chose: the limits of the server, its devices, and presets of the reference's services."""
+"""The configuration of the generator server: options, limits, devices, and presets.
+
+The presets are the reference's eleven services by number and name, with the ports of its documentation. They
+draw with what its trainers ask for: the values of its reward function for the services it knows, those of
+EditThinker's services for the others.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +22,7 @@ _NAME = re.compile(r"(?:GPU|MIG)-[A-Za-z0-9./-]+\Z")
 
 @dataclass(frozen=True)
 class Preset:
-    """One service: what it serves, and where."""
+    """One of the reference's services: its generator and its port."""
 
     number: int
     generator: str
@@ -79,7 +84,7 @@ def parse_devices(text: str | None) -> list[str | None]:
 
 
 def visible_devices(device: str | None, environment: Mapping[str, str]) -> dict[str, str]:
-    """What a worker's environment must say so that it sees this device alone.
+    """The environment variables that make a worker see only this device.
 
     Numbers count the devices that the server itself may use: on a shared machine a scheduler has chosen
     those, and device 0 is the first of them.
@@ -103,28 +108,28 @@ def visible_devices(device: str | None, environment: Mapping[str, str]) -> dict[
 
 @dataclass(frozen=True)
 class Limits:
-    """What the server takes on, and for how long."""
+    """What the server accepts, and for how long."""
 
     queue: int = 100
     """Pictures that may wait for a worker."""
     batch: int | None = None
-    """Pictures a worker is given at once; None for what its generator says."""
+    """Drawings a worker is given at once; None: the concurrency of its generator."""
     deadline_seconds: float = 300.0
     """How long a request may take, waiting included."""
     drain_seconds: float = 30.0
-    """How long pictures under way may still take when the server is told to end."""
+    """How long drawings in flight may still take when the server is told to end."""
     load_seconds: float = 1800.0
     draw_seconds: float | None = None
     """How long a worker may take for a picture; None for as long as the request has."""
     silence_seconds: float = 10.0
-    """How long nothing may move in a worker, or a picture be kept past its deadline, before it is hung."""
+    """How long a worker may make no progress, or keep a drawing past its deadline, until it is hung."""
     memory_bytes: int = 1_000_000_000
-    """Requests and their pictures in the server's memory, all together; a worker holds at most half of it."""
+    """The memory budget for all requests and their pictures; a worker holds at most half of it."""
 
 
 @dataclass(frozen=True)
 class ServerConfig:
-    """What `interleave serve generator` was told."""
+    """The options of `interleave serve generator`."""
 
     generator: str
     models: tuple[str, ...]

@@ -1,8 +1,8 @@
-"""The wire of the reference's services: `/edit`, `/edit-upload`, and EditThinker's `/generate`.
+"""The API of the reference's services: `/edit`, `/edit-upload`, and EditThinker's `/generate`.
 
-Answers and fields are theirs, so that their trainer works against this server. What differs: parameters they
-accept and ignore are refused here unless they say what the server draws with anyway; `original_image` is
-null, because the client has it; failures have the status that fits instead of 500 for all.
+Fields and responses are theirs, so that their trainer works with this server. What differs: parameters that
+they accept and ignore are refused unless they name what the server draws with anyway; `original_image` is
+null, because the client has it; failures have a fitting status instead of 500 for all.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ GENERATE = (*SHARED, *DRAWING, "aspect_ratio")
 
 
 def edit(body: dict[str, Any], facts: ServiceFacts, request_id: str) -> Job:
-    """`POST /edit`: `image` is base64, null for a picture from words alone, or a list for several sources."""
+    """`POST /edit`: `image` is base64, null for text-to-image, or a list for several sources."""
     parameters = Parameters(body, facts, known=EDIT)
     image = parameters.take("image")
     given = image if isinstance(image, list) else [] if image is None else [image]
@@ -44,7 +44,7 @@ def edit_upload(
 
 
 def generate(body: dict[str, Any], facts: ServiceFacts, request_id: str) -> Job:
-    """`POST /generate`: a picture from words alone."""
+    """`POST /generate`: text-to-image."""
     parameters = Parameters(body, facts, known=GENERATE)
     check_sources(0, facts)
     drawing = _drawing(parameters)
@@ -62,7 +62,7 @@ def generate(body: dict[str, Any], facts: ServiceFacts, request_id: str) -> Job:
 
 
 def refusal(reason: Refusal) -> dict[str, Any]:
-    """Their shape of a failure, `detail`, with the two fields that their trainer looks for."""
+    """The body of an error: their `detail`, and the two fields that their trainer reads."""
     return {"success": False, "error": str(reason), "detail": str(reason)}
 
 

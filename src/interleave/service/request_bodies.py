@@ -22,7 +22,7 @@ from interleave.pictures import MAX_BYTES
 from interleave.service.connection_limits import ThroughputMeter
 from interleave.service.decoding import EncodedPicture
 from interleave.service.memory import MemoryLease
-from interleave.service.messages import ClientGone, Refusal
+from interleave.service.messages import ClientDisconnected, Refusal
 
 if TYPE_CHECKING:
     from starlette.datastructures import FormData
@@ -152,7 +152,7 @@ async def read_json(request: Request) -> ReceivedBody:
         async for piece in request.stream():
             body += piece
     except ClientDisconnect:
-        raise ClientGone from None
+        raise ClientDisconnected from None
     working = 0 if len(body) <= SMALL_BODY_BYTES else PARSING_COPIES * len(body)
     return ReceivedBody(lambda: (parse_json(body),), working)
 
@@ -216,7 +216,7 @@ async def read_form(request: Request) -> ReceivedBody:
     try:
         form = await parser.parse()
     except ClientDisconnect:
-        raise ClientGone from None
+        raise ClientDisconnected from None
     except MultiPartException as error:
         raise Refusal(f"the form cannot be read: {error.message}", status=400) from None
     try:

@@ -1,4 +1,4 @@
-"""Runs the generator server: binds its port, starts the workers, serves, and ends in order."""
+"""Runs the generator server: binds its port, starts the workers, serves, and drains before it ends."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ SPARE_FILES = 64
 HEADER_BYTES = 32_768
 GRACE_SECONDS = 5.0
 ACCEPTED_AT_ONCE = 8
-"""New connections before those that are there are read again: each is read before many others come."""
+"""New connections accepted per turn of the loop, so that each is read before many others come."""
 BACKLOG = 2048
-"""Connections that the system keeps for us until we accept them."""
+"""Connections that the kernel queues until they are accepted."""
 DRAIN_POLL_SECONDS = 0.05
 
 
 def serve(config: ServerConfig, announce: Callable[[str], None]) -> None:
-    """Serve until told to end by SIGTERM or Ctrl-C; `announce` is given the address once it is open."""
+    """Serve until SIGTERM or Ctrl-C; `announce` is called with the address once the port is open."""
     check_public(config.host, config.token)
     listening = _bind(config.host, config.port)
     trim_freed_memory()
@@ -65,7 +65,7 @@ async def _serve(config: ServerConfig, listening: socket.socket, announce: Calla
     server = _Server(_uvicorn_config(app))
     pool.start()
     try:
-        with _ending_on_signals(server, pool):
+        with _drain_on_signals(server, pool):
             serving = asyncio.create_task(server.serve(sockets=[listening]))
             announce(_address(listening))
             await asyncio.wait({serving, pool.fatal}, return_when=asyncio.FIRST_COMPLETED)
@@ -78,7 +78,7 @@ async def _serve(config: ServerConfig, listening: socket.socket, announce: Calla
 
 
 class _Server(uvicorn.Server):
-    """uvicorn, with signals left to us: it would end by the signal itself, not with code 0."""
+    """uvicorn without its signal handlers: it would exit by the signal, not with code 0."""
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -87,12 +87,12 @@ class _Server(uvicorn.Server):
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
         for each in sockets or []:
-            each.listen(BACKLOG)  # asyncio accepts as many at once as it lets wait
+            each.listen(BACKLOG)  # asyncio has set it to the number it accepts at once
 
 
 @contextmanager
-def _ending_on_signals(server: uvicorn.Server, pool: Pool) -> Iterator[None]:
-    """The first signal lets pictures under way be finished, within a limit; a second one does not wait."""
+def _drain_on_signals(server: uvicorn.Server, pool: Pool) -> Iterator[None]:
+    """The first signal drains: drawings in flight are finished, within a limit. A second one ends at once."""
     loop = asyncio.get_running_loop()
     draining: list[asyncio.Task[None]] = []
 
@@ -116,26 +116,28 @@ def _ending_on_signals(server: uvicorn.Server, pool: Pool) -> Iterator[None]:
 
 
 async def _drain(server: uvicorn.Server, pool: Pool) -> None:
-    """Let pictures under way be finished; until then the port stays open, and new requests get a 503."""
+    """Finish drawings in flight; until then the port stays open, and new requests get a 503."""
     loop = asyncio.get_running_loop()
     ends_at = loop.time() + pool.limits.drain_seconds
     while pool.busy and loop.time() < ends_at:
         await asyncio.sleep(DRAIN_POLL_SECONDS)
     pool.fail_all(Refusal("the server is shutting down", status=503, retry_after=5))
-    # What is left of the time is for answers that are still being sent.
+    # The rest of the time is for responses that are still being sent.
     server.config.timeout_graceful_shutdown = int(max(0.0, ends_at - loop.time()) + GRACE_SECONDS)
     server.should_exit = True
 
 
 def _uvicorn_config(app: Any) -> uvicorn.Config:
-    limiter = ConnectionLimiter(min(MAX_CONNECTIONS, _allow_files() - SPARE_FILES - ACCEPTED_AT_ONCE))
+    limiter = ConnectionLimiter(
+        min(MAX_CONNECTIONS, _raise_open_files_limit() - SPARE_FILES - ACCEPTED_AT_ONCE)
+    )
     return uvicorn.Config(
         app,
         http=type("Connection", (BoundedConnection,), {"limiter": limiter}),
         backlog=ACCEPTED_AT_ONCE,
         ws="none",
         lifespan="off",
-        proxy_headers=False,  # where a request says that it comes from is not believed, and not needed
+        proxy_headers=False,  # forwarded headers are not trusted, and not needed
         log_config=None,
         access_log=False,
         server_header=False,
@@ -169,8 +171,8 @@ def _address(listening: socket.socket) -> str:
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
-def _allow_files() -> int:
-    """Ask for as many open files as connections may need; returns how many there may be."""
+def _raise_open_files_limit() -> int:
+    """Raise the limit of open files to what connections may need; returns the limit."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = WANTED_FILES if hard == resource.RLIM_INFINITY else min(WANTED_FILES, hard)
     if soft != resource.RLIM_INFINITY and soft < wanted:
