@@ -46,7 +46,7 @@ def grpo(
     options.require_libraries()
     from interleave.training.grpo import train_grpo
     from interleave.training.recipes import load_recipe
-    from interleave.training.run import Orders
+    from interleave.training.run import TrainingJob
 
     changed = options.changes(
         settings,
@@ -64,10 +64,12 @@ def grpo(
     )
     recipe = load_recipe(config, task="grpo", changes=changed)
     folder = out or Path("trained") / "critic-grpo"
-    orders = Orders("grpo", recipe, data, folder, max_minutes, fall_back, trust_data, fail_on_leak, skip_bad)
+    job = TrainingJob(
+        "grpo", recipe, data, folder, max_minutes, fall_back, trust_data, fail_on_leak, skip_bad
+    )
     if check:
         from interleave.training.preflight import print_plan
 
-        print_plan(orders, launch)
+        print_plan(job, launch)
         return 0
-    return options.run(train_grpo, orders)
+    return options.run(train_grpo, job)
