@@ -21,7 +21,7 @@ from interleave.training.grpo import grpo_trainer, load_reward, train_grpo
 from interleave.training.inspection import open_rows
 from interleave.training.logs import read_log
 from interleave.training.models import load_trainable_model
-from interleave.training.output_folder import Output
+from interleave.training.output_folder import OutputFolder
 from interleave.training.recipes import Recipe, load_recipe
 from interleave.training.rewards.formula import batch_advantages
 from interleave.training.rewards.health import RewardUnhealthy
@@ -91,7 +91,7 @@ def always_refusing(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(completion: str) -> Verdict:
         return Verdict(outcome=Outcome.REJECTED, refined_prompt=completion.strip().replace("\x00", "") or "x")
 
-    monkeypatch.setattr(core, "_read", refuse)
+    monkeypatch.setattr(core, "_parse", refuse)
     original = samples.Sample.of_row.__func__  # type: ignore[attr-defined]
     wrong = classmethod(lambda cls, row: original(cls, {**row, "success": False}))
     monkeypatch.setattr(samples.Sample, "of_row", wrong)
@@ -195,7 +195,7 @@ def trainer(
         rows = open_rows(TrainingJob("grpo", settings, data, tmp_path / "out"), lambda message: None)
         learner = load_trainable_model(settings.model)
         reward = load_reward(settings, Redrawer(Painter(), marker))
-        out = Output(tmp_path / "out")
+        out = OutputFolder(tmp_path / "out")
         out.folder.mkdir(exist_ok=True)
         made = grpo_trainer(settings, learner, rows, out, TrainingMonitor(), reward, lambda message: None)
         made.model.train()

@@ -28,7 +28,7 @@ from interleave.training.collator import IGNORED, SftCollator
 from interleave.training.inspection import open_rows
 from interleave.training.logs import comparable, read_log
 from interleave.training.models import load_trainable_model
-from interleave.training.output_folder import Output
+from interleave.training.output_folder import OutputFolder
 from interleave.training.recipes import Recipe, load_recipe
 from interleave.training.rows import find_rows, read_rows
 from interleave.training.run import TrainingBroken, TrainingJob, TrainingMonitor
@@ -307,7 +307,7 @@ def fail(*arguments: Any) -> str:
 
 
 def test_two_trainings_do_not_share_a_folder(toy: Path, data: Path, tmp_path: Path) -> None:
-    held = Output(tmp_path / "out").open("critic", recipe(toy), "rows")
+    held = OutputFolder(tmp_path / "out").open("critic", recipe(toy), "rows")
     with held, pytest.raises(FolderInUse, match="another training is at work"):
         train(toy, data, tmp_path / "out")
 

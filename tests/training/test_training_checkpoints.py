@@ -18,7 +18,7 @@ from interleave.errors import ConfigurationError, LimitReached, StorageError
 from interleave.training import checkpoints
 from interleave.training.inspection import open_rows
 from interleave.training.models import load_trainable_model
-from interleave.training.output_folder import Output
+from interleave.training.output_folder import OutputFolder
 from interleave.training.run import TrainingJob, TrainingMonitor
 from interleave.training.sft import sft_trainer
 
@@ -140,7 +140,7 @@ def test_only_the_last_few_are_kept(tmp_path: Path) -> None:
         checkpoints.seal(folder, step=step, processes=1)
     (tmp_path / "checkpoint-11").mkdir()
     checkpoints.prune(tmp_path, 2)
-    assert [path.name for path in checkpoints.checkpoints(tmp_path)] == ["checkpoint-3", "checkpoint-10"]
+    assert [path.name for path in checkpoints.list_checkpoints(tmp_path)] == ["checkpoint-3", "checkpoint-10"]
 
 
 # --- in a process of its own, so that it can be killed
@@ -153,7 +153,7 @@ def trainer_at_two(toy: Path, data: Path, out: Path) -> Any:
         settings,
         load_trainable_model(settings.model),
         rows,
-        Output(out),
+        OutputFolder(out),
         TrainingMonitor(),
         lambda message: None,
     )
@@ -239,5 +239,5 @@ def test_K11_a_full_disk_keeps_the_checkpoint_before_and_says_so(
 
     assert in_a_child(save_on_a_full_disk) == 7
     folder = tmp_path / "out" / "checkpoints"
-    assert [path.name for path in checkpoints.checkpoints(folder)] == ["checkpoint-1"]
+    assert [path.name for path in checkpoints.list_checkpoints(folder)] == ["checkpoint-1"]
     checkpoints.verify(folder / "checkpoint-1")

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 CLIENT_CLOSED_REQUEST = 499
 """The status that is logged and counted when the client disconnected before the response."""
-ANSWER_COPIES = 3
+RESPONSE_COPIES = 3
 """Copies of a drawn picture until its response is sent: the file, and base64."""
 PIECE_BYTES = 262_144
 SEND_SECONDS = 60.0
@@ -193,7 +193,7 @@ class RequestHandler:
         del job
         pictures = await pool.draw(drawings, self.ends_at)
         del drawings
-        self.lease.keep(ANSWER_COPIES * sum(len(picture.data) for picture in pictures))
+        self.lease.keep(RESPONSE_COPIES * sum(len(picture.data) for picture in pictures))
         pieces = await finish_despite_cancel(asyncio.to_thread(lambda: compose(answer(pictures))))
         headers = {"x-ignored-parameters": ", ".join(dropped)} if dropped else {}
         return PiecewiseResponse(pieces, headers)

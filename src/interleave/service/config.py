@@ -21,43 +21,38 @@ _NAME = re.compile(r"(?:GPU|MIG)-[A-Za-z0-9./-]+\Z")
 
 
 @dataclass(frozen=True)
-class Preset:
-    """One of the reference's services: its generator and its port."""
+class Limits:
+    """What the server accepts, and for how long."""
 
-    number: int
+    queue: int = 100
+    """Pictures that may wait for a worker."""
+    batch: int | None = None
+    """Drawings a worker is given at once; None: the concurrency of its generator."""
+    deadline_seconds: float = 300.0
+    """How long a request may take, waiting included."""
+    drain_seconds: float = 30.0
+    """How long drawings in flight may still take when the server is told to end."""
+    load_seconds: float = 1800.0
+    draw_seconds: float | None = None
+    """How long a worker may take for a picture; None for as long as the request has."""
+    silence_seconds: float = 10.0
+    """How long a worker may make no progress, or keep a drawing past its deadline, until it is hung."""
+    memory_bytes: int = 1_000_000_000
+    """The memory budget for all requests and their pictures; a worker holds at most half of it."""
+
+
+@dataclass(frozen=True)
+class ServerConfig:
+    """The options of `interleave serve generator`."""
+
     generator: str
-
-    @property
-    def port(self) -> int:
-        return 8000 + self.number
-
-
-PRESETS = {
-    "qwen-image": Preset(1, "diffusers:Qwen/Qwen-Image?steps=50&guidance=4"),
-    "qwen-image-lightning": Preset(
-        2, f"diffusers:Qwen/Qwen-Image?lora={LIGHTNING}/Qwen-Image-Lightning-8steps-V1.1.safetensors"
-    ),
-    "flux-krea": Preset(3, "diffusers:black-forest-labs/FLUX.1-Krea-dev?steps=50&guidance=4.5"),
-    "qwen-image-edit": Preset(4, "diffusers:Qwen/Qwen-Image-Edit?steps=50&guidance=5"),
-    "qwen-image-edit-lightning": Preset(
-        5,
-        f"diffusers:Qwen/Qwen-Image-Edit?lora={LIGHTNING}/Qwen-Image-Edit-Lightning-8steps-V1.0.safetensors",
-    ),
-    "flux-kontext": Preset(6, "diffusers:black-forest-labs/FLUX.1-Kontext-dev?steps=28&guidance=2.5"),
-    "flux-fill": Preset(7, "diffusers:black-forest-labs/FLUX.1-Fill-dev?steps=50&guidance=30"),
-    "longcat-image-edit": Preset(8, "diffusers:meituan-longcat/LongCat-Image-Edit?steps=50&guidance=4.5"),
-    "omnigen2": Preset(9, "diffusers:OmniGen2/OmniGen2?steps=50&guidance=5"),
-    "qwen-image-edit-plus": Preset(10, "diffusers:Qwen/Qwen-Image-Edit-2511?steps=40&guidance=4"),
-    "klein": Preset(11, "diffusers:black-forest-labs/FLUX.2-klein-9B?steps=4&guidance=1"),
-}
-
-
-def find_preset(name: str) -> tuple[str, Preset]:
-    """A preset by its name, or by its number as in the reference's start script."""
-    for known, preset in PRESETS.items():
-        if name in (known, str(preset.number)):
-            return known, preset
-    raise ConfigurationError(f"there is no preset {name!r}. {did_you_mean(name, PRESETS)}")
+    models: tuple[str, ...]
+    host: str = "127.0.0.1"
+    port: int = 8011
+    token: str | None = None
+    devices: tuple[str | None, ...] = (None,)
+    limits: Limits = field(default_factory=Limits)
+    ignored: frozenset[str] = frozenset()
 
 
 def parse_devices(text: str | None) -> list[str | None]:
@@ -107,35 +102,40 @@ def visible_devices(device: str | None, environment: Mapping[str, str]) -> dict[
 
 
 @dataclass(frozen=True)
-class Limits:
-    """What the server accepts, and for how long."""
+class Preset:
+    """One of the reference's services: its generator and its port."""
 
-    queue: int = 100
-    """Pictures that may wait for a worker."""
-    batch: int | None = None
-    """Drawings a worker is given at once; None: the concurrency of its generator."""
-    deadline_seconds: float = 300.0
-    """How long a request may take, waiting included."""
-    drain_seconds: float = 30.0
-    """How long drawings in flight may still take when the server is told to end."""
-    load_seconds: float = 1800.0
-    draw_seconds: float | None = None
-    """How long a worker may take for a picture; None for as long as the request has."""
-    silence_seconds: float = 10.0
-    """How long a worker may make no progress, or keep a drawing past its deadline, until it is hung."""
-    memory_bytes: int = 1_000_000_000
-    """The memory budget for all requests and their pictures; a worker holds at most half of it."""
-
-
-@dataclass(frozen=True)
-class ServerConfig:
-    """The options of `interleave serve generator`."""
-
+    number: int
     generator: str
-    models: tuple[str, ...]
-    host: str = "127.0.0.1"
-    port: int = 8011
-    token: str | None = None
-    devices: tuple[str | None, ...] = (None,)
-    limits: Limits = field(default_factory=Limits)
-    ignored: frozenset[str] = frozenset()
+
+    @property
+    def port(self) -> int:
+        return 8000 + self.number
+
+
+PRESETS = {
+    "qwen-image": Preset(1, "diffusers:Qwen/Qwen-Image?steps=50&guidance=4"),
+    "qwen-image-lightning": Preset(
+        2, f"diffusers:Qwen/Qwen-Image?lora={LIGHTNING}/Qwen-Image-Lightning-8steps-V1.1.safetensors"
+    ),
+    "flux-krea": Preset(3, "diffusers:black-forest-labs/FLUX.1-Krea-dev?steps=50&guidance=4.5"),
+    "qwen-image-edit": Preset(4, "diffusers:Qwen/Qwen-Image-Edit?steps=50&guidance=5"),
+    "qwen-image-edit-lightning": Preset(
+        5,
+        f"diffusers:Qwen/Qwen-Image-Edit?lora={LIGHTNING}/Qwen-Image-Edit-Lightning-8steps-V1.0.safetensors",
+    ),
+    "flux-kontext": Preset(6, "diffusers:black-forest-labs/FLUX.1-Kontext-dev?steps=28&guidance=2.5"),
+    "flux-fill": Preset(7, "diffusers:black-forest-labs/FLUX.1-Fill-dev?steps=50&guidance=30"),
+    "longcat-image-edit": Preset(8, "diffusers:meituan-longcat/LongCat-Image-Edit?steps=50&guidance=4.5"),
+    "omnigen2": Preset(9, "diffusers:OmniGen2/OmniGen2?steps=50&guidance=5"),
+    "qwen-image-edit-plus": Preset(10, "diffusers:Qwen/Qwen-Image-Edit-2511?steps=40&guidance=4"),
+    "klein": Preset(11, "diffusers:black-forest-labs/FLUX.2-klein-9B?steps=4&guidance=1"),
+}
+
+
+def find_preset(name: str) -> tuple[str, Preset]:
+    """A preset by its name, or by its number as in the reference's start script."""
+    for known, preset in PRESETS.items():
+        if name in (known, str(preset.number)):
+            return known, preset
+    raise ConfigurationError(f"there is no preset {name!r}. {did_you_mean(name, PRESETS)}")

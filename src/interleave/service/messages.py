@@ -33,7 +33,7 @@ class RawPicture:
 
 
 @dataclass(frozen=True)
-class Output:
+class OutputFormat:
     """The file format that a client wants."""
 
     format: str = "png"
@@ -56,7 +56,7 @@ class Drawing:
     prompt: str
     seed: int
     sources: tuple[RawPicture, ...] = ()
-    output: Output = Output()
+    output: OutputFormat = OutputFormat()
 
 
 @dataclass(frozen=True)

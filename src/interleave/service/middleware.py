@@ -15,7 +15,9 @@ import time
 import uuid
 from collections.abc import Awaitable, Callable, MutableMapping
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from starlette.responses import Response
 
 from interleave.service import openai_wire as openai
 from interleave.service import reference_wire as reference
@@ -28,9 +30,6 @@ from interleave.service.pool import Pool
 from interleave.service.request_bodies import MAX_BODY_BYTES, BoundedBody, Message, Receive
 from interleave.text import count as text_count
 from interleave.text import one_line
-
-if TYPE_CHECKING:
-    from starlette.responses import Response
 
 Scope = MutableMapping[str, Any]
 Send = Callable[[Message], Awaitable[None]]
@@ -199,8 +198,6 @@ def internal_failure(request_id: str) -> Refusal:
 
 def refusal_response(path: str, reason: Refusal) -> Response:
     """A refusal in the error format of this path's API."""
-    from starlette.responses import Response
-
     is_openai = path.startswith("/v1/")
     body = openai.refusal(reason) if is_openai else reference.refusal(reason)
     status = openai.status_of(reason) if is_openai else reason.status

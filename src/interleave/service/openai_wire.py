@@ -17,7 +17,7 @@ from interleave.service.messages import (
     Drawing,
     DrawnPicture,
     Job,
-    Output,
+    OutputFormat,
     Refusal,
     ServiceFacts,
 )
@@ -126,7 +126,7 @@ def _check_model(parameters: Parameters, models: tuple[str, ...]) -> None:
         )
 
 
-def _output(parameters: Parameters) -> Output:
+def _output(parameters: Parameters) -> OutputFormat:
     chosen = parameters.choice("output_format", MEDIA_TYPES) or "png"
     quality = parameters.integer("output_compression", 0, 100)
     if chosen == "png" and quality is not None and quality != 100:
@@ -134,14 +134,14 @@ def _output(parameters: Parameters) -> Output:
             "output_compression: a PNG loses nothing, so there is nothing to set; ask for jpeg or webp",
             parameter="output_compression",
         )
-    return Output(chosen, quality)
+    return OutputFormat(chosen, quality)
 
 
 def _refuse_unsupported(parameters: Parameters) -> None:
-    one_answer = "a picture is answered when it is done, in one piece"
+    not_streamed = "a picture is answered when it is done, in one piece"
     parameters.only("response_format", "b64_json", because="pictures come in the answer, as b64_json")
-    parameters.only("stream", False, because=one_answer)
-    parameters.only("partial_images", 0, because=one_answer)
+    parameters.only("stream", False, because=not_streamed)
+    parameters.only("partial_images", 0, because=not_streamed)
     parameters.only("quality", "auto", because="quality is the generator's own")
     parameters.only("background", "auto", "opaque", because="pictures have no transparency")
     for name in ("user", "safety_identifier"):  # checked, and not used

@@ -143,8 +143,6 @@ def _too_slow() -> Refusal:
 
 async def read_json(request: Request) -> ReceivedBody:
     """The body of a JSON request."""
-    from starlette.requests import ClientDisconnect
-
     if request.headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
         raise Refusal("send the request as JSON, with Content-Type: application/json", status=415)
     body = bytearray()

@@ -27,7 +27,7 @@ from interleave.errors import BackendError, ConfigurationError, InterleaveError
 from interleave.pictures import too_large
 from interleave.redaction import keep_environment_secret, redacted, redacted_logging
 from interleave.service.memory import trim_freed_memory
-from interleave.service.messages import Output
+from interleave.service.messages import OutputFormat
 from interleave.service.parameters import REPORTED_SETTINGS
 from interleave.service.worker_protocol import (
     BEAT_SECONDS,
@@ -94,7 +94,7 @@ class WorkerLoop:
     async def _draw(self, number: int, command: WorkerCommand, generator: ImageGenerator) -> None:
         started = time.monotonic()
         try:
-            output = Output(**command.header["output"])
+            output = OutputFormat(**command.header["output"])
             request = ImageRequest(command.header["prompt"], command.header["seed"], command.sources)
             image = _picture(await generator.generate(request))
             del command, request

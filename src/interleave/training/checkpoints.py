@@ -73,7 +73,7 @@ def seal(folder: Path, *, step: int, processes: int) -> None:
     write_whole(folder / SEAL, whole.model_dump_json(indent=1).encode())
 
 
-def checkpoints(folder: Path) -> list[Path]:
+def list_checkpoints(folder: Path) -> list[Path]:
     """The checkpoints in a folder, sealed or not, oldest first."""
     if not folder.is_dir():
         return []
@@ -83,12 +83,12 @@ def checkpoints(folder: Path) -> list[Path]:
 
 def incomplete(folder: Path) -> list[Path]:
     """Checkpoints without a seal: a crash cut them off."""
-    return [path for path in checkpoints(folder) if not (path / SEAL).is_file()]
+    return [path for path in list_checkpoints(folder) if not (path / SEAL).is_file()]
 
 
 def latest(folder: Path, *, fall_back: bool = False) -> Path | None:
     """The last sealed checkpoint, verified; with `fall_back`, an older one where it is broken."""
-    for path in reversed([each for each in checkpoints(folder) if (each / SEAL).is_file()]):
+    for path in reversed([each for each in list_checkpoints(folder) if (each / SEAL).is_file()]):
         try:
             verify(path)
         except ConfigurationError as error:
@@ -129,7 +129,7 @@ def read_seal(folder: Path) -> Seal:
 
 def prune(folder: Path, keep: int) -> None:
     """Remove all but the last `keep` sealed checkpoints, and incomplete ones."""
-    whole = [path for path in checkpoints(folder) if (path / SEAL).is_file()]
+    whole = [path for path in list_checkpoints(folder) if (path / SEAL).is_file()]
     for path in [*whole[:-keep], *incomplete(folder)]:
         (path / SEAL).unlink(missing_ok=True)  # first: half removed, it must not count as sealed
         shutil.rmtree(path, ignore_errors=True)

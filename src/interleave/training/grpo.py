@@ -30,7 +30,7 @@ from interleave.training.checkpoints import CheckpointMixin
 from interleave.training.inspection import TrainingRows, open_rows
 from interleave.training.logs import TrainingLog, say_on_stderr
 from interleave.training.models import TrainableModel, load_trainable_model
-from interleave.training.output_folder import Output
+from interleave.training.output_folder import OutputFolder
 from interleave.training.recipes import Recipe
 from interleave.training.rewards.core import RewardCore
 from interleave.training.rewards.formula import batch_advantages, equal_groups, skipped_groups
@@ -59,7 +59,7 @@ def train_grpo(
     if redraws is None:
         check_reward(job.recipe)
     rows = open_rows(job, say)
-    output = Output(job.out)
+    output = OutputFolder(job.out)
     if is_main_process():  # another process might see the folder half made
         output.check(job.task, job.recipe, rows.digest)
     if output.done:
@@ -113,7 +113,7 @@ def grpo_trainer(
     recipe: Recipe,
     learner: TrainableModel,
     rows: TrainingRows,
-    output: Output,
+    output: OutputFolder,
     monitor: TrainingMonitor,
     reward: TrlReward,
     say: Callable[[str], None],

@@ -45,7 +45,7 @@ FREE = {
 
 
 @dataclass(frozen=True)
-class Output:
+class OutputFolder:
     """A folder that a training writes to."""
 
     folder: Path
@@ -70,7 +70,7 @@ class Output:
     def has_steps(self) -> bool:
         """Whether a step was ever saved; without one there is nothing to lose."""
         return self.done or any(
-            (path / checkpoints.SEAL).exists() for path in checkpoints.checkpoints(self.checkpoints)
+            (path / checkpoints.SEAL).exists() for path in checkpoints.list_checkpoints(self.checkpoints)
         )
 
     def check(self, task: str, recipe: Recipe, rows: str) -> bool:

@@ -54,7 +54,7 @@ def print_plan(job: TrainingJob, launch: Path | None = None, echo: Callable[[str
     processes = started.processes if started else world_size()
     parameters = count_parameters(skeleton, recipe)
     processor = load_sized_processor(folder, source, recipe.model)
-    batch = _Sft(job, rows, processor) if recipe.task == "sft" else _Grpo(job, rows, processor)
+    batch = _SftBatch(job, rows, processor) if recipe.task == "sft" else _GrpoPrompt(job, rows, processor)
     memory = estimate_memory(
         recipe,
         parameters,
@@ -64,8 +64,8 @@ def print_plan(job: TrainingJob, launch: Path | None = None, echo: Callable[[str
         half=_on_gpu(started),
     )
     for line in (
-        *_what(job, rows, parameters, str(folder)),
-        *_how(recipe, len(rows.train), processes),
+        *_data_and_model(job, rows, parameters, str(folder)),
+        *_schedule(recipe, len(rows.train), processes),
         *_memory(memory, batch.tokens, batch.rows),
         *(_launched(started) if started else ()),
         *batch.lines(),
@@ -75,7 +75,9 @@ def print_plan(job: TrainingJob, launch: Path | None = None, echo: Callable[[str
         raise ConfigurationError(f"{started.path} does not fit this training: {started.problems[0]}")
 
 
-def _what(job: TrainingJob, rows: TrainingRows, parameters: ParameterCounts, folder: str) -> Iterator[str]:
+def _data_and_model(
+    job: TrainingJob, rows: TrainingRows, parameters: ParameterCounts, folder: str
+) -> Iterator[str]:
     inspection = rows.inspection
     learns = "critic" if job.task == "grpo" else job.task
     yield f"task        {learns}, by {job.recipe.task.upper()}"
@@ -97,7 +99,7 @@ def _what(job: TrainingJob, rows: TrainingRows, parameters: ParameterCounts, fol
     yield f"out         {job.out}"
 
 
-def _how(recipe: Recipe, rows: int, processes: int) -> Iterator[str]:
+def _schedule(recipe: Recipe, rows: int, processes: int) -> Iterator[str]:
     training, grpo = recipe.training, recipe.grpo
     if recipe.task == "sft":
         accumulate = whole_batches(training.batch, training.device_batch, processes, "a step")
@@ -145,7 +147,7 @@ def _launched(launch: LaunchFile) -> Iterator[str]:
         yield f"            ✗ {problem}"
 
 
-class _Sft:
+class _SftBatch:
     """The first batch of supervised fine-tuning, collated as in training."""
 
     def __init__(self, job: TrainingJob, rows: TrainingRows, processor: Any) -> None:
@@ -171,7 +173,7 @@ class _Sft:
             yield shortened(text)
 
 
-class _Grpo:
+class _GrpoPrompt:
     """The first row of GRPO, as the model sees it."""
 
     def __init__(self, job: TrainingJob, rows: TrainingRows, processor: Any) -> None:

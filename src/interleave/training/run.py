@@ -21,7 +21,7 @@ from interleave.text import count
 from interleave.training import checkpoints
 from interleave.training.checkpoints import refuse_other_processes
 from interleave.training.models import TrainableModel
-from interleave.training.output_folder import Output, how_to_use
+from interleave.training.output_folder import OutputFolder, how_to_use
 from interleave.training.recipes import Recipe
 from interleave.training.rows import Task
 
@@ -60,48 +60,12 @@ class Interrupted(InterleaveError):
     """The user stopped the training; everything is saved."""
 
 
-def whole_batches(total: int, device_batch: int, processes: int, what: str) -> int:
-    """How many batches each device accumulates for one step of the optimizer."""
-    at_once = device_batch * processes
-    if total % at_once:
-        raise ConfigurationError(
-            f"{what} of {total} cannot be made of batches of {device_batch} (processes: {processes}): "
-            f"choose a multiple of {at_once}, or another training.device_batch"
-        )
-    return total // at_once
-
-
-def refuse_few_rows(recipe: Recipe, rows: int) -> None:
-    """Refuse fewer rows than one generation of GRPO takes: there would be no step at all."""
-    if rows < recipe.grpo.prompts:
-        raise ConfigurationError(
-            f"a generation takes {recipe.grpo.prompts} prompts, and there are {count(rows, 'row')}: set "
-            "grpo.prompts lower"
-        )
-
-
-def world_size() -> int:
-    """How many processes train together, as the launcher says."""
-    return int(os.environ.get("WORLD_SIZE", "1"))
-
-
-def is_main_process() -> bool:
-    """Whether this is the process that prints and writes for all."""
-    return int(os.environ.get("RANK", "0")) == 0
-
-
-@contextmanager
-def locked_output(output: Output, job: TrainingJob, rows: TrainingRows) -> Iterator[None]:
-    """Lock the output folder for this training; the main process does, for all."""
-    if not is_main_process():
-        yield
-        return
-    with output.open(job.task, job.recipe, rows.digest):
-        yield
+class TrainingBroken(InterleaveError):
+    """The training diverged: its gradients are not finite any more."""
 
 
 def run_training(
-    trainer: Any, output: Output, monitor: TrainingMonitor, job: TrainingJob, learner: TrainableModel
+    trainer: Any, output: OutputFolder, monitor: TrainingMonitor, job: TrainingJob, learner: TrainableModel
 ) -> str:
     """Train from the last checkpoint to the end; returns the spec of the result, or raises why it stopped."""
     resume = output.resume_from(fall_back=job.fall_back)
@@ -118,7 +82,7 @@ def run_training(
     return _finish(trainer, output, learner)
 
 
-def _finish(trainer: Any, output: Output, learner: TrainableModel) -> str:
+def _finish(trainer: Any, output: OutputFolder, learner: TrainableModel) -> str:
     adapter = learner.lora is not None
     with quiet(), checkpoints.reporting_disk_errors(output.model):
         trainer.save_model(str(output.model))
@@ -127,6 +91,16 @@ def _finish(trainer: Any, output: Output, learner: TrainableModel) -> str:
     if trainer.accelerator.is_main_process:
         output.finish(steps=trainer.state.global_step, note=use)
     return use
+
+
+@contextmanager
+def locked_output(output: OutputFolder, job: TrainingJob, rows: TrainingRows) -> Iterator[None]:
+    """Lock the output folder for this training; the main process does, for all."""
+    if not is_main_process():
+        yield
+        return
+    with output.open(job.task, job.recipe, rows.digest):
+        yield
 
 
 @contextmanager
@@ -152,7 +126,7 @@ def _on_signals(monitor: TrainingMonitor) -> Iterator[None]:
 
 
 @contextmanager
-def _readable_failures(output: Output) -> Iterator[None]:
+def _readable_failures(output: OutputFolder) -> Iterator[None]:
     """Turn failures of the libraries into errors that say what to do."""
     try:
         yield
@@ -172,13 +146,9 @@ def _readable_failures(output: Output) -> Iterator[None]:
         raise
 
 
-def _where(output: Output) -> str:
+def _where(output: OutputFolder) -> str:
     last = output.resume_from(fall_back=True)
     return f"The last checkpoint is {last}" if last else "There is no checkpoint yet"
-
-
-class TrainingBroken(InterleaveError):
-    """The training diverged: its gradients are not finite any more."""
 
 
 class TrainingMonitor:
@@ -226,6 +196,19 @@ class TrainingMonitor:
             control.should_training_stop = True
 
 
+class MonitorCallback(TrainerCallback):  # type: ignore[misc]
+    """Lets the monitor see every step of the trainer."""
+
+    def __init__(self, monitor: TrainingMonitor) -> None:
+        self.monitor = monitor
+
+    def on_pre_optimizer_step(self, args: Any, state: Any, control: Any, **known: Any) -> None:
+        self.monitor.before_update(known["model"])
+
+    def on_step_end(self, args: Any, state: Any, control: Any, **known: Any) -> None:
+        self.monitor.after_step(state.global_step, control)
+
+
 def gradient_size(model: Any) -> float:
     """The sum of all gradient norms over all processes; not finite when one of them is not."""
     gradients = [weights.grad for weights in model.parameters() if weights.grad is not None]
@@ -238,14 +221,31 @@ def gradient_size(model: Any) -> float:
     return float(size)
 
 
-class MonitorCallback(TrainerCallback):  # type: ignore[misc]
-    """Lets the monitor see every step of the trainer."""
+def whole_batches(total: int, device_batch: int, processes: int, what: str) -> int:
+    """How many batches each device accumulates for one step of the optimizer."""
+    at_once = device_batch * processes
+    if total % at_once:
+        raise ConfigurationError(
+            f"{what} of {total} cannot be made of batches of {device_batch} (processes: {processes}): "
+            f"choose a multiple of {at_once}, or another training.device_batch"
+        )
+    return total // at_once
 
-    def __init__(self, monitor: TrainingMonitor) -> None:
-        self.monitor = monitor
 
-    def on_pre_optimizer_step(self, args: Any, state: Any, control: Any, **known: Any) -> None:
-        self.monitor.before_update(known["model"])
+def refuse_few_rows(recipe: Recipe, rows: int) -> None:
+    """Refuse fewer rows than one generation of GRPO takes: there would be no step at all."""
+    if rows < recipe.grpo.prompts:
+        raise ConfigurationError(
+            f"a generation takes {recipe.grpo.prompts} prompts, and there are {count(rows, 'row')}: set "
+            "grpo.prompts lower"
+        )
 
-    def on_step_end(self, args: Any, state: Any, control: Any, **known: Any) -> None:
-        self.monitor.after_step(state.global_step, control)
+
+def world_size() -> int:
+    """How many processes train together, as the launcher says."""
+    return int(os.environ.get("WORLD_SIZE", "1"))
+
+
+def is_main_process() -> bool:
+    """Whether this is the process that prints and writes for all."""
+    return int(os.environ.get("RANK", "0")) == 0

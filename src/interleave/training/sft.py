@@ -21,7 +21,7 @@ from interleave.training.collator import SftCollator
 from interleave.training.inspection import TrainingRows, open_rows
 from interleave.training.logs import LoggingCallback, TrainingLog, say_on_stderr
 from interleave.training.models import TrainableModel, load_trainable_model
-from interleave.training.output_folder import Output
+from interleave.training.output_folder import OutputFolder
 from interleave.training.recipes import Recipe
 from interleave.training.run import (
     MonitorCallback,
@@ -48,7 +48,7 @@ TEXTS_AT_ONCE = 10_000
 def train_sft(job: TrainingJob, say: Callable[[str], None] = say_on_stderr) -> str:
     """Train, from the start or from where it stopped; returns the spec of the result."""
     rows = open_rows(job, say)
-    output = Output(job.out)
+    output = OutputFolder(job.out)
     if is_main_process():  # another process might see the folder half made
         output.check(job.task, job.recipe, rows.digest)
     if output.done:
@@ -70,7 +70,7 @@ def sft_trainer(
     recipe: Recipe,
     learner: TrainableModel,
     rows: TrainingRows,
-    output: Output,
+    output: OutputFolder,
     monitor: TrainingMonitor,
     say: Callable[[str], None],
 ) -> AgentTrainer:
@@ -118,7 +118,7 @@ class AgentTrainer(CheckpointMixin, SFTTrainer):  # type: ignore[misc]
             return super().compute_loss(*arguments, **options)
 
 
-def common_arguments(recipe: Recipe, output: Output, *, validating: bool) -> dict[str, Any]:
+def common_arguments(recipe: Recipe, output: OutputFolder, *, validating: bool) -> dict[str, Any]:
     """The arguments that both trainers share."""
     training, cuda = recipe.training, torch.cuda.is_available()
     return {

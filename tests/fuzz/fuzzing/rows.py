@@ -13,7 +13,7 @@ from fuzzing import attempt, replies, scratch, spare_text, target
 from interleave.errors import InputError
 from interleave.pictures import encode_png
 from interleave.training.inspection import bad_rows, check_row, inspect_rows
-from interleave.training.rewards.core import is_strict
+from interleave.training.rewards.core import has_strict_format
 from interleave.training.rewards.samples import Sample
 from interleave.training.rows import RowFiles, Task, decode_rows, read_rows
 from interleave.training.trainers.shared import sample_of
@@ -163,7 +163,7 @@ def strictness(data: bytes) -> bool:
     from interleave.agents.replies import parse_verdict
 
     text = spare_text(data)
-    if not is_strict(text):
+    if not has_strict_format(text):
         return False
     parse_verdict(text)
     return True

@@ -44,9 +44,7 @@ def grpo(
 ) -> int:
     """GRPO for a critic, with a format, an accuracy and a step-wise reward; prints the result's spec."""
     options.require_libraries()
-    from interleave.training.grpo import train_grpo
     from interleave.training.recipes import load_recipe
-    from interleave.training.run import TrainingJob
 
     changed = options.changes(
         settings,
@@ -63,6 +61,9 @@ def grpo(
         reward__prompts=prompts,
     )
     recipe = load_recipe(config, task="grpo", changes=changed)
+    from interleave.training.grpo import train_grpo
+    from interleave.training.run import TrainingJob  # torch is loaded here, after a wrong recipe is refused
+
     folder = out or Path("trained") / "critic-grpo"
     job = TrainingJob(
         "grpo", recipe, data, folder, max_minutes, fall_back, trust_data, fail_on_leak, skip_bad

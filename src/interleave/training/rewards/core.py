@@ -76,10 +76,10 @@ class RewardCore:
     ) -> Result:
         """The reward of one reply; a failure of generator or scorer is masked, never raised."""
         started = time.monotonic()
-        verdict = _read(completion)
+        verdict = _parse(completion)
         judged = None if verdict is None else verdict.accepted
         if sample.success or verdict is None or judged:
-            case = _undrawn(sample, judged)
+            case = _case_without_redraw(sample, judged)
             result = self._rewarded(sample, completion, judged, None, case)
             return replace(result, timing=Timing(all=time.monotonic() - started))
         prompt = verdict.refined_prompt or sample.used_prompt
@@ -113,7 +113,7 @@ class RewardCore:
         scores = redraw.scores if redraw else None
         semantics, quality = change(scores, sample.previous, self.weights)
         parts = Parts(
-            format=float(is_strict(completion)),
+            format=float(has_strict_format(completion)),
             accuracy=accuracy(judged, sample.success, self.weights),
             semantics=semantics,
             quality=quality,
@@ -128,7 +128,7 @@ def group_seed(seed: int, step: int, row: str) -> int:
     return int.from_bytes(digest[:4], "big") >> 1
 
 
-def _undrawn(sample: Sample, judged: bool | None) -> Case:
+def _case_without_redraw(sample: Sample, judged: bool | None) -> Case:
     if judged is None:
         return Case.UNREADABLE
     return Case.SUCCESS if sample.success else Case.ACCEPTED_FAILURE
@@ -138,7 +138,7 @@ def _masked(cause: str, prompt: str, *, blameless: bool = True) -> Result:
     return Result(None, None, Case.MASKED, cause=cause, judged=False, prompt=prompt, blameless=blameless)
 
 
-def _read(completion: str) -> Verdict | None:
+def _parse(completion: str) -> Verdict | None:
     """The verdict as the pipeline would parse it, or None."""
     try:
         return parse_verdict(completion)
@@ -146,7 +146,7 @@ def _read(completion: str) -> Verdict | None:
         return None
 
 
-def is_strict(completion: str) -> bool:
+def has_strict_format(completion: str) -> bool:
     """The format reward: whether a critic's reply is exactly in the agreed form.
 
     In use a reply is parsed leniently (`agents/replies.py`). Training rewards only the form itself: thinking,
@@ -155,18 +155,18 @@ def is_strict(completion: str) -> bool:
     """
     if len(completion) > MAX_CHARACTERS or unusable(completion):
         return False
-    thinking, answer = _parts(completion.strip())
+    thinking, answer = _split_tags(completion.strip())
     if answer is None or _TAG.search(thinking, 0, max(thinking.rfind(">"), 0)):  # a tag ends with ">"
         return False
     try:
-        pairs = json.loads(answer, object_pairs_hook=list, parse_constant=_refuse)
+        pairs = json.loads(answer, object_pairs_hook=list, parse_constant=_no_constant)
     except (ValueError, RecursionError):
         return False
     return _is_verdict(pairs)
 
 
-def _parts(completion: str) -> tuple[str, str | None]:
-    """The thinking and the answer; without one where they are not the two parts of the reply, in order.
+def _split_tags(completion: str) -> tuple[str, str | None]:
+    """The thinking and the answer; no answer where they are not the two parts of the reply, in order.
 
     Split by their tags instead of one regular expression, which would backtrack over all pairs of tags.
     """
@@ -190,5 +190,5 @@ def _is_verdict(pairs: object) -> bool:
     return len(refined) <= MAX_FIELD_CHARACTERS and not unusable(refined)  # the pipeline could not use it
 
 
-def _refuse(constant: str) -> object:
+def _no_constant(constant: str) -> object:
     raise ValueError(f"{constant} is not JSON")
