@@ -21,7 +21,7 @@ from PIL import Image, ImageFilter
 
 from interleave.backends.protocols import ImageRequest
 from interleave.backends.registry import load_generator
-from interleave.service.messages import Output
+from interleave.service.messages import OutputFormat
 
 SECTIONS: dict[str, Callable[[], None]] = {}
 ROUNDS = 150
@@ -86,7 +86,7 @@ def alone() -> None:
     generator = load_generator("solid")
 
     async def direct(number: int) -> None:
-        Output().encode(await generator.generate(ImageRequest(f"cat {number}", number)))
+        OutputFormat().encode(await generator.generate(ImageRequest(f"cat {number}", number)))
 
     async def measure() -> list[list[float]]:
         async with httpx.AsyncClient(base_url=url) as client:
@@ -106,10 +106,10 @@ def edits() -> None:
     """The same with a source and a picture of 1024×1024, as hard to compress as photographs."""
     generator = load_generator("solid?size=1024")
     source = Image.effect_noise((1024, 1024), 60).convert("RGB").filter(ImageFilter.GaussianBlur(1.5))
-    coded = base64.b64encode(Output().encode(source)).decode()
+    coded = base64.b64encode(OutputFormat().encode(source)).decode()
 
     async def direct(number: int) -> None:
-        Output().encode(await generator.generate(ImageRequest(f"cat {number}", number, (source,))))
+        OutputFormat().encode(await generator.generate(ImageRequest(f"cat {number}", number, (source,))))
 
     async def measure() -> list[list[float]]:
         async with httpx.AsyncClient(base_url=url, timeout=60) as client:

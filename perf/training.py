@@ -40,10 +40,10 @@ from interleave.training.collator import SftCollator
 from interleave.training.grpo import train_grpo
 from interleave.training.recipes import RewardPart, load_recipe
 from interleave.training.rewards.core import RewardCore
-from interleave.training.rewards.redraws import load_redraws
+from interleave.training.rewards.redraws import load_redrawer
 from interleave.training.rewards.samples import Case, Sample
 from interleave.training.rows import decode_rows
-from interleave.training.run import Orders
+from interleave.training.run import TrainingJob
 from interleave.training.shared_memory_images import share_pictures
 from interleave.types import Outcome, Picture, Request, Text, Verdict
 from interleave_mini.language.tasks import sample_task
@@ -254,7 +254,7 @@ def answering(
     }
     recipe = load_recipe(None, task="grpo", changes=changes)
     out = work / "out"
-    train_grpo(Orders("grpo", recipe, work, out, trust_data=True), say=lambda message: None)
+    train_grpo(TrainingJob("grpo", recipe, work, out, trust_data=True), say=lambda message: None)
     lines = [json.loads(line) for line in (out / "log.jsonl").read_text().splitlines()]
     steps = [line for line in lines if "time/generate" in line]
     names = ("time/generate", "time/reward", "time/update", "step_time")
@@ -264,7 +264,7 @@ def answering(
 def rewarding(attempts: list[CriticInput], arguments: argparse.Namespace) -> dict[str, float]:
     """Seconds for the rewards of a step in which every answer asks for another picture."""
     part = RewardPart(generator=arguments.generator, scorer="oracle", concurrency=512)
-    redraws = load_redraws(part.generator, part.scorer, load_pack(part.prompts))
+    redraws = load_redrawer(part.generator, part.scorer, load_pack(part.prompts))
     rows = [rl_row(seen.prompt, seen) | {"success": False} for seen in attempts]
     groups = [Sample.of_row(row) for row in repeated(rows, arguments.prompts)]
     samples = [sample for sample in groups for _ in range(arguments.samples)]

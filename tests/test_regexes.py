@@ -94,7 +94,7 @@ KNOWN = [
     ),
     ("interleave.step_counts", "_ANY_NUMBER", "", ["1", "1,", "twenty-"]),
     (
-        "interleave.training.rewards.format_reward",
+        "interleave.training.rewards.core",
         "*",
         "<think>",
         [" ", "<think ", "< / ", "</think><answer>"],

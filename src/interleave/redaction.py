@@ -10,6 +10,10 @@ from __future__ import annotations
 import base64
 import json
 import logging
+import os
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
 from typing import TYPE_CHECKING, TypeVar
 from urllib.parse import quote
@@ -25,6 +29,7 @@ LEAST_CHARACTERS = 12
 ENDS = 8
 """Servers often echo the first or last letters of a key: in a message, this many are enough to redact."""
 
+_SECRET_NAMES = re.compile(r"(KEY|TOKEN|SECRET|PASSWORD|CREDENTIALS?)S?$", re.IGNORECASE)
 _SECRETS: dict[str, str] = {}
 """Every key in use, and the environment variable it came from."""
 
@@ -33,6 +38,13 @@ def keep_secret(secret: str, variable: str) -> None:
     """Redact this value from now on."""
     if len(secret) >= ENDS:
         _SECRETS[secret] = variable
+
+
+def keep_environment_secret() -> None:
+    """Keep secret the value of every environment variable that is named like a key, token or password."""
+    for variable, value in os.environ.items():
+        if _SECRET_NAMES.search(variable) and not os.path.exists(value):  # the path of a key file is no key
+            keep_secret(value, variable)
 
 
 def redacted(text: str, *, message: bool = False) -> str:
@@ -69,6 +81,18 @@ class RedactingFormatter(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         return redacted(super().format(record), message=True)
+
+
+@contextmanager
+def redacted_logging(form: str) -> Iterator[None]:
+    """Meanwhile everything that any library logs goes to standard error in this form, without keys."""
+    root, handler = logging.getLogger(), logging.StreamHandler()
+    handler.setFormatter(RedactingFormatter(form))
+    before, root.handlers = root.handlers, [handler]
+    try:
+        yield
+    finally:
+        root.handlers = before
 
 
 def _without(secret: str, text: str) -> str:

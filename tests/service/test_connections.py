@@ -14,13 +14,17 @@ import pytest
 from uvicorn.server import ServerState
 
 from interleave.backends.protocols import GeneratorCapabilities
-from interleave.service import connection_slots as slots
+from interleave.service import connection_limits as limits
 from interleave.service import connections
 from interleave.service.app import Service, build_app
 from interleave.service.auth import Access
-from interleave.service.connection_slots import UNKNOWN_AN_ADDRESS, Doing, Slots
+from interleave.service.connection_limits import (
+    UNAUTHENTICATED_PER_ADDRESS,
+    ConnectionLimiter,
+    ConnectionState,
+)
 from interleave.service.connections import CLOSE_SECONDS, HEADER_SECONDS, BoundedConnection
-from interleave.service.memory import Memory, Share
+from interleave.service.memory import MemoryBudget, MemoryLease
 from interleave.service.messages import Refusal, ServiceFacts
 from interleave.service.metrics import Metrics
 from interleave.service.pool import Pool
@@ -31,92 +35,106 @@ TOKEN = "a-token-of-these-tests"
 
 
 @dataclass(eq=False)
-class Chair:
+class FakeConnection:
     """A connection as the policy sees it."""
 
     name: str = ""
-    doing: Doing = Doing.ARRIVING
+    state: ConnectionState = ConnectionState.AWAITING_FIRST_REQUEST
     opened_at: float = 0.0
     since: float = 0.0
     bytes_a_second: float = 0.0
     address: str = "127.0.0.1"
     gone: bool = False
 
-    def pace(self, now: float) -> float:
+    def rate(self, now: float) -> float:
         return self.bytes_a_second
 
     def abort(self) -> None:
         self.gone = True
 
 
-def seated(house: Slots, *chairs: Chair, known: bool = True) -> list[Chair]:
-    for chair in chairs:
-        house.enter(chair, chair.opened_at)
+def entered(limiter: ConnectionLimiter, *made: FakeConnection, known: bool = True) -> list[FakeConnection]:
+    for connection in made:
+        limiter.enter(connection, connection.opened_at)
         if known:
-            house.admit(chair)
-    return list(chairs)
+            limiter.admit(connection)
+    return list(made)
 
 
 def test_a_thousand_dripping_bodies_do_not_keep_a_newcomer_out() -> None:
-    house = Slots(1000)
-    drips = seated(house, *(Chair(f"{n}", Doing.RECEIVING, bytes_a_second=n) for n in range(1000)))
+    limiter = ConnectionLimiter(1000)
+    drips = entered(
+        limiter, *(FakeConnection(f"{n}", ConnectionState.RECEIVING, bytes_a_second=n) for n in range(1000))
+    )
     for number in range(40):
-        newcomer = Chair("good", opened_at=60)
-        house.enter(newcomer, 60)
-        house.admit(newcomer)
-        newcomer.doing = Doing.ANSWERING
+        newcomer = FakeConnection("good", opened_at=60)
+        limiter.enter(newcomer, 60)
+        limiter.admit(newcomer)
+        newcomer.state = ConnectionState.RESPONDING
         assert not newcomer.gone
-        assert [chair.name for chair in drips if chair.gone] == [str(n) for n in range(number + 1)]
-    assert len(house) == 1000
+        assert [connection.name for connection in drips if connection.gone] == [
+            str(n) for n in range(number + 1)
+        ]
+    assert len(limiter) == 1000
 
 
 def test_who_is_idle_goes_before_who_sends_and_who_sends_well_before_nobody() -> None:
-    house = Slots(8)
-    old, older = Chair("idle", Doing.IDLE, since=50), Chair("idle longer", Doing.IDLE, since=40)
-    quick = Chair("quick", Doing.RECEIVING, since=10, bytes_a_second=9000)
-    slow = Chair("slow", Doing.RECEIVING, since=20, bytes_a_second=100)
-    begun = Chair("just begun", Doing.RECEIVING, since=57, bytes_a_second=0)
-    served = [Chair(f"served {n}", Doing.ANSWERING) for n in range(3)]
-    everybody = seated(house, old, older, quick, slow, begun, *served)
+    limiter = ConnectionLimiter(8)
+    old, older = (
+        FakeConnection("idle", ConnectionState.IDLE, since=50),
+        FakeConnection("idle longer", ConnectionState.IDLE, since=40),
+    )
+    quick = FakeConnection("quick", ConnectionState.RECEIVING, since=10, bytes_a_second=9000)
+    slow = FakeConnection("slow", ConnectionState.RECEIVING, since=20, bytes_a_second=100)
+    begun = FakeConnection("just begun", ConnectionState.RECEIVING, since=57, bytes_a_second=0)
+    served = [FakeConnection(f"served {n}", ConnectionState.RESPONDING) for n in range(3)]
+    everyone = entered(limiter, old, older, quick, slow, begun, *served)
     order = []
     for _ in range(6):
-        newcomer = Chair("new", opened_at=60)
-        house.enter(newcomer, 60)
-        order += [chair.name for chair in [*everybody, newcomer] if chair.gone and chair.name not in order]
-        house.admit(newcomer)
-        newcomer.doing = Doing.ANSWERING
+        newcomer = FakeConnection("new", opened_at=60)
+        limiter.enter(newcomer, 60)
+        order += [
+            connection.name
+            for connection in [*everyone, newcomer]
+            if connection.gone and connection.name not in order
+        ]
+        limiter.admit(newcomer)
+        newcomer.state = ConnectionState.RESPONDING
     assert order == ["idle longer", "idle", "slow", "quick", "just begun", "new"]
-    assert not any(chair.gone for chair in served)
+    assert not any(connection.gone for connection in served)
 
 
 def test_newcomers_do_not_push_each_other_out_while_somebody_drips() -> None:
-    house = Slots(1000)
-    seated(house, *(Chair(f"{n}", Doing.RECEIVING, since=59, bytes_a_second=9) for n in range(1000)))
-    newcomers = [Chair(f"good {n}", opened_at=60) for n in range(20)]
+    limiter = ConnectionLimiter(1000)
+    entered(
+        limiter,
+        *(FakeConnection(f"{n}", ConnectionState.RECEIVING, since=59, bytes_a_second=9) for n in range(1000)),
+    )
+    newcomers = [FakeConnection(f"good {n}", opened_at=60) for n in range(20)]
     for newcomer in newcomers:
-        house.enter(newcomer, 60)
-    assert not any(chair.gone for chair in newcomers)
+        limiter.enter(newcomer, 60)
+    assert not any(connection.gone for connection in newcomers)
 
 
 def test_those_without_a_token_have_a_share_of_the_places_and_the_oldest_goes() -> None:
-    house = Slots(1000)
-    known = seated(house, *(Chair(f"known {n}", Doing.IDLE) for n in range(700)))
-    strangers = [Chair(f"stranger {n}", opened_at=n / 1000) for n in range(1100)]
+    limiter = ConnectionLimiter(1000)
+    known = entered(limiter, *(FakeConnection(f"known {n}", ConnectionState.IDLE) for n in range(700)))
+    strangers = [FakeConnection(f"stranger {n}", opened_at=n / 1000) for n in range(1100)]
     for stranger in strangers:
-        house.enter(stranger, stranger.opened_at)
-    assert not any(chair.gone for chair in known)
-    assert [chair.gone for chair in strangers] == [True] * 850 + [False] * 250
+        limiter.enter(stranger, stranger.opened_at)
+    assert not any(connection.gone for connection in known)
+    assert [connection.gone for connection in strangers] == [True] * 850 + [False] * 250
 
 
 def test_who_is_being_looked_at_for_the_first_time_is_not_sent_away() -> None:
     """A request whose headers have come is judged in a moment; until then nobody knows whether it is good."""
-    house = Slots(1000)
-    good = Chair("good")
-    house.enter(good, 0.0)
-    good.doing = Doing.RECEIVING
+    limiter = ConnectionLimiter(1000)
+    good = FakeConnection("good")
+    limiter.enter(good, 0.0)
+    good.state = ConnectionState.RECEIVING
     for number in range(1100):
-        house.enter(Chair(f"{number}", opened_at=1.0), 1.0)
-    house.admit(good)
+        limiter.enter(FakeConnection(f"{number}", opened_at=1.0), 1.0)
+    limiter.admit(good)
     assert not good.gone
 
 
@@ -131,26 +149,28 @@ ADDRESSES = {
 
 @pytest.mark.parametrize(("address", "bounded"), ADDRESSES.items())
 def test_one_address_has_few_places_unless_it_is_this_machine(address: str, bounded: bool) -> None:
-    house = Slots(1000)
-    strangers = [Chair(f"{n}", address=address) for n in range(UNKNOWN_AN_ADDRESS + 10)]
-    other = Chair("other", address="198.51.100.1")
-    for chair in (other, *strangers):
-        house.enter(chair, 0.0)
-    assert sum(chair.gone for chair in strangers) == (10 if bounded else 0)
+    limiter = ConnectionLimiter(1000)
+    strangers = [FakeConnection(f"{n}", address=address) for n in range(UNAUTHENTICATED_PER_ADDRESS + 10)]
+    other = FakeConnection("other", address="198.51.100.1")
+    for connection in (other, *strangers):
+        limiter.enter(connection, 0.0)
+    assert sum(connection.gone for connection in strangers) == (10 if bounded else 0)
     assert not other.gone
-    proxied = seated(house, *(Chair(f"{n}", address=address) for n in range(300)))
-    assert not any(chair.gone for chair in proxied)  # who has shown a token is not counted
+    proxied = entered(limiter, *(FakeConnection(f"{n}", address=address) for n in range(300)))
+    assert not any(connection.gone for connection in proxied)  # who has shown a token is not counted
 
 
 def test_places_are_given_back() -> None:
-    house = Slots(10)
+    limiter = ConnectionLimiter(10)
     for _ in range(3):
-        chairs = seated(house, *(Chair() for _ in range(5))) + seated(house, Chair(), Chair(), known=False)
-        for chair in chairs:
-            house.leave(chair)
-            house.leave(chair)
-    assert len(house) == 0
-    assert not house._unknown_by_address
+        made = entered(limiter, *(FakeConnection() for _ in range(5))) + entered(
+            limiter, FakeConnection(), FakeConnection(), known=False
+        )
+        for connection in made:
+            limiter.leave(connection)
+            limiter.leave(connection)
+    assert len(limiter) == 0
+    assert not limiter._unauthenticated_by_address
 
 
 class Transport(asyncio.Transport):
@@ -193,7 +213,7 @@ class Transport(asyncio.Transport):
         return [int(status) for status in re.findall(rb"HTTP/1\.1 (\d+)", self.written)]
 
 
-class House:
+class FakeServer:
     """The server's application and its connections, without sockets and workers."""
 
     def __init__(self, token: str | None = None) -> None:
@@ -219,7 +239,7 @@ def spoken(*pieces: bytes, token: str | None = None, wait: float = 0.0) -> Trans
     """What a connection has become of these bytes."""
 
     async def talk() -> Transport:
-        connection, transport = House(token).connect()
+        connection, transport = FakeServer(token).connect()
         for piece in pieces:
             if not transport.closing:
                 connection.data_received(piece)
@@ -278,7 +298,7 @@ def test_no_second_request_hides_in_the_body_of_a_first(request_: bytes) -> None
 
 
 def test_many_tiny_chunks_are_cut_off_after_a_few(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Sent in one piece they would keep the server from everybody else for seconds."""
+    """Sent in one piece they would keep the server from everyone else for seconds."""
     parsed = 0
     next_event = h11.Connection.next_event
 
@@ -340,7 +360,7 @@ def test_asking_for_another_protocol_changes_nothing(
 
 def test_headers_that_drip_are_cut_off() -> None:
     async def drip() -> float:
-        connection, transport = House().connect()
+        connection, transport = FakeServer().connect()
         began = clockwork.now()
         while not transport.closing:
             connection.data_received(b"a")
@@ -352,7 +372,7 @@ def test_headers_that_drip_are_cut_off() -> None:
 
 def test_a_connection_that_is_closed_and_never_read_is_torn_down() -> None:
     async def refuse() -> tuple[bool, bool]:
-        connection, transport = House(TOKEN).connect(reads=False)
+        connection, transport = FakeServer(TOKEN).connect(reads=False)
         connection.data_received(STATUS)
         await settled()
         before = transport.aborted
@@ -366,24 +386,28 @@ def test_who_shows_no_token_is_hung_up_on_and_who_does_is_known() -> None:
     bearer = head("GET /status HTTP/1.1", f"Authorization: Bearer {TOKEN}")
 
     async def visit() -> tuple[list[bool], int, int]:
-        house = House(TOKEN)
-        (stranger, first), (friend, second), (probe, third) = (house.connect() for _ in range(3))
+        server = FakeServer(TOKEN)
+        (stranger, first), (friend, second), (probe, third) = (server.connect() for _ in range(3))
         stranger.data_received(STATUS)
         friend.data_received(bearer)
         probe.data_received(head("GET /health HTTP/1.1"))
         await settled()
-        seats = type(friend).slots
-        return [first.closing, second.closing, third.closing], len(seats._known), len(seats._unknown)
+        limiter = type(friend).limiter
+        return (
+            [first.closing, second.closing, third.closing],
+            len(limiter._authenticated),
+            len(limiter._unauthenticated),
+        )
 
     assert clockwork.run(visit()) == ([True, False, False], 1, 1)
 
 
 def test_strangers_do_not_fill_the_log(caplog: pytest.LogCaptureFixture) -> None:
     async def crowd() -> None:
-        house = House(TOKEN)
+        server = FakeServer(TOKEN)
         for _ in range(3):
             for _ in range(50):
-                connection, transport = house.connect()
+                connection, transport = server.connect()
                 connection.data_received(STATUS)
                 await settled()
                 assert transport.statuses == [401]
@@ -398,9 +422,9 @@ def test_strangers_do_not_fill_the_log(caplog: pytest.LogCaptureFixture) -> None
 
 def test_a_server_that_is_ending_says_so_and_when_to_come_again_elsewhere() -> None:
     async def visit() -> bytes:
-        house = House()
-        house.pool.draining = True
-        connection, transport = house.connect()
+        server = FakeServer()
+        server.pool.draining = True
+        connection, transport = server.connect()
         connection.data_received(head("POST /generate HTTP/1.1", "Content-Length: 0"))
         await settled()
         assert transport.closing
@@ -415,10 +439,10 @@ def test_a_server_that_is_ending_says_so_and_when_to_come_again_elsewhere() -> N
 def test_a_connection_tells_what_it_is_at_and_how_fast() -> None:
     body = head("POST /edit HTTP/1.1", "Content-Type: application/json", "Content-Length: 90000")
 
-    async def watch() -> list[tuple[Doing, int]]:
-        house, told = House(), []
-        house.pool.facts = ServiceFacts(GeneratorCapabilities())
-        connection, _ = house.connect()
+    async def watch() -> list[tuple[ConnectionState, int]]:
+        server, told = FakeServer(), []
+        server.pool.facts = ServiceFacts(GeneratorCapabilities())
+        connection, _ = server.connect()
         for data, seconds in (
             (b"", 1),
             (STATUS, 1),
@@ -431,12 +455,19 @@ def test_a_connection_tells_what_it_is_at_and_how_fast() -> None:
                 connection.data_received(data)
             await settled()
             await asyncio.sleep(seconds)
-            told.append((connection.doing, int(connection.pace(clockwork.now()))))
+            told.append((connection.state, int(connection.rate(clockwork.now()))))
         return told
 
     told = clockwork.run(watch())
-    assert [doing for doing, _ in told] == [
-        *(Doing.ARRIVING, Doing.IDLE, Doing.IDLE, Doing.RECEIVING, Doing.RECEIVING, Doing.LEAVING)
+    assert [state for state, _ in told] == [
+        *(
+            ConnectionState.AWAITING_FIRST_REQUEST,
+            ConnectionState.IDLE,
+            ConnectionState.IDLE,
+            ConnectionState.RECEIVING,
+            ConnectionState.RECEIVING,
+            ConnectionState.CLOSING,
+        )
     ]
     paces = [pace for _, pace in told]
     assert paces[0] == paces[5] == 0
@@ -455,7 +486,7 @@ def reading(pace: float, *, busy: float = 0.0, total: float = 1e9) -> tuple[int,
             sent += pace
             return {"type": "http.request", "body": bytes(int(pace)), "more_body": sent < total}
 
-        body = BoundedBody(receive, Share(Memory(10**9)), declared=None)
+        body = BoundedBody(receive, MemoryLease(MemoryBudget(10**9)), declared=None)
         try:
             while not body.complete:
                 await body()
@@ -493,11 +524,11 @@ def test_bytes_that_waited_for_a_busy_server_are_not_held_against_the_client() -
             loop.clock.now += 2 * WINDOW_SECONDS  # type: ignore[attr-defined]
             loop.call_soon(arrived.set)  # as bytes are read: in the same turn in which the timer goes off
 
-        body = BoundedBody(receive, Share(Memory(10**9)), declared=None)
+        body = BoundedBody(receive, MemoryLease(MemoryBudget(10**9)), declared=None)
         for _ in range(2):
             loop.call_soon(be_busy)
             await body()
-        return body.share.memory.bodies
+        return body.lease.memory.bodies
 
     assert clockwork.run(read()) == 40_000
 
@@ -505,14 +536,14 @@ def test_bytes_that_waited_for_a_busy_server_are_not_held_against_the_client() -
 def test_bodies_that_stand_still_make_room_for_one_that_comes() -> None:
     """Nearly all sent at once and the rest in drips: their bytes would keep others out for a minute."""
 
-    async def read(memory: Memory, first: int, then: int) -> int:
+    async def read(memory: MemoryBudget, first: int, then: int) -> int:
         sizes = [first]
 
         async def receive() -> Any:
             await asyncio.sleep(1)
             return {"type": "http.request", "body": bytes(sizes.pop() if sizes else then), "more_body": True}
 
-        body = BoundedBody(receive, Share(memory), declared=None)
+        body = BoundedBody(receive, MemoryLease(memory), declared=None)
         try:
             async with asyncio.timeout(12):
                 while True:
@@ -522,10 +553,10 @@ def test_bodies_that_stand_still_make_room_for_one_that_comes() -> None:
         except TimeoutError:
             return 200
         finally:
-            body.share.let_go()
+            body.lease.release()
 
     async def crowd() -> tuple[int, list[int]]:
-        memory = Memory(4_000_000)
+        memory = MemoryBudget(4_000_000)
         drips = [asyncio.create_task(read(memory, 235_000, 1300)) for _ in range(4)]
         await asyncio.sleep(8)
         assert 940_000 < memory.bodies < memory.most_for_bodies
@@ -542,5 +573,5 @@ def test_the_limits_fit_each_other() -> None:
     from interleave.service.server import ACCEPTED_AT_ONCE
 
     steps = 4  # accepted, made, watched, read: a turn of the loop each
-    assert steps * ACCEPTED_AT_ONCE < slots.MAX_CONNECTIONS // slots.UNKNOWN_SHARE
+    assert steps * ACCEPTED_AT_ONCE < limits.MAX_CONNECTIONS // limits.UNAUTHENTICATED_FRACTION
     assert connections.KEEP_ALIVE_SECONDS > 60

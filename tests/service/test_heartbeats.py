@@ -16,12 +16,13 @@ import pytest
 from serving import StartServer
 
 from interleave.backends.protocols import GeneratorCapabilities
-from interleave.service import heartbeats
 from interleave.service import worker_process as workers
-from interleave.service.heartbeats import Pulse, processor_seconds
+from interleave.service import worker_protocol
+from interleave.service.config import Limits
 from interleave.service.messages import Drawing, DrawnPicture, Refusal, ServiceFacts
-from interleave.service.pool import Limits, Pool
+from interleave.service.pool import Pool
 from interleave.service.worker_process import Ticket, Worker, WorkerState
+from interleave.service.worker_protocol import HeartbeatMonitor, processor_seconds
 
 AWKWARD = ("--generator", "awkward")
 SILENCE = 10.0
@@ -37,21 +38,21 @@ class Patient:
         self.computed = 0.0
         self.beats, self.blocks, self.computes = True, False, False
         self.blocked_for = 0.0
-        self.pulse = Pulse(clockwork.now())
-        monkeypatch.setattr(heartbeats, "processor_seconds", lambda pid: self.computed)
+        self.pulse = HeartbeatMonitor(clockwork.now())
+        monkeypatch.setattr(worker_protocol, "processor_seconds", lambda pid: self.computed)
 
     def live(self, seconds: float) -> None:
         self.computed += seconds if self.computes else 0.0
         self.blocked_for = self.blocked_for + seconds if self.blocks else 0.0
         if self.beats:
-            self.pulse.theirs.send(heartbeats._BEAT.pack(self.blocked_for))
+            self.pulse.theirs.send(worker_protocol._BEAT.pack(self.blocked_for))
 
 
 class Listener:
     """Who would be told."""
 
-    def has_room(self, worker: Worker) -> None: ...
-    def gave_back(self, worker: Worker, ticket: Ticket) -> None: ...
+    def capacity_freed(self, worker: Worker) -> None: ...
+    def drawing_ended(self, worker: Worker, ticket: Ticket) -> None: ...
 
 
 async def watched(
@@ -61,7 +62,7 @@ async def watched(
     patient = Patient(monkeypatch)
     vars(patient).update(state)
     worker = Worker(0, None, "solid", Listener(), silence_seconds=SILENCE)  # type: ignore[arg-type]
-    worker.state, worker._pulse, worker._process = WorkerState.READY, patient.pulse, patient  # type: ignore[assignment]
+    worker.state, worker._heartbeats, worker._process = WorkerState.READY, patient.pulse, patient  # type: ignore[assignment]
     began = clockwork.now()
     monkeypatch.setattr(worker, "kill", lambda reason: told.append((clockwork.now() - began, "killed")))
     if ends_after is not None:
@@ -105,7 +106,7 @@ def test_a_worker_that_moves_again_is_well_again(monkeypatch: pytest.MonkeyPatch
     async def pause() -> list[WorkerState]:
         patient = Patient(monkeypatch)
         worker = Worker(0, None, "solid", Listener(), silence_seconds=SILENCE)  # type: ignore[arg-type]
-        worker.state, worker._pulse = WorkerState.READY, patient.pulse
+        worker.state, worker._heartbeats = WorkerState.READY, patient.pulse
         states = []
         for patient.beats in [True, *[False] * 12, True]:
             await asyncio.sleep(1)
@@ -127,7 +128,7 @@ def test_a_generator_that_cannot_be_interrupted_may_finish_its_picture(
     async def late(longest: float) -> bool:
         patient = Patient(monkeypatch)
         worker = Worker(0, None, "solid", Listener(), silence_seconds=SILENCE)  # type: ignore[arg-type]
-        worker.state, worker._pulse, worker._longest_draw = WorkerState.READY, patient.pulse, longest
+        worker.state, worker._heartbeats, worker._longest_draw = WorkerState.READY, patient.pulse, longest
         worker.send(Ticket(0, Drawing("x", 1), asyncio.Future(), clockwork.now()))
         await asyncio.sleep(30)
         patient.live(1)
@@ -206,9 +207,9 @@ def test_the_system_tells_how_long_a_process_has_computed() -> None:
 
 BLOCKED = """
 import sys, time
-from interleave.service.heartbeats import Heart
+from interleave.service.worker_protocol import HeartbeatSender
 
-Heart(int(sys.argv[1])).start()
+HeartbeatSender(int(sys.argv[1])).start()
 time.sleep(600)
 """
 
@@ -221,7 +222,7 @@ def test_beats_come_while_the_main_thread_blocks_and_the_process_ends_when_nobod
         process = subprocess.Popen(command, pass_fds=[theirs.fileno()])
     with ours:
         ours.settimeout(120)
-        beats = [heartbeats._BEAT.unpack(ours.recv(8))[0] for _ in range(3)]
+        beats = [worker_protocol._BEAT.unpack(ours.recv(8))[0] for _ in range(3)]
     assert 0 <= beats[0] < beats[1] < beats[2]  # the loop, which there is none, has not turned
     assert process.wait(120) == 0
 
@@ -283,5 +284,5 @@ def test_a_worker_ends_with_its_server_even_while_it_is_blocked(start: StartServ
 
 
 def test_the_limits_of_the_watch_fit_each_other() -> None:
-    assert heartbeats.BEAT_SECONDS * 4 < Limits().silence_seconds <= 10
+    assert worker_protocol.BEAT_SECONDS * 4 < Limits().silence_seconds <= 10
     assert workers.KILLED_AFTER > 1

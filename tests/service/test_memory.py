@@ -22,13 +22,12 @@ from serving import Server, StartServer, blank_png, coded, png
 
 from interleave.pictures import MAX_PIXELS
 from interleave.service import decoding
-from interleave.service.decoding import Decoder
-from interleave.service.memory import Memory, Share
+from interleave.service.app import PIECE_BYTES, PiecewiseResponse, compose
+from interleave.service.decoding import Decoder, EncodedPicture, decoding_bytes
+from interleave.service.memory import MemoryBudget, MemoryLease
 from interleave.service.messages import Drawing, RawPicture, Refusal
-from interleave.service.picture_memory import EncodedPicture, decoding_bytes
 from interleave.service.request_bodies import parse_json
-from interleave.service.responses import PIECE_BYTES, PiecewiseResponse, compose
-from interleave.service.worker_main import BAND_BYTES, read_order
+from interleave.service.worker_main import BAND_BYTES, read_command
 from interleave.service.worker_process import Ticket, Worker, WorkerState
 from interleave.service.worker_protocol import PIECE_BYTES as FRAME_BYTES
 from interleave.service.worker_protocol import send_frame
@@ -40,7 +39,7 @@ PICTURE = EncodedPicture(png(size=(SIDE, SIDE)), "image")
 class Hook:
     """Stands before the decoder and counts what is decoded, and what is held when it is."""
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, memory: Memory) -> None:
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, memory: MemoryBudget) -> None:
         self.memory = memory
         self.decoded = 0
         self.at_once = 0
@@ -61,21 +60,21 @@ class Hook:
 
 def test_no_more_pixels_are_in_memory_than_were_reserved(monkeypatch: pytest.MonkeyPatch) -> None:
     """Forty requests at once with four pictures each, where there is memory for about two of them."""
-    memory = Memory(4 * decoding_bytes([PICTURE] * 4) // 2)
+    memory = MemoryBudget(4 * decoding_bytes([PICTURE] * 4) // 2)
     hook = Hook(monkeypatch, memory)
     kept: list[RawPicture] = []
     most_pixels = 0
 
     async def request(decoder: Decoder) -> None:
         nonlocal most_pixels
-        share = Share(memory)
-        pictures = await decoder.decode([PICTURE] * 4, share, asyncio.get_running_loop().time() + 600)
+        lease = MemoryLease(memory)
+        pictures = await decoder.decode([PICTURE] * 4, lease, asyncio.get_running_loop().time() + 600)
         kept.extend(pictures)
         most_pixels = max(most_pixels, sum(len(picture.data) // 3 for picture in kept))
         await asyncio.sleep(0)
         for picture in pictures:
             kept.remove(picture)
-        share.let_go()
+        lease.release()
 
     async def crowd() -> None:
         decoder = Decoder()
@@ -89,13 +88,13 @@ def test_no_more_pixels_are_in_memory_than_were_reserved(monkeypatch: pytest.Mon
 
 
 def test_a_request_that_can_never_fit_is_refused_undecoded(monkeypatch: pytest.MonkeyPatch) -> None:
-    memory = Memory(1_000_000_000)
+    memory = MemoryBudget(1_000_000_000)
     hook = Hook(monkeypatch, memory)
     bomb = EncodedPicture(blank_png(4000), "image")
 
     async def attack() -> Refusal:
         with pytest.raises(Refusal) as refusal:
-            await Decoder().decode([bomb] * 16, Share(memory), clockwork.now() + 600)
+            await Decoder().decode([bomb] * 16, MemoryLease(memory), clockwork.now() + 600)
         return refusal.value
 
     refusal = clockwork.run(attack())
@@ -108,7 +107,7 @@ def test_a_request_that_can_never_fit_is_refused_undecoded(monkeypatch: pytest.M
 
 def test_one_that_does_not_fit_now_waits_its_turn_and_not_for_ever() -> None:
     async def line() -> list[str]:
-        memory, told = Memory(1000, lambda: 7.0), []
+        memory, told = MemoryBudget(1000, lambda: 7.0), []
 
         async def reserve(name: str, size: int, seconds: float) -> None:
             try:
@@ -134,22 +133,22 @@ def test_one_that_does_not_fit_now_waits_its_turn_and_not_for_ever() -> None:
 def test_nothing_is_lost_however_requests_end() -> None:
     """A thousand requests that wait, are granted, shrink, fail and are cancelled in any order."""
 
-    async def request(memory: Memory, chance: random.Random) -> None:
-        share = Share(memory)
+    async def request(memory: MemoryBudget, chance: random.Random) -> None:
+        lease = MemoryLease(memory)
         try:
-            share.hold_body(chance.randrange(20))
-            await share.reserve(chance.randrange(520), clockwork.now() + chance.random() * 9)
+            lease.hold_body(chance.randrange(20))
+            await lease.reserve(chance.randrange(520), clockwork.now() + chance.random() * 9)
             await asyncio.sleep(chance.random())
-            share.keep(chance.randrange(50))
-            await share.reserve(chance.randrange(500), clockwork.now() + chance.random() * 9)
+            lease.keep(chance.randrange(50))
+            await lease.reserve(chance.randrange(500), clockwork.now() + chance.random() * 9)
             await asyncio.sleep(chance.random())
         except Refusal:
             pass
         finally:
-            share.let_go()
+            lease.release()
 
     async def crowd(seed: int) -> None:
-        memory, chance = Memory(1000), random.Random(seed)
+        memory, chance = MemoryBudget(1000), random.Random(seed)
         tasks = [asyncio.create_task(request(memory, chance)) for _ in range(100)]
         while not all(task.done() for task in tasks):
             await asyncio.sleep(chance.random() / 5)
@@ -165,7 +164,7 @@ def test_nothing_is_lost_however_requests_end() -> None:
 
 def test_room_that_is_granted_to_who_has_just_left_is_given_to_the_next() -> None:
     async def leave() -> tuple[int, int, bool]:
-        memory = Memory(1000)
+        memory = MemoryBudget(1000)
         await memory.reserve(500, 1e4)
         await memory.reserve(250, 1e4)
         gone, following = (asyncio.create_task(memory.reserve(size, 1e4)) for size in (500, 400))
@@ -189,8 +188,8 @@ def test_pictures_are_decoded_one_at_a_time(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(decoding, "decode_picture", slow)
 
     async def crowd() -> int:
-        decoder, memory = Decoder(), Memory(10**9)
-        work = [decoder.decode([PICTURE], Share(memory), 1e12) for _ in range(3)]
+        decoder, memory = Decoder(), MemoryBudget(10**9)
+        work = [decoder.decode([PICTURE], MemoryLease(memory), 1e12) for _ in range(3)]
         tasks = [asyncio.create_task(each) for each in work]
         for _ in range(5):  # threads take what was given to them first first
             await asyncio.to_thread(lambda: None)
@@ -215,14 +214,14 @@ def test_memory_is_held_until_the_thread_that_uses_it_has_ended(monkeypatch: pyt
     monkeypatch.setattr(decoding, "decode_picture", slow)
 
     async def hang_up() -> tuple[int, int]:
-        memory = Memory(10**9)
-        share = Share(memory)
+        memory = MemoryBudget(10**9)
+        lease = MemoryLease(memory)
 
         async def request() -> None:
             try:
-                await Decoder().decode([PICTURE], share, asyncio.get_running_loop().time() + 600)
+                await Decoder().decode([PICTURE], lease, asyncio.get_running_loop().time() + 600)
             finally:
-                share.let_go()
+                lease.release()
 
         task = asyncio.create_task(request())
         await asyncio.to_thread(begun.wait, 60)
@@ -332,7 +331,7 @@ def test_a_picture_reaches_a_worker_in_pieces_and_whole() -> None:
         pipe = Pipe()
         header = {"event": "draw", "sources": [list(picture.size)] * 2}
         sending = asyncio.create_task(send_frame(pipe, header, picture.tobytes(), picture.tobytes()))  # type: ignore[arg-type]
-        order = await read_order(pipe)  # type: ignore[arg-type]
+        order = await read_command(pipe)  # type: ignore[arg-type]
         await sending
         return order, pipe
 
@@ -411,11 +410,10 @@ def test_sixteen_large_blank_pictures_are_refused_over_http(server: Server) -> N
 MEASURE = """
 import resource, sys
 from pathlib import Path
-from interleave.service.decoding import _decode
-from interleave.service.picture_memory import EncodedPicture
-from interleave.service.memory import return_memory
+from interleave.service.decoding import EncodedPicture, _decode
+from interleave.service.memory import trim_freed_memory
 
-return_memory()
+trim_freed_memory()
 small, large = (EncodedPicture(Path(path).read_bytes(), "image") for path in sys.argv[1:])
 _decode(small)
 before = int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize()

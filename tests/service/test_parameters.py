@@ -81,7 +81,7 @@ def test_numbers_of_forms_are_numbers() -> None:
     assert taken.seed() == 7
     taken.drawing_settings("num_inference_steps")
     assert taken.integer("n", 1, 10) == 2
-    taken.nothing_left()
+    taken.refuse_unknown()
 
 
 WHOLE = {"1.0": 1, "1e3": 1000, " 7 ": 7, "0.5e1": 5, str(MAX_SEED): MAX_SEED, f"{MAX_SEED}.0": MAX_SEED}

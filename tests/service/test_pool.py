@@ -9,8 +9,9 @@ from typing import Any
 import clockwork
 import pytest
 
+from interleave.service.config import Limits
 from interleave.service.messages import Drawing, DrawnPicture, Refusal
-from interleave.service.pool import Limits, Pool
+from interleave.service.pool import Pool
 from interleave.service.worker_process import Worker, WorkerState
 from interleave.service.worker_protocol import Frame
 
@@ -39,9 +40,9 @@ def finish(worker: Worker) -> None:
 
 def die(pool: Pool, worker: Worker) -> None:
     worker.state = WorkerState.RESTARTING
-    pool.died(worker, worker._emptied())
+    pool.worker_died(worker, worker._take_in_flight())
     worker.state = WorkerState.READY
-    pool.has_room(worker)
+    pool.capacity_freed(worker)
 
 
 async def statuses(tasks: Sequence[asyncio.Task[Any]]) -> list[int]:
@@ -70,10 +71,10 @@ def test_a_newcomer_is_refused_before_its_body_is_read_and_one_that_is_read_has_
         pool = ready_pool(queue=2, batch=1)
         with pool.arriving(), pool.arriving(), pool.arriving():  # one to be drawn at once, two to wait
             with pytest.raises(Refusal, match="the queue is full"):
-                pool.check_newcomer()
+                pool.check_admission()
             with pytest.raises(Refusal), pool.arriving():
                 pass
-        pool.check_newcomer()
+        pool.check_admission()
 
     clockwork.run(crowd())
 
@@ -136,9 +137,9 @@ def test_everybody_is_told_when_the_last_worker_is_beyond_hope() -> None:
         tasks = [ask(pool, prompt) for prompt in "ab"]
         await asyncio.sleep(0)
         worker.state, worker._could_not_load = WorkerState.FAILED, True
-        pool.died(worker, worker._emptied())
+        pool.worker_died(worker, worker._take_in_flight())
         with pytest.raises(Refusal, match="no worker is alive"):
-            pool.check_newcomer()
+            pool.check_admission()
         return await statuses(tasks)
 
     assert clockwork.run(end()) == [503, 503]

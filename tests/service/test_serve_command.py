@@ -18,9 +18,8 @@ from interleave.cli.serve import serve_generator
 from interleave.config.specs import parse_spec
 from interleave.errors import ConfigurationError
 from interleave.service.auth import Access, is_loopback
-from interleave.service.devices import parse_devices, visible_devices
+from interleave.service.config import PRESETS, find_preset, parse_devices, visible_devices
 from interleave.service.messages import Refusal
-from interleave.service.presets import PRESETS, find_preset
 
 Captured = pytest.CaptureFixture[str]
 SOLID = ["--generator", "solid"]

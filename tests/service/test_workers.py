@@ -15,8 +15,9 @@ import pytest
 import uvicorn
 from serving import PLUGINS, Server, StartServer
 
+from interleave.service.config import Limits
 from interleave.service.messages import Drawing, Refusal
-from interleave.service.pool import Limits, Pool
+from interleave.service.pool import Pool
 from interleave.service.server import _drain
 
 AWKWARD = ("--generator", "awkward")

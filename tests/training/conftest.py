@@ -56,7 +56,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def schooled(tmp_path_factory: pytest.TempPathFactory, toy: Path, data: Path) -> dict[str, Any]:
     """The toy after supervised fine-tuning on four rows: its folder, and what was said meanwhile."""
     from interleave.training.recipes import load_recipe
-    from interleave.training.run import Orders
+    from interleave.training.run import TrainingJob
     from interleave.training.sft import train_sft
 
     out = tmp_path_factory.mktemp("schooled") / "out"
@@ -71,5 +71,5 @@ def schooled(tmp_path_factory: pytest.TempPathFactory, toy: Path, data: Path) ->
     }
     said: list[str] = []
     recipe = load_recipe(None, task="sft", changes=changes)
-    use = train_sft(Orders("critic", recipe, data, out), said.append)
+    use = train_sft(TrainingJob("critic", recipe, data, out), said.append)
     return {"out": out, "use": use, "said": said}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from interleave.agents.replies import render_verdict
-from interleave.training.rewards.format_reward import is_strict
+from interleave.training.rewards.core import has_strict_format
 from interleave.types import Outcome, Verdict
 
 GOOD = '<think>seen</think><answer>{"previous_step_success": false, "refine_prompt": "a cat"}</answer>'
@@ -58,7 +58,7 @@ NEAR_MISSES = {
 
 @pytest.mark.parametrize("reply", NEAR_MISSES.values(), ids=NEAR_MISSES)
 def test_K18_a_near_miss_of_the_format_is_a_miss(reply: str) -> None:
-    assert not is_strict(reply)
+    assert not has_strict_format(reply)
 
 
 def test_K18_the_table_has_thirty_near_misses() -> None:
@@ -79,12 +79,12 @@ def test_K18_the_table_has_thirty_near_misses() -> None:
     ],
 )
 def test_the_agreed_form_passes(reply: str) -> None:
-    assert is_strict(reply)
+    assert has_strict_format(reply)
 
 
 @pytest.mark.parametrize("outcome", [Outcome.ACCEPTED, Outcome.REJECTED])
 def test_what_we_teach_is_strict(outcome: Outcome) -> None:
     refined = None if outcome is Outcome.ACCEPTED else 'a "cat"\nand <answer> a dog'
-    assert is_strict(
+    assert has_strict_format(
         render_verdict(Verdict(outcome=outcome, reasoning="<think> why", refined_prompt=refined))
     )

@@ -17,16 +17,16 @@ from test_sft import curve, same, stop_after, weights
 from interleave.agents.critic import CriticInput
 from interleave.backends.protocols import GeneratorCapabilities, ImageRequest
 from interleave.errors import BackendError, ConfigurationError, LimitReached
-from interleave.training.checkpointing import Watch
 from interleave.training.grpo import grpo_trainer, load_reward, train_grpo
+from interleave.training.inspection import open_rows
 from interleave.training.logs import read_log
-from interleave.training.models import load_learner
-from interleave.training.output_folder import Output
+from interleave.training.models import load_trainable_model
+from interleave.training.output_folder import OutputFolder
 from interleave.training.recipes import Recipe, load_recipe
-from interleave.training.rewards.advantages import batch_advantages
+from interleave.training.rewards.formula import batch_advantages
 from interleave.training.rewards.health import RewardUnhealthy
-from interleave.training.rewards.redraws import Redraws
-from interleave.training.run import Orders, open_rows
+from interleave.training.rewards.redraws import Redrawer
+from interleave.training.run import TrainingJob, TrainingMonitor
 from interleave.training.trainers.trl import TrlReward
 from interleave.types import Scores
 
@@ -56,8 +56,8 @@ def recipe(model: Path, **changes: Any) -> Recipe:
     )
 
 
-def train(model: Path, data: Path, out: Path, redraws: Redraws | None = None, **changes: Any) -> str:
-    return train_grpo(Orders("grpo", recipe(model, **changes), data, out), lambda message: None, redraws)
+def train(model: Path, data: Path, out: Path, redraws: Redrawer | None = None, **changes: Any) -> str:
+    return train_grpo(TrainingJob("grpo", recipe(model, **changes), data, out), lambda message: None, redraws)
 
 
 class Painter:
@@ -91,7 +91,7 @@ def always_refusing(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(completion: str) -> Verdict:
         return Verdict(outcome=Outcome.REJECTED, refined_prompt=completion.strip().replace("\x00", "") or "x")
 
-    monkeypatch.setattr(core, "_read", refuse)
+    monkeypatch.setattr(core, "_parse", refuse)
     original = samples.Sample.of_row.__func__  # type: ignore[attr-defined]
     wrong = classmethod(lambda cls, row: original(cls, {**row, "success": False}))
     monkeypatch.setattr(samples.Sample, "of_row", wrong)
@@ -107,7 +107,7 @@ def test_the_reward_rises_on_a_toy_task(toy: Path, data: Path, tmp_path: Path, a
         toy,
         data,
         out,
-        Redraws(Painter(), Marker()),
+        Redrawer(Painter(), Marker()),
         training__steps=10,
         training__learning_rate=4e-2,
         training__device_batch=16,
@@ -172,13 +172,13 @@ def test_K09_with_several_updates_a_training_stops_only_between_generations(
     toy: Path, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, always_refusing: None
 ) -> None:
     two = {"grpo__updates": 2, "training__device_batch": 4, "training__steps": 6, "training__save_every": 1}
-    train(toy, data, tmp_path / "whole", Redraws(Painter(), Marker()), **two)
+    train(toy, data, tmp_path / "whole", Redrawer(Painter(), Marker()), **two)
     with monkeypatch.context() as patched:
         stop_after(patched, 3)
         with pytest.raises(LimitReached):
-            train(toy, data, tmp_path / "halves", Redraws(Painter(), Marker()), **two)
+            train(toy, data, tmp_path / "halves", Redrawer(Painter(), Marker()), **two)
     assert read_log(tmp_path / "halves" / "log.jsonl")[-1]["step"] == 4
-    train(toy, data, tmp_path / "halves", Redraws(Painter(), Marker()), **two)
+    train(toy, data, tmp_path / "halves", Redrawer(Painter(), Marker()), **two)
     assert curve(tmp_path / "halves") == curve(tmp_path / "whole")
     assert same(weights(tmp_path / "halves"), weights(tmp_path / "whole"))
 
@@ -192,12 +192,12 @@ def trainer(
 ) -> Callable[..., tuple[Any, list[Any]]]:
     def build(marker: Marker, **changes: Any) -> tuple[Any, list[Any]]:
         settings = recipe(toy, **changes)
-        rows = open_rows(Orders("grpo", settings, data, tmp_path / "out"), lambda message: None)
-        learner = load_learner(settings.model)
-        reward = load_reward(settings, Redraws(Painter(), marker))
-        out = Output(tmp_path / "out")
+        rows = open_rows(TrainingJob("grpo", settings, data, tmp_path / "out"), lambda message: None)
+        learner = load_trainable_model(settings.model)
+        reward = load_reward(settings, Redrawer(Painter(), marker))
+        out = OutputFolder(tmp_path / "out")
         out.folder.mkdir(exist_ok=True)
-        made = grpo_trainer(settings, learner, rows, out, Watch(), reward, lambda message: None)
+        made = grpo_trainer(settings, learner, rows, out, TrainingMonitor(), reward, lambda message: None)
         made.model.train()
         return made, [rows.train[index] for index in (0, 1) for _ in range(SAMPLES)]
 
@@ -211,7 +211,7 @@ def test_K02_a_step_with_failures_is_the_step_without_the_failed(
     made, rows = trainer(Marker(lambda call: call in (2, 7)), grpo__kl=0.05, reward__most_failures=0.5)
     torch.manual_seed(3)
     output = made._generate_and_score_completions(rows)
-    totals = [result.total for result in made.shim.results]
+    totals = [result.total for result in made.scored.results]
     assert sum(total is None for total in totals) == 2
     expected = batch_advantages([None if t is None else float(torch.tensor(t)) for t in totals], SAMPLES)
     assert output["advantages"].tolist() == [float(torch.tensor(each or 0.0)) for each in expected]
@@ -258,7 +258,12 @@ def test_K04_equal_rewards_move_nothing(
             return Scores(semantics=5.0, quality=5.0)
 
     train(
-        toy, data, tmp_path / "out", Redraws(Painter(), Flat()), training__weight_decay=0.5, training__steps=2
+        toy,
+        data,
+        tmp_path / "out",
+        Redrawer(Painter(), Flat()),
+        training__weight_decay=0.5,
+        training__steps=2,
     )
     assert same(weights(tmp_path / "out"), load_file(toy / "model.safetensors"))
     assert [line["groups/equal"] for line in read_log(tmp_path / "out" / "log.jsonl")] == [2.0, 2.0]
@@ -271,14 +276,14 @@ def test_K01_when_the_scorer_is_down_for_a_whole_step_nothing_is_learned_and_it_
     toy: Path, data: Path, tmp_path: Path, always_refusing: None
 ) -> None:
     per_step = PROMPTS * SAMPLES
-    train(toy, data, tmp_path / "whole", Redraws(Painter(), Marker()))
+    train(toy, data, tmp_path / "whole", Redrawer(Painter(), Marker()))
     down = Marker(lambda call: call > 2 * per_step)
     with pytest.raises(RewardUnhealthy, match=r"no reward of step 3 could be got \(the scorer is down\)"):
-        train(toy, data, tmp_path / "out", Redraws(Painter(), down))
+        train(toy, data, tmp_path / "out", Redrawer(Painter(), down))
     saved = tmp_path / "out" / "checkpoints" / "checkpoint-2"
     assert (saved / "whole.json").exists()
     assert [line["step"] for line in read_log(tmp_path / "out" / "log.jsonl")] == [1, 2]
-    train(toy, data, tmp_path / "out", Redraws(Painter(), Marker()))
+    train(toy, data, tmp_path / "out", Redrawer(Painter(), Marker()))
     assert curve(tmp_path / "out") == curve(tmp_path / "whole")
     assert same(weights(tmp_path / "out"), weights(tmp_path / "whole"))
 
@@ -288,12 +293,12 @@ def test_K01_an_outage_between_checkpoints_is_saved_where_it_happened(
     toy: Path, data: Path, tmp_path: Path, always_refusing: None
 ) -> None:
     rarely = {"training__save_every": 4, "training__log_every": 4}
-    train(toy, data, tmp_path / "whole", Redraws(Painter(), Marker()), **rarely)
+    train(toy, data, tmp_path / "whole", Redrawer(Painter(), Marker()), **rarely)
     down = Marker(lambda call: call > 2 * PROMPTS * SAMPLES)
     with pytest.raises(RewardUnhealthy, match="step 3"):
-        train(toy, data, tmp_path / "out", Redraws(Painter(), down), **rarely)
+        train(toy, data, tmp_path / "out", Redrawer(Painter(), down), **rarely)
     assert (tmp_path / "out" / "checkpoints" / "checkpoint-2" / "whole.json").exists()
-    train(toy, data, tmp_path / "out", Redraws(Painter(), Marker()), **rarely)
+    train(toy, data, tmp_path / "out", Redrawer(Painter(), Marker()), **rarely)
     assert [line["step"] for line in curve(tmp_path / "out")] == [1, 4]
     assert curve(tmp_path / "out") == curve(tmp_path / "whole")
 
@@ -301,13 +306,13 @@ def test_K01_an_outage_between_checkpoints_is_saved_where_it_happened(
 def test_K01_a_short_outage_is_waited_for(
     toy: Path, data: Path, tmp_path: Path, always_refusing: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    shim = partial(TrlReward, first_pause=0.01)  # in seconds
-    monkeypatch.setattr("interleave.training.grpo.TrlReward", shim)
+    reward = partial(TrlReward, first_pause=0.01)  # in seconds
+    monkeypatch.setattr("interleave.training.grpo.TrlReward", reward)
     per_step = PROMPTS * SAMPLES
     brief = Marker(lambda call: per_step < call <= 3 * per_step)
-    train(toy, data, tmp_path / "whole", Redraws(Painter(), Marker()), training__steps=2)
+    train(toy, data, tmp_path / "whole", Redrawer(Painter(), Marker()), training__steps=2)
     settings = {"training__steps": 2, "reward__patience": 60.0}
-    train(toy, data, tmp_path / "out", Redraws(Painter(), brief), **settings)
+    train(toy, data, tmp_path / "out", Redrawer(Painter(), brief), **settings)
     assert curve(tmp_path / "out") == curve(tmp_path / "whole")
 
 
@@ -318,7 +323,7 @@ def test_K05_too_many_failures_for_three_steps_stop_the_training_with_its_state_
     with pytest.raises(
         RewardUnhealthy, match="reward_unhealthy: more than 10% of the redraws failed in 3 steps"
     ):
-        train(toy, data, tmp_path / "out", Redraws(Painter(), flaky), training__steps=5)
+        train(toy, data, tmp_path / "out", Redrawer(Painter(), flaky), training__steps=5)
     lines = read_log(tmp_path / "out" / "log.jsonl")
     assert [line["step"] for line in lines] == [1, 2, 3]
     assert [line["samples/failure_rate"] for line in lines] == [0.25] * 3
@@ -326,7 +331,7 @@ def test_K05_too_many_failures_for_three_steps_stop_the_training_with_its_state_
     saved = tmp_path / "out" / "checkpoints" / "checkpoint-3"
     assert (saved / "whole.json").exists()
     assert same(load_file(saved / "model.safetensors"), load_file(toy / "model.safetensors"))
-    train(toy, data, tmp_path / "out", Redraws(Painter(), Marker()), training__steps=5)
+    train(toy, data, tmp_path / "out", Redrawer(Painter(), Marker()), training__steps=5)
     lines = read_log(tmp_path / "out" / "log.jsonl")
     assert [line["step"] for line in lines] == [1, 2, 3, 4, 5]
     assert [line["redraws/failed_lately"] for line in lines[3:]] == [0.0] * 2, "it is counted anew"
@@ -337,8 +342,8 @@ def test_nothing_is_learned_from_a_step_of_which_much_failed_and_the_next_ones_g
 ) -> None:
     """Weights, log and messages of a real trainer, with a judge that fails for a part of the first step."""
     said: list[str] = []
-    orders = Orders("grpo", recipe(toy, training__steps=2, training__save_every=1), data, tmp_path / "out")
-    train_grpo(orders, said.append, Redraws(Painter(), Marker(lambda call: call in (1, 4, 5))))
+    job = TrainingJob("grpo", recipe(toy, training__steps=2, training__save_every=1), data, tmp_path / "out")
+    train_grpo(job, said.append, Redrawer(Painter(), Marker(lambda call: call in (1, 4, 5))))
     first, second = read_log(tmp_path / "out" / "log.jsonl")
     assert (first["steps/discarded"], second["steps/discarded"]) == (1.0, 0.0)
     assert (first["redraws/failed"], second["redraws/failed"]) == (3 / 8, 0.0)

@@ -14,15 +14,22 @@ from test_trainers import SPECS, easyr1_record
 from interleave.agents.critic import CriticInput
 from interleave.backends.protocols import GeneratorCapabilities, ImageRequest
 from interleave.errors import BackendError
-from interleave.training.rewards.advantages import batch_advantages
 from interleave.training.rewards.core import RewardCore
-from interleave.training.rewards.health import Health, Limits, RewardUnhealthy, Screened, filled, screened
-from interleave.training.rewards.redraws import Redraws
+from interleave.training.rewards.formula import batch_advantages
+from interleave.training.rewards.health import (
+    FailureLimits,
+    Health,
+    RewardUnhealthy,
+    Screened,
+    filled_with_group_mean,
+    screened,
+)
+from interleave.training.rewards.redraws import Redrawer
 from interleave.training.trainers import easyr1, ms_swift, shared
-from interleave.training.trainers.trl import TrlReward
+from interleave.training.trainers.trl import ScoredBatch, TrlReward
 from interleave.types import Scores
 
-LENIENT = Limits(step=1.0)
+LENIENT = FailureLimits(step=1.0)
 GROUP = ["a"] * 8
 
 
@@ -93,7 +100,9 @@ def test_nothing_to_draw_is_nothing_failed() -> None:
 def test_the_mean_of_a_group_stands_in_where_none_can_be_left_out() -> None:
     totals = [0.2, None, 0.4, None, None, 0.5, None]
     kept = [0.2, None, 0.4, None, None, None, None]
-    assert filled(totals, kept, "aaabbcc") == pytest.approx([0.2, 0.3, 0.4, 0.0, 0.0, 0.5, 0.5])
+    assert filled_with_group_mean(totals, kept, "aaabbcc") == pytest.approx(
+        [0.2, 0.3, 0.4, 0.0, 0.0, 0.5, 0.5]
+    )
 
 
 # --- for how long
@@ -121,7 +130,7 @@ def test_K05_three_discarded_steps_running_are_unhealthy() -> None:
 
 def test_failures_now_and_then_are_unhealthy_when_they_go_on() -> None:
     """Every other step is good, so that none are bad three times running."""
-    health = Health(Limits(window=6))
+    health = Health(FailureLimits(window=6))
     steps(health, 3, 0, 3, 0, 3)
     assert not health.unhealthy, "the window is not full"
     steps(health, 0)
@@ -133,13 +142,13 @@ def test_failures_now_and_then_are_unhealthy_when_they_go_on() -> None:
 
 
 def test_causes_of_long_ago_are_forgotten() -> None:
-    health = Health(Limits(window=2))
+    health = Health(FailureLimits(window=2))
     steps(health, 2, 0, 0)
     assert not health.causes
     assert health.lately == 0.0
 
 
-# --- through the shims
+# --- through the trainers
 
 
 class Painter:
@@ -182,24 +191,26 @@ def rewards(reward: TrlReward, log: dict[str, float] | None = None) -> list[floa
 
 
 def test_trl_is_given_nothing_of_a_group_whose_judge_failed_for_five_of_six() -> None:
-    shim = TrlReward(RewardCore(Redraws(Painter(), Judge(lambda call: call != 3))), patience=0.0)
+    reward = TrlReward(RewardCore(Redrawer(Painter(), Judge(lambda call: call != 3))), patience=0.0)
+    scored: list[ScoredBatch] = []
+    reward.on_scored = scored.append
     log: dict[str, float] = {}
-    assert rewards(shim, log) == [None] * 8
-    assert [result.total is None for result in shim.results].count(True) == 5
+    assert rewards(reward, log) == [None] * 8
+    assert [result.total is None for result in scored[0].results].count(True) == 5
     assert log["redraws/failed"] == pytest.approx(5 / 6)
 
 
 def test_trl_is_stopped_when_failures_go_on() -> None:
-    shim = TrlReward(RewardCore(Redraws(Painter(), Judge(lambda call: call % 6 != 3))), patience=0.0)
-    rewards(shim)
-    rewards(shim)
+    reward = TrlReward(RewardCore(Redrawer(Painter(), Judge(lambda call: call % 6 != 3))), patience=0.0)
+    rewards(reward)
+    rewards(reward)
     with pytest.raises(RewardUnhealthy, match=r"in 3 steps running.*goes on from its last checkpoint"):
-        rewards(shim)
+        rewards(reward)
 
 
 def test_trl_is_left_one_failure_of_a_group() -> None:
-    shim = TrlReward(RewardCore(Redraws(Painter(), Judge(lambda call: call == 3))), patience=0.0)
-    assert [each is None for each in rewards(shim)].count(True) == 1
+    reward = TrlReward(RewardCore(Redrawer(Painter(), Judge(lambda call: call == 3))), patience=0.0)
+    assert [each is None for each in rewards(reward)].count(True) == 1
 
 
 @pytest.fixture
@@ -207,7 +218,7 @@ def judged(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[int], bool]],
     """A core with our judge in place of those of the environment."""
 
     def use(fails: Callable[[int], bool]) -> None:
-        core = RewardCore(Redraws(Painter(), Judge(fails)))
+        core = RewardCore(Redrawer(Painter(), Judge(fails)))
         for module in (easyr1, ms_swift):
             monkeypatch.setattr(module, "core_of", lambda options: core)
 

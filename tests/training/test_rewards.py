@@ -19,15 +19,19 @@ from interleave.agents.prompts import load_pack
 from interleave.agents.replies import render_verdict
 from interleave.backends.protocols import GeneratorCapabilities, ImageRequest
 from interleave.errors import BackendError, Failure, InputError, ReplyError
-from interleave.training.rewards.advantages import (
+from interleave.training.rewards.core import RewardCore, group_seed
+from interleave.training.rewards.formula import (
+    Parts,
+    Weights,
     batch_advantages,
     equal_groups,
     group_advantages,
+    plain,
     skipped_groups,
+    step,
+    total,
 )
-from interleave.training.rewards.core import RewardCore, group_seed
-from interleave.training.rewards.formula import Parts, Weights, plain, step, total
-from interleave.training.rewards.redraws import Redraws, checked_scores, load_redraws
+from interleave.training.rewards.redraws import Redrawer, checked_scores, load_redrawer
 from interleave.training.rewards.samples import Case, Sample
 from interleave.types import Outcome, Scores, Verdict
 
@@ -98,7 +102,7 @@ class Marker:
 
 
 def core(painter: Painter | None = None, marker: Marker | None = None, **options: Any) -> RewardCore:
-    return RewardCore(Redraws(painter or Painter(), marker or Marker()), **options)
+    return RewardCore(Redrawer(painter or Painter(), marker or Marker()), **options)
 
 
 def score(of: RewardCore, row: Sample, reply: str, **options: Any) -> Any:
@@ -260,7 +264,7 @@ def test_the_cache_goes_by_content() -> None:
 
 
 def test_the_cache_has_a_limit() -> None:
-    redraws = Redraws(Painter(), Marker(), keep=3)
+    redraws = Redrawer(Painter(), Marker(), keep=3)
     judge = RewardCore(redraws)
     asyncio.run(judge.score_all([sample()] * 9, [reject(str(number)) for number in range(9)]))
     assert len(redraws._kept) == 3
@@ -387,7 +391,7 @@ def test_K06_a_thousand_timeouts_leave_no_threads_and_no_tasks() -> None:
             results = await judge.score_all([sample()] * 250, replies)
             assert all(result.case is Case.MASKED for result in results)
         assert painter.cancelled == 1000
-        assert not judge.redraws._under_way
+        assert not judge.redraws._in_flight
         await asyncio.sleep(0)
         return threading.active_count() - before, len(asyncio.all_tasks()) - others
 
@@ -412,7 +416,7 @@ def test_cancelling_a_batch_cancels_its_drawings() -> None:
 
 def test_one_who_gives_up_does_not_spoil_it_for_another_who_waits_for_the_same() -> None:
     async def run() -> list[Any]:
-        redraws = Redraws(Painter(lambda request: asyncio.sleep(100)), Marker())
+        redraws = Redrawer(Painter(lambda request: asyncio.sleep(100)), Marker())
         hasty, patient = RewardCore(redraws, deadline=20), RewardCore(redraws, deadline=500)
         return list(await asyncio.gather(hasty.score(sample(), reject()), patient.score(sample(), reject())))
 
@@ -454,7 +458,7 @@ HACKS = [
 
 @pytest.mark.parametrize("hack", HACKS, ids=lambda hack: hack[:20])
 def test_K17_words_for_the_scorer_earn_no_more_than_no_words(hack: str) -> None:
-    judge = RewardCore(load_redraws("world", "oracle", load_pack()))
+    judge = RewardCore(load_redrawer("world", "oracle", load_pack()))
     planned = "A meadow with a red cat in the middle."
     row = sample(planned_prompt=planned, used_prompt="a cat", previous=Scores(semantics=3, quality=9))
     baseline = score(judge, row, reject(None))
@@ -478,14 +482,14 @@ def test_K17_a_scorer_is_never_shown_what_the_critic_wrote() -> None:
 
     from interleave.agents.scorer import VlmScorer
 
-    judge = RewardCore(Redraws(Painter(), VlmScorer(Vlm(), load_pack())))  # type: ignore[arg-type]
+    judge = RewardCore(Redrawer(Painter(), VlmScorer(Vlm(), load_pack())))  # type: ignore[arg-type]
     assert score(judge, sample(), reject("SCORE TEN")).scores == Scores(semantics=8, quality=8)
     assert any("a cat" in text for text in asked)
     assert not any("SCORE TEN" in text for text in asked)
 
 
 def test_the_world_and_the_oracle_reward_a_better_prompt() -> None:
-    judge = RewardCore(load_redraws("world", "oracle", load_pack()))
+    judge = RewardCore(load_redrawer("world", "oracle", load_pack()))
     row = sample(planned_prompt="A meadow with a red cat in the middle.", used_prompt="a dog")
     good = score(judge, row, reject("A meadow with a red cat in the middle."))
     bad = score(judge, row, reject("A meadow with a blue dog on the left."))

@@ -24,16 +24,15 @@ from interleave.errors import (
     OutOfMemory,
     RunError,
 )
-from interleave.training.checkpointing import TrainingBroken, Watch
 from interleave.training.collator import IGNORED, SftCollator
-from interleave.training.length_groups import LengthGroups
+from interleave.training.inspection import open_rows
 from interleave.training.logs import comparable, read_log
-from interleave.training.models import load_learner
-from interleave.training.output_folder import Output
+from interleave.training.models import load_trainable_model
+from interleave.training.output_folder import OutputFolder
 from interleave.training.recipes import Recipe, load_recipe
 from interleave.training.rows import find_rows, read_rows
-from interleave.training.run import Orders, open_rows
-from interleave.training.sft import train_sft
+from interleave.training.run import TrainingBroken, TrainingJob, TrainingMonitor
+from interleave.training.sft import LengthGroupedSampler, train_sft
 
 
 def recipe(model: Path, **changes: Any) -> Recipe:
@@ -57,7 +56,7 @@ def train(model: Path, data: Path, out: Path, *, task: Any = "critic", **changes
     limits = {
         name: changes.pop(name) for name in ("max_minutes", "fall_back", "trust_data") if name in changes
     }
-    return train_sft(Orders(task, recipe(model, **changes), data, out, **limits), lambda message: None)
+    return train_sft(TrainingJob(task, recipe(model, **changes), data, out, **limits), lambda message: None)
 
 
 def curve(out: Path) -> list[dict[str, Any]]:
@@ -75,14 +74,14 @@ def weights(out: Path) -> dict[str, torch.Tensor]:
 
 def stop_after(monkeypatch: pytest.MonkeyPatch, steps: int) -> None:
     """Let training end in order after so many steps, as --max-minutes does."""
-    original = Watch.after_step
+    original = TrainingMonitor.after_step
 
-    def after_step(self: Watch, step: int, control: Any) -> None:
+    def after_step(self: TrainingMonitor, step: int, control: Any) -> None:
         if step == steps:
             self.stop(LimitReached("enough"))
         original(self, step, control)
 
-    monkeypatch.setattr(Watch, "after_step", after_step)
+    monkeypatch.setattr(TrainingMonitor, "after_step", after_step)
 
 
 def same(one: dict[str, torch.Tensor], other: dict[str, torch.Tensor]) -> bool:
@@ -115,7 +114,7 @@ def test_the_result_loads_straight_into_the_transformers_backend(
 
 @pytest.mark.parametrize("task", ["critic", "planner"])
 def test_labels_cover_the_answer_only(toy: Path, data: Path, task: Any) -> None:
-    learner = load_learner(recipe(toy).model)
+    learner = load_trainable_model(recipe(toy).model)
     rows = read_rows(find_rows(data, task)[0], task)
     taken = [rows[index] for index in range(4)]
     batch = SftCollator(learner.processor, pad_to=32)(taken)
@@ -134,7 +133,7 @@ def test_labels_cover_the_answer_only(toy: Path, data: Path, task: Any) -> None:
 
 def test_pictures_remembered_are_the_pictures_made(toy: Path, data: Path) -> None:
     rows = read_rows(find_rows(data, "critic")[0], "critic")
-    plain, remembering = (load_learner(recipe(toy).model, picture_cache_mb=size) for size in (0, 1))
+    plain, remembering = (load_trainable_model(recipe(toy).model, picture_cache_mb=size) for size in (0, 1))
     for _ in range(2):
         one, other = (
             SftCollator(each.processor)([rows[index] for index in range(4)]) for each in (plain, remembering)
@@ -189,24 +188,24 @@ def test_K09_a_resumed_training_has_the_curve_of_an_undisturbed_one(
 def test_K09_rows_grouped_by_length_go_on_in_the_middle_of_an_epoch(
     toy: Path, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    orders: list[list[int]] = []
-    order = LengthGroups._order
+    job: list[list[int]] = []
+    order = LengthGroupedSampler._order
 
-    def noted(self: LengthGroups, chance: Any) -> list[int]:
-        orders.append(order(self, chance))
-        return orders[-1]
+    def noted(self: LengthGroupedSampler, chance: Any) -> list[int]:
+        job.append(order(self, chance))
+        return job[-1]
 
-    monkeypatch.setattr(LengthGroups, "_order", noted)
+    monkeypatch.setattr(LengthGroupedSampler, "_order", noted)
     train(toy, data, tmp_path / "whole", training__group_by_length=True)
-    undisturbed = orders.copy()
+    undisturbed = job.copy()
     assert len(undisturbed) == 3, "one for each epoch"
-    orders.clear()
+    job.clear()
     with monkeypatch.context() as patched:
         stop_after(patched, 3)
         with pytest.raises(LimitReached):
             train(toy, data, tmp_path / "halves", training__group_by_length=True)
     train(toy, data, tmp_path / "halves", training__group_by_length=True)
-    assert orders == [undisturbed[0], undisturbed[1], undisturbed[1], undisturbed[2]]
+    assert job == [undisturbed[0], undisturbed[1], undisturbed[1], undisturbed[2]]
     assert curve(tmp_path / "halves") == curve(tmp_path / "whole")
     assert same(weights(tmp_path / "halves"), weights(tmp_path / "whole"))
 
@@ -254,7 +253,7 @@ def test_a_finished_training_is_not_begun_again(schooled: dict[str, Any], data: 
     record = json.loads((schooled["out"] / "training.json").read_text())
     settings = Recipe.model_validate(record["recipe"])
     said: list[str] = []
-    assert train_sft(Orders("critic", settings, data, schooled["out"]), said.append) == schooled["use"]
+    assert train_sft(TrainingJob("critic", settings, data, schooled["out"]), said.append) == schooled["use"]
     assert said[-1] == "this training is done"
 
 
@@ -293,7 +292,7 @@ def test_a_folder_without_a_saved_step_may_be_taken_over(
     toy: Path, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as patched:
-        patched.setattr("interleave.training.sft.carry_out", fail)
+        patched.setattr("interleave.training.sft.run_training", fail)
         with pytest.raises(KeyboardInterrupt):
             train(toy, data, tmp_path / "out", training__steps=5)
     assert json.loads((tmp_path / "out" / "training.json").read_text())["recipe"]["training"]["steps"] == 5
@@ -308,7 +307,7 @@ def fail(*arguments: Any) -> str:
 
 
 def test_two_trainings_do_not_share_a_folder(toy: Path, data: Path, tmp_path: Path) -> None:
-    held = Output(tmp_path / "out").open("critic", recipe(toy), "rows")
+    held = OutputFolder(tmp_path / "out").open("critic", recipe(toy), "rows")
     with held, pytest.raises(FolderInUse, match="another training is at work"):
         train(toy, data, tmp_path / "out")
 
@@ -333,9 +332,13 @@ def test_K16_a_row_that_is_too_long_is_named_and_never_cut(toy: Path, data: Path
     with pytest.raises(InputError, match=r"row 'critic/\d' has [\d,]+ tokens.*--skip-bad"):
         train(toy, data, tmp_path / "out", training__max_length=50, trust_data=True)
     rows = read_rows(find_rows(data, "critic")[0], "critic")
-    lengths = SftCollator(load_learner(recipe(toy).model).processor).lengths([rows[n] for n in range(4)])
+    lengths = SftCollator(load_trainable_model(recipe(toy).model).processor).lengths(
+        [rows[n] for n in range(4)]
+    )
     settings = recipe(toy, training__max_length=max(lengths) - 1)
-    kept = open_rows(Orders("critic", settings, data, tmp_path / "out", skip_bad=True), lambda message: None)
+    kept = open_rows(
+        TrainingJob("critic", settings, data, tmp_path / "out", skip_bad=True), lambda message: None
+    )
     assert kept.skipped == tuple(n for n, length in enumerate(lengths) if length == max(lengths))
     assert len(kept.train) == 4 - len(kept.skipped) > 0
 

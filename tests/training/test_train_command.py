@@ -12,7 +12,7 @@ from interleave.cli.main import run
 from interleave.errors import ConfigurationError
 from interleave.training.launch_files import read_launch, verl_settings
 from interleave.training.logs import read_log
-from interleave.training.memory_estimate import Parameters, estimate
+from interleave.training.preflight import ParameterCounts, estimate_memory
 from interleave.training.recipes import Recipe, load_recipe, parse_changes, shipped_recipes
 
 ROOT = Path(__file__).parents[2]
@@ -160,12 +160,12 @@ def test_generator_and_scorer_are_checked_before_anything_is_loaded(
 
 def test_memory_of_weights_gradients_and_states_is_counted() -> None:
     recipe = load_recipe(None, task="sft")
-    parameters = Parameters(all=1000, learning=100, layers=2, hidden=8, kv_width=16)
-    memory = estimate(recipe, parameters, tokens=10, prompt=10, shards=1)
+    parameters = ParameterCounts(all=1000, learning=100, layers=2, hidden=8, kv_width=16)
+    memory = estimate_memory(recipe, parameters, tokens=10, prompt=10, shards=1)
     assert (memory.weights, memory.gradients, memory.optimizer) == (4000, 400, 800)
     assert memory.activations == 10 * 8 * 34 * 2
     half = load_recipe(None, task="sft", changes={"model.weights": "bfloat16"})
-    assert estimate(half, parameters, tokens=10, prompt=10, shards=2).weights == 1000
+    assert estimate_memory(half, parameters, tokens=10, prompt=10, shards=2).weights == 1000
 
 
 @pytest.mark.parametrize("name", ["accelerate-fsdp.yaml", "accelerate-deepspeed-zero3.yaml"])

@@ -1,6 +1,6 @@
 """The same reward for other trainers: TRL is run in test_grpo.py, verl, EasyR1 and ms-swift are not here.
 
-Their shims are held against the signature each documents, and called with a record as each hands it over.
+Our reward functions are held against the signature each documents, and called with a record of each.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ from making import answer, critic_sft_rows
 
 from interleave.backends.qwen3_vl.unmasked_attention import unmasked_attention
 from interleave.training.collator import SftCollator
-from interleave.training.models import load_learner
+from interleave.training.models import load_trainable_model
 from interleave.training.recipes import ModelPart
 from interleave.training.rows import decode_rows
 
@@ -22,7 +22,7 @@ def padded(toy: Path) -> tuple[Any, Any]:
     rows = critic_sft_rows(3, side=64)
     rows[0]["completion"] = answer("yes " * 60)
     columns = decode_rows({name: [row[name] for row in rows] for name in rows[0]}, folder=Path())
-    learner = load_learner(ModelPart(name=str(toy)))
+    learner = load_trainable_model(ModelPart(name=str(toy)))
     taken = [{name: values[index] for name, values in columns.items()} for index in range(3)]
     return learner.model, SftCollator(learner.processor, pad_to=64)(taken)
 

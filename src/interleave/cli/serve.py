@@ -95,11 +95,9 @@ def serve_generator(
     _require_packages()
     from interleave.config.specs import parse_spec
     from interleave.service.auth import check_public
-    from interleave.service.devices import parse_devices, visible_devices
+    from interleave.service.config import Limits, ServerConfig, find_preset, parse_devices, visible_devices
     from interleave.service.memory import MEGABYTE
-    from interleave.service.pool import Limits
-    from interleave.service.presets import find_preset
-    from interleave.service.server import ServerConfig, serve
+    from interleave.service.server import serve
 
     chosen_name, chosen = find_preset(preset) if preset is not None else (None, None)
     spec = generator or (chosen.generator if chosen else None)

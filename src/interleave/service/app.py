@@ -1,35 +1,49 @@
-"""The routes of the generator server."""
+"""The routes of the generator server, and the handling of a request for pictures from body to response."""
 
 from __future__ import annotations
 
 import asyncio
+import base64
 import json
 import time
-from collections.abc import Awaitable, Callable
+import uuid
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
+
+from interleave.service import openai_wire as openai
+from interleave.service import reference_wire as reference
 from interleave.service.auth import Access
-from interleave.service.decoding import Decoder, to_the_end
-from interleave.service.forms import read_form
-from interleave.service.memory import Share
-from interleave.service.messages import ClientGone, Drawing, Refusal
+from interleave.service.connections import CONNECTION
+from interleave.service.decoding import Decoder, finish_despite_cancel
+from interleave.service.memory import MemoryLease
+from interleave.service.messages import ClientDisconnected, Drawing, Job, Refusal
 from interleave.service.metrics import CONTENT_TYPE, Metrics
-from interleave.service.middleware import IDENTITY, SHARE, Door, internal_failure, refusal_response
+from interleave.service.middleware import (
+    LEASE,
+    REQUEST_ID,
+    ServiceMiddleware,
+    internal_failure,
+    refusal_response,
+)
 from interleave.service.pool import Pool
-from interleave.service.request_bodies import Brought, read_json
-from interleave.service.responses import PiecewiseResponse, compose
-from interleave.service.wires import Job, openai, reference
+from interleave.service.request_bodies import ReceivedBody, read_form, read_json
 
 if TYPE_CHECKING:
     from starlette.requests import Request
-    from starlette.responses import Response
 
 T = TypeVar("T")
-GONE = 499
-"""What is logged and counted when nobody is there to read an answer."""
-ANSWER_COPIES = 3
-"""Of a drawn picture, until its answer is sent: as it came, and as base64."""
+CLIENT_CLOSED_REQUEST = 499
+"""The status that is logged and counted when the client disconnected before the response."""
+RESPONSE_COPIES = 3
+"""Copies of a drawn picture until its response is sent: the file, and base64."""
+PIECE_BYTES = 262_144
+SEND_SECONDS = 60.0
+SEND_BYTES_A_SECOND = 1_000_000
+"""The least rate at which a client must read a large response, beyond `SEND_SECONDS`."""
 
 
 @dataclass(frozen=True)
@@ -44,8 +58,8 @@ class Service:
     created: int = field(default_factory=lambda: int(time.time()))
 
 
-def build_app(service: Service, access: Access) -> Door:
-    """The server as an ASGI application; the pool is started and stopped by whoever runs it."""
+def build_app(service: Service, access: Access) -> ServiceMiddleware:
+    """The server as an ASGI application; the caller starts and stops the pool."""
     from fastapi import FastAPI
     from starlette.exceptions import HTTPException
 
@@ -66,7 +80,7 @@ def build_app(service: Service, access: Access) -> Door:
         "/v1/images/generations": routes.generations,
         "/v1/images/edits": routes.edits,
     }
-    # Bodies are read by bodies.py, within its bounds, and never by the framework.
+    # Bodies are read by request_bodies.py, within its limits, never by the framework.
     for path, handler in table.items():
         app.add_route(path, handler, methods=["GET"])
     for path, handler in drawing.items():
@@ -74,11 +88,11 @@ def build_app(service: Service, access: Access) -> Door:
     app.add_exception_handler(HTTPException, _unrouted)
     app.add_exception_handler(Refusal, _refused)
     app.add_exception_handler(Exception, _failed)
-    return Door(app, service.pool, access, service.metrics, frozenset({*table, *drawing}))
+    return ServiceMiddleware(app, service.pool, access, service.metrics, frozenset({*table, *drawing}))
 
 
 async def _unrouted(request: Request, error: Exception) -> Response:
-    """What the framework refuses, in the words of the wire."""
+    """What the framework refuses (404, 405…), in the error format of the API."""
     status = getattr(error, "status_code", 500)
     words = {404: "there is nothing here", 405: f"{request.method} is not allowed here"}
     response = refusal_response(request.url.path, Refusal(words.get(status, str(error)), status=status))
@@ -92,25 +106,25 @@ async def _refused(request: Request, error: Exception) -> Response:
 
 
 async def _failed(request: Request, error: Exception) -> Response:
-    """A fault of our own: the door logs it under the request's id, and the client gets nothing but the id."""
-    return refusal_response(request.url.path, internal_failure(request.scope[IDENTITY]))
+    """An error of our own: the middleware logs it under the request id, and the client gets only the id."""
+    return refusal_response(request.url.path, internal_failure(request.scope[REQUEST_ID]))
 
 
 class Routes:
-    """What each address answers."""
+    """The handlers of all routes."""
 
     def __init__(self, service: Service) -> None:
         self.service = service
         self.pool = service.pool
 
     async def edit(self, request: Request) -> Response:
-        return await self._draw(request, read_json, reference.edit, request.scope[IDENTITY])
+        return await self._draw(request, read_json, reference.edit, request.scope[REQUEST_ID])
 
     async def edit_upload(self, request: Request) -> Response:
-        return await self._draw(request, read_form, reference.edit_upload, request.scope[IDENTITY])
+        return await self._draw(request, read_form, reference.edit_upload, request.scope[REQUEST_ID])
 
     async def generate(self, request: Request) -> Response:
-        return await self._draw(request, read_json, reference.generate, request.scope[IDENTITY])
+        return await self._draw(request, read_json, reference.generate, request.scope[REQUEST_ID])
 
     async def generations(self, request: Request) -> Response:
         return await self._draw(request, read_json, openai.generations, self.service.models)
@@ -121,20 +135,18 @@ class Routes:
     async def _draw(
         self,
         request: Request,
-        read: Callable[[Request], Awaitable[Brought]],
+        read: Callable[[Request], Awaitable[ReceivedBody]],
         wire: Callable[..., Job],
         *more: object,
     ) -> Response:
-        """Read what is asked for, draw it, answer; give it up as soon as the client has gone."""
-        from starlette.responses import Response
-
-        errand = Errand(self.service, request.scope[SHARE], self.pool.deadline())
+        """Read the request, draw, respond; cancel everything when the client disconnects."""
+        handler = RequestHandler(self.service, request.scope[LEASE], self.pool.deadline())
         try:
-            self.pool.check_newcomer()
-            brought = [await read(request)]
-            return await _unless_gone(request, errand.run(brought, wire, *more))
-        except ClientGone:
-            return Response(status_code=GONE)
+            self.pool.check_admission()
+            body = [await read(request)]
+            return await _cancelled_on_disconnect(request, handler.run(body, wire, *more))
+        except ClientDisconnected:
+            return Response(status_code=CLIENT_CLOSED_REQUEST)
 
     async def root(self, request: Request) -> Response:
         message = f"interleave generator server: {self.service.models[0]}"
@@ -151,8 +163,6 @@ class Routes:
         return _json(_status(self.service))
 
     async def metrics(self, request: Request) -> Response:
-        from starlette.responses import Response
-
         return Response(self.service.metrics.text(), media_type=CONTENT_TYPE)
 
     async def models(self, request: Request) -> Response:
@@ -166,67 +176,67 @@ class Routes:
 
 
 @dataclass(frozen=True)
-class Errand:
-    """One request for pictures, from its body to its answer: what it may hold, and how long it may take."""
+class RequestHandler:
+    """Handles one request for pictures, from body to response, within its memory lease and deadline."""
 
     service: Service
-    share: Share
+    lease: MemoryLease
     ends_at: float
 
-    async def run(self, brought: list[Brought], wire: Callable[..., Job], *more: object) -> Response:
-        """`brought` is emptied, so that the body is freed as soon as it has been read."""
+    async def run(self, body: list[ReceivedBody], wire: Callable[..., Job], *more: object) -> Response:
+        """`body` is a list that is emptied, so that the body is freed as soon as it has been parsed."""
         pool = self.service.pool
         with pool.arriving():
-            job = await self._read(brought.pop(), wire, *more)
+            job = await self._read(body.pop(), wire, *more)
             drawings = await self._with_sources(job)
         dropped, answer = job.dropped, job.answer
         del job
         pictures = await pool.draw(drawings, self.ends_at)
         del drawings
-        self.share.keep(ANSWER_COPIES * sum(len(picture.data) for picture in pictures))
-        pieces = await to_the_end(asyncio.to_thread(lambda: compose(answer(pictures))))
+        self.lease.keep(RESPONSE_COPIES * sum(len(picture.data) for picture in pictures))
+        pieces = await finish_despite_cancel(asyncio.to_thread(lambda: compose(answer(pictures))))
         headers = {"x-ignored-parameters": ", ".join(dropped)} if dropped else {}
         return PiecewiseResponse(pieces, headers)
 
-    async def _read(self, brought: Brought, wire: Callable[..., Job], *more: object) -> Job:
+    async def _read(self, body: ReceivedBody, wire: Callable[..., Job], *more: object) -> Job:
         facts = await self.service.pool.loaded_facts(self.ends_at)
-        if brought.working_bytes:
-            await self.share.reserve(brought.working_bytes, self.ends_at)
-        return await to_the_end(asyncio.to_thread(lambda: wire(*brought.parse(), facts, *more)))
+        if body.working_bytes:
+            await self.lease.reserve(body.working_bytes, self.ends_at)
+        return await finish_despite_cancel(asyncio.to_thread(lambda: wire(*body.parse(), facts, *more)))
 
     async def _with_sources(self, job: Job) -> list[Drawing]:
-        """The drawings with their sources decoded; of what the client sent nothing is left."""
-        self.share.keep(0)
+        """The drawings with their sources decoded; the body is released."""
+        self.lease.keep(0)
         drawings = job.drawings
         if job.sources:
-            sources = await self.service.decoder.decode(job.sources, self.share, self.ends_at)
+            sources = await self.service.decoder.decode(job.sources, self.lease, self.ends_at)
             drawings = [replace(drawing, sources=sources) for drawing in drawings]
-        self.share.drop_body()
+        self.lease.drop_body()
         return drawings
 
 
-async def _unless_gone(request: Request, work: Awaitable[T]) -> T:
-    """The result of the work; the work is cancelled when the client hangs up first."""
+async def _cancelled_on_disconnect(request: Request, work: Awaitable[T]) -> T:
+    """The result of the work; it is cancelled when the client disconnects first."""
     working = asyncio.ensure_future(work)
-    leaving = asyncio.ensure_future(_client_leaves(request))
+    disconnect = asyncio.ensure_future(_wait_for_disconnect(request))
     try:
-        await asyncio.wait({working, leaving}, return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait({working, disconnect}, return_when=asyncio.FIRST_COMPLETED)
         if not working.done():
-            raise ClientGone
+            raise ClientDisconnected
         return working.result()
     finally:
         working.cancel()
-        leaving.cancel()
-        await asyncio.gather(working, leaving, return_exceptions=True)
+        disconnect.cancel()
+        await asyncio.gather(working, disconnect, return_exceptions=True)
 
 
-async def _client_leaves(request: Request) -> None:
+async def _wait_for_disconnect(request: Request) -> None:
     while (await request.receive())["type"] != "http.disconnect":
         pass
 
 
 def _status(service: Service) -> dict[str, Any]:
-    """The reference's fields, with true values, and what an operator wants to know besides."""
+    """The fields of the reference's services, with true values, and more for operators."""
     pool = service.pool
     ready = sum(worker.state == "ready" for worker in pool.workers)
     return {
@@ -260,6 +270,44 @@ def _status(service: Service) -> dict[str, Any]:
 
 
 def _json(body: dict[str, Any], status: int = 200) -> Response:
-    from starlette.responses import Response
-
     return Response(json.dumps(body), status, media_type="application/json")
+
+
+def compose(answer: Mapping[str, Any]) -> list[bytes]:
+    """The JSON text of a response in pieces; bytes in it become base64, each copied only once."""
+    mark = uuid.uuid4().hex  # a client cannot guess it
+    pictures: list[bytes] = []
+
+    def placeholder(value: object) -> str:
+        if not isinstance(value, bytes):
+            raise TypeError(f"{type(value).__name__} is no JSON")
+        pictures.append(value)
+        return mark
+
+    texts = json.dumps(answer, default=placeholder).encode().split(mark.encode())
+    pieces = [texts[0]]
+    for picture, text in zip(pictures, texts[1:], strict=True):
+        pieces += [base64.b64encode(picture), text]
+    return pieces
+
+
+class PiecewiseResponse(Response):
+    """Sends pieces as fast as the client reads them, and aborts the connection of one that is too slow."""
+
+    def __init__(self, pieces: Sequence[bytes], headers: Mapping[str, str]) -> None:
+        self.pieces = list(pieces)
+        self.size = sum(map(len, pieces))
+        super().__init__(headers={**headers, "content-length": str(self.size)}, media_type="application/json")
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
+        try:
+            async with asyncio.timeout(SEND_SECONDS + self.size / SEND_BYTES_A_SECOND):
+                for piece in self.pieces:
+                    for at in range(0, len(piece), PIECE_BYTES):
+                        body = piece[at : at + PIECE_BYTES]
+                        await send({"type": "http.response.body", "body": body, "more_body": True})
+        except TimeoutError:
+            scope[CONNECTION].abort()
+            return
+        await send({"type": "http.response.body", "body": b""})

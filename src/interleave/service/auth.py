@@ -1,4 +1,4 @@
-"""Who may talk to the server: a token where there is one, and nobody else's web page in any case."""
+"""Authorization: a bearer token where the server has one, and never a request from another site's page."""
 
 from __future__ import annotations
 
@@ -14,31 +14,31 @@ from interleave.errors import ConfigurationError
 from interleave.service.messages import Refusal
 
 OPEN_PATHS = frozenset({"/health"})
-"""What a load balancer must be able to ask without a token; it says nothing but whether we are alive."""
+"""Open to load balancers without a token; it shows only whether the server is alive."""
 TOKEN_VARIABLE = "INTERLEAVE_SERVER_TOKEN"
 
 
 class Access:
-    """The door: checks every request before a byte of its body is read."""
+    """Checks the headers of every request before its body is read."""
 
     def __init__(self, token: str | None) -> None:
         self._digest = _digest(token) if token else None
 
     def check(self, path: str, headers: Mapping[str, str]) -> bool:
-        """Raise a `Refusal` for whoever may not come in; False for who came without showing anything."""
+        """Raise a `Refusal` for a request that is not authorized; returns whether it is authenticated."""
         _refuse_foreign_pages(headers)
         if self._digest is None:
-            # Without a token only this machine is served, and only under its own names: a page elsewhere can
-            # point a name of its own at 127.0.0.1 and would then be on "the same site".
+            # Without a token only this machine is served, and only under its own names: with DNS rebinding, a
+            # foreign page can point its own name at 127.0.0.1 and count as the same site.
             if not _is_loopback_name(_host_name(headers.get("host", ""))):
                 raise Refusal("this server answers only to localhost", status=403)
             return True
-        known = self._knows(headers.get("authorization", ""))
-        if not known and path not in OPEN_PATHS:
+        authenticated = self._is_valid(headers.get("authorization", ""))
+        if not authenticated and path not in OPEN_PATHS:
             raise Refusal("a token is needed: send Authorization: Bearer TOKEN", status=401)
-        return known
+        return authenticated
 
-    def _knows(self, authorization: str) -> bool:
+    def _is_valid(self, authorization: str) -> bool:
         """`Bearer TOKEN`; or `Basic` with the token as its password, which http://x:TOKEN@host gives."""
         scheme, _, value = authorization.partition(" ")
         given = value.strip()
@@ -79,10 +79,10 @@ def _refuse_foreign_pages(headers: Mapping[str, str]) -> None:
 
 
 def _site_of(origin: str) -> str | None:
-    """The host and port of an Origin header; None where it is no address."""
+    """The host and port of an Origin header; None where it is not a URL."""
     try:
         return urlsplit(origin).netloc.lower()
-    except ValueError:  # half of an IPv6 address, for example
+    except ValueError:  # a malformed IPv6 address, for example
         return None
 
 
@@ -104,5 +104,5 @@ def _is_loopback_name(name: str) -> bool:
 
 
 def _digest(token: str) -> bytes:
-    """Of one length whatever the token, so that comparing takes one time."""
+    """A hash of fixed length, so that comparing takes constant time."""
     return hashlib.sha256(token.encode("utf-8", "surrogateescape")).digest()

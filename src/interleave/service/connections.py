@@ -1,5 +1,5 @@
-"""Connections with bounds that uvicorn does not have: on headers that never end or are too many, on bodies in
-too many pieces, on readers that never read, and on how many connections there are."""
+"""HTTP connections with limits that uvicorn lacks: on the time and number of headers, on tiny body chunks, on
+clients that do not read, and on the number of connections."""
 
 from __future__ import annotations
 
@@ -9,34 +9,33 @@ from typing import Any, cast
 import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from interleave.service.connection_slots import Doing, Slots
-from interleave.service.pace import Meter
+from interleave.service.connection_limits import ConnectionLimiter, ConnectionState, ThroughputMeter
 
 CONNECTION = "interleave.connection"
-"""Where the application finds the connection of a request, in its scope."""
+"""The scope key of the request's connection."""
 HEADER_SECONDS = 10.0
 SEND_SECONDS = 60.0
 CLOSE_SECONDS = 10.0
 """How long a client may take to read the last bytes of a connection that is being closed."""
 KEEP_ALIVE_SECONDS = 65
-"""Longer than a proxy keeps its side open, so that it is never the proxy that finds a closed door."""
+"""Longer than proxies keep an idle connection, so that the proxy is the one to close it."""
 MAX_HEADERS = 128
 FREE_CHUNKS = 256
 LEAST_CHUNK_BYTES = 256
-"""What chunks of a body must have on average, after the first few: parsing one costs as much as 1 kB."""
+"""The least average size of a body's chunks, after the first few: parsing one costs as much as 1 kB."""
 READ_BYTES = 65_536
 
 
 class BoundedConnection(H11Protocol):
-    """A connection that must bring its request in time, and take its answer."""
+    """A connection that must send its request, and read its response, in time."""
 
-    slots = Slots()
+    limiter = ConnectionLimiter()
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
         self.conn = _BoundedParser(h11.SERVER, self.config.h11_max_incomplete_event_size or READ_BYTES)
         self.opened_at = self.since = self.loop.time()
-        self._meter = Meter(self.opened_at)
+        self._meter = ThroughputMeter(self.opened_at)
         self._awaiting: asyncio.TimerHandle | None = None
         self._sending: asyncio.TimerHandle | None = None
         self._closing: asyncio.TimerHandle | None = None
@@ -46,33 +45,33 @@ class BoundedConnection(H11Protocol):
         return self.client[0] if self.client else ""
 
     @property
-    def doing(self) -> Doing:
+    def state(self) -> ConnectionState:
         if self.transport.is_closing():
-            return Doing.LEAVING
+            return ConnectionState.CLOSING
         if self.cycle is None:
-            return Doing.ARRIVING
+            return ConnectionState.AWAITING_FIRST_REQUEST
         if self.cycle.response_complete:
-            return Doing.IDLE
+            return ConnectionState.IDLE
         if self.cycle.more_body:
-            return Doing.LEAVING if self.cycle.response_started else Doing.RECEIVING
-        return Doing.ANSWERING
+            return ConnectionState.CLOSING if self.cycle.response_started else ConnectionState.RECEIVING
+        return ConnectionState.RESPONDING
 
-    def pace(self, now: float) -> float:
-        """Bytes a second, lately."""
-        return self._meter.pace(now)
+    def rate(self, now: float) -> float:
+        """Bytes a second, over the last few seconds."""
+        return self._meter.rate(now)
 
     def abort(self) -> None:
         self.transport.abort()
 
     def admit(self) -> None:
-        """Its request has shown that it may be here."""
-        self.slots.admit(self)
+        """Count it as authenticated."""
+        self.limiter.admit(self)
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
         transport.max_size = READ_BYTES  # type: ignore[attr-defined]  # asyncio would read four times as much
         self._expect_headers()
-        self.slots.enter(self, self.loop.time())
+        self.limiter.enter(self, self.loop.time())
 
     def data_received(self, data: bytes) -> None:
         self._meter.count(len(data), self.loop.time())
@@ -94,7 +93,7 @@ class BoundedConnection(H11Protocol):
 
     def send_400_response(self, msg: str) -> None:
         if self.cycle is not None and self.cycle.response_started and not self.cycle.response_complete:
-            self.abort()  # half an answer is out already
+            self.abort()  # part of a response is sent already
             return
         super().send_400_response(msg)
         self._close_soon()
@@ -115,7 +114,7 @@ class BoundedConnection(H11Protocol):
             self._close_soon()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self.slots.leave(self)
+        self.limiter.leave(self)
         timers = self._awaiting, self._sending, self._closing
         self._awaiting, self._sending, self._closing = map(_cancelled, timers)
         super().connection_lost(exc)
@@ -130,7 +129,7 @@ class BoundedConnection(H11Protocol):
         self._sending = _cancelled(self._sending)
 
     def _unsupported_upgrade_warning(self) -> None:
-        """Whoever asks for another protocol is answered in this one; the log need not speak of it."""
+        """No warning: a request for another protocol is answered in this one."""
 
     @property
     def _has_request(self) -> bool:
@@ -141,12 +140,12 @@ class BoundedConnection(H11Protocol):
             self._awaiting = self.loop.call_later(HEADER_SECONDS, self.transport.abort)
 
     def _close_soon(self) -> None:
-        """A closing transport waits for its last bytes to be read; a client could let it wait for ever."""
+        """Abort after a timeout: a closing transport would wait for ever for a client that does not read."""
         self._closing = self._closing or self.loop.call_later(CLOSE_SECONDS, self.transport.abort)
 
 
 class _BoundedParser(h11.Connection):
-    """h11, with bodies in many tiny chunks refused: it takes longer for one than to send a thousand."""
+    """h11 that refuses bodies in many tiny chunks: parsing a chunk costs far more than sending it."""
 
     _chunks = 0
     _chunk_bytes = 0
@@ -164,13 +163,13 @@ class _BoundedParser(h11.Connection):
 
 
 def _has_too_many_lines(head: bytes) -> bool:
-    """Whether a request that is still to be parsed has more headers than anybody sends."""
+    """Whether a request that is still to be parsed has too many headers."""
     lines = head.split(b"\n", MAX_HEADERS + 2)
     return len(lines) > MAX_HEADERS + 2 and not any(line in (b"", b"\r") for line in lines[1:-1])
 
 
 def _cancelled(timer: asyncio.TimerHandle | None) -> asyncio.TimerHandle | None:
-    """No timer; the one there was will not go off."""
+    """Cancel a timer, if there is one; returns None to assign in its place."""
     if timer is not None:
         timer.cancel()
     return None

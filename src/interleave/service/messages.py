@@ -1,8 +1,9 @@
-"""What travels through the generator server: pictures to draw, pictures drawn, and reasons for refusing."""
+"""The values of the generator server: drawings asked for, pictures drawn, jobs, and refusals."""
 
 from __future__ import annotations
 
 import io
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -13,16 +14,18 @@ from interleave.pictures import as_rgb
 if TYPE_CHECKING:
     from PIL.Image import Image
 
+    from interleave.service.decoding import EncodedPicture
+
 MEDIA_TYPES = {"png": "image/png", "jpeg": "image/jpeg", "webp": "image/webp"}
 DEFAULT_QUALITY = 95
-"""Of JPEG and WebP pictures, when the client names none."""
+"""The quality of JPEG and WebP, when the client names none."""
 PNG_LEVEL = 3
-"""A third of the time that Pillow's default of 6 takes for a photograph, and no larger."""
+"""A third of the time of Pillow's default of 6 for a photograph, and no larger."""
 
 
 @dataclass(frozen=True)
 class RawPicture:
-    """A source picture as plain RGB bytes: checked and decoded once, sent to a worker as it is."""
+    """A source picture as plain RGB bytes: decoded once by the server, sent to a worker as it is."""
 
     width: int
     height: int
@@ -30,8 +33,8 @@ class RawPicture:
 
 
 @dataclass(frozen=True)
-class Output:
-    """How a client wants its picture written."""
+class OutputFormat:
+    """The file format that a client wants."""
 
     format: str = "png"
     quality: int | None = None
@@ -53,12 +56,12 @@ class Drawing:
     prompt: str
     seed: int
     sources: tuple[RawPicture, ...] = ()
-    output: Output = Output()
+    output: OutputFormat = OutputFormat()
 
 
 @dataclass(frozen=True)
 class DrawnPicture:
-    """One picture, written as the client asked, and who drew it."""
+    """One picture, encoded as the client asked, and the worker that drew it."""
 
     data: bytes
     width: int
@@ -71,17 +74,17 @@ class DrawnPicture:
 
 @dataclass(frozen=True)
 class ServiceFacts:
-    """What the generator behind the server can do, as its worker told when it had loaded it."""
+    """What the generator can do, as its worker reported after loading it."""
 
     capabilities: GeneratorCapabilities
     settings: dict[str, Any] = field(default_factory=dict)
-    """What it draws with: steps, guidance, size… A client may name these values, and no others."""
+    """What it draws with: steps, guidance, size… A request may name these values and no others."""
     ignored: frozenset[str] = frozenset()
-    """Parameters that the operator lets clients send in vain; every answer names those it dropped."""
+    """Parameters that clients may send without effect; every response names those it dropped."""
 
 
 class Refusal(InterleaveError):
-    """A request that gets no picture, with the HTTP status that says why."""
+    """A request is refused, with the HTTP status that says why."""
 
     def __init__(
         self,
@@ -95,8 +98,21 @@ class Refusal(InterleaveError):
         self.status = status
         self.parameter = parameter
         self.retry_after = retry_after
-        """Seconds after which the same request may be answered, where we know."""
+        """Seconds after which the same request may succeed, where known."""
 
 
-class ClientGone(Exception):
-    """The client hung up before its picture was there."""
+class ClientDisconnected(Exception):
+    """The client disconnected before the response."""
+
+
+@dataclass(frozen=True)
+class Job:
+    """What a request asks for, parsed and checked; its source pictures are still to be decoded."""
+
+    drawings: list[Drawing]
+    answer: Callable[[list[DrawnPicture]], dict[str, Any]]
+    """Makes the body of the response in the format of the API; bytes in it are sent as base64."""
+    dropped: list[str]
+    """Parameters that were ignored, as the operator configured."""
+    sources: tuple[EncodedPicture, ...] = ()
+    """The source pictures of every drawing."""

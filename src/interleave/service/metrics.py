@@ -1,4 +1,4 @@
-"""What the server counts, for Prometheus. Each server has a registry of its own."""
+"""Prometheus metrics; each server has a registry of its own."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ OUTCOMES = {429: "busy", 499: "gone", 504: "late"}
 
 
 class Metrics:
-    """Counters and times of one server."""
+    """The metrics of one server."""
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
@@ -53,17 +53,17 @@ class Metrics:
         )
 
     def watch(self, pool: Pool) -> None:
-        """Report what the pool is doing whenever somebody asks."""
+        """Collect the state of the pool with every scrape."""
         self.registry.register(_PoolGauges(pool))
 
     def answered(self, route: str, status: int, seconds: float) -> None:
         self.requests.labels(route, outcome_of(status)).inc()
         self.request_seconds.labels(route).observe(seconds)
 
-    def drew(self, worker: int, seconds: float) -> None:
+    def picture_drawn(self, worker: int, seconds: float) -> None:
         self.draw_seconds.labels(str(worker)).observe(seconds)
 
-    def lost_worker(self, worker: int) -> None:
+    def worker_lost(self, worker: int) -> None:
         self.deaths.labels(str(worker)).inc()
 
     def text(self) -> bytes:
@@ -71,14 +71,14 @@ class Metrics:
 
 
 def outcome_of(status: int) -> str:
-    """How a request ended, in a word."""
+    """The outcome label of a status."""
     if status in OUTCOMES:
         return OUTCOMES[status]
     return "ok" if status < 400 else "refused" if status < 500 else "failed"
 
 
 class _PoolGauges:
-    """What is true of the pool at this moment."""
+    """Gauges of the pool, read at the time of a scrape."""
 
     def __init__(self, pool: Pool) -> None:
         self.pool = pool

@@ -1,8 +1,8 @@
-"""What every request passes on its way in and its answer on the way out.
+"""The middleware around every request: authorization, limits, response headers, metrics and the request log.
 
-Refused at the door, before its body is read: who may not come in. Bounded: what is read. On every answer: an
-id that the log has too, and headers that keep browsers from guessing. The log has one line a request, without
-its query, its headers or anything else a client could hide in it; requests without a token share lines.
+A request that is not authorized is refused before its body is read. Every response has a request id that is
+also in the log, and headers that stop browsers from sniffing. The log has one line a request, without its
+query or headers, so that a client cannot write into it; unauthenticated requests share lines.
 """
 
 from __future__ import annotations
@@ -15,21 +15,21 @@ import time
 import uuid
 from collections.abc import Awaitable, Callable, MutableMapping
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from starlette.responses import Response
+
+from interleave.service import openai_wire as openai
+from interleave.service import reference_wire as reference
 from interleave.service.auth import Access
 from interleave.service.connections import CONNECTION
-from interleave.service.memory import Share
+from interleave.service.memory import MemoryLease
 from interleave.service.messages import Refusal
 from interleave.service.metrics import Metrics
 from interleave.service.pool import Pool
 from interleave.service.request_bodies import MAX_BODY_BYTES, BoundedBody, Message, Receive
-from interleave.service.wires import openai, reference
 from interleave.text import count as text_count
 from interleave.text import one_line
-
-if TYPE_CHECKING:
-    from starlette.responses import Response
 
 Scope = MutableMapping[str, Any]
 Send = Callable[[Message], Awaitable[None]]
@@ -38,16 +38,16 @@ Application = Callable[[Scope, Receive, Send], Awaitable[None]]
 log = logging.getLogger(__name__)
 DISCARD_SECONDS = 2.0
 MAX_ADDRESS_BYTES = 8192
-STRANGERS_SECONDS = 1.0
-IDENTITY = "interleave.request_id"
-SHARE = "interleave.share"
-"""Where the application finds what a request holds of the memory."""
+UNAUTHENTICATED_LOG_SECONDS = 1.0
+REQUEST_ID = "interleave.request_id"
+LEASE = "interleave.memory_lease"
+"""The scope key of the request's `MemoryLease`."""
 POLLED = frozenset({"/health", "/metrics"})
-"""Asked every few seconds by machines: logged only when something is wrong."""
+"""Polled every few seconds by monitoring: logged only when they fail."""
 
 
-class Door:
-    """The outermost layer of the server."""
+class ServiceMiddleware:
+    """The outermost ASGI application of the server."""
 
     def __init__(
         self, app: Application, pool: Pool, access: Access, metrics: Metrics, routes: frozenset[str]
@@ -57,62 +57,63 @@ class Door:
         self.access = access
         self.metrics = metrics
         self.routes = routes
-        self._told_of_strangers_at = -math.inf
-        self._untold = 0
+        self._unauthenticated_logged_at = -math.inf
+        self._unauthenticated_unlogged = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":
-            await _Visit(self, scope, receive, send).run()
+            await _RequestContext(self, scope, receive, send).run()
         elif scope["type"] == "websocket":
             await send({"type": "websocket.close", "code": 1000})
         else:
             await self.app(scope, receive, send)
 
-    def strangers_to_tell_of(self, now: float) -> int | None:
-        """How many requests without a token a line of the log now stands for; None while it is too early."""
-        self._untold += 1
-        if now - self._told_of_strangers_at < STRANGERS_SECONDS:
+    def unauthenticated_to_log(self, now: float) -> int | None:
+        """How many unauthenticated requests a log line now stands for; None while it is too early."""
+        self._unauthenticated_unlogged += 1
+        if now - self._unauthenticated_logged_at < UNAUTHENTICATED_LOG_SECONDS:
             return None
-        told, self._untold, self._told_of_strangers_at = self._untold, 0, now
-        return told
+        number = self._unauthenticated_unlogged
+        self._unauthenticated_unlogged, self._unauthenticated_logged_at = 0, now
+        return number
 
 
-class _Visit:
-    """One request from its first line to its last byte."""
+class _RequestContext:
+    """One request, from its headers to the end of its response."""
 
-    def __init__(self, door: Door, scope: Scope, receive: Receive, send: Send) -> None:
-        self.door, self.scope, self.receive, self._send = door, scope, receive, send
-        self.identity = uuid.uuid4().hex
+    def __init__(self, middleware: ServiceMiddleware, scope: Scope, receive: Receive, send: Send) -> None:
+        self.middleware, self.scope, self.receive, self._send = middleware, scope, receive, send
+        self.request_id = uuid.uuid4().hex
         self.headers = {
             name.decode("latin-1").lower(): value.decode("latin-1") for name, value in scope["headers"]
         }
-        self.share = Share(door.pool.memory)
-        self.body = BoundedBody(receive, self.share, declared=_declared_length(self.headers))
+        self.lease = MemoryLease(middleware.pool.memory)
+        self.body = BoundedBody(receive, self.lease, declared=_declared_length(self.headers))
         self.status = 500
         self.started = False
         self.closing = False
 
     async def run(self) -> None:
         began = time.monotonic()
-        scope = {**self.scope, IDENTITY: self.identity, SHARE: self.share}
+        scope = {**self.scope, REQUEST_ID: self.request_id, LEASE: self.lease}
         try:
-            self._check_in()
-            await self.door.app(scope, self.body, self.send)
+            self._check_headers()
+            await self.middleware.app(scope, self.body, self.send)
         except Refusal as reason:
             await self._refuse(reason)
         except Exception:
-            log.exception("request %s failed", self.identity)
-            await self._refuse(internal_failure(self.identity))
+            log.exception("request %s failed", self.request_id)
+            await self._refuse(internal_failure(self.request_id))
         finally:
-            self.share.let_go()
-            self._report(time.monotonic() - began)
+            self.lease.release()
+            self._log_request(time.monotonic() - began)
 
-    def _check_in(self) -> None:
-        """Everything that can be refused by the first line and the headers alone."""
-        self.closing = True  # whoever is refused here is not waited for again
+    def _check_headers(self) -> None:
+        """Refuse what can be refused by the request line and the headers alone."""
+        self.closing = True  # a connection refused here is not kept alive
         _check_framing(self.scope, self.headers)
         _check_address(self.scope)
-        known = self.door.access.check(self.scope["path"], self.headers)
+        known = self.middleware.access.check(self.scope["path"], self.headers)
         if known and CONNECTION in self.scope:
             self.scope[CONNECTION].admit()
         self.closing = False
@@ -124,7 +125,7 @@ class _Visit:
             message["headers"] = [*message.get("headers", []), *self._own_headers()]
         last = message["type"] == "http.response.body" and not message.get("more_body", False)
         if last and self._unread and "expect" not in self.headers:
-            # Closing on a client that is still sending would tear the answer away from it.
+            # Closing while the client still sends would reset the connection before it has read the response.
             await self._send({**message, "more_body": True})
             await self._discard()
             message = {"type": "http.response.body", "body": b""}
@@ -143,15 +144,15 @@ class _Visit:
 
     def _own_headers(self) -> list[tuple[bytes, bytes]]:
         own = [
-            (b"x-request-id", self.identity.encode()),
+            (b"x-request-id", self.request_id.encode()),
             (b"x-content-type-options", b"nosniff"),
             (b"cache-control", b"no-store"),
         ]
-        last = self._unread or self.closing or self.door.pool.draining
+        last = self._unread or self.closing or self.middleware.pool.draining
         return [*own, (b"connection", b"close")] if last else own
 
     async def _discard(self) -> None:
-        """Read on for a moment without keeping anything, so that the client gets to read its answer."""
+        """Read and drop the rest of the body for a moment, so that the client can read its response."""
         left = MAX_BODY_BYTES
         with suppress(TimeoutError):
             async with asyncio.timeout(DISCARD_SECONDS):
@@ -161,27 +162,27 @@ class _Visit:
                         return
                     left -= len(message.get("body", b""))
 
-    def _report(self, seconds: float) -> None:
+    def _log_request(self, seconds: float) -> None:
         path = self.scope["path"]
-        route = path if path in self.door.routes else "other"
-        self.door.metrics.answered(route, self.status, seconds)
+        route = path if path in self.middleware.routes else "other"
+        self.middleware.metrics.answered(route, self.status, seconds)
         if self.status == 401:
-            self._report_stranger()
+            self._log_unauthenticated()
             return
         method, shown = one_line(self.scope["method"], 20), one_line(path, 100)
         level = logging.DEBUG if path in POLLED and self.status < 400 else logging.INFO
-        log.log(level, "%s %s %d %.3f s %s", method, shown, self.status, seconds, self.identity)
+        log.log(level, "%s %s %d %.3f s %s", method, shown, self.status, seconds, self.request_id)
 
-    def _report_stranger(self) -> None:
-        """Not a line for each: whoever has no token could fill the disk with them."""
-        number = self.door.strangers_to_tell_of(asyncio.get_running_loop().time())
+    def _log_unauthenticated(self) -> None:
+        """Not a line for each: a client without a token could fill the disk with them."""
+        number = self.middleware.unauthenticated_to_log(asyncio.get_running_loop().time())
         if number is not None:
             client = (self.scope.get("client") or ("?",))[0]
             log.info("%s without a token refused, the last from %s", text_count(number, "request"), client)
 
 
 def _check_framing(scope: Scope, headers: MutableMapping[str, str]) -> None:
-    """A body whose end a proxy may see elsewhere than we do could hide a second request."""
+    """Refuse ambiguous framing: where a proxy sees another end of the body, it may hide a second request."""
     if "transfer-encoding" in headers and ("content-length" in headers or scope["http_version"] == "1.0"):
         raise Refusal("a request has either a Content-Length or a Transfer-Encoding", status=400)
 
@@ -191,14 +192,12 @@ def _check_address(scope: Scope) -> None:
         raise Refusal("the address is too long", status=414)
 
 
-def internal_failure(identity: str) -> Refusal:
-    return Refusal(f"the server failed; its log tells why, under {identity}", status=500)
+def internal_failure(request_id: str) -> Refusal:
+    return Refusal(f"the server failed; its log tells why, under {request_id}", status=500)
 
 
 def refusal_response(path: str, reason: Refusal) -> Response:
-    """A refusal as the wire of this path words it."""
-    from starlette.responses import Response
-
+    """A refusal in the error format of this path's API."""
     is_openai = path.startswith("/v1/")
     body = openai.refusal(reason) if is_openai else reference.refusal(reason)
     status = openai.status_of(reason) if is_openai else reason.status

@@ -1,9 +1,9 @@
-"""The parameters of a request: every one is honoured or refused, whoever sends it and however it is spelled.
+"""The parameters of a request: every one is honoured or refused, on every API.
 
-What a generator draws with (steps, guidance, size…) belongs to the server, not to a request. A client may
+What a generator draws with (steps, guidance, size…) is decided by the server, not by a request. A client may
 name the values the server draws with, as the reference's trainer does; other values are refused with the true
-ones, rather than ignored. An operator who must serve clients that cannot be changed names what is to be
-ignored, and then every answer says which parameters it dropped.
+ones instead of ignored. For clients that cannot be changed the operator lists parameters to ignore, and then
+every response says which ones it dropped.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ MAX_SIDE = 16_384
 MAX_NUMBER_CHARACTERS = 40
 
 SETTINGS: dict[str, tuple[str, ...]] = {
-    # parameter on a wire: the options of a generator that say the same
+    # parameter of a request: the options of a generator that mean the same
     "num_inference_steps": ("steps", "num_inference_steps"),
     "num_inference_step": ("steps", "num_inference_steps"),  # as the reference's trainer spells it
     "guidance_scale": ("guidance", "guidance_scale"),
@@ -36,17 +36,17 @@ SETTINGS: dict[str, tuple[str, ...]] = {
 }
 
 NEVER_IGNORED = frozenset({"stream", "partial_images"})
-"""A client that asks for a stream waits for events, and would take an ordinary answer for an empty one."""
+"""A client that asks for a stream waits for events: to it an ordinary response would be empty."""
 
-TOLD = {"size", "width", "height", "shape", "negative_prompt"}.union(*SETTINGS.values())
-"""Everything about a generator's way of drawing that a request may name, by the names of options."""
+REPORTED_SETTINGS = {"size", "width", "height", "shape", "negative_prompt"}.union(*SETTINGS.values())
+"""The settings that a worker reports, because a request may name them."""
 
 _SIZE = re.compile(r"(\d{1,5})[x×](\d{1,5})\Z")
 _RATIO = re.compile(r"(\d{1,4}):(\d{1,4})\Z")
 
 
 class Parameters:
-    """What a request brought, taken out one by one; what nobody takes is refused at the end."""
+    """The parameters of a request, taken one by one; `refuse_unknown` refuses what is left."""
 
     def __init__(self, values: Mapping[str, Any], facts: ServiceFacts, *, known: Iterable[str]) -> None:
         self.facts = facts
@@ -57,7 +57,7 @@ class Parameters:
         }
 
     def take(self, name: str) -> Any:
-        """The value as it came, None when it was not sent."""
+        """The value as it was sent; None when it was not."""
         return self._left.pop(name, None)
 
     def text(self, name: str, *, most: int = MAX_REQUEST_CHARACTERS) -> str | None:
@@ -95,7 +95,7 @@ class Parameters:
         seed = self.integer("seed", 0, MAX_SEED)
         if sent and not self.facts.capabilities.seeds:
             raise Refusal(
-                f"seed: this generator takes no seeds, so no picture can be repeated. {_way_out('seed')}",
+                f"seed: this generator takes no seeds, so no picture can be repeated. {_how_to_drop('seed')}",
                 parameter="seed",
             )
         return random.randrange(RANDOM_SEEDS) if seed is None else seed
@@ -109,35 +109,35 @@ class Parameters:
         return str(value)
 
     def only(self, name: str, *values: Any, because: str) -> None:
-        """A parameter of which this server can do one thing only."""
+        """Take a parameter that this server supports with these values only."""
         value = self.take(name)
         if value is not None and not any(_same(value, each) for each in values):
-            way_out = "Leave it out" if name in NEVER_IGNORED else _way_out(name)
+            way_out = "Leave it out" if name in NEVER_IGNORED else _how_to_drop(name)
             raise _refused(name, value, f"{because}. {way_out}")
 
     def negative_prompt(self) -> None:
-        """Nothing to avoid is what every generator can do; anything else must be its own setting."""
+        """Take a negative prompt: empty, or the generator's own setting."""
         value = self.text("negative_prompt")
         if value is None or not value.strip() or value == self.facts.settings.get("negative_prompt"):
             return
         raise _refused(
-            "negative_prompt", value, f"a request cannot name one here. {_way_out('negative_prompt')}"
+            "negative_prompt", value, f"a request cannot name one here. {_how_to_drop('negative_prompt')}"
         )
 
     def drawing_settings(self, *names: str) -> None:
-        """Steps, guidance and the like: the values the server draws with, or none."""
+        """Take steps, guidance and the like: the values the server draws with, or none."""
         for name in names:
             value = self.take(name)
             if value is None:
                 continue
             true = next((v for o in SETTINGS[name] if (v := self.facts.settings.get(o)) is not None), None)
             if true is None:
-                raise _refused(name, value, f"this generator has no such setting. {_way_out(name)}")
+                raise _refused(name, value, f"this generator has no such setting. {_how_to_drop(name)}")
             if not _same(value, true):
-                raise _refused(name, value, f"this server draws with {true}. {_way_out(name)}")
+                raise _refused(name, value, f"this server draws with {true}. {_how_to_drop(name)}")
 
     def size(self) -> None:
-        """Width, height, size and aspect ratio: what the server draws, or none."""
+        """Take width, height, size and aspect ratio: what the server draws, or none."""
         size = self.take("size")
         if size is not None and size != "auto":
             if not isinstance(size, str) or not (match := _SIZE.match(size)):
@@ -153,10 +153,10 @@ class Parameters:
                 raise _refused("aspect_ratio", ratio, "must be e.g. 1:1 or 16:9")
             self._check_ratio(ratio, int(match[1]), int(match[2]))
 
-    def nothing_left(self) -> None:
+    def refuse_unknown(self) -> None:
         for name, value in self._left.items():
             if name in self.known:
-                raise _refused(name, value, f"this server cannot do that. {_way_out(name)}")
+                raise _refused(name, value, f"this server cannot do that. {_how_to_drop(name)}")
             name = one_line(name, 60)
             raise Refusal(f"unknown parameter {name!r}. {did_you_mean(name, self.known)}", parameter=name)
 
@@ -166,25 +166,27 @@ class Parameters:
             if asked is None:
                 continue
             if true is None:
-                raise _refused(name, value, f"this generator chooses its size itself. {_way_out(name)}")
+                raise _refused(name, value, f"this generator chooses its size itself. {_how_to_drop(name)}")
             if asked != true[side == "height"]:
-                raise _refused(name, value, f"this server draws {true[0]}x{true[1]}. {_way_out(name)}")
+                raise _refused(name, value, f"this server draws {true[0]}x{true[1]}. {_how_to_drop(name)}")
 
     def _check_ratio(self, value: str, width: int, height: int) -> None:
         true = known_size(self.facts.settings)
         if true is None:
             raise _refused(
-                "aspect_ratio", value, f"this generator chooses it itself. {_way_out('aspect_ratio')}"
+                "aspect_ratio", value, f"this generator chooses it itself. {_how_to_drop('aspect_ratio')}"
             )
         if width * true[1] != height * true[0]:
             raise _refused(
-                "aspect_ratio", value, f"this server draws {true[0]}x{true[1]}. {_way_out('aspect_ratio')}"
+                "aspect_ratio",
+                value,
+                f"this server draws {true[0]}x{true[1]}. {_how_to_drop('aspect_ratio')}",
             )
 
 
 def known_size(settings: Mapping[str, Any]) -> tuple[int, int] | None:
     """The width and height a generator draws, where its settings say."""
-    if settings.get("shape") == "source":  # every edit has the shape of what it starts from
+    if settings.get("shape") == "source":  # an edit has the shape of its source
         return None
     width, height, size = (settings.get(key) for key in ("width", "height", "size"))
     if isinstance(width, int) and isinstance(height, int):
@@ -211,7 +213,7 @@ def check_sources(number: int, facts: ServiceFacts, *, parameter: str = "image")
         )
 
 
-def _way_out(name: str) -> str:
+def _how_to_drop(name: str) -> str:
     return f"Leave it out, or let the server ignore it (--ignore {name})"
 
 
@@ -224,7 +226,7 @@ def _shown(value: object) -> str:
 
 
 def _whole_number(value: object, low: int, high: int) -> int | None:
-    """The value as an integer, also when it is written as 1.0 or 1e3; None when it is none in this range."""
+    """The value as an integer, also written as 1.0 or 1e3; None when it is not one in this range."""
     if isinstance(value, bool) or not isinstance(value, int | float | str):
         return None
     if isinstance(value, str) and len(value) > MAX_NUMBER_CHARACTERS:
@@ -233,14 +235,14 @@ def _whole_number(value: object, low: int, high: int) -> int | None:
         number = Decimal(value)  # exact, where a float would round large seeds
     except InvalidOperation:
         return None
-    # The range comes first: 1e999999 as an integer would fill the memory.
+    # Check the range first: 1e999999 as an integer would fill the memory.
     if not number.is_finite() or not low <= number <= high or number != number.to_integral_value():
         return None
     return int(number)
 
 
 def _number(value: object) -> float | None:
-    """A number, also one that a form has made text of; neither NaN nor infinite, and no truth value."""
+    """A finite number, also as the text of a form field; None for anything else, booleans included."""
     if isinstance(value, bool) or not isinstance(value, int | float | str):
         return None
     try:

@@ -1,9 +1,9 @@
-"""The queue and the workers behind it: who draws what, who waits, and what happens when somebody dies.
+"""The queue and the worker pool: dispatch, admission, and what happens when a worker dies.
 
-A picture waits in one bounded queue for whichever worker is least busy; a worker is given several at once,
-and its generator batches those that go together. A picture whose worker dies is drawn once more by the next
-one, alone: with the same seed it comes out the same, and if it was what killed the first worker it takes no
-other picture with it. When its second worker dies too, the client is told, with a 503.
+Drawings wait in one bounded queue for the least busy worker; a worker is given several at once, and its
+generator batches those it can. A drawing whose worker dies is drawn once more by another worker, alone: with
+the same seed it comes out the same, and if it killed the first worker it takes no other drawing with it. When
+its second worker dies too, the client gets a 503.
 """
 
 from __future__ import annotations
@@ -15,52 +15,31 @@ import time
 from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import count
 from typing import Protocol
 
 from interleave.errors import ConfigurationError
-from interleave.service.memory import Memory
+from interleave.service.config import Limits
+from interleave.service.memory import MemoryBudget
 from interleave.service.messages import Drawing, DrawnPicture, Refusal, ServiceFacts
 from interleave.service.worker_process import Ticket, Worker, WorkerState
 
 log = logging.getLogger(__name__)
-
-MOST_DEATHS = 2
+MAX_WORKER_DEATHS = 2
 LONGEST_RETRY_AFTER_SECONDS = 60
 WATCH_SECONDS = 1.0
 
 
-@dataclass(frozen=True)
-class Limits:
-    """What the server takes on, and for how long."""
+class PoolObserver(Protocol):
+    """Counts what the pool does, for metrics."""
 
-    queue: int = 100
-    """Pictures that may wait for a worker."""
-    batch: int | None = None
-    """Pictures a worker is given at once; None for what its generator says."""
-    deadline_seconds: float = 300.0
-    """How long a request may take, waiting included."""
-    drain_seconds: float = 30.0
-    """How long pictures under way may still take when the server is told to end."""
-    load_seconds: float = 1800.0
-    draw_seconds: float | None = None
-    """How long a worker may take for a picture; None for as long as the request has."""
-    silence_seconds: float = 10.0
-    """How long nothing may move in a worker, or a picture be kept past its deadline, before it is hung."""
-    memory_bytes: int = 1_000_000_000
-    """Requests and their pictures in the server's memory, all together; a worker holds at most half of it."""
-
-
-class Watcher(Protocol):
-    """Who counts what the pool does."""
-
-    def drew(self, worker: int, seconds: float) -> None: ...
-    def lost_worker(self, worker: int) -> None: ...
+    def picture_drawn(self, worker: int, seconds: float) -> None: ...
+    def worker_lost(self, worker: int) -> None: ...
 
 
 class Pool:
-    """All workers of a generator, and the pictures that wait for them."""
+    """All workers of a generator, and the queue of drawings for them."""
 
     def __init__(
         self,
@@ -68,12 +47,12 @@ class Pool:
         devices: Sequence[str | None] = (None,),
         *,
         limits: Limits | None = None,
-        watcher: Watcher | None = None,
+        observer: PoolObserver | None = None,
         ignored: frozenset[str] = frozenset(),
     ) -> None:
         self.limits = limits or Limits()
-        self.memory = Memory(self.limits.memory_bytes, self.retry_after)
-        self.watcher = watcher
+        self.memory = MemoryBudget(self.limits.memory_bytes, self.retry_after)
+        self.observer = observer
         self.ignored = ignored
         self.workers = [
             Worker(
@@ -97,7 +76,7 @@ class Pool:
         self._tasks: list[asyncio.Task[None]] = []
         self._changed = asyncio.Event()
         self._arriving = 0
-        """Requests whose bodies have come, and which are not in the queue yet."""
+        """Admitted requests whose bodies have been received, and which are not in the queue yet."""
         self._seconds_a_picture = 1.0
 
     def start(self) -> None:
@@ -105,17 +84,17 @@ class Pool:
         self._tasks.append(asyncio.create_task(self._watch()))
 
     async def stop(self) -> None:
-        """End every worker; whoever still waits is told."""
+        """End every worker; clients that still wait get a 503."""
         self.draining = True
-        self.give_up(Refusal("the server is shutting down", status=503, retry_after=5))
+        self.fail_all(Refusal("the server is shutting down", status=503, retry_after=5))
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         if not self.fatal.cancel():
-            self.fatal.exception()  # it has been heard
+            self.fatal.exception()  # mark it as retrieved
 
-    def give_up(self, reason: Refusal) -> None:
-        """Answer everybody who waits, or is being drawn for, with this."""
+    def fail_all(self, reason: Refusal) -> None:
+        """Fail every drawing that waits or is in flight with this refusal."""
         for ticket in [*self.waiting, *(t for worker in self.workers for t in worker.in_flight.values())]:
             if not ticket.answer.done():
                 ticket.answer.set_exception(reason)
@@ -126,7 +105,7 @@ class Pool:
 
     @property
     def state(self) -> str:
-        """`loading`, `ready`, `degraded`, `dead` or `draining`: what is true now, not what was once."""
+        """`loading`, `ready`, `degraded`, `dead` or `draining`: the state at this moment."""
         ready = sum(worker.state is WorkerState.READY for worker in self.workers)
         if self.draining:
             return "draining"
@@ -134,7 +113,7 @@ class Pool:
             return "ready"
         if ready:
             return "degraded"
-        return "loading" if self.facts is None and any(worker.hopeful for worker in self.workers) else "dead"
+        return "loading" if self.facts is None and any(worker.usable for worker in self.workers) else "dead"
 
     @property
     def busy(self) -> bool:
@@ -142,29 +121,29 @@ class Pool:
         return bool(self.waiting) or self.in_flight > 0
 
     def deadline(self) -> float:
-        """When a request that comes now has waited long enough, by the loop's clock."""
+        """The deadline of a request that arrives now, by the loop's clock."""
         return asyncio.get_running_loop().time() + self.limits.deadline_seconds
 
-    def check_newcomer(self) -> None:
-        """Refuse a request before its body is read when there is no place for it in the queue."""
+    def check_admission(self) -> None:
+        """Admission control: refuse a request before its body is read when the queue has no place for it."""
         free = sum(max(0, w.capacity - w.drawing) for w in self.workers if w.state is WorkerState.READY)
-        self.check_room(self._arriving + 1 - free)
+        self.check_capacity(self._arriving + 1 - free)
 
     @contextmanager
     def arriving(self) -> Iterator[None]:
-        """A request whose body has come: it has a place in the queue as if it waited there already."""
-        self.check_newcomer()
+        """Admit a request whose body has been received: it counts against the queue as if it waited there."""
+        self.check_admission()
         self._arriving += 1
         try:
             yield
         finally:
             self._arriving -= 1
 
-    def check_room(self, pictures: int) -> None:
-        """Refuse at once what cannot be taken on."""
+    def check_capacity(self, pictures: int) -> None:
+        """Refuse at once what the queue and the workers cannot take."""
         if self.draining:
             raise Refusal("the server is shutting down: ask another one", status=503, retry_after=5)
-        if not any(worker.hopeful for worker in self.workers):
+        if not any(worker.usable for worker in self.workers):
             soonest = min(worker.retry_at for worker in self.workers) - time.monotonic()
             raise Refusal(
                 "no worker is alive to draw; they are being started again",
@@ -181,9 +160,9 @@ class Pool:
             )
 
     def retry_after(self) -> float:
-        """Seconds until the queue will have moved by half, at the pace of the last pictures."""
-        lanes = sum(worker.capacity for worker in self.workers if worker.state is WorkerState.READY) or 1
-        wait = self._seconds_a_picture * max(1, len(self.waiting) // 2) / lanes
+        """Backpressure: seconds until half the queue is drawn, at the rate of the last drawings."""
+        capacity = sum(worker.capacity for worker in self.workers if worker.state is WorkerState.READY) or 1
+        wait = self._seconds_a_picture * max(1, len(self.waiting) // 2) / capacity
         return float(min(max(1, math.ceil(wait)), LONGEST_RETRY_AFTER_SECONDS))
 
     async def loaded_facts(self, ends_at: float | None = None) -> ServiceFacts:
@@ -191,15 +170,15 @@ class Pool:
         try:
             async with asyncio.timeout_at(self.deadline() if ends_at is None else ends_at):
                 while self.facts is None:
-                    self.check_room(0)
+                    self.check_capacity(0)
                     await self._changed.wait()
                 return self.facts
         except TimeoutError:
             raise Refusal("the generator is still being loaded", status=503, retry_after=30) from None
 
     async def draw(self, drawings: Sequence[Drawing], ends_at: float | None = None) -> list[DrawnPicture]:
-        """Draw these pictures, or none of them. Whoever stops waiting takes them out of the queue."""
-        self.check_room(len(drawings))
+        """Draw all of these or raise; a caller that stops waiting takes them out of the queue."""
+        self.check_capacity(len(drawings))
         loop = asyncio.get_running_loop()
         ends_at = self.deadline() if ends_at is None else ends_at
         tickets = [
@@ -220,7 +199,7 @@ class Pool:
 
     def _withdraw(self, ticket: Ticket) -> None:
         if ticket.answer.done() and not ticket.answer.cancelled():
-            ticket.answer.exception()  # of several pictures one failed: the others' failures are known too
+            ticket.answer.exception()  # mark it as retrieved: one failure fails the whole request
         else:
             ticket.answer.cancel()
         if ticket in self.waiting:
@@ -230,7 +209,7 @@ class Pool:
         self._dispatch()
 
     def _dispatch(self) -> None:
-        """Give waiting pictures to workers with room, the least busy first."""
+        """Send waiting drawings to workers with free capacity, the least busy first."""
         while self.waiting:
             ticket = self.waiting[0]
             if ticket.answer.done():
@@ -242,34 +221,34 @@ class Pool:
             self.waiting.popleft()
             min(able, key=lambda worker: worker.drawing).send(ticket)
 
-    def became_ready(self, worker: Worker) -> None:
+    def worker_ready(self, worker: Worker) -> None:
         if worker.facts is not None:
             self.facts = replace(worker.facts, ignored=self.ignored)
         log.info("worker %d: ready", worker.number)
         self._notify()
         self._dispatch()
 
-    def has_room(self, worker: Worker) -> None:
+    def capacity_freed(self, worker: Worker) -> None:
         self._dispatch()
 
-    def gave_back(self, worker: Worker, ticket: Ticket) -> None:
+    def drawing_ended(self, worker: Worker, ticket: Ticket) -> None:
         if ticket.answer.done() and not ticket.answer.cancelled() and ticket.answer.exception() is None:
             seconds = ticket.answer.result().seconds
             self._seconds_a_picture += 0.2 * (seconds - self._seconds_a_picture)
-            if self.watcher:
-                self.watcher.drew(worker.number, seconds)
+            if self.observer:
+                self.observer.picture_drawn(worker.number, seconds)
         self._dispatch()
 
-    def died(self, worker: Worker, tickets: list[Ticket]) -> None:
-        if self.watcher:
-            self.watcher.lost_worker(worker.number)
+    def worker_died(self, worker: Worker, tickets: list[Ticket]) -> None:
+        if self.observer:
+            self.observer.worker_lost(worker.number)
         for ticket in reversed(tickets):
             ticket.deaths += 1
             ticket.worker = None
             if ticket.answer.done():
                 continue
-            if ticket.deaths < MOST_DEATHS:
-                self.waiting.appendleft(ticket)  # it has waited its turn already
+            if ticket.deaths < MAX_WORKER_DEATHS:
+                self.waiting.appendleft(ticket)  # it has waited already
             else:
                 ticket.answer.set_exception(
                     Refusal(
@@ -280,13 +259,13 @@ class Pool:
                     )
                 )
         self._notify()
-        if not any(each.hopeful for each in self.workers):
+        if not any(each.usable for each in self.workers):
             soonest = max(1.0, min(each.retry_at for each in self.workers) - time.monotonic())
-            self.give_up(Refusal("the last worker died", status=503, retry_after=soonest))
+            self.fail_all(Refusal("the last worker died", status=503, retry_after=soonest))
         self._dispatch()
 
-    def is_hopeless(self, worker: Worker, error: ConfigurationError) -> bool:
-        """A configuration that no worker has ever loaded is wrong, and the server has nothing to serve."""
+    def load_failed_for_good(self, worker: Worker, error: ConfigurationError) -> bool:
+        """Whether to give up: a configuration that no worker has ever loaded is wrong."""
         if self.facts is None and not self.fatal.done():
             self.fatal.set_exception(error)
         return self.facts is None
@@ -296,7 +275,7 @@ class Pool:
         self._changed = asyncio.Event()
 
     async def _watch(self) -> None:
-        """See every second whether workers are alive, and whether a picture takes too long."""
+        """Check every second whether workers are alive and drawings within their time limit."""
         while True:
             await asyncio.sleep(WATCH_SECONDS)
             now = asyncio.get_running_loop().time()

@@ -1,4 +1,4 @@
-"""Request bodies: read within bounds of size, time and memory, then JSON or a form.
+"""Request bodies, JSON or multipart forms, read within limits of size, time and memory.
 
 Nothing here trusts a length, a file name, a content type or a nesting depth that a client states.
 """
@@ -13,56 +13,67 @@ from collections.abc import Awaitable, Callable, MutableMapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from interleave.service.memory import Share
-from interleave.service.messages import ClientGone, Refusal
-from interleave.service.pace import Meter
-from interleave.service.picture_memory import EncodedPicture
+from python_multipart.multipart import parse_options_header
+from starlette.datastructures import UploadFile
+from starlette.formparsers import MultiPartException, MultiPartParser
+from starlette.requests import ClientDisconnect
+
+from interleave.pictures import MAX_BYTES
+from interleave.service.connection_limits import ThroughputMeter
+from interleave.service.decoding import EncodedPicture
+from interleave.service.memory import MemoryLease
+from interleave.service.messages import ClientDisconnected, Refusal
 
 if TYPE_CHECKING:
+    from starlette.datastructures import FormData
     from starlette.requests import Request
 
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
-
 MAX_BODY_BYTES = 64_000_000
 BODY_SECONDS = 60.0
 WINDOW_SECONDS = 10.0
 WINDOW_BYTES = 10_000
-"""What a body that is not complete must bring in every window: 1 kB a second."""
+"""What must arrive in every window of an incomplete body: 1 kB a second."""
 MAX_MARKS = 200_000
-"""Quotes, commas and brackets in a JSON body. A prompt may have many; a million keys are an attack."""
+"""The most quotes, commas and brackets in a JSON body: a million keys are an attack."""
 PARSING_COPIES = 5
 """Copies of a JSON body while it is parsed: its text with four bytes a character, and its values."""
 SMALL_BODY_BYTES = 200_000
-"""Bodies for which no memory is reserved: as many are parsed at once as there are threads for it."""
+"""Smaller bodies are parsed without a reservation: the thread pool bounds how many at once."""
 _MARKS = (b'"', b",", b"[", b"{")
 _DATA_URL = re.compile(r"data:image/[a-z+.-]{1,20};base64,", re.IGNORECASE)
 _BLANKS = str.maketrans("", "", " \t\r\n")
+MAX_FILES = 17
+MAX_FIELDS = 64
+MAX_FIELD_BYTES = 1_000_000
+"""For all fields together; a part with a file name is a file and has a limit of its own."""
+_CHARSETS = frozenset({b"utf-8", b"utf8", b"us-ascii"})
 
 
 @dataclass(frozen=True)
-class Brought:
-    """A body that has arrived and is still to be parsed."""
+class ReceivedBody:
+    """A body that has been received and is still to be parsed."""
 
     parse: Callable[[], tuple[Any, ...]]
-    """Its parts, as the functions of the wires take them; takes a while."""
+    """Its parts, as the functions of each API take them; slow, so run it in a thread."""
     working_bytes: int = 0
-    """What parsing takes beyond the body itself."""
+    """Memory that parsing takes beyond the body itself."""
 
 
 class BoundedBody:
-    """A `receive` that ends a body which is too long or too slow, and counts what the server holds of it."""
+    """An ASGI `receive` that ends a body which is too large or too slow, and leases memory for it."""
 
-    def __init__(self, receive: Receive, share: Share, *, declared: int | None) -> None:
+    def __init__(self, receive: Receive, lease: MemoryLease, *, declared: int | None) -> None:
         self.receive = receive
-        self.share = share
+        self.lease = lease
         self.complete = False
-        self._most = min(MAX_BODY_BYTES, share.memory.most_for_bodies)
+        self._most = min(MAX_BODY_BYTES, lease.memory.most_for_bodies)
         self._declared = declared
         self._received = 0
         self._loop = asyncio.get_running_loop()
         self.began_at = self._loop.time()
-        self._meter = Meter(self.began_at)
+        self._meter = ThroughputMeter(self.began_at)
         self._window_began_at = self.began_at
         self._window_bytes = 0
         self._waiting: asyncio.Timeout | None = None
@@ -73,26 +84,26 @@ class BoundedBody:
             return await self.receive()
         if self._declared is not None and self._declared > self._most:
             raise self._too_large()
-        self.share.memory.arriving.add(self)
+        self.lease.memory.arriving.add(self)
         try:
             message = await self._receive_in_time()
         except TimeoutError:
             raise _too_slow() from None
         finally:
-            self.share.memory.arriving.discard(self)
+            self.lease.memory.arriving.discard(self)
         if message["type"] == "http.request":
             self._count(len(message.get("body", b"")))
             self.complete = not message.get("more_body", False)
         return message
 
-    def pace(self, now: float) -> float:
-        """Bytes a second, lately."""
-        return self._meter.pace(now)
+    def rate(self, now: float) -> float:
+        """Bytes a second, over the last few seconds."""
+        return self._meter.rate(now)
 
     def cut_off(self) -> None:
-        """End it: another body needs the room, and this one is too slow to be waited for."""
+        """End it: another body needs the room, and this one is too slow."""
         self._cut_off = True
-        self.share.drop_body()
+        self.lease.drop_body()
         if self._waiting is not None:
             self._waiting.reschedule(self._loop.time())
 
@@ -104,7 +115,7 @@ class BoundedBody:
         except TimeoutError:
             if self._cut_off:
                 raise
-            # When the server itself was busy, the bytes may have been there all the time.
+            # If the server itself was busy, the bytes may have been there all the time.
             async with asyncio.timeout(0):
                 return await self.receive()
         finally:
@@ -115,7 +126,7 @@ class BoundedBody:
             raise _too_slow()
         if self._received + size > self._most:
             raise self._too_large()
-        self.share.hold_body(size)
+        self.lease.hold_body(size)
         self._received += size
         self._meter.count(size, self._loop.time())
         self._window_bytes += size
@@ -130,10 +141,8 @@ def _too_slow() -> Refusal:
     return Refusal("the request was sent too slowly: it was not received in time", status=408)
 
 
-async def read_json(request: Request) -> Brought:
-    """The body of a request that brings JSON."""
-    from starlette.requests import ClientDisconnect
-
+async def read_json(request: Request) -> ReceivedBody:
+    """The body of a JSON request."""
     if request.headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
         raise Refusal("send the request as JSON, with Content-Type: application/json", status=415)
     body = bytearray()
@@ -141,13 +150,13 @@ async def read_json(request: Request) -> Brought:
         async for piece in request.stream():
             body += piece
     except ClientDisconnect:
-        raise ClientGone from None
+        raise ClientDisconnected from None
     working = 0 if len(body) <= SMALL_BODY_BYTES else PARSING_COPIES * len(body)
-    return Brought(lambda: (parse_json(body),), working)
+    return ReceivedBody(lambda: (parse_json(body),), working)
 
 
 def parse_json(body: bytes | bytearray) -> dict[str, Any]:
-    """One JSON object without tricks: no duplicate keys, no NaN, no depth or number of keys that costs."""
+    """One JSON object: no duplicate keys, no NaN, bounded nesting and number of keys."""
     if sum(map(body.count, _MARKS)) > MAX_MARKS:
         raise Refusal("the JSON has too many pieces for a request", status=413)
     try:
@@ -178,7 +187,7 @@ def _no_constant(name: str) -> Any:
 
 
 def picture_from_base64(text: object, *, name: str) -> EncodedPicture:
-    """A picture as the reference's wire sends it: base64, with or without `data:image/…;base64,`."""
+    """A picture as the reference's API sends it: base64, with or without `data:image/…;base64,`."""
     if not isinstance(text, str):
         raise Refusal(f"{name} must be a picture as base64 text", parameter=name)
     if text.startswith(("http://", "https://")):
@@ -190,3 +199,70 @@ def picture_from_base64(text: object, *, name: str) -> EncodedPicture:
     except ValueError:
         raise Refusal(f"{name} is not base64", parameter=name) from None
     return EncodedPicture(data, name)
+
+
+async def read_form(request: Request) -> ReceivedBody:
+    """The fields of a multipart form, and the bytes of its files by field."""
+    _check_kind(request.headers.get("content-type", ""))
+    parser = _BoundedParser(
+        request.headers,
+        request.stream(),
+        max_files=MAX_FILES,
+        max_fields=MAX_FIELDS,
+        max_part_size=MAX_FIELD_BYTES,
+    )
+    try:
+        form = await parser.parse()
+    except ClientDisconnect:
+        raise ClientDisconnected from None
+    except MultiPartException as error:
+        raise Refusal(f"the form cannot be read: {error.message}", status=400) from None
+    try:
+        parts = await _parts(form)
+    finally:
+        await form.close()
+    return ReceivedBody(lambda: parts)
+
+
+class _BoundedParser(MultiPartParser):
+    """Starlette's parser limits each field and their number; this one limits their total size too."""
+
+    field_bytes = 0
+
+    def on_part_data(self, data: bytes, start: int, end: int) -> None:
+        if self._current_part.file is None:
+            self.field_bytes += end - start
+            if self.field_bytes > MAX_FIELD_BYTES:
+                raise MultiPartException(f"its fields have more than {MAX_FIELD_BYTES:,} bytes")
+        super().on_part_data(data, start, end)
+
+
+def _check_kind(content_type: str) -> None:
+    kind, options = parse_options_header(content_type)
+    if kind.lower() != b"multipart/form-data":
+        raise Refusal("send the request as a form, with Content-Type: multipart/form-data", status=415)
+    # Any Python codec could be named here, even one that takes hours for a megabyte.
+    if options.get(b"charset", b"utf-8").lower() not in _CHARSETS:
+        raise Refusal("send the form in UTF-8", status=415)
+
+
+async def _parts(form: FormData) -> tuple[dict[str, Any], dict[str, list[bytes]]]:
+    fields: dict[str, Any] = {}
+    files: dict[str, list[bytes]] = {}
+    for name, value in form.multi_items():
+        if isinstance(value, UploadFile):
+            files.setdefault(name, []).append(await _file_bytes(name, value))
+        elif name in fields:
+            raise Refusal(f"the field {name[:60]!r} is given twice", status=400, parameter=name[:60])
+        else:
+            fields[name] = value
+    return fields, files
+
+
+async def _file_bytes(name: str, file: UploadFile) -> bytes:
+    data = await file.read(MAX_BYTES + 1)
+    if len(data) > MAX_BYTES:
+        raise Refusal(
+            f"{name[:60]}: a picture may have at most {MAX_BYTES:,} bytes", status=413, parameter=name[:60]
+        )
+    return data

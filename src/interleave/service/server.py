@@ -1,4 +1,4 @@
-"""Runs the generator server: binds its port, starts the workers, serves, and ends in order."""
+"""Runs the generator server: binds its port, starts the workers, serves, and drains before it ends."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ import signal
 import socket
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
 from typing import Any
 
 import uvicorn
 
 from interleave.errors import ConfigurationError
+from interleave.redaction import keep_environment_secret, keep_secret, redacted_logging
 from interleave.service.app import Service, build_app
-from interleave.service.auth import Access, check_public
-from interleave.service.connection_slots import MAX_CONNECTIONS, Slots
+from interleave.service.auth import TOKEN_VARIABLE, Access, check_public
+from interleave.service.config import ServerConfig
+from interleave.service.connection_limits import MAX_CONNECTIONS, ConnectionLimiter
 from interleave.service.connections import KEEP_ALIVE_SECONDS, BoundedConnection
-from interleave.service.memory import return_memory
+from interleave.service.memory import trim_freed_memory
 from interleave.service.messages import Refusal
 from interleave.service.metrics import Metrics
-from interleave.service.pool import Limits, Pool
-from interleave.service.redaction import logging_to_stderr
+from interleave.service.pool import Pool
 from interleave.text import count
 
 log = logging.getLogger("interleave.service")
@@ -32,33 +32,22 @@ SPARE_FILES = 64
 HEADER_BYTES = 32_768
 GRACE_SECONDS = 5.0
 ACCEPTED_AT_ONCE = 8
-"""New connections before those that are there are read again: each is read before many others come."""
+"""New connections accepted per turn of the loop, so that each is read before many others come."""
 BACKLOG = 2048
-"""Connections that the system keeps for us until we accept them."""
+"""Connections that the kernel queues until they are accepted."""
 DRAIN_POLL_SECONDS = 0.05
 
 
-@dataclass(frozen=True)
-class ServerConfig:
-    """What `interleave serve generator` was told."""
-
-    generator: str
-    models: tuple[str, ...]
-    host: str = "127.0.0.1"
-    port: int = 8011
-    token: str | None = None
-    devices: tuple[str | None, ...] = (None,)
-    limits: Limits = field(default_factory=Limits)
-    ignored: frozenset[str] = frozenset()
-
-
 def serve(config: ServerConfig, announce: Callable[[str], None]) -> None:
-    """Serve until told to end by SIGTERM or Ctrl-C; `announce` is given the address once it is open."""
+    """Serve until SIGTERM or Ctrl-C; `announce` is called with the address once the port is open."""
     check_public(config.host, config.token)
     listening = _bind(config.host, config.port)
-    return_memory()
+    trim_freed_memory()
     log.setLevel(logging.INFO)
-    with listening, logging_to_stderr("%(asctime)s %(message)s"):
+    keep_environment_secret()
+    if config.token:
+        keep_secret(config.token, TOKEN_VARIABLE)
+    with listening, redacted_logging("%(asctime)s %(message)s"):
         asyncio.run(_serve(config, listening, announce))
 
 
@@ -68,7 +57,7 @@ async def _serve(config: ServerConfig, listening: socket.socket, announce: Calla
         config.generator,
         config.devices,
         limits=config.limits,
-        watcher=metrics,
+        observer=metrics,
         ignored=config.ignored,
     )
     metrics.watch(pool)
@@ -76,7 +65,7 @@ async def _serve(config: ServerConfig, listening: socket.socket, announce: Calla
     server = _Server(_uvicorn_config(app))
     pool.start()
     try:
-        with _ending_on_signals(server, pool):
+        with _drain_on_signals(server, pool):
             serving = asyncio.create_task(server.serve(sockets=[listening]))
             announce(_address(listening))
             await asyncio.wait({serving, pool.fatal}, return_when=asyncio.FIRST_COMPLETED)
@@ -89,7 +78,7 @@ async def _serve(config: ServerConfig, listening: socket.socket, announce: Calla
 
 
 class _Server(uvicorn.Server):
-    """uvicorn, with signals left to us: it would end by the signal itself, not with code 0."""
+    """uvicorn without its signal handlers: it would exit by the signal, not with code 0."""
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -98,12 +87,12 @@ class _Server(uvicorn.Server):
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
         for each in sockets or []:
-            each.listen(BACKLOG)  # asyncio accepts as many at once as it lets wait
+            each.listen(BACKLOG)  # asyncio has set it to the number it accepts at once
 
 
 @contextmanager
-def _ending_on_signals(server: uvicorn.Server, pool: Pool) -> Iterator[None]:
-    """The first signal lets pictures under way be finished, within a limit; a second one does not wait."""
+def _drain_on_signals(server: uvicorn.Server, pool: Pool) -> Iterator[None]:
+    """The first signal drains: drawings in flight are finished, within a limit. A second one ends at once."""
     loop = asyncio.get_running_loop()
     draining: list[asyncio.Task[None]] = []
 
@@ -127,26 +116,28 @@ def _ending_on_signals(server: uvicorn.Server, pool: Pool) -> Iterator[None]:
 
 
 async def _drain(server: uvicorn.Server, pool: Pool) -> None:
-    """Let pictures under way be finished; until then the port stays open, and new requests get a 503."""
+    """Finish drawings in flight; until then the port stays open, and new requests get a 503."""
     loop = asyncio.get_running_loop()
     ends_at = loop.time() + pool.limits.drain_seconds
     while pool.busy and loop.time() < ends_at:
         await asyncio.sleep(DRAIN_POLL_SECONDS)
-    pool.give_up(Refusal("the server is shutting down", status=503, retry_after=5))
-    # What is left of the time is for answers that are still being sent.
+    pool.fail_all(Refusal("the server is shutting down", status=503, retry_after=5))
+    # The rest of the time is for responses that are still being sent.
     server.config.timeout_graceful_shutdown = int(max(0.0, ends_at - loop.time()) + GRACE_SECONDS)
     server.should_exit = True
 
 
 def _uvicorn_config(app: Any) -> uvicorn.Config:
-    slots = Slots(min(MAX_CONNECTIONS, _allow_files() - SPARE_FILES - ACCEPTED_AT_ONCE))
+    limiter = ConnectionLimiter(
+        min(MAX_CONNECTIONS, _raise_open_files_limit() - SPARE_FILES - ACCEPTED_AT_ONCE)
+    )
     return uvicorn.Config(
         app,
-        http=type("Connection", (BoundedConnection,), {"slots": slots}),
+        http=type("Connection", (BoundedConnection,), {"limiter": limiter}),
         backlog=ACCEPTED_AT_ONCE,
         ws="none",
         lifespan="off",
-        proxy_headers=False,  # where a request says that it comes from is not believed, and not needed
+        proxy_headers=False,  # forwarded headers are not trusted, and not needed
         log_config=None,
         access_log=False,
         server_header=False,
@@ -180,8 +171,8 @@ def _address(listening: socket.socket) -> str:
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
-def _allow_files() -> int:
-    """Ask for as many open files as connections may need; returns how many there may be."""
+def _raise_open_files_limit() -> int:
+    """Raise the limit of open files to what connections may need; returns the limit."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = WANTED_FILES if hard == resource.RLIM_INFINITY else min(WANTED_FILES, hard)
     if soft != resource.RLIM_INFINITY and soft < wanted:

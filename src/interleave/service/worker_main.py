@@ -1,7 +1,7 @@
-"""A worker process: it loads one generator and draws what the server sends, several pictures at once.
+"""A worker process: it loads one generator and draws what the server sends, several drawings at once.
 
-The server starts it with the number of a socket to talk over. When that socket closes, the server is gone,
-and the worker ends at once: no process of ours ever outlives its server.
+The server starts it with the file descriptor of a socket. When that socket closes, the server is gone, and
+the worker exits at once: no worker outlives its server.
 """
 
 from __future__ import annotations
@@ -25,93 +25,100 @@ from interleave.backends.protocols import ImageGenerator, ImageRequest
 from interleave.backends.registry import load_generator
 from interleave.errors import BackendError, ConfigurationError, InterleaveError
 from interleave.pictures import too_large
-from interleave.service.heartbeats import BEAT_SECONDS, Heart
-from interleave.service.memory import return_memory
-from interleave.service.messages import Output
-from interleave.service.parameters import TOLD
-from interleave.service.redaction import logging_to_stderr, without_secrets
-from interleave.service.worker_protocol import READ_AHEAD_BYTES, read_header, send_frame
+from interleave.redaction import keep_environment_secret, redacted, redacted_logging
+from interleave.service.memory import trim_freed_memory
+from interleave.service.messages import OutputFormat
+from interleave.service.parameters import REPORTED_SETTINGS
+from interleave.service.worker_protocol import (
+    BEAT_SECONDS,
+    READ_AHEAD_BYTES,
+    HeartbeatSender,
+    read_header,
+    send_frame,
+)
 
 log = logging.getLogger(__name__)
 BAND_BYTES = 1_000_000
 
 
 @dataclass(frozen=True)
-class Order:
-    """What the server wants, with the pictures that came with it."""
+class WorkerCommand:
+    """A command of the server, with the source pictures that came with it."""
 
     header: dict[str, Any]
     sources: tuple[Image.Image, ...] = ()
 
 
-class WorkerProcess:
-    """The worker's side of the conversation."""
+class WorkerLoop:
+    """The worker's side of the protocol: reads commands, draws, sends results."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.reader = reader
         self.writer = writer
         self.under_way: dict[int, asyncio.Task[None]] = {}
-        self._speaking = asyncio.Lock()
+        self._send_lock = asyncio.Lock()
 
     async def work(self) -> None:
         """Load the generator the server names, then draw until the server is gone."""
-        first = await read_order(self.reader)
+        first = await read_command(self.reader)
         if first is None:
             return
-        following = asyncio.ensure_future(read_order(self.reader))  # only the end can come while loading
+        following = asyncio.ensure_future(
+            read_command(self.reader)
+        )  # while loading, only the end of the connection can come
         loading = asyncio.ensure_future(asyncio.to_thread(load_generator, first.header["spec"]))
         await asyncio.wait({following, loading}, return_when=asyncio.FIRST_COMPLETED)
         if not loading.done():
             return
         try:
             generator = loading.result()
-        except Exception as error:  # whatever a model library raises, the server must hear of it
-            await self._say({"event": "failed", **_described(error)})
+        except Exception as error:  # a model library may raise anything; the server must be told
+            await self._send({"event": "failed", **_described(error)})
             return
-        await self._say({"event": "ready", **_facts(generator)})
-        while (order := await following) is not None:
-            self._follow(order, generator)
-            del order  # its pictures are in nobody's memory while the next one is awaited
-            following = asyncio.ensure_future(read_order(self.reader))
+        await self._send({"event": "ready", **_facts(generator)})
+        while (command := await following) is not None:
+            self._follow(command, generator)
+            del command  # frees its pictures while the next command is awaited
+            following = asyncio.ensure_future(read_command(self.reader))
 
-    def _follow(self, order: Order, generator: ImageGenerator) -> None:
-        number = order.header["id"]
-        if order.header["event"] == "cancel":
+    def _follow(self, command: WorkerCommand, generator: ImageGenerator) -> None:
+        number = command.header["id"]
+        if command.header["event"] == "cancel":
             if number in self.under_way:
                 self.under_way[number].cancel()
             return
-        task = asyncio.ensure_future(self._draw(number, order, generator))
+        task = asyncio.ensure_future(self._draw(number, command, generator))
         self.under_way[number] = task
         task.add_done_callback(lambda _: self.under_way.pop(number, None))
 
-    async def _draw(self, number: int, order: Order, generator: ImageGenerator) -> None:
+    async def _draw(self, number: int, command: WorkerCommand, generator: ImageGenerator) -> None:
         started = time.monotonic()
         try:
-            output = Output(**order.header["output"])
-            request = ImageRequest(order.header["prompt"], order.header["seed"], order.sources)
+            output = OutputFormat(**command.header["output"])
+            request = ImageRequest(command.header["prompt"], command.header["seed"], command.sources)
             image = _picture(await generator.generate(request))
-            del order, request
+            del command, request
             drawn = time.monotonic() - started
             # The generator is free for the next picture while this one is written.
-            await self._say({"event": "free", "id": number})
+            await self._send({"event": "free", "id": number})
             data = await asyncio.to_thread(output.encode, image)
         except asyncio.CancelledError:
-            await self._say({"event": "cancelled", "id": number})
-        except Exception as error:  # a user's own generator may raise anything; the worker lives on
+            await self._send({"event": "cancelled", "id": number})
+        except Exception as error:  # a plugin's generator may raise anything; the worker goes on
             if not isinstance(error, InterleaveError):
                 log.exception("the generator failed on a picture")
-            await self._say({"event": "error", "id": number, **_described(error)})
+            await self._send({"event": "error", "id": number, **_described(error)})
         else:
             header = {"event": "drawn", "id": number, "size": list(image.size)}
-            await self._say({**header, "seconds": drawn}, data)
+            await self._send({**header, "seconds": drawn}, data)
 
-    async def _say(self, header: dict[str, Any], *payload: bytes) -> None:
-        async with self._speaking:
+    async def _send(self, header: dict[str, Any], *payload: bytes) -> None:
+        async with self._send_lock:
             await send_frame(self.writer, header, *payload)
 
 
-async def read_order(reader: asyncio.StreamReader) -> Order | None:
-    """The next order with its pictures, or None when the server is gone."""
+async def read_command(reader: asyncio.StreamReader) -> WorkerCommand | None:
+    """The next command with its pictures, or None when the server is gone."""
     found = await read_header(reader)
     if found is None:
         return None
@@ -120,11 +127,11 @@ async def read_order(reader: asyncio.StreamReader) -> Order | None:
         sources = [await _read_picture(reader, *size) for size in header.get("sources", ())]
     except asyncio.IncompleteReadError:
         return None
-    return Order(header, tuple(sources))
+    return WorkerCommand(header, tuple(sources))
 
 
 async def _read_picture(reader: asyncio.StreamReader, width: int, height: int) -> Image.Image:
-    """A picture, band by band: as a whole it would be in memory three times."""
+    """A picture, read in bands: read whole it would be in memory three times."""
     picture = Image.new("RGB", (width, height))
     rows = max(1, BAND_BYTES // (3 * width))
     for top in range(0, height, rows):
@@ -156,7 +163,9 @@ def settings_of(generator: object) -> dict[str, Any]:
     if isinstance(found.get("size"), tuple | list):
         found["size"] = "x".join(map(str, found["size"]))
     return {
-        key: found[key] for key in sorted(TOLD & found.keys()) if isinstance(found[key], str | int | float)
+        key: found[key]
+        for key in sorted(REPORTED_SETTINGS & found.keys())
+        if isinstance(found[key], str | int | float)
     }
 
 
@@ -164,7 +173,7 @@ def _described(error: Exception) -> dict[str, Any]:
     known = isinstance(error, InterleaveError)
     message = str(error) if known else f"{type(error).__name__}: {error}"
     return {
-        "message": without_secrets(message),
+        "message": redacted(message, message=True),
         "configuration": isinstance(error, ConfigurationError),
         "transient": getattr(error, "transient", False) is True,
         "retry_after": getattr(error, "retry_after", None),
@@ -172,21 +181,21 @@ def _described(error: Exception) -> dict[str, Any]:
     }
 
 
-async def _talk(handle: int, heart: Heart) -> None:
-    turning = asyncio.create_task(_turn(heart))
+async def _serve(handle: int, heartbeats: HeartbeatSender) -> None:
+    turning = asyncio.create_task(_report_loop_turns(heartbeats))
     reader, writer = await asyncio.open_connection(sock=socket.socket(fileno=handle), limit=READ_AHEAD_BYTES)
     with suppress(ConnectionError):  # the server is gone
-        await WorkerProcess(reader, writer).work()
+        await WorkerLoop(reader, writer).work()
         writer.close()
         await writer.wait_closed()
     turning.cancel()
     sys.stderr.flush()
-    os._exit(0)  # threads of a model library may still be loading or drawing, and nobody waits for them
+    os._exit(0)  # threads of a model library may still be loading or drawing; do not join them
 
 
-async def _turn(heart: Heart) -> None:
+async def _report_loop_turns(heartbeats: HeartbeatSender) -> None:
     while True:
-        heart.turned()
+        heartbeats.loop_turned()
         await asyncio.sleep(BEAT_SECONDS)
 
 
@@ -194,12 +203,13 @@ def main() -> None:
     handle, beats, number = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3]
     for each in (handle, beats):
         os.set_inheritable(each, False)
-    return_memory()
-    heart = Heart(beats)
-    heart.start()
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the server, which knows how to end in order
-    with logging_to_stderr(f"worker {number}: %(message)s"):
-        asyncio.run(_talk(handle, heart))
+    trim_freed_memory()
+    heartbeats = HeartbeatSender(beats)
+    heartbeats.start()
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the server, which ends its workers in order
+    keep_environment_secret()
+    with redacted_logging(f"worker {number}: %(message)s"):
+        asyncio.run(_serve(handle, heartbeats))
 
 
 if __name__ == "__main__":

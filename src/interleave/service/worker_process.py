@@ -1,4 +1,4 @@
-"""One worker as the server sees it: a process that is started, spoken to, and started again when it dies."""
+"""One worker as the server manages it: its process is started, watched, and restarted when it dies."""
 
 from __future__ import annotations
 
@@ -16,38 +16,43 @@ from typing import Any, Protocol
 
 from interleave.backends.protocols import GeneratorCapabilities
 from interleave.errors import ConfigurationError, InterleaveError
+from interleave.redaction import redacted
 from interleave.service.auth import TOKEN_VARIABLE
-from interleave.service.devices import visible_devices
-from interleave.service.heartbeats import Pulse
+from interleave.service.config import visible_devices
+from interleave.service.decoding import WORKER_BYTES
 from interleave.service.messages import Drawing, DrawnPicture, Refusal, ServiceFacts
-from interleave.service.picture_memory import WORKER_BYTES
-from interleave.service.redaction import without_secrets
-from interleave.service.worker_protocol import READ_AHEAD_BYTES, Frame, read_frame, send_frame
+from interleave.service.worker_protocol import (
+    READ_AHEAD_BYTES,
+    Frame,
+    HeartbeatMonitor,
+    read_frame,
+    send_frame,
+)
 
 log = logging.getLogger(__name__)
 
 FIRST_DELAY_SECONDS = 0.5
 LONGEST_DELAY_SECONDS = 60.0
 STEADY_SECONDS = 60.0
-"""How long a worker must have lived before its death counts as the first one again."""
-HOPELESS_FAILURES = 3
-"""After so many deaths in a row clients are told at once that nobody is there to draw."""
+"""A worker that lived this long resets the restart backoff when it dies."""
+UNUSABLE_AFTER_FAILURES = 3
+"""After this many deaths in a row the worker no longer counts for admission."""
 STOP_SECONDS = 2.0
 DEFAULT_BATCH = 4
-"""How many pictures a worker is given at once when its generator names no number of its own."""
+"""The capacity of a worker whose generator states no concurrency."""
 KILLED_AFTER = 3
-"""A hung worker is replaced after so many times the silence by which it is known to be hung."""
+"""A hung worker is killed after this multiple of the silence that marks it as hung."""
 
 
 class WorkerState(StrEnum):
     LOADING = "loading"
     READY = "ready"
     HUNG = "hung"
-    """Nothing has moved in its process for a while; if that goes on, it is replaced."""
+    """Its process has made no progress for a while; if that goes on, it is replaced."""
     RESTARTING = "restarting"
-    """Its process died; the next one starts in a moment."""
+    """Its process died; the next one starts after a delay."""
     FAILED = "failed"
-    """Its generator could not be loaded; it is tried again after a while."""
+    """Its generator could not be loaded; it is retried after a delay."""
     STOPPED = "stopped"
 
 
@@ -57,20 +62,20 @@ class WorkerLost(InterleaveError):
 
 @dataclass(eq=False)
 class Ticket:
-    """A picture that a client waits for, from the queue through a worker to its answer."""
+    """A drawing that a client waits for, from the queue through a worker to its result."""
 
     number: int
     drawing: Drawing
     answer: asyncio.Future[DrawnPicture]
     ends_at: float
-    """When the client has waited long enough, by the loop's clock."""
+    """The deadline, by the loop's clock."""
     deaths: int = 0
-    """How many workers died while they had it."""
+    """How many workers died while drawing it."""
     worker: Worker | None = None
     sent_at: float = 0.0
-    """When the worker was given it, by the loop's clock."""
+    """When it was sent to the worker, by the loop's clock."""
     drawn: bool = False
-    """Whether the generator is done with it, and only the file is missing."""
+    """Whether the generator is done with it, and only encoding is left."""
 
     @property
     def source_bytes(self) -> int:
@@ -78,28 +83,28 @@ class Ticket:
         return sum(WORKER_BYTES * source.width * source.height for source in self.drawing.sources)
 
 
-class Listener(Protocol):
-    """Who is told what becomes of a worker."""
+class WorkerListener(Protocol):
+    """Is told of the events of a worker; the pool is one."""
 
-    def became_ready(self, worker: Worker) -> None: ...
-    def has_room(self, worker: Worker) -> None: ...
-    def gave_back(self, worker: Worker, ticket: Ticket) -> None: ...
-    def died(self, worker: Worker, tickets: list[Ticket]) -> None: ...
-    def is_hopeless(self, worker: Worker, error: ConfigurationError) -> bool: ...
+    def worker_ready(self, worker: Worker) -> None: ...
+    def capacity_freed(self, worker: Worker) -> None: ...
+    def drawing_ended(self, worker: Worker, ticket: Ticket) -> None: ...
+    def worker_died(self, worker: Worker, tickets: list[Ticket]) -> None: ...
+    def load_failed_for_good(self, worker: Worker, error: ConfigurationError) -> bool: ...
 
 
 @dataclass(eq=False)
 class Worker:
-    """A device's process and everything there is to know about it."""
+    """The worker of one device: its process, its state and the drawings in flight."""
 
     number: int
     device: str | None
     spec: str
-    listener: Listener
+    listener: WorkerListener
     batch: int | None = None
     load_seconds: float = 1800.0
     silence_seconds: float = 10.0
-    """How long nothing may move in its process before it is taken for hung."""
+    """How long its process may make no progress before it counts as hung."""
     source_limit: int | None = None
     """How many bytes of source pictures it may hold, unless a single drawing has more."""
     environment: Mapping[str, str] = field(default_factory=lambda: os.environ)
@@ -118,12 +123,12 @@ class Worker:
     _could_not_load: bool = False
     _misconfigured: bool = False
     """Its generator can never be loaded: trying again would not help."""
-    _verdict: str | None = None
-    """Why we ended its process ourselves, if we did."""
+    _kill_reason: str | None = None
+    """Why the server killed its process, if it did."""
     _process: asyncio.subprocess.Process | None = None
     _writer: asyncio.StreamWriter | None = None
     _outbox: asyncio.Queue[tuple[dict[str, Any], tuple[bytes, ...]]] | None = None
-    _pulse: Pulse | None = None
+    _heartbeats: HeartbeatMonitor | None = None
 
     @property
     def pid(self) -> int | None:
@@ -131,26 +136,26 @@ class Worker:
 
     @property
     def capacity(self) -> int:
-        """How many pictures it takes at once."""
+        """How many drawings it takes at once."""
         own = self.facts.capabilities.concurrency if self.facts else None
         return min(filter(None, (self.batch, own)), default=DEFAULT_BATCH)
 
     @property
-    def hopeful(self) -> bool:
-        """Whether it draws, or can be expected to soon."""
+    def usable(self) -> bool:
+        """Whether it draws, or is expected to soon."""
         if self.state in (WorkerState.READY, WorkerState.HUNG):
             return True
-        return not self._could_not_load and self._failures < HOPELESS_FAILURES
+        return not self._could_not_load and self._failures < UNUSABLE_AFTER_FAILURES
 
     @property
     def drawing(self) -> int:
-        """How many pictures its generator is busy with."""
+        """How many drawings its generator is busy with."""
         return sum(not ticket.drawn for ticket in self.in_flight.values())
 
     def can_take(self, ticket: Ticket) -> bool:
-        """Whether there is a place for it, and memory for its sources.
+        """Whether it has capacity for this drawing, and memory for its sources.
 
-        One whose worker died may have killed it: it is drawn alone, so that it takes no other with it.
+        A drawing whose worker died may have killed it: it is drawn alone, so that it takes no other with it.
         """
         if self.state is not WorkerState.READY or self.drawing >= self.capacity:
             return False
@@ -178,28 +183,28 @@ class Worker:
         self._post(header, *(source.data for source in drawing.sources))
 
     def cancel(self, ticket: Ticket) -> None:
-        """Ask for a picture back that nobody waits for; its place is free when the worker says so."""
+        """Cancel a drawing that no client waits for; its capacity is free when the worker confirms."""
         if ticket.number in self.in_flight:
             self._post({"event": "cancel", "id": ticket.number})
 
     def kill(self, reason: str) -> None:
-        """End its process at once; `keep_running` starts the next."""
-        self._verdict = reason
+        """End its process at once; `keep_running` starts the next one."""
+        self._kill_reason = reason
         if self.pid is not None and self._process is not None:
             self._process.kill()
 
     def check(self, now: float) -> None:
-        """Take it for hung when nothing moves in it, and end it when that goes on."""
-        if self._pulse is None:
+        """Mark it as hung when it makes no progress, and kill it when that goes on."""
+        if self._heartbeats is None:
             return
-        self._pulse.listen(now, self.pid)
+        self._heartbeats.poll(now, self.pid)
         if self.state not in (WorkerState.READY, WorkerState.HUNG):
-            return  # while it loads, anything may be
+            return  # loading may block for any time
         if not self._is_hung(now):
             if self.state is WorkerState.HUNG:
-                log.info("worker %d: moves again", self.number)
+                log.info("worker %d: makes progress again", self.number)
                 self.state = WorkerState.READY
-                self.listener.has_room(self)
+                self.listener.capacity_freed(self)
         elif self.state is WorkerState.READY:
             log.warning("worker %d: nothing has moved for %g s", self.number, self.silence_seconds)
             self.state, self._hung_since = WorkerState.HUNG, now
@@ -208,32 +213,32 @@ class Worker:
             self.kill(f"nothing had moved in its process for {KILLED_AFTER * self.silence_seconds:g} s")
 
     def _is_hung(self, now: float) -> bool:
-        """Silent, or deaf: a picture that nobody waits for any more is not given back."""
-        if self._pulse is None or self._pulse.is_still(
+        """No heartbeat and no progress, or a drawing long past its deadline that is not given back."""
+        if self._heartbeats is None or self._heartbeats.is_stalled(
             now, self.silence_seconds, drawing=bool(self.in_flight)
         ):
             return True
-        # A generator that cannot be interrupted gives a picture back when it is drawn.
+        # A generator that cannot be interrupted gives a cancelled drawing back only when it is done.
         patience = max(self.silence_seconds, self._longest_draw)
         return any(now - ticket.ends_at > patience for ticket in self.in_flight.values())
 
     async def keep_running(self) -> None:
-        """Start the process, follow it, and start it again whenever it dies, until cancelled."""
+        """Supervise: start the process and restart it whenever it dies, until cancelled."""
         try:
             while True:
-                await self._live_once()
+                await self._run_process()
                 if self._misconfigured:
                     return
                 delay = min(FIRST_DELAY_SECONDS * 2.0 ** max(self._failures - 1, 0), LONGEST_DELAY_SECONDS)
                 self.retry_at = time.monotonic() + delay
-                self.listener.died(self, self._emptied())
+                self.listener.worker_died(self, self._take_in_flight())
                 log.warning("worker %d: %s; starting again in %.1f s", self.number, self.last_error, delay)
                 await asyncio.sleep(delay)
                 self.restarts += 1
         finally:
             self.state = WorkerState.STOPPED
 
-    async def _live_once(self) -> None:
+    async def _run_process(self) -> None:
         self.state = WorkerState.LOADING
         ready_at: float | None = None
         delivering: asyncio.Task[None] | None = None
@@ -243,17 +248,17 @@ class Worker:
                 delivering = asyncio.create_task(self._deliver())
                 await self._await_ready(reader)
             ready_at = time.monotonic()
-            self.listener.became_ready(self)
+            self.listener.worker_ready(self)
             await self._follow(reader)
-            raise WorkerLost(await self._last_words())
+            raise WorkerLost(await self._exit_reason())
         except TimeoutError:
             self.last_error = f"its generator was not loaded within {self.load_seconds:g} s"
-        except Exception as error:  # whatever it was, the next process is started
+        except Exception as error:  # whatever failed, the next process is started
             if not isinstance(error, WorkerLost | OSError):
                 log.exception("worker %d failed", self.number)
-            self.last_error = self._verdict or without_secrets(str(error))
+            self.last_error = self._kill_reason or redacted(str(error), message=True)
         finally:
-            self._verdict = None
+            self._kill_reason = None
             if delivering is not None:
                 delivering.cancel()
             await self._end()
@@ -264,13 +269,13 @@ class Worker:
 
     async def _start(self) -> asyncio.StreamReader:
         ours, theirs = socket.socketpair()
-        self._pulse = pulse = Pulse(asyncio.get_running_loop().time())
+        self._heartbeats = heartbeats = HeartbeatMonitor(asyncio.get_running_loop().time())
         self._outbox = asyncio.Queue()
-        with theirs, pulse.theirs:
+        with theirs, heartbeats.theirs:
             reader, self._writer = await asyncio.open_connection(sock=ours, limit=READ_AHEAD_BYTES)
             environment = {**self.environment, **visible_devices(self.device, self.environment)}
-            environment.pop(TOKEN_VARIABLE, None)  # what a model library does not have it cannot print
-            handles = theirs.fileno(), pulse.theirs.fileno()
+            environment.pop(TOKEN_VARIABLE, None)  # a model library cannot print what it does not have
+            handles = theirs.fileno(), heartbeats.theirs.fileno()
             self._process = await asyncio.create_subprocess_exec(
                 *(
                     sys.executable,
@@ -280,7 +285,7 @@ class Worker:
                     str(self.number),
                 ),
                 stdin=asyncio.subprocess.DEVNULL,
-                stdout=sys.stderr.fileno() if _has_handle(sys.stderr) else None,
+                stdout=sys.stderr.fileno() if _has_descriptor(sys.stderr) else None,
                 pass_fds=handles,
                 env=environment,
             )
@@ -290,11 +295,11 @@ class Worker:
     async def _await_ready(self, reader: asyncio.StreamReader) -> None:
         frame = await self._next_frame(reader)
         if frame is None:
-            raise WorkerLost(await self._last_words())
+            raise WorkerLost(await self._exit_reason())
         if frame.header["event"] == "failed":
             if frame.header["configuration"]:
                 error = ConfigurationError(frame.header["message"])
-                self._misconfigured = self.listener.is_hopeless(self, error)
+                self._misconfigured = self.listener.load_failed_for_good(self, error)
             raise WorkerLost(f"its generator could not be loaded: {frame.header['message']}")
         capabilities = GeneratorCapabilities(**frame.header["capabilities"])
         self.facts = ServiceFacts(capabilities, frame.header["settings"])
@@ -302,18 +307,18 @@ class Worker:
         self.last_error = None
 
     async def _follow(self, reader: asyncio.StreamReader) -> None:
-        """Hand out what the worker sends, until its process or its socket ends."""
+        """Handle what the worker sends, until its process or its socket ends."""
         while (frame := await self._next_frame(reader)) is not None:
             self._take(frame)
 
     async def _next_frame(self, reader: asyncio.StreamReader) -> Frame | None:
-        """What the worker sends next; None when it has ended, even if a child of it holds the socket open."""
+        """The next frame; None when the process has ended, even if a child of it holds the socket open."""
         reading = asyncio.ensure_future(read_frame(reader))
         ended = asyncio.ensure_future(self._wait_for_process())
         try:
             await asyncio.wait({reading, ended}, return_when=asyncio.FIRST_COMPLETED)
             if not reading.done():
-                await asyncio.wait({reading}, timeout=STOP_SECONDS)  # what it sent before its end
+                await asyncio.wait({reading}, timeout=STOP_SECONDS)  # read what it sent before it ended
             return reading.result() if reading.done() else None
         finally:
             reading.cancel()
@@ -324,23 +329,23 @@ class Worker:
         if frame.header["event"] == "free":
             if number in self.in_flight:
                 self.in_flight[number].drawn = True
-            self.listener.has_room(self)
+            self.listener.capacity_freed(self)
             return
         ticket = self.in_flight.pop(number, None)
         if ticket is None:
             return
         if not ticket.answer.done():
-            _settle(ticket, frame, self)
+            _resolve(ticket, frame, self)
         if frame.header["event"] == "drawn":
             self.drawn += 1
             self._longest_draw = max(self._longest_draw, frame.header["seconds"])
-        self.listener.gave_back(self, ticket)
+        self.listener.drawing_ended(self, ticket)
 
     async def _wait_for_process(self) -> None:
         if self._process is not None:
             await self._process.wait()
 
-    async def _last_words(self) -> str:
+    async def _exit_reason(self) -> str:
         """Why a process ended, once it has."""
         with suppress(TimeoutError):
             await asyncio.wait_for(self._wait_for_process(), STOP_SECONDS)
@@ -352,11 +357,11 @@ class Worker:
         )
 
     async def _end(self) -> None:
-        """Leave nothing behind: no process, no socket."""
+        """Close the sockets and kill the process."""
         self._outbox = None
-        if self._pulse is not None:
-            self._pulse.close()
-            self._pulse = None
+        if self._heartbeats is not None:
+            self._heartbeats.close()
+            self._heartbeats = None
         if self._writer is not None:
             self._writer.transport.abort()  # closing would wait until a hung worker has read everything
             with suppress(ConnectionError):
@@ -367,7 +372,7 @@ class Worker:
                 self._process.kill()
             await self._process.wait()
 
-    def _emptied(self) -> list[Ticket]:
+    def _take_in_flight(self) -> list[Ticket]:
         tickets, self.in_flight = list(self.in_flight.values()), {}
         return tickets
 
@@ -376,15 +381,15 @@ class Worker:
             self._outbox.put_nowait((header, payload))
 
     async def _deliver(self) -> None:
-        """Send what was posted, one message after another, as fast as the worker reads."""
+        """Send queued frames one after another, as fast as the worker reads."""
         outbox, writer = self._outbox, self._writer
-        with suppress(ConnectionError):  # its end is noticed where its answers are read
+        with suppress(ConnectionError):  # `_next_frame` notices the end of the process
             while outbox is not None and writer is not None:
                 header, payload = await outbox.get()
                 await send_frame(writer, header, *payload)
 
 
-def _settle(ticket: Ticket, frame: Frame, worker: Worker) -> None:
+def _resolve(ticket: Ticket, frame: Frame, worker: Worker) -> None:
     header = frame.header
     if header["event"] == "drawn":
         width, height = header["size"]
@@ -399,7 +404,7 @@ def _settle(ticket: Ticket, frame: Frame, worker: Worker) -> None:
                 seconds=header["seconds"],
             )
         )
-    elif header["event"] == "cancelled":  # by the generator itself: nobody had asked for it
+    elif header["event"] == "cancelled":  # by the generator itself, not at our request
         ticket.answer.set_exception(Refusal("the generator gave the picture up", status=500))
     elif header["transient"]:
         wait = header["retry_after"] or 1.0
@@ -409,7 +414,7 @@ def _settle(ticket: Ticket, frame: Frame, worker: Worker) -> None:
         ticket.answer.set_exception(Refusal(header["message"], status=status))
 
 
-def _has_handle(stream: object) -> bool:
+def _has_descriptor(stream: object) -> bool:
     try:
         stream.fileno()  # type: ignore[attr-defined]
     except (AttributeError, OSError, ValueError):

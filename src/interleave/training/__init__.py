@@ -1,1 +1,1 @@
-"""Training planner and critic: rewards, supervised fine-tuning, GRPO, and shims for other trainers."""
+"""Training planner and critic: supervised fine-tuning, GRPO, and the reward for other trainers."""

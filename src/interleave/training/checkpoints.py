@@ -1,9 +1,9 @@
-"""Checkpoints that are whole or named as broken.
+"""Checkpoints that are verified before they are resumed from, and the trainer mixin that writes them.
 
-A checkpoint is a folder `checkpoint-N` as the trainer writes it. When all its files are there they are
-sealed: `whole.json`, written last, has the size and digest of each. What has no seal was cut off by a crash,
-and is passed over; what does not agree with its seal is refused by name, and an older one is taken only if
-asked for. Old ones are removed only after the new one is sealed.
+A checkpoint is a folder `checkpoint-N` as the trainer writes it. When all its files are on disk it is sealed:
+`whole.json`, written last, has the size and digest of each file. A checkpoint without a seal was cut off by a
+crash and is skipped; one that does not match its seal is refused by name, and an older one is used only on
+request. Old checkpoints are removed only after the new one is sealed.
 """
 
 from __future__ import annotations
@@ -13,21 +13,26 @@ import json
 import os
 import re
 import shutil
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
+from transformers import Trainer
 
 from interleave.errors import ConfigurationError, StorageError
 from interleave.files import sync_folder, write_atomic
 from interleave.types import Value
 
+if TYPE_CHECKING:
+    from interleave.training.run import TrainingMonitor
+
 SEAL = "whole.json"
 _FOLDER = re.compile(r"checkpoint-(\d+)\Z")
-_OUT_OF_ROOM = (
+_DISK_ERRORS = (
     "No space left",
     "File too large",
     "Disk quota",
@@ -35,6 +40,11 @@ _OUT_OF_ROOM = (
     "PytorchStreamWriter",
     "unexpected pos",
 )
+COUNTERS = "counters.json"
+COUNTED = {"_total_train_tokens"}
+"""Attributes that TRL accumulates and does not save."""
+SUMS = "since_last_line"
+"""The key of the sums since the last line of the log."""
 
 
 class SealedFile(Value):
@@ -43,16 +53,16 @@ class SealedFile(Value):
 
 
 class Seal(Value):
-    """What a whole checkpoint consists of."""
+    """The files of a complete checkpoint."""
 
     step: int
     processes: int
-    """How many processes trained it: with another number, data would come in another order."""
+    """The world size it was trained with: another one would change the order of the data."""
     files: dict[str, SealedFile]
 
 
 def seal(folder: Path, *, step: int, processes: int) -> None:
-    """Declare a checkpoint whole: every file is on disk, and known by its digest."""
+    """Declare a checkpoint complete: sync every file to disk and record its size and digest."""
     paths = sorted(path for path in folder.rglob("*") if path.is_file() and path.name != SEAL)
     with ThreadPoolExecutor(4) as pool:
         sealed = list(pool.map(_sealed, paths))
@@ -63,7 +73,7 @@ def seal(folder: Path, *, step: int, processes: int) -> None:
     write_atomic(folder / SEAL, whole.model_dump_json(indent=1).encode())
 
 
-def checkpoints(folder: Path) -> list[Path]:
+def list_checkpoints(folder: Path) -> list[Path]:
     """The checkpoints in a folder, sealed or not, oldest first."""
     if not folder.is_dir():
         return []
@@ -71,14 +81,14 @@ def checkpoints(folder: Path) -> list[Path]:
     return [path for _, path in sorted(found) if path.is_dir()]
 
 
-def half_written(folder: Path) -> list[Path]:
-    """Checkpoints that a crash cut off."""
-    return [path for path in checkpoints(folder) if not (path / SEAL).is_file()]
+def incomplete(folder: Path) -> list[Path]:
+    """Checkpoints without a seal: a crash cut them off."""
+    return [path for path in list_checkpoints(folder) if not (path / SEAL).is_file()]
 
 
 def latest(folder: Path, *, fall_back: bool = False) -> Path | None:
-    """The last sealed checkpoint, if it is still what was sealed; an older good one if asked to fall back."""
-    for path in reversed([each for each in checkpoints(folder) if (each / SEAL).is_file()]):
+    """The last sealed checkpoint, verified; with `fall_back`, an older one where it is broken."""
+    for path in reversed([each for each in list_checkpoints(folder) if (each / SEAL).is_file()]):
         try:
             verify(path)
         except ConfigurationError as error:
@@ -90,7 +100,7 @@ def latest(folder: Path, *, fall_back: bool = False) -> Path | None:
 
 
 def verify(folder: Path) -> Seal:
-    """The seal of a checkpoint, when every file agrees with it."""
+    """The seal of a checkpoint; raises `ConfigurationError` unless every file matches it."""
     whole = read_seal(folder)
     for name, expected in whole.files.items():
         path = folder / name
@@ -107,7 +117,7 @@ def verify(folder: Path) -> Seal:
 
 
 def read_seal(folder: Path) -> Seal:
-    """The seal as it is written, unchecked."""
+    """The seal as it was written, without verifying the files."""
     path = folder / SEAL
     try:
         return Seal.model_validate_json(path.read_bytes())
@@ -118,20 +128,20 @@ def read_seal(folder: Path) -> Seal:
 
 
 def prune(folder: Path, keep: int) -> None:
-    """Remove all but the last sealed checkpoints, and what a crash left half."""
-    whole = [path for path in checkpoints(folder) if (path / SEAL).is_file()]
-    for path in [*whole[:-keep], *half_written(folder)]:
-        (path / SEAL).unlink(missing_ok=True)  # from here on it is no checkpoint
+    """Remove all but the last `keep` sealed checkpoints, and incomplete ones."""
+    whole = [path for path in list_checkpoints(folder) if (path / SEAL).is_file()]
+    for path in [*whole[:-keep], *incomplete(folder)]:
+        (path / SEAL).unlink(missing_ok=True)  # first: half removed, it must not count as sealed
         shutil.rmtree(path, ignore_errors=True)
 
 
 @contextmanager
-def storing(folder: Path) -> Iterator[None]:
-    """A disk that fails while a checkpoint is written ends the run clearly; the half of it is removed."""
+def reporting_disk_errors(folder: Path) -> Iterator[None]:
+    """Raise a disk error while a checkpoint is written as `StorageError`; remove the incomplete folder."""
     try:
         yield
     except Exception as error:
-        if not _is_of_the_disk(error):
+        if not _is_disk_error(error):
             raise
         shutil.rmtree(folder, ignore_errors=True)
         reason = getattr(error, "strerror", None) or str(error).strip().splitlines()[0][:160]
@@ -141,11 +151,11 @@ def storing(folder: Path) -> Iterator[None]:
         ) from error
 
 
-def _is_of_the_disk(error: Exception) -> bool:
-    """Whether it was the disk; safetensors and torch have their own words for it."""
+def _is_disk_error(error: Exception) -> bool:
+    """Whether the disk failed; safetensors and torch raise it as errors of their own."""
     if isinstance(error, OSError | StorageError):
         return True
-    return any(words in str(error) for words in _OUT_OF_ROOM)
+    return any(words in str(error) for words in _DISK_ERRORS)
 
 
 def _sealed(path: Path) -> SealedFile:
@@ -163,8 +173,8 @@ def _digest(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def same_model(checkpoint: Path, model: Path) -> None:
-    """Refuse a checkpoint of another model, by their config.json; an adapter has none of its own."""
+def refuse_other_model(checkpoint: Path, model: Path) -> None:
+    """Refuse a checkpoint of another model, by config.json; an adapter has none of its own."""
     mine, theirs = checkpoint / "config.json", model / "config.json"
     if not mine.is_file():
         return
@@ -177,7 +187,7 @@ def same_model(checkpoint: Path, model: Path) -> None:
 
 
 def _shapes(path: Path) -> dict[str, Any]:
-    """What decides the shapes of a model's tensors."""
+    """The settings that decide the shapes of a model's tensors."""
     config = json.loads(path.read_text("utf-8"))
     sizes = re.compile(r"size|layers|heads|depth|dim|vocab|model_type|architectures")
     flat = {
@@ -191,3 +201,78 @@ def _shapes(path: Path) -> dict[str, Any]:
     return {
         key: value for key, value in flat.items() if sizes.search(key) and isinstance(value, int | str | list)
     }
+
+
+class CheckpointMixin(Trainer):  # type: ignore[misc]
+    """Makes a `Trainer` seal its checkpoints, keep the last few, and resume its logging sums."""
+
+    keep = 3
+    monitor: TrainingMonitor
+    _sums: dict[str, Any] | None = None
+    """Sums of the checkpoint that was resumed from, until they are restored."""
+
+    def get_batch_samples(self, *arguments: Any, **options: Any) -> Any:
+        self._restore_sums()
+        started = time.perf_counter()
+        batches = super().get_batch_samples(*arguments, **options)
+        self._metrics["train"]["time/data"].append(time.perf_counter() - started)
+        return batches
+
+    def create_model_card(self, *arguments: Any, **options: Any) -> None:
+        """Write no model card: it would hold paths of this machine."""
+
+    def _save_checkpoint(self, model: Any, trial: Any) -> None:
+        folder = Path(self.args.output_dir) / f"checkpoint-{self.state.global_step}"
+        if (folder / SEAL).is_file():
+            return  # saved at this step already
+        with reporting_disk_errors(folder):
+            super()._save_checkpoint(model, trial)
+            counters = self._counters()
+            self.accelerator.wait_for_everyone()
+            if self.accelerator.is_main_process:
+                write_atomic(folder / COUNTERS, json.dumps(counters).encode())
+                seal(folder, step=self.state.global_step, processes=self.accelerator.num_processes)
+        if self.accelerator.is_main_process:
+            prune(folder.parent, self.keep)
+
+    def _counters(self) -> dict[str, Any]:
+        """The counters, and the sums since the last log line; collective: every process must call it."""
+        counted = {name: getattr(self, name) for name in COUNTED if hasattr(self, name)}
+        sums = {
+            "logged": self._globalstep_last_logged,
+            "loss": float(self.accelerator.gather(self._tr_loss).mean()),
+            "figures": dict(self._metrics["train"]),
+            "skipped": self.monitor.skipped,
+        }
+        return {**counted, SUMS: sums}
+
+    def _restore_sums(self) -> None:
+        """Restore the sums, so that the next log line is that of an uninterrupted run.
+
+        The trainer resets its sums after a checkpoint is loaded, so they are restored at the first batch.
+        """
+        if self._sums is None:
+            return
+        sums, self._sums = self._sums, None
+        self._globalstep_last_logged = sums["logged"]
+        self._tr_loss.fill_(sums["loss"])
+        self._metrics["train"].update(sums["figures"])
+        self.monitor.skipped = sums["skipped"]
+
+    def _load_optimizer_and_scheduler(self, checkpoint: Any) -> None:
+        super()._load_optimizer_and_scheduler(checkpoint)
+        if checkpoint is not None:
+            counters = json.loads((Path(checkpoint) / COUNTERS).read_text("utf-8"))
+            self._sums = counters.get(SUMS)
+            for name in COUNTED & counters.keys():
+                setattr(self, name, counters[name])
+
+
+def refuse_other_processes(checkpoint: Path, processes: int) -> None:
+    """Refuse to resume with another world size: rows would come in another order."""
+    trained_with = read_seal(checkpoint).processes
+    if trained_with != processes:
+        raise ConfigurationError(
+            f"{checkpoint} was trained by {trained_with} processes, and this is {processes}: start as many, "
+            "or train on from it as a new run with --model"
+        )

@@ -1,27 +1,36 @@
-"""Rows → a batch for supervised fine-tuning: the answer is learned, the question only read."""
+"""Rows → a batch for supervised fine-tuning: the loss is on the answer, the question is masked.
+
+TRL fills in the chat template and calls the processor row by row, and twice. `FastCollator` renders,
+tokenizes and packs a whole batch at once, with the same result. What it does not cover is left to TRL: models
+of another family, pictures that must be scaled, templates whose answer does not begin where the question
+ends.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Container, Sequence
+from collections.abc import Container, Mapping, Sequence
 from typing import Any
 
+import numpy as np
+import torch
+from torch.utils.data import DataLoader
+from trl.trainer.sft_trainer import DataCollatorForVisionLanguageModeling
+
+from interleave.backends.qwen3_vl.uint8_pixels import PatchLayout, layout_of
 from interleave.errors import InputError
-from interleave.training.fast_collator import IGNORED, QuickBatches
 from interleave.training.recipes import TrainingPart
 
-__all__ = ["IGNORED", "SftCollator", "too_long"]
-
 COLUMNS = ("prompt", "completion", "images")
+IGNORED = -100
+"""The label of a token without loss."""
 
 
 class SftCollator:
-    """TRL's own collator, or its quick double; here it never cuts a row and can pad to fewer shapes."""
+    """TRL's collator, or the fast one where it applies; never truncates a row, can pad to fewer shapes."""
 
     def __init__(self, processor: Any, *, max_length: int | None = None, pad_to: int = 1) -> None:
-        from trl.trainer.sft_trainer import DataCollatorForVisionLanguageModeling
-
-        self.quick = QuickBatches.of(processor)
-        self.inner = DataCollatorForVisionLanguageModeling(processor, completion_only_loss=True)
+        self.fast = FastCollator.for_processor(processor)
+        self.trl = DataCollatorForVisionLanguageModeling(processor, completion_only_loss=True)
         self.max_length = max_length
         self.pad_to = pad_to
         self.tokenizer = processor.tokenizer
@@ -34,16 +43,16 @@ class SftCollator:
 
     def lengths(self, rows: Sequence[dict[str, Any]]) -> list[int]:
         """How many tokens each row has."""
-        quick = self.quick.lengths(rows) if self.quick else None
-        if quick is not None:
-            return quick
+        lengths = self.fast.lengths(rows) if self.fast else None
+        if lengths is not None:
+            return lengths
         return [int(length) for length in self._batch(rows)["attention_mask"].sum(dim=1)]
 
     def _batch(self, rows: Sequence[dict[str, Any]]) -> Any:
-        quick = self.quick.make(rows) if self.quick else None
-        if quick is not None:
-            return quick
-        return self.inner([{name: row[name] for name in COLUMNS} for row in rows])
+        batch = self.fast.collate(rows) if self.fast else None
+        if batch is not None:
+            return batch
+        return self.trl([{name: row[name] for name in COLUMNS} for row in rows])
 
     def _refuse_long(self, batch: Any, rows: Sequence[dict[str, Any]]) -> None:
         if self.max_length is None:
@@ -57,8 +66,6 @@ class SftCollator:
                 )
 
     def _padded(self, batch: Any) -> Any:
-        import torch
-
         width = batch["input_ids"].shape[1]
         more = -width % self.pad_to
         if not more:
@@ -71,9 +78,7 @@ class SftCollator:
 
 
 def too_long(rows: Any, bad: Container[int], collator: SftCollator, training: TrainingPart) -> dict[int, str]:
-    """Rows with more tokens than are allowed, found before the first step; bad ones are passed over."""
-    from torch.utils.data import DataLoader
-
+    """Rows with more tokens than allowed, found before the first step; rows in `bad` are skipped."""
     most = training.max_length
     if most is None:
         return {}
@@ -91,3 +96,100 @@ def too_long(rows: Any, bad: Container[int], collator: SftCollator, training: Tr
         for index, length in zip(good, lengths, strict=True)
         if length > most
     }
+
+
+class FastCollator:
+    """Makes TRL's batches of rows with a question, an answer and pictures, many times as fast."""
+
+    def __init__(self, processor: Any, layout: PatchLayout) -> None:
+        self.processor = processor
+        self.tokenizer = processor.tokenizer
+        self.layout = layout
+        self.token = str(processor.image_token)
+        self.token_id = int(processor.image_token_id)
+
+    @classmethod
+    def for_processor(cls, processor: Any) -> FastCollator | None:
+        """The collator for a processor that returns uint8 pixels; None for any other."""
+        layout = layout_of(processor)
+        fast = getattr(getattr(processor, "tokenizer", None), "is_fast", False)
+        return cls(processor, layout) if layout is not None and fast else None
+
+    def collate(self, rows: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
+        """The batch; None where a row needs TRL's collator."""
+        if not all(self._is_supported(row) for row in rows):
+            return None
+        texts = self._texts(rows)
+        if texts is None:
+            return None
+        batch = {name: torch.from_numpy(values) for name, values in self._tokens(*texts, rows).items()}
+        pictures = [picture for row in rows for picture in row["images"]]
+        if pictures:
+            batch["pixel_values"], batch["image_grid_thw"] = self.layout.pack(pictures)
+        return batch
+
+    def lengths(self, rows: Sequence[Mapping[str, Any]]) -> list[int] | None:
+        """How many tokens each row has; None where a row needs TRL's collator."""
+        if not all(self._is_supported(row) for row in rows):
+            return None
+        texts = self._texts(rows)
+        if texts is None:
+            return None
+        tokens = self._tokens(*texts, rows)
+        return [int(length) for length in tokens["attention_mask"].sum(axis=1)]
+
+    def _is_supported(self, row: Mapping[str, Any]) -> bool:
+        places = [part for message in row["prompt"] for part in message["content"] if part["type"] == "image"]
+        return (
+            row["prompt"][-1]["role"] == "user"
+            and len(places) == len(row["images"])
+            and all(picture.mode == "RGB" and self.layout.fits(picture.size) for picture in row["images"])
+        )
+
+    def _texts(self, rows: Sequence[Mapping[str, Any]]) -> tuple[list[str], list[str]] | None:
+        """Questions and answers as the chat template renders them."""
+        render = self.processor.apply_chat_template
+        questions = render([row["prompt"] for row in rows], tokenize=False, add_generation_prompt=True)
+        wholes = render([[*row["prompt"], *row["completion"]] for row in rows], tokenize=False)
+        answers = []
+        for row, question, whole in zip(rows, questions, wholes, strict=True):
+            answer = whole[len(question) :]
+            marks = (question.count(self.token), answer.count(self.token))
+            if not whole.startswith(question) or marks != (len(row["images"]), 0):
+                return None
+            answers.append(answer)
+        return questions, answers
+
+    def _tokens(
+        self, questions: list[str], answers: list[str], rows: Sequence[Mapping[str, Any]]
+    ) -> dict[str, Any]:
+        found = self.tokenizer(
+            [*questions, *answers], add_special_tokens=False, padding=False, return_attention_mask=False
+        )["input_ids"]
+        asked = [
+            self._with_pictures(ids, row["images"]) for ids, row in zip(found[: len(rows)], rows, strict=True)
+        ]
+        said = [np.asarray(ids, dtype=np.int64) for ids in found[len(rows) :]]
+        shape = (len(rows), max(len(ask) + len(say) for ask, say in zip(asked, said, strict=True)))
+        ids = np.full(shape, self.tokenizer.pad_token_id, dtype=np.int64)
+        labels = np.full(shape, IGNORED, dtype=np.int64)
+        mask, kinds = np.zeros(shape, dtype=np.int64), np.zeros(shape, dtype=np.int64)
+        for number, (ask, say) in enumerate(zip(asked, said, strict=True)):
+            middle, end = len(ask), len(ask) + len(say)
+            ids[number, :middle], ids[number, middle:end] = ask, say
+            labels[number, middle:end] = say
+            mask[number, :end] = 1
+            kinds[number, :middle] = ask == self.token_id
+        return {"input_ids": ids, "attention_mask": mask, "mm_token_type_ids": kinds, "labels": labels}
+
+    def _with_pictures(self, ids: Sequence[int], pictures: Sequence[Any]) -> Any:
+        """The tokens of a question, each placeholder repeated once per merged patch of its picture."""
+        tokens = np.asarray(ids, dtype=np.int64)
+        if not pictures:
+            return tokens
+        side = self.layout.patch_size * self.layout.merge_size
+        repeats = np.ones(len(tokens), dtype=np.int64)
+        repeats[tokens == self.token_id] = [
+            (picture.width // side) * (picture.height // side) for picture in pictures
+        ]
+        return np.repeat(tokens, repeats)

@@ -1,9 +1,9 @@
 """GRPO for a critic, on TRL.
 
-TRL gives a masked sample the advantage zero, but still counts its tokens when it divides the loss, holds it
-to the reference model, and takes sums in single precision. The trainer here takes advantages from
-`rewards/advantages.py` and masks such samples whole, so that a step with failures is the step without them;
-where too much failed for that to be fair, nothing is learned from the step (`rewards/health.py`).
+TRL gives a masked sample the advantage zero, but still counts its tokens when it divides the loss, keeps it
+in the KL term, and sums in single precision. The trainer here takes advantages from `rewards/formula.py` and
+masks all tokens of such samples, so that a step with failures equals the step without them; where too much
+failed for that to be fair, nothing is learned from the step (`rewards/health.py`).
 """
 
 from __future__ import annotations
@@ -15,6 +15,10 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy
+import torch
+from trl import GRPOConfig, GRPOTrainer
+
 from interleave.agents.prompts import load_pack
 from interleave.backends.local.processors import VISION_TOKENS
 from interleave.backends.local.silence import quiet
@@ -22,64 +26,64 @@ from interleave.backends.qwen3_vl.batched_vision import batch_vision
 from interleave.backends.qwen3_vl.uint8_pixels import use_uint8_pixels
 from interleave.backends.registry import check_agent, check_generator
 from interleave.errors import ConfigurationError
-from interleave.training.checkpointing import Watch, keeping
+from interleave.training.checkpoints import CheckpointMixin
+from interleave.training.inspection import TrainingRows, open_rows
 from interleave.training.logs import TrainingLog, say_on_stderr
-from interleave.training.models import Learner, load_learner
-from interleave.training.output_folder import Output
+from interleave.training.models import TrainableModel, load_trainable_model
+from interleave.training.output_folder import OutputFolder
 from interleave.training.recipes import Recipe
-from interleave.training.rewards.advantages import batch_advantages, equal_groups, skipped_groups
 from interleave.training.rewards.core import RewardCore
+from interleave.training.rewards.formula import batch_advantages, equal_groups, skipped_groups
 from interleave.training.rewards.health import Health, RewardUnhealthy, Screened, screened
-from interleave.training.rewards.redraws import Redraws, load_redraws
+from interleave.training.rewards.redraws import Redrawer, load_redrawer
 from interleave.training.rewards.samples import Case
 from interleave.training.run import (
-    Orders,
-    Rows,
-    carry_out,
-    is_first_process,
-    open_rows,
-    processes_now,
+    TrainingJob,
+    TrainingMonitor,
+    is_main_process,
+    locked_output,
     refuse_few_rows,
-    taken,
+    run_training,
     whole_batches,
+    world_size,
 )
 from interleave.training.samples_page import SamplePage
 from interleave.training.sft import add_callbacks, common_arguments
-from interleave.training.trainers.trl import TrlReward, is_outage
+from interleave.training.trainers.trl import ScoredBatch, TrlReward, is_outage
 
 
 def train_grpo(
-    orders: Orders, say: Callable[[str], None] = say_on_stderr, redraws: Redraws | None = None
+    job: TrainingJob, say: Callable[[str], None] = say_on_stderr, redraws: Redrawer | None = None
 ) -> str:
     """Train, from the start or from where it stopped; returns the spec of the result."""
     if redraws is None:
-        check_reward(orders.recipe)
-    rows = open_rows(orders, say)
-    output = Output(orders.out)
-    if is_first_process():  # the others might see the folder half made
-        output.check(orders.task, orders.recipe, rows.digest)
+        check_reward(job.recipe)
+    rows = open_rows(job, say)
+    output = OutputFolder(job.out)
+    if is_main_process():  # another process might see the folder half made
+        output.check(job.task, job.recipe, rows.digest)
     if output.done:
         say("this training is done")
         return output.use
     say("loading the models…")
-    reward = load_reward(orders.recipe, redraws)
-    learner = load_learner(orders.recipe.model, picture_cache_mb=orders.recipe.training.picture_cache_mb)
-    with taken(output, orders, rows):
-        watch = Watch(max_minutes=orders.max_minutes, cycle=orders.recipe.grpo.updates)
-        trainer = grpo_trainer(orders.recipe, learner, rows, output, watch, reward, say)
+    reward = load_reward(job.recipe, redraws)
+    learner = load_trainable_model(job.recipe.model, picture_cache_mb=job.recipe.training.picture_cache_mb)
+    with locked_output(output, job, rows):
+        monitor = TrainingMonitor(max_minutes=job.max_minutes, cycle=job.recipe.grpo.updates)
+        trainer = grpo_trainer(job.recipe, learner, rows, output, monitor, reward, say)
         try:
-            use = carry_out(trainer, output, watch, orders, learner)
-            if is_first_process():
+            use = run_training(trainer, output, monitor, job, learner)
+            if is_main_process():
                 trainer.page.write()
             return use
         except RewardUnhealthy:
-            if trainer.outage:  # in the middle of a step: nothing is learned from it, and it is done again
+            if trainer.outage:  # the current step was abandoned, and is repeated after a resume
                 trainer.save_before_step()
             raise
 
 
 def check_reward(recipe: Recipe) -> None:
-    """Refuse a generator, a scorer or words that do not exist, before anything is loaded."""
+    """Refuse a generator, scorer or prompt pack that does not exist, before anything is loaded."""
     part = recipe.reward
     named = {"generator": part.generator, "scorer": part.scorer}
     if missing := [role for role, spec in named.items() if not spec]:
@@ -90,11 +94,11 @@ def check_reward(recipe: Recipe) -> None:
     load_pack(part.prompts)
 
 
-def load_reward(recipe: Recipe, redraws: Redraws | None = None) -> TrlReward:
+def load_reward(recipe: Recipe, redraws: Redrawer | None = None) -> TrlReward:
     """The reward of a recipe, with its generator and scorer."""
     part = recipe.reward
     if redraws is None:
-        redraws = load_redraws(part.generator, part.scorer, load_pack(part.prompts))
+        redraws = load_redrawer(part.generator, part.scorer, load_pack(part.prompts))
     core = RewardCore(
         redraws,
         part.weights,
@@ -107,26 +111,23 @@ def load_reward(recipe: Recipe, redraws: Redraws | None = None) -> TrlReward:
 
 def grpo_trainer(
     recipe: Recipe,
-    learner: Learner,
-    rows: Rows,
-    output: Output,
-    watch: Watch,
+    learner: TrainableModel,
+    rows: TrainingRows,
+    output: OutputFolder,
+    monitor: TrainingMonitor,
     reward: TrlReward,
     say: Callable[[str], None],
-) -> Any:
-    """The trainer of a recipe."""
-    from transformers import TrainerCallback
-    from trl import GRPOConfig, GRPOTrainer
-
-    logging.getLogger("trl.trainer.grpo_trainer").setLevel(logging.ERROR)  # it prints masked rows whole
+) -> CriticTrainer:
+    """TRL's trainer, configured by a recipe."""
+    logging.getLogger("trl.trainer.grpo_trainer").setLevel(logging.ERROR)  # it logs every masked row in full
     training, grpo = recipe.training, recipe.grpo
     refuse_few_rows(recipe, len(rows.train))
-    batches = whole_batches(grpo.completions, training.device_batch, processes_now(), "a generation")
+    batches = whole_batches(grpo.completions, training.device_batch, world_size(), "a generation")
     if batches % grpo.updates:
         raise ConfigurationError(
             f"{batches} batches of a generation do not split into {grpo.updates} updates"
         )
-    learner.processor.tokenizer.padding_side = "left"  # TRL takes its own padding for granted
+    learner.processor.tokenizer.padding_side = "left"  # TRL assumes it
     config = GRPOConfig(
         **common_arguments(recipe, output, validating=rows.validation is not None),
         gradient_accumulation_steps=batches // grpo.updates,
@@ -147,7 +148,7 @@ def grpo_trainer(
         pad_to_multiple_of=training.pad_to if training.pad_to > 1 else None,
         generation_kwargs={"suppress_tokens": picture_tokens(learner.processor.tokenizer)},
     )
-    trainer = critic_trainer(keeping(GRPOTrainer))(
+    trainer = CriticTrainer(
         model=learner.model,
         args=config,
         train_dataset=rows.train,
@@ -156,180 +157,169 @@ def grpo_trainer(
         reward_funcs=reward.reward,
         peft_config=learner.lora,
     )
-    if trainer.ref_model is not None:  # TRL has loaded it once more, as the library has it
+    if trainer.ref_model is not None:  # TRL loaded it again, without our changes
         reference = trainer.accelerator.unwrap_model(trainer.ref_model)
         batch_vision(reference)
         use_uint8_pixels(reference, learner.processor)
     trainer.keep = training.keep
     trainer.say = say
-    trainer.shim = reward
-    trainer.watch = watch
+    reward.on_scored = trainer.note_scored
+    trainer.monitor = monitor
     trainer.health = Health(recipe.reward.limits)
     trainer.page = SamplePage(output.folder, "Answers while learning by GRPO")
-    add_callbacks(trainer, TrainerCallback, watch, TrainingLog(output.folder, say))
+    add_callbacks(trainer, monitor, TrainingLog(output.folder, say))
     return trainer
 
 
 def picture_tokens(tokenizer: Any) -> list[int]:
-    """Tokens that stand for pictures: one in an answer would be taken for a picture that is not there."""
+    """Vision tokens: one in an answer would be taken for a picture that is not there."""
     known = tokenizer.get_vocab()
     return sorted(known[token] for token in VISION_TOKENS.values() if token in known)
 
 
-def critic_trainer(base: type) -> Any:
-    """TRL's trainer with our masking, and with an eye on the rewards' health."""
+class CriticTrainer(CheckpointMixin, GRPOTrainer):  # type: ignore[misc]
+    """TRL's trainer with exact advantages, masked samples left out whole, and failing rewards watched."""
 
-    class CriticTrainer(base):  # type: ignore[misc]
-        outage = False
-        """Whether the step under way was given up."""
-        say: Callable[[str], None]
-        shim: TrlReward
-        watch: Watch
-        health: Health
-        page: SamplePage
+    outage = False
+    """Whether the current step was abandoned because no reward could be had."""
+    say: Callable[[str], None]
+    scored: ScoredBatch
+    """Of the last call of the reward function, in this process."""
+    monitor: TrainingMonitor
+    health: Health
+    page: SamplePage
 
-        def _generate(self, prompts: Any) -> Any:
-            return self._timed("time/generate", super()._generate, prompts)
+    def note_scored(self, scored: ScoredBatch) -> None:
+        """Called by the reward function: TRL itself passes on only the totals."""
+        self.scored = scored
 
-        def _calculate_rewards(self, *arguments: Any) -> Any:
-            self._rewards = self._timed("time/reward", super()._calculate_rewards, *arguments)
-            return self._rewards
+    def _generate(self, prompts: Any) -> Any:
+        return self._timed("time/generate", super()._generate, prompts)
 
-        def _generate_and_score_completions(self, inputs: Any) -> Any:
-            figures = {name: list(values) for name, values in self._metrics["train"].items()}
-            self._before_step = (_random_states(), self.state.num_input_tokens_seen, figures)
-            output = super()._generate_and_score_completions(inputs)
-            if not self.model.training:
-                return output
-            rewards = [None if math.isnan(value) else value for value in self._rewards[:, 0].tolist()]
-            step = self._screened(rewards)
-            self._watch_health(rewards, step)
-            self._show(inputs)
-            return self._without_masked(output, step.totals)
+    def _calculate_rewards(self, *arguments: Any) -> Any:
+        self._rewards = self._timed("time/reward", super()._calculate_rewards, *arguments)
+        return self._rewards
 
-        def training_step(self, *arguments: Any, **options: Any) -> Any:
-            started = time.perf_counter()
-            figures = self._metrics["train"]
-            before = _spent(figures)
-            loss = super().training_step(*arguments, **options)
-            elsewhere = _spent(figures) - before
-            figures["time/update"].append(time.perf_counter() - started - elsewhere)
-            return loss
-
-        def _screened(self, rewards: list[float | None]) -> Screened:
-            """What may be learned from, over all processes: a group may be spread over several."""
-            import torch
-
-            mine = [result.case is Case.REDRAWN for result in self.shim.results]
-            drawn = self.accelerator.gather(torch.tensor(mine, device=self.accelerator.device)).tolist()
-            groups = [place // self.num_generations for place in range(len(rewards))]
-            return screened(rewards, drawn, groups, self.health.limits)
-
-        def _without_masked(self, output: Any, rewards: Sequence[float | None]) -> Any:
-            """The batch as if masked samples, and groups with too few left, were not in it."""
-            import torch
-
-            advantages = batch_advantages(rewards, self.num_generations, self.scale_rewards)
-            count = len(output["advantages"])
-            mine = advantages[self.accelerator.process_index * count :][:count]
-            like = output["advantages"]
-            kept = torch.tensor([each is not None for each in mine], device=like.device)
-            output["advantages"] = torch.tensor(
-                [each or 0.0 for each in mine], dtype=like.dtype, device=like.device
-            )
-            output["completion_mask"] = output["completion_mask"] * kept.unsqueeze(1)
-            tokens = output["completion_mask"].sum()
-            all_tokens = self.accelerator.gather(tokens).sum()
-            output["num_items_in_batch"] = all_tokens.clamp(min=1)  # the loss of no tokens is 0, not 0/0
+    def _generate_and_score_completions(self, inputs: Any) -> Any:
+        figures = {name: list(values) for name, values in self._metrics["train"].items()}
+        self._before_step = (_rng_states(), self.state.num_input_tokens_seen, figures)
+        output = super()._generate_and_score_completions(inputs)
+        if not self.model.training:
             return output
+        rewards = [None if math.isnan(value) else value for value in self._rewards[:, 0].tolist()]
+        step = self._screened(rewards)
+        self._update_health(rewards, step)
+        self._show(inputs)
+        return self._without_masked(output, step.totals)
 
-        def _watch_health(self, rewards: list[float | None], step: Screened) -> None:
-            causes = [result.cause for result in self.shim.results if result.cause]
-            self.health.note(step, causes)
-            self._log_health(len(rewards), step)
-            if self._is_outage():
-                self.outage = True
-                raise self._gave_up()
-            if step.discarded and self.accelerator.is_main_process:
-                self.say(
-                    f"step {self.state.global_step + 1}: {step.failed} of {step.needed} redraws failed"
-                    f"{f' ({causes[0]})' if causes else ''}; nothing is learned from it"
-                )
-            if self.health.unhealthy:
-                self.watch.stop(self.health.complaint())
+    def training_step(self, *arguments: Any, **options: Any) -> Any:
+        started = time.perf_counter()
+        figures = self._metrics["train"]
+        before = _spent(figures)
+        loss = super().training_step(*arguments, **options)
+        generating = _spent(figures) - before
+        figures["time/update"].append(time.perf_counter() - started - generating)
+        return loss
 
-        def _log_health(self, samples: int, step: Screened) -> None:
-            kept, group = step.totals, self.num_generations
-            for name, value in {
-                "samples/failure_rate": step.failed / samples,
-                "redraws/failed": step.share,
-                "redraws/failed_lately": self.health.lately,
-                "groups/discarded": step.discarded_groups,
-                "groups/skipped": skipped_groups(kept, group),
-                "groups/equal": equal_groups(kept, group),
-                "steps/discarded": step.discarded,
-                "steps/skipped": self.watch.skipped,
-            }.items():
-                self._metrics["train"][name].append(float(value))
+    def _screened(self, rewards: list[float | None]) -> Screened:
+        """The rewards to learn from, over all processes: a group may be spread over several."""
+        mine = [result.case is Case.REDRAWN for result in self.scored.results]
+        drawn = self.accelerator.gather(torch.tensor(mine, device=self.accelerator.device)).tolist()
+        groups = [place // self.num_generations for place in range(len(rewards))]
+        return screened(rewards, drawn, groups, self.health.limits)
 
-        def _is_outage(self) -> bool:
-            """Whether nothing could be drawn or scored, in any process."""
-            import torch
+    def _without_masked(self, output: Any, rewards: Sequence[float | None]) -> Any:
+        """The batch without masked samples and without groups that have too few valid ones."""
+        advantages = batch_advantages(rewards, self.num_generations, self.scale_rewards)
+        count = len(output["advantages"])
+        mine = advantages[self.accelerator.process_index * count :][:count]
+        like = output["advantages"]
+        kept = torch.tensor([each is not None for each in mine], device=like.device)
+        output["advantages"] = torch.tensor(
+            [each or 0.0 for each in mine], dtype=like.dtype, device=like.device
+        )
+        output["completion_mask"] = output["completion_mask"] * kept.unsqueeze(1)
+        tokens = output["completion_mask"].sum()
+        all_tokens = self.accelerator.gather(tokens).sum()
+        output["num_items_in_batch"] = all_tokens.clamp(min=1)  # without tokens the loss is 0, not 0/0
+        return output
 
-            mine = is_outage(self.shim.results, self.health.limits.step)
-            flags = torch.tensor([float(mine)], device=self.accelerator.device)
-            return bool(self.accelerator.gather(flags).min() > 0)
-
-        def _gave_up(self) -> RewardUnhealthy:
-            cause = next((result.cause for result in self.shim.results if result.cause), "no reason given")
-            return RewardUnhealthy(
-                f"reward_unhealthy: no reward of step {self.state.global_step + 1} could be got ({cause}). "
-                "Nothing was learned from it, the state is saved: mend it, then give the same command again"
+    def _update_health(self, rewards: list[float | None], step: Screened) -> None:
+        causes = self.scored.causes
+        self.health.note(step, causes)
+        self._log_health(len(rewards), step)
+        if self._is_outage():
+            self.outage = True
+            raise self._gave_up()
+        if step.discarded and self.accelerator.is_main_process:
+            self.say(
+                f"step {self.state.global_step + 1}: {step.failed} of {step.needed} redraws failed"
+                f"{f' ({causes[0]})' if causes else ''}; nothing is learned from it"
             )
+        if self.health.unhealthy:
+            self.monitor.stop(self.health.complaint())
 
-        def save_before_step(self) -> None:
-            """Save the state as it was before the step under way was begun."""
-            states, self.state.num_input_tokens_seen, figures = self._before_step
-            _set_random_states(states)
-            self._metrics["train"].clear()
-            self._metrics["train"].update(figures)
-            with quiet():
-                self._save_checkpoint(self.model, None)
+    def _log_health(self, samples: int, step: Screened) -> None:
+        kept, group = step.totals, self.num_generations
+        for name, value in {
+            "samples/failure_rate": step.failed / samples,
+            "redraws/failed": step.share,
+            "redraws/failed_lately": self.health.lately,
+            "groups/discarded": step.discarded_groups,
+            "groups/skipped": skipped_groups(kept, group),
+            "groups/equal": equal_groups(kept, group),
+            "steps/discarded": step.discarded,
+            "steps/skipped": self.monitor.skipped,
+        }.items():
+            self._metrics["train"][name].append(float(value))
 
-        def _show(self, inputs: Any) -> None:
-            if not self.accelerator.is_main_process:
-                return
-            pictures = [row["images"] for row in inputs]
-            shim = self.shim
-            self.page.add(self.state.global_step, shim.samples, shim.completions, shim.results, pictures)
-            self.page.write_now_and_then()
+    def _is_outage(self) -> bool:
+        """Whether no redraw succeeded, in any process."""
+        mine = is_outage(self.scored.results, self.health.limits.step)
+        flags = torch.tensor([float(mine)], device=self.accelerator.device)
+        return bool(self.accelerator.gather(flags).min() > 0)
 
-        def _timed(self, name: str, work: Callable[..., Any], *arguments: Any) -> Any:
-            started = time.perf_counter()
-            done = work(*arguments)
-            mode = "train" if self.model.training else "eval"
-            self._metrics[mode][name].append(time.perf_counter() - started)
-            return done
+    def _gave_up(self) -> RewardUnhealthy:
+        cause = next(iter(self.scored.causes), "no reason given")
+        return RewardUnhealthy(
+            f"reward_unhealthy: no reward of step {self.state.global_step + 1} could be got ({cause}). "
+            "Nothing was learned from it, the state is saved: fix it, then give the same command again"
+        )
 
-    return CriticTrainer
+    def save_before_step(self) -> None:
+        """Save a checkpoint of the state before the current step."""
+        states, self.state.num_input_tokens_seen, figures = self._before_step
+        _set_rng_states(states)
+        self._metrics["train"].clear()
+        self._metrics["train"].update(figures)
+        with quiet():
+            self._save_checkpoint(self.model, None)
+
+    def _show(self, inputs: Any) -> None:
+        if not self.accelerator.is_main_process:
+            return
+        pictures = [row["images"] for row in inputs]
+        self.page.add(self.state.global_step, self.scored, pictures)
+        self.page.write_if_due()
+
+    def _timed(self, name: str, work: Callable[..., Any], *arguments: Any) -> Any:
+        started = time.perf_counter()
+        done = work(*arguments)
+        mode = "train" if self.model.training else "eval"
+        self._metrics[mode][name].append(time.perf_counter() - started)
+        return done
 
 
 def _spent(figures: Any) -> float:
     return float(sum(figures["time/generate"]) + sum(figures["time/reward"]))
 
 
-def _random_states() -> dict[str, Any]:
-    import numpy
-    import torch
-
+def _rng_states() -> dict[str, Any]:
     states = {"python": random.getstate(), "numpy": numpy.random.get_state(), "cpu": torch.get_rng_state()}
     return states | ({"cuda": torch.cuda.get_rng_state_all()} if torch.cuda.is_available() else {})
 
 
-def _set_random_states(states: dict[str, Any]) -> None:
-    import numpy
-    import torch
-
+def _set_rng_states(states: dict[str, Any]) -> None:
     random.setstate(states["python"])
     numpy.random.set_state(states["numpy"])
     torch.set_rng_state(states["cpu"])

@@ -1,4 +1,4 @@
-"""Launch files: read before anybody waits for a cluster, and held against the plan they are to carry out."""
+"""Launch files of accelerate and verl, checked against the recipe before a cluster is asked for."""
 
 from __future__ import annotations
 
@@ -81,9 +81,9 @@ def _wrong_deepspeed(deepspeed: Mapping[str, Any], recipe: Recipe) -> Iterable[s
 
 
 def _wrong_batches(recipe: Recipe, processes: int) -> Iterable[str]:
-    once = recipe.training.device_batch * processes
+    at_once = recipe.training.device_batch * processes
     total = recipe.grpo.completions if recipe.task == "grpo" else recipe.training.batch
-    if total % once:
+    if total % at_once:
         yield f"{total} rows a step do not split into batches of {recipe.training.device_batch} × {processes}"
 
 

@@ -1,4 +1,4 @@
-"""What a training says while it works: lines for a person, JSON lines for a program, TensorBoard for both."""
+"""The log of a training: lines on the terminal, `log.jsonl`, and TensorBoard."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
+
+from transformers import TrainerCallback
 
 from interleave.files import write_atomic
 
@@ -29,9 +31,9 @@ SHOWN = {
     "time/reward": "reward {:.1f} s",
     "time/update": "update {:.1f} s",
 }
-"""What stands in a line on the terminal, in this order."""
+"""The metrics shown on the terminal, in this order."""
 TIMES = ("time/", "step_time", "runtime", "per_second", "epoch_time", "from_cache")
-"""Figures that differ from one machine to the next; without them, two logs can be compared."""
+"""Parts of the names of metrics that depend on the machine; without them, two logs can be compared."""
 
 
 class TrainingLog:
@@ -45,7 +47,7 @@ class TrainingLog:
         self._board: Any = None
 
     def begin(self, step: int) -> None:
-        """Go on after this step: what was logged later belongs to work that is done again."""
+        """Resume after this step: later lines belong to steps that are repeated."""
         kept = [line for line in read_log(self.path) if line["step"] <= step]
         write_atomic(self.path, "".join(json.dumps(line) + "\n" for line in kept).encode())
         self._board = _board(self._board_folder, step)
@@ -72,7 +74,7 @@ class TrainingLog:
 
 
 def read_log(path: Path) -> list[dict[str, Any]]:
-    """The lines of a log; a last line that a crash cut off is left out."""
+    """The lines of a log, without a last line that a crash cut off."""
     lines = []
     for line in path.read_text("utf-8").splitlines() if path.is_file() else []:
         try:
@@ -83,31 +85,31 @@ def read_log(path: Path) -> list[dict[str, Any]]:
 
 
 def comparable(lines: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """A log without what depends on the machine: two equal trainings have equal ones."""
+    """A log without machine-dependent metrics: equal trainings have equal ones."""
     return [
         {name: value for name, value in line.items() if not any(word in name for word in TIMES)}
         for line in lines
     ]
 
 
-def logging_callback(base: type, log: TrainingLog) -> Any:
-    """The callback that writes the log; `base` is `TrainerCallback`."""
+class LoggingCallback(TrainerCallback):  # type: ignore[misc]
+    """Writes what the trainer logs to a `TrainingLog`, in the main process."""
 
-    class Logging(base):  # type: ignore[misc]
-        def on_train_begin(self, args: Any, state: Any, control: Any, **known: Any) -> None:
-            log.total = state.max_steps
-            if state.is_world_process_zero:
-                log.begin(state.global_step)
+    def __init__(self, log: TrainingLog) -> None:
+        self.log = log
 
-        def on_log(self, args: Any, state: Any, control: Any, logs: Any = None, **known: Any) -> None:
-            if state.is_world_process_zero and logs and "train_runtime" not in logs:
-                log.write(state.global_step, logs)
+    def on_train_begin(self, args: Any, state: Any, control: Any, **known: Any) -> None:
+        self.log.total = state.max_steps
+        if state.is_world_process_zero:
+            self.log.begin(state.global_step)
 
-        def on_train_end(self, args: Any, state: Any, control: Any, **known: Any) -> None:
-            if state.is_world_process_zero:
-                log.end()
+    def on_log(self, args: Any, state: Any, control: Any, logs: Any = None, **known: Any) -> None:
+        if state.is_world_process_zero and logs and "train_runtime" not in logs:
+            self.log.write(state.global_step, logs)
 
-    return Logging()
+    def on_train_end(self, args: Any, state: Any, control: Any, **known: Any) -> None:
+        if state.is_world_process_zero:
+            self.log.end()
 
 
 def say_on_stderr(message: str) -> None:

@@ -1,4 +1,4 @@
-"""The model that learns: loaded, with its processor, and with the parts that must not learn held still."""
+"""The model that is trained: its weights, frozen parts, adapter and processor."""
 
 from __future__ import annotations
 
@@ -9,6 +9,10 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
+
+import torch
+from peft import LoraConfig
+from transformers import AutoModelForImageTextToText, BatchFeature
 
 from interleave.backends.local.checkpoints import Source, check_model, find_model, read_json, refuse_bad_fit
 from interleave.backends.local.library_errors import as_configuration_error
@@ -23,8 +27,8 @@ PREFIX = "transformers:"
 
 
 @dataclass(frozen=True)
-class Learner:
-    """What a trainer is given."""
+class TrainableModel:
+    """A model ready for a trainer, with its processor and adapter."""
 
     folder: Path
     model: Any
@@ -32,11 +36,11 @@ class Learner:
     base: str
     """How a spec names the model it starts from: as on the Hub, or by its path."""
     lora: Any
-    """A `LoraConfig`, or None where the weights themselves learn."""
+    """A `LoraConfig`, or None where the weights themselves are trained."""
 
 
 def model_source(part: ModelPart) -> Source:
-    """Where the model of a recipe is; a spec `transformers:…` without options names one too."""
+    """Where the model of a recipe is; it may be written as a spec `transformers:…` without options."""
     name = part.name.removeprefix(PREFIX)
     if not name:
         raise ConfigurationError("which model? Name it with --model ORG/NAME, or --model ./FOLDER")
@@ -47,22 +51,23 @@ def model_source(part: ModelPart) -> Source:
     return Source(name, part.revision)
 
 
-def load_learner(part: ModelPart, *, picture_cache_mb: int = 0) -> Learner:
+def load_trainable_model(part: ModelPart, *, picture_cache_mb: int = 0) -> TrainableModel:
     """The model and its processor, ready for a trainer."""
     source = model_source(part)
     folder = find_model(source)
     check_model(folder, source, trust_remote_code=False)
     model = _load(folder, source, part)
     freeze(model, part)
-    processor = load_eyes(folder, source, part)
+    processor = load_sized_processor(folder, source, part)
     if not use_uint8_pixels(model, processor) and picture_cache_mb:
-        remember_pictures(processor.image_processor, PictureMemory(picture_cache_mb * 1_000_000))
+        cache = FeatureCache(picture_cache_mb * 1_000_000)
+        processor.image_processor = caching_image_processor(processor.image_processor, cache)
     base = str(folder.absolute()) if source.is_path else source.model
-    return Learner(folder, model, processor, base, lora_config(part))
+    return TrainableModel(folder, model, processor, base, lora_config(part))
 
 
-def load_eyes(folder: Path, source: Source, part: ModelPart) -> Any:
-    """The processor of a model, looking at pictures in the size that the recipe says."""
+def load_sized_processor(folder: Path, source: Source, part: ModelPart) -> Any:
+    """The processor of a model, with the picture size limits of the recipe."""
     model_type = str(read_json(folder / "config.json", source).get("model_type"))
     with quiet(), as_configuration_error(f"the processor in {folder} cannot be loaded"):
         processor = load_processor(folder, model_type)
@@ -75,7 +80,7 @@ def load_eyes(folder: Path, source: Source, part: ModelPart) -> Any:
 
 
 def freeze(model: Any, part: ModelPart) -> None:
-    """Hold the vision tower still, if the recipe says so."""
+    """Freeze the vision tower, if the recipe says so."""
     if part.train_vision:
         return
     tower = next((module for name, module in model.named_modules() if name.split(".")[-1] == "visual"), None)
@@ -87,11 +92,9 @@ def freeze(model: Any, part: ModelPart) -> None:
 
 
 def lora_config(part: ModelPart) -> Any:
-    """The adapter that learns in place of the weights, or None."""
+    """The adapter that is trained in place of the weights, or None."""
     if not part.lora_rank:
         return None
-    from peft import LoraConfig
-
     return LoraConfig(
         r=part.lora_rank,
         lora_alpha=part.lora_alpha or 2 * part.lora_rank,
@@ -102,9 +105,6 @@ def lora_config(part: ModelPart) -> Any:
 
 
 def _load(folder: Path, source: Source, part: ModelPart) -> Any:
-    import torch
-    from transformers import AutoModelForImageTextToText
-
     with quiet(), as_configuration_error(f"the model in {folder} cannot be loaded"):
         model, info = AutoModelForImageTextToText.from_pretrained(
             folder,
@@ -120,46 +120,51 @@ def _load(folder: Path, source: Source, part: ModelPart) -> Any:
     return model
 
 
-class PictureMemory:
-    """What an image processor made of pictures, by their content: groups and epochs show the same again."""
+class FeatureCache:
+    """The output of an image processor by picture content: groups and epochs show the same pictures again."""
 
     def __init__(self, budget_bytes: int) -> None:
         self.budget_bytes = budget_bytes
         self._kept: OrderedDict[bytes, tuple[Any, Any]] = OrderedDict()
         self._bytes = 0
 
-    def recall(self, picture: Any, make: Callable[[], tuple[Any, Any]]) -> tuple[Any, Any]:
+    def get(self, picture: Any, compute: Callable[[], tuple[Any, Any]]) -> tuple[Any, Any]:
+        """The features of a picture, computed where they are not in the cache; the oldest make room."""
         key = hashlib.blake2b(picture.tobytes(), digest_size=16, salt=_salt(picture.size)).digest()
         if key in self._kept:
             self._kept.move_to_end(key)
             return self._kept[key]
-        made = self._kept[key] = make()
-        self._bytes += made[0].nbytes
+        features = self._kept[key] = compute()
+        self._bytes += features[0].nbytes
         while self._bytes > self.budget_bytes and len(self._kept) > 1:
-            _, (old, _) = self._kept.popitem(last=False)
-            self._bytes -= old.nbytes
-        return made
+            _, (oldest, _) = self._kept.popitem(last=False)
+            self._bytes -= oldest.nbytes
+        return features
 
 
-def remember_pictures(image_processor: Any, memory: PictureMemory) -> None:
-    """Let an image processor look into a memory before it works; it is saved as the class it was."""
-    own = type(image_processor)
+def caching_image_processor(original: Any, cache: FeatureCache) -> Any:
+    """An image processor with the settings of `original` and a cache in front, saved under its name."""
+    base: Any = type(original)
+    saved_name = original.to_dict()["image_processor_type"]
 
-    class Remembering(own):  # type: ignore[misc, valid-type]
+    class CachingImageProcessor(base):  # type: ignore[misc]
         def __call__(self, images: Any, **options: Any) -> Any:
-            import torch
-            from transformers import BatchFeature
-
-            def make(picture: Any) -> tuple[Any, Any]:
-                features = own.__call__(self, [picture], **{**options, "return_tensors": "pt"})
+            def compute(picture: Any) -> tuple[Any, Any]:
+                features = super(CachingImageProcessor, self).__call__(
+                    [picture], **{**options, "return_tensors": "pt"}
+                )
                 return features["pixel_values"], features["image_grid_thw"]
 
-            made = [memory.recall(picture, partial(make, picture)) for picture in flat(images)]
+            made = [cache.get(picture, partial(compute, picture)) for picture in flat(images)]
             pixels, grids = (torch.cat([each[place] for each in made]) for place in (0, 1))
             return BatchFeature({"pixel_values": pixels, "image_grid_thw": grids})
 
-    Remembering.__name__, Remembering.__module__ = own.__name__, own.__module__
-    image_processor.__class__ = Remembering
+        def to_dict(self) -> dict[str, Any]:
+            return {**super().to_dict(), "image_processor_type": saved_name}
+
+    replacement = CachingImageProcessor()
+    replacement.__dict__.update(vars(original))
+    return replacement
 
 
 def _salt(size: tuple[int, int]) -> bytes:

@@ -1,12 +1,12 @@
-"""The output folder of a training: what decides it, how far it is, and where the result is.
+"""The output folder of a training.
 
-    training.json    everything that decides the training, and how it ended
+    training.json    everything that decides the training, and whether it is done
     checkpoints/     the last few, sealed
     log.jsonl        every logged step        tensorboard/   the same
     samples.html     answers of the model, with their pictures
     model/           the result: a model folder, or a LoRA adapter
 
-The same command on the same folder goes on where it stopped; on a finished one it says so again.
+The same command on the same folder resumes the training; on a finished one it prints the result again.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from interleave.version import __version__
 
 RECORD = "training.json"
 ROWS = "rows"
-"""Very large rows are unpacked here before the training begins."""
+"""Very large data files are unpacked here before the training begins."""
 FREE = {
     "training": {"save_every", "keep", "log_every", "workers", "picture_cache_mb"},
     "reward": {
@@ -41,11 +41,11 @@ FREE = {
         "health_window",
     },
 }
-"""Settings that may differ when a training goes on: while nothing fails, the same is learned."""
+"""Settings that may differ when a training is resumed: while nothing fails, the same is learned."""
 
 
 @dataclass(frozen=True)
-class Output:
+class OutputFolder:
     """A folder that a training writes to."""
 
     folder: Path
@@ -68,13 +68,13 @@ class Output:
 
     @property
     def has_steps(self) -> bool:
-        """Whether a step was ever saved: without one there is nothing to lose."""
+        """Whether a step was ever saved; without one there is nothing to lose."""
         return self.done or any(
-            (path / checkpoints.SEAL).exists() for path in checkpoints.checkpoints(self.checkpoints)
+            (path / checkpoints.SEAL).exists() for path in checkpoints.list_checkpoints(self.checkpoints)
         )
 
     def check(self, task: str, recipe: Recipe, rows: str) -> bool:
-        """Whether the folder holds this very training; refuses another one, and writes nothing."""
+        """Whether the folder holds this training; refuses another one. Writes nothing."""
         if not self.record.exists():
             if self.folder.is_dir() and any(path.name != ROWS for path in self.folder.iterdir()):
                 raise RunError(f"{self.folder} is not empty and holds no training: choose another --out")
@@ -89,20 +89,20 @@ class Output:
 
     @contextmanager
     def open(self, task: str, recipe: Recipe, rows: str) -> Iterator[None]:
-        """Take the folder for this training alone, also from one of which no step was saved."""
+        """Lock the folder for this training; it may replace one of which no step was saved."""
         self.folder.mkdir(parents=True, exist_ok=True)
-        with _alone(self.folder):
+        with _locked(self.folder):
             if not self.check(task, recipe, rows):
                 identity = identity_of(task, recipe, rows)
                 self._write({"identity": identity, "recipe": recipe.model_dump(mode="json"), "done": False})
             yield
 
     def resume_from(self, *, fall_back: bool) -> Path | None:
-        """The checkpoint to go on from, if there is one."""
+        """The checkpoint to resume from, if there is one."""
         return checkpoints.latest(self.checkpoints, fall_back=fall_back)
 
     def finish(self, *, steps: int, note: str) -> None:
-        """Say that the training is done, and how its result is used."""
+        """Record that the training is done, and the spec of its result."""
         self._write({**self._read(), "done": True, "steps": steps, "software": __version__, "use": note})
 
     @property
@@ -125,14 +125,14 @@ class Output:
 
 
 def identity_of(task: str, recipe: Recipe, rows: str) -> dict[str, Any]:
-    """What decides a training."""
+    """Everything that decides a training: a resumed one must have the same."""
     values = recipe.model_dump(mode="json", exclude={"description": True, **FREE})
     return {"task": task, "rows": rows, **values}
 
 
 @contextmanager
-def _alone(folder: Path) -> Iterator[None]:
-    """Hold a folder, so that no second training writes into it; the system lets go when a process ends."""
+def _locked(folder: Path) -> Iterator[None]:
+    """Hold an exclusive lock on a folder; the system releases it when the process ends."""
     handle = os.open(folder, os.O_RDONLY)
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -140,7 +140,7 @@ def _alone(folder: Path) -> Iterator[None]:
         os.close(handle)
         raise FolderInUse(f"another training is at work in {folder}: wait, or choose another --out") from None
     except OSError:
-        pass  # some network disks know no locks
+        pass  # some network file systems have no locks
     try:
         yield
     finally:

@@ -1,12 +1,24 @@
-"""`--check`: the plan, the memory it needs, the first batch as the model will see it. Nothing is trained."""
+"""`--check`: prints the plan, the memory it needs and the first batch as the model sees it; trains nothing.
+
+Weights, gradients and optimizer states follow from the number of parameters. Activations are estimated as in
+Korthikanti et al. (2022, arXiv 2205.05198) for attention that keeps no matrix of scores: 34 bytes for each
+token, hidden unit and layer in half precision; with gradient checkpointing, twice the input of every layer
+and one layer in full.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
 from typing import Any
+
+import torch
+from peft import get_peft_model
+from transformers import AutoConfig, AutoModelForImageTextToText
+from trl.data_utils import prepare_multimodal_messages
 
 from interleave.backends.local.checkpoints import check_model, find_model
 from interleave.backends.local.silence import quiet
@@ -14,33 +26,36 @@ from interleave.errors import ConfigurationError
 from interleave.text import count, one_line, visible
 from interleave.training.collator import IGNORED, SftCollator
 from interleave.training.grpo import check_reward
+from interleave.training.inspection import TrainingRows, open_rows
 from interleave.training.launch_files import LaunchFile, read_launch
-from interleave.training.memory_estimate import Memory, Parameters, count_parameters, estimate, gib
-from interleave.training.models import load_eyes, model_source
+from interleave.training.models import freeze, load_sized_processor, lora_config, model_source
 from interleave.training.recipes import Recipe
 from interleave.training.rewards.samples import Sample
-from interleave.training.run import Orders, Rows, open_rows, processes_now, refuse_few_rows, whole_batches
+from interleave.training.run import TrainingJob, refuse_few_rows, whole_batches, world_size
 
 MOST_TEXT = 1200
+ACTIVATION_BYTES = 34
+ADAM_STATES = 2
+GIB = 2**30
 
 
-def print_plan(orders: Orders, launch: Path | None = None, echo: Callable[[str], None] = print) -> None:
-    """Say what a command would do, and raise when it could not."""
-    recipe = orders.recipe
+def print_plan(job: TrainingJob, launch: Path | None = None, echo: Callable[[str], None] = print) -> None:
+    """Print what a training would do; raises what would stop it."""
+    recipe = job.recipe
     if recipe.task == "grpo":
         check_reward(recipe)
-    rows = open_rows(orders, lambda message: None)
+    rows = open_rows(job, lambda message: None)
     source = model_source(recipe.model)
     folder = find_model(source)
     check_model(folder, source, trust_remote_code=False)
     skeleton = _skeleton(folder)
     layers = {type(module).__name__ for module in skeleton.modules()}
     started = read_launch(launch, recipe, layers) if launch else None
-    processes = started.processes if started else processes_now()
+    processes = started.processes if started else world_size()
     parameters = count_parameters(skeleton, recipe)
-    processor = load_eyes(folder, source, recipe.model)
-    batch = _Sft(orders, rows, processor) if recipe.task == "sft" else _Grpo(orders, rows, processor)
-    memory = estimate(
+    processor = load_sized_processor(folder, source, recipe.model)
+    batch = _SftBatch(job, rows, processor) if recipe.task == "sft" else _GrpoPrompt(job, rows, processor)
+    memory = estimate_memory(
         recipe,
         parameters,
         tokens=batch.tokens,
@@ -49,8 +64,8 @@ def print_plan(orders: Orders, launch: Path | None = None, echo: Callable[[str],
         half=_on_gpu(started),
     )
     for line in (
-        *_what(orders, rows, parameters, str(folder)),
-        *_how(recipe, len(rows.train), processes),
+        *_data_and_model(job, rows, parameters, str(folder)),
+        *_schedule(recipe, len(rows.train), processes),
         *_memory(memory, batch.tokens, batch.rows),
         *(_launched(started) if started else ()),
         *batch.lines(),
@@ -60,10 +75,12 @@ def print_plan(orders: Orders, launch: Path | None = None, echo: Callable[[str],
         raise ConfigurationError(f"{started.path} does not fit this training: {started.problems[0]}")
 
 
-def _what(orders: Orders, rows: Rows, parameters: Parameters, folder: str) -> Iterator[str]:
+def _data_and_model(
+    job: TrainingJob, rows: TrainingRows, parameters: ParameterCounts, folder: str
+) -> Iterator[str]:
     inspection = rows.inspection
-    learns = "critic" if orders.task == "grpo" else orders.task
-    yield f"task        {learns}, by {orders.recipe.task.upper()}"
+    learns = "critic" if job.task == "grpo" else job.task
+    yield f"task        {learns}, by {job.recipe.task.upper()}"
     seen = f", {count(inspection.pictures, 'picture')}, all looked at" if inspection else ", not looked at"
     yield f"rows        {count(len(rows.train), 'row')} in {rows.files.folder}{seen}"
     if rows.skipped:
@@ -77,12 +94,12 @@ def _what(orders: Orders, rows: Rows, parameters: Parameters, folder: str) -> It
     yield f"model       {folder}"
     yield (
         f"            {parameters.all:,} parameters, {parameters.learning:,} of them learn ({share:.1%})"
-        + (f", LoRA of rank {orders.recipe.model.lora_rank}" if orders.recipe.model.lora_rank else "")
+        + (f", LoRA of rank {job.recipe.model.lora_rank}" if job.recipe.model.lora_rank else "")
     )
-    yield f"out         {orders.out}"
+    yield f"out         {job.out}"
 
 
-def _how(recipe: Recipe, rows: int, processes: int) -> Iterator[str]:
+def _schedule(recipe: Recipe, rows: int, processes: int) -> Iterator[str]:
     training, grpo = recipe.training, recipe.grpo
     if recipe.task == "sft":
         accumulate = whole_batches(training.batch, training.device_batch, processes, "a step")
@@ -115,7 +132,7 @@ def _how(recipe: Recipe, rows: int, processes: int) -> Iterator[str]:
     yield f"saved       every {training.save_every:,} steps, the last {training.keep} kept"
 
 
-def _memory(memory: Memory, tokens: int, rows: int) -> Iterator[str]:
+def _memory(memory: MemoryEstimate, tokens: int, rows: int) -> Iterator[str]:
     parts = ", ".join(f"{name} {gib(size)}" for name, size in vars(memory).items() if size)
     yield f"memory      about {gib(memory.total)} on each device: {parts}"
     yield f"            activations estimated for the first batch ({count(rows, 'row')}, {tokens:,} tokens)"
@@ -130,11 +147,11 @@ def _launched(launch: LaunchFile) -> Iterator[str]:
         yield f"            ✗ {problem}"
 
 
-class _Sft:
-    """The first batch for supervised fine-tuning, made as it will be in training."""
+class _SftBatch:
+    """The first batch of supervised fine-tuning, collated as in training."""
 
-    def __init__(self, orders: Orders, rows: Rows, processor: Any) -> None:
-        training = orders.recipe.training
+    def __init__(self, job: TrainingJob, rows: TrainingRows, processor: Any) -> None:
+        training = job.recipe.training
         taken = [rows.train[index] for index in range(min(training.device_batch, len(rows.train)))]
         self.batch = SftCollator(processor, max_length=training.max_length, pad_to=training.pad_to)(taken)
         self.first, self.processor = taken[0], processor
@@ -142,7 +159,7 @@ class _Sft:
         self.prompt = int(self.batch["input_ids"].shape[1])
 
     def lines(self) -> Iterator[str]:
-        there = self.batch["attention_mask"][0].bool()  # the rest only fills the batch up
+        there = self.batch["attention_mask"][0].bool()  # without padding
         labels, ids = self.batch["labels"][0][there], self.batch["input_ids"][0][there]
         learned = int((self.batch["labels"] != IGNORED).sum())
         shapes = ", ".join(f"{name} {'×'.join(map(str, value.shape))}" for name, value in self.batch.items())
@@ -156,13 +173,11 @@ class _Sft:
             yield shortened(text)
 
 
-class _Grpo:
-    """The first row for GRPO, as the model is asked."""
+class _GrpoPrompt:
+    """The first row of GRPO, as the model sees it."""
 
-    def __init__(self, orders: Orders, rows: Rows, processor: Any) -> None:
-        from trl.data_utils import prepare_multimodal_messages
-
-        recipe = orders.recipe
+    def __init__(self, job: TrainingJob, rows: TrainingRows, processor: Any) -> None:
+        recipe = job.recipe
         self.row, self.processor = rows.train[0], processor
         self.sample = Sample.of_row(self.row)
         messages = prepare_multimodal_messages(self.row["prompt"], images=list(self.row["images"]))
@@ -186,7 +201,7 @@ class _Grpo:
 
 
 def decoded(processor: Any, ids: Any) -> str:
-    """Tokens as text; the tokens of a picture are counted, not shown."""
+    """Tokens as text; those of a picture are counted, not shown."""
     token = processor.image_token_id if hasattr(processor, "image_token_id") else None
     pieces = []
     for picture, run in groupby([int(each) for each in ids], key=lambda each: each == token):
@@ -203,10 +218,7 @@ def shortened(text: str) -> str:
 
 
 def _skeleton(folder: Path) -> Any:
-    """The model without its weights: enough to count."""
-    import torch
-    from transformers import AutoConfig, AutoModelForImageTextToText
-
+    """The model without its weights, on the meta device: enough to count parameters."""
     with quiet(), torch.device("meta"):
         return AutoModelForImageTextToText.from_config(
             AutoConfig.from_pretrained(folder, local_files_only=True)
@@ -214,6 +226,92 @@ def _skeleton(folder: Path) -> Any:
 
 
 def _on_gpu(launch: LaunchFile | None) -> bool:
-    import torch
-
     return launch is not None or torch.cuda.is_available()
+
+
+@dataclass(frozen=True)
+class ParameterCounts:
+    """The sizes of a model that decide its memory."""
+
+    all: int
+    learning: int
+    layers: int
+    hidden: int
+    kv_width: int
+    """Numbers in the KV cache for one token and layer."""
+
+
+@dataclass(frozen=True)
+class MemoryEstimate:
+    """Bytes on one device, by use."""
+
+    weights: int
+    gradients: int
+    optimizer: int
+    activations: int
+    generation: int
+    reference: int
+
+    @property
+    def total(self) -> int:
+        return sum(vars(self).values())
+
+
+def estimate_memory(
+    recipe: Recipe,
+    parameters: ParameterCounts,
+    *,
+    tokens: int,
+    prompt: int,
+    shards: int = 1,
+    half: bool = True,
+) -> MemoryEstimate:
+    """Peak memory of one device.
+
+    `tokens` are those of one batch in one forward pass, `prompt` those of the longest question; `shards` is
+    the number of devices that weights are sharded over, `half` whether arithmetic is in half precision.
+    """
+    stored = 4 if recipe.model.weights == "float32" else 2
+    width = ACTIVATION_BYTES * (1 if half else 2)
+    layer = tokens * parameters.hidden * width
+    kept_inputs = tokens * parameters.hidden * 2 * (1 if half else 2) * parameters.layers
+    all_layers = layer * parameters.layers
+    activations = kept_inputs + layer if recipe.model.gradient_checkpointing else all_layers
+    grpo = recipe.task == "grpo"
+    beside = (
+        parameters.all * stored // shards if grpo and recipe.grpo.kl and not recipe.model.lora_rank else 0
+    )
+    return MemoryEstimate(
+        weights=parameters.all * stored // shards,
+        gradients=parameters.learning * stored // shards,
+        optimizer=parameters.learning * stored * ADAM_STATES // shards,
+        activations=activations,
+        generation=_kv_cache_bytes(recipe, parameters, prompt, shards, half) if grpo else 0,
+        reference=beside,
+    )
+
+
+def _kv_cache_bytes(recipe: Recipe, parameters: ParameterCounts, prompt: int, shards: int, half: bool) -> int:
+    """The KV cache of all answers that a device generates at once."""
+    answers = recipe.grpo.completions // shards
+    tokens = prompt + recipe.grpo.max_completion
+    return answers * tokens * parameters.layers * parameters.kv_width * (2 if half else 4)
+
+
+def count_parameters(model: Any, recipe: Recipe) -> ParameterCounts:
+    """The sizes of a model; on the meta device it needs no weights."""
+    text = model.config.get_text_config()
+    everything = sum(weights.numel() for weights in model.parameters())
+    freeze(model, recipe.model)
+    if (lora := lora_config(recipe.model)) is not None:
+        model = get_peft_model(model, lora)
+        everything = sum(weights.numel() for weights in model.parameters())
+    learning = sum(weights.numel() for weights in model.parameters() if weights.requires_grad)
+    head = getattr(text, "head_dim", None) or text.hidden_size // text.num_attention_heads
+    return ParameterCounts(
+        everything, learning, text.num_hidden_layers, text.hidden_size, 2 * text.num_key_value_heads * head
+    )
+
+
+def gib(size: int) -> str:
+    return f"{size / GIB:.2f} GiB" if size >= GIB / 10 else f"{size / 2**20:.1f} MiB"

@@ -1,7 +1,7 @@
-"""Recipes: every number that decides a training, as TOML, with the ones we ship beside this file.
+"""Recipes: every setting that decides a training, as TOML; those we ship are in `configs/`.
 
-What a recipe leaves out has a default here; what the command line says comes first. The whole of it is kept
-in the output folder, and a training goes on only with the same.
+What a recipe leaves out has a default here; the command line takes precedence. The whole recipe is stored in
+the output folder, and a training is resumed only with the same one.
 """
 
 from __future__ import annotations
@@ -20,49 +20,49 @@ from interleave.training.rewards.core import CONCURRENCY
 from interleave.training.rewards.formula import Weights
 from interleave.training.rewards.health import (
     MOST_FAILURES,
-    MOST_OF_A_GROUP,
-    STEPS_RUNNING,
+    MOST_GROUP_FAILURES,
+    MOST_UNHEALTHY_STEPS,
     WINDOW,
-    Limits,
+    FailureLimits,
 )
 from interleave.types import Value
 from interleave.validation_errors import first_problem
 
 SHIPPED = Path(__file__).parent / "configs"
 LORA_TARGETS = ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj")
-"""The language model's layers; the vision tower names its own otherwise."""
+"""The layers of the language model; those of the vision tower have other names."""
 
 
 class ModelPart(Value):
     """Which model is trained, and which parts of it."""
 
     name: str = ""
-    """`ORG/NAME` on the Hub, or a folder; --model comes first."""
+    """`ORG/NAME` on the Hub, or a folder; --model takes precedence."""
     revision: str | None = None
     lora_rank: int = Field(default=0, ge=0, le=1024)
     """0 trains the weights themselves."""
     lora_alpha: float | None = Field(default=None, gt=0)
-    """Twice the rank, where nothing is said."""
+    """None: twice the rank."""
     lora_dropout: float = Field(default=0.0, ge=0, lt=1)
     lora_targets: tuple[str, ...] = LORA_TARGETS
     train_vision: bool = True
-    """Whether the vision tower learns too; the projector goes with it."""
+    """Whether the vision tower and the projector are trained too."""
     weights: Literal["float32", "bfloat16"] = "float32"
-    """How weights are kept: float32 beside bf16 arithmetic, or bf16 alone, which halves the memory."""
+    """The dtype of the weights: float32 with bf16 arithmetic, or bf16 alone, which halves the memory."""
     attention: Literal["auto", "sdpa", "eager", "flash_attention_2", "flash_attention_3"] = "auto"
     gradient_checkpointing: bool = False
-    """Forget activations and compute them again: less memory, a third more time."""
+    """Recompute activations in the backward pass: less memory, a third more time."""
     min_pixels: int | None = Field(default=None, ge=1024)
     max_pixels: int | None = Field(default=None, ge=1024)
-    """Pictures with more pixels are scaled down to this. None: as the model's own processor says."""
+    """Pictures with more pixels are scaled down to this. None: the limits of the model's processor."""
 
 
 class TrainingPart(Value):
-    """How it learns."""
+    """The optimizer, its schedule, batches and checkpoints."""
 
     epochs: float = Field(default=1.0, gt=0)
     steps: int | None = Field(default=None, ge=1)
-    """End after so many steps instead."""
+    """End after this many steps instead."""
     batch: int = Field(default=32, ge=1)
     """Rows a step, over all devices (SFT)."""
     device_batch: int = Field(default=2, ge=1)
@@ -77,32 +77,32 @@ class TrainingPart(Value):
     max_grad_norm: float = Field(default=1.0, gt=0)
     seed: int = Field(default=0, ge=0)
     max_length: int | None = Field(default=None, ge=1)
-    """Longer rows are refused before training; never cut."""
+    """Longer rows are refused before training, never truncated."""
     pad_to: int = Field(default=1, ge=1)
     """Pad batches to a multiple of this, so that fewer shapes occur."""
     group_by_length: bool = False
     """Put rows of about the same length into a batch (SFT): less of it is padding."""
     compile: bool = False
-    """Compile the layers of a Qwen3-VL model (SFT): a minute at the start, then less time a step."""
+    """Compile the layers of a Qwen3-VL model (SFT): a minute more at the start, then less time a step."""
     save_every: int = Field(default=500, ge=1)
     keep: int = Field(default=3, ge=1)
-    """How many checkpoints stay."""
+    """How many checkpoints are kept."""
     log_every: int = Field(default=10, ge=1)
     validate_every: int | None = Field(default=None, ge=1)
     validation_rows: int = Field(default=256, ge=1)
     workers: int = Field(default=0, ge=0, le=128)
-    """Processes that decode pictures and make batches."""
+    """Data-loader processes."""
     picture_cache_mb: int = Field(default=256, ge=0)
-    """Decoded pictures kept for the next time, in memory that all processes which make batches share."""
+    """A cache of decoded pictures, in memory that all data-loader processes share."""
 
 
 class GrpoPart(Value):
-    """What GRPO needs besides."""
+    """The settings of GRPO."""
 
     prompts: int = Field(default=16, ge=1)
-    """Rows that are answered at once, over all devices: one wide batch of generation."""
+    """Rows answered in one generation, over all devices."""
     samples: int = Field(default=8, ge=2)
-    """Answers to each: a group."""
+    """Answers to each row: a group."""
     updates: int = Field(default=1, ge=1)
     """Steps of the optimizer for one generation."""
     max_completion: int = Field(default=4096, ge=1)
@@ -113,7 +113,7 @@ class GrpoPart(Value):
     clip_low: float = Field(default=0.2, gt=0)
     clip_high: float = Field(default=0.2, gt=0)
     loss: Literal["dapo", "grpo", "dr_grpo", "bnpo"] = "dapo"
-    """`dapo`: every token counts the same, and masked samples count for nothing."""
+    """`dapo`: every token has the same weight, and masked samples have none."""
     scale: Literal["group", "none"] = "group"
 
     @property
@@ -122,33 +122,33 @@ class GrpoPart(Value):
 
 
 class RewardPart(Weights):
-    """The reward's weights, and how it is got."""
+    """The weights of the reward, the models that compute it, and its limits."""
 
     generator: str = ""
     scorer: str = ""
     prompts: str = "default"
-    """The prompt pack a scorer is asked with."""
+    """The prompt pack of the scorer."""
     concurrency: int = Field(default=CONCURRENCY, ge=1, le=4096)
     deadline: float = Field(default=300.0, gt=0)
-    """Seconds for one sample's drawing and scoring."""
+    """Seconds for drawing and scoring one sample."""
     patience: float = Field(default=600.0, ge=0)
-    """Seconds to wait, in all, when every reward of a step fails, before training stops."""
+    """Seconds to wait, in all, while every reward of a step fails, before training stops."""
     most_failures: float = Field(default=MOST_FAILURES, ge=0, le=1)
     """The share of redraws that may fail; above it nothing is learned from a step."""
-    most_failures_of_group: float = Field(default=MOST_OF_A_GROUP, ge=0, le=1)
+    most_failures_of_group: float = Field(default=MOST_GROUP_FAILURES, ge=0, le=1)
     """The same for one group of answers."""
-    unhealthy_steps: int = Field(default=STEPS_RUNNING, ge=1)
-    """So many steps in a row from which nothing is learned stop the training."""
+    unhealthy_steps: int = Field(default=MOST_UNHEALTHY_STEPS, ge=1)
+    """This many consecutive steps from which nothing is learned stop the training."""
     health_window: int = Field(default=WINDOW, ge=1)
-    """More than `most_failures` over so many steps together stop it as well."""
+    """More than `most_failures` over this many steps together stop it as well."""
 
     @property
     def weights(self) -> Weights:
         return Weights(**{name: getattr(self, name) for name in Weights.model_fields})
 
     @property
-    def limits(self) -> Limits:
-        return Limits(
+    def limits(self) -> FailureLimits:
+        return FailureLimits(
             step=self.most_failures,
             group=self.most_failures_of_group,
             running=self.unhealthy_steps,
@@ -184,7 +184,7 @@ class Recipe(Value):
 
 
 def load_recipe(name: str | None, *, task: str, changes: Mapping[str, Any] | None = None) -> Recipe:
-    """A recipe by its name or path, with some values changed: `{"training.batch": 64}`."""
+    """A recipe by name or path, with some values changed: `{"training.batch": 64}`."""
     values = _read(name) if name else {}
     values.setdefault("task", task)
     if values["task"] != task:
@@ -198,13 +198,13 @@ def load_recipe(name: str | None, *, task: str, changes: Mapping[str, Any] | Non
 
 
 def shipped_recipes() -> dict[str, Path]:
-    """The recipes that come with the package."""
+    """The recipes of this package and of plugins, by name."""
     folders = [*plugins.folders("recipes"), SHIPPED]
     return dict(sorted((path.stem, path) for folder in folders for path in folder.glob("*.toml")))
 
 
 def parse_changes(texts: Sequence[str]) -> dict[str, Any]:
-    """`training.batch=64` and so on, their values read as TOML; a bare word is a text."""
+    """Settings such as `training.batch=64`, their values parsed as TOML; a bare word is a string."""
     changes: dict[str, Any] = {}
     for text in texts:
         key, equals, value = text.partition("=")

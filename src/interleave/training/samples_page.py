@@ -1,4 +1,4 @@
-"""A page to look at: answers of the model with the pictures they are about, and what became of them."""
+"""`samples.html`: answers of the model beside the pictures they are about, and their rewards."""
 
 from __future__ import annotations
 
@@ -14,8 +14,13 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import jinja2
+import torch
+from trl.data_utils import prepare_multimodal_messages
+
 from interleave.files import write_atomic
 from interleave.training.rewards.samples import Result, Sample
+from interleave.training.trainers.trl import ScoredBatch
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -29,8 +34,8 @@ PAGE_SECONDS = 60.0
 
 
 @dataclass(frozen=True)
-class Shown:
-    """One answer on the page; pictures are data addresses, with a word beneath each."""
+class SampleCard:
+    """One answer on the page; pictures are data URLs with a caption each."""
 
     title: str
     asked: str
@@ -42,48 +47,44 @@ class Shown:
 
 
 class SamplePage:
-    """The last answers of a training, written anew now and then: drawing the page must not cost steps."""
+    """The last answers of a training, rewritten at most every `every` seconds so as not to slow the steps."""
 
     def __init__(self, folder: Path, title: str, *, every: float = PAGE_SECONDS) -> None:
         self.path = folder / PAGE_NAME
         self.title = title
         self.every = every
         self._written = -math.inf
-        self._taken: deque[Callable[[], Shown]] = deque(maxlen=MOST_SHOWN)
+        self._cards: deque[Callable[[], SampleCard]] = deque(maxlen=MOST_SHOWN)
 
     @property
-    def shown(self) -> list[Shown]:
-        """What the page would show now, the newest first."""
-        return [make() for make in reversed(self._taken)]
+    def shown(self) -> list[SampleCard]:
+        """The cards of the page, the newest first."""
+        return [make() for make in reversed(self._cards)]
 
     def add(
         self,
         step: int,
-        samples: Sequence[Sample],
-        completions: Sequence[str],
-        results: Sequence[Result],
+        scored: ScoredBatch,
         pictures: Sequence[Sequence[Image]],
         *,
         most: int = 8,
     ) -> None:
-        """Take some answers of a step: those of its first groups."""
-        rows = zip(samples, completions, results, pictures, strict=True)
-        self._taken.extend(partial(_scored, step, *row) for row in islice(rows, most))
+        """Add some answers of a step: those of its first groups."""
+        rows = zip(scored.samples, scored.completions, scored.results, pictures, strict=True)
+        self._cards.extend(partial(_scored, step, *row) for row in islice(rows, most))
 
     def write(self) -> Path:
         self._written = time.monotonic()
         write_page(self.path, self.title, self.shown)
         return self.path
 
-    def write_now_and_then(self) -> None:
-        """Write it, unless that was done only just now."""
+    def write_if_due(self) -> None:
+        """Write the page, unless that was done less than `every` seconds ago."""
         if time.monotonic() - self._written >= self.every:
             self.write()
 
 
-def write_page(path: Path, title: str, shown: Sequence[Shown]) -> None:
-    import jinja2
-
+def write_page(path: Path, title: str, shown: Sequence[SampleCard]) -> None:
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(Path(__file__).parent / "templates"), autoescape=True
     )
@@ -92,18 +93,18 @@ def write_page(path: Path, title: str, shown: Sequence[Shown]) -> None:
 
 
 def sft_page(model: Any, processor: Any, rows: Any, folder: Path) -> Path:
-    """What the trained model answers to a few rows, beside what it should."""
+    """A page of the trained model's answers to a few rows, beside the expected ones."""
     taken = [rows[index] for index in range(min(SFT_SHOWN, len(rows)))]
     wanted = [_text(row["completion"]) for row in taken]
     longest = max(len(processor.tokenizer(text)["input_ids"]) for text in wanted)
     answers = answer_greedily(model, processor, taken, min(SFT_TOKENS, longest + 16))
     shown = [
-        Shown(
+        SampleCard(
             title=str(row.get("id", "")),
             asked=_text(row["prompt"]),
             answer=answer,
             wanted=right,
-            pictures=tuple((as_address(picture), "") for picture in row["images"]),
+            pictures=tuple((data_url(picture), "") for picture in row["images"]),
             right=answer.strip() == right.strip(),
         )
         for row, answer, right in zip(taken, answers, wanted, strict=True)
@@ -114,10 +115,7 @@ def sft_page(model: Any, processor: Any, rows: Any, folder: Path) -> Path:
 
 
 def answer_greedily(model: Any, processor: Any, rows: Sequence[Any], tokens: int) -> list[str]:
-    """The model's most likely answers to some rows, written in one batch."""
-    import torch
-    from trl.data_utils import prepare_multimodal_messages
-
+    """The model's greedy answers to some rows, decoded in one batch."""
     messages = [prepare_multimodal_messages(row["prompt"], images=list(row["images"])) for row in rows]
     inputs = processor.apply_chat_template(
         messages,
@@ -134,8 +132,8 @@ def answer_greedily(model: Any, processor: Any, rows: Sequence[Any], tokens: int
     return list(processor.batch_decode(written[:, begun:], skip_special_tokens=True))
 
 
-def as_address(picture: Image) -> str:
-    """A small copy of a picture as a data address: the page needs no other file."""
+def data_url(picture: Image) -> str:
+    """A thumbnail as a data URL: the page needs no other file."""
     small = picture.copy()
     small.thumbnail((THUMBNAIL, THUMBNAIL))
     data = io.BytesIO()
@@ -143,11 +141,11 @@ def as_address(picture: Image) -> str:
     return f"data:image/webp;base64,{base64.b64encode(data.getvalue()).decode()}"
 
 
-def _scored(step: int, sample: Sample, completion: str, result: Result, seen: Sequence[Image]) -> Shown:
+def _scored(step: int, sample: Sample, completion: str, result: Result, seen: Sequence[Image]) -> SampleCard:
     words = ("before", "after")
-    pictures = [(as_address(picture), word) for picture, word in zip(seen, words, strict=False)]
+    pictures = [(data_url(picture), word) for picture, word in zip(seen, words, strict=False)]
     if result.picture is not None:
-        pictures.append((as_address(result.picture), "drawn again"))
+        pictures.append((data_url(result.picture), "drawn again"))
     facts = [("label", "right" if sample.success else "wrong"), ("case", result.case.value)]
     facts.append(("reward", "masked" if result.total is None else f"{result.total:.3f}"))
     if result.parts is not None:
@@ -158,7 +156,7 @@ def _scored(step: int, sample: Sample, completion: str, result: Result, seen: Se
         facts.append(("quality", f"{before.quality:.1f} → {result.scores.quality:.1f}"))
     if result.cause:
         facts.append(("why", result.cause))
-    return Shown(
+    return SampleCard(
         title=f"step {step} · {sample.id}",
         asked=f"planned: {sample.planned_prompt}\nused: {sample.used_prompt}",
         answer=completion,

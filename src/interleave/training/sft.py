@@ -2,70 +2,90 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow.compute as arrow
+import torch
+from transformers import PrinterCallback
+from transformers.models.qwen3_vl.modeling_qwen3_vl import Qwen3VLTextDecoderLayer, Qwen3VLVisionBlock
+from trl import SFTConfig, SFTTrainer
 
 from interleave.backends.qwen3_vl.unmasked_attention import unmasked_attention
-from interleave.training.checkpointing import Watch, keeping, watching
+from interleave.training.checkpoints import CheckpointMixin
 from interleave.training.collator import SftCollator
-from interleave.training.compile_layers import compiled_layers
-from interleave.training.length_groups import LengthGroups, row_lengths
-from interleave.training.logs import TrainingLog, logging_callback, say_on_stderr
-from interleave.training.models import Learner, load_learner
-from interleave.training.output_folder import Output
+from interleave.training.inspection import TrainingRows, open_rows
+from interleave.training.logs import LoggingCallback, TrainingLog, say_on_stderr
+from interleave.training.models import TrainableModel, load_trainable_model
+from interleave.training.output_folder import OutputFolder
 from interleave.training.recipes import Recipe
 from interleave.training.run import (
-    Orders,
-    Rows,
-    carry_out,
-    is_first_process,
-    open_rows,
-    processes_now,
-    taken,
+    MonitorCallback,
+    TrainingJob,
+    TrainingMonitor,
+    is_main_process,
+    locked_output,
+    run_training,
     whole_batches,
+    world_size,
 )
 from interleave.training.samples_page import sft_page
 
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
-def train_sft(orders: Orders, say: Callable[[str], None] = say_on_stderr) -> str:
+Measure = Callable[[Any], "NDArray[np.int64]"]
+"""The length of each message part in an Arrow array of them."""
+BATCHES_SORTED_TOGETHER = 16
+"""A larger window saves little padding and makes batches more alike from epoch to epoch."""
+TEXTS_AT_ONCE = 10_000
+
+
+def train_sft(job: TrainingJob, say: Callable[[str], None] = say_on_stderr) -> str:
     """Train, from the start or from where it stopped; returns the spec of the result."""
-    rows = open_rows(orders, say)
-    output = Output(orders.out)
-    if is_first_process():  # the others might see the folder half made
-        output.check(orders.task, orders.recipe, rows.digest)
+    rows = open_rows(job, say)
+    output = OutputFolder(job.out)
+    if is_main_process():  # another process might see the folder half made
+        output.check(job.task, job.recipe, rows.digest)
     if output.done:
         say("this training is done")
         return output.use
     say("loading the model…")
-    learner = load_learner(orders.recipe.model, picture_cache_mb=orders.recipe.training.picture_cache_mb)
-    with taken(output, orders, rows):
-        watch = Watch(max_minutes=orders.max_minutes)
-        trainer = sft_trainer(orders.recipe, learner, rows, output, watch, say)
-        with compiled_layers(trainer.model, wanted=orders.recipe.training.compile):
-            use = carry_out(trainer, output, watch, orders, learner)
-    if trainer.accelerator.num_processes == 1:  # else its weights may be divided among them
+    learner = load_trainable_model(job.recipe.model, picture_cache_mb=job.recipe.training.picture_cache_mb)
+    with locked_output(output, job, rows):
+        monitor = TrainingMonitor(max_minutes=job.max_minutes)
+        trainer = sft_trainer(job.recipe, learner, rows, output, monitor, say)
+        with compiled_layers(trainer.model, wanted=job.recipe.training.compile):
+            use = run_training(trainer, output, monitor, job, learner)
+    if trainer.accelerator.num_processes == 1:  # with more, the weights may be sharded
         sft_page(trainer.model, learner.processor, rows.validation or rows.train, output.folder)
     return use
 
 
 def sft_trainer(
-    recipe: Recipe, learner: Learner, rows: Rows, output: Output, watch: Watch, say: Callable[[str], None]
-) -> Any:
-    """The trainer of a recipe."""
-    from transformers import TrainerCallback
-    from trl import SFTConfig, SFTTrainer
-
+    recipe: Recipe,
+    learner: TrainableModel,
+    rows: TrainingRows,
+    output: OutputFolder,
+    monitor: TrainingMonitor,
+    say: Callable[[str], None],
+) -> AgentTrainer:
+    """TRL's trainer, configured by a recipe."""
     training = recipe.training
-    accumulate = whole_batches(training.batch, training.device_batch, processes_now(), "a step")
+    accumulate = whole_batches(training.batch, training.device_batch, world_size(), "a step")
     config = SFTConfig(
         **common_arguments(recipe, output, validating=rows.validation is not None),
         gradient_accumulation_steps=accumulate,
         save_steps=training.save_every,
-        max_length=None,  # rows are never cut
+        max_length=None,  # rows are never truncated
         dataset_kwargs={"skip_prepare_dataset": True},
     )
     collator = SftCollator(learner.processor, max_length=training.max_length, pad_to=training.pad_to)
-    trainer = agent_trainer(keeping(SFTTrainer))(
+    trainer = AgentTrainer(
         model=learner.model,
         args=config,
         train_dataset=rows.train,
@@ -75,35 +95,31 @@ def sft_trainer(
         peft_config=learner.lora,
     )
     if training.group_by_length:
-        once = training.device_batch * processes_now()
-        trainer.sampler = LengthGroups(row_lengths(rows.train, collator), once, seed=training.seed)
+        batch = training.device_batch * world_size()
+        trainer.sampler = LengthGroupedSampler(row_lengths(rows.train, collator), batch, seed=training.seed)
     trainer.keep = training.keep
     trainer.say = say
-    trainer.watch = watch
-    add_callbacks(trainer, TrainerCallback, watch, TrainingLog(output.folder, say))
+    trainer.monitor = monitor
+    add_callbacks(trainer, monitor, TrainingLog(output.folder, say))
     return trainer
 
 
-def agent_trainer(base: type) -> Any:
-    """TRL's trainer, made for rows that are padded at their ends alone."""
+class AgentTrainer(CheckpointMixin, SFTTrainer):  # type: ignore[misc]
+    """TRL's trainer with a sampler of ours, and without a mask: rows are padded only at their ends."""
 
-    class AgentTrainer(base):  # type: ignore[misc]
-        sampler: LengthGroups | None = None
+    sampler: LengthGroupedSampler | None = None
+    say: Callable[[str], None]
 
-        def _get_train_sampler(self, *arguments: Any) -> Any:
-            return self.sampler or super()._get_train_sampler(*arguments)
+    def _get_train_sampler(self, *arguments: Any) -> Any:
+        return self.sampler or super()._get_train_sampler(*arguments)
 
-        def compute_loss(self, *arguments: Any, **options: Any) -> Any:
-            with unmasked_attention(self.model):
-                return super().compute_loss(*arguments, **options)
-
-    return AgentTrainer
+    def compute_loss(self, *arguments: Any, **options: Any) -> Any:
+        with unmasked_attention(self.model):
+            return super().compute_loss(*arguments, **options)
 
 
-def common_arguments(recipe: Recipe, output: Output, *, validating: bool) -> dict[str, Any]:
+def common_arguments(recipe: Recipe, output: OutputFolder, *, validating: bool) -> dict[str, Any]:
     """The arguments that both trainers share."""
-    import torch
-
     training, cuda = recipe.training, torch.cuda.is_available()
     return {
         "output_dir": str(output.checkpoints),
@@ -140,10 +156,121 @@ def common_arguments(recipe: Recipe, output: Output, *, validating: bool) -> dic
     }
 
 
-def add_callbacks(trainer: Any, base: type, watch: Watch, log: TrainingLog) -> None:
-    """Our own reporting and ending in place of the library's."""
-    from transformers import PrinterCallback
-
+def add_callbacks(trainer: Any, monitor: TrainingMonitor, log: TrainingLog) -> None:
+    """Log and stop by our callbacks in place of the library's printer."""
     trainer.remove_callback(PrinterCallback)
-    trainer.add_callback(watching(base)(watch))
-    trainer.add_callback(logging_callback(base, log))
+    trainer.add_callback(MonitorCallback(monitor))
+    trainer.add_callback(LoggingCallback(log))
+
+
+class LengthGroupedSampler:
+    """Shuffles rows every epoch so that those of a batch are about equally long: little of it is padding.
+
+    An epoch's order follows from the seed and the epoch alone, so that a resumed training finds its place.
+    """
+
+    def __init__(self, lengths: NDArray[np.int64], batch: int, *, seed: int) -> None:
+        self.lengths = lengths
+        self.batch = batch
+        self.seed = seed
+        self.epoch = 0
+
+    def set_epoch(self, epoch: int) -> None:
+        """Called by the trainer before each epoch."""
+        self.epoch = epoch
+
+    def __len__(self) -> int:
+        return len(self.lengths)
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self._order(np.random.default_rng((self.seed, self.epoch))))
+
+    def _order(self, random: np.random.Generator) -> list[int]:
+        rows = random.permutation(len(self.lengths))
+        window = self.batch * BATCHES_SORTED_TOGETHER
+        windows = (rows[start : start + window] for start in range(0, len(rows), window))
+        batches = [
+            ordered[start : start + self.batch]
+            for ordered in map(self._by_length, windows)
+            for start in range(0, len(ordered), self.batch)
+        ]
+        rest = [batches.pop()] if len(rows) % self.batch else []  # only as the last may a batch be short
+        shuffled = [batches[number] for number in random.permutation(len(batches))]
+        return [int(row) for each in [*shuffled, *rest] for row in each]
+
+    def _by_length(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+        return rows[np.argsort(self.lengths[rows], kind="stable")]
+
+
+def row_lengths(rows: Any, collator: SftCollator) -> NDArray[np.int64]:
+    """About how many tokens every row of a dataset has, estimated without decoding its pictures.
+
+    The text is tokenized; a picture counts as many tokens as those of the row that has most of them, the only
+    row that is decoded.
+    """
+    lengths = _measured(rows, partial(_text_tokens, tokenizer=collator.tokenizer))
+    pictures = _measured(rows, _picture_count)
+    most = int(pictures.argmax())
+    if pictures[most]:
+        seen = collator.lengths([rows[most]])[0] - lengths[most]
+        lengths += pictures * seen // pictures[most]
+    return lengths
+
+
+def _measured(rows: Any, measure: Measure) -> NDArray[np.int64]:
+    """The sum of a measure over the message parts of every row."""
+    lengths = np.zeros(rows.data.num_rows, np.int64)
+    for name in ("prompt", "completion"):
+        lengths += np.concatenate([_sums(chunk, measure) for chunk in rows.data.column(name).chunks])
+    selected = rows._indices  # of a selection of rows; `flatten_indices` would copy all of them
+    return lengths if selected is None else lengths[selected.column(0).to_numpy()]
+
+
+def _sums(messages: Any, measure: Measure) -> NDArray[np.int64]:
+    contents = arrow.struct_field(messages.values, "content")
+    return _by_list(_by_list(measure(contents.values), contents), messages)
+
+
+def _by_list(sizes: NDArray[np.int64], lists: Any) -> NDArray[np.int64]:
+    before = np.concatenate([[0], np.cumsum(sizes)])
+    ends: NDArray[np.int64] = before[lists.offsets.to_numpy()]
+    return np.diff(ends)
+
+
+def _text_tokens(parts: Any, tokenizer: Any) -> NDArray[np.int64]:
+    texts = arrow.fill_null(arrow.struct_field(parts, "text"), "").to_pylist()
+    counted: list[int] = []
+    for start in range(0, len(texts), TEXTS_AT_ONCE):
+        some = texts[start : start + TEXTS_AT_ONCE]
+        found = tokenizer(some, add_special_tokens=False, return_attention_mask=False)["input_ids"]
+        counted.extend(map(len, found))
+    # Tokenizer threads do not survive a fork: this silences the warning in every data-loader worker.
+    os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+    return np.array(counted, np.int64)
+
+
+def _picture_count(parts: Any) -> NDArray[np.int64]:
+    is_picture = arrow.fill_null(arrow.equal(arrow.struct_field(parts, "type"), "image"), False)
+    numbers: NDArray[np.int64] = is_picture.to_numpy(zero_copy_only=False).astype(np.int64)
+    return numbers
+
+
+@contextmanager
+def compiled_layers(model: Any, *, wanted: bool = True) -> Iterator[None]:
+    """Run the repeated layers of a Qwen3-VL model compiled, with dynamic shapes; weights and names stay.
+
+    It pays for small models, whose time goes to memory traffic, not to arithmetic.
+    """
+    layers = _layers(model) if wanted else []
+    for layer in layers:
+        layer.compile(dynamic=True)
+    try:
+        yield
+    finally:
+        for layer in layers:  # generation would compile them again for every length
+            layer._compiled_call_impl = None
+
+
+def _layers(model: Any) -> list[Any]:
+    kinds = (Qwen3VLTextDecoderLayer, Qwen3VLVisionBlock)
+    return [module for module in model.modules() if isinstance(module, kinds)]

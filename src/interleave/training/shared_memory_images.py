@@ -1,8 +1,8 @@
 """Decoded pictures in memory that all processes of a training share.
 
-Decoding is most of the work of a row with pictures, and every epoch asks for the same ones again. Whoever
-decodes a picture first puts its pixels here, by a digest of its file; processes that were forked from the
-one that opened it see them at once. What is full takes no more, and what is not here is decoded as ever.
+Decoding is most of the work of a row with pictures, and every epoch needs the same ones again. The process
+that decodes a picture first puts its pixels here, by a digest of its file; the data-loader processes, forked
+after the memory was opened, see them at once. When the memory is full nothing more is cached.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ if TYPE_CHECKING:
     from PIL.Image import Image
 
 TYPICAL_BYTES = 100_000
-"""A picture of fewer pixels than the miniature's: for so many there are places in the index."""
+"""Sizes the index: a quarter of its rows would be in use with pictures of this size."""
 FREE, DIGEST, PLACE = 0, slice(0, 2), slice(2, 5)
 COLUMNS = 6
 READY = 5
 
 
 class SharedPictures:
-    """A heap of pixels and an index into it, both in shared memory; nothing is ever taken out."""
+    """A heap of pixels and an index into it, both in shared memory; nothing is ever evicted."""
 
     def __init__(self, megabytes: int) -> None:
         self._heap = np.frombuffer(mmap.mmap(-1, max(1, megabytes) * 1_000_000), dtype=np.uint8)
@@ -44,7 +44,7 @@ class SharedPictures:
         return int(self._entries.value)
 
     def get(self, key: bytes, decode: Callable[[], Image]) -> Image:
-        """The picture of a key, decoded at most once where there is room for it."""
+        """The picture of a key, from the cache or decoded, and then cached where there is room."""
         digest = np.frombuffer(hashlib.blake2b(key, digest_size=16).digest(), dtype=np.int64)
         row, there = self._find(digest)
         if there:
@@ -74,7 +74,7 @@ class SharedPictures:
             self._heap[start : start + len(pixels)] = pixels
             self._index[row, DIGEST] = digest
             self._index[row, PLACE] = start, picture.width, picture.height
-            self._index[row, READY] = 1  # last: others look without the lock
+            self._index[row, READY] = 1  # last: other processes read without the lock
             self._used.value = start + len(pixels)
             self._entries.value += 1
 
@@ -90,13 +90,13 @@ _shared: SharedPictures | None = None
 
 
 def share_pictures(megabytes: int) -> None:
-    """Open the memory, before any process is forked; 0 does without."""
+    """Open the shared memory, before any process is forked; 0 turns it off."""
     global _shared
     _shared = SharedPictures(megabytes) if megabytes and _can_share() else None
 
 
 def shared_picture(key: bytes, decode: Callable[[], Image]) -> Image:
-    """A picture by its bytes, or by the name of its file; from the shared memory where there is one."""
+    """A picture by a key, its bytes or file name; from the shared memory where it is open."""
     return decode() if _shared is None else _shared.get(key, decode)
 
 

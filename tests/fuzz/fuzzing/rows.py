@@ -12,9 +12,10 @@ from PIL import Image
 from fuzzing import attempt, replies, scratch, spare_text, target
 from interleave.errors import InputError
 from interleave.pictures import encode_png
-from interleave.training.rewards.format_reward import is_strict
+from interleave.training.inspection import bad_rows, check_row, inspect_rows
+from interleave.training.rewards.core import has_strict_format
 from interleave.training.rewards.samples import Sample
-from interleave.training.rows import RowFiles, Task, bad_rows, decode_rows, inspect_rows, look_at, read_rows
+from interleave.training.rows import RowFiles, Task, decode_rows, read_rows
 from interleave.training.trainers.shared import sample_of
 
 PICTURE = base64.b64encode(encode_png(Image.new("RGB", (8, 8), "teal"))).decode()
@@ -80,7 +81,7 @@ def row(data: bytes) -> bool:
     if value is None:
         return False
     with scratch() as folder:
-        fit = [task for task in TASKS if look_at(value, task=task, folder=folder)[2] is None]
+        fit = [task for task in TASKS if check_row(value, task=task, folder=folder)[2] is None]
         if fit:
             columns = {name: [each] for name, each in value.items()}
             decode_rows(columns, folder=folder)
@@ -162,7 +163,7 @@ def strictness(data: bytes) -> bool:
     from interleave.agents.replies import parse_verdict
 
     text = spare_text(data)
-    if not is_strict(text):
+    if not has_strict_format(text):
         return False
     parse_verdict(text)
     return True

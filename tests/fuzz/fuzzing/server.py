@@ -55,7 +55,7 @@ class House:
 
     async def _open(self) -> None:
         metrics = Metrics()
-        self.pool = Pool("solid?size=64", watcher=metrics, ignored=frozenset({"user_tag"}))
+        self.pool = Pool("solid?size=64", observer=metrics, ignored=frozenset({"user_tag"}))
         metrics.watch(self.pool)
         service = Service(self.pool, ("solid",), metrics, created=0)
         self.open_app = build_app(service, Access(None))

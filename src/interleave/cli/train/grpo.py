@@ -44,9 +44,7 @@ def grpo(
 ) -> int:
     """GRPO for a critic, with a format, an accuracy and a step-wise reward; prints the result's spec."""
     options.require_libraries()
-    from interleave.training.grpo import train_grpo
     from interleave.training.recipes import load_recipe
-    from interleave.training.run import Orders
 
     changed = options.changes(
         settings,
@@ -63,11 +61,16 @@ def grpo(
         reward__prompts=prompts,
     )
     recipe = load_recipe(config, task="grpo", changes=changed)
+    from interleave.training.grpo import train_grpo
+    from interleave.training.run import TrainingJob  # torch is loaded here, after a wrong recipe is refused
+
     folder = out or Path("trained") / "critic-grpo"
-    orders = Orders("grpo", recipe, data, folder, max_minutes, fall_back, trust_data, fail_on_leak, skip_bad)
+    job = TrainingJob(
+        "grpo", recipe, data, folder, max_minutes, fall_back, trust_data, fail_on_leak, skip_bad
+    )
     if check:
         from interleave.training.preflight import print_plan
 
-        print_plan(orders, launch)
+        print_plan(job, launch)
         return 0
-    return options.run(train_grpo, orders)
+    return options.run(train_grpo, job)

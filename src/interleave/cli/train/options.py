@@ -14,7 +14,7 @@ import typer
 from interleave.errors import MissingDependency
 
 if TYPE_CHECKING:
-    from interleave.training.run import Orders
+    from interleave.training.run import TrainingJob
 
 NEEDED = ("torch", "transformers", "trl", "datasets", "pyarrow", "accelerate", "peft")
 
@@ -87,14 +87,14 @@ def require_libraries() -> None:
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")  # workers are forked after it has been used
 
 
-def run(train: Callable[[Orders, Callable[[str], None]], str], orders: Orders) -> int:
+def run(train: Callable[[TrainingJob, Callable[[str], None]], str], job: TrainingJob) -> int:
     """Train in front of a user: the spec of the result on stdout, the rest on stderr; the exit code."""
     from interleave.training.logs import say_on_stderr
-    from interleave.training.run import Interrupted, is_first_process
+    from interleave.training.run import Interrupted, is_main_process
 
-    main = is_first_process()
+    main = is_main_process()
     try:
-        use = train(orders, say_on_stderr if main else _silence)
+        use = train(job, say_on_stderr if main else _silence)
     except Interrupted as error:
         print(f"interleave: {error}", file=sys.stderr)
         return 128 + signal.SIGINT

@@ -49,8 +49,6 @@ def sft(
         raise ConfigurationError(f"nobody named {role!r} can learn. {did_you_mean(role, ROLES)}")
     options.require_libraries()
     from interleave.training.recipes import load_recipe
-    from interleave.training.run import Orders
-    from interleave.training.sft import train_sft
 
     changed = options.changes(
         settings,
@@ -65,13 +63,16 @@ def sft(
         training__workers=workers,
     )
     recipe = load_recipe(config, task="sft", changes=changed)
+    from interleave.training.run import TrainingJob  # torch is loaded here, after a wrong recipe is refused
+    from interleave.training.sft import train_sft
+
     folder = out or Path("trained") / f"{role}-sft"
-    orders = Orders(
+    job = TrainingJob(
         cast("Task", role), recipe, data, folder, max_minutes, fall_back, trust_data, fail_on_leak, skip_bad
     )
     if check:
         from interleave.training.preflight import print_plan
 
-        print_plan(orders, launch)
+        print_plan(job, launch)
         return 0
-    return options.run(train_sft, orders)
+    return options.run(train_sft, job)

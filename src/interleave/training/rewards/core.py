@@ -1,40 +1,48 @@
-"""The reward core: a row and a critic's reply in, a reward or a reason for none out. It knows no trainer.
+"""The reward of a critic's reply, for any trainer: a row and a reply in, a reward or the reason for none out.
 
-What a reply is worth is what would have come of it in use. The picture was right: nothing is drawn, whatever
-the critic says, and its group differs in form and judgement only. It was wrong and the critic took it:
-nothing is drawn, no change. It was wrong and the critic said so: its prompt is drawn from the same sources,
-with one seed for the whole group, and scored against what was planned.
+A reply is rewarded for its format, for its judgement, and for what a redraw with its prompt changes:
+
+- the picture was right, or the critic accepted a wrong one: nothing is drawn, no change;
+- the picture was wrong and the critic rejected it: its refined prompt is drawn from the same sources, with
+  one seed for the whole group, and scored against the planned prompt.
+
+A rejection without a refined prompt redraws the prompt that drew the picture; the pipeline would go back to
+the planned prompt instead (`pipeline.next_prompt`).
 """
 
 from __future__ import annotations
 
 import asyncio
 import hashlib
+import json
+import re
 import time
 from collections.abc import Sequence
 from dataclasses import replace
 
-from interleave.agents.replies import parse_verdict
+from interleave.agents.literals import MAX_CHARACTERS
+from interleave.agents.replies import JUDGEMENT_KEYS, REFINEMENT_KEYS, parse_verdict
 from interleave.backends.retries import IMAGE_DEADLINE_SECONDS
 from interleave.errors import Failure, InterleaveError, ReplyError
-from interleave.text import one_line
-from interleave.training.rewards.format_reward import is_strict
+from interleave.text import MAX_FIELD_CHARACTERS, one_line, unusable
 from interleave.training.rewards.formula import Parts, Weights, accuracy, change, total
-from interleave.training.rewards.redraws import Order, Redraw, Redraws
+from interleave.training.rewards.redraws import Redraw, Redrawer, RedrawRequest
 from interleave.training.rewards.samples import Case, Result, Sample, Timing
 from interleave.types import Verdict
 
 CONCURRENCY = 64
 ABOUT_THE_PROMPT = (Failure.REFUSED, Failure.INVALID, Failure.NO_PICTURE)
-"""Failures that another try with the same prompt would not mend."""
+"""Failures that another try with the same prompt would repeat."""
+_TAG = re.compile(r"<\s*+(?:/\s*+)?(?:think|answer)\b", re.IGNORECASE)
+_KEYS = (JUDGEMENT_KEYS[0], REFINEMENT_KEYS[0])
 
 
 class RewardCore:
-    """Scores replies, so many at a time, each within a deadline."""
+    """Scores replies, up to `concurrency` at a time, each within a deadline."""
 
     def __init__(
         self,
-        redraws: Redraws,
+        redraws: Redrawer,
         weights: Weights | None = None,
         *,
         concurrency: int = CONCURRENCY,
@@ -50,46 +58,49 @@ class RewardCore:
     async def score_all(
         self, samples: Sequence[Sample], completions: Sequence[str], *, step: int = 0
     ) -> list[Result]:
-        """The results of many replies at once, in their order."""
-        turns = asyncio.Semaphore(self.concurrency)
+        """The results of many replies, in their order."""
+        semaphore = asyncio.Semaphore(self.concurrency)
         pairs = zip(samples, completions, strict=True)
-        work = [
-            asyncio.create_task(self.score(sample, text, step=step, turns=turns)) for sample, text in pairs
+        tasks = [
+            asyncio.create_task(self.score(sample, text, step=step, semaphore=semaphore))
+            for sample, text in pairs
         ]
         try:
-            return list(await asyncio.gather(*work))
+            return list(await asyncio.gather(*tasks))
         finally:
-            for each in work:
-                each.cancel()
+            for task in tasks:
+                task.cancel()
 
     async def score(
-        self, sample: Sample, completion: str, *, step: int = 0, turns: asyncio.Semaphore | None = None
+        self, sample: Sample, completion: str, *, step: int = 0, semaphore: asyncio.Semaphore | None = None
     ) -> Result:
         """The reward of one reply; a failure of generator or scorer is masked, never raised."""
         started = time.monotonic()
-        verdict = _read(completion)
+        verdict = _parse(completion)
         judged = None if verdict is None else verdict.accepted
         if sample.success or verdict is None or judged:
-            case = _undrawn(sample, judged)
+            case = _case_without_redraw(sample, judged)
             result = self._rewarded(sample, completion, judged, None, case)
             return replace(result, timing=Timing(all=time.monotonic() - started))
         prompt = verdict.refined_prompt or sample.used_prompt
-        async with turns or asyncio.Semaphore(1):
+        async with semaphore or asyncio.Semaphore(1):
             waited = time.monotonic() - started
             result = await self._redrawn(sample, completion, prompt, step)
         timing = replace(result.timing, waited=waited, all=time.monotonic() - started)
         return replace(result, timing=timing)
 
     async def _redrawn(self, sample: Sample, completion: str, prompt: str, step: int) -> Result:
-        order = Order(sample.planned_prompt, prompt, sample.sources, group_seed(self.seed, step, sample.id))
+        request = RedrawRequest(
+            sample.planned_prompt, prompt, sample.sources, group_seed(self.seed, step, sample.id)
+        )
         try:
             async with asyncio.timeout(self.deadline) as window:
-                redraw, cached = await self.redraws.redraw(order)
+                redraw, cached = await self.redraws.redraw(request)
             result = self._rewarded(sample, completion, False, redraw, Case.REDRAWN)
         except TimeoutError:
             cause = f"no reward within {self.deadline:g} s" if window.expired() else "the backend timed out"
             return _masked(cause, prompt)
-        except Exception as error:  # somebody else's backend may raise anything; one sample is not the step
+        except Exception as error:  # a plugin's backend may raise anything; one sample must not end the step
             known = isinstance(error, InterleaveError)
             cause = one_line(str(error) if known else f"{type(error).__name__}: {error}", 200)
             return _masked(cause, prompt, blameless=getattr(error, "kind", None) not in ABOUT_THE_PROMPT)
@@ -102,7 +113,7 @@ class RewardCore:
         scores = redraw.scores if redraw else None
         semantics, quality = change(scores, sample.previous, self.weights)
         parts = Parts(
-            format=float(is_strict(completion)),
+            format=float(has_strict_format(completion)),
             accuracy=accuracy(judged, sample.success, self.weights),
             semantics=semantics,
             quality=quality,
@@ -112,12 +123,12 @@ class RewardCore:
 
 
 def group_seed(seed: int, step: int, row: str) -> int:
-    """The seed of all redraws of a group in one training step: only the prompts differ in it."""
-    told = hashlib.sha256(f"{seed}/{step}/{row}".encode("utf-8", "surrogatepass")).digest()
-    return int.from_bytes(told[:4], "big") >> 1
+    """The seed of all redraws of a group in one training step: within it only the prompts differ."""
+    digest = hashlib.sha256(f"{seed}/{step}/{row}".encode("utf-8", "surrogatepass")).digest()
+    return int.from_bytes(digest[:4], "big") >> 1
 
 
-def _undrawn(sample: Sample, judged: bool | None) -> Case:
+def _case_without_redraw(sample: Sample, judged: bool | None) -> Case:
     if judged is None:
         return Case.UNREADABLE
     return Case.SUCCESS if sample.success else Case.ACCEPTED_FAILURE
@@ -127,9 +138,57 @@ def _masked(cause: str, prompt: str, *, blameless: bool = True) -> Result:
     return Result(None, None, Case.MASKED, cause=cause, judged=False, prompt=prompt, blameless=blameless)
 
 
-def _read(completion: str) -> Verdict | None:
-    """The verdict as the loop would read it, or None."""
+def _parse(completion: str) -> Verdict | None:
+    """The verdict as the pipeline would parse it, or None."""
     try:
         return parse_verdict(completion)
     except ReplyError:
         return None
+
+
+def has_strict_format(completion: str) -> bool:
+    """The format reward: whether a critic's reply is exactly in the agreed form.
+
+    In use a reply is parsed leniently (`agents/replies.py`). Training rewards only the form itself: thinking,
+    then an answer with one JSON object of a judgement and a prompt; nothing before, between or after; nothing
+    missing, duplicated or of another type.
+    """
+    if len(completion) > MAX_CHARACTERS or unusable(completion):
+        return False
+    thinking, answer = _split_tags(completion.strip())
+    if answer is None or _TAG.search(thinking, 0, max(thinking.rfind(">"), 0)):  # a tag ends with ">"
+        return False
+    try:
+        pairs = json.loads(answer, object_pairs_hook=list, parse_constant=_no_constant)
+    except (ValueError, RecursionError):
+        return False
+    return _is_verdict(pairs)
+
+
+def _split_tags(completion: str) -> tuple[str, str | None]:
+    """The thinking and the answer; no answer where they are not the two parts of the reply, in order.
+
+    Split by their tags instead of one regular expression, which would backtrack over all pairs of tags.
+    """
+    before, _, rest = completion.partition("<think>")
+    thinking, closed, said = rest.partition("</think>")
+    answer = said.lstrip()
+    whole = not before and closed and answer.startswith("<answer>") and answer.endswith("</answer>")
+    return thinking, answer.removeprefix("<answer>").removesuffix("</answer>") if whole else None
+
+
+def _is_verdict(pairs: object) -> bool:
+    """Whether these are the pairs of one object: each key once, with a value of its type."""
+    if not isinstance(pairs, list) or not all(isinstance(pair, tuple) for pair in pairs):
+        return False
+    if sorted(key for key, _ in pairs) != sorted(_KEYS):
+        return False
+    values = dict(pairs)
+    judgement, refined = values[_KEYS[0]], values[_KEYS[1]]
+    if not isinstance(judgement, bool) or not isinstance(refined, str):
+        return False
+    return len(refined) <= MAX_FIELD_CHARACTERS and not unusable(refined)  # the pipeline could not use it
+
+
+def _no_constant(constant: str) -> object:
+    raise ValueError(f"{constant} is not JSON")

@@ -1,15 +1,19 @@
-"""What a reward is made of, and how its parts become one number.
+"""The arithmetic of GRPO: the parts of a reward become one number, the rewards of a group advantages.
 
 Normalised, the default:  0.5·format + 0.5·(0.2·accuracy + 0.6·semantics + 0.2·quality)
 with accuracy 0 or 1, and semantics = ((new − old)/10 + 1)/2, from 0 to 1, 0.5 for no change; quality alike.
 
 Plain, as the paper prints it:  0.5·format + 0.5·(α·accuracy + (1 − α)·step)
 with accuracy −1 or 0, and step the difference of the scores in points.
+
+A group is all replies to one prompt. Failed samples are left out of it: its sums are exact (`math.fsum`), so
+that a sample's advantage is, to the last digit, the one it would have in a group without the failed ones.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Literal
 
 from pydantic import Field
@@ -18,6 +22,11 @@ from interleave.types import Scores, Value
 
 NO_CHANGE = 0.5
 POINTS = 10.0
+LEAST_VALID_SAMPLES = 2
+"""A group with fewer valid samples teaches nothing: there is nothing to compare with."""
+EPSILON = 1e-4
+"""Added to the standard deviation, as TRL does."""
+Scale = Literal["group", "none"]
 
 
 class Weights(Value):
@@ -25,7 +34,7 @@ class Weights(Value):
 
     form: Literal["normalised", "plain"] = "normalised"
     format: float = Field(default=0.5, ge=0, le=1)
-    """How much the form of the reply counts; the rest is what it says."""
+    """The weight of the format; the rest is for the content."""
     accuracy: float = Field(default=0.2, ge=0)
     semantics: float = Field(default=0.6, ge=0)
     quality: float = Field(default=0.2, ge=0)
@@ -34,7 +43,7 @@ class Weights(Value):
 
 
 class Parts(Value):
-    """One reply's reward, taken apart. What the numbers range over depends on the form."""
+    """The parts of one reply's reward; their ranges depend on the form."""
 
     format: float
     accuracy: float
@@ -43,7 +52,7 @@ class Parts(Value):
 
 
 def change(new: Scores | None, old: Scores, weights: Weights) -> tuple[float, float]:
-    """What a redraw changed in semantics and quality; None where nothing was drawn: no change."""
+    """What a redraw changed in semantics and quality; no change where nothing was drawn (None)."""
     if weights.form == "plain":
         return (0.0, 0.0) if new is None else (new.semantics - old.semantics, new.quality - old.quality)
     if new is None:
@@ -52,7 +61,7 @@ def change(new: Scores | None, old: Scores, weights: Weights) -> tuple[float, fl
 
 
 def accuracy(judged: bool | None, success: bool, weights: Weights) -> float:
-    """Whether the judgement is that of the label; an unreadable one is wrong."""
+    """Whether the judgement agrees with the label; an unreadable one is wrong."""
     wrong = float(judged is not success)
     return -wrong if weights.form == "plain" else 1 - wrong
 
@@ -60,17 +69,17 @@ def accuracy(judged: bool | None, success: bool, weights: Weights) -> float:
 def total(parts: Parts, weights: Weights) -> float:
     """The reward; raises `ValueError` when it is not a number."""
     if weights.form == "plain":
-        said = plain(parts.format, parts.accuracy, step(parts, weights), weights)
+        reward = plain(parts.format, parts.accuracy, step(parts, weights), weights)
     else:
         content = (
             weights.accuracy * parts.accuracy
             + weights.semantics * parts.semantics
             + weights.quality * parts.quality
         )
-        said = weights.format * parts.format + (1 - weights.format) * content
-    if not math.isfinite(said):
+        reward = weights.format * parts.format + (1 - weights.format) * content
+    if not math.isfinite(reward):
         raise ValueError(f"the reward of {parts} is not a number")
-    return said
+    return reward
 
 
 def plain(format: float, accuracy: float, step: float, weights: Weights) -> float:
@@ -89,3 +98,39 @@ def step(parts: Parts, weights: Weights) -> float:
 
 def _normalised(difference: float) -> float:
     return (difference / POINTS + 1) / 2
+
+
+def group_advantages(rewards: Sequence[float | None], scale: Scale = "group") -> list[float | None]:
+    """The advantage of each sample of one group; None for masked ones, and for all of a skipped group."""
+    valid = [reward for reward in rewards if reward is not None]
+    if len(valid) < LEAST_VALID_SAMPLES:
+        return [None] * len(rewards)
+    if min(valid) == max(valid):  # rounding would tell equal samples apart
+        return [None if reward is None else 0.0 for reward in rewards]
+    mean = math.fsum(valid) / len(valid)
+    deviation = math.sqrt(math.fsum((reward - mean) ** 2 for reward in valid) / (len(valid) - 1))
+    divisor = deviation + EPSILON if scale == "group" else 1.0
+    return [None if reward is None else (reward - mean) / divisor for reward in rewards]
+
+
+def batch_advantages(
+    rewards: Sequence[float | None], group: int, scale: Scale = "group"
+) -> list[float | None]:
+    """The advantages of a batch of consecutive groups."""
+    if len(rewards) % group:
+        raise ValueError(f"{len(rewards)} rewards are not whole groups of {group}")
+    starts = range(0, len(rewards), group)
+    return [each for start in starts for each in group_advantages(rewards[start : start + group], scale)]
+
+
+def equal_groups(rewards: Sequence[float | None], group: int) -> int:
+    """How many groups have enough valid samples, all with the same reward: they teach nothing."""
+    groups = (rewards[start : start + group] for start in range(0, len(rewards), group))
+    valid = ([reward for reward in each if reward is not None] for each in groups)
+    return sum(len(each) >= LEAST_VALID_SAMPLES and min(each) == max(each) for each in valid)
+
+
+def skipped_groups(rewards: Sequence[float | None], group: int) -> int:
+    """How many groups have too few valid samples."""
+    groups = (rewards[start : start + group] for start in range(0, len(rewards), group))
+    return sum(sum(reward is not None for reward in each) < LEAST_VALID_SAMPLES for each in groups)

@@ -1,9 +1,9 @@
-"""Whether rewards can be trusted: what may be learned from a step, and when failures end the training.
+"""Failing rewards: which samples of a step to learn from, and when failures stop the training.
 
-Only a reply that refuses a wrong picture has something drawn, so only such replies can fail. Leaving out the
-failed ones alone would keep every reply that accepted the wrong picture and few that refused it, and teach to
-accept (survivors' bias). Failures are therefore measured against what was to be drawn: above a limit a group
-is left out whole, above another the whole step, and when that goes on, training stops.
+Only a reply that rejects a wrong picture has something drawn, so only such replies can fail. Masking just the
+failed ones would keep every reply that accepted the wrong picture and few that rejected it, and teach the
+critic to accept (survivorship bias). Failures are therefore measured against the redraws needed: above one
+limit the whole group is left out, above another the whole step, and when that goes on, training stops.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from dataclasses import dataclass, replace
 from interleave.errors import BackendError
 
 MOST_FAILURES = 0.10
-MOST_OF_A_GROUP = 0.25
-STEPS_RUNNING = 3
+MOST_GROUP_FAILURES = 0.25
+MOST_UNHEALTHY_STEPS = 3
 WINDOW = 20
 
 
@@ -26,35 +26,35 @@ class RewardUnhealthy(BackendError):
 
 
 @dataclass(frozen=True)
-class Limits:
-    """How many failures are borne, as shares of what was to be drawn."""
+class FailureLimits:
+    """How many failures are tolerated, as shares of the redraws needed."""
 
     step: float = MOST_FAILURES
-    """Above it nothing is learned from the step; a single failure is borne in any step."""
-    group: float = MOST_OF_A_GROUP
+    """Above it nothing is learned from the step; a single failure is always tolerated."""
+    group: float = MOST_GROUP_FAILURES
     """Above it nothing is learned from the group."""
-    running: int = STEPS_RUNNING
-    """So many steps above the limit, one after the other, stop the training."""
+    running: int = MOST_UNHEALTHY_STEPS
+    """This many consecutive steps above the limit stop the training."""
     window: int = WINDOW
-    """Over so many steps together, the same share stops it as well."""
+    """The same share over this many steps together stops it as well."""
 
 
 @dataclass(frozen=True)
 class Screened:
-    """The rewards of a step that may be learned from."""
+    """The rewards of a step that are learned from."""
 
     totals: tuple[float | None, ...]
     failed: int
     needed: int
-    """How many were to be drawn."""
+    """How many redraws there should have been."""
     discarded_groups: int = 0
-    """Groups left out whole for their failures."""
+    """Groups left out because of their failures."""
     discarded: bool = False
-    """Whether all of the step is left out."""
+    """Whether the whole step is left out."""
 
     @property
     def share(self) -> float:
-        """The share of failures among all that was to be drawn."""
+        """The share of the redraws needed that failed."""
         return self.failed / self.needed if self.needed else 0.0
 
 
@@ -62,11 +62,11 @@ def screened(
     totals: Sequence[float | None],
     drawn: Sequence[bool],
     groups: Sequence[Hashable],
-    limits: Limits = Limits(),
+    limits: FailureLimits = FailureLimits(),
 ) -> Screened:
-    """A step's rewards without groups, or without all, where too much failed.
+    """A step's rewards without the groups in which too much failed, or none of them.
 
-    `drawn` says which rewards come from a picture drawn again; those without a reward were to be drawn too.
+    `drawn` says which rewards come from a redraw; samples without a reward needed one too.
     """
     failed: Counter[Hashable] = Counter()
     needed: Counter[Hashable] = Counter()
@@ -81,17 +81,18 @@ def screened(
     return step
 
 
-def is_too_much(failed: int, needed: int, limits: Limits = Limits()) -> bool:
-    """Whether so many failures spoil a step; one alone may be bad luck."""
+def is_too_much(failed: int, needed: int, limits: FailureLimits = FailureLimits()) -> bool:
+    """Whether this many failures spoil a step; a single one never does."""
     return failed > 1 and failed > limits.step * needed
 
 
-def filled(
+def filled_with_group_mean(
     totals: Sequence[float | None], kept: Sequence[float | None], groups: Sequence[Hashable]
 ) -> list[float]:
-    """The rewards for a trainer that cannot leave any out: the mean of its group in place of each.
+    """The rewards for a trainer that cannot mask samples: the mean of its group in place of each masked one.
 
-    A failed sample then has no advantage, and none of a discarded group has; a group without any is all 0.
+    A masked sample then has advantage zero, and so has every sample of a discarded group; a group without any
+    valid reward gets 0 throughout.
     """
     valid: dict[Hashable, list[float]] = {}
     for total, group in zip(totals, groups, strict=True):
@@ -104,18 +105,18 @@ def filled(
 
 
 class Health:
-    """Counts failures step by step."""
+    """Counts failures over the steps of a training."""
 
-    def __init__(self, limits: Limits = Limits()) -> None:
+    def __init__(self, limits: FailureLimits = FailureLimits()) -> None:
         self.limits = limits
         self.bad_steps = 0
-        """How many steps in a row were discarded, up to now."""
+        """How many steps in a row were discarded until now."""
         self.recent: deque[tuple[int, int]] = deque(maxlen=limits.window)
         """Failed and needed, of the last steps."""
         self.causes: Counter[str] = Counter()
 
     def note(self, step: Screened, causes: Iterable[str] = ()) -> None:
-        """Take note of a step."""
+        """Count a step."""
         self.bad_steps = self.bad_steps + 1 if step.discarded else 0
         self.recent.append((step.failed, step.needed))
         self.causes.update(causes)
@@ -134,12 +135,12 @@ class Health:
         return self.bad_steps >= self.limits.running or (full and self.lately > self.limits.step)
 
     def complaint(self, *, saved: str = "The state is saved") -> RewardUnhealthy:
-        """What to tell the user."""
+        """The error that ends the training."""
         common = self.causes.most_common(1)
         why = f" Most often: {common[0][0]}." if common else ""
         many = self.bad_steps >= self.limits.running
         when = f"in {self.bad_steps} steps running" if many else f"over the last {len(self.recent)} steps"
         return RewardUnhealthy(
             f"reward_unhealthy: more than {self.limits.step:.0%} of the redraws failed {when}.{why} "
-            f"{saved}: mend the generator or the scorer, then give the same command"
+            f"{saved}: fix the generator or the scorer, then give the same command"
         )

@@ -1,4 +1,4 @@
-"""Drawing a refined prompt and scoring what came of it: concurrently, within limits, each thing once."""
+"""Drawing a refined prompt and scoring the result, once for equal requests."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ MOST_KEPT = 1024
 
 
 @dataclass(frozen=True)
-class Order:
-    """One picture to draw again and to score."""
+class RedrawRequest:
+    """One picture to redraw and score."""
 
     planned_prompt: str
     prompt: str
@@ -39,10 +39,10 @@ class Order:
 
     @property
     def key(self) -> str:
-        """The content of the order: equal orders have equal results."""
+        """The content of the request: equal requests have equal results."""
         pictures = [pixel_digest(picture) for picture in self.sources]
-        told = "\x00".join([self.planned_prompt, self.prompt, str(self.seed), *pictures])
-        return hashlib.sha256(told.encode("utf-8", "surrogatepass")).hexdigest()
+        content = "\x00".join([self.planned_prompt, self.prompt, str(self.seed), *pictures])
+        return hashlib.sha256(content.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 @dataclass(frozen=True)
@@ -55,28 +55,28 @@ class Redraw:
     scoring: float
 
 
-class Redraws:
-    """A generator and a scorer. Orders that are equal are carried out once, also while one is under way."""
+class Redrawer:
+    """Draws and scores; equal requests are computed once, also while one is in flight."""
 
     def __init__(self, generator: ImageGenerator, scorer: Scorer, *, keep: int = MOST_KEPT) -> None:
         self.generator = generator
         self.scorer = scorer
         self.keep = keep
         self._kept: OrderedDict[str, Redraw] = OrderedDict()
-        self._under_way: dict[str, asyncio.Task[Redraw]] = {}
+        self._in_flight: dict[str, asyncio.Task[Redraw]] = {}
         self._waiting: dict[str, int] = {}
 
-    async def redraw(self, order: Order) -> tuple[Redraw, bool]:
-        """The picture and its scores, and whether they were there already; raises what failed."""
-        key = order.key
+    async def redraw(self, request: RedrawRequest) -> tuple[Redraw, bool]:
+        """The picture and its scores, and whether they come from the cache; raises what failed."""
+        key = request.key
         if kept := self._kept.get(key):
             self._kept.move_to_end(key)
             return kept, True
-        task = self._under_way.get(key)
+        task = self._in_flight.get(key)
         shared = task is not None
         if task is None:
-            task = self._under_way[key] = asyncio.create_task(self._make(order))
-            task.add_done_callback(_look_at)  # its failure may come after everybody has left
+            task = self._in_flight[key] = asyncio.create_task(self._make(request))
+            task.add_done_callback(_retrieve)  # it may fail after the last caller was cancelled
         self._waiting[key] = self._waiting.get(key, 0) + 1
         try:
             made = await asyncio.shield(task)
@@ -86,12 +86,12 @@ class Redraws:
         return made, shared
 
     def _leave(self, key: str, task: asyncio.Task[Redraw]) -> None:
-        """When the last one who waits for a redraw goes, its work ends too."""
+        """Cancel a redraw when its last caller has stopped waiting."""
         self._waiting[key] -= 1
         if self._waiting[key] == 0:
             del self._waiting[key]
-            if self._under_way.get(key) is task:
-                del self._under_way[key]
+            if self._in_flight.get(key) is task:
+                del self._in_flight[key]
             task.cancel()
 
     def _remember(self, key: str, made: Redraw) -> None:
@@ -99,28 +99,28 @@ class Redraws:
         while len(self._kept) > self.keep:
             self._kept.popitem(last=False)
 
-    async def _make(self, order: Order) -> Redraw:
+    async def _make(self, wanted: RedrawRequest) -> Redraw:
         started = time.monotonic()
-        request = ImageRequest(order.prompt, order.seed, order.sources)
+        request = ImageRequest(wanted.prompt, wanted.seed, wanted.sources)
         picture = _picture(await self.generator.generate(request))
         drawn = time.monotonic()
-        seen = critic_input(order.planned_prompt, order.prompt, order.sources, picture)
+        seen = critic_input(wanted.planned_prompt, wanted.prompt, wanted.sources, picture)
         scores = checked_scores(await self.scorer.score(seen))
         return Redraw(picture, scores, drawn - started, time.monotonic() - drawn)
 
 
-def load_redraws(generator: str, scorer: str, pack: PromptPack) -> Redraws:
+def load_redrawer(generator: str, scorer: str, pack: PromptPack) -> Redrawer:
     """Generator and scorer by their specs, under the one retry policy."""
     policy = RetryPolicy()
     drawing = RetriedGenerator("the generator", load_generator(generator), policy)
     scoring = scorer_from(load_agent(scorer, "scorer"), pack)
     if not hasattr(scoring.agent, "score"):
         raise ConfigurationError(f"{scorer!r} cannot score: name a vision-language model, or 'oracle'")
-    return Redraws(drawing, scoring.with_calls_through(lambda vlm: RetriedVlm("the scorer", vlm, policy)))
+    return Redrawer(drawing, scoring.with_calls_through(lambda vlm: RetriedVlm("the scorer", vlm, policy)))
 
 
 def checked_scores(scores: Any) -> Scores:
-    """Scores that are scores; anything else is a failure of the scorer, never a number."""
+    """Valid scores; anything else is a failure of the scorer, and a failure is never a number."""
     marks = (getattr(scores, "semantics", None), getattr(scores, "quality", None))
     if all(_is_mark(mark) for mark in marks):
         return Scores(semantics=float(marks[0]), quality=float(marks[1]))  # type: ignore[arg-type]
@@ -132,7 +132,7 @@ def _is_mark(mark: object) -> bool:
     return number and math.isfinite(mark) and 0 <= mark <= 10  # type: ignore[arg-type, operator]
 
 
-def _look_at(task: asyncio.Task[Redraw]) -> None:
+def _retrieve(task: asyncio.Task[Redraw]) -> None:
     if not task.cancelled():
         task.exception()
 

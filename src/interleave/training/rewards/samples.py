@@ -1,4 +1,4 @@
-"""One row to learn from, and one reply's result."""
+"""A sample: one row of GRPO. A result: the reward of one reply to it, or why there is none."""
 
 from __future__ import annotations
 
@@ -58,22 +58,22 @@ def _truth(value: object) -> bool:
 
 
 class Case(StrEnum):
-    """What came of a reply."""
+    """How a reply was rewarded."""
 
     SUCCESS = "success"
-    """The picture was right: nothing is drawn, for the whole group."""
+    """The picture was right: nothing is redrawn, for the whole group."""
     ACCEPTED_FAILURE = "accepted_failure"
-    """The picture was wrong and the critic took it: in use, nothing would be drawn again."""
+    """The picture was wrong and the critic accepted it: nothing is redrawn."""
     UNREADABLE = "unreadable"
-    """Nothing could be read in the reply: no judgement, no prompt, nothing drawn."""
+    """The reply could not be parsed: no judgement, no prompt, nothing redrawn."""
     REDRAWN = "redrawn"
     MASKED = "masked"
-    """The generator, the scorer or the way to them failed: no reward at all."""
+    """The generator or the scorer failed: no reward at all."""
 
 
 @dataclass(frozen=True)
 class Timing:
-    """Seconds: waiting for a turn, drawing, scoring, and all of it."""
+    """Seconds: waiting for the semaphore, drawing, scoring, and in all."""
 
     waited: float = 0.0
     drawing: float = 0.0
@@ -92,12 +92,12 @@ class Result:
     cause: str = ""
     """Why it is masked."""
     judged: bool | None = None
-    """What the critic said; None where it could not be read."""
+    """Whether the critic accepted; None where its reply could not be parsed."""
     prompt: str | None = None
-    """What was drawn, where something was."""
+    """The prompt of the redraw, where there was one."""
     scores: Scores | None = None
     picture: Image | None = field(default=None, repr=False)
     timing: Timing = Timing()
     from_cache: bool = False
     blameless: bool = False
-    """Masked for no fault of the reply: not the generator refusing this very prompt."""
+    """Masked through no fault of the reply: the generator did not refuse this very prompt."""

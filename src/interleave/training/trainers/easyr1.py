@@ -1,4 +1,4 @@
-"""EasyR1 (upstream): `compute_score` for `worker.reward.reward_function=…/shims/easyr1.py:compute_score`.
+"""EasyR1 (upstream): `compute_score` for `worker.reward.reward_function=…/trainers/easyr1.py:compute_score`.
 
 It is called with a batch of records, each with `response`, `response_length` and `ground_truth`, which is the
 JSON that `interleave data export --format easyr1` writes. EasyR1 knows no masked reward. A failed sample gets
@@ -33,11 +33,7 @@ def compute_score(reward_inputs: Sequence[Mapping[str, Any]], **options: Any) ->
     results = reward_loop().wait(core.score_all(samples, replies, step=_calls))
     totals = filled_step(samples, results, "EasyR1")
     return [
-        {
-            "overall": total,
-            **record_of(result),
-            "judged_right": float(result.judged is sample.success),
-        }
+        {"overall": total, **record_of(result, sample)}
         for total, result, sample in zip(totals, results, samples, strict=True)
     ]
 

@@ -1,4 +1,4 @@
-"""ms-swift: a reward plugin, for `--external_plugins …/shims/ms_swift.py --reward_funcs interleave`.
+"""ms-swift: a reward plugin, for `--external_plugins …/trainers/ms_swift.py --reward_funcs interleave`.
 
 It is called with the replies of a batch and a list for each column of the rows, which are those of
 `interleave data export --format swift`. ms-swift counts a reward of None as 0, which is the worst there is:

@@ -1,4 +1,4 @@
-"""What the shims for other trainers share: the core from options, and samples from their records.
+"""Shared by the reward functions for other trainers: the reward core from options, samples from records.
 
 Options come as keyword arguments where a trainer passes them on, else from the environment:
 INTERLEAVE_GENERATOR, INTERLEAVE_SCORER, INTERLEAVE_PROMPTS, INTERLEAVE_IMAGES (the folder that relative paths
@@ -21,8 +21,15 @@ from interleave.errors import ConfigurationError, InputError
 from interleave.pictures import as_rgb, decode_picture, read_picture
 from interleave.training.rewards.core import CONCURRENCY, RewardCore
 from interleave.training.rewards.formula import Weights
-from interleave.training.rewards.health import Health, Limits, RewardUnhealthy, Screened, filled, screened
-from interleave.training.rewards.redraws import load_redraws
+from interleave.training.rewards.health import (
+    FailureLimits,
+    Health,
+    RewardUnhealthy,
+    Screened,
+    filled_with_group_mean,
+    screened,
+)
+from interleave.training.rewards.redraws import load_redrawer
 from interleave.training.rewards.samples import Case, Result, Sample
 
 if TYPE_CHECKING:
@@ -58,7 +65,9 @@ def core_of(options: Mapping[str, Any]) -> RewardCore:
 @cache
 def _core(options: tuple[tuple[str, str], ...], weights: tuple[tuple[str, str], ...]) -> RewardCore:
     given = dict(options)
-    redraws = load_redraws(given["generator"], given["scorer"], load_pack(given.get("prompts", DEFAULT_PACK)))
+    redraws = load_redrawer(
+        given["generator"], given["scorer"], load_pack(given.get("prompts", DEFAULT_PACK))
+    )
     return RewardCore(
         redraws,
         Weights.model_validate(dict(weights)),
@@ -76,7 +85,7 @@ def sample_of(record: Mapping[str, Any], images: str | None = None) -> Sample:
 
 
 def as_picture(stored: Any, folder: Path) -> Image:
-    """A picture in any of the forms that trainers hand over."""
+    """A picture in any of the forms that trainers pass."""
     from PIL.Image import Image
 
     if isinstance(stored, Image):
@@ -94,15 +103,17 @@ def as_picture(stored: Any, folder: Path) -> Image:
     raise InputError(f"a picture of a row comes as a {type(stored).__name__}: bytes or a path are expected")
 
 
-def screen(samples: Sequence[Sample], results: Sequence[Result], limits: Limits = Limits()) -> Screened:
-    """What may be learned from a step; the replies to one row are a group."""
+def screen(
+    samples: Sequence[Sample], results: Sequence[Result], limits: FailureLimits = FailureLimits()
+) -> Screened:
+    """The rewards of a step to learn from; the replies to one row are a group."""
     drawn = [result.case is Case.REDRAWN for result in results]
     return screened([result.total for result in results], drawn, [sample.id for sample in samples], limits)
 
 
 @cache
 def health() -> Health:
-    """How rewards have fared in this process."""
+    """The health of the rewards in this process."""
     return Health()
 
 
@@ -115,27 +126,29 @@ def filled_step(samples: Sequence[Sample], results: Sequence[Result], trainer: s
     if step.discarded:
         raise RewardUnhealthy(
             f"reward_unhealthy: {step.failed} of {step.needed} redraws failed ({causes[0]}). {saved}: "
-            "mend the generator or the scorer, then give the same command"
+            "fix the generator or the scorer, then give the same command"
         )
     if health().unhealthy:
         raise health().complaint(saved=saved)
-    return filled([result.total for result in results], step.totals, [sample.id for sample in samples])
+    return filled_with_group_mean(
+        [result.total for result in results], step.totals, [sample.id for sample in samples]
+    )
 
 
-def record_of(result: Result) -> dict[str, float]:
+def record_of(result: Result, sample: Sample) -> dict[str, float]:
     """The parts of a reward as numbers that a trainer can log."""
     parts = result.parts.model_dump() if result.parts else {}
     return {
         **{name: float(value) for name, value in parts.items()},
-        "judged_right": 0.0,
+        "judged_right": float(result.judged is sample.success),
         "masked": float(result.total is None),
         "redrawn": float(result.scores is not None),
         "seconds": result.timing.all,
     }
 
 
-class Loop:
-    """An event loop of our own in a thread, for trainers that call from anywhere, also from another loop."""
+class BackgroundLoop:
+    """An event loop in a thread of its own, for trainers that call from any thread or loop."""
 
     def __init__(self) -> None:
         self.loop = asyncio.new_event_loop()
@@ -149,9 +162,9 @@ class Loop:
 
 
 @cache
-def reward_loop() -> Loop:
+def reward_loop() -> BackgroundLoop:
     """The one loop of this process: limits on concurrency and the cache hold for all calls together."""
-    return Loop()
+    return BackgroundLoop()
 
 
 def _listed(value: Any) -> list[Any]:

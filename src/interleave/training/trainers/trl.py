@@ -1,7 +1,7 @@
-"""TRL: one reward function that gives the total or None, and logs the parts.
+"""TRL: one reward function that returns the total or None, and logs the parts.
 
-TRL masks a sample only when every reward function returns None for it, so there is one. It awaits reward
-functions without a deadline and lets their exceptions end the training, so both are seen to in the core.
+TRL masks a sample only when every reward function returns None for it, so there is only one. It awaits reward
+functions without a deadline, and their exceptions end the training: the core handles both.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 
 from interleave.runs.outage import LONGEST_DELAY_SECONDS, backoff_delays
 from interleave.training.rewards.core import RewardCore
-from interleave.training.rewards.health import MOST_FAILURES, Health, Limits, Screened
+from interleave.training.rewards.health import MOST_FAILURES, FailureLimits, Health, Screened
 from interleave.training.rewards.samples import Case, Result, Sample
 from interleave.training.trainers.shared import screen
 
@@ -24,22 +24,34 @@ log = logging.getLogger(__name__)
 FIRST_PAUSE_SECONDS = 5.0
 
 
+@dataclass(frozen=True)
+class ScoredBatch:
+    """One call of the reward function: what was scored, and the results in the same order."""
+
+    samples: Sequence[Sample]
+    completions: Sequence[str]
+    results: Sequence[Result]
+
+    @property
+    def causes(self) -> list[str]:
+        """Why rewards failed."""
+        return [result.cause for result in self.results if result.cause]
+
+
 @dataclass
 class TrlReward:
     """Pass `.reward` to `GRPOTrainer(reward_funcs=…)`; rows need the columns of `critic_rl.parquet`."""
 
     core: RewardCore
     patience: float = 600.0
-    """Seconds to wait, in all, while every drawing of a step fails."""
-    limits: Limits = field(default_factory=Limits)
+    """Seconds to wait, in all, while every redraw of a step fails."""
+    limits: FailureLimits = field(default_factory=FailureLimits)
     first_pause: float = FIRST_PAUSE_SECONDS
     screening: bool = True
     """Leave out groups and steps with too many failures; False where the trainer does, over all processes."""
+    on_scored: Callable[[ScoredBatch], None] | None = None
+    """Called with the results of every batch: TRL passes on only the totals."""
     health: Health = field(init=False)
-    samples: list[Sample] = field(default_factory=list, init=False)
-    completions: list[str] = field(default_factory=list, init=False)
-    results: list[Result] = field(default_factory=list, init=False)
-    """Of the last call, for whoever wants to look."""
 
     def __post_init__(self) -> None:
         self.health = Health(self.limits)
@@ -54,36 +66,39 @@ class TrlReward:
         log_metric: Callable[[str, float], None] | None = None,
         **columns: Any,
     ) -> list[float | None]:
-        self.samples = samples_of(columns, len(completions))
-        self.completions = [text_of(completion) for completion in completions]
+        samples = samples_of(columns, len(completions))
+        texts = [text_of(completion) for completion in completions]
         step = int(getattr(trainer_state, "global_step", 0) or 0)
-        self.results = await self._patiently(self.samples, self.completions, step)
+        results = await self._score_with_retries(samples, texts, step)
+        scored = ScoredBatch(samples, texts, results)
+        if self.on_scored is not None:
+            self.on_scored(scored)
         if log_extra is not None:
-            log_extra("case", [result.case.value for result in self.results])
-            log_extra("cause", [result.cause for result in self.results])
+            log_extra("case", [result.case.value for result in results])
+            log_extra("cause", [result.cause for result in results])
         if log_metric is not None:
-            for name, value in metrics(self.results, self.samples).items():
+            for name, value in metrics(results, samples).items():
                 log_metric(name, value)
         if not self.screening:
-            return [result.total for result in self.results]
-        kept = self._screened()
+            return [result.total for result in results]
+        kept = self._screened(scored)
         if log_metric is not None:
             log_metric("redraws/failed", kept.share)
             log_metric("redraws/failed_lately", self.health.lately)
         return list(kept.totals)
 
-    def _screened(self) -> Screened:
-        """What may be learned from; raises when too much has failed for too long."""
-        step = screen(self.samples, self.results, self.limits)
-        self.health.note(step, [result.cause for result in self.results if result.cause])
+    def _screened(self, scored: ScoredBatch) -> Screened:
+        """The rewards to learn from; raises when too much has failed for too long."""
+        step = screen(scored.samples, scored.results, self.limits)
+        self.health.note(step, scored.causes)
         if self.health.unhealthy:
             raise self.health.complaint(saved="Training goes on from its last checkpoint")
         return step
 
-    async def _patiently(
+    async def _score_with_retries(
         self, samples: Sequence[Sample], completions: Sequence[str], step: int
     ) -> list[Result]:
-        """The results; while everything that is drawn fails, wait and try again."""
+        """The results; while every redraw fails, wait and score the failed ones again."""
         results = await self.core.score_all(samples, completions, step=step)
         for pause in backoff_delays(self.first_pause, LONGEST_DELAY_SECONDS, self.patience):
             if not is_outage(results, self.limits.step):
@@ -101,14 +116,14 @@ class TrlReward:
 
 
 def is_outage(results: Sequence[Result], most_failures: float = MOST_FAILURES) -> bool:
-    """Whether generator or scorer are down: of all that was to be drawn, nothing came."""
+    """Whether the generator or the scorer is down: of all redraws of a batch, none succeeded."""
     masked = sum(result.blameless for result in results)
     drawn = any(result.case is Case.REDRAWN for result in results)
     return not drawn and masked >= 2 and masked > most_failures * len(results)
 
 
 def metrics(results: Sequence[Result], samples: Sequence[Sample]) -> dict[str, float]:
-    """What a reader of the logs wants to know of a step."""
+    """The metrics of a step."""
     valid = [result for result in results if result.parts is not None]
     drawn = [result for result in valid if result.case is Case.REDRAWN]
     found: dict[str, float] = {"reward/masked": float(len(results) - len(valid))}

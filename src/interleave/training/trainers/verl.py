@@ -1,8 +1,8 @@
-"""verl: `compute_score` for `reward.custom_reward_function.path=…/shims/verl.py`.
+"""verl: `compute_score` for `reward.custom_reward_function.path=…/trainers/verl.py`.
 
-verl asks for one sample at a time and knows no masked reward: a number it must be. A neutral one would teach
-that an outage is a fair result, so a failed sample is tried again for a while, and then the step is ended
-with an error; verl goes on from its last checkpoint. Rows are those of an export for verl.
+verl asks for one sample at a time and has no masked rewards: it needs a number. A neutral one would teach
+that an outage is a fair result, so a failed sample is retried for a while, and then the step ends with an
+error; verl resumes from its last checkpoint. Rows are those of an export for verl.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from interleave.training.trainers.shared import core_of, record_of, reward_loop,
 
 PATIENCE_SECONDS = 600.0
 FIRST_PAUSE_SECONDS = 5.0
-_TURNS: dict[int, asyncio.Semaphore] = {}
+_SEMAPHORES: dict[int, asyncio.Semaphore] = {}
 
 
 async def compute_score(
@@ -32,26 +32,25 @@ async def compute_score(
     record = {**_fields(ground_truth), **(extra_info or {})}
     sample = sample_of(record, options.get("images"))
     step = int(options.get("global_steps", record.get("global_steps", 0)) or 0)
-    result = await reward_loop().join(_patiently(sample, solution_str, step, options))
+    result = await reward_loop().join(_score_with_retries(sample, solution_str, step, options))
     if result.total is None:
         raise RewardUnhealthy(
             f"reward_unhealthy: no reward for row {sample.id!r} ({result.cause}), and verl cannot mask one. "
-            "Mend the generator or the scorer; verl goes on from its last checkpoint"
+            "Fix the generator or the scorer; verl goes on from its last checkpoint"
         )
-    right = float(result.judged is sample.success)
-    return {"score": result.total, **record_of(result), "judged_right": right}
+    return {"score": result.total, **record_of(result, sample)}
 
 
-async def _patiently(sample: Sample, reply: str, step: int, options: Mapping[str, Any]) -> Result:
+async def _score_with_retries(sample: Sample, reply: str, step: int, options: Mapping[str, Any]) -> Result:
     core = core_of(options)
-    turns = _TURNS.setdefault(id(core), asyncio.Semaphore(core.concurrency))
+    semaphore = _SEMAPHORES.setdefault(id(core), asyncio.Semaphore(core.concurrency))
     patience = float(options.get("patience", PATIENCE_SECONDS))
-    result = await core.score(sample, reply, step=step, turns=turns)
+    result = await core.score(sample, reply, step=step, semaphore=semaphore)
     for pause in backoff_delays(FIRST_PAUSE_SECONDS, LONGEST_DELAY_SECONDS, patience):
         if result.case is not Case.MASKED:
             break
         await asyncio.sleep(pause)
-        result = await core.score(sample, reply, step=step, turns=turns)
+        result = await core.score(sample, reply, step=step, semaphore=semaphore)
     return result
 
 

@@ -13,10 +13,10 @@ from making import critic_rl_rows, critic_sft_rows, planner_sft_rows, write_rows
 from PIL import Image
 
 from interleave.errors import ConfigurationError, InputError
-from interleave.training.columns import refuse_odd_columns
+from interleave.training.inspection import bad_rows, inspect_rows, open_rows
 from interleave.training.recipes import load_recipe
-from interleave.training.rows import bad_rows, find_rows, inspect_rows, read_rows
-from interleave.training.run import Orders, open_rows
+from interleave.training.rows import check_columns, find_rows, read_rows
+from interleave.training.run import TrainingJob
 
 
 @pytest.fixture(scope="module")
@@ -143,7 +143,7 @@ def test_a_column_that_no_library_can_read_is_refused_by_name() -> None:
     table = pa.Table.from_pylist(critic_sft_rows(4, side=64))
     spans = pa.array([pa.scalar((1, 2, 3), pa.month_day_nano_interval())] * 4)
     with pytest.raises(InputError, match=r"x\.parquet: the column 'spans' holds month_day_nano_interval"):
-        refuse_odd_columns(table.append_column("spans", spans).schema, Path("x.parquet"), "critic")
+        check_columns(table.append_column("spans", spans).schema, Path("x.parquet"), "critic")
 
 
 @pytest.mark.parametrize(
@@ -188,16 +188,16 @@ def test_K12_a_row_whose_scores_or_label_are_missing_is_named(
 def test_K13_several_processes_find_what_one_finds(
     workers: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("interleave.training.rows.MANY_PICTURES", 4)
+    monkeypatch.setattr("interleave.training.inspection.MANY_PICTURES", 4)
     rows = critic_sft_rows(4, side=64)
     write_rows(tmp_path / "critic_sft.parquet", [*rows, rows[0]])
     found = inspect(tmp_path, workers=workers)
     assert (found.rows, found.pictures, found.duplicates) == (5, 10, 1)
 
 
-def orders(tmp_path: Path, **options: Any) -> Orders:
+def job(tmp_path: Path, **options: Any) -> TrainingJob:
     recipe = load_recipe(None, task="sft", changes={"training.validate_every": 5})
-    return Orders("critic", recipe, tmp_path, tmp_path / "out", **options)
+    return TrainingJob("critic", recipe, tmp_path, tmp_path / "out", **options)
 
 
 @pytest.fixture
@@ -213,22 +213,22 @@ def spoiled(tmp_path: Path) -> Path:
 
 def test_K15_all_bad_rows_are_named_by_file_number_and_id(spoiled: Path) -> None:
     with pytest.raises(InputError) as caught:
-        open_rows(orders(spoiled), lambda message: None)
+        open_rows(job(spoiled), lambda message: None)
     said = str(caught.value)
     assert said.startswith("7 of 9 rows cannot be used: ")
     assert f"{spoiled}/critic_sft-1.parquet row 2 ('critic/1'): it has 1 pictures for 2 places" in said
     assert f"{spoiled}/critic_sft-2.parquet row 1 ('critic/4'): " in said
-    assert "; and 2 more. Mend the export, or leave such rows out with --skip-bad" in said
+    assert "; and 2 more. Fix the export, or leave such rows out with --skip-bad" in said
 
 
 def test_K15_bad_rows_are_left_out_if_the_user_says_so(spoiled: Path) -> None:
     said: list[str] = []
-    rows = open_rows(orders(spoiled, skip_bad=True), said.append)
+    rows = open_rows(job(spoiled, skip_bad=True), said.append)
     assert rows.train["id"] == ["critic/0", "critic/8"]
     assert any("7 rows left out" in line for line in said)
     assert rows.digest != rows.files.digest, "another training than that on all rows"
     with pytest.raises(ConfigurationError, match="choose one"):
-        open_rows(orders(spoiled, skip_bad=True, trust_data=True), said.append)
+        open_rows(job(spoiled, skip_bad=True, trust_data=True), said.append)
 
 
 def test_K14_validation_rows_that_are_trained_on_are_reported_or_refused(tmp_path: Path) -> None:
@@ -236,7 +236,7 @@ def test_K14_validation_rows_that_are_trained_on_are_reported_or_refused(tmp_pat
     write_rows(tmp_path / "critic_sft.parquet", rows)
     write_rows(tmp_path / "validation" / "critic_sft.parquet", [rows[1], *planner_sft_rows(0)])
     said: list[str] = []
-    assert open_rows(orders(tmp_path), said.append).inspection.leaked == 1  # type: ignore[union-attr]
+    assert open_rows(job(tmp_path), said.append).inspection.leaked == 1  # type: ignore[union-attr]
     assert "1 of 1 validation rows are also trained on" in " ".join(said)
     with pytest.raises(ConfigurationError, match="--fail-on-leak"):
-        open_rows(orders(tmp_path, fail_on_leak=True), said.append)
+        open_rows(job(tmp_path, fail_on_leak=True), said.append)

@@ -1,8 +1,8 @@
-"""OpenAI's Images wire: `/v1/images/generations`, `/v1/images/edits`, `/v1/models`.
+"""OpenAI's Images API: `/v1/images/generations`, `/v1/images/edits`, `/v1/models`.
 
-With what other servers of this wire (SGLang-Diffusion, vLLM-Omni) add to it: `seed`, `negative_prompt`,
-`num_inference_steps`, `guidance_scale`, `width`, `height`. Pictures come in the answer; nothing is stored, so
-there are no URLs to them, and nothing is fetched, so none are taken.
+With the parameters that other servers (SGLang-Diffusion, vLLM-Omni) add to it: `seed`, `negative_prompt`,
+`num_inference_steps`, `guidance_scale`, `width`, `height`. Pictures are in the response: nothing is stored,
+so it has no URLs, and nothing is fetched, so requests may have none.
 """
 
 from __future__ import annotations
@@ -11,17 +11,17 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
+from interleave.service.decoding import EncodedPicture
 from interleave.service.messages import (
     MEDIA_TYPES,
     Drawing,
     DrawnPicture,
-    Output,
+    Job,
+    OutputFormat,
     Refusal,
     ServiceFacts,
 )
 from interleave.service.parameters import MAX_SEED, Parameters, check_sources
-from interleave.service.picture_memory import EncodedPicture
-from interleave.service.wires import Job
 from interleave.text import one_line
 
 MAX_PICTURES = 10
@@ -62,7 +62,7 @@ def edits(
 
 
 def refusal(reason: Refusal) -> dict[str, Any]:
-    """OpenAI's shape of a failure."""
+    """The body of an error, in OpenAI's format."""
     status = status_of(reason)
     kind = TYPES.get(status, "server_error" if status >= 500 else "invalid_request_error")
     code = "model_not_found" if status == 404 and reason.parameter == "model" else None
@@ -70,7 +70,7 @@ def refusal(reason: Refusal) -> dict[str, Any]:
 
 
 def status_of(reason: Refusal) -> int:
-    """OpenAI answers 400 where others answer 422."""
+    """The status of a refusal: OpenAI responds 400 where others respond 422."""
     return 400 if reason.status == 422 else reason.status
 
 
@@ -93,9 +93,9 @@ def _job(parameters: Parameters, sources: tuple[EncodedPicture, ...], models: tu
     parameters.size()
     parameters.negative_prompt()
     parameters.drawing_settings(*DRAWING)
-    _refuse_what_we_lack(parameters)
-    parameters.nothing_left()
-    # Pictures asked for at once differ: their seeds follow one another.
+    _refuse_unsupported(parameters)
+    parameters.refuse_unknown()
+    # The pictures of one request must differ: their seeds are consecutive.
     drawings = [Drawing(prompt, (seed + k) % (MAX_SEED + 1), output=output) for k in range(number)]
 
     def answer(pictures: list[DrawnPicture]) -> dict[str, Any]:
@@ -126,7 +126,7 @@ def _check_model(parameters: Parameters, models: tuple[str, ...]) -> None:
         )
 
 
-def _output(parameters: Parameters) -> Output:
+def _output(parameters: Parameters) -> OutputFormat:
     chosen = parameters.choice("output_format", MEDIA_TYPES) or "png"
     quality = parameters.integer("output_compression", 0, 100)
     if chosen == "png" and quality is not None and quality != 100:
@@ -134,17 +134,17 @@ def _output(parameters: Parameters) -> Output:
             "output_compression: a PNG loses nothing, so there is nothing to set; ask for jpeg or webp",
             parameter="output_compression",
         )
-    return Output(chosen, quality)
+    return OutputFormat(chosen, quality)
 
 
-def _refuse_what_we_lack(parameters: Parameters) -> None:
-    one_answer = "a picture is answered when it is done, in one piece"
+def _refuse_unsupported(parameters: Parameters) -> None:
+    not_streamed = "a picture is answered when it is done, in one piece"
     parameters.only("response_format", "b64_json", because="pictures come in the answer, as b64_json")
-    parameters.only("stream", False, because=one_answer)
-    parameters.only("partial_images", 0, because=one_answer)
+    parameters.only("stream", False, because=not_streamed)
+    parameters.only("partial_images", 0, because=not_streamed)
     parameters.only("quality", "auto", because="quality is the generator's own")
     parameters.only("background", "auto", "opaque", because="pictures have no transparency")
-    for name in ("user", "safety_identifier"):  # who asks changes no picture; nothing is done with it
+    for name in ("user", "safety_identifier"):  # checked, and not used
         parameters.text(name, most=256)
 
 

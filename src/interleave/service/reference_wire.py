@@ -1,8 +1,8 @@
-"""The wire of the reference's services: `/edit`, `/edit-upload`, and EditThinker's `/generate`.
+"""The API of the reference's services: `/edit`, `/edit-upload`, and EditThinker's `/generate`.
 
-Answers and fields are theirs, so that their trainer works against this server. What differs: parameters they
-accept and ignore are refused here unless they say what the server draws with anyway; `original_image` is
-null, because the client has it; failures have the status that fits instead of 500 for all.
+Fields and responses are theirs, so that their trainer works with this server. What differs: parameters that
+they accept and ignore are refused unless they name what the server draws with anyway; `original_image` is
+null, because the client has it; failures have a fitting status instead of 500 for all.
 """
 
 from __future__ import annotations
@@ -11,11 +11,10 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-from interleave.service.messages import Drawing, DrawnPicture, Refusal, ServiceFacts
+from interleave.service.decoding import EncodedPicture
+from interleave.service.messages import Drawing, DrawnPicture, Job, Refusal, ServiceFacts
 from interleave.service.parameters import Parameters, check_sources
-from interleave.service.picture_memory import EncodedPicture
 from interleave.service.request_bodies import picture_from_base64
-from interleave.service.wires import Job
 
 SHARED = ("prompt", "negative_prompt", "seed", "enhance_prompt", "width", "height")
 DRAWING = ("num_inference_steps", "num_inference_step", "guidance_scale", "max_sequence_length")
@@ -24,28 +23,28 @@ EDIT = (*SHARED, *DRAWING, *EDITING, "image", "num_images_per_prompt")
 GENERATE = (*SHARED, *DRAWING, "aspect_ratio")
 
 
-def edit(body: dict[str, Any], facts: ServiceFacts, identity: str) -> Job:
-    """`POST /edit`: `image` is base64, null for a picture from words alone, or a list for several sources."""
+def edit(body: dict[str, Any], facts: ServiceFacts, request_id: str) -> Job:
+    """`POST /edit`: `image` is base64, null for text-to-image, or a list for several sources."""
     parameters = Parameters(body, facts, known=EDIT)
     image = parameters.take("image")
     given = image if isinstance(image, list) else [] if image is None else [image]
     check_sources(len(given), facts)
-    return _edit_job(parameters, [picture_from_base64(each, name="image") for each in given], identity)
+    return _edit_job(parameters, [picture_from_base64(each, name="image") for each in given], request_id)
 
 
 def edit_upload(
-    fields: dict[str, Any], files: dict[str, list[bytes]], facts: ServiceFacts, identity: str
+    fields: dict[str, Any], files: dict[str, list[bytes]], facts: ServiceFacts, request_id: str
 ) -> Job:
     """`POST /edit-upload`: the same as a form, its picture in `image_file`."""
     if set(files) != {"image_file"} or len(files["image_file"]) != 1:
         raise Refusal("send one picture, in the field image_file", parameter="image_file")
     check_sources(1, facts, parameter="image_file")
     source = EncodedPicture(files["image_file"][0], "image_file")
-    return _edit_job(Parameters(fields, facts, known=EDIT), [source], identity)
+    return _edit_job(Parameters(fields, facts, known=EDIT), [source], request_id)
 
 
-def generate(body: dict[str, Any], facts: ServiceFacts, identity: str) -> Job:
-    """`POST /generate`: a picture from words alone."""
+def generate(body: dict[str, Any], facts: ServiceFacts, request_id: str) -> Job:
+    """`POST /generate`: text-to-image."""
     parameters = Parameters(body, facts, known=GENERATE)
     check_sources(0, facts)
     drawing = _drawing(parameters)
@@ -53,7 +52,7 @@ def generate(body: dict[str, Any], facts: ServiceFacts, identity: str) -> Job:
 
     def answer(pictures: list[DrawnPicture]) -> dict[str, Any]:
         return {
-            **_common(pictures[0], facts, identity),
+            **_common(pictures[0], facts, request_id),
             "image": pictures[0].data,
             "enhanced_prompt": None,
             "generation_time": time.monotonic() - started,
@@ -63,11 +62,11 @@ def generate(body: dict[str, Any], facts: ServiceFacts, identity: str) -> Job:
 
 
 def refusal(reason: Refusal) -> dict[str, Any]:
-    """Their shape of a failure, `detail`, with the two fields that their trainer looks for."""
+    """The body of an error: their `detail`, and the two fields that their trainer reads."""
     return {"success": False, "error": str(reason), "detail": str(reason)}
 
 
-def _edit_job(parameters: Parameters, sources: Sequence[EncodedPicture], identity: str) -> Job:
+def _edit_job(parameters: Parameters, sources: Sequence[EncodedPicture], request_id: str) -> Job:
     parameters.drawing_settings(*EDITING)
     parameters.only("num_images_per_prompt", 1, because="an answer on this wire has one picture")
     drawing = _drawing(parameters)
@@ -75,7 +74,7 @@ def _edit_job(parameters: Parameters, sources: Sequence[EncodedPicture], identit
 
     def answer(pictures: list[DrawnPicture]) -> dict[str, Any]:
         return {
-            **_common(pictures[0], parameters.facts, identity),
+            **_common(pictures[0], parameters.facts, request_id),
             "original_image": None,
             "edited_image": pictures[0].data,
             "original_prompt": drawing.prompt,
@@ -92,15 +91,15 @@ def _drawing(parameters: Parameters) -> Drawing:
     parameters.only("enhance_prompt", False, because="prompts are drawn as they are sent")
     parameters.drawing_settings(*DRAWING)
     parameters.size()
-    parameters.nothing_left()
+    parameters.refuse_unknown()
     return Drawing(prompt, seed)
 
 
-def _common(picture: DrawnPicture, facts: ServiceFacts, identity: str) -> dict[str, Any]:
+def _common(picture: DrawnPicture, facts: ServiceFacts, request_id: str) -> dict[str, Any]:
     device = picture.device or ""
     return {
         "success": True,
-        "task_id": identity,
+        "task_id": request_id,
         "seed": picture.seed if facts.capabilities.seeds else None,
         "gpu_id": int(device) if device.isdigit() else picture.worker,
         "error": None,

@@ -10,10 +10,10 @@ from making import answer, critic_sft_rows, write_rows
 
 from interleave.errors import ConfigurationError
 from interleave.training.collator import SftCollator
-from interleave.training.length_groups import LengthGroups, row_lengths
-from interleave.training.models import load_eyes, model_source
+from interleave.training.models import load_sized_processor, model_source
 from interleave.training.recipes import ModelPart, load_recipe
 from interleave.training.rows import RowFiles, read_rows
+from interleave.training.sft import LengthGroupedSampler, row_lengths
 
 LENGTHS = np.random.default_rng(0).integers(80, 580, size=1000)
 
@@ -24,7 +24,7 @@ def padded(order: list[int], batch: int) -> int:
 
 
 def test_every_row_comes_once_and_few_are_padded() -> None:
-    order = list(LengthGroups(LENGTHS, 16, seed=0))
+    order = list(LengthGroupedSampler(LENGTHS, 16, seed=0))
     assert sorted(order) == list(range(1000))
     assert padded(order, 16) < 1.1 * LENGTHS.sum()
     assert padded(list(range(1000)), 16) > 1.5 * LENGTHS.sum()
@@ -32,7 +32,7 @@ def test_every_row_comes_once_and_few_are_padded() -> None:
 
 def test_the_order_follows_from_seed_and_epoch_alone() -> None:
     def order(seed: int, epoch: int) -> list[int]:
-        groups = LengthGroups(LENGTHS, 16, seed=seed)
+        groups = LengthGroupedSampler(LENGTHS, 16, seed=seed)
         groups.set_epoch(epoch)
         return list(groups)
 
@@ -42,7 +42,7 @@ def test_the_order_follows_from_seed_and_epoch_alone() -> None:
 
 
 def test_batches_do_not_come_in_order_of_length() -> None:
-    order = list(LengthGroups(LENGTHS, 16, seed=0))
+    order = list(LengthGroupedSampler(LENGTHS, 16, seed=0))
     means = [float(LENGTHS[order[start : start + 16]].mean()) for start in range(0, 992, 16)]
     assert abs(np.corrcoef(means, range(len(means)))[0, 1]) < 0.4
 
@@ -54,7 +54,7 @@ def test_lengths_are_those_of_the_batch_but_for_the_template(toy: Path, tmp_path
     made[2]["images"] = []
     files = [write_rows(tmp_path / f"{number}.parquet", made) for number in range(2)]
     rows = read_rows(RowFiles(tuple(files)), "critic")
-    collator = SftCollator(load_eyes(toy, model_source(part := ModelPart(name=str(toy))), part))
+    collator = SftCollator(load_sized_processor(toy, model_source(part := ModelPart(name=str(toy))), part))
     lengths = row_lengths(rows, collator)
     exact = np.array(collator.lengths([rows[index] for index in range(6)]))
     assert (np.abs(exact - lengths) < 20).all()

@@ -16,10 +16,10 @@ from test_sft import recipe, stop_after, train
 
 from interleave.errors import ConfigurationError, LimitReached, StorageError
 from interleave.training import checkpoints
-from interleave.training.checkpointing import Watch
-from interleave.training.models import load_learner
-from interleave.training.output_folder import Output
-from interleave.training.run import Orders, open_rows
+from interleave.training.inspection import open_rows
+from interleave.training.models import load_trainable_model
+from interleave.training.output_folder import OutputFolder
+from interleave.training.run import TrainingJob, TrainingMonitor
 from interleave.training.sft import sft_trainer
 
 
@@ -126,7 +126,7 @@ def test_K07_a_half_written_checkpoint_is_passed_over_and_removed_later(
     shutil.copytree(out / "checkpoints" / "checkpoint-2", half)
     (half / checkpoints.SEAL).unlink()
     os.truncate(half / "model.safetensors", 99)
-    assert checkpoints.half_written(out / "checkpoints") == [half]
+    assert checkpoints.incomplete(out / "checkpoints") == [half]
     assert checkpoints.latest(out / "checkpoints") == out / "checkpoints" / "checkpoint-2"
     go_on(toy, data, out)
     assert checkpoints.verify(half).step == 3, "written anew, and whole"
@@ -140,7 +140,7 @@ def test_only_the_last_few_are_kept(tmp_path: Path) -> None:
         checkpoints.seal(folder, step=step, processes=1)
     (tmp_path / "checkpoint-11").mkdir()
     checkpoints.prune(tmp_path, 2)
-    assert [path.name for path in checkpoints.checkpoints(tmp_path)] == ["checkpoint-3", "checkpoint-10"]
+    assert [path.name for path in checkpoints.list_checkpoints(tmp_path)] == ["checkpoint-3", "checkpoint-10"]
 
 
 # --- in a process of its own, so that it can be killed
@@ -148,9 +148,14 @@ def test_only_the_last_few_are_kept(tmp_path: Path) -> None:
 
 def trainer_at_two(toy: Path, data: Path, out: Path) -> Any:
     settings = recipe(toy, training__keep=1)
-    rows = open_rows(Orders("critic", settings, data, out, trust_data=True), lambda message: None)
+    rows = open_rows(TrainingJob("critic", settings, data, out, trust_data=True), lambda message: None)
     trainer = sft_trainer(
-        settings, load_learner(settings.model), rows, Output(out), Watch(), lambda message: None
+        settings,
+        load_trainable_model(settings.model),
+        rows,
+        OutputFolder(out),
+        TrainingMonitor(),
+        lambda message: None,
     )
     trainer.create_optimizer_and_scheduler(4)
     for weights in trainer.model.parameters():
@@ -234,5 +239,5 @@ def test_K11_a_full_disk_keeps_the_checkpoint_before_and_says_so(
 
     assert in_a_child(save_on_a_full_disk) == 7
     folder = tmp_path / "out" / "checkpoints"
-    assert [path.name for path in checkpoints.checkpoints(folder)] == ["checkpoint-1"]
+    assert [path.name for path in checkpoints.list_checkpoints(folder)] == ["checkpoint-1"]
     checkpoints.verify(folder / "checkpoint-1")

@@ -16,8 +16,8 @@ from PIL import Image
 from interleave.backends.local.processors import load_processor
 from interleave.backends.qwen3_vl.uint8_pixels import use_uint8_processor
 from interleave.pictures import decode_picture, encode_png
-from interleave.training.collator import SftCollator
-from interleave.training.fast_collator import QuickBatches
+from interleave.training.collator import FastCollator, SftCollator
+from interleave.training.models import FeatureCache, caching_image_processor
 from interleave.training.rows import decode_rows
 from interleave.training.shared_memory_images import SharedPictures
 
@@ -43,14 +43,14 @@ def processors(toy: Path) -> tuple[Any, Any]:
 @pytest.mark.parametrize("kind", ["pictures", "text", "both"])
 def test_a_batch_is_trls(processors: Any, samples: Any, kind: str) -> None:
     plain, quick = (SftCollator(each, pad_to=8) for each in processors)
-    assert plain.quick is None
-    assert quick.quick is not None
-    quick.inner = None  # it must not be asked
+    assert plain.fast is None
+    assert quick.fast is not None
+    quick.trl = None  # it must not be asked
     wanted, made = plain(samples[kind]), quick(samples[kind])
     assert made.keys() == wanted.keys()
     if "pixel_values" in made:
         assert made["pixel_values"].dtype is torch.uint8
-        made["pixel_values"] = quick.quick.layout.normalize(made["pixel_values"], made["image_grid_thw"])
+        made["pixel_values"] = quick.fast.layout.normalize(made["pixel_values"], made["image_grid_thw"])
     for name in wanted:
         assert torch.equal(made[name], wanted[name]), name
         assert made[name].dtype is wanted[name].dtype
@@ -58,7 +58,7 @@ def test_a_batch_is_trls(processors: Any, samples: Any, kind: str) -> None:
 
 
 def test_what_is_not_plain_is_left_to_trl(processors: Any, samples: Any) -> None:
-    quick = QuickBatches.of(processors[1])
+    quick = FastCollator.for_processor(processors[1])
     assert quick is not None
     row = samples["pictures"][0]
     large = {**row, "images": [picture.resize((300, 200)) for picture in row["images"]]}
@@ -70,9 +70,9 @@ def test_what_is_not_plain_is_left_to_trl(processors: Any, samples: Any) -> None
         **row,
         "prompt": [*row["prompt"], {"role": "assistant", "content": [{"type": "text", "text": "A"}]}],
     }
-    assert quick.make([row]) is not None
+    assert quick.collate([row]) is not None
     for odd in (large, marked, ended, {**row, "images": row["images"][:1]}):
-        assert quick.make([row, odd]) is None
+        assert quick.collate([row, odd]) is None
     plain = SftCollator(processors[0])([row, large])
     made = SftCollator(processors[1])([row, large])
     assert all(torch.equal(made[name], plain[name]) for name in plain)
@@ -111,3 +111,17 @@ def test_a_full_memory_takes_no_more() -> None:
             picture = kept.get(file, partial(decode_picture, file))
             assert picture.tobytes() == noise(seed, side=256).tobytes()
     assert len(kept) == 5
+
+
+def test_cached_features_are_the_features_computed(toy: Path, tmp_path: Path, samples: Any) -> None:
+    plain = load_processor(toy, "qwen3_vl").image_processor
+    cache = FeatureCache(10_000_000)
+    cached = caching_image_processor(plain, cache)
+    pictures = [picture for row in samples["pictures"] for picture in row["images"]]
+    for _ in range(2):
+        wanted, made = (each(pictures, return_tensors="pt") for each in (plain, cached))
+        assert all(torch.equal(made[name], wanted[name]) for name in ("pixel_values", "image_grid_thw"))
+    for name, each in (("plain", plain), ("cached", cached)):
+        each.save_pretrained(tmp_path / name)
+    saved = [(tmp_path / name / "preprocessor_config.json").read_text() for name in ("plain", "cached")]
+    assert saved[0] == saved[1]

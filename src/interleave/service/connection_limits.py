@@ -1,0 +1,171 @@
+"""Connection limits: which connection is evicted when there are too many.
+
+Authenticated connections (on a server without a token: those that have sent a request) take precedence, and
+all others together get only a fraction of the places. A new connection is accepted as long as another can be
+evicted: first the oldest unauthenticated one, then the one that has been idle longest, then the one whose
+body arrives slowest. A connection whose request is being answered is never evicted.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from collections import defaultdict
+from collections.abc import Callable, Iterable
+from enum import Enum
+from typing import Protocol
+
+MAX_CONNECTIONS = 1000
+UNAUTHENTICATED_FRACTION = 4
+"""Unauthenticated connections get at most a fourth of all places."""
+UNAUTHENTICATED_PER_ADDRESS = 64
+"""Unauthenticated connections from one address; loopback has no such limit, it may be a proxy."""
+NEW_SECONDS = 1.0
+GRACE_SECONDS = 5.0
+"""How long a body may have been arriving before its rate counts."""
+WINDOW_SECONDS = 5.0
+SHORTEST_SECONDS = 0.1
+
+
+class ConnectionState(Enum):
+    """What a connection is doing."""
+
+    AWAITING_FIRST_REQUEST = "its first request is awaited"
+    RECEIVING = "its body arrives"
+    RESPONDING = "its request is being answered"
+    IDLE = "its next request is awaited"
+    CLOSING = "it has been refused, or is being closed"
+
+
+class LimitedConnection(Protocol):
+    """What the limiter needs to know of a connection."""
+
+    opened_at: float
+    since: float
+    """When its state last changed."""
+
+    @property
+    def address(self) -> str: ...
+    @property
+    def state(self) -> ConnectionState: ...
+    def rate(self, now: float) -> float:
+        """Bytes a second, over the last few seconds."""
+        ...
+
+    def abort(self) -> None: ...
+
+
+class ConnectionLimiter:
+    """All open connections of a server, at most `limit` of them."""
+
+    def __init__(self, limit: int = MAX_CONNECTIONS) -> None:
+        self.limit = limit
+        self._authenticated: set[LimitedConnection] = set()
+        # dictionaries keep the order of arrival
+        self._unauthenticated: dict[LimitedConnection, None] = {}
+        self._unauthenticated_by_address: defaultdict[str, dict[LimitedConnection, None]] = defaultdict(dict)
+
+    def __len__(self) -> int:
+        return len(self._authenticated) + len(self._unauthenticated)
+
+    def enter(self, connection: LimitedConnection, now: float) -> None:
+        """Add a new connection; evict another when there is one too many."""
+        self._unauthenticated[connection] = None
+        self._unauthenticated_by_address[connection.address][connection] = None
+        same_address = self._unauthenticated_by_address[connection.address]
+        if len(same_address) > UNAUTHENTICATED_PER_ADDRESS and not _is_this_machine(connection.address):
+            self._evict(_first(same_address, _is_evictable))
+        if len(self._unauthenticated) > self.limit // UNAUTHENTICATED_FRACTION:
+            self._evict(_first(self._unauthenticated, _is_evictable))
+        if len(self) > self.limit:
+            self._evict(self._to_evict(connection, now))
+
+    def admit(self, connection: LimitedConnection) -> None:
+        """Mark a connection as authenticated."""
+        if connection in self._unauthenticated:
+            self._forget(connection)
+            self._authenticated.add(connection)
+
+    def leave(self, connection: LimitedConnection) -> None:
+        self._authenticated.discard(connection)
+        if connection in self._unauthenticated:
+            self._forget(connection)
+
+    def _forget(self, connection: LimitedConnection) -> None:
+        del self._unauthenticated[connection]
+        same_address = self._unauthenticated_by_address[connection.address]
+        del same_address[connection]
+        if not same_address:
+            del self._unauthenticated_by_address[connection.address]
+
+    def _evict(self, connection: LimitedConnection | None) -> None:
+        if connection is not None:
+            self.leave(connection)  # at once: its place is free before its socket is closed
+            connection.abort()
+
+    def _to_evict(self, new: LimitedConnection, now: float) -> LimitedConnection:
+        """The connection to evict; the new one itself only when all others are being answered."""
+        unauthenticated = [
+            connection
+            for connection in self._unauthenticated
+            if connection is not new and _is_evictable(connection)
+        ]
+        old = (connection for connection in unauthenticated if now - connection.opened_at > NEW_SECONDS)
+        idle = [connection for connection in self._authenticated if connection.state is ConnectionState.IDLE]
+        slow = [
+            connection for connection in self._authenticated if connection.state is ConnectionState.RECEIVING
+        ]
+        past_grace = [connection for connection in slow if now - connection.since > GRACE_SECONDS]
+        return (
+            next(old, None)
+            or min(idle, key=lambda connection: connection.since, default=None)
+            or min(past_grace or slow, key=lambda connection: connection.rate(now), default=None)
+            or next(iter(unauthenticated), new)
+        )
+
+
+def _first(
+    connections: Iterable[LimitedConnection], wanted: Callable[[LimitedConnection], bool]
+) -> LimitedConnection | None:
+    return next((connection for connection in connections if wanted(connection)), None)
+
+
+def _is_evictable(connection: LimitedConnection) -> bool:
+    """Not while a request is received: its headers are about to show whether it is authenticated."""
+    return (
+        connection.state is not ConnectionState.RESPONDING
+        and connection.state is not ConnectionState.RECEIVING
+    )
+
+
+def _is_this_machine(address: str) -> bool:
+    try:
+        found = ipaddress.ip_address(address.partition("%")[0])
+    except ValueError:
+        return not address  # a Unix socket has none
+    mapped = found.ipv4_mapped if isinstance(found, ipaddress.IPv6Address) else None
+    return (mapped or found).is_loopback
+
+
+class ThroughputMeter:
+    """Bytes a second, over the current time window and the one before."""
+
+    def __init__(self, now: float) -> None:
+        self.began_at = now
+        self._window_began_at = now
+        self._windows = (0, 0)
+        """Bytes in the last window and in this one."""
+
+    def count(self, size: int, now: float) -> None:
+        self._advance_window(now)
+        self._windows = self._windows[0], self._windows[1] + size
+
+    def rate(self, now: float) -> float:
+        self._advance_window(now)
+        since = max(self._window_began_at - WINDOW_SECONDS, self.began_at)
+        return sum(self._windows) / max(now - since, SHORTEST_SECONDS)
+
+    def _advance_window(self, now: float) -> None:
+        passed = now - self._window_began_at
+        if passed >= WINDOW_SECONDS:
+            self._windows = (self._windows[1] if passed < 2 * WINDOW_SECONDS else 0), 0
+            self._window_began_at = now
