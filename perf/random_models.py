@@ -21,8 +21,7 @@ import torch
 from interleave.backends.local.pipeline_settings import FILE_NAME
 from interleave.backends.local.processors import image_text_processor
 from interleave.backends.local.silence import quiet, quiet_diffusers
-from interleave.backends.tiny.tokenizers import tiny_tokenizer
-from interleave.backends.tiny.vlms import split_into_distinct
+from interleave.backends.tiny.vlms import split_into_distinct, tiny_tokenizer
 
 CERTAINTY = 30.0
 """How much likelier a piece is followed by the next one than by anything else, before the softmax."""

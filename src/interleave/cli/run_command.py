@@ -1,4 +1,4 @@
-"""Carrying a run out in front of a user: progress, signals, the result on stdout, the exit code."""
+"""One run in a terminal: progress on stderr, signals, the result on stdout, the exit code."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ if TYPE_CHECKING:
     from interleave.runs.trajectory import Event, RunResult, Trajectory
 
 
-def work(
+def run_in_terminal(
     open_run: Callable[[], Trajectory], *, json_output: bool, open_document: bool, fail_on_forced: bool
 ) -> int:
-    """Open a run, carry it out, and print what came of it; returns the exit code."""
+    """Open a run, run it to its end and print the result; returns the exit code."""
     from interleave.backends.progress import listening
     from interleave.cli.progress import make_progress
     from interleave.runs.consent import how_to_go_on
@@ -34,10 +34,10 @@ def work(
         progress.say("loading models…")
         trajectory = open_run()
         if trajectory.record.plan is not None and trajectory.models is not None:
-            progress.say(f"taking up {trajectory.folder}: what it has comes first")
-        show = _telling_cost(trajectory, progress.show)
+            progress.say(f"continuing {trajectory.folder}: its recorded steps are replayed first")
+        show = _with_cost_note(trajectory, progress.show)
         with listening(progress.drawing):
-            finished = asyncio.run(_follow(trajectory, show))
+            result = asyncio.run(_run(trajectory, show))
     except (KeyboardInterrupt, asyncio.CancelledError):
         progress.close()
         if trajectory is None:
@@ -48,31 +48,31 @@ def work(
         return 130
     finally:
         progress.close()
-    return _report(finished, json_output, open_document, fail_on_forced)
+    return _report(result, json_output, open_document, fail_on_forced)
 
 
-def _telling_cost(trajectory: Trajectory, show: Callable[[Event], None]) -> Callable[[Event], None]:
-    """Say what a paid run may cost: now where its steps are known, else as soon as they are planned."""
+def _with_cost_note(trajectory: Trajectory, show: Callable[[Event], None]) -> Callable[[Event], None]:
+    """Print what a paid run may cost: now if its steps are known, otherwise once they are planned."""
     from interleave.events import Planned
     from interleave.runs.cost_estimate import cost_note, pictures_asked_for, pictures_planned
 
     models, config, limits = trajectory.models, trajectory.config, trajectory.meter.limits
     pictures = pictures_asked_for(trajectory.request, config)
 
-    def tell(count: int | None) -> None:
+    def print_note(count: int | None) -> None:
         if models is not None and (note := cost_note(models, config, limits, steps=count)):
             say(note)
 
-    def show_and_tell(event: Event) -> None:
+    def show_with_note(event: Event) -> None:
         if pictures is None and isinstance(event, Planned):
-            tell(pictures_planned(event.plan))
+            print_note(pictures_planned(event.plan))
         show(event)
 
-    tell(pictures)
-    return show_and_tell
+    print_note(pictures)
+    return show_with_note
 
 
-async def _follow(trajectory: Trajectory, show: Callable[..., None]) -> RunResult:
+async def _run(trajectory: Trajectory, show: Callable[..., None]) -> RunResult:
     from interleave.runs.trajectory import RunResult
 
     cancel_on_terminate()
@@ -85,65 +85,65 @@ async def _follow(trajectory: Trajectory, show: Callable[..., None]) -> RunResul
 
 
 def cancel_on_terminate() -> None:
-    """Take SIGTERM and SIGHUP as Ctrl-C: stop within the call under way, keep all, say how to go on."""
+    """Treat SIGTERM and SIGHUP like Ctrl-C: cancel the current task, which keeps everything done so far."""
     task, loop = asyncio.current_task(), asyncio.get_running_loop()
     terminals = [number for number in (1, 2) if os.isatty(number)]
 
     def stop() -> None:
-        _let_go_of_closed(terminals)
+        _redirect_closed(terminals)
         if task is not None:
             task.cancel()
 
     with suppress(NotImplementedError, ValueError):  # not in the main thread, or not on this platform
         loop.add_signal_handler(signal.SIGTERM, stop)
-        if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # nohup has it ignored
+        if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # nohup ignores it
             loop.add_signal_handler(signal.SIGHUP, stop)
 
 
-def _let_go_of_closed(terminals: list[int]) -> None:
-    """Let what is still said go nowhere where a terminal was closed, since to write to it is an error."""
+def _redirect_closed(terminals: list[int]) -> None:
+    """Redirect the streams of a closed terminal to the null device, since writing to them would fail."""
     closed = [number for number in terminals if not os.isatty(number)]
     if closed:
-        nowhere = os.open(os.devnull, os.O_WRONLY | os.O_CLOEXEC)
+        null = os.open(os.devnull, os.O_WRONLY | os.O_CLOEXEC)
         for number in closed:
-            os.dup2(nowhere, number)
-        os.close(nowhere)
+            os.dup2(null, number)
+        os.close(null)
 
 
-def _report(finished: RunResult, json_output: bool, open_document: bool, fail_on_forced: bool) -> int:
+def _report(result: RunResult, json_output: bool, open_document: bool, fail_on_forced: bool) -> int:
     from interleave.runs.consent import how_to_go_on
     from interleave.runs.record import summary
 
-    record = finished.record
+    record = result.record
     pictures = sum(len(step.attempts) for step in record.steps)
     steps = sum(step.finished for step in record.steps)
     say(
         f"{record.status}: {steps} of {count(len(record.steps), 'step')} finished, "
         f"{count(pictures, 'picture')} drawn, {record.seconds:.1f} s"
     )
-    if finished.error is not None:
-        say(f"interleave: {finished.error}")
+    if result.error is not None:
+        say(f"interleave: {result.error}")
     if record.status in ("failed", "short"):
-        say(f"Continue with: {how_to_go_on(finished.folder, record.config)}")
+        say(f"Continue with: {how_to_go_on(result.folder, record.config)}")
     if json_output:
-        print(json.dumps(summary(record, finished.folder), ensure_ascii=False))
+        print(json.dumps(summary(record, result.folder), ensure_ascii=False))
     elif record.status in ("done", "short"):
-        print(finished.document)
+        print(result.document)
     if open_document:
-        open_in_browser(finished)
+        open_in_browser(result)
     if record.status == "failed":
         return 3
-    if isinstance(finished.error, LimitReached) or record.status == "short":
+    if isinstance(result.error, LimitReached) or record.status == "short":
         return 1
     return 1 if fail_on_forced and record.forced_steps else 0
 
 
-def open_in_browser(finished: RunResult) -> None:
+def open_in_browser(result: RunResult) -> None:
     import webbrowser
 
-    webbrowser.open(finished.document.absolute().as_uri())
+    webbrowser.open(result.document.absolute().as_uri())
 
 
 def say(message: str) -> None:
-    """One line on standard error."""
+    """Print one line on stderr."""
     print(" ".join(visible(redacted(message, message=True)).split()), file=sys.stderr)

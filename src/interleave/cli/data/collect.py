@@ -71,7 +71,7 @@ def collect(
     """
     from interleave.batches.batch import DEFAULT_CONCURRENCY, Batch, refuse_unfit
     from interleave.batches.shards import Shard
-    from interleave.cli.batch_command import follow_many
+    from interleave.cli.batch_command import run_batch
     from interleave.cli.run_command import say
     from interleave.data.collecting.collection import Work, describe
     from interleave.data.collecting.ray_executor import Team
@@ -103,7 +103,7 @@ def collect(
     with _crew(engine, recipe, out, requests, team) as crew:
         batch = Batch(out, casting, crew, shard=part, patience=Patience(max_seconds))
         try:
-            return follow_many(
+            return run_batch(
                 batch,
                 work.items,
                 concurrency=team.concurrency * (team.workers if engine == "ray" else 1),
