@@ -16,7 +16,7 @@ from clocks import now, run_jumping
 from interleave.backends.generators.http import HttpGenerator
 from interleave.backends.protocols import ImageGenerator, ImageRequest
 from interleave.backends.registry import load_generator
-from interleave.backends.remote.endpoints import PACE_SECONDS, EndpointPool, read_endpoints
+from interleave.backends.remote.endpoints import ESTIMATE_SECONDS, EndpointPool, read_endpoints
 from interleave.backends.retries import RetriedGenerator
 from interleave.errors import BackendError, ConfigurationError, Failure
 from work import HANGS_AFTER
@@ -89,7 +89,7 @@ class Paces:
         return True
 
     async def call(self) -> None:
-        async with self.pool.turn(wait_seconds=300) as endpoint:
+        async with self.pool.acquire(wait_seconds=300) as endpoint:
             self.asked[endpoint.url] += 1
             await asyncio.sleep(self.seconds[endpoint.url])
 
@@ -126,7 +126,7 @@ def test_C13_a_server_that_was_slow_once_is_not_left_alone_for_ever(monkeypatch:
         servers.seconds[slow] = 0.2
         await servers.calls(24, at_once=1)
         assert servers.asked[slow] == asked
-        await asyncio.sleep(PACE_SECONDS)
+        await asyncio.sleep(ESTIMATE_SECONDS)
         await servers.calls(24, at_once=1)
         assert servers.asked[slow] > asked
 

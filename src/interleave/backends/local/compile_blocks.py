@@ -12,7 +12,8 @@ from collections.abc import Callable
 from subprocess import SubprocessError
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from interleave.backends.local.library_errors import causes, clear_frames
+from interleave.backends.local.library_errors import clear_frames
+from interleave.errors import causes
 
 if TYPE_CHECKING:
     import torch
