@@ -44,7 +44,7 @@ from interleave.agents.critic import VlmCritic, critic_input, critic_messages
 from interleave.agents.prompts.library import load_pack
 from interleave.backends.generators.diffusers import DiffusersGenerator
 from interleave.backends.local.batching import BatchQueue
-from interleave.backends.local.pipeline_settings import CallSettings
+from interleave.backends.local.pipelines import CallSettings
 from interleave.backends.protocols import ImageRequest, Sampling
 from interleave.backends.tiny.vlms import PLAN, split_into_distinct
 from interleave.backends.vlms.transformers import LoadedModel, TransformersVlm

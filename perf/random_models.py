@@ -18,7 +18,7 @@ from typing import Any, Literal
 import numpy as np
 import torch
 
-from interleave.backends.local.pipeline_settings import FILE_NAME
+from interleave.backends.local.pipelines import SETTINGS_FILE
 from interleave.backends.local.processors import image_text_processor
 from interleave.backends.local.silence import quiet, quiet_diffusers
 from interleave.backends.tiny.vlms import split_into_distinct, tiny_tokenizer
@@ -298,7 +298,7 @@ def _write_klein(folder: Path, size: Size, writer: Writer) -> None:
         rest["scheduler"].save_pretrained(folder / "scheduler")
         _klein()(**parts, **rest).save_config(folder)
     call = {"width": size.side, "height": size.side, "text_encoder_out_layers": size.layers_shown}
-    (folder / FILE_NAME).write_text(json.dumps(call))
+    (folder / SETTINGS_FILE).write_text(json.dumps(call))
 
 
 def _snapshot(home: Path, name: str) -> Path:

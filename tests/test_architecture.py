@@ -41,6 +41,13 @@ HEAVY = {
     "openai",
     "google",
 }
+LOCAL_MODELS = (
+    "backends/local",
+    "backends/qwen3_vl",
+    "backends/generators/diffusers.py",
+    "backends/vlms/transformers.py",
+)
+"""Imported only when a spec names a model in this process: they may import torch at the top."""
 FILES = sorted(ROOT.rglob("*.py"))
 
 
@@ -97,7 +104,8 @@ def test_heavy_libraries_are_imported_only_where_they_are_used(file: Path) -> No
         for node in top_level
         for alias in node.names
     }
-    assert not names & HEAVY
+    allowed = {"torch"} if str(file.relative_to(ROOT)).startswith(LOCAL_MODELS) else set()
+    assert not names & HEAVY - allowed
 
 
 FORBIDDEN_CALLS = {"eval", "exec", "compile", "__import__"}

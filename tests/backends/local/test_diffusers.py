@@ -19,8 +19,8 @@ from PIL import Image
 from interleave.backends.generators.diffusers import DiffusersGenerator
 from interleave.backends.generators.families import FAMILIES, Family, Lightning, family_of, pipeline_of
 from interleave.backends.local import compile_blocks as compiling
-from interleave.backends.local.canvases import size_like, usable_source
-from interleave.backends.local.pipeline_settings import read_settings
+from interleave.backends.local.pipeline_sources import size_like, usable_source
+from interleave.backends.local.pipelines import read_settings
 from interleave.backends.progress import listening
 from interleave.backends.protocols import ImageRequest
 from interleave.backends.registry import load_generator

@@ -17,7 +17,7 @@ from concurrent_calls import all_done, at_once
 from PIL import Image
 
 from interleave.backends.local import processors
-from interleave.backends.local.detokenize import detokenize, escape_special_tokens
+from interleave.backends.local.decoding import detokenize, escape_special_tokens
 from interleave.backends.protocols import Message, Reply, Sampling
 from interleave.backends.registry import load_vlm
 from interleave.backends.tiny.vlms import PLAN, VERDICT, build_tiny_vlm, split_into_distinct

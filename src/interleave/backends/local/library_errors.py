@@ -6,13 +6,13 @@ import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+import torch
+
 from interleave.errors import BackendError, ConfigurationError, InterleaveError, OutOfMemory, causes
 
 
 def is_out_of_memory(error: BaseException) -> bool:
     """Whether a device has run out of memory, in torch or in a library that allocates by itself."""
-    import torch
-
     message = str(error)
     return (
         isinstance(error, torch.OutOfMemoryError) or "out of memory" in message or "ALLOC_FAILED" in message

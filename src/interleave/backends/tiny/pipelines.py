@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from interleave.backends.local.pipeline_settings import FILE_NAME
+from interleave.backends.local.pipelines import SETTINGS_FILE
 from interleave.backends.local.processors import image_text_processor
 from interleave.backends.local.silence import quiet_diffusers
 from interleave.backends.tiny.vlms import tiny_tokenizer, vocabulary_size
@@ -29,7 +29,7 @@ def build_tiny_pipeline(folder: Path, pipeline: str, *, seed: int = 0) -> Path:
         made, settings = BUILDERS[pipeline](pipeline)
         _scale_weights(made.transformer)
         made.save_pretrained(folder)
-    (folder / FILE_NAME).write_text(json.dumps({"width": SIDE, "height": SIDE, **settings}), "utf-8")
+    (folder / SETTINGS_FILE).write_text(json.dumps({"width": SIDE, "height": SIDE, **settings}), "utf-8")
     return folder
 
 

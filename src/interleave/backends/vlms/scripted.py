@@ -22,6 +22,7 @@ from interleave.files import read_bytes, why
 from interleave.step_counts import first_number, named_step_count
 from interleave.text import one_line
 from interleave.types import Value
+from interleave.validation_errors import first_problem
 
 DEFAULT_STEPS = 4
 MAX_COUNTED_STEPS = 50
@@ -135,8 +136,6 @@ def _read_line(row: bytes, where: str) -> Line:
     try:
         return Line.model_validate_json(row)
     except ValidationError as error:
-        first = error.errors()[0]
-        key = "".join(f"{place}: " for place in first["loc"])
         raise ConfigurationError(
-            f'{where}: not a script line like {{"text": "…"}} ({key}{first["msg"].lower()})'
+            f'{where}: not a script line like {{"text": "…"}} ({first_problem(error)})'
         ) from None
