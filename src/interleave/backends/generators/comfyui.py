@@ -62,7 +62,7 @@ class ComfyUIGenerator:
         price: float | None = Field(default=None, ge=0)
         """US dollars per picture."""
 
-    def __init__(self, *, spec: Spec, options: Options, role: str = "generator") -> None:
+    def __init__(self, *, spec: Spec, options: Options) -> None:
         if not spec.model or not spec.base_url:
             raise ConfigurationError(
                 f"{str(spec)!r}: write comfyui:WORKFLOW.json@http://host:8188, the workflow saved in API form"

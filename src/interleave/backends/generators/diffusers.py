@@ -116,7 +116,6 @@ class DiffusersGenerator:
         *,
         spec: Spec,
         options: Options,
-        role: str = "generator",
         pipeline: Any = None,
         settings: CallSettings = CallSettings(),
     ) -> None:

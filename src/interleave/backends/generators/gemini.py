@@ -68,7 +68,7 @@ class GeminiGenerator:
         price: float | None = Field(default=None, ge=0)
         """US dollars per picture, instead of the table's."""
 
-    def __init__(self, *, spec: Spec, options: Options, role: str = "generator") -> None:
+    def __init__(self, *, spec: Spec, options: Options) -> None:
         if not spec.model:
             raise ConfigurationError(
                 f"{str(spec)!r} names no model: write e.g. gemini:gemini-3.1-flash-image"

@@ -67,7 +67,7 @@ class HttpGenerator:
         price: float | None = Field(default=None, ge=0)
         """US dollars per picture."""
 
-    def __init__(self, *, spec: Spec, options: Options, role: str = "generator") -> None:
+    def __init__(self, *, spec: Spec, options: Options) -> None:
         urls = _urls(spec, options)
         if options.aspect_ratio and options.wire == "edit":
             raise ConfigurationError(

@@ -94,7 +94,7 @@ class OpenAIImagesGenerator:
         api_version: str | None = None
         """Azure's, e.g. 2025-04-01-preview."""
 
-    def __init__(self, *, spec: Spec, options: Options, role: str = "generator") -> None:
+    def __init__(self, *, spec: Spec, options: Options) -> None:
         if not spec.model:
             raise ConfigurationError(
                 f"{str(spec)!r} names no model: write openai-images:MODEL, "

@@ -33,7 +33,7 @@ class SolidGenerator:
         """Seconds to wait before each picture, to simulate a slow model."""
         size: int = Field(default=512, ge=64, le=2048)
 
-    def __init__(self, *, spec: Spec, options: Options, role: str = "generator") -> None:
+    def __init__(self, *, spec: Spec, options: Options) -> None:
         if spec.model or spec.base_url:
             raise ConfigurationError(
                 f"{str(spec)!r}: 'solid' takes no model and no address, only options (?delay=, ?size=)"

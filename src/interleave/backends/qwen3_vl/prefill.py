@@ -16,7 +16,7 @@ from interleave.backends.qwen3_vl.decoder_layer import greedy
 PREFILL_TOKENS = 8192
 """Prompt tokens per forward pass: more would take memory and save no time."""
 
-KvCache = list[tuple["Tensor", "Tensor"]]
+KvCache = list[tuple[Tensor, Tensor]]
 """Keys and values of every layer: rows × heads × blocks × tokens × head."""
 
 

@@ -64,7 +64,7 @@ class GeminiVlm:
         price_out: float | None = Field(default=None, ge=0)
         """US dollars per million tokens, instead of the table's."""
 
-    def __init__(self, *, spec: Spec, options: Options, role: str) -> None:
+    def __init__(self, *, spec: Spec, options: Options) -> None:
         if not spec.model:
             raise ConfigurationError(f"{str(spec)!r} names no model: write e.g. gemini:gemini-3.5-flash")
         self.model = spec.model

@@ -69,7 +69,7 @@ class OpenAIVlm:
         price_out: float | None = Field(default=None, ge=0)
         """US dollars per million tokens, instead of the table's."""
 
-    def __init__(self, *, spec: Spec, options: Options, role: str) -> None:
+    def __init__(self, *, spec: Spec, options: Options) -> None:
         if not spec.model:
             raise ConfigurationError(
                 f"{str(spec)!r} names no model: write openai:MODEL, or openai:MODEL@http://host:8000/v1"

@@ -68,7 +68,7 @@ class TransformersVlm:
         cache: Literal["auto", "dynamic", "static"] = "auto"
         """Whether the KV cache has a fixed size; `auto`: where that makes decoding faster."""
 
-    def __init__(self, *, spec: Spec, options: Options, role: str, loaded: LoadedModel | None = None) -> None:
+    def __init__(self, *, spec: Spec, options: Options, loaded: LoadedModel | None = None) -> None:
         """`loaded` is the model that the spec names, if it is in memory already; otherwise it is loaded."""
         if spec.base_url or not spec.model:
             raise ConfigurationError(
