@@ -83,7 +83,7 @@ def run_batch(
         with limit_retry_messages():
             summary = asyncio.run(_run(batch, items, bar, concurrency, retry_failed))
     except (KeyboardInterrupt, asyncio.CancelledError):
-        say("interleave: interrupted. Run the same command again to go on")
+        say("interleave: interrupted. Run the same command again to continue")
         return 130
     finally:
         bar.close()
@@ -109,10 +109,10 @@ def _print_summary(summary: BatchSummary, folder: Path) -> None:
         bad, them = count(summary.bad_requests, "request"), "it" if summary.bad_requests == 1 else "them"
         say(f"{bad} cannot be carried out as asked: reword {them} under a new id, or leave {them} out")
     if summary.failed > summary.bad_requests or summary.short:
-        say("run the same command with --retry-failed to take up what failed or ended short")
+        say("run the same command with --retry-failed to retry what failed or ended short")
     if summary.busy:
         left = count(summary.busy, "request")
-        say(f"{left} left to another process that is at work on them: run the same command again afterwards")
+        say(f"{left} left to another process that is running them: run the same command again afterwards")
 
 
 def _in_order(items: list[Item], out: Path) -> list[Ended]:

@@ -69,9 +69,9 @@ def run_checks(spec: str, role: str, *, quick: bool, show: bool) -> list[Result]
     from interleave.backends.retries import RetriedGenerator, RetriedVlm
 
     if role not in ROLES:
-        raise ConfigurationError(f"--role {role!r} is none of {', '.join(ROLES)}")
+        raise ConfigurationError(f"--role {role!r} is not one of {', '.join(ROLES)}")
     if is_agent(spec) and role != "generator":
-        raise ConfigurationError(f"{spec!r} is a program and no model: there is nothing to check")
+        raise ConfigurationError(f"{spec!r} is a program, not a model: there is nothing to check")
     backend: object
     if role == "generator":
         backend = RetriedGenerator(spec, load_generator(spec))

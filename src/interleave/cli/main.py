@@ -1,6 +1,6 @@
 """`interleave`: all commands, and the one place where errors become messages and exit codes.
 
-Exit codes: 0 done · 1 ended short · 2 bad input or configuration · 3 a backend or agent failed for good
+Exit codes: 0 done · 1 ended short · 2 bad input or configuration · 3 a backend or agent failed
 (resumable) · 130 interrupted (resumable).
 """
 

@@ -23,7 +23,7 @@ def run_in_terminal(
     open_run: Callable[[], Trajectory], *, json_output: bool, open_document: bool, fail_on_forced: bool
 ) -> int:
     """Open a run, run it to its end and print the result; returns the exit code."""
-    from interleave.backends.progress import listening
+    from interleave.backends.progress import progress_listener
     from interleave.cli.progress import make_progress
     from interleave.runs.consent import how_to_go_on
     from interleave.runs.record import read_record, summary
@@ -36,7 +36,7 @@ def run_in_terminal(
         if trajectory.record.plan is not None and trajectory.models is not None:
             progress.say(f"continuing {trajectory.folder}: its recorded steps are replayed first")
         show = _with_cost_note(trajectory, progress.show)
-        with listening(progress.drawing):
+        with progress_listener(progress.drawing):
             result = asyncio.run(_run(trajectory, show))
     except (KeyboardInterrupt, asyncio.CancelledError):
         progress.close()

@@ -150,8 +150,8 @@ class ComfyUIGenerator:
             pause = min(pause * 1.5, LONGEST_POLL_SECONDS)
 
     async def _history(self, http: httpx2.AsyncClient, job: str) -> dict[str, Any] | None:
-        told = json_of(await http.get(f"/history/{quote(job, safe='')}"))
-        return optional(told.get(job), dict, "history", self.where)
+        history = json_of(await http.get(f"/history/{quote(job, safe='')}"))
+        return optional(history.get(job), dict, "history", self.where)
 
     async def _is_queued(self, http: httpx2.AsyncClient, job: str, *, running: bool = False) -> bool:
         queue = json_of(await http.get("/queue"))
@@ -164,12 +164,12 @@ class ComfyUIGenerator:
         if status.get("status_str") != "error":
             return
         messages = optional(status.get("messages"), list, "messages", self.where) or []
-        told = [
+        errors = [
             each[1]
             for each in messages
             if isinstance(each, list) and each[:1] == ["execution_error"] and each[1:]
         ]
-        reasons = [each.get("exception_message") for each in told if isinstance(each, dict)]
+        reasons = [each.get("exception_message") for each in errors if isinstance(each, dict)]
         reason = shorten(" ".join(each for each in reasons if isinstance(each, str))) or "no reason given"
         raise BackendError(
             f"{self.where}: the workflow failed: {reason}", transient="out of memory" in reason.lower()

@@ -48,7 +48,7 @@ from interleave.backends.local.pipelines import (
     read_settings,
     use_lightning_schedule,
 )
-from interleave.backends.progress import tell
+from interleave.backends.progress import report_progress
 from interleave.backends.protocols import GeneratorCapabilities, ImageRequest
 from interleave.config.specs import Spec
 from interleave.errors import BackendError, ConfigurationError
@@ -109,7 +109,7 @@ class DiffusersGenerator:
         """LoRA weights: a file, a folder, ORG/NAME or ORG/NAME/FILE.safetensors."""
         lora_scale: float = Field(default=1.0, ge=-10, le=10)
         offload: Offload = "none"
-        """`model` keeps only the part at work on the GPU, `sequential` only the layer: slower."""
+        """`model` keeps only the active part on the GPU, `sequential` only the active layer: slower."""
 
     def __init__(
         self,
@@ -215,7 +215,7 @@ class DiffusersGenerator:
             if all(call.cancelled for call in batch):
                 raise _AllCancelled
             for drawing in drawings:
-                tell(drawing.request.slot, step + 1, self.settings.steps)
+                report_progress(drawing.request.slot, step + 1, self.settings.steps)
             return tensors
 
         try:
@@ -401,9 +401,7 @@ def _as_picture(pixels: Any, size: tuple[int, int]) -> Image:
 
     precise = pixels.float()
     if not torch.isfinite(precise).all():
-        raise BackendError(
-            "the generator computed numbers that are none (NaN): try ?dtype=bfloat16 or ?dtype=float32"
-        )
+        raise BackendError("the generator computed NaN or infinity: try ?dtype=bfloat16 or ?dtype=float32")
     levels = (precise * 255).round().clamp(0, 255).to(torch.uint8)
     image = pillow.fromarray(levels.permute(1, 2, 0).cpu().numpy())
     return image if image.size == size else image.resize(size, pillow.Resampling.LANCZOS)

@@ -59,7 +59,7 @@ class HttpGenerator:
         aspect_ratio: str | None = Field(default=None, pattern=r"^\d{1,2}:\d{1,2}$")
         """Of /generate."""
         enhance: bool = False
-        """Whether the service may rewrite prompts; the critic is then not told what was drawn."""
+        """Whether the service may rewrite prompts; the critic does not see the rewritten ones."""
         port: int = Field(default=REFERENCE_PORT, ge=1, le=65535)
         """For hosts in a file without a port."""
         probe: float = Field(default=5.0, gt=0, le=3600)
@@ -140,8 +140,8 @@ class HttpGenerator:
 
 
 def _reason(error: object) -> str:
-    told = error.get("message") if isinstance(error, dict) else error
-    return told if isinstance(told, str) and told else "no reason given"
+    reason = error.get("message") if isinstance(error, dict) else error
+    return reason if isinstance(reason, str) and reason else "no reason given"
 
 
 def _refuse_mismatched_response(where: str, reply: dict[str, Any], body: dict[str, Any]) -> None:

@@ -1,6 +1,6 @@
 """Load balancing over several servers: each call goes to the one expected to finish it first.
 
-That is the server with the least work: its calls in flight times the seconds that it has lately taken per
+That is the server with the least work: its calls in flight times its recent seconds per
 call.
 
 A server that cannot be reached, or fails twice in a row, is taken out of rotation; its `/health` is polled
@@ -54,7 +54,7 @@ class Endpoint:
     last_ended: float = 0.0
 
     def record(self, seconds: float, among: int) -> None:
-        """Update the moving average with a call that took so long among `among` in flight."""
+        """Update the moving average with one call; `among` is how many were in flight."""
         latest = seconds / among
         self.seconds_per_call = (
             latest
@@ -186,20 +186,20 @@ def read_endpoints(path: Path, port: int) -> list[str]:
         ) from None
     urls = []
     for number, line in enumerate(lines, 1):
-        words = line.partition("#")[0].strip()
-        if words:
-            urls.append(_address(words, port, f"{path}:{number}"))
+        address = line.partition("#")[0].strip()
+        if address:
+            urls.append(_url(address, port, f"{path}:{number}"))
     if not urls:
         raise ConfigurationError(f"the file of endpoints {str(path)!r} names none: write one a line")
     return list(dict.fromkeys(urls))
 
 
-def _address(words: str, port: int, where: str) -> str:
-    url = words if "//" in words else f"http://{words}"
+def _url(address: str, port: int, where: str) -> str:
+    url = address if "//" in address else f"http://{address}"
     try:
         parts = urlsplit(url)
         named = parts.scheme in ("http", "https") and parts.hostname and not _NOT_IN_AN_ADDRESS.search(url)
-        with_port = url if parts.port or "//" in words else f"http://{words}:{port}"
+        with_port = url if parts.port or "//" in address else f"http://{address}:{port}"
     except ValueError:
         named, with_port = None, ""
     if not named:

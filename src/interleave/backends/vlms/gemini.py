@@ -136,9 +136,11 @@ class GeminiVlm:
 
     def _usage_and_cost(self, answer: dict[str, Any]) -> tuple[dict[str, int], float | None]:
         """The token counts and their cost; counts that cannot be right are dropped."""
-        told = answer.get("usageMetadata")
+        metadata = answer.get("usageMetadata")
         names = ("promptTokenCount", "candidatesTokenCount", "thoughtsTokenCount")
-        counts = [token_count(told.get(name, 0)) for name in names] if isinstance(told, dict) else [None]
+        counts = (
+            [token_count(metadata.get(name, 0)) for name in names] if isinstance(metadata, dict) else [None]
+        )
         if None in counts:
             if self.price is not None:
                 raise usage_missing(self.where)
