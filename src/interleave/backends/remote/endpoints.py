@@ -1,7 +1,6 @@
 """Load balancing over several servers: each call goes to the one expected to finish it first.
 
-That is the server with the least work: its calls in flight times its recent seconds per
-call.
+That is the server with the least work: its calls in flight times its recent seconds per call.
 
 A server that cannot be reached, or fails twice in a row, is taken out of rotation; its `/health` is polled
 every few seconds, and it returns when that succeeds. While all servers are down, calls wait for the first to
