@@ -188,7 +188,7 @@ def test_without_settings_the_family_decides(klein: Path, copy_of: Copy) -> None
         ("[]", "interleave.json"),
         ('{"steps": 4}', "unknown key 'steps'. Known: num_inference_steps"),
         ('{"width": 100}', "width: input should be a multiple of 16"),
-        ('{"num_inference_steps": "many"}', "num_inference_steps: input should be a valid integer"),
+        ('{"num_inference_steps": "many"}', "num_inference_steps: must be a whole number, not 'many'"),
         ('{"text_encoder_out_layers": []}', "text_encoder_out_layers"),
     ],
 )
