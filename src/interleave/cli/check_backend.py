@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 import io
 import json
-import sys
 from contextlib import redirect_stdout
 from dataclasses import asdict
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
+from interleave.cli.run_command import say
 from interleave.errors import ConfigurationError, MissingDependency
 from interleave.text import count, visible
 
@@ -87,18 +87,18 @@ def run_checks(spec: str, role: str, *, quick: bool, show: bool) -> list[Result]
 def _say_price(backend: object) -> None:
     price = getattr(getattr(backend, "capabilities", None), "price_per_image", None)
     if price:
-        _say(f"every picture of this check costs about ${price:.3f}; --quick draws fewer")
+        say(f"every picture of this check costs about ${price:.3f}; --quick draws fewer")
 
 
 async def _results(backend: object, known: Known, quick: bool) -> list[Result]:
     from interleave.backends.contract import checks_for, examine
 
     total = len(checks_for(known.role, quick=quick))
-    _say(f"trying {count(total, 'promise')} of a {known.role}…")
+    say(f"trying {count(total, 'promise')} of a {known.role}…")
     results: list[Result] = []
     async for result in examine(backend, known, quick=quick):
         results.append(result)
-        _say(f"{len(results)} of {total}: {result.check}: {result.status}")
+        say(f"{len(results)} of {total}: {result.check}: {result.status}")
     return results
 
 
@@ -175,9 +175,9 @@ def _tiny_specs(specs: dict[str, Spec], folder: Path) -> dict[str, Spec]:
     tiny = {}
     for role, spec in specs.items():
         for option in options_that_need_a_gpu(spec):
-            print(f"{role}: {option} needs a GPU and is left out here", file=sys.stderr)
+            say(f"{role}: {option} needs a GPU and is left out here")
         tiny[role] = tiny_spec(spec, role, folder)
-        print(f"{role}: a toy of {spec.model or spec.name}", file=sys.stderr)
+        say(f"{role}: a toy of {spec.model or spec.name}")
     return tiny
 
 
@@ -199,7 +199,3 @@ def _run_loop(specs: dict[str, Spec], prompts: str, folder: Path) -> dict[str, A
         "calls": made["calls"],
         "seconds": made["seconds"],
     }
-
-
-def _say(message: str) -> None:
-    print(" ".join(visible(message).split()), file=sys.stderr)

@@ -162,11 +162,11 @@ def _code_of(error: InterleaveError) -> int:
 
 
 def _complain(message: str, code: int, arguments: list[str]) -> int:
-    from interleave.text import visible
+    from interleave.cli.run_command import say
 
     if "--debug" in arguments:
         print(redacted(traceback.format_exc(), message=True), end="", file=sys.stderr)
-    print(f"interleave: {' '.join(visible(redacted(message, message=True)).split())}", file=sys.stderr)
+    say(f"interleave: {message}")
     return code
 
 

@@ -9,6 +9,7 @@ import signal
 import sys
 from collections.abc import Callable
 from contextlib import aclosing, suppress
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from interleave.errors import LimitReached
@@ -130,7 +131,7 @@ def _report(result: RunResult, json_output: bool, open_document: bool, fail_on_f
     elif record.status in ("done", "short"):
         print(result.document)
     if open_document:
-        open_in_browser(result)
+        open_in_browser(result.document)
     if record.status == "failed":
         return 3
     if isinstance(result.error, LimitReached) or record.status == "short":
@@ -138,10 +139,10 @@ def _report(result: RunResult, json_output: bool, open_document: bool, fail_on_f
     return 1 if fail_on_forced and record.forced_steps else 0
 
 
-def open_in_browser(result: RunResult) -> None:
+def open_in_browser(page: Path) -> None:
     import webbrowser
 
-    webbrowser.open(result.document.absolute().as_uri())
+    webbrowser.open(page.absolute().as_uri())
 
 
 def say(message: str) -> None:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from interleave.cli import options
+from interleave.cli.run_command import open_in_browser
 
 if TYPE_CHECKING:
     from interleave.runs.journal import Entry
@@ -66,9 +67,7 @@ def show(
 def _print_path(path: Path, open_it: bool) -> None:
     print(path)
     if open_it:
-        import webbrowser
-
-        webbrowser.open(path.absolute().as_uri())
+        open_in_browser(path)
 
 
 def _show_batch(folder: Path, json_output: bool, open_gallery: bool) -> int:
