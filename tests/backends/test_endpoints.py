@@ -56,9 +56,9 @@ async def until(true: Callable[[], bool]) -> None:
             await asyncio.sleep(0.01)
 
 
-def is_out(generator: ImageGenerator, number: int) -> bool:
+def is_down(generator: ImageGenerator, number: int) -> bool:
     assert isinstance(generator, HttpGenerator)
-    return generator.pool.endpoints[number].out
+    return generator.pool.endpoints[number].down
 
 
 def test_calls_go_to_the_server_with_the_fewest_in_flight(four: list[Loopback]) -> None:
@@ -144,7 +144,7 @@ def test_C13_a_dead_server_is_taken_out_and_comes_back(four: list[Loopback]) -> 
         await until(lambda: bool(four[0].of("/health")))
         assert four[0].of("/health"), "nobody asked whether it is back"
         four[0].fault = lambda number, asked: None
-        await until(lambda: not is_out(generator, 0))
+        await until(lambda: not is_down(generator, 0))
         assert not await draw_many(generator, 40)
         assert len(four[0].of("/edit")) > tried_while_dead + 4, "it never came back"
 
@@ -179,7 +179,7 @@ def test_C17_a_server_whose_worker_died_stays_out_until_it_says_it_is_ready(four
         assert not await draw_many(generator, 24)
         assert len(four[0].of("/edit")) == tried
         four[0].health = {"status": "Healthy", "gpu_manager_ready": True}
-        await until(lambda: not is_out(generator, 0))
+        await until(lambda: not is_down(generator, 0))
         assert not await draw_many(generator, 24)
         assert len(four[0].of("/edit")) > tried
 
