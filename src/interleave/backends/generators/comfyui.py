@@ -118,7 +118,7 @@ class ComfyUIGenerator:
         queued = json_of(await http.post("/prompt", json=body))
         job = label(queued.get("prompt_id"), "prompt_id", self.where)
         if job is None:
-            raise bad_reply(self.where, "it queued the workflow without saying as what")
+            raise bad_reply(self.where, "it queued the workflow without giving its id")
         async with self._cancel_if_abandoned(http, job):
             outputs = await self._outputs(http, job)
         return await self._fetch(http, outputs)
@@ -133,7 +133,7 @@ class ComfyUIGenerator:
         folder = optional(reply.get("subfolder"), str, "subfolder", self.where)
         taken_as = optional(reply.get("name"), str, "name", self.where)
         if not taken_as:
-            raise bad_reply(self.where, "it took a picture without saying under which name")
+            raise bad_reply(self.where, "it accepted a picture without giving its name")
         return f"{folder}/{taken_as}" if folder else taken_as
 
     async def _outputs(self, http: httpx2.AsyncClient, job: str) -> dict[str, Any]:
@@ -145,7 +145,7 @@ class ComfyUIGenerator:
                 self._raise_if_failed(entry)
                 return optional(entry.get("outputs"), dict, "outputs", self.where) or {}
             if not await self._is_queued(http, job) and await self._history(http, job) is None:
-                raise unreachable(self.where, "it has forgotten the workflow: was it started again?")
+                raise unreachable(self.where, "it no longer knows the workflow: was it restarted?")
             await asyncio.sleep(pause)
             pause = min(pause * 1.5, LONGEST_POLL_SECONDS)
 

@@ -88,7 +88,7 @@ def _read(path: str) -> Graph:
         )
     )
     if not in_api_form:
-        raise ConfigurationError(f"{path!r} is no ComfyUI workflow in API form: use 'Export (API)'")
+        raise ConfigurationError(f"{path!r} is not a ComfyUI workflow in API form: use 'Export (API)'")
     return dict(value)
 
 

@@ -90,7 +90,7 @@ class CheckedTransport(httpx2.AsyncBaseTransport):
         """Refuse a request to another server, which must not get the key."""
         if (origin := origin_of(str(request.url))) != self.origin:
             raise BackendError(
-                f"{self.where}: a request to {origin} is not sent, for it is another server",
+                f"{self.where}: a request to {origin} is not sent, because that is another server",
                 kind=Failure.INVALID,
             )
 
