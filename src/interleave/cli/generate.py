@@ -43,7 +43,7 @@ def generate(
     from interleave.api import RunOptions, open_trajectory
     from interleave.batches.batch import DEFAULT_CONCURRENCY
     from interleave.cli.batch_command import run_requests
-    from interleave.cli.run_command import run_in_terminal
+    from interleave.cli.run_command import run_and_report
     from interleave.errors import ConfigurationError
     from interleave.runs.trajectory import Trajectory
 
@@ -94,6 +94,6 @@ def generate(
     def open_run() -> Trajectory:
         return open_trajectory(asked, out=out, redraw=redraw, **choices)
 
-    return run_in_terminal(
+    return run_and_report(
         open_run, json_output=json_output, open_document=open_document, fail_on_forced=fail_on_forced
     )

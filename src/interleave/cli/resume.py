@@ -23,7 +23,7 @@ def resume(
     """
     from interleave.api import reopen_trajectory
     from interleave.batches.batch import CONFIG_NAME
-    from interleave.cli.run_command import run_in_terminal
+    from interleave.cli.run_command import run_and_report
     from interleave.runs.resolve import split_choices
     from interleave.runs.trajectory import Trajectory
 
@@ -37,6 +37,6 @@ def resume(
     def open_run() -> Trajectory:
         return reopen_trajectory(run, limits, allow=allow or (), redraw=redraw)
 
-    return run_in_terminal(
+    return run_and_report(
         open_run, json_output=json_output, open_document=open_document, fail_on_forced=fail_on_forced
     )

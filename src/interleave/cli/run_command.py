@@ -1,4 +1,4 @@
-"""One run in a terminal: progress on stderr, signals, the result on stdout, the exit code."""
+"""One run of a command: progress on stderr, signals, the result on stdout, the exit code."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from interleave.runs.trajectory import Event, RunResult, Trajectory
 
 
-def run_in_terminal(
+def run_and_report(
     open_run: Callable[[], Trajectory], *, json_output: bool, open_document: bool, fail_on_forced: bool
 ) -> int:
     """Open a run, run it to its end and print the result; returns the exit code."""

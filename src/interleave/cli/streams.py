@@ -23,7 +23,7 @@ SECONDS_BETWEEN_RETRY_MESSAGES = 120.0
 RETRY_LOGGER = "interleave.backends.retries"
 
 
-class ClosableStream:
+class TolerantStream:
     """A standard stream that discards its output, instead of raising, when its reader is gone."""
 
     def __init__(self, stream: TextIO, *, carries_result: bool) -> None:
@@ -70,8 +70,8 @@ def tolerate_closed_streams() -> Iterator[None]:
         out, err = (
             stream or opened.enter_context(open(os.devnull, "w", encoding="utf-8")) for stream in before
         )
-        sys.stdout = cast(TextIO, ClosableStream(out, carries_result=True))
-        sys.stderr = cast(TextIO, ClosableStream(err, carries_result=False))
+        sys.stdout = cast(TextIO, TolerantStream(out, carries_result=True))
+        sys.stderr = cast(TextIO, TolerantStream(err, carries_result=False))
         try:
             yield
             sys.stdout.flush()
