@@ -1,4 +1,4 @@
-"""A batch of requests of a command: a progress bar with rate and time left, a summary, the exit code."""
+"""A batch of requests: a progress bar with rate and time left, a summary, the exit code."""
 
 from __future__ import annotations
 

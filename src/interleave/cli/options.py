@@ -65,7 +65,7 @@ Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on sta
 Debug = Annotated[bool, typer.Option("--debug", help="Show where an error came from.")]
 Requests = Annotated[
     Path | None,
-    typer.Option("--requests", metavar="FILE.jsonl", help="Many requests at once, one JSON object a line."),
+    typer.Option("--requests", metavar="FILE.jsonl", help="Many requests, one JSON object per line."),
 ]
 Concurrency = Annotated[
     int | None,

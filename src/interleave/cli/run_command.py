@@ -1,4 +1,4 @@
-"""One run of a command: progress on stderr, signals, the result on stdout, the exit code."""
+"""One run: progress on stderr, signals, the result on stdout, the exit code."""
 
 from __future__ import annotations
 
