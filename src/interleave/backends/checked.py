@@ -1,4 +1,4 @@
-"""Results of models, a user's own included: checked and redacted before they are used or stored."""
+"""What any model brings back, a user's own included: checked and rid of keys before anybody keeps it."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ T = TypeVar("T")
 
 
 def checked(result: T, who: str) -> T:
-    """The result of a model as it is both used and stored, so that a replay gives the same.
+    """What a model brought, as it is both used and kept: a journal later answers with the same.
 
-    Raises `BackendError` for an invalid reply.
+    Raises `BackendError` for a reply that is none.
     """
     if isinstance(result, Reply):
         return cast(T, _checked_reply(result, who))
@@ -29,24 +29,24 @@ def checked(result: T, who: str) -> T:
 
 
 def is_price(value: object) -> bool:
-    """Whether this is an amount of money: with a negative one or NaN, a limit would never be reached."""
+    """Whether this is an amount of money: with less than nothing, or NaN, a limit would never be reached."""
     return _is_between(value, 0, math.inf) and value != math.inf
 
 
 def explained_by(error: BaseException) -> BaseException | None:
-    """The error as the cause of another; None if its traceback would show a key."""
-    text = "".join(traceback.format_exception(error))
-    return error if redacted(text, message=True) == text else None
+    """The error as the cause of another; None where a traceback of it would show a key."""
+    told = "".join(traceback.format_exception(error))
+    return error if redacted(told, message=True) == told else None
 
 
 @contextmanager
 def clean_errors() -> Iterator[None]:
-    """Redact the `BackendError`s of the block, so that they can be stored."""
+    """Whatever model fails in here, its error says no key, and can be kept."""
     try:
         yield
     except BackendError as error:
-        message = str(error)
-        if (clean := storable(redacted(message, message=True))) != message:
+        said = str(error)
+        if (clean := storable(redacted(said, message=True))) != said:
             error.args = (clean,)
         for cause in filter(None, (error.__cause__, error.__context__)):
             if explained_by(cause) is None:
@@ -71,7 +71,7 @@ def _checked_reply(reply: Reply, who: str) -> Reply:
 
 
 def _usable(tokens: tuple[Token, ...]) -> tuple[Token, ...]:
-    """The tokens; none if one has no valid probability, since the confidence would be wrong."""
+    """The tokens; none where one has no probability, for a confidence is worth nothing then."""
     if not all(_is_between(token.probability, 0, 1) for token in tokens):
         return ()
     return tuple(Token(storable(token.text), token.probability) for token in tokens)

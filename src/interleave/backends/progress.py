@@ -1,4 +1,4 @@
-"""Progress of a picture while it is drawn: backends report denoising steps, listeners show them."""
+"""How far a picture is: backends tell, whoever shows progress listens. Nobody need do either."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ from contextlib import contextmanager
 from interleave.types import Slot
 
 Listener = Callable[[Slot, int, int], None]
-"""Called with the slot of the picture in its run, the steps done and all steps; from any thread."""
+"""Called with the place of the picture in its run, the steps done and all steps; from any thread."""
 
 _listeners: list[Listener] = []
 
 
-def report_progress(slot: Slot, done: int, total: int) -> None:
-    """Tell all listeners that `done` of `total` steps of a picture are done."""
+def tell(slot: Slot, done: int, total: int) -> None:
+    """So many of so many steps of this picture are done."""
     for listener in tuple(_listeners):
         listener(slot, done, total)
 
 
 @contextmanager
-def progress_listener(listener: Listener) -> Iterator[None]:
-    """While the block runs, call a listener for every step of every picture."""
+def listening(listener: Listener) -> Iterator[None]:
+    """Be told about every picture that is being drawn."""
     _listeners.append(listener)
     try:
         yield

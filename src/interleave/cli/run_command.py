@@ -24,7 +24,7 @@ def run_and_report(
     open_run: Callable[[], Trajectory], *, json_output: bool, open_document: bool, fail_on_forced: bool
 ) -> int:
     """Open a run, run it to its end and print the result; returns the exit code."""
-    from interleave.backends.progress import progress_listener
+    from interleave.backends.progress import listening
     from interleave.cli.progress import make_progress
     from interleave.runs.consent import how_to_go_on
     from interleave.runs.record import read_record, summary
@@ -37,7 +37,7 @@ def run_and_report(
         if trajectory.record.plan is not None and trajectory.models is not None:
             progress.say(f"continuing {trajectory.folder}: its recorded steps are replayed first")
         show = _with_cost_note(trajectory, progress.show)
-        with progress_listener(progress.drawing):
+        with listening(progress.drawing):
             result = asyncio.run(_run(trajectory, show))
     except (KeyboardInterrupt, asyncio.CancelledError):
         progress.close()

@@ -25,7 +25,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from interleave.backends.registry import GENERATORS, VLMS
-from interleave.backends.remote.keys import GEMINI_URL, OPENAI_URL, default_variable, origin_of
+from interleave.backends.remote.keys import GEMINI_URL, OPENAI_URL, origin_of, usual_variable
 from interleave.config.run_config import OBJECT, RunConfig
 from interleave.config.specs import Spec, parse_spec
 from interleave.errors import ConfigurationError, InputError, RunError
@@ -106,7 +106,7 @@ def _keys(spec: Spec, urls: list[str]) -> Iterator[Need]:
     if key is None:
         return
     for url in urls:
-        if default_variable(url) != key:
+        if usual_variable(url) != key:
             yield Need(f"{key}@{origin_of(url)}", f"send {key} to {origin_of(url)}")
     if not urls:
         yield Need(f"{key}@{spec.model}", f"send {key} to the servers in {spec.model!r}")
@@ -126,7 +126,7 @@ def _prices(spec: Spec, urls: list[str]) -> Iterator[Need]:
     """A price of 0 in a folder would undo the limit that its user sets with --max-cost."""
     told = "&".join(f"{name}={spec.options[name]}" for name in PRICES if name in spec.options)
     for url in urls if told else ():
-        if default_variable(url) is not None:
+        if usual_variable(url) is not None:
             yield Need(f"{told}@{origin_of(url)}", f"count {told} as the price of {origin_of(url)}")
 
 

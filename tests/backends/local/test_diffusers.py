@@ -21,7 +21,7 @@ from interleave.backends.generators.families import FAMILIES, Family, Lightning,
 from interleave.backends.local import compile_blocks as compiling
 from interleave.backends.local.pipeline_sources import size_like, usable_source
 from interleave.backends.local.pipelines import read_settings
-from interleave.backends.progress import progress_listener
+from interleave.backends.progress import listening
 from interleave.backends.protocols import ImageRequest
 from interleave.backends.registry import load_generator
 from interleave.backends.tiny.pipelines import build_tiny_lora
@@ -294,7 +294,7 @@ def test_numbers_that_are_none_are_no_picture(klein: Path) -> None:
 def test_steps_are_told_to_whoever_listens(klein: Path) -> None:
     told: list[tuple[Slot, int, int]] = []
     generator = load(klein)
-    with progress_listener(lambda *progress: told.append(progress)):
+    with listening(lambda *progress: told.append(progress)):
         draw(generator, ImageRequest("a cat", 7, slot=Slot(step=2, attempt=3)))
     assert told == [(Slot(step=2, attempt=3), done, 4) for done in (1, 2, 3, 4)]
     draw(generator, ImageRequest("a cat", 7))
@@ -319,7 +319,7 @@ def test_a_cancelled_call_stops_the_drawing_within_a_step_and_the_next_is_drawn(
             await call
         cancelled.set()
 
-    with progress_listener(listener):
+    with listening(listener):
         asyncio.run(work())
         quick = load(klein)
         assert draw(quick, ImageRequest("a cat", 7))[0].size == (64, 64)
@@ -343,7 +343,7 @@ def test_a_batch_goes_on_while_somebody_waits_for_one_of_it(klein: Path) -> None
         started.set()
         assert cancelled.wait(HANGS_AFTER)
 
-    with progress_listener(listener):
+    with listening(listener):
         drawn = asyncio.run(work())
     assert alike(drawn, draw(load(klein, "?steps=4"), ImageRequest("b", 7))[0])
 

@@ -48,7 +48,7 @@ from interleave.backends.local.pipelines import (
     read_settings,
     use_lightning_schedule,
 )
-from interleave.backends.progress import report_progress
+from interleave.backends.progress import tell
 from interleave.backends.protocols import GeneratorCapabilities, ImageRequest
 from interleave.config.specs import Spec
 from interleave.errors import BackendError, ConfigurationError
@@ -215,7 +215,7 @@ class DiffusersGenerator:
             if all(call.cancelled for call in batch):
                 raise _AllCancelled
             for drawing in drawings:
-                report_progress(drawing.request.slot, step + 1, self.settings.steps)
+                tell(drawing.request.slot, step + 1, self.settings.steps)
             return tensors
 
         try:

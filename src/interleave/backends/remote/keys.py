@@ -55,7 +55,7 @@ def key_for(
 
     Raises `ConfigurationError` when the variable is not set, or the host's own key would go out unencrypted.
     """
-    variable = chosen or default_variable(url)
+    variable = chosen or usual_variable(url)
     if variable is None:
         _refuse_plain_text(url)
         return None
@@ -73,7 +73,7 @@ def key_for(
     return Key(variable, SecretStr(secret), header, prefix)
 
 
-def default_variable(url: str) -> str | None:
+def usual_variable(url: str) -> str | None:
     """The variable that holds the key of a well-known host, if the address is https at port 443."""
     parts = urlsplit(url)
     if parts.scheme.lower() != "https" or parts.port not in (None, 443):
