@@ -44,7 +44,7 @@ from interleave.agents.critic import VlmCritic, critic_input, critic_messages
 from interleave.agents.prompts import load_pack
 from interleave.backends.generators.diffusers import DiffusersGenerator
 from interleave.backends.local.batching import BatchQueue
-from interleave.backends.local.pipeline_settings import CallSettings
+from interleave.backends.local.pipelines import CallSettings
 from interleave.backends.protocols import ImageRequest, Sampling
 from interleave.backends.tiny.vlms import PLAN, split_into_distinct
 from interleave.backends.vlms.transformers import LoadedModel, TransformersVlm
@@ -148,8 +148,8 @@ def ours(bench: Bench, critic: tuple[Any, Any], planner: tuple[Any, Any], klein:
     )
     started = time.perf_counter()
     made = Ours(
-        _vlm("critic", critic, TransformersVlm.Options(batch=options.judge_together, **how)),
-        _vlm("planner", planner, TransformersVlm.Options(batch=2, **how)),
+        _vlm(critic, TransformersVlm.Options(batch=options.judge_together, **how)),
+        _vlm(planner, TransformersVlm.Options(batch=2, **how)),
         DiffusersGenerator(
             spec=Spec("diffusers", KLEIN),
             options=DiffusersGenerator.Options(
@@ -165,10 +165,8 @@ def ours(bench: Bench, critic: tuple[Any, Any], planner: tuple[Any, Any], klein:
     return made
 
 
-def _vlm(role: str, parts: tuple[Any, Any], options: TransformersVlm.Options) -> TransformersVlm:
-    return TransformersVlm(
-        spec=Spec("transformers", QWEN), options=options, role=role, loaded=LoadedModel(*parts)
-    )
+def _vlm(parts: tuple[Any, Any], options: TransformersVlm.Options) -> TransformersVlm:
+    return TransformersVlm(spec=Spec("transformers", QWEN), options=options, loaded=LoadedModel(*parts))
 
 
 def measure_alone(bench: Bench, limits: Limits, models: Ours) -> None:

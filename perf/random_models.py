@@ -18,11 +18,10 @@ from typing import Any, Literal
 import numpy as np
 import torch
 
-from interleave.backends.local.pipeline_settings import FILE_NAME
+from interleave.backends.local.pipelines import SETTINGS_FILE
 from interleave.backends.local.processors import image_text_processor
 from interleave.backends.local.silence import quiet, quiet_diffusers
-from interleave.backends.tiny.tokenizers import tiny_tokenizer
-from interleave.backends.tiny.vlms import split_into_distinct
+from interleave.backends.tiny.vlms import split_into_distinct, tiny_tokenizer
 
 CERTAINTY = 30.0
 """How much likelier a piece is followed by the next one than by anything else, before the softmax."""
@@ -299,7 +298,7 @@ def _write_klein(folder: Path, size: Size, writer: Writer) -> None:
         rest["scheduler"].save_pretrained(folder / "scheduler")
         _klein()(**parts, **rest).save_config(folder)
     call = {"width": size.side, "height": size.side, "text_encoder_out_layers": size.layers_shown}
-    (folder / FILE_NAME).write_text(json.dumps(call))
+    (folder / SETTINGS_FILE).write_text(json.dumps(call))
 
 
 def _snapshot(home: Path, name: str) -> Path:

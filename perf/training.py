@@ -34,7 +34,7 @@ from interleave.backends.local.silence import quiet
 from interleave.backends.protocols import Message
 from interleave.backends.qwen3_vl.batched_vision import batch_vision
 from interleave.backends.qwen3_vl.uint8_pixels import use_uint8_pixels
-from interleave.backends.tiny.tokenizers import tiny_tokenizer, vocabulary_size
+from interleave.backends.tiny.vlms import tiny_tokenizer, vocabulary_size
 from interleave.pictures import encode_png
 from interleave.training.collator import SftCollator
 from interleave.training.grpo import train_grpo

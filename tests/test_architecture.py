@@ -59,6 +59,13 @@ TRAINING_LOOPS = {
     )
 }
 """Imported by a command that trains and by nothing else: these import heavy libraries as any module would."""
+LOCAL_MODELS = (
+    "backends/local",
+    "backends/qwen3_vl",
+    "backends/generators/diffusers.py",
+    "backends/vlms/transformers.py",
+)
+"""Imported only when a spec names a model in this process: they may import torch at the top."""
 FILES = sorted(ROOT.rglob("*.py"))
 
 
@@ -117,7 +124,8 @@ def test_heavy_libraries_are_imported_only_where_they_are_used(file: Path) -> No
         for node in top_level
         for alias in node.names
     }
-    assert not names & HEAVY
+    allowed = {"torch"} if str(file.relative_to(ROOT)).startswith(LOCAL_MODELS) else set()
+    assert not names & HEAVY - allowed
 
 
 FORBIDDEN_CALLS = {"eval", "exec", "compile", "__import__"}

@@ -85,7 +85,7 @@ def test_every_option_of_the_two_backends_is_on_the_page() -> None:
 
 
 def test_the_settings_of_the_page_are_settings() -> None:
-    from interleave.backends.local.pipeline_settings import CallSettings
+    from interleave.backends.local.pipelines import CallSettings
 
     (settings,) = blocks(REAL, "json")
     assert CallSettings.model_validate_json(settings).width == 256

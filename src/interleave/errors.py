@@ -21,7 +21,7 @@ Messages are lower case, name the value with `!r`, list alternatives and give th
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from enum import StrEnum
 
 from interleave.text import storable
@@ -150,3 +150,13 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
     close = difflib.get_close_matches(word, names, n=1)
     hint = f" Did you mean {close[0]!r}?" if close else ""
     return f"Known: {', '.join(names) or 'none'}.{hint}"
+
+
+def causes(error: BaseException) -> Iterator[BaseException]:
+    """An error, and the errors that led to it."""
+    seen: set[int] = set()
+    current: BaseException | None = error
+    while current is not None and id(current) not in seen:
+        seen.add(id(current))
+        yield current
+        current = current.__cause__ or current.__context__

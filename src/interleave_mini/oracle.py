@@ -49,7 +49,7 @@ class Oracle:
         refine: Literal["exact", "varied"] = "exact"
         """How better prompts are worded: as exactly as can be, or now exactly and now plainly."""
 
-    def __init__(self, *, spec: Spec, options: Options, role: str) -> None:
+    def __init__(self, *, spec: Spec, options: Options) -> None:
         if spec.model or spec.base_url:
             raise ConfigurationError(f"{str(spec)!r}: 'oracle' takes no model and no address")
         self.options = options

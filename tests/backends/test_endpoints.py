@@ -16,7 +16,7 @@ from clocks import now, run_jumping
 from interleave.backends.generators.http import HttpGenerator
 from interleave.backends.protocols import ImageGenerator, ImageRequest
 from interleave.backends.registry import load_generator
-from interleave.backends.remote.endpoints import PACE_SECONDS, EndpointPool, read_endpoints
+from interleave.backends.remote.endpoints import ESTIMATE_SECONDS, EndpointPool, read_endpoints
 from interleave.backends.retries import RetriedGenerator
 from interleave.errors import BackendError, ConfigurationError, Failure
 from work import HANGS_AFTER
@@ -56,9 +56,9 @@ async def until(true: Callable[[], bool]) -> None:
             await asyncio.sleep(0.01)
 
 
-def is_out(generator: ImageGenerator, number: int) -> bool:
+def is_down(generator: ImageGenerator, number: int) -> bool:
     assert isinstance(generator, HttpGenerator)
-    return generator.pool.endpoints[number].out
+    return generator.pool.endpoints[number].down
 
 
 def test_calls_go_to_the_server_with_the_fewest_in_flight(four: list[Loopback]) -> None:
@@ -89,7 +89,7 @@ class Paces:
         return True
 
     async def call(self) -> None:
-        async with self.pool.turn(wait_seconds=300) as endpoint:
+        async with self.pool.acquire(wait_seconds=300) as endpoint:
             self.asked[endpoint.url] += 1
             await asyncio.sleep(self.seconds[endpoint.url])
 
@@ -126,7 +126,7 @@ def test_C13_a_server_that_was_slow_once_is_not_left_alone_for_ever(monkeypatch:
         servers.seconds[slow] = 0.2
         await servers.calls(24, at_once=1)
         assert servers.asked[slow] == asked
-        await asyncio.sleep(PACE_SECONDS)
+        await asyncio.sleep(ESTIMATE_SECONDS)
         await servers.calls(24, at_once=1)
         assert servers.asked[slow] > asked
 
@@ -144,7 +144,7 @@ def test_C13_a_dead_server_is_taken_out_and_comes_back(four: list[Loopback]) -> 
         await until(lambda: bool(four[0].of("/health")))
         assert four[0].of("/health"), "nobody asked whether it is back"
         four[0].fault = lambda number, asked: None
-        await until(lambda: not is_out(generator, 0))
+        await until(lambda: not is_down(generator, 0))
         assert not await draw_many(generator, 40)
         assert len(four[0].of("/edit")) > tried_while_dead + 4, "it never came back"
 
@@ -179,7 +179,7 @@ def test_C17_a_server_whose_worker_died_stays_out_until_it_says_it_is_ready(four
         assert not await draw_many(generator, 24)
         assert len(four[0].of("/edit")) == tried
         four[0].health = {"status": "Healthy", "gpu_manager_ready": True}
-        await until(lambda: not is_out(generator, 0))
+        await until(lambda: not is_down(generator, 0))
         assert not await draw_many(generator, 24)
         assert len(four[0].of("/edit")) > tried
 

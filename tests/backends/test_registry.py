@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 import shutil
+import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from importlib.metadata import distributions
@@ -205,3 +206,15 @@ def test_readers_are_told_about_doubles_and_only_about_them(install: Install) ->
     assert "no language model took part" in (note_for("scripted", role="planner") or "")
     assert note_for("crayon", role="generator") is None
     assert note_for("unknown", role="critic") is None
+
+
+def test_only_models_in_this_process_import_torch() -> None:
+    remote = [
+        info.target.partition(":")[0]
+        for table in (registry.GENERATORS, registry.VLMS)
+        for info in table.values()
+        if "torch" not in info.needs
+    ]
+    script = f"import sys, {', '.join(remote)}; print('torch' in sys.modules)"
+    out = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert out.stdout.strip() == "False"

@@ -201,7 +201,7 @@ def test_a_bug_is_shown_without_keys(
     async def broken(self: object, *arguments: object) -> None:
         raise KeyError(ECHO)
 
-    monkeypatch.setattr("interleave.backends.generators.http.HttpGenerator._ask", broken)
+    monkeypatch.setattr("interleave.backends.generators.http.HttpGenerator._post", broken)
     spec = f"{loopback.url}?key=MY_KEY"
     assert run(["generate", REQUEST, "--generator", spec, "--out", "run", "--debug"]) == 3
     said = capfd.readouterr().err

@@ -38,7 +38,7 @@ def test_a_broken_promise_exits_with_1(capsys: Captured) -> None:
 
 def test_a_role_that_is_none_and_a_name_that_is_none_exit_with_2(capsys: Captured) -> None:
     assert run(["backends", "check", "solid", "--role", "painter"]) == 2
-    assert "none of generator" in capsys.readouterr().err
+    assert "not one of generator" in capsys.readouterr().err
     assert run(["backends", "check", "sloid"]) == 2
     assert "Did you mean 'solid'" in capsys.readouterr().err
 

@@ -18,7 +18,12 @@ import pytest
 from interleave.backends.retries import RetryPolicy
 from interleave.batches.batch import read_index
 from interleave.cli.main import run
-from interleave.cli.streams import RETRIES, Sparing, few_retries_told, readers_may_leave
+from interleave.cli.streams import (
+    RETRY_LOGGER,
+    RateLimitFilter,
+    limit_retry_messages,
+    tolerate_closed_streams,
+)
 
 STREAMS = [("stderr",), ("stdout",), ("stdout", "stderr")]
 
@@ -112,7 +117,7 @@ def test_a_stream_that_was_closed_from_the_start_is_as_good_as_none(
 def test_a_path_that_is_no_text_is_printed_spelled_out(put: Callable[[str, TextIO], None]) -> None:
     shown = io.TextIOWrapper(io.BytesIO(), encoding="utf-8", errors="strict")
     put("stdout", shown)
-    with readers_may_leave():
+    with tolerate_closed_streams():
         print(os.fsdecode(b"many\xff"))
     assert shown.buffer.getvalue() == b"many\\udcff\n"  # type: ignore[attr-defined]
 
@@ -131,11 +136,11 @@ def test_the_interpreter_ends_quietly_and_with_the_code_of_the_work(requests: st
 
 def test_one_line_of_many_alike_is_shown_and_the_others_are_counted() -> None:
     now = 0.0
-    sparing = Sparing(60, clock=lambda: now)
+    limiter = RateLimitFilter(60, clock=lambda: now)
 
     def shown(number: int) -> str | None:
         record = logging.LogRecord("x", logging.WARNING, "", 0, "try %d", (number,), None)
-        return record.getMessage() if sparing.filter(record) else None
+        return record.getMessage() if limiter.filter(record) else None
 
     assert [shown(number) for number in range(3)] == ["try 0", None, None]
     now = 60.0
@@ -143,9 +148,9 @@ def test_one_line_of_many_alike_is_shown_and_the_others_are_counted() -> None:
 
 
 def test_retries_of_a_batch_are_told_now_and_then(caplog: pytest.LogCaptureFixture) -> None:
-    assert RetryPolicy.__module__ == RETRIES
-    log = logging.getLogger(RETRIES)
-    with few_retries_told():
+    assert RetryPolicy.__module__ == RETRY_LOGGER
+    log = logging.getLogger(RETRY_LOGGER)
+    with limit_retry_messages():
         for _ in range(500):
             log.warning("trying again")
     assert len(caplog.records) == 1

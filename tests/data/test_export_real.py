@@ -23,7 +23,7 @@ from interleave.data.trajectories import read_collection
 from interleave_mini.language.tasks import sample_task
 from interleave_mini.oracle import Oracle
 
-ORACLE = Oracle(spec=parse_spec("oracle"), options=Oracle.Options(), role="scorer")
+ORACLE = Oracle(spec=parse_spec("oracle"), options=Oracle.Options())
 SUITES = ("story", "story", "continue", "annotate")
 
 

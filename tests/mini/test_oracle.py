@@ -40,7 +40,7 @@ from interleave_mini.world.operations import Add, ChangeBackground, Move, Operat
 from interleave_mini.world.scene import Scene, Size, Thing
 
 Captured = pytest.CaptureFixture[str]
-ORACLE = Oracle(spec=parse_spec("oracle"), options=Oracle.Options(), role="critic")
+ORACLE = Oracle(spec=parse_spec("oracle"), options=Oracle.Options())
 FROG = "How a frog grows up, step by step, in four pictures"
 
 

@@ -244,7 +244,8 @@ def test_a_role_that_does_not_exist_is_said_in_our_own_words(capsys: pytest.Capt
     assert run(["train", "sft", "critik", "--data", "x"]) == 2
     said = capsys.readouterr().err
     assert said == (
-        "interleave: nobody named 'critik' can learn. Known: agent, critic, planner. Did you mean 'critic'?\n"
+        "interleave: no role named 'critik' can be trained. "
+        "Known: agent, critic, planner. Did you mean 'critic'?\n"
     )
 
 

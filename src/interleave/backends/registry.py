@@ -2,13 +2,14 @@
 
 A package adds a backend with an entry point in one of the groups `interleave.generators`, `interleave.vlms`
 and `interleave.agents` (see `interleave.plugins`). It names a class, or a `BackendInfo` that names one and
-says more about it. The class is built with the keyword arguments `spec`, `role` and `options`, where
-`options` is an instance of its inner `Options` model, which lists the keys it takes.
+says more about it. The class is built with the keyword arguments `spec`, `options` and, if it has such a
+parameter, `role`; `options` is an instance of its inner `Options` model, which lists the keys it takes.
 """
 
 from __future__ import annotations
 
 import importlib.util
+import inspect
 import pkgutil
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -246,7 +247,9 @@ def note_for(spec: str | Spec, *, role: str) -> str | None:
 
 def _load(spec: str | Spec, kinds: tuple[Kind, ...], what: str, *, role: str) -> object:
     backend, parsed, options = _look_up(spec, kinds, what)
-    return backend(spec=parsed, role=role, options=options)
+    parameters = inspect.signature(backend).parameters.values()
+    takes_role = any(each.name == "role" or each.kind is each.VAR_KEYWORD for each in parameters)
+    return backend(spec=parsed, options=options, **({"role": role} if takes_role else {}))
 
 
 def _look_up(spec: str | Spec, kinds: tuple[Kind, ...], what: str) -> tuple[Any, Spec, BaseModel]:

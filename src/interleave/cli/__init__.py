@@ -1,1 +1,1 @@
-"""The command line: one file per verb; it strings stages together and does no work of its own."""
+"""The command line: one module per command; the work itself is done by the packages below."""

@@ -1,4 +1,4 @@
-"""`interleave backends`: what can be named in a spec, what is installed, what to install, and what fits."""
+"""`interleave backends`: the backends that a spec can name, whether they are installed, and their checks."""
 
 from __future__ import annotations
 
@@ -8,11 +8,10 @@ from typing import Annotated, Any
 
 import typer
 
-from interleave.cli import check_backend as checking
-from interleave.cli import check_profile as checking_profiles
 from interleave.cli import options
+from interleave.cli.check_backend import check_backend, check_profile
 
-app = typer.Typer(help="The models that can be named, and whether they are ready.", rich_markup_mode=None)
+app = typer.Typer(help="List the models that a spec can name, and check them.", rich_markup_mode=None)
 
 
 @app.callback(invoke_without_command=True)
@@ -35,23 +34,20 @@ def check(
     ] = None,
     role: Annotated[
         str | None,
-        typer.Option(metavar="generator|planner|critic|scorer", help="What it is to be used as."),
+        typer.Option(metavar="generator|planner|critic|scorer", help="The role to check it in."),
     ] = None,
-    quick: Annotated[
-        bool, typer.Option("--quick", help="Leave out the checks that need many calls.")
-    ] = False,
+    quick: Annotated[bool, typer.Option("--quick", help="Skip the checks that need many calls.")] = False,
     profile: options.ProfileName = None,
     tiny: Annotated[
         bool,
-        typer.Option("--tiny", help="With --profile: toy models of the same classes, and one whole run."),
+        typer.Option("--tiny", help="With --profile: tiny models of the same classes, and one whole run."),
     ] = False,
     json_output: options.Json = False,
-    debug: options.Debug = False,
 ) -> int:
-    """Try every promise of the contract on a backend; exits with 1 when one is broken, 3 when it is down.
+    """Check whether a backend keeps its contract; exits with 1 if a check fails, 3 if it is unreachable.
 
-    With --profile NAME, all three models of a profile are tried; with --tiny as well, models of the same
-    classes are built at toy size with random weights, tried, and run together once. Nothing is fetched.
+    With --profile NAME, all three models of a profile are checked; with --tiny as well, tiny models of the
+    same classes are built with random weights, checked, and run together once. Nothing is downloaded.
     """
     from interleave.errors import ConfigurationError
 
@@ -60,12 +56,12 @@ def check(
             raise ConfigurationError(
                 "--profile names all three models: drop SPEC and --role, or drop --profile"
             )
-        return checking_profiles.check_profile(profile, tiny=tiny, quick=quick, json_output=json_output)
+        return check_profile(profile, tiny=tiny, quick=quick, json_output=json_output)
     if tiny:
         raise ConfigurationError("--tiny goes with --profile NAME")
     if spec is None:
         raise ConfigurationError("name a backend, e.g. 'solid?size=256', or a profile with --profile NAME")
-    return checking.check_backend(spec, role, quick=quick, json_output=json_output)
+    return check_backend(spec, role, quick=quick, json_output=json_output)
 
 
 def _rows() -> list[dict[str, Any]]:

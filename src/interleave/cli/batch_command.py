@@ -1,4 +1,4 @@
-"""Carrying many requests out in front of a user: a bar with rate and estimate, the counts, the exit code."""
+"""A batch of requests: a progress bar with rate and time left, a summary, the exit code."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from interleave.cli.run_command import cancel_on_terminate, say
-from interleave.cli.streams import few_retries_told
+from interleave.cli.streams import limit_retry_messages
 from interleave.errors import ConfigurationError
 from interleave.text import count, one_line
 
@@ -25,10 +25,10 @@ if TYPE_CHECKING:
 SECONDS_BETWEEN_LINES = 10
 FAILURES_SHOWN = 5
 REASON_CHARACTERS = 1000
-"""Enough for a whole message of ours: its end says what to do."""
+"""Enough for a whole error message, since its end says what to do."""
 
 
-def work_many(
+def run_requests(
     requests: Path,
     out: Path | None,
     choices: RunOptions,
@@ -40,7 +40,7 @@ def work_many(
     fail_on_forced: bool,
     json_output: bool,
 ) -> int:
-    """Answer the requests of a file and print what came of them; returns the exit code."""
+    """Run the requests of a file and print a summary; returns the exit code."""
     from interleave.api import open_batch
     from interleave.batches.requests import read_requests
 
@@ -51,7 +51,7 @@ def work_many(
         say(f"left out: {problem}")
     say("loading models…")
     batch = open_batch(out, **choices)
-    return follow_many(
+    return run_batch(
         batch,
         items,
         concurrency=concurrency,
@@ -62,7 +62,7 @@ def work_many(
     )
 
 
-def follow_many(
+def run_batch(
     batch: Batch,
     items: list[Item],
     *,
@@ -72,7 +72,7 @@ def follow_many(
     json_output: bool,
     gallery: bool = False,
 ) -> int:
-    """Carry items out in front of a user, and print what came of them; returns the exit code."""
+    """Run the items of a batch and print a summary; returns the exit code."""
     from interleave.batches.batch import summary_as_json
     from interleave.render.gallery import write_gallery
 
@@ -80,14 +80,14 @@ def follow_many(
         say(f"{note}; so for every step of {count(len(items), 'request')}")
     bar, started = make_bar(len(items)), time.monotonic()
     try:
-        with few_retries_told():
-            summary = asyncio.run(_follow(batch, items, bar, concurrency, retry_failed))
+        with limit_retry_messages():
+            summary = asyncio.run(_run(batch, items, bar, concurrency, retry_failed))
     except (KeyboardInterrupt, asyncio.CancelledError):
-        say("interleave: interrupted. Run the same command again to go on")
+        say("interleave: interrupted. Run the same command again to continue")
         return 130
     finally:
         bar.close()
-    _tell(summary, batch.folder)
+    _print_summary(summary, batch.folder)
     seconds = time.monotonic() - started
     made = write_gallery(batch.folder, _in_order(items, batch.folder)) if gallery else batch.folder
     print(summary_as_json(summary, batch.folder, seconds) if json_output else made)
@@ -96,7 +96,7 @@ def follow_many(
     return 1 if summary.short or summary.busy or (fail_on_forced and summary.forced) else 0
 
 
-def _tell(summary: BatchSummary, folder: Path) -> None:
+def _print_summary(summary: BatchSummary, folder: Path) -> None:
     for failure in summary.failures[:FAILURES_SHOWN]:
         say(f"failed: {one_line(failure.id, 60)}: {one_line(failure.reason, REASON_CHARACTERS)}")
     if summary.failed > FAILURES_SHOWN:
@@ -109,29 +109,29 @@ def _tell(summary: BatchSummary, folder: Path) -> None:
         bad, them = count(summary.bad_requests, "request"), "it" if summary.bad_requests == 1 else "them"
         say(f"{bad} cannot be carried out as asked: reword {them} under a new id, or leave {them} out")
     if summary.failed > summary.bad_requests or summary.short:
-        say("run the same command with --retry-failed to take up what failed or ended short")
+        say("run the same command with --retry-failed to retry what failed or ended short")
     if summary.busy:
         left = count(summary.busy, "request")
-        say(f"{left} left to another process that is at work on them: run the same command again afterwards")
+        say(f"{left} left to another process that is running them: run the same command again afterwards")
 
 
 def _in_order(items: list[Item], out: Path) -> list[Ended]:
-    """How the requests ended, in the order in which they stand in their file."""
+    """How the requests ended, in the order of their file."""
     from interleave.batches.batch import read_index
 
     ended = {each.id: each for each in read_index(out)}
     return [ended[item.id] for item in items if item.id in ended]
 
 
-async def _follow(
+async def _run(
     batch: Batch, items: list[Item], bar: Bar, concurrency: int, retry_failed: bool
 ) -> BatchSummary:
     from interleave.batches.batch import BatchSummary
 
     cancel_on_terminate()
     before = set(batch.ended)
-    nobody_yet = Counter({config.generator.identity: 0 for config in batch.assignment.configs})
-    summary = BatchSummary(total=len(items), generators=nobody_yet)
+    generators = Counter({config.generator.identity: 0 for config in batch.assignment.configs})
+    summary = BatchSummary(total=len(items), generators=generators)
     running = batch.run(items, concurrency=concurrency, retry_failed=retry_failed)
     async with aclosing(running) as all_ended:
         async for ended in all_ended:
@@ -141,7 +141,7 @@ async def _follow(
 
 
 class Bar(Protocol):
-    """Shows how far a batch has come."""
+    """Shows the progress of a batch."""
 
     def advance(self, ended: Ended, summary: BatchSummary) -> None: ...
     def close(self) -> None: ...
@@ -153,7 +153,7 @@ def make_bar(total: int) -> Bar:
 
 
 class LiveBar:
-    """A bar that moves, for terminals."""
+    """An animated bar, for terminals."""
 
     def __init__(self, console: Console, total: int) -> None:
         self.progress = Progress(
@@ -178,7 +178,7 @@ class LiveBar:
 
 
 class PlainBar:
-    """A line now and then, for logs."""
+    """One line every few seconds, for logs."""
 
     def __init__(self, total: int) -> None:
         self.total = total

@@ -1,51 +1,84 @@
-"""`interleave backends check`: the contract, tried on a user's own backend in front of the user."""
+"""`interleave backends check`: the contract checks, run on a backend or on all models of a profile."""
 
 from __future__ import annotations
 
 import asyncio
+import io
 import json
-import sys
+from contextlib import redirect_stdout
 from dataclasses import asdict
-from typing import TYPE_CHECKING
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any
 
-from interleave.errors import ConfigurationError
+from interleave.cli.run_command import say
+from interleave.errors import ConfigurationError, MissingDependency
 from interleave.text import count, visible
 
 if TYPE_CHECKING:
     from rich.table import Table
 
     from interleave.backends.contract import Known, Result
+    from interleave.config.specs import Spec
 
 MARKS = {"passed": ("✓", "green"), "failed": ("✗", "red"), "skipped": ("–", "dim")}
 ROLES = ("generator", "planner", "critic", "scorer")
+PROFILE_ROLES = ("planner", "critic", "generator")
+TINY_REQUEST = "How a frog grows up, in two pictures"
 
 
 def check_backend(spec: str, role: str | None, *, quick: bool, json_output: bool) -> int:
-    """Load the backend of a spec and try the contract of its role on it; returns the exit code."""
+    """Check the backend of a spec and print the results; returns the exit code."""
     role = role or _role_of(spec)
-    results = try_backend(spec, role, quick=quick, show=not json_output)
+    results = run_checks(spec, role, quick=quick, show=not json_output)
     if json_output:
-        print(json.dumps(summary(spec, role, results), ensure_ascii=False))
-    return exit_code(results)
+        print(json.dumps(_summary(spec, role, results), ensure_ascii=False))
+    return _exit_code(results)
 
 
-def try_backend(spec: str, role: str, *, quick: bool, show: bool) -> list[Result]:
-    """Load the backend of a spec and try the contract of its role on it."""
+def check_profile(name: str, *, tiny: bool, quick: bool, json_output: bool) -> int:
+    """Check every model of a profile; with `tiny`, tiny models in their place, and one whole run."""
+    from interleave.config.profiles import load_profile
+
+    profile = load_profile(name)
+    specs = {role: getattr(profile, role).as_spec(role) for role in PROFILE_ROLES}
+    with TemporaryDirectory(prefix="interleave-") as folder:
+        if tiny:
+            specs = _tiny_specs(specs, Path(folder) / "models")
+        checked = {
+            role: run_checks(str(spec), role, quick=quick, show=not json_output)
+            for role, spec in specs.items()
+        }
+        loop = _run_loop(specs, profile.prompts, Path(folder) / "run") if tiny else None
+    codes = [_exit_code(results) for results in checked.values()]
+    code = max(codes) if any(codes) else loop["code"] if loop else 0
+    if json_output:
+        backends = [_summary(str(specs[role]), role, results) for role, results in checked.items()]
+        print(
+            json.dumps({"profile": name, "tiny": tiny, "fits": code == 0, "backends": backends, "loop": loop})
+        )
+    elif loop:
+        print(f"loop: {loop['status']}, {count(loop['pictures'], 'picture')} drawn, {loop['seconds']:.1f} s")
+    return code
+
+
+def run_checks(spec: str, role: str, *, quick: bool, show: bool) -> list[Result]:
+    """Load the backend of a spec and run the checks of its role on it."""
     from interleave.backends.contract import Known
     from interleave.backends.registry import is_agent, load_generator, load_vlm
     from interleave.backends.retries import RetriedGenerator, RetriedVlm
 
     if role not in ROLES:
-        raise ConfigurationError(f"--role {role!r} is none of {', '.join(ROLES)}")
+        raise ConfigurationError(f"--role {role!r} is not one of {', '.join(ROLES)}")
     if is_agent(spec) and role != "generator":
-        raise ConfigurationError(f"{spec!r} is a program and no model: there is nothing to check")
+        raise ConfigurationError(f"{spec!r} is a program, not a model: there is nothing to check")
     backend: object
     if role == "generator":
         backend = RetriedGenerator(spec, load_generator(spec))
     else:
         backend = RetriedVlm(spec, load_vlm(spec, role))
     _say_price(backend)
-    results = asyncio.run(_examine(backend, Known(role=role), quick))
+    results = asyncio.run(_results(backend, Known(role=role), quick))
     if show:
         _print(results)
     return results
@@ -54,23 +87,23 @@ def try_backend(spec: str, role: str, *, quick: bool, show: bool) -> list[Result
 def _say_price(backend: object) -> None:
     price = getattr(getattr(backend, "capabilities", None), "price_per_image", None)
     if price:
-        _say(f"every picture of this check costs about ${price:.3f}; --quick draws fewer")
+        say(f"every picture of this check costs about ${price:.3f}; --quick draws fewer")
 
 
-async def _examine(backend: object, known: Known, quick: bool) -> list[Result]:
+async def _results(backend: object, known: Known, quick: bool) -> list[Result]:
     from interleave.backends.contract import checks_for, examine
 
     total = len(checks_for(known.role, quick=quick))
-    _say(f"trying {count(total, 'promise')} of a {known.role}…")
+    say(f"trying {count(total, 'promise')} of a {known.role}…")
     results: list[Result] = []
     async for result in examine(backend, known, quick=quick):
         results.append(result)
-        _say(f"{len(results)} of {total}: {result.check}: {result.status}")
+        say(f"{len(results)} of {total}: {result.check}: {result.status}")
     return results
 
 
 def _role_of(spec: str) -> str:
-    """What a backend can be, where that is only one thing."""
+    """The role of a backend that can have only one."""
     from interleave.backends.registry import AGENT_KINDS, find_backend
     from interleave.config.specs import parse_spec
 
@@ -109,22 +142,60 @@ def _table(results: list[Result]) -> Table:
     return table
 
 
-def summary(spec: str, role: str, results: list[Result]) -> dict[str, object]:
-    """What came of it, for programs."""
+def _summary(spec: str, role: str, results: list[Result]) -> dict[str, object]:
+    """The results for `--json`."""
     return {
         "spec": spec,
         "role": role,
-        "fits": exit_code(results) == 0,
+        "fits": _exit_code(results) == 0,
         "checks": [asdict(result) for result in results],
     }
 
 
-def exit_code(results: list[Result]) -> int:
-    """0 when it fits, 1 when a promise is broken, 3 when it cannot be reached."""
+def _exit_code(results: list[Result]) -> int:
+    """0 when all checks pass, 1 when one fails, 3 when the backend cannot be reached."""
     if any(result.unreachable for result in results):
         return 3
     return 1 if any(result.status == "failed" for result in results) else 0
 
 
-def _say(message: str) -> None:
-    print(" ".join(visible(message).split()), file=sys.stderr)
+def _tiny_specs(specs: dict[str, Spec], folder: Path) -> dict[str, Spec]:
+    """Specs of tiny models of the same classes, built below a folder."""
+    from interleave.backends.registry import find_backend
+
+    for role, spec in specs.items():
+        row = find_backend(spec.name, "generator" if role == "generator" else "vlm")
+        if row is not None and row.missing:
+            raise MissingDependency(
+                f"the {role} {spec.name!r} needs the package {row.missing[0]!r}. "
+                f"Install it with: {row.install}"
+            )
+    from interleave.backends.tiny.specs import options_that_need_a_gpu, tiny_spec
+
+    tiny = {}
+    for role, spec in specs.items():
+        for option in options_that_need_a_gpu(spec):
+            say(f"{role}: {option} needs a GPU and is left out here")
+        tiny[role] = tiny_spec(spec, role, folder)
+        say(f"{role}: a toy of {spec.model or spec.name}")
+    return tiny
+
+
+def _run_loop(specs: dict[str, Spec], prompts: str, folder: Path) -> dict[str, Any]:
+    """Run `interleave generate` once with these models."""
+    from interleave.cli.generate import generate
+
+    models = {role: str(spec) for role, spec in specs.items()}
+    out = io.StringIO()
+    with redirect_stdout(out):
+        code = generate(TINY_REQUEST, **models, prompts=prompts, out=folder, json_output=True)  # type: ignore[arg-type]
+    made = json.loads(out.getvalue())
+    pictures = [step["image"] for step in made["steps"] if step["image"]]
+    whole = all((folder / image).is_file() for image in pictures) and (folder / "document.html").is_file()
+    return {
+        "code": code or (0 if whole and pictures else 1),
+        "status": made["status"],
+        "pictures": len(pictures),
+        "calls": made["calls"],
+        "seconds": made["seconds"],
+    }

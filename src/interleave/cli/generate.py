@@ -34,17 +34,16 @@ def generate(
     fail_on_forced: options.FailOnForced = False,
     open_document: options.Open = False,
     json_output: options.Json = False,
-    debug: options.Debug = False,
 ) -> int:
     """Answer a request with text and pictures; prints where the document is.
 
-    On a folder that holds the same request and configuration it continues; a finished one is shown again.
-    With --requests FILE.jsonl --out DIR, many requests are answered at once, each in a folder below DIR.
+    If the folder holds the same request and configuration, the run is continued; a finished one is shown.
+    With --requests FILE.jsonl --out DIR, many requests are answered, each in a folder below DIR.
     """
     from interleave.api import RunOptions, open_run
     from interleave.batches.batch import DEFAULT_CONCURRENCY
-    from interleave.cli.batch_command import work_many
-    from interleave.cli.run_command import work
+    from interleave.cli.batch_command import run_requests
+    from interleave.cli.run_command import run_and_report
     from interleave.errors import ConfigurationError
     from interleave.runs.run import Run
 
@@ -74,7 +73,7 @@ def generate(
             raise ConfigurationError(
                 "--open and --redraw are for one run: name it with --out, without --requests"
             )
-        return work_many(
+        return run_requests(
             requests,
             out,
             choices,
@@ -95,4 +94,6 @@ def generate(
     def opened() -> Run:
         return open_run(asked, out=out, redraw=redraw, **choices)
 
-    return work(opened, json_output=json_output, open_document=open_document, fail_on_forced=fail_on_forced)
+    return run_and_report(
+        opened, json_output=json_output, open_document=open_document, fail_on_forced=fail_on_forced
+    )

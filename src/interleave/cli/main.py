@@ -1,6 +1,6 @@
-"""`interleave`: the verbs, and the one place where errors become messages and exit codes.
+"""`interleave`: all commands, and the one place where errors become messages and exit codes.
 
-Exit codes: 0 done · 1 ended short · 2 bad input or configuration · 3 a backend or agent failed for good
+Exit codes: 0 done · 1 ended short · 2 bad input or configuration · 3 a backend or agent failed
 (resumable) · 130 interrupted (resumable).
 """
 
@@ -15,8 +15,8 @@ from typing import Annotated, Any, NoReturn
 import typer
 
 from interleave import plugins
-from interleave.cli import backends, bench, data, generate, plan, prompts, resume, serve, show, train
-from interleave.cli.streams import readers_may_leave
+from interleave.cli import backends, bench, data, generate, options, plan, prompts, resume, serve, show, train
+from interleave.cli.streams import tolerate_closed_streams
 from interleave.errors import BackendError, InterleaveError, LimitReached, ReplyError, StorageError
 from interleave.redaction import RedactingFormatter, redacted
 from interleave.version import __version__
@@ -45,7 +45,7 @@ app.add_typer(serve.app, name="serve")
 
 
 def _add_plugins(arguments: list[str]) -> frozenset[str]:
-    """Add the commands of plugins that these arguments may mean: all of them where the help is asked for."""
+    """Add the plugin commands that these arguments may call; without a command, as in `--help`, all."""
     verb = next((each for each in arguments if not each.startswith("-")), None)
     commands = {name for name in plugins.installed("commands") if verb in (None, name)}
     for name in commands - {group.name for group in app.registered_groups}:
@@ -82,11 +82,11 @@ def main(arguments: list[str] | None = None) -> NoReturn:
 
 
 def run(arguments: list[str]) -> int:
-    """Run a command and return its exit code; what went wrong is said in one or two lines on stderr."""
-    if "--follow" in arguments:  # it only tells: when nobody listens any more, it ends
+    """Run a command and return its exit code; an error is printed on stderr in one or two lines."""
+    if "--follow" in arguments:  # it only prints: when its reader is gone, it must end
         return _run(arguments)
     try:
-        with readers_may_leave():
+        with tolerate_closed_streams():
             return _run(arguments)
     except OSError as error:
         return _complain(f"cannot write to standard output ({error.strerror})", FAILED, [])
@@ -101,7 +101,7 @@ def _run(arguments: list[str]) -> int:
     except (KeyboardInterrupt, typer.Abort):
         return _complain("interrupted", INTERRUPTED, [])
     except BrokenPipeError:
-        sys.stderr.close()  # the reader went away: nothing more to say, and nobody to say it to
+        sys.stderr.close()  # the reader is gone, and a further message would fail too
         return SHORT
     except Exception as error:
         if not hasattr(error, "format_message"):  # typer's own errors have it; anything else is a bug
@@ -111,8 +111,31 @@ def _run(arguments: list[str]) -> int:
 
 @cache
 def _command(plugged_in: frozenset[str]) -> Any:
-    """All verbs with their options, built once a process: that takes longer than most of what they do."""
-    return typer.main.get_command(app)
+    """All commands with their options, built once per process: that takes longer than most of them run."""
+    command = typer.main.get_command(app)
+    _add_option(command, _debug_option())
+    return command
+
+
+def _debug_option() -> Any:
+    """`--debug`, which `_complain` looks for in the arguments."""
+
+    def no_command(debug: options.Debug = False) -> None: ...
+
+    just_this = typer.Typer(add_completion=False)
+    just_this.command()(no_command)
+    (option,) = typer.main.get_command(just_this).params
+    option.expose_value = False
+    return option
+
+
+def _add_option(command: Any, option: Any) -> None:
+    """Add an option to every command below this one that does not have it."""
+    if subcommands := getattr(command, "commands", None):
+        for subcommand in subcommands.values():
+            _add_option(subcommand, option)
+    elif not any(parameter.name == option.name for parameter in command.params):
+        command.params.append(option)
 
 
 def _code_of(error: InterleaveError) -> int:
@@ -122,11 +145,11 @@ def _code_of(error: InterleaveError) -> int:
 
 
 def _complain(message: str, code: int, arguments: list[str]) -> int:
-    from interleave.text import visible
+    from interleave.cli.run_command import say
 
     if "--debug" in arguments:
         print(redacted(traceback.format_exc(), message=True), end="", file=sys.stderr)
-    print(f"interleave: {' '.join(visible(redacted(message, message=True)).split())}", file=sys.stderr)
+    say(f"interleave: {message}")
     return code
 
 

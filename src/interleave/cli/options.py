@@ -1,4 +1,4 @@
-"""The options that several verbs share, each described once."""
+"""The options that several commands share, each defined once."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ FromFile = Annotated[
 ]
 ProfileName = Annotated[
     str | None,
-    typer.Option("--profile", metavar="NAME|FILE.toml", help="A named choice of models and prompts."),
+    typer.Option("--profile", metavar="NAME|FILE.toml", help="A named set of models and prompts."),
 ]
 PlannerSpec = Annotated[str | None, typer.Option("--planner", metavar="SPEC", help="The model that plans.")]
 CriticSpec = Annotated[str | None, typer.Option("--critic", metavar="SPEC", help="The model that judges.")]
@@ -33,30 +33,30 @@ GeneratorSpec = Annotated[
     str | None, typer.Option("--generator", metavar="SPEC", help="The model that draws.")
 ]
 PackName = Annotated[
-    str | None, typer.Option("--prompts", metavar="PACK", help="The words models are asked with.")
+    str | None, typer.Option("--prompts", metavar="PACK", help="The prompt pack for planner and critic.")
 ]
 PlanFile = Annotated[
-    Path | None, typer.Option("--plan", metavar="FILE", help="Draw this plan; no planner is asked.")
+    Path | None, typer.Option("--plan", metavar="FILE", help="Draw this plan instead of calling a planner.")
 ]
 MaxAttempts = Annotated[
-    int | None, typer.Option(help="How often a step is drawn at most. [default: the profile's, 5]")
+    int | None, typer.Option(help="The most attempts per step. [default: the profile's, 5]")
 ]
 MaxSteps = Annotated[
-    int | None, typer.Option(help="How many steps a plan may have. [default: the profile's, 50]")
+    int | None, typer.Option(help="The most steps a plan may have. [default: the profile's, 50]")
 ]
-MaxCalls = Annotated[int | None, typer.Option(help="End the run after so many model calls.")]
-MaxSeconds = Annotated[float | None, typer.Option(help="End the run after so many seconds.")]
+MaxCalls = Annotated[int | None, typer.Option(help="End the run after this many model calls.")]
+MaxSeconds = Annotated[float | None, typer.Option(help="End the run after this many seconds.")]
 MaxCost = Annotated[
-    float | None, typer.Option(help="End the run before it costs more than so many US dollars.")
+    float | None, typer.Option(help="End the run before it costs more than this, in US dollars.")
 ]
 Sources = Annotated[
-    str | None, typer.Option(metavar="previous|history", help="Which pictures a step starts from.")
+    str | None, typer.Option(metavar="previous|history", help="The pictures that a step starts from.")
 ]
-Seed = Annotated[int, typer.Option(help="Another seed, another set of pictures.")]
+Seed = Annotated[int, typer.Option(help="The random seed; another seed gives other pictures.")]
 Out = Annotated[
     Path | None, typer.Option("--out", metavar="DIR", help="The run folder. [default: a new one under runs/]")
 ]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Use the built-in doubles instead of models.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Use the built-in test doubles instead of models.")]
 FailOnForced = Annotated[
     bool, typer.Option("--fail-on-forced", help="Exit with 1 when a step was shown without being accepted.")
 ]
@@ -65,14 +65,14 @@ Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on sta
 Debug = Annotated[bool, typer.Option("--debug", help="Show where an error came from.")]
 Requests = Annotated[
     Path | None,
-    typer.Option("--requests", metavar="FILE.jsonl", help="Many requests at once, one JSON object a line."),
+    typer.Option("--requests", metavar="FILE.jsonl", help="Many requests, one JSON object per line."),
 ]
 Concurrency = Annotated[
     int | None,
-    typer.Option(min=1, max=4096, help="With --requests: how many are in flight at once. [default: 64]"),
+    typer.Option(min=1, max=4096, help="With --requests: how many run at the same time. [default: 64]"),
 ]
 RetryFailed = Annotated[
-    bool, typer.Option("--retry-failed", help="With --requests: take up those that failed or ended short.")
+    bool, typer.Option("--retry-failed", help="With --requests: retry those that failed or ended short.")
 ]
 SkipBad = Annotated[
     bool, typer.Option("--skip-bad", help="With --requests: leave out lines that cannot be used.")
@@ -82,14 +82,14 @@ Gallery = Annotated[
     typer.Option("--gallery", help="With --requests: a page for every run, and one that shows them all."),
 ]
 Redraw = Annotated[
-    bool, typer.Option("--redraw", help="Draw pictures again that are missing or altered in the folder.")
+    bool, typer.Option("--redraw", help="Redraw pictures that are missing from the folder or altered.")
 ]
 Allow = Annotated[
     list[str] | None,
     typer.Option(
         "--allow",
         metavar="WHAT@WHERE",
-        help="What the folder may not do without your word, as its refusal names it; may be repeated.",
+        help="Permit what the folder asks for, in the words of its refusal; may be repeated.",
     ),
 ]
 RunFolder = Annotated[Path, typer.Argument(metavar="RUN", help="A run folder.")]

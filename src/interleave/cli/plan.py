@@ -1,4 +1,4 @@
-"""`interleave plan`: only the plan, to be read, edited and drawn later."""
+"""`interleave plan`: the plan alone, to read, edit and draw later."""
 
 from __future__ import annotations
 
@@ -18,7 +18,6 @@ def plan(
     max_steps: options.MaxSteps = None,
     dry_run: options.DryRun = False,
     json_output: options.Json = False,
-    debug: options.Debug = False,
 ) -> int:
     """Plan a request and draw nothing; save it with --json, edit it, draw it with generate --plan FILE."""
     from interleave.api import plan as make_plan

@@ -1,4 +1,4 @@
-"""What a user sees on stderr while a run works: a live line on a terminal, plain lines elsewhere."""
+"""The progress of a run on stderr: a live line on a terminal, plain lines elsewhere."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ STYLES = {Outcome.ACCEPTED: "green", Outcome.REJECTED: "red", Outcome.UNREADABLE
 
 
 class Progress(Protocol):
-    """Shows events as they come."""
+    """Shows the events of a run."""
 
     def say(self, message: str) -> None: ...
     def show(self, event: Event) -> None: ...
@@ -36,7 +36,7 @@ def make_progress() -> Progress:
 
 
 class PlainProgress:
-    """One line per fact, for logs and pipes."""
+    """One line per event, for logs and pipes."""
 
     def __init__(self, console: Console) -> None:
         self.console = console
@@ -67,7 +67,7 @@ class PlainProgress:
 
 
 class LiveProgress:
-    """The plan, then one live line for the step at hand; finished steps stay above it."""
+    """The plan, then one live line for the current step; finished steps stay above it."""
 
     def __init__(self, console: Console) -> None:
         self.console = console
@@ -97,7 +97,7 @@ class LiveProgress:
                     self._live(self._line(self._step(step.number + 1), "drawing…"))
 
     def drawing(self, slot: Slot, done: int, total: int) -> None:
-        """How far a picture is; called from the thread that draws it."""
+        """Show the denoising step of a picture; called from the thread that draws it."""
         if self.steps and slot.step and done < total:
             self._live(
                 self._line(self._step(slot.step), f"drawing attempt {slot.attempt}: {done} of {total}…")

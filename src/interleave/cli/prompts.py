@@ -1,4 +1,4 @@
-"""`interleave prompts`: the words that models are asked with."""
+"""`interleave prompts`: the prompt packs for planner and critic."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from typing import Annotated
 
 import typer
 
-from interleave.cli import options
-
-app = typer.Typer(help="The words that models are asked with.", no_args_is_help=True, rich_markup_mode=None)
+app = typer.Typer(
+    help="The prompt packs for planner and critic.", no_args_is_help=True, rich_markup_mode=None
+)
 
 
 @app.command("list")
-def list_packs(debug: options.Debug = False) -> int:
-    """List the prompt packs there are."""
+def list_packs() -> int:
+    """List the installed prompt packs."""
     from interleave.agents.prompts import describe_packs
 
     for description, folder in describe_packs():
@@ -26,9 +26,8 @@ def list_packs(debug: options.Debug = False) -> int:
 def show_pack(
     pack: Annotated[str, typer.Argument(metavar="PACK")] = "default",
     prompt: Annotated[str | None, typer.Argument(metavar="PROMPT")] = None,
-    debug: options.Debug = False,
 ) -> int:
-    """Print the prompts of a pack, or one of them."""
+    """Print the prompts of a pack, or one prompt."""
     from interleave.agents.prompts import load_pack
     from interleave.errors import ConfigurationError, did_you_mean
     from interleave.text import visible
@@ -46,9 +45,8 @@ def show_pack(
 @app.command("import")
 def import_checkout(
     checkout: Annotated[Path, typer.Argument(metavar="CHECKOUT")],
-    name: Annotated[str, typer.Option(metavar="NAME", help="What to call the pack.")] = "reference",
+    name: Annotated[str, typer.Option(metavar="NAME", help="The name of the new pack.")] = "reference",
     replace: Annotated[bool, typer.Option("--replace", help="Overwrite a pack of that name.")] = False,
-    debug: options.Debug = False,
 ) -> int:
     """Read the prompts of the released checkpoints from your own checkout of the reference repository.
 

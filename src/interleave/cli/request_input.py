@@ -1,14 +1,16 @@
-"""What a user hands in: a request in words, pictures, Markdown, or a plan file."""
+"""The request that a user gives: text, pictures, a Markdown file or a plan file."""
 
 from __future__ import annotations
 
 import json
+import re
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote
 
 from interleave import files
-from interleave.cli.markdown_input import read_parts
 from interleave.errors import ConfigurationError, InputError
 from interleave.text import MAX_REQUEST_CHARACTERS
 
@@ -21,9 +23,25 @@ GIVEN_PLAN_TITLE = "A plan given by hand"
 RawPart = str | Path
 """A part of a request before its picture is read: text, or the path of a picture."""
 
+_MARK = re.compile(r"\\.|!\[|[\[\]]|\n[ \t]*+\n")
+"""What begins or ends the description of a picture; a blank line ends all of them."""
+_TARGET = re.compile(
+    r"""\( \s*+
+        (?: <(?P<bracketed> [^<>\n]++ )>
+          | (?P<bare> (?: [^\n<>()\]"'] | \](?!\() | (?<!\s)["'] | \([^\n<>()]*+\) )++ ) )
+        \s*+ (?: "[^"\n]*+" | '[^'\n]*+' )? \s*+ \)""",
+    re.VERBOSE,
+)
+"""What follows the description: a path, in pointed brackets or not, and a title, which is ignored.
+
+All repetitions are possessive, so there is no backtracking, and a match never reads past the next picture:
+the time for a file grows linearly with its length.
+"""
+_ADDRESS = re.compile(r"(?:[a-z][a-z0-9+.-]{0,30}+:)?//|(?:data|file):", re.IGNORECASE)
+
 
 def gather_parts(text: str | None, images: list[Path] | None, document: Path | None) -> list[RawPart]:
-    """The parts of a request in order: the document, the pictures, the words."""
+    """The parts of a request in order: the document, the pictures, the text."""
     parts: list[RawPart] = []
     if document is not None:
         parts += read_markdown(document)
@@ -34,7 +52,7 @@ def gather_parts(text: str | None, images: list[Path] | None, document: Path | N
 
 
 def _standard_input() -> str:
-    """What is piped in; of more than a request may have, enough to say so."""
+    """The text that is piped in, up to one character more than a request may have."""
     if sys.stdin is None:
         raise InputError("the request is to come from standard input ('-'), which is closed")
     try:
@@ -55,14 +73,65 @@ def build_request(parts: list[RawPart]) -> Request:
 
 def read_markdown(path: Path) -> list[RawPart]:
     """Text and pictures of a Markdown file, in order; pictures are files in its folder or below."""
-    return list(read_parts(path, read_text(path)))
+    return list(_markdown_parts(path, read_text(path)))
+
+
+def _markdown_parts(path: Path, text: str) -> Iterator[RawPart]:
+    for position, piece in enumerate(_split_at_pictures(text)):
+        if position % 2:
+            yield _picture(path, piece)
+        elif piece.strip():
+            yield piece.strip()
+
+
+def _split_at_pictures(text: str) -> Iterator[str]:
+    """Text, path, text, path, …, text."""
+    opened: list[int | None] = []
+    done = at = 0
+    while mark := _MARK.search(text, at):
+        at = mark.end()
+        match mark.group():
+            case "![":
+                opened.append(mark.start())
+            case "[":
+                opened.append(None)
+            case "]":
+                start = opened.pop() if opened else None
+                if start is not None and start >= done and (target := _TARGET.match(text, at)):
+                    yield text[done:start]
+                    yield target["bracketed"] or target["bare"].strip()
+                    done = at = target.end()
+            case blank if blank[0] == "\n":
+                opened.clear()
+    yield text[done:]
+
+
+def _picture(path: Path, name: str) -> Path:
+    """The file that a document means, where spaces may be written as %20."""
+    shown = f"{path} shows the picture {name[:80]!r}"
+    if _ADDRESS.match(name):
+        raise InputError(f"{shown}: pictures must be files, nothing is fetched from the web")
+    try:
+        written, decoded = path.parent / name, path.parent / unquote(name)
+        picture = decoded if decoded.exists() and not written.exists() else written
+        folder, place, exists = path.parent.resolve(), picture.resolve(), picture.is_file()
+    except (OSError, ValueError, RuntimeError) as error:  # too long a name, a NUL, links that go in circles
+        raise InputError(f"{shown}, which cannot be read ({error})") from None
+    if not place.is_relative_to(folder):
+        raise InputError(
+            f"{shown}, which is not in its folder {str(folder)!r}: copy it there, "
+            f"or give it with --image {str(place)!r}"
+        )
+    if not exists:
+        raise InputError(f"{shown}, and there is no such file beside it")
+    return picture
 
 
 def read_plan_file(path: Path) -> tuple[Plan, list[RawPart]]:
     """A plan, and the request it was made for where the file has it.
 
-    A model's own reply will do as well. Steps are numbered by their place, so that a person can add, move
-    and delete them freely.
+    The file may also hold a planner's reply. Steps are numbered by their position, so that a user can add,
+    move and delete them freely.
     """
     from interleave.agents.replies import PLAN_KEYS, parse_plan
     from interleave.errors import ReplyError
@@ -84,7 +153,7 @@ def read_plan_file(path: Path) -> tuple[Plan, list[RawPart]]:
 
 
 def _request_of(path: Path, request: Any) -> list[RawPart]:
-    """The request that a plan was made for, if the file says; pictures are sought from where the file is."""
+    """The request in a plan file, if any; paths of pictures are relative to the file."""
     from interleave.batches.requests import raw_parts
 
     try:
@@ -100,7 +169,7 @@ def _plan_object(path: Path, text: str) -> dict[str, Any]:
         value = json.loads(text, object_pairs_hook=without_repeats)
     except json.JSONDecodeError as error:
         raise InputError(f"{path}, line {error.lineno}: not JSON ({error.msg.lower()})") from None
-    except ValueError as error:  # a key that stands there twice, or a number of thousands of digits
+    except ValueError as error:  # a repeated key, or a number of thousands of digits
         raise InputError(f"{path}: not JSON ({error})") from None
     except RecursionError:
         raise InputError(f"{path}: nested too deeply") from None
@@ -113,7 +182,7 @@ def _plan_object(path: Path, text: str) -> dict[str, Any]:
 
 
 def _numbered(path: Path, steps: list[Any], *, keep_first: bool) -> list[Any]:
-    """The steps with numbers by place; sources name steps by the numbers they had in the file."""
+    """The steps numbered by position; their sources, which have the numbers in the file, are renumbered."""
     for place, step in enumerate(steps, start=1):
         if not isinstance(step, dict):
             raise InputError(f"{path}: step {place} is not an object in curly brackets")
@@ -150,7 +219,7 @@ def plan_as_json(plan: Plan, parts: list[RawPart]) -> str:
 
 
 def read_text(path: Path) -> str:
-    """A text file of the user's, of bounded size."""
+    """The text of a file of limited size."""
     try:
         return files.read_text(path, most_bytes=MAX_FILE_BYTES)
     except UnicodeDecodeError:
@@ -162,7 +231,7 @@ def read_text(path: Path) -> str:
 
 
 def choose_profile(profile: str | None, dry_run: bool) -> str | None:
-    """The profile by name, None for the default one; `--dry-run` is a profile too."""
+    """The name of the profile, None for the default one; `--dry-run` is a profile too."""
     from interleave.config.profiles import DRY_RUN_PROFILE
 
     if dry_run and profile not in (None, DRY_RUN_PROFILE):
@@ -176,11 +245,9 @@ def _checked_plan(path: Path, value: dict[str, Any]) -> Plan:
     from pydantic import ValidationError
 
     from interleave.types import Plan
+    from interleave.validation_errors import first_problem
 
     try:
         return Plan.model_validate(value)
     except ValidationError as error:
-        first = error.errors()[0]
-        place = ".".join(str(piece) for piece in first["loc"])
-        message = first["msg"].removeprefix("Value error, ")
-        raise InputError(f"{path} is not a usable plan: {f'{place}: ' if place else ''}{message}") from None
+        raise InputError(f"{path} is not a usable plan: {first_problem(error)}") from None

@@ -1,4 +1,4 @@
-"""`interleave resume`: take a run up where it stopped."""
+"""`interleave resume`: continue a run where it stopped."""
 
 from __future__ import annotations
 
@@ -16,15 +16,14 @@ def resume(
     fail_on_forced: options.FailOnForced = False,
     open_document: options.Open = False,
     json_output: options.Json = False,
-    debug: options.Debug = False,
 ) -> int:
     """Continue a run; everything but the limits is taken from its folder.
 
-    A folder may come from anybody: keys, files and code it asks for are refused until you --allow them.
+    A folder may come from anyone: keys, files and code that it asks for are refused unless you --allow them.
     """
     from interleave.api import reopen_run
     from interleave.batches.batch import CONFIG_NAME
-    from interleave.cli.run_command import work
+    from interleave.cli.run_command import run_and_report
     from interleave.runs.resolve import split_choices
     from interleave.runs.run import Run
 
@@ -38,4 +37,6 @@ def resume(
     def opened() -> Run:
         return reopen_run(run, limits, allow=allow or (), redraw=redraw)
 
-    return work(opened, json_output=json_output, open_document=open_document, fail_on_forced=fail_on_forced)
+    return run_and_report(
+        opened, json_output=json_output, open_document=open_document, fail_on_forced=fail_on_forced
+    )

@@ -37,7 +37,7 @@ def serve_generator(
         ),
     ] = None,
     host: Annotated[
-        str, typer.Option(help="The address to listen on; others than this machine need a token.")
+        str, typer.Option(help="The address to listen on; any but this machine's own needs a token.")
     ] = "127.0.0.1",
     port: Annotated[
         int | None,
@@ -45,9 +45,7 @@ def serve_generator(
     ] = None,
     token: Annotated[
         str | None,
-        typer.Option(
-            help="What clients must send as Authorization: Bearer TOKEN. Better: INTERLEAVE_SERVER_TOKEN."
-        ),
+        typer.Option(help="The bearer token that clients must send. Better: set INTERLEAVE_SERVER_TOKEN."),
     ] = None,
     devices: Annotated[
         str | None,
@@ -56,13 +54,13 @@ def serve_generator(
     name: Annotated[
         str | None, typer.Option(help="What /v1/models calls the generator. [default: its model]")
     ] = None,
-    queue: Annotated[int, typer.Option(min=1, max=100_000, help="How many pictures may wait.")] = 100,
+    queue: Annotated[int, typer.Option(min=1, max=100_000, help="The most pictures in the queue.")] = 100,
     batch: Annotated[
         int | None,
         typer.Option(
             min=1,
             max=4096,
-            help="How many pictures a worker is given at once. [default: its generator's, else 4]",
+            help="The most pictures per batch of a worker. [default: its generator's, else 4]",
         ),
     ] = None,
     deadline: Annotated[
@@ -79,17 +77,16 @@ def serve_generator(
         int, typer.Option(min=64, help="Megabytes that requests and their pictures may take in memory.")
     ] = 1000,
     drain: Annotated[
-        float, typer.Option(min=0, help="Seconds that pictures under way get when the server ends.")
+        float, typer.Option(min=0, help="Seconds to finish pictures in progress when the server stops.")
     ] = 30.0,
     ignore: Annotated[
         list[str] | None,
-        typer.Option(metavar="NAME", help="A parameter that clients may send in vain; may be repeated."),
+        typer.Option(metavar="NAME", help="A parameter to ignore when clients send it; may be repeated."),
     ] = None,
-    debug: options.Debug = False,
 ) -> int:
     """Serve an image generator over HTTP, until Ctrl-C.
 
-    It speaks the wire of the reference's services (/edit, /generate) and OpenAI's (/v1/images/generations,
+    It serves the API of the reference's services (/edit, /generate) and OpenAI's (/v1/images/generations,
     /v1/images/edits). The address is printed on standard output, requests are logged on standard error.
     """
     _require_packages()
@@ -174,14 +171,14 @@ def _token(given: str | None) -> str | None:
 
 
 def _model_name(spec: Spec) -> str:
-    """What clients call a generator; of a folder only its name, they need not know where it is."""
+    """The name that clients see: for a folder, its last part and not its whole path."""
     if spec.model and spec.model.startswith(("/", ".")):
         return os.path.basename(os.path.abspath(spec.model))
     return spec.model or spec.name
 
 
 def _check_known(spec: Spec) -> None:
-    """A name that does not exist, or needs a package, is said now and not by a worker."""
+    """Refuse an unknown generator, or one that needs a package, before a worker is started."""
     from interleave.backends.registry import find_backend, unknown_backend
 
     info = find_backend(spec.name, "generator")

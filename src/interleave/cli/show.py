@@ -5,19 +5,24 @@ from __future__ import annotations
 import json
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from interleave.cli import options
+from interleave.cli.run_command import open_in_browser
 
 if TYPE_CHECKING:
+    from interleave.runs.journal import Entry
     from interleave.runs.record import RunRecord
 
 FOLLOW_SECONDS = 0.2
 
-Follow = Annotated[bool, typer.Option("--follow", help="Go on showing a running run until it ends.")]
+Follow = Annotated[
+    bool, typer.Option("--follow", help="Keep printing what a running run does until it ends.")
+]
 Markdown = Annotated[bool, typer.Option("--markdown", help="Write document.md beside the pictures.")]
 
 
@@ -27,12 +32,11 @@ def show(
     markdown: Markdown = False,
     follow: Follow = False,
     open_document: options.Open = False,
-    debug: options.Debug = False,
 ) -> int:
     """Show a run: its steps on standard error, the path of its document on standard output.
 
-    Of a folder of many runs it tells how many have ended, how many have not, what went wrong, and where
-    their gallery is.
+    For a folder of many runs: how many have ended and how many have not, the errors, and the path of the
+    gallery.
     """
     from interleave.batches.batch import CONFIG_NAME
     from interleave.errors import ConfigurationError
@@ -54,22 +58,20 @@ def show(
         return 0
     if not follow:
         _print_steps(record)
-    path = _written(run, record, markdown)
+    path = _document(run, record, markdown)
     if path is not None:
-        _point_to(path, open_document)
+        _print_path(path, open_document)
     return 0
 
 
-def _point_to(path: Path, open_it: bool) -> None:
+def _print_path(path: Path, open_it: bool) -> None:
     print(path)
     if open_it:
-        import webbrowser
-
-        webbrowser.open(path.absolute().as_uri())
+        open_in_browser(path)
 
 
 def _show_batch(folder: Path, json_output: bool, open_gallery: bool) -> int:
-    """A folder of many runs: how many have ended, and what went wrong."""
+    """Show a folder of many runs: how many have ended, and the errors."""
     from interleave.batches.batch import summary_as_json
     from interleave.batches.status import read_batch_status
     from interleave.cli.batch_command import REASON_CHARACTERS
@@ -97,22 +99,21 @@ def _show_batch(folder: Path, json_output: bool, open_gallery: bool) -> int:
     for failure in summary.failures:
         reason = one_line(failure.reason, REASON_CHARACTERS)
         print(f"  {one_line(failure.id, 40)}  {reason}  ({failure.folder})", file=sys.stderr)
-    _point_to(gallery if gallery.exists() else folder, open_gallery)
+    _print_path(gallery if gallery.exists() else folder, open_gallery)
     return 0
 
 
 def _follow(run: Path) -> RunRecord:
-    """Print what the journal tells as it grows; a reader needs no lock and never disturbs the writer."""
-    from interleave.cli.journal_text import tell
+    """Print the entries of the journal as they are written; reading takes no lock."""
     from interleave.runs.journal import Ended, JournalReader, is_being_written
     from interleave.runs.record import read_record
 
     reader, last = JournalReader(run), None
     while True:
-        writing = is_being_written(run)  # asked before reading: what was written until then is read now
+        writing = is_being_written(run)  # checked before reading, so that no entry is missed
         for entry in reader.read_new():
             last = entry
-            for line in tell(entry):
+            for line in describe_entry(entry):
                 print(line, file=sys.stderr, flush=True)
         if not writing:
             record = read_record(run)
@@ -122,24 +123,49 @@ def _follow(run: Path) -> RunRecord:
         time.sleep(FOLLOW_SECONDS)
 
 
-def _written(run: Path, record: RunRecord, markdown: bool) -> Path | None:
-    """The document, made where it is missing or older than its run; None where it cannot be written."""
+def describe_entry(entry: Entry) -> Iterator[str]:
+    """The lines that `--follow` prints for an entry of the journal; many entries have none."""
+    from interleave.runs import journal
+    from interleave.text import count, one_line
+    from interleave.types import Outcome
+
+    match entry:
+        case journal.Planned(plan=plan):
+            yield f"plan: {count(len(plan.steps), 'step')}"
+            for step in plan.steps:
+                yield f"  {step.number}  {one_line(step.text or step.prompt or '')}"
+        case journal.Drawn():
+            yield f"step {entry.step}, attempt {entry.attempt}: drawn in {entry.seconds:.1f} s"
+        case journal.Judged(verdict=verdict):
+            outcomes = {Outcome.ACCEPTED: "accepted", Outcome.REJECTED: "rejected"}
+            outcome = outcomes.get(verdict.outcome, "not readable")
+            yield f"step {entry.step}, attempt {entry.attempt}: {outcome}"
+        case journal.CallFailed():
+            yield f"the {entry.role} failed: {one_line(entry.error, 200)}"
+        case journal.Continued():
+            yield "continued"
+        case journal.Ended():
+            yield f"{entry.status}: {one_line(entry.reason, 200)}" if entry.reason else entry.status
+
+
+def _document(run: Path, record: RunRecord, markdown: bool) -> Path | None:
+    """The document, written if it is missing or older than its run; None if it cannot be written."""
     from interleave.errors import StorageError
     from interleave.render.html import write_document
     from interleave.render.markdown import write_markdown
     from interleave.runs.run import DOCUMENT_NAME
 
     page = run / DOCUMENT_NAME
-    if not markdown and page.exists() and record.status != "running" and _has_not_gone_on(run):
+    if not markdown and page.exists() and record.status != "running" and _is_up_to_date(run):
         return page
     try:
         return write_markdown(run, record) if markdown else write_document(run, record)
-    except StorageError as error:  # on a disc or in somebody else's folder, a run can be shown all the same
+    except StorageError as error:  # a run in a read-only folder can be shown all the same
         return _not_written(run, record, markdown, error)
 
 
-def _has_not_gone_on(run: Path) -> bool:
-    """Whether the pages of a run were written at its end, and not before it was continued and killed."""
+def _is_up_to_date(run: Path) -> bool:
+    """Whether a run's document was written after its last entry, not before it was continued and killed."""
     from interleave.runs.record_file import is_current, read_stored
 
     stored = read_stored(run)
@@ -147,7 +173,7 @@ def _has_not_gone_on(run: Path) -> bool:
 
 
 def _not_written(run: Path, record: RunRecord, markdown: bool, error: Exception) -> Path | None:
-    """Say in a line what there is instead of a document; returns the one of before where there is one."""
+    """Say what there is instead of a new document; returns the old one, if any."""
     from interleave.render.markdown import FILE_NAME as MARKDOWN_NAME
     from interleave.render.markdown import render_markdown
     from interleave.runs.run import DOCUMENT_NAME

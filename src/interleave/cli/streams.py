@@ -1,6 +1,6 @@
-"""Standard streams whose readers may go away, and log lines that would bury all others.
+"""Standard streams that may be closed while a command runs, and a rate limit for messages about retries.
 
-Work goes on when nobody reads its progress any more: what it makes is on disk. So a line that cannot be
+A command goes on when its output is no longer read, because its results are on disk. A line that cannot be
 written is dropped, and the exit code says how the work ended.
 """
 
@@ -17,24 +17,24 @@ from typing import Any, TextIO, cast
 
 from interleave.text import count, storable
 
-NOBODY_READS = frozenset({errno.EPIPE, errno.EIO, errno.ESHUTDOWN})
+READER_GONE = frozenset({errno.EPIPE, errno.EIO, errno.ESHUTDOWN})
 """The other end of a pipe, or the terminal, is gone."""
-SECONDS_BETWEEN_RETRIES_TOLD = 120.0
-RETRIES = "interleave.backends.retries"
+SECONDS_BETWEEN_RETRY_MESSAGES = 120.0
+RETRY_LOGGER = "interleave.backends.retries"
 
 
-class Outlet:
-    """A standard stream that falls silent, instead of raising, when its reader is gone."""
+class TolerantStream:
+    """A standard stream that discards its output, instead of raising, when its reader is gone."""
 
-    def __init__(self, stream: TextIO, *, needed: bool) -> None:
+    def __init__(self, stream: TextIO, *, carries_result: bool) -> None:
         self._stream = stream
-        self._needed = needed
-        """Whether it carries the result: then a full disk behind it is an error, and only nobody is none."""
+        self._carries_result = carries_result
+        """Whether the result goes there: then a full disk is an error, and only a closed pipe is not."""
 
     def write(self, text: str) -> int:
         try:
             self._try(self._stream.write, text)
-        except UnicodeEncodeError:  # the name of a file that is not text
+        except UnicodeEncodeError:  # a file name that is not valid text
             self._try(self._stream.write, storable(text))
         return len(text)
 
@@ -48,30 +48,30 @@ class Outlet:
         try:
             action(*arguments)
         except OSError as error:
-            if self._needed and error.errno not in NOBODY_READS:
+            if self._carries_result and error.errno not in READER_GONE:
                 raise
-            self._fall_silent()
+            self._discard_from_now_on()
 
-    def _fall_silent(self) -> None:
-        """Lead what is still to come, and what the interpreter flushes at its end, to nowhere."""
+    def _discard_from_now_on(self) -> None:
+        """Redirect all further output, and what the interpreter flushes at exit, to the null device."""
         with suppress(OSError, ValueError):
-            nowhere = os.open(os.devnull, os.O_WRONLY)
-            os.dup2(nowhere, self._stream.fileno())
-            os.close(nowhere)
+            null = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(null, self._stream.fileno())
+            os.close(null)
             self._stream.flush()
 
 
 @contextmanager
-def readers_may_leave() -> Iterator[None]:
-    """Within this, standard output and error never end the work; a closed one is as good as none."""
+def tolerate_closed_streams() -> Iterator[None]:
+    """While the block runs, a closed standard output or error does not end the command."""
     before = sys.stdout, sys.stderr
-    with ExitStack() as nowhere:
-        # Opened at once, so that no journal gets the number of a standard stream that is closed.
+    with ExitStack() as opened:
+        # Opened first: otherwise a journal could get the file descriptor of a closed standard stream.
         out, err = (
-            stream or nowhere.enter_context(open(os.devnull, "w", encoding="utf-8")) for stream in before
+            stream or opened.enter_context(open(os.devnull, "w", encoding="utf-8")) for stream in before
         )
-        sys.stdout = cast(TextIO, Outlet(out, needed=True))
-        sys.stderr = cast(TextIO, Outlet(err, needed=False))
+        sys.stdout = cast(TextIO, TolerantStream(out, carries_result=True))
+        sys.stderr = cast(TextIO, TolerantStream(err, carries_result=False))
         try:
             yield
             sys.stdout.flush()
@@ -80,34 +80,34 @@ def readers_may_leave() -> Iterator[None]:
             sys.stdout, sys.stderr = before
 
 
-class Sparing(logging.Filter):
-    """Lets one line of a logger through every so often, and says how many it held back."""
+class RateLimitFilter(logging.Filter):
+    """Passes at most one record per interval, with the number of those dropped since the last."""
 
     def __init__(self, seconds: float, clock: Callable[[], float] = time.monotonic) -> None:
         super().__init__()
         self._seconds = seconds
         self._clock = clock
         self._last = -seconds
-        self._held_back = 0
+        self._dropped = 0
 
     def filter(self, record: logging.LogRecord) -> bool:
         now = self._clock()
         if now - self._last < self._seconds:
-            self._held_back += 1
+            self._dropped += 1
             return False
-        if self._held_back:
-            record.msg = f"{record.getMessage()} ({count(self._held_back, 'line')} like this not shown)"
+        if self._dropped:
+            record.msg = f"{record.getMessage()} ({count(self._dropped, 'line')} like this not shown)"
             record.args = ()
-        self._last, self._held_back = now, 0
+        self._last, self._dropped = now, 0
         return True
 
 
 @contextmanager
-def few_retries_told() -> Iterator[None]:
-    """Within this, calls that are tried again are told of now and then, or they would bury all else."""
-    logger, sparing = logging.getLogger(RETRIES), Sparing(SECONDS_BETWEEN_RETRIES_TOLD)
-    logger.addFilter(sparing)
+def limit_retry_messages() -> Iterator[None]:
+    """While the block runs, log retries only now and then, so that they do not hide everything else."""
+    logger, limiter = logging.getLogger(RETRY_LOGGER), RateLimitFilter(SECONDS_BETWEEN_RETRY_MESSAGES)
+    logger.addFilter(limiter)
     try:
         yield
     finally:
-        logger.removeFilter(sparing)
+        logger.removeFilter(limiter)

@@ -33,4 +33,4 @@ class MiniAgent(TransformersVlm):
             )
         if options.compile is None:  # it would take longer than many documents do
             options = options.model_copy(update={"compile": False})
-        super().__init__(spec=replace(spec, model=str(WEIGHTS / role)), options=options, role=role)
+        super().__init__(spec=replace(spec, model=str(WEIGHTS / role)), options=options)

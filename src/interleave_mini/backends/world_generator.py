@@ -24,7 +24,7 @@ class WorldPainter:
         mistakes: float = Field(default=0.0, ge=0, le=1)
         """The share of pictures spoiled on purpose; exact prompts spoil half as many."""
 
-    def __init__(self, *, spec: Spec, options: Options, role: str = "generator") -> None:
+    def __init__(self, *, spec: Spec, options: Options) -> None:
         if spec.model or spec.base_url:
             raise ConfigurationError(f"{str(spec)!r}: 'world' takes no model and no address, only ?mistakes=")
         self.options = options

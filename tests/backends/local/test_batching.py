@@ -295,7 +295,7 @@ def test_no_call_hangs_when_memory_cannot_be_freed(
         queue = Queue(model, executor=executor, free_memory=broken)
         (failure,) = asyncio.run(asyncio.wait_for(all_of(queue, [1]), HANGS_AFTER))
         assert failure is error
-    assert "memory could not be let go of: the device is gone" in caplog.text
+    assert "memory could not be freed: the device is gone" in caplog.text
 
 
 def test_the_memory_of_a_failed_batch_is_freed_before_its_calls_are_computed_again(

@@ -62,7 +62,7 @@ def test_K10_a_part_of_a_pipeline_in_a_pickle_is_refused_unopened(klein: Path, c
     folder = copy_of(klein)
     (folder / "transformer" / "diffusion_pytorch_model.safetensors").unlink()
     write_pickle(folder / "transformer" / "diffusion_pytorch_model.bin")
-    assert "transformer/diffusion_pytorch_model.bin is no safetensors file" in refused_generator(folder)
+    assert "transformer/diffusion_pytorch_model.bin is not a safetensors file" in refused_generator(folder)
 
 
 def test_K10_an_adapter_in_a_pickle_is_refused_unopened(
@@ -71,13 +71,13 @@ def test_K10_an_adapter_in_a_pickle_is_refused_unopened(
     folder = copy_of(adapters[0])
     (folder / "adapter_model.safetensors").unlink()
     write_pickle(folder / "adapter_model.bin")
-    assert "adapter_model.bin is no safetensors file" in refused_vlm(toy_vlm(None), f"?adapter={folder}")
+    assert "adapter_model.bin is not a safetensors file" in refused_vlm(toy_vlm(None), f"?adapter={folder}")
 
 
 def test_K10_a_lora_in_a_pickle_is_refused_unopened(klein: Path, tmp_path: Path) -> None:
     write_pickle(tmp_path / "lora.pt")
-    assert "lora.pt is no safetensors file" in refused_generator(klein, f"?lora={tmp_path}/lora.pt")
-    assert "lora.pt is no safetensors file" in refused_generator(klein, f"?lora={tmp_path}")
+    assert "lora.pt is not a safetensors file" in refused_generator(klein, f"?lora={tmp_path}/lora.pt")
+    assert "lora.pt is not a safetensors file" in refused_generator(klein, f"?lora={tmp_path}")
 
 
 @pytest.mark.parametrize("file", ["config.json", "tokenizer_config.json", "processor_config.json"])
@@ -141,7 +141,7 @@ def test_K08_a_part_of_a_pipeline_that_is_cut_off_is_named(klein: Path, copy_of:
 def test_K08_a_file_with_a_broken_header_is_named(toy_vlm: ToyVlm, copy_of: Copy, header: bytes) -> None:
     folder = copy_of(toy_vlm(None))
     (folder / "model.safetensors").write_bytes(struct.pack("<Q", len(header)) + header)
-    assert f"{folder / 'model.safetensors'} is no safetensors file" in refused_vlm(folder)
+    assert f"{folder / 'model.safetensors'} is not a safetensors file" in refused_vlm(folder)
 
 
 def test_K08_a_shard_that_is_missing_is_named(toy_vlm: ToyVlm, copy_of: Copy) -> None:
@@ -187,7 +187,7 @@ def test_K08_weights_of_another_model_are_refused(klein: Path, copy_of: Copy, pa
     tensors = load_file(weights)
     gone = sorted(tensors)[-1]
     save_file({name: tensor for name, tensor in tensors.items() if name != gone}, weights, {"format": "pt"})
-    assert f"{folder / part} are not whole: {gone!r} is missing" in refused_generator(folder)
+    assert f"{folder / part} are incomplete: {gone!r} is missing" in refused_generator(folder)
 
 
 def test_K08_an_adapter_of_another_model_is_refused(

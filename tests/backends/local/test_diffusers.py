@@ -19,8 +19,8 @@ from PIL import Image
 from interleave.backends.generators.diffusers import DiffusersGenerator
 from interleave.backends.generators.families import FAMILIES, Family, Lightning, family_of, pipeline_of
 from interleave.backends.local import compile_blocks as compiling
-from interleave.backends.local.canvases import size_like, usable_source
-from interleave.backends.local.pipeline_settings import read_settings
+from interleave.backends.local.pipeline_sources import size_like, usable_source
+from interleave.backends.local.pipelines import read_settings
 from interleave.backends.progress import listening
 from interleave.backends.protocols import ImageRequest
 from interleave.backends.registry import load_generator
@@ -188,7 +188,7 @@ def test_without_settings_the_family_decides(klein: Path, copy_of: Copy) -> None
         ("[]", "interleave.json"),
         ('{"steps": 4}', "unknown key 'steps'. Known: num_inference_steps"),
         ('{"width": 100}', "width: input should be a multiple of 16"),
-        ('{"num_inference_steps": "many"}', "num_inference_steps: input should be a valid integer"),
+        ('{"num_inference_steps": "many"}', "num_inference_steps: must be a whole number, not 'many'"),
         ('{"text_encoder_out_layers": []}', "text_encoder_out_layers"),
     ],
 )

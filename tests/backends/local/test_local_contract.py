@@ -11,7 +11,7 @@ import pytest
 
 from interleave.backends.contract import Check, Known, Status, checks_for
 from interleave.backends.generators.families import FAMILIES, Family
-from interleave.backends.local.pipeline_settings import CallSettings
+from interleave.backends.local.pipelines import CallSettings
 from interleave.backends.registry import load_generator, load_vlm
 from interleave.backends.tiny.pipelines import BUILDERS, SIDE
 

@@ -17,7 +17,7 @@ from concurrent_calls import all_done, at_once
 from PIL import Image
 
 from interleave.backends.local import processors
-from interleave.backends.local.detokenize import detokenize, escape_special_tokens
+from interleave.backends.local.decoding import detokenize, escape_special_tokens
 from interleave.backends.protocols import Message, Reply, Sampling
 from interleave.backends.registry import load_vlm
 from interleave.backends.tiny.vlms import PLAN, VERDICT, build_tiny_vlm, split_into_distinct
@@ -170,7 +170,7 @@ def test_the_default_batch_depends_on_the_device_and_the_decoder(
 def test_a_model_in_memory_is_used_as_it_is(toy_vlm: ToyVlm) -> None:
     first = load(toy_vlm("critic"))
     spec, options = Spec("transformers", "Org/Name"), TransformersVlm.Options(batch=1)
-    second = TransformersVlm(spec=spec, options=options, role="critic", loaded=first.loaded)
+    second = TransformersVlm(spec=spec, options=options, loaded=first.loaded)
     assert second.loaded is first.loaded
     assert second.loaded.queue.max_batch == 8, "a shared queue keeps its larger batch"
     assert ask(second, asked("Right?")).text == ask(first, asked("Right?")).text

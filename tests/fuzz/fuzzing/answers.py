@@ -25,7 +25,7 @@ from interleave.backends.generators import comfyui
 from interleave.backends.protocols import ImageRequest, Message, Reply, Sampling
 from interleave.backends.registry import load_generator, load_vlm
 from interleave.backends.remote.endpoints import read_endpoints
-from interleave.backends.remote.http_errors import error_of_status, retry_after
+from interleave.backends.remote.http_errors import retry_after, status_error
 from interleave.errors import BackendError
 from interleave.pictures import encode_png
 from interleave.redaction import redacted_model
@@ -450,7 +450,7 @@ def refusals(data: bytes) -> bool:
     }
     waits = retry_after(headers)
     assert waits is None or 0 <= waits < float("inf")
-    check_error(error_of_status("x", int(status), headers, body, key=None))
+    check_error(status_error("x", int(status), headers, body, key=None))
     return True
 
 

@@ -1,4 +1,4 @@
-"""A promise and how it is tried: the parts that all checks are made of."""
+"""What all checks of the contract are made of: `Check`, `Result`, and helpers for trials."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Any
 from interleave.errors import BackendError
 
 CHECK_SECONDS = 1800.0
-"""No check takes longer, whatever a backend does."""
+"""The time limit of a check."""
 CANCEL_SECONDS = 5.0
 
 PROMPTS = {
@@ -30,9 +30,9 @@ PROMPTS = {
     "control characters": "a\x07\x1b[31mred\x85\x9b cat",
     "slots and tags": "{{prompt}} <image> {0.__class__} %s $HOME `id` <answer>",
 }
-"""Things people write, all of which must be taken."""
+"""Prompts as users write them; a backend must accept them all."""
 REFUSABLE = {"only spaces", "empty", "long", "one long word"}
-"""Of these, what a backend may refuse for good instead: it has nothing to draw, or it has a limit."""
+"""Prompts that a backend may refuse, without `transient`, because they are empty or too long."""
 
 
 class Status(StrEnum):
@@ -45,33 +45,33 @@ class Status(StrEnum):
 
 @dataclass(frozen=True)
 class Known:
-    """What is known of a backend besides what it says itself."""
+    """Facts about a backend beyond its capabilities."""
 
     role: str = "generator"
     size: tuple[int, int] | None = None
-    """The size of its pictures, where it is known; they must always have the same."""
+    """The size of all its pictures, if it is known."""
     repeatable: bool | None = None
-    """Whether equal requests give equal results, where that is better known than its capabilities say."""
+    """Whether equal requests give equal results; None: as its capabilities say."""
 
 
 @dataclass(frozen=True)
 class Result:
-    """One check of one backend."""
+    """The result of one check."""
 
     check: str
     status: Status
     reason: str = ""
     seconds: float = 0.0
     unreachable: bool = False
-    """Whether it failed because the backend never answered, so that nothing was learnt."""
+    """Whether it failed because the backend did not answer, which says nothing about the promise."""
 
 
 class BrokenPromise(Exception):
-    """What a backend did instead of what it must do."""
+    """A trial found that the backend does not keep the promise."""
 
 
 class NotPromised(Exception):
-    """Why a check does not apply to a backend."""
+    """The check does not apply to the backend."""
 
 
 Trial = Callable[[Any, Known], Awaitable[None]]
@@ -79,18 +79,18 @@ Trial = Callable[[Any, Known], Awaitable[None]]
 
 @dataclass(frozen=True)
 class Check:
-    """A promise, and how it is tried."""
+    """A promise, and the trial that checks it."""
 
     promise: str
     trial: Trial
     thorough: bool = False
-    """Whether it is left out of a quick examination."""
+    """Whether `--quick` skips it."""
 
     def __str__(self) -> str:
         return self.promise
 
     async def on(self, backend: object, known: Known = Known()) -> Result:
-        """Try it; whatever happens is a result."""
+        """Run the trial; any exception becomes a result."""
         started = time.monotonic()
 
         def ended(status: Status, reason: str = "", *, unreachable: bool = False) -> Result:
@@ -108,21 +108,21 @@ class Check:
             return ended(Status.FAILED, f"not done within {CHECK_SECONDS:g} s", unreachable=True)
         except BackendError as error:
             return ended(Status.FAILED, str(error), unreachable=error.transient)
-        except Exception as error:  # anybody's backend may raise anything; only BackendError is right
+        except Exception as error:  # a backend may raise anything, but only BackendError is allowed
             wrong = f"raised {type(error).__name__} instead of BackendError: {error}"
             return ended(Status.FAILED, wrong)
         return ended(Status.PASSED)
 
 
 def must(kept: bool, otherwise: str) -> None:
-    """A promise is kept, or this is what happened."""
+    """Fail the check, with this reason, unless the promise is kept."""
     if not kept:
         raise BrokenPromise(otherwise)
 
 
 @contextmanager
 def refusal_allowed(name: str) -> Iterator[None]:
-    """What may be refused, refused for good, is no broken promise."""
+    """Skip the check if the backend refuses a prompt that it may refuse."""
     try:
         yield
     except BackendError as error:
@@ -132,7 +132,7 @@ def refusal_allowed(name: str) -> Iterator[None]:
 
 
 async def ends_when_cancelled(work: Coroutine[Any, Any, object]) -> None:
-    """A call that has begun ends as cancelled, or was done already; never late or as an error of its own."""
+    """Cancel a running call: it must end soon, as cancelled or as done, and not with another error."""
     task = asyncio.create_task(work)
     await asyncio.sleep(0.01)
     task.cancel()

@@ -1,4 +1,4 @@
-"""What an image generator must do."""
+"""The checks of image generators."""
 
 from __future__ import annotations
 
@@ -160,7 +160,7 @@ async def a_cancelled_call_ends_and_breaks_nothing(generator: ImageGenerator, kn
 async def draw(
     generator: ImageGenerator, prompt: str = "a cat on a mat", seed: int = 7, *sources: Image.Image
 ) -> Image.Image:
-    """One picture; from a plain one where the generator cannot draw from text alone."""
+    """Draw one picture, with a plain source if the generator cannot draw from text alone."""
     if not sources and not generator.capabilities.text_to_image:
         sources = (canvas("grey"),)
     return await generator.generate(ImageRequest(prompt, seed, sources, Slot(step=2, attempt=1)))

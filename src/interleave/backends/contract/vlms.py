@@ -1,4 +1,4 @@
-"""What a vision-language model must do."""
+"""The checks of vision-language models."""
 
 from __future__ import annotations
 

@@ -1,0 +1,1 @@
+"""The image generators that ship with the product."""

@@ -1,8 +1,8 @@
 """`comfyui:WORKFLOW.json@http://HOST:8188`: a workflow of your own on a ComfyUI server.
 
-Export the workflow with *Export (API)*. Before each picture the sources are uploaded, and prompt, seed and
-file names are written into a copy of the workflow; then it is queued, waited for and fetched. Where they
-belong is found by itself in most workflows; options say it for the others.
+Export the workflow with *Export (API)*. For each picture the sources are uploaded, and the prompt, the seed
+and the file names are written into a copy of the workflow; that is queued and polled, and its picture is
+fetched. In most workflows the inputs for them are found automatically; options name them in the others.
 """
 
 from __future__ import annotations
@@ -19,14 +19,19 @@ from pydantic import Field
 
 from interleave.backends.generators.comfyui_workflow import Workflow, read_workflow
 from interleave.backends.protocols import GeneratorCapabilities, ImageRequest
-from interleave.backends.remote.answers import answer_of, expect, optional, word
-from interleave.backends.remote.bounds import TOLD_BYTES
-from interleave.backends.remote.http_client import ANYTHING, PICTURE, PerLoop, open_client, typed_outcomes
-from interleave.backends.remote.http_errors import bad_reply, excerpt_of, too_slow, unreachable
-from interleave.backends.remote.image_encoding import picture_from_bytes
+from interleave.backends.remote.http_client import (
+    EXPECT_ANYTHING,
+    EXPECT_PICTURE,
+    PerLoop,
+    as_backend_errors,
+    open_client,
+)
+from interleave.backends.remote.http_errors import bad_reply, shorten, timed_out, unreachable
+from interleave.backends.remote.image_encoding import check_sources, picture_from_bytes
 from interleave.backends.remote.keys import key_for
+from interleave.backends.remote.limits import STATUS_BYTES
 from interleave.backends.remote.options import RemoteOptions
-from interleave.backends.remote.source_checks import refuse_wrong_sources
+from interleave.backends.remote.responses import expect, json_of, label, optional
 from interleave.backends.retries import IMAGE_DEADLINE_SECONDS
 from interleave.config.specs import Spec
 from interleave.errors import BackendError, ConfigurationError
@@ -51,13 +56,13 @@ class ComfyUIGenerator:
         seed: str | None = Field(default=None, pattern=r"^[^.]+\.[^.]+$")
         """NODE.INPUT that holds the seed, e.g. 3.seed."""
         images: str | None = None
-        """The nodes that load the sources, joined by commas, in order."""
+        """The nodes that load the sources, in order, separated by commas."""
         output: str | None = None
-        """The node whose picture is meant, where several save one."""
+        """The node whose picture is used, if several nodes save one."""
         price: float | None = Field(default=None, ge=0)
-        """US dollars a picture."""
+        """US dollars per picture."""
 
-    def __init__(self, *, spec: Spec, options: Options, role: str = "generator") -> None:
+    def __init__(self, *, spec: Spec, options: Options) -> None:
         if not spec.model or not spec.base_url:
             raise ConfigurationError(
                 f"{str(spec)!r}: write comfyui:WORKFLOW.json@http://host:8188, the workflow saved in API form"
@@ -74,11 +79,11 @@ class ComfyUIGenerator:
         self.edit = main if main.loaders else None
         self.text = text if main.loaders else main
         self.where = f"comfyui at {spec.base_url}"
-        flows = [flow for flow in (self.edit, self.text) if flow is not None]
+        workflows = [workflow for workflow in (self.edit, self.text) if workflow is not None]
         self.capabilities = GeneratorCapabilities(
             max_sources=len(main.loaders),
             text_to_image=self.text is not None,
-            seeds=all(flow.seeds for flow in flows),
+            seeds=all(workflow.seeds for workflow in workflows),
             price_per_image=options.price,
             concurrency=options.concurrency,
             deadline=options.deadline(IMAGE_DEADLINE_SECONDS),
@@ -87,85 +92,85 @@ class ComfyUIGenerator:
         self.seconds = options.seconds(IMAGE_DEADLINE_SECONDS)
         self._client: PerLoop[httpx2.AsyncClient] = PerLoop(
             lambda: open_client(
-                self.where, base_url=url, seconds=self.seconds, key=key, most_bytes=TOLD_BYTES
+                self.where, base_url=url, seconds=self.seconds, key=key, max_bytes=STATUS_BYTES
             ),
             lambda http: http,
         )
 
     async def generate(self, request: ImageRequest) -> Image:
-        refuse_wrong_sources(self.where, request, self.capabilities)
-        flow = self.edit if request.sources else self.text
-        if flow is None:
+        check_sources(self.where, request, self.capabilities)
+        workflow = self.edit if request.sources else self.text
+        if workflow is None:
             raise BackendError(f"{self.where}: no workflow fits this request")
         try:
             async with asyncio.timeout(self.seconds):
-                with typed_outcomes(self.where):
-                    data = await self._drawn(flow, request)
+                with as_backend_errors(self.where):
+                    data = await self._run_workflow(workflow, request)
         except TimeoutError:
-            raise too_slow(self.where, self.seconds) from None
+            raise timed_out(self.where, self.seconds) from None
         return await asyncio.to_thread(picture_from_bytes, data, where=self.where)
 
-    async def _drawn(self, flow: Workflow, request: ImageRequest) -> bytes:
+    async def _run_workflow(self, workflow: Workflow, request: ImageRequest) -> bytes:
         http = self._client()
         names = [await self._upload(http, source) for source in request.sources]
-        graph = flow.filled(request.prompt, request.seed, names)
-        asked = {"prompt": graph, "client_id": uuid.uuid4().hex}
-        queued = answer_of(await http.post("/prompt", json=asked))
-        job = word(queued.get("prompt_id"), "prompt_id", self.where)
+        graph = workflow.filled(request.prompt, request.seed, names)
+        body = {"prompt": graph, "client_id": uuid.uuid4().hex}
+        queued = json_of(await http.post("/prompt", json=body))
+        job = label(queued.get("prompt_id"), "prompt_id", self.where)
         if job is None:
-            raise bad_reply(self.where, "it queued the workflow without saying as what")
-        async with self._taken_back_if_abandoned(http, job):
+            raise bad_reply(self.where, "it queued the workflow without giving its id")
+        async with self._cancel_if_abandoned(http, job):
             outputs = await self._outputs(http, job)
         return await self._fetch(http, outputs)
 
     async def _upload(self, http: httpx2.AsyncClient, source: Image) -> str:
         data = await asyncio.to_thread(encode_png, source)
-        # Named by its contents: the same picture is uploaded over itself, never over another.
+        # Named by its contents, so that an upload never overwrites another picture.
         name = f"interleave-{hashlib.sha256(data).hexdigest()[:24]}.png"
         form = {"overwrite": "true", "type": "input"}
         files = {"image": (name, data, "image/png")}
-        reply = answer_of(await http.post("/upload/image", files=files, data=form))
+        reply = json_of(await http.post("/upload/image", files=files, data=form))
         folder = optional(reply.get("subfolder"), str, "subfolder", self.where)
         taken_as = optional(reply.get("name"), str, "name", self.where)
         if not taken_as:
-            raise bad_reply(self.where, "it took a picture without saying under which name")
+            raise bad_reply(self.where, "it accepted a picture without giving its name")
         return f"{folder}/{taken_as}" if folder else taken_as
 
     async def _outputs(self, http: httpx2.AsyncClient, job: str) -> dict[str, Any]:
-        """What the workflow has made, as soon as it is done; raises when it failed or was lost."""
+        """Poll until the workflow is done, and return its outputs; raises if it failed or was lost."""
         pause = FIRST_POLL_SECONDS
         while True:
             entry = await self._history(http, job)
             if entry is not None:
-                self._refuse_failure(entry)
+                self._raise_if_failed(entry)
                 return optional(entry.get("outputs"), dict, "outputs", self.where) or {}
             if not await self._is_queued(http, job) and await self._history(http, job) is None:
-                raise unreachable(self.where, "it has forgotten the workflow: was it started again?")
+                raise unreachable(self.where, "it no longer knows the workflow: was it restarted?")
             await asyncio.sleep(pause)
             pause = min(pause * 1.5, LONGEST_POLL_SECONDS)
 
     async def _history(self, http: httpx2.AsyncClient, job: str) -> dict[str, Any] | None:
-        told = answer_of(await http.get(f"/history/{quote(job, safe='')}"))
-        return optional(told.get(job), dict, "history", self.where)
+        history = json_of(await http.get(f"/history/{quote(job, safe='')}"))
+        return optional(history.get(job), dict, "history", self.where)
 
     async def _is_queued(self, http: httpx2.AsyncClient, job: str, *, running: bool = False) -> bool:
-        queue = answer_of(await http.get("/queue"))
+        queue = json_of(await http.get("/queue"))
         lists = ("queue_running",) if running else ("queue_running", "queue_pending")
         queued = [optional(queue.get(name), list, name, self.where) or [] for name in lists]
         return any(job in entry for entries in queued for entry in entries if isinstance(entry, list))
 
-    def _refuse_failure(self, entry: dict[str, Any]) -> None:
+    def _raise_if_failed(self, entry: dict[str, Any]) -> None:
         status = optional(entry.get("status"), dict, "status", self.where) or {}
         if status.get("status_str") != "error":
             return
         messages = optional(status.get("messages"), list, "messages", self.where) or []
-        told = [
+        errors = [
             each[1]
             for each in messages
             if isinstance(each, list) and each[:1] == ["execution_error"] and each[1:]
         ]
-        reasons = [each.get("exception_message") for each in told if isinstance(each, dict)]
-        reason = excerpt_of(" ".join(each for each in reasons if isinstance(each, str))) or "no reason given"
+        reasons = [each.get("exception_message") for each in errors if isinstance(each, dict)]
+        reason = shorten(" ".join(each for each in reasons if isinstance(each, str))) or "no reason given"
         raise BackendError(
             f"{self.where}: the workflow failed: {reason}", transient="out of memory" in reason.lower()
         )
@@ -184,17 +189,17 @@ class ComfyUIGenerator:
         saved = [picture for picture in named if picture.get("type") == "output"]
         chosen = (saved or named)[0]
         place = {name: str(chosen.get(name) or "") for name in ("filename", "subfolder", "type")}
-        return (await http.get("/view", params=place, extensions=PICTURE)).content
+        return (await http.get("/view", params=place, extensions=EXPECT_PICTURE)).content
 
     @asynccontextmanager
-    async def _taken_back_if_abandoned(self, http: httpx2.AsyncClient, job: str) -> AsyncGenerator[None]:
-        """Nobody draws for a call that has been given up."""
+    async def _cancel_if_abandoned(self, http: httpx2.AsyncClient, job: str) -> AsyncGenerator[None]:
+        """Cancel the job on the server if the call is cancelled or times out."""
         try:
             yield
         except (asyncio.CancelledError, TimeoutError):
             with suppress(BackendError, TimeoutError):
                 async with asyncio.timeout(CANCEL_SECONDS):
-                    await http.post("/queue", json={"delete": [job]}, extensions=ANYTHING)
+                    await http.post("/queue", json={"delete": [job]}, extensions=EXPECT_ANYTHING)
                     if await self._is_queued(http, job, running=True):
-                        await http.post("/interrupt", json={"prompt_id": job}, extensions=ANYTHING)
+                        await http.post("/interrupt", json={"prompt_id": job}, extensions=EXPECT_ANYTHING)
             raise

@@ -1,7 +1,7 @@
-"""A ComfyUI workflow in API form, and the places in it where prompt, seed and pictures go.
+"""A ComfyUI workflow in API form, and its inputs for the prompt, the seed and the sources.
 
-The prompt goes where a text says `{{prompt}}`, else into the text that a sampler's `positive` input leads
-to; the seed into every number called `seed` or `noise_seed`; sources into the `LoadImage` nodes, in the
+The prompt replaces `{{prompt}}` in a text, or else the text that a sampler's `positive` input is linked to;
+the seed goes into every number called `seed` or `noise_seed`; sources go into the `LoadImage` nodes, in the
 order of their numbers.
 """
 
@@ -21,26 +21,26 @@ SEED_INPUTS = ("seed", "noise_seed")
 LOADER = "LoadImage"
 TEXT_INPUTS = ("text", "prompt", "string", "value", "clip_l", "t5xxl")
 
-Place = tuple[str, str]
+Input = tuple[str, str]
 Graph = dict[str, dict[str, Any]]
 
 
 @dataclass(frozen=True)
 class Workflow:
-    """A workflow and its places."""
+    """A workflow, and the inputs that are filled in."""
 
     graph: Graph
-    prompts: tuple[Place, ...]
-    seeds: tuple[Place, ...]
+    prompts: tuple[Input, ...]
+    seeds: tuple[Input, ...]
     loaders: tuple[str, ...]
 
     def filled(self, prompt: str, seed: int, names: Sequence[str]) -> Graph:
-        """A copy with these in their places; with fewer pictures than loaders the last one is repeated."""
+        """A copy with these values filled in; with fewer pictures than loaders the last one is repeated."""
         graph = copy.deepcopy(self.graph)
         for node, name in self.prompts:
             held = graph[node]["inputs"].get(name)
-            slotted = isinstance(held, str) and PROMPT in held
-            graph[node]["inputs"][name] = held.replace(PROMPT, prompt) if slotted else prompt
+            has_placeholder = isinstance(held, str) and PROMPT in held
+            graph[node]["inputs"][name] = held.replace(PROMPT, prompt) if has_placeholder else prompt
         for node, name in self.seeds:
             graph[node]["inputs"][name] = seed
         for position, node in enumerate(self.loaders):
@@ -51,7 +51,7 @@ class Workflow:
 def read_workflow(path: str, places: Mapping[str, str | None], loaders: tuple[str, ...] | None) -> Workflow:
     """The workflow in a file; `loaders` None means all its `LoadImage` nodes."""
     graph = _read(path)
-    prompts = _chosen(graph, places.get("prompt"), path) or _slots(graph) or _positive_texts(graph)
+    prompts = _chosen(graph, places.get("prompt"), path) or _placeholders(graph) or _positive_texts(graph)
     if not prompts:
         raise ConfigurationError(
             f"the workflow {path!r} has no place for a prompt: write {PROMPT} into its text, "
@@ -61,7 +61,9 @@ def read_workflow(path: str, places: Mapping[str, str | None], loaders: tuple[st
         loaders = tuple(sorted(_of_class(graph, LOADER), key=_by_number))
     for node in loaders:
         if node not in graph:
-            raise ConfigurationError(f"the workflow {path!r} has no node {node!r}. It has: {_few(graph)}")
+            raise ConfigurationError(
+                f"the workflow {path!r} has no node {node!r}. It has: {_node_list(graph)}"
+            )
     seeds = _chosen(graph, places.get("seed"), path) or tuple(_seed_places(graph))
     return Workflow(graph, tuple(prompts), seeds, loaders)
 
@@ -86,20 +88,22 @@ def _read(path: str) -> Graph:
         )
     )
     if not in_api_form:
-        raise ConfigurationError(f"{path!r} is no ComfyUI workflow in API form: use 'Export (API)'")
+        raise ConfigurationError(f"{path!r} is not a ComfyUI workflow in API form: use 'Export (API)'")
     return dict(value)
 
 
-def _chosen(graph: Graph, place: str | None, path: str) -> tuple[Place, ...]:
+def _chosen(graph: Graph, place: str | None, path: str) -> tuple[Input, ...]:
     if place is None:
         return ()
     node, _, name = place.partition(".")
     if node not in graph or name not in graph[node]["inputs"]:
-        raise ConfigurationError(f"the workflow {path!r} has no place {place!r}. Its nodes: {_few(graph)}")
+        raise ConfigurationError(
+            f"the workflow {path!r} has no place {place!r}. Its nodes: {_node_list(graph)}"
+        )
     return ((node, name),)
 
 
-def _slots(graph: Graph) -> tuple[Place, ...]:
+def _placeholders(graph: Graph) -> tuple[Input, ...]:
     return tuple(
         (node, name)
         for node, content in graph.items()
@@ -108,22 +112,22 @@ def _slots(graph: Graph) -> tuple[Place, ...]:
     )
 
 
-def _positive_texts(graph: Graph) -> tuple[Place, ...]:
-    """The texts that the `positive` inputs of samplers and guiders lead to."""
-    seen: set[str] = set()  # shared: what lies above one sampler is not walked again for the next
+def _positive_texts(graph: Graph) -> tuple[Input, ...]:
+    """The texts that the `positive` inputs of samplers and guiders are linked to."""
+    seen: set[str] = set()  # shared, so that no node is visited for two samplers
     return tuple(
         place
         for content in graph.values()
         if _is_link(content["inputs"].get("positive"))
-        for place in _texts_above(graph, content["inputs"]["positive"][0], seen)
+        for place in _linked_texts(graph, content["inputs"]["positive"][0], seen)
     )
 
 
-def _texts_above(graph: Graph, start: str, seen: set[str]) -> Iterator[Place]:
-    """The texts that a node leads to, each node once, however deep or in circles it goes."""
-    waiting = [start]
-    while waiting:
-        node = waiting.pop()
+def _linked_texts(graph: Graph, start: str, seen: set[str]) -> Iterator[Input]:
+    """The texts that a node is linked to; every node is visited once, so cycles are no problem."""
+    pending = [start]
+    while pending:
+        node = pending.pop()
         if node in seen or node not in graph:
             continue
         seen.add(node)
@@ -133,10 +137,10 @@ def _texts_above(graph: Graph, start: str, seen: set[str]) -> Iterator[Place]:
             yield from own
             continue
         links = [value[0] for name, value in inputs.items() if _is_link(value) and name != "negative"]
-        waiting += reversed(links)
+        pending += reversed(links)
 
 
-def _seed_places(graph: Graph) -> Iterator[Place]:
+def _seed_places(graph: Graph) -> Iterator[Input]:
     for node, content in graph.items():
         for name in SEED_INPUTS:
             if isinstance(content["inputs"].get(name), int):
@@ -155,6 +159,6 @@ def _by_number(node: str) -> tuple[int, str]:
     return (int(node), "") if node.isdecimal() and len(node) < 7 else (1_000_000, node)
 
 
-def _few(graph: Graph) -> str:
+def _node_list(graph: Graph) -> str:
     named = [f"{node} ({content['class_type']})" for node, content in graph.items()]
     return ", ".join(named[:12]) + (" …" if len(named) > 12 else "")

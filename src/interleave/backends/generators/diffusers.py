@@ -8,11 +8,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
+import torch
 from pydantic import Field
 
 from interleave.backends.generators.families import Family, Lightning, family_of
 from interleave.backends.local.batching import BatchQueue, QueuedCall, device_executor
-from interleave.backends.local.canvases import SIDE_MULTIPLE, on_canvas, size_like, usable_source
 from interleave.backends.local.checkpoints import Source
 from interleave.backends.local.compile_blocks import (
     CompileLater,
@@ -21,25 +21,33 @@ from interleave.backends.local.compile_blocks import (
     has_blocks,
     is_large,
 )
-from interleave.backends.local.kernels import kernels_for
-from interleave.backends.local.library_errors import as_backend_error
-from interleave.backends.local.options import (
-    LocalOptions,
+from interleave.backends.local.devices import (
+    check_quantization,
     choose_device,
     choose_dtype,
-    refuse_quantisation,
+    kernels_for,
     release_memory,
 )
-from interleave.backends.local.pipeline_settings import FILE_NAME, CallSettings, read_settings
+from interleave.backends.local.library_errors import as_backend_error
+from interleave.backends.local.options import LocalOptions
+from interleave.backends.local.pipeline_sources import (
+    SIDE_MULTIPLE,
+    on_canvas,
+    size_like,
+    stack_sources,
+    usable_source,
+)
 from interleave.backends.local.pipelines import (
+    SETTINGS_FILE,
+    CallSettings,
     Offload,
     PipelineFolder,
     add_lora,
     load_pipeline,
     move_to_device,
+    read_settings,
     use_lightning_schedule,
 )
-from interleave.backends.local.stack_sources import stack_sources
 from interleave.backends.progress import report
 from interleave.backends.protocols import GeneratorCapabilities, ImageRequest
 from interleave.config.specs import Spec
@@ -101,14 +109,13 @@ class DiffusersGenerator:
         """LoRA weights: a file, a folder, ORG/NAME or ORG/NAME/FILE.safetensors."""
         lora_scale: float = Field(default=1.0, ge=-10, le=10)
         offload: Offload = "none"
-        """`model` keeps only the part at work on the GPU, `sequential` only the layer: slower."""
+        """`model` keeps only the active part on the GPU, `sequential` only the active layer: slower."""
 
     def __init__(
         self,
         *,
         spec: Spec,
         options: Options,
-        role: str = "generator",
         pipeline: Any = None,
         settings: CallSettings = CallSettings(),
     ) -> None:
@@ -123,7 +130,7 @@ class DiffusersGenerator:
             )
         self.options = options
         self.device = choose_device(options.device)
-        refuse_quantisation(options.quantization, self.device)
+        check_quantization(options.quantization, self.device)
         lightning = Lightning.named(options.lora) if options.lora else None
         folder = None
         if pipeline is None:
@@ -134,7 +141,7 @@ class DiffusersGenerator:
         self.mask = self._read_mask()
         self.pipeline = pipeline if folder is None else self._load(folder)
         self._prepare_pipeline(
-            lightning, where=spec.model if folder is None else str(folder.path / FILE_NAME)
+            lightning, where=spec.model if folder is None else str(folder.path / SETTINGS_FILE)
         )
         batch = options.batch or (1 if self.device.type == "cpu" else GPU_BATCH)
         self.queue: BatchQueue[Drawing, Image] = BatchQueue(
@@ -229,8 +236,6 @@ class DiffusersGenerator:
         return work() if self.compiling is None else self.compiling.draw(len(drawings), work)
 
     def _arguments(self, drawings: Sequence[Drawing], after_step: Any) -> dict[str, Any]:
-        import torch
-
         first, settings, family = drawings[0], self.settings, self.family
         arguments: dict[str, Any] = {
             **family.extra_arguments,
@@ -392,14 +397,11 @@ def _prompt_with_marks(drawing: Drawing, family: Family) -> str:
 
 def _as_picture(pixels: Any, size: tuple[int, int]) -> Image:
     """A picture from floats between 0 and 1; refuses NaN and infinity."""
-    import torch
     from PIL import Image as pillow
 
     precise = pixels.float()
     if not torch.isfinite(precise).all():
-        raise BackendError(
-            "the generator computed numbers that are none (NaN): try ?dtype=bfloat16 or ?dtype=float32"
-        )
+        raise BackendError("the generator computed NaN or infinity: try ?dtype=bfloat16 or ?dtype=float32")
     levels = (precise * 255).round().clamp(0, 255).to(torch.uint8)
     image = pillow.fromarray(levels.permute(1, 2, 0).cpu().numpy())
     return image if image.size == size else image.resize(size, pillow.Resampling.LANCZOS)

@@ -1,7 +1,7 @@
 """`gemini:MODEL` as generator: Nano Banana and Nano Banana Pro, through google-genai.
 
-These models draw as part of an answer: they may answer with words only, which is an outcome of its own and
-is asked again, and they take no seed, so the same request gives another picture every time.
+These models draw as part of a chat reply. A reply may have no picture, which is an error of its own and is
+retried, and there are no seeds, so the same request gives another picture every time.
 """
 
 from __future__ import annotations
@@ -13,25 +13,24 @@ from typing import TYPE_CHECKING, Any, Literal
 from pydantic import Field
 
 from interleave.backends.protocols import GeneratorCapabilities, ImageRequest
-from interleave.backends.remote.answers import optional
-from interleave.backends.remote.bounds import PICTURE_BYTES
-from interleave.backends.remote.http_client import typed_outcomes
+from interleave.backends.remote.http_client import as_backend_errors
 from interleave.backends.remote.http_errors import no_picture, refused
-from interleave.backends.remote.image_encoding import picture_from_base64
+from interleave.backends.remote.image_encoding import check_sources, picture_from_base64
 from interleave.backends.remote.keys import GEMINI_URL, key_for
+from interleave.backends.remote.limits import PICTURE_BYTES
 from interleave.backends.remote.options import RemoteOptions
 from interleave.backends.remote.prices import family, picture_price
+from interleave.backends.remote.responses import optional
 from interleave.backends.remote.sdks import gemini_clients
-from interleave.backends.remote.source_checks import refuse_wrong_sources
 from interleave.backends.retries import IMAGE_DEADLINE_SECONDS
 from interleave.backends.vlms.gemini import (
-    BLOCKING,
-    answer_in,
+    BLOCKED_REASONS,
+    finish_reason_of,
+    first_candidate,
     gemini_part,
     parts_of,
-    reason_of,
-    the_candidate,
-    words_of,
+    response_json,
+    text_of,
 )
 from interleave.config.specs import Spec
 from interleave.errors import ConfigurationError
@@ -44,7 +43,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class ImageModel:
-    """What one of Google's image models can do."""
+    """The limits of one of Google's image models."""
 
     max_sources: int
     sizes: tuple[str, ...]
@@ -55,21 +54,21 @@ IMAGE_MODELS = {
     "gemini-3-pro-image": ImageModel(max_sources=14, sizes=("1K", "2K", "4K")),  # Nano Banana Pro
     "gemini-3.1-flash-image": ImageModel(max_sources=14, sizes=("1K", "2K", "4K")),  # Nano Banana 2
 }
-_STANDARD = str.maketrans("-_", "+/")
-"""Google's base64 may be that of addresses."""
+_STANDARD_BASE64 = str.maketrans("-_", "+/")
+"""Google may send URL-safe base64."""
 UNKNOWN_MODEL = ImageModel(max_sources=3, sizes=("1K", "2K", "4K"))
 
 
 class GeminiGenerator:
-    """An image model of Google's."""
+    """One of Google's image models."""
 
     class Options(RemoteOptions):
         aspect_ratio: str = Field(default="1:1", pattern=r"^\d{1,2}:\d{1,2}$")
         size: Literal["1K", "2K", "4K"] = "1K"
         price: float | None = Field(default=None, ge=0)
-        """US dollars a picture, where it is not that of the table."""
+        """US dollars per picture, instead of the table's."""
 
-    def __init__(self, *, spec: Spec, options: Options, role: str = "generator") -> None:
+    def __init__(self, *, spec: Spec, options: Options) -> None:
         if not spec.model:
             raise ConfigurationError(
                 f"{str(spec)!r} names no model: write e.g. gemini:gemini-3.1-flash-image"
@@ -81,7 +80,7 @@ class GeminiGenerator:
             raise ConfigurationError(
                 f"size {options.size!r}: {spec.model} draws only {', '.join(known.sizes)}"
             )
-        self.says_size = len(known.sizes) > 1
+        self.sends_size = len(known.sizes) > 1
         base_url = (spec.base_url or GEMINI_URL).rstrip("/")
         self.where = f"gemini:{spec.model} at {base_url}"
         price = options.price
@@ -99,24 +98,24 @@ class GeminiGenerator:
             base_url=base_url,
             key=key_for(base_url, options.key, header="x-goog-api-key", prefix=""),
             seconds=options.seconds(IMAGE_DEADLINE_SECONDS),
-            most_bytes=PICTURE_BYTES,
+            max_bytes=PICTURE_BYTES,
         )
 
     async def generate(self, request: ImageRequest) -> Image:
-        refuse_wrong_sources(self.where, request, self.capabilities)
+        check_sources(self.where, request, self.capabilities)
         contents = await asyncio.to_thread(_contents, request)
-        with typed_outcomes(self.where):
+        with as_backend_errors(self.where):
             response = await self._client().aio.models.generate_content(
                 model=self.model, contents=contents, config=self._config()
             )
-            encoded = self._picture(answer_in(response, self.where))
+            encoded = self._picture(response_json(response, self.where))
         return await asyncio.to_thread(picture_from_base64, encoded, where=self.where)
 
     def _config(self) -> genai.GenerateContentConfig:
         from google.genai import types as genai
 
         image: dict[str, Any] = {"aspect_ratio": self.options.aspect_ratio}
-        if self.says_size:
+        if self.sends_size:
             image["image_size"] = self.options.size
         return genai.GenerateContentConfig(
             response_modalities=["TEXT", "IMAGE"],
@@ -126,15 +125,15 @@ class GeminiGenerator:
         )
 
     def _picture(self, answer: dict[str, Any]) -> str:
-        """The last picture that is no sketch of its thinking; raises a typed error when there is none."""
-        candidate = the_candidate(answer, self.where)
+        """The last picture that is not part of the reasoning; raises `BackendError` if there is none."""
+        candidate = first_candidate(answer, self.where)
         parts = [part for part in parts_of(candidate, self.where) if not part.get("thought")]
         inline = (optional(part.get("inlineData"), dict, "inlineData", self.where) for part in parts)
         drawn = [optional(each.get("data"), str, "data", self.where) for each in inline if each]
         if found := [data for data in drawn if data]:
-            return found[-1].translate(_STANDARD)
-        reason, said = reason_of(candidate, self.where), words_of(parts, self.where)
-        if reason in BLOCKING:
+            return found[-1].translate(_STANDARD_BASE64)
+        reason, said = finish_reason_of(candidate, self.where), text_of(parts, self.where)
+        if reason in BLOCKED_REASONS:
             raise refused(self.where, said or reason)
         raise no_picture(self.where, said or reason)
 

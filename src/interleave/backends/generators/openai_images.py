@@ -1,6 +1,6 @@
-"""`openai-images:MODEL[@BASE_URL]`: pictures by OpenAI's Images wire, and by the servers that speak it.
+"""`openai-images:MODEL[@BASE_URL]`: OpenAI's Images API, and the servers that offer it.
 
-What they make of the same wire differs; `SERVERS` has the differences, one row each. A request is JSON to
+Servers differ in how they use that API; `SERVERS` has one row for each. A request is JSON to
 `/images/generations` without a source, and a form to `/images/edits` with one or several.
 """
 
@@ -13,16 +13,15 @@ from typing import TYPE_CHECKING, Any, Literal
 from pydantic import Field
 
 from interleave.backends.protocols import GeneratorCapabilities, ImageRequest
-from interleave.backends.remote.answers import answer_of, first_of
-from interleave.backends.remote.bounds import PICTURE_BYTES
-from interleave.backends.remote.http_client import typed_outcomes
+from interleave.backends.remote.http_client import as_backend_errors
 from interleave.backends.remote.http_errors import bad_reply
-from interleave.backends.remote.image_encoding import picture_from_base64
+from interleave.backends.remote.image_encoding import check_sources, picture_from_base64
 from interleave.backends.remote.keys import OPENAI_URL, key_for
+from interleave.backends.remote.limits import PICTURE_BYTES
 from interleave.backends.remote.options import RemoteOptions
 from interleave.backends.remote.prices import family, picture_price
+from interleave.backends.remote.responses import first_item, json_of
 from interleave.backends.remote.sdks import openai_clients
-from interleave.backends.remote.source_checks import refuse_wrong_sources
 from interleave.backends.retries import IMAGE_DEADLINE_SECONDS
 from interleave.config.specs import Spec
 from interleave.errors import ConfigurationError
@@ -32,35 +31,37 @@ if TYPE_CHECKING:
     from PIL.Image import Image
 
 OPENAI_SIZES = ("1024x1024", "1024x1536", "1536x1024")
-USUAL_PIXELS = 1024 * 1024
+PRICED_PIXELS = 1024 * 1024
 
 
 @dataclass(frozen=True)
 class Server:
-    """What a server makes of the Images wire."""
+    """How a server uses the Images API."""
 
     max_sources: int
     seeds: bool
-    """Whether it takes a seed and keeps to it."""
-    says_format: bool
-    """Whether it must be asked for base64; OpenAI's own models refuse to be."""
+    """Whether a seed makes its pictures repeatable."""
+    sends_response_format: bool
+    """Whether `response_format` is sent, for base64; OpenAI's own models refuse it."""
     fields: frozenset[str]
-    """Which of our options it understands; the others are refused here, for most servers ignore them."""
+    """Our options that it supports; the others are refused here, because most servers ignore them."""
     size: str = "1024x1024"
-    """What it is asked for, where the user says nothing: left to itself, a server may change its mind."""
+    """The default size; it is always sent, because a server's own default may change."""
 
 
-DIFFUSION = frozenset({"steps", "guidance", "true_cfg", "negative_prompt"})
+DIFFUSION_OPTIONS = frozenset({"steps", "guidance", "true_cfg", "negative_prompt"})
 SERVERS = {
-    "openai": Server(16, seeds=False, says_format=False, fields=frozenset({"quality", "input_fidelity"})),
-    # Asked for no format, it answers with an address on a disk of its own.
-    "sglang": Server(4, seeds=True, says_format=True, fields=DIFFUSION),
-    # One model a server; errors are {"detail": …}; what it does not know it ignores without a word.
-    "vllm-omni": Server(4, seeds=True, says_format=True, fields=DIFFUSION),
+    "openai": Server(
+        16, seeds=False, sends_response_format=False, fields=frozenset({"quality", "input_fidelity"})
+    ),
+    # Without a response format, it answers with a path on its own disk.
+    "sglang": Server(4, seeds=True, sends_response_format=True, fields=DIFFUSION_OPTIONS),
+    # One model per server; errors are {"detail": …}; unknown fields are silently ignored.
+    "vllm-omni": Server(4, seeds=True, sends_response_format=True, fields=DIFFUSION_OPTIONS),
     # `interleave serve generator`: draws one size, and refuses others.
-    "interleave": Server(4, seeds=True, says_format=True, fields=DIFFUSION, size="auto"),
-    # Any other: nothing is taken for granted.
-    "other": Server(4, seeds=False, says_format=True, fields=frozenset({"quality"})),
+    "interleave": Server(4, seeds=True, sends_response_format=True, fields=DIFFUSION_OPTIONS, size="auto"),
+    # Any other: nothing is assumed.
+    "other": Server(4, seeds=False, sends_response_format=True, fields=frozenset({"quality"})),
 }
 WIRE_NAMES = {
     "steps": "num_inference_steps",
@@ -72,11 +73,11 @@ WIRE_NAMES = {
 
 
 class OpenAIImagesGenerator:
-    """An image generator behind the Images wire."""
+    """An image generator behind the Images API."""
 
     class Options(RemoteOptions):
         server: Literal["openai", "sglang", "vllm-omni", "interleave", "other"] | None = None
-        """What is at the address; OpenAI's own models are known by their names."""
+        """The kind of server; OpenAI's own models are recognized by their names."""
         size: str | None = Field(default=None, pattern=r"^(auto|\d{2,4}x\d{2,4})$")
         quality: Literal["low", "medium", "high", "auto"] | None = None
         input_fidelity: Literal["low", "high"] | None = None
@@ -85,15 +86,15 @@ class OpenAIImagesGenerator:
         true_cfg: float | None = Field(default=None, ge=0, le=100)
         negative_prompt: str | None = None
         max_sources: int | None = Field(default=None, ge=0, le=64)
-        """How many pictures an edit may start from, where the model at the address differs from the usual."""
+        """The most sources of an edit, if that differs from the server's row."""
         text_to_image: bool = True
         """Whether the model can draw from text alone; false for models that only edit."""
         price: float | None = Field(default=None, ge=0)
-        """US dollars a picture, where it is not that of the table."""
+        """US dollars per picture, instead of the table's."""
         api_version: str | None = None
         """Azure's, e.g. 2025-04-01-preview."""
 
-    def __init__(self, *, spec: Spec, options: Options, role: str = "generator") -> None:
+    def __init__(self, *, spec: Spec, options: Options) -> None:
         if not spec.model:
             raise ConfigurationError(
                 f"{str(spec)!r} names no model: write openai-images:MODEL, "
@@ -103,9 +104,9 @@ class OpenAIImagesGenerator:
         self.options = options
         base_url = (spec.base_url or OPENAI_URL).rstrip("/")
         self.where = f"openai-images:{spec.model} at {base_url}"
-        self.server = SERVERS[options.server or _usual_server(spec.model, base_url)]
+        self.server = SERVERS[options.server or _default_server(spec.model, base_url)]
         self.size = options.size or self.server.size
-        _refuse_what_is_not_understood(spec, options, self.server)
+        _refuse_unknown_options(spec, options, self.server)
         if self.server is SERVERS["openai"]:
             _refuse_wrong_size(spec.model, self.size)
         header, prefix = ("api-key", "") if options.api_version else ("Authorization", "Bearer ")
@@ -123,63 +124,61 @@ class OpenAIImagesGenerator:
             base_url=base_url,
             key=key_for(base_url, options.key, header=header, prefix=prefix),
             seconds=options.seconds(IMAGE_DEADLINE_SECONDS),
-            most_bytes=PICTURE_BYTES,
+            max_bytes=PICTURE_BYTES,
             api_version=options.api_version,
         )
 
     async def generate(self, request: ImageRequest) -> Image:
-        refuse_wrong_sources(self.where, request, self.capabilities)
-        asked = self._asked(request)
+        check_sources(self.where, request, self.capabilities)
+        arguments = self._arguments(request)
         sources = [
             (f"source-{number}.png", await asyncio.to_thread(encode_png, source), "image/png")
             for number, source in enumerate(request.sources, 1)
         ]
-        with typed_outcomes(self.where):
+        with as_backend_errors(self.where):
             images = self._client().images.with_raw_response
             if sources:
-                # A list goes out as image[], one picture as image: every server knows both, none knows a mix.
+                # Sent as image[] for several pictures, as image for one: every server accepts both.
                 image: Any = sources if len(sources) > 1 else sources[0]
-                response = await images.edit(image=image, **asked)
+                response = await images.edit(image=image, **arguments)
             else:
-                response = await images.generate(**asked)
-            encoded = self._encoded(answer_of(response.http_response))
+                response = await images.generate(**arguments)
+            encoded = self._picture_field(json_of(response.http_response))
         return await asyncio.to_thread(picture_from_base64, encoded, where=self.where)
 
-    def _asked(self, request: ImageRequest) -> dict[str, Any]:
+    def _arguments(self, request: ImageRequest) -> dict[str, Any]:
         options = self.options
-        asked: dict[str, Any] = {
+        arguments: dict[str, Any] = {
             "model": self.model,
             "prompt": request.prompt,
             "size": self.size,
             "n": 1,
         }
         if options.quality is not None:
-            asked["quality"] = options.quality
+            arguments["quality"] = options.quality
         extra = {
             wire: getattr(options, name)
             for name, wire in WIRE_NAMES.items()
             if getattr(options, name) is not None and not (name == "input_fidelity" and not request.sources)
         }
-        if self.server.says_format:
+        if self.server.sends_response_format:
             extra["response_format"] = "b64_json"
         if self.server.seeds:
             extra["seed"] = request.seed
-        return {**asked, "extra_body": extra}
+        return {**arguments, "extra_body": extra}
 
-    def _encoded(self, answer: dict[str, Any]) -> object:
-        first = first_of(answer, "data", self.where)
+    def _picture_field(self, answer: dict[str, Any]) -> object:
+        first = first_item(answer, "data", self.where)
         if first.get("b64_json") is None and first.get("url"):
             raise bad_reply(self.where, "it holds an address instead of a picture, and nothing is fetched")
         return first.get("b64_json")
 
 
-def _usual_server(model: str, base_url: str) -> str:
+def _default_server(model: str, base_url: str) -> str:
     return "openai" if base_url == OPENAI_URL or "gpt-image" in model else "other"
 
 
-def _refuse_what_is_not_understood(
-    spec: Spec, options: OpenAIImagesGenerator.Options, server: Server
-) -> None:
+def _refuse_unknown_options(spec: Spec, options: OpenAIImagesGenerator.Options, server: Server) -> None:
     name = next(name for name, row in SERVERS.items() if row is server)
     for option in ("quality", *WIRE_NAMES):
         if getattr(options, option) is not None and option not in server.fields:
@@ -207,8 +206,8 @@ def _refuse_wrong_size(model: str, size: str) -> None:
 def _price(model: str, base_url: str, options: OpenAIImagesGenerator.Options, size: str) -> float | None:
     if options.price is not None or base_url != OPENAI_URL:
         return options.price
-    # Where the quality is left to the model, the dearest one is counted on.
+    # If the model chooses the quality, assume the most expensive one.
     grade = options.quality if options.quality in ("low", "medium") else "high"
     usual = picture_price(model, grade)
     width, height = (int(side) for side in size.split("x"))
-    return None if usual is None else round(usual * max(1.0, width * height / USUAL_PIXELS), 4)
+    return None if usual is None else round(usual * max(1.0, width * height / PRICED_PIXELS), 4)

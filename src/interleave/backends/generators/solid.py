@@ -1,8 +1,7 @@
-"""The double `solid`: a card for every step, laid on the picture before. No model, no fonts, no surprises.
+"""The test double `solid`: draws a card for every step on the previous picture, without a model or fonts.
 
-It exists so that everything around a generator can be run and tested for real: the same request always gives
-the same pixels on every machine, another prompt, seed or source gives others, and a person can see at a
-glance which step drew what on top of which picture.
+With it everything around a generator can be run and tested. The same request gives the same pixels on every
+machine, another prompt, seed or source gives others, and the cards show which step drew what.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from interleave.pictures import pixel_digest
 
 MAX_SOURCES = 16
 CARDS = 6
-"""Rows for cards; the seventh step starts again at the top."""
+"""Cards on a picture; the seventh step starts again at the top."""
 LINES, LINE_CHARACTERS, LINE_HEIGHT = 3, 30, 10
 STAMP_CELLS = 16
 
@@ -31,10 +30,10 @@ class SolidGenerator:
 
     class Options(BackendOptions):
         delay: float = Field(default=0.0, ge=0, le=3600)
-        """Seconds to wait before each picture, to stand in for a slow model."""
+        """Seconds to wait before each picture, to simulate a slow model."""
         size: int = Field(default=512, ge=64, le=2048)
 
-    def __init__(self, *, spec: Spec, options: Options, role: str = "generator") -> None:
+    def __init__(self, *, spec: Spec, options: Options) -> None:
         if spec.model or spec.base_url:
             raise ConfigurationError(
                 f"{str(spec)!r}: 'solid' takes no model and no address, only options (?delay=, ?size=)"
@@ -92,7 +91,7 @@ def _write(card: Image.Image, request: ImageRequest, unit: int, *, scale: int) -
 
 
 def _stamp(request: ImageRequest) -> Image.Image:
-    """A column of grey cells that differs between any two requests, however alike their cards look."""
+    """A column of grey cells that differs between any two requests, even if their cards look alike."""
     facts = [request.prompt, str(request.seed), *map(pixel_digest, request.sources)]
     digest = hashlib.sha256("\0".join(facts).encode("utf-8", "surrogatepass")).digest()
     return Image.frombytes("L", (1, STAMP_CELLS), digest[:STAMP_CELLS])

@@ -219,7 +219,7 @@ class BatchQueue(Generic[Input, Result]):
         try:
             self._free_model_memory()
         except Exception as error:  # a broken device: its calls must get the error of their batch
-            log.warning("memory could not be let go of: %s", str(error)[:300])
+            log.warning("memory could not be freed: %s", str(error)[:300])
 
     @staticmethod
     def _set_results(

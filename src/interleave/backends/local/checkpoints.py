@@ -107,7 +107,7 @@ def _local(source: Source, marker: str) -> Path | None:
 def _from_hub(source: Source, patterns: Sequence[str], *, nested: bool) -> Path:
     if not HUB_ID.match(source.model):
         raise ConfigurationError(
-            f"{source.model!r} is no model: write ORG/NAME as on the Hub, or a path that starts with / or ."
+            f"{source.model!r} is not a model: write ORG/NAME as on the Hub, or a path starting with / or ."
         )
     from huggingface_hub import errors, snapshot_download
 
@@ -120,7 +120,7 @@ def _from_hub(source: Source, patterns: Sequence[str], *, nested: bool) -> Path:
         )
     except errors.GatedRepoError:
         raise ConfigurationError(
-            f"the model {source.model!r} must be asked for: accept its licence at "
+            f"the model {source.model!r} is gated: accept its licence at "
             f"https://huggingface.co/{source.model}, then set HF_TOKEN to a token of your account"
         ) from None
     except errors.LocalEntryNotFoundError:
@@ -133,7 +133,7 @@ def _from_hub(source: Source, patterns: Sequence[str], *, nested: bool) -> Path:
         ) from None
     except (errors.HfHubHTTPError, OSError) as error:
         raise ConfigurationError(
-            f"the model {source.model!r} cannot be brought from the Hub ({_first_line(error)}). "
+            f"the model {source.model!r} cannot be downloaded from the Hub ({_first_line(error)}). "
             + _not_on_disk(source)
         ) from None
     return Path(folder)
@@ -205,7 +205,7 @@ def refuse_bad_fit(
     missing = sorted(set(info.get("missing_keys") or ()) - set(optional))
     if missing:
         raise ConfigurationError(
-            f"the weights in {folder} are not whole: {missing[0]!r} is missing"
+            f"the weights in {folder} are incomplete: {missing[0]!r} is missing"
             f"{f' and {len(missing) - 1} more' if len(missing) > 1 else ''}. {source.repair.capitalize()}"
         )
     if problems := info.get("error_msgs"):
@@ -233,7 +233,7 @@ def read_header(path: Path, source: Source) -> dict[str, Any]:
             length = struct.unpack("<Q", file.read(8))[0] if size >= 8 else 0
             if not 0 < length <= min(size - 8, MAX_HEADER_BYTES):
                 raise ConfigurationError(
-                    f"{path} is no whole safetensors file ({size:,} bytes): {source.repair}"
+                    f"{path} is not a complete safetensors file ({size:,} bytes): {source.repair}"
                 )
             header = json.loads(file.read(length))
         tensors = {name: entry for name, entry in header.items() if name != "__metadata__"}
@@ -242,7 +242,7 @@ def read_header(path: Path, source: Source) -> dict[str, Any]:
         if isinstance(error, ConfigurationError):
             raise
         raise ConfigurationError(
-            f"{path} is no safetensors file ({_first_line(error)}): {source.repair}"
+            f"{path} is not a safetensors file ({_first_line(error)}): {source.repair}"
         ) from None
     if size != end:
         kind = "cut off" if size < end else "longer than it says"
@@ -304,7 +304,7 @@ def _refuse_pickles(folder: Path) -> None:
 
 def _pickle(path: Path) -> ConfigurationError:
     return ConfigurationError(
-        f"{path} is no safetensors file, and other formats can run any code when they are opened: "
+        f"{path} is not a safetensors file, and other formats can run any code when they are opened: "
         "convert it to safetensors on a machine you can lose, or use another checkpoint"
     )
 

@@ -1,4 +1,4 @@
-"""The repeated blocks of a pipeline, compiled once it has drawn so many pictures that compiling pays.
+"""The repeated blocks of a pipeline, compiled once it has drawn enough pictures for compiling to pay.
 
 Compiling an image model takes many seconds, and saves a fraction of one per picture: a loss for one document,
 a gain for a hundred, and how many there will be is not known in advance. So the first pictures are drawn
@@ -12,7 +12,8 @@ from collections.abc import Callable
 from subprocess import SubprocessError
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from interleave.backends.local.library_errors import causes, clear_frames
+from interleave.backends.local.library_errors import clear_frames
+from interleave.errors import causes
 
 if TYPE_CHECKING:
     import torch
@@ -29,7 +30,7 @@ LARGE = 1_000_000_000
 
 
 def is_large(model: torch.nn.Module) -> bool:
-    """Whether compiling can pay: a small model has drawn before it is compiled."""
+    """Whether compiling can pay: a small model draws faster than it compiles."""
     return bool(sum(weights.numel() for weights in model.parameters()) >= LARGE)
 
 

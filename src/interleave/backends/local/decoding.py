@@ -18,7 +18,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from interleave.backends.local.detokenize import detokenize, escape_special_tokens
+import torch
+from torch import Tensor
+
 from interleave.backends.local.library_errors import is_out_of_memory
 from interleave.backends.protocols import Message, Reply, Token
 from interleave.backends.qwen3_vl.cuda_graph_decode import (
@@ -32,7 +34,6 @@ from interleave.types import Picture, Text
 
 if TYPE_CHECKING:
     from PIL.Image import Image
-    from torch import Tensor
 
 log = logging.getLogger(__name__)
 
@@ -40,6 +41,8 @@ CACHE_LENGTH_MULTIPLE = 4096
 """Lengths of static KV caches are multiples of this, so that few, mostly one, are ever compiled for."""
 MAX_CACHES = 2
 RECOMPILE_LIMIT = 64
+INCOMPLETE_CHARACTER = "\ufffd"
+"""What a tokenizer decodes the first bytes of a character to while its last bytes are still to come."""
 
 
 @dataclass(frozen=True)
@@ -113,8 +116,6 @@ class Decoder:
         cancelled: Callable[[int], bool] = lambda row: False,
     ) -> list[Reply | BackendError]:
         """The replies, in order; a cancelled row may end early, one whose prompt is too long is an error."""
-        import torch
-
         batch = self._prompt_batch(requests)
         with torch.inference_mode():
             ids, probs = self._graph_decode(batch, cancelled) or self._library_generate(batch, cancelled)
@@ -288,8 +289,6 @@ class _ProbabilityRecorder:
 
     def probs(self, generated: Tensor) -> list[list[float]]:
         """The probabilities of all tokens after the prompt."""
-        import torch
-
         steps = generated.shape[1] - self._prompt
         if len(self._chosen) < steps:
             self._record(generated[:, self._prompt + len(self._chosen)])
@@ -315,8 +314,6 @@ class _RowLimits:
         self._tensor: Tensor | None = None
 
     def __call__(self, input_ids: Tensor, scores: Any, **_: Any) -> Tensor:
-        import torch
-
         generated = input_ids.shape[1] - self._prompt
         state = tuple(
             generated >= budget or self._cancelled(row) for row, budget in enumerate(self._token_budgets)
@@ -324,6 +321,33 @@ class _RowLimits:
         if self._tensor is None or state != self._state:  # a new tensor only when something has changed
             self._state, self._tensor = state, torch.tensor(state, device=input_ids.device)
         return self._tensor
+
+
+def detokenize(tokenizer: Any, ids: Sequence[int]) -> list[str]:
+    """The text that each token adds; a character of several tokens comes with the last of them."""
+    texts: list[str] = []
+    start = done = 0  # where decoding begins without a cut character, and how many tokens have their text
+    for end in range(1, len(ids) + 1):
+        before = _decode(tokenizer, ids[start:done])
+        now = _decode(tokenizer, ids[start:end])
+        if now.endswith(INCOMPLETE_CHARACTER) and end < len(ids) and end - done < 4:
+            texts.append("")
+            continue
+        texts.append(now[len(before) :])
+        start, done = done, end
+    return texts
+
+
+def _decode(tokenizer: Any, ids: Sequence[int]) -> str:
+    return str(tokenizer.decode(ids, skip_special_tokens=True, clean_up_tokenization_spaces=False))
+
+
+def escape_special_tokens(text: str, special_tokens: Sequence[str]) -> str:
+    """Text in which nothing is taken for a special token of the model, whatever a user typed."""
+    for token in special_tokens:
+        if token in text:
+            text = text.replace(token, f"{token[0]}\u200b{token[1:]}")
+    return text
 
 
 def downscaled(image: Image, max_pixels: int | None) -> Image:

@@ -6,27 +6,17 @@ import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from interleave.errors import BackendError, ConfigurationError, InterleaveError, OutOfMemory
+import torch
+
+from interleave.errors import BackendError, ConfigurationError, InterleaveError, OutOfMemory, causes
 
 
 def is_out_of_memory(error: BaseException) -> bool:
     """Whether a device has run out of memory, in torch or in a library that allocates by itself."""
-    import torch
-
     message = str(error)
     return (
         isinstance(error, torch.OutOfMemoryError) or "out of memory" in message or "ALLOC_FAILED" in message
     )
-
-
-def causes(error: BaseException) -> Iterator[BaseException]:
-    """An error, and the errors that led to it."""
-    seen: set[int] = set()
-    current: BaseException | None = error
-    while current is not None and id(current) not in seen:
-        seen.add(id(current))
-        yield current
-        current = current.__cause__ or current.__context__
 
 
 def clear_frames(error: BaseException) -> None:

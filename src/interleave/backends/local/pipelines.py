@@ -1,4 +1,4 @@
-"""A diffusers pipeline, loaded part by part so that every error names the file it comes from."""
+"""A diffusers pipeline and its call settings, loaded part by part so that every error names a file."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import importlib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
+
+from pydantic import Field, ValidationError
 
 from interleave.backends.local.checkpoints import (
     Source,
@@ -16,15 +18,19 @@ from interleave.backends.local.checkpoints import (
     refuse_bad_fit,
 )
 from interleave.backends.local.library_errors import as_configuration_error
-from interleave.backends.local.options import Quantisation
+from interleave.backends.local.options import Quantization
 from interleave.backends.local.processors import has_torchvision, load_without_videos
 from interleave.backends.local.silence import quiet_diffusers
 from interleave.errors import ConfigurationError
+from interleave.types import Value
+from interleave.validation_errors import first_problem
 
 if TYPE_CHECKING:
     import torch
 
 Offload = Literal["none", "model", "sequential"]
+SETTINGS_FILE = "interleave.json"
+"""The call settings in the folder of a pipeline."""
 QWEN_PROCESSORS = {"Qwen2VLProcessor": "qwen2_vl", "Qwen2_5_VLProcessor": "qwen2_5_vl"}
 
 
@@ -48,8 +54,41 @@ class PipelineFolder:
         return str(self.index["_class_name"])
 
 
+class CallSettings(Value):
+    """Arguments of a pipeline's call; the spec overrides them, and the family has the defaults."""
+
+    num_inference_steps: int | None = Field(default=None, ge=1, le=1000)
+    guidance_scale: float | None = Field(default=None, ge=0, le=100)
+    width: int | None = Field(default=None, ge=64, le=4096, multiple_of=16)
+    height: int | None = Field(default=None, ge=64, le=4096, multiple_of=16)
+    max_sequence_length: int | None = Field(default=None, ge=8, le=65_536)
+    text_encoder_out_layers: tuple[int, ...] | None = Field(default=None, min_length=1)
+    """The text encoder layers whose hidden states go to the transformer."""
+    max_sources: int | None = Field(default=None, ge=0, le=16)
+    """How many source pictures the model was trained with."""
+
+
+def read_settings(folder: Path) -> CallSettings:
+    """The settings in a model folder; all unset where it has no such file."""
+    path = folder / SETTINGS_FILE
+    try:
+        return CallSettings.model_validate_json(path.read_bytes())
+    except FileNotFoundError:
+        return CallSettings()
+    except OSError as error:
+        raise ConfigurationError(f"{path} cannot be read ({error.strerror})") from None
+    except ValidationError as error:
+        first = error.errors()[0]
+        if first["type"] == "extra_forbidden":
+            known = ", ".join(CallSettings.model_fields)
+            raise ConfigurationError(
+                f"{path} has an unknown key {first['loc'][-1]!r}. Known: {known}"
+            ) from None
+        raise ConfigurationError(f"{path}: {first_problem(error)}") from None
+
+
 def load_pipeline(
-    folder: PipelineFolder, *, dtype: torch.dtype, quantization: Quantisation, trust_remote_code: bool
+    folder: PipelineFolder, *, dtype: torch.dtype, quantization: Quantization, trust_remote_code: bool
 ) -> Any:
     """The pipeline of a folder, on the CPU."""
     import diffusers
@@ -121,7 +160,7 @@ def use_lightning_schedule(pipeline: Any) -> None:
 
 
 def _load_part(
-    folder: Path, named: list[str], source: Source, dtype: torch.dtype, quantization: Quantisation
+    folder: Path, named: list[str], source: Source, dtype: torch.dtype, quantization: Quantization
 ) -> Any | None:
     """A part with weights, or a processor without torchvision; None for what the pipeline loads by itself."""
     library, kind = named[0], named[1]
@@ -146,7 +185,7 @@ def _load_part(
             local_files_only=True,
             ignore_mismatched_sizes=True,  # they are refused below, with the file named
             output_loading_info=True,
-            **_quantised(library, folder.name, quantization, dtype),
+            **_quantization_config(library, folder.name, quantization, dtype),
         )
     # A pipeline uses only the hidden states of a text encoder, and some are published without the head.
     refuse_bad_fit(folder, info, source, optional={"lm_head.weight"})
@@ -160,7 +199,9 @@ def _has_weights(part: type) -> bool:
     return isinstance(part, type) and issubclass(part, ModelMixin | PreTrainedModel)
 
 
-def _quantised(library: str, name: str, quantization: Quantisation, dtype: torch.dtype) -> dict[str, Any]:
+def _quantization_config(
+    library: str, name: str, quantization: Quantization, dtype: torch.dtype
+) -> dict[str, Any]:
     """The quantization of the transformer and text encoder; the VAE, of a few hundred megabytes, has none."""
     if quantization == "none" or not name.startswith(("transformer", "text_encoder")):
         return {}

@@ -1,4 +1,4 @@
-"""The libraries' progress bars and notices, off while they load: stderr belongs to our progress line."""
+"""Turns off the libraries' progress bars and notices while they load: stderr is for our own progress."""
 
 from __future__ import annotations
 

@@ -10,11 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from types import MethodType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from weakref import WeakKeyDictionary
 
-if TYPE_CHECKING:
-    from torch import Tensor
+import torch
+from torch import Tensor
 
 Grid = tuple[int, int, int]
 """Patches of a picture: frames × rows × columns."""
@@ -90,7 +90,6 @@ def _needs_library(options: dict[str, Any], config: Any) -> bool:
 
 def _positions_in_grid(tower: Any, grid: Grid, device: Any) -> tuple[Tensor, Tensor, Tensor]:
     """For the patches of one picture: indices and weights into the learned positions, and rope positions."""
-    import torch
     from transformers.vision_utils import (
         get_vision_interpolation_indices_and_weights,
         get_vision_position_ids,
@@ -151,8 +150,6 @@ def _attention_forward(
 
 def _patch_embed_forward(embedding: Any, hidden_states: Tensor) -> Tensor:
     """The patch embedding as a matrix product: a convolution whose stride is its kernel size is one."""
-    import torch
-
     weight = embedding.proj.weight
     if type(embedding.proj) is not torch.nn.Conv3d or weight.dim() != 5:  # wrapped by an adapter, or sharded
         return type(embedding).forward(embedding, hidden_states)
@@ -193,8 +190,6 @@ def picture_positions(
     Text tokens have the type 0 and picture tokens 1, with text between two pictures. Masked tokens have the
     position 0. Nothing here synchronizes with the device.
     """
-    import torch
-
     unmasked = torch.ones_like(input_ids).bool() if attention_mask is None else attention_mask.bool()
     in_picture = (token_types == 1) & unmasked
     first = in_picture & ~torch.nn.functional.pad(in_picture, (1, 0))[:, :-1]

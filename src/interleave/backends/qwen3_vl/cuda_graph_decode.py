@@ -14,7 +14,10 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import torch
+from torch import Tensor
 
 from interleave.backends.local.library_errors import is_out_of_memory
 from interleave.backends.qwen3_vl.decoder_layer import (
@@ -26,10 +29,6 @@ from interleave.backends.qwen3_vl.decoder_layer import (
     rms_norm,
 )
 from interleave.backends.qwen3_vl.prefill import KvCache, prefill
-
-if TYPE_CHECKING:
-    import torch
-    from torch import Tensor
 
 log = logging.getLogger(__name__)
 
@@ -83,8 +82,6 @@ class DecodeState:
 
     @staticmethod
     def zeros(rows: int, device: Any) -> DecodeState:
-        import torch
-
         def zeros(*shape: int) -> Tensor:
             return torch.zeros(shape, dtype=torch.long, device=device)
 
@@ -188,8 +185,6 @@ class CudaGraphDecoder:
         state: DecodeState,
     ) -> tuple[Tensor, Tensor]:
         """Prefill the prompts and set the state; returns every reply's first token and its probability."""
-        import torch
-
         filled = prefill(self.model, inputs, pictures, lengths, kv_cache)
         length = torch.tensor(lengths, device=state.cache_position.device)
         starts = (filled.tokens, length, length + filled.rope_delta)
@@ -200,8 +195,6 @@ class CudaGraphDecoder:
 
     def _kv_cache(self, rows: int, blocks: int) -> KvCache:
         """The KV cache for a batch of this shape."""
-        import torch
-
         shape = self._kv_shape(rows, blocks)
         size = shape.numel()
         if not self._kv_memory or self._kv_memory[0][0].numel() < size:
@@ -211,8 +204,6 @@ class CudaGraphDecoder:
         return [(keys[:size].view(shape), values[:size].view(shape)) for keys, values in self._kv_memory]
 
     def _kv_shape(self, rows: int, blocks: int) -> torch.Size:
-        import torch
-
         return torch.Size((rows, self.config.num_key_value_heads, blocks, BLOCK_SIZE, self.config.head_dim))
 
     def _grow_kv_cache(self, rows: int, blocks: int) -> int:
@@ -253,8 +244,6 @@ class CudaGraphDecoder:
 
     def _capture(self, step: Callable[[], None], state: DecodeState) -> Callable[[], None]:
         """Capture a step as a CUDA graph; returns its replay, with the state as it was before."""
-        import torch
-
         before = [counter.clone() for counter in state.counters()]
         self._capture_stream = self._capture_stream or torch.cuda.Stream(self.model.device)
         self._pool = self._pool or torch.cuda.graph_pool_handle()
@@ -278,8 +267,6 @@ class CudaGraphDecoder:
 
     def _decode_token(self, state: DecodeState, kv_cache: KvCache, layer: Callable[..., Tensor]) -> None:
         """Decode one token of every row, on the device, without a synchronization."""
-        import torch
-
         text = self.text
         hidden = torch.nn.functional.embedding(state.token, text.embed_tokens.weight)
         cosine, sine = text.rotary_emb(hidden, state.rope_position[None, :, None].expand(3, -1, -1))

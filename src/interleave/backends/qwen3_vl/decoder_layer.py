@@ -9,10 +9,11 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable
 from functools import cache
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
-if TYPE_CHECKING:
-    from torch import Tensor
+import torch
+from torch import Tensor
+from torch.nn.functional import linear, silu
 
 RECOMPILE_LIMIT = 64
 
@@ -78,9 +79,6 @@ def decode_layer(
     eps: float,
 ) -> Tensor:
     """One token of every row through one layer; its key and value are written into the KV cache."""
-    import torch
-    from torch.nn.functional import linear, silu
-
     rows, heads, _, block_size, head_dim = keys.shape
     normed = rms_norm(hidden, weights.input_norm, eps)
     query = rms_norm(linear(normed, weights.query).view(rows, -1, head_dim), weights.query_norm, eps)
@@ -111,8 +109,6 @@ def rms_norm(states: Tensor, weight: Tensor, eps: float) -> Tensor:
 
 def apply_rope(states: Tensor, cosine: Tensor, sine: Tensor) -> Tensor:
     """Rotary position embedding of the heads of one token."""
-    import torch
-
     first, second = states.chunk(2, dim=-1)
     return states * cosine[:, None] + torch.cat((-second, first), dim=-1) * sine[:, None]
 
@@ -127,7 +123,6 @@ def greedy(logits: Tensor) -> tuple[Tensor, Tensor]:
 @cache
 def compiled_layer() -> Callable[..., Tensor]:
     """`decode_layer`, compiled once for all layers, batches and lengths: minutes less than for each."""
-    import torch
     import torch._dynamo.config as dynamo
 
     dynamo.recompile_limit = max(dynamo.recompile_limit, RECOMPILE_LIMIT)

@@ -6,17 +6,17 @@ Every row of the KV cache starts at its first token, so the padding of the promp
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
 
 from interleave.backends.qwen3_vl.decoder_layer import greedy
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 PREFILL_TOKENS = 8192
 """Prompt tokens per forward pass: more would take memory and save no time."""
 
-KvCache = list[tuple["Tensor", "Tensor"]]
+KvCache = list[tuple[Tensor, Tensor]]
 """Keys and values of every layer: rows × heads × blocks × tokens × head."""
 
 
@@ -34,7 +34,6 @@ def prefill(
     model: Any, inputs: dict[str, Tensor], pictures: Sequence[int], lengths: list[int], kv_cache: KvCache
 ) -> Prefilled:
     """Fill the KV cache with left-padded prompts; `pictures` says how many each of them shows."""
-    import torch
     from transformers import DynamicCache
 
     chunks: list[Prefilled] = []
@@ -56,8 +55,6 @@ def prefill(
 
 def _positions(model: Any, chunk: dict[str, Tensor]) -> tuple[Tensor, Tensor]:
     """The rope positions of all tokens, and the rope delta of every row."""
-    import torch
-
     ids, mask = chunk["input_ids"], chunk.get("attention_mask")
     if "image_grid_thw" in chunk:
         positions, rope_delta = model.model.get_rope_index(

@@ -17,11 +17,12 @@ from types import MethodType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import torch
+from torch import Tensor
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
     from PIL.Image import Image
-    from torch import Tensor
 
 LEVELS = 256
 HALF = (LEVELS - 1) / 2
@@ -61,8 +62,6 @@ class PatchLayout:
 
     def pack(self, pictures: Sequence[Image]) -> tuple[Tensor, Tensor]:
         """The pixels of all pictures, in as many rows as there are patches, and the grid of each picture."""
-        import torch
-
         grids = [
             (1, picture.height // self.patch_size, picture.width // self.patch_size) for picture in pictures
         ]
@@ -72,8 +71,6 @@ class PatchLayout:
 
     def cut(self, packed: Tensor, grids: Tensor) -> Tensor:
         """Packed pixels → patches, in the order of the model."""
-        import torch
-
         sizes = [(int(rows), int(columns)) for _, rows, columns in grids.tolist()]
         if len(set(sizes)) == 1:
             return self._cut(packed, *sizes[0])
@@ -87,8 +84,6 @@ class PatchLayout:
 
     def normalize(self, packed: Tensor, grids: Tensor) -> Tensor:
         """Packed pixels → the floats that the processor would have made."""
-        import torch
-
         channels = len(self.levels)
         patches = self.cut(packed, grids).view(len(packed), channels, 1, -1)
         if self.linear:  # by a tensor: a GPU would multiply by the inverse of a number instead
@@ -123,8 +118,6 @@ def _image_features(layout: PatchLayout) -> Callable[..., Any]:
     def get_image_features(
         model: Any, pixel_values: Tensor, image_grid_thw: Tensor | None = None, **options: Any
     ) -> Any:
-        import torch
-
         if pixel_values.dtype is torch.uint8 and image_grid_thw is not None:
             pixel_values = layout.normalize(pixel_values, image_grid_thw)
         return type(model).get_image_features(model, pixel_values, image_grid_thw, **options)
@@ -183,7 +176,6 @@ def _uint8_image_processor(original: Any, layout: PatchLayout) -> Any:
 
 def infer_layout(image_processor: Any) -> PatchLayout | None:
     """The layout of an image processor, from its output for one picture; None where it does anything else."""
-    import torch
     from PIL import Image
 
     size = image_processor.size

@@ -1,1 +1,1 @@
-"""What all backends behind a network share: the door, typed outcomes, keys, prices, pictures as text."""
+"""What all remote backends share: the HTTP client, its errors, keys, prices, pictures as base64."""

@@ -1,10 +1,10 @@
-"""Several servers of one kind: each call goes to the one that will have it done first.
+"""Load balancing over several servers: each call goes to the one expected to finish it first.
 
-That is the one with the fewest in flight, each weighed with the time the server has lately taken for one.
+That is the server with the least work: its calls in flight times its recent seconds per call.
 
-A server that cannot be reached, or fails twice in a row, is taken out; its `/health` is asked every few
-seconds, and when it says yes the server is back. While all are out, calls wait for the first to come back,
-unless none has ever answered: then the addresses are probably wrong, and that is said at once.
+A server that cannot be reached, or fails twice in a row, is taken out of rotation; its `/health` is polled
+every few seconds, and it returns when that succeeds. While all servers are down, calls wait for the first to
+recover, unless none has ever answered: then the addresses are probably wrong, and calls fail at once.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ log = logging.getLogger(__name__)
 
 _NOT_IN_AN_ADDRESS = re.compile(r"[\s\x00-\x1f\x7f@]")
 
-FAILURES_TO_LEAVE = 2
-"""So many failures in a row; one that cannot even be reached leaves at once."""
+MAX_FAILURES = 2
+"""In a row; a server that cannot be reached is taken out at once."""
 HEALTH_SECONDS = 10.0
-PACE_SECONDS = 30.0
-"""How long the pace of a server that gets no calls is believed."""
-INNOCENT = {Failure.INVALID, Failure.REFUSED, Failure.DENIED, Failure.NO_PICTURE, Failure.BUSY}
-"""Failures that say nothing about the server's health."""
+ESTIMATE_SECONDS = 30.0
+"""How long `seconds_per_call` is used for a server that gets no calls."""
+NOT_SERVER_FAILURES = {Failure.INVALID, Failure.REFUSED, Failure.DENIED, Failure.NO_PICTURE, Failure.BUSY}
+"""Failures that do not mean that the server is unhealthy."""
 
 
 @dataclass(eq=False)
@@ -45,27 +45,31 @@ class Endpoint:
     in_flight: int = 0
     failures: int = 0
     """In a row."""
-    out: bool = False
+    down: bool = False
     has_answered: bool = False
     last_used: int = 0
-    pace: float | None = None
-    """Seconds it takes for one call, its queue left out; None where that is not known, or not any more."""
+    seconds_per_call: float | None = None
+    """A moving average without time in the queue; None if it is unknown or out of date."""
     last_ended: float = 0.0
 
-    def took(self, seconds: float, among: int) -> None:
-        """One call among so many took so long; what is new counts for a third."""
+    def record(self, seconds: float, among: int) -> None:
+        """Update the moving average with one call; `among` is how many were in flight."""
         latest = seconds / among
-        self.pace = latest if self.pace is None else self.pace + (latest - self.pace) / 3
+        self.seconds_per_call = (
+            latest
+            if self.seconds_per_call is None
+            else self.seconds_per_call + (latest - self.seconds_per_call) / 3
+        )
         self.last_ended = time.monotonic()
 
-    def forget_old_pace(self) -> None:
-        """A server that was once slow, and is therefore left alone, must get a chance to show otherwise."""
-        if not self.in_flight and time.monotonic() - self.last_ended > PACE_SECONDS:
-            self.pace = None
+    def expire_estimate(self) -> None:
+        """Forget the average of an idle server: a slow one gets no calls, and may be fast again."""
+        if not self.in_flight and time.monotonic() - self.last_ended > ESTIMATE_SECONDS:
+            self.seconds_per_call = None
 
 
 class EndpointPool:
-    """The servers, and which of them takes the next call."""
+    """The servers, and the choice of one for every call."""
 
     def __init__(
         self, urls: list[str], is_healthy: Callable[[str], Awaitable[bool]], *, probe_seconds: float
@@ -75,70 +79,73 @@ class EndpointPool:
         self._is_healthy = is_healthy
         self._uses = count(1)
         self._probing: dict[Endpoint, asyncio.Task[None]] = {}
-        self._returned: asyncio.Event | None = None
+        self._recovered: asyncio.Event | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
 
     @asynccontextmanager
-    async def turn(self, *, wait_seconds: float) -> AsyncGenerator[Endpoint]:
-        """The server for one call; how the call ends decides whether the server stays."""
+    async def acquire(self, *, wait_seconds: float) -> AsyncGenerator[Endpoint]:
+        """Choose the server for one call; a failure of the call may take the server out of rotation."""
         try:
             async with asyncio.timeout(wait_seconds):
                 endpoint = await self._choose()
         except TimeoutError:
-            raise unreachable(self.named, f"none came back within {wait_seconds:g} s") from None
+            raise unreachable(self.label, f"none came back within {wait_seconds:g} s") from None
         endpoint.in_flight += 1
         started, among = time.monotonic(), endpoint.in_flight
         try:
             yield endpoint
         except BackendError as error:
-            self._failed(endpoint, error)
+            self._record_failure(endpoint, error)
             raise
         else:
             endpoint.failures, endpoint.has_answered = 0, True
-            endpoint.took(time.monotonic() - started, among)
+            endpoint.record(time.monotonic() - started, among)
         finally:
             endpoint.in_flight -= 1
 
     async def _choose(self) -> Endpoint:
-        self._belong_to_this_loop()
-        while not (ready := [each for each in self.endpoints if not each.out]):
+        self._reset_for_new_loop()
+        while not (ready := [each for each in self.endpoints if not each.down]):
             if not any(each.has_answered for each in self.endpoints):
-                # Nothing has ever worked: let this call find out why, rather than wait for what never comes.
+                # No server has ever answered: try one, so that the error says why, rather than wait.
                 ready = self.endpoints
                 break
-            await self._wait_for_one_to_return()
+            await self._wait_for_recovery()
         for each in ready:
-            each.forget_old_pace()
-        # One whose pace is not known yet is believed to be as fast as the fastest: so it is tried.
-        fastest = min((each.pace for each in ready if each.pace), default=1.0)
-        chosen = min(ready, key=lambda each: ((each.in_flight + 1) * (each.pace or fastest), each.last_used))
+            each.expire_estimate()
+        # A server without an estimate counts as fast as the fastest, so that it is tried.
+        fastest = min((each.seconds_per_call for each in ready if each.seconds_per_call), default=1.0)
+        chosen = min(
+            ready,
+            key=lambda each: ((each.in_flight + 1) * (each.seconds_per_call or fastest), each.last_used),
+        )
         chosen.last_used = next(self._uses)
         return chosen
 
-    async def _wait_for_one_to_return(self) -> None:
-        if self._returned is None:
-            log.warning("none of %s answers; waiting for one to come back", self.named)
-            self._returned = asyncio.Event()
-        await self._returned.wait()
+    async def _wait_for_recovery(self) -> None:
+        if self._recovered is None:
+            log.warning("none of %s answers; waiting for one to come back", self.label)
+            self._recovered = asyncio.Event()
+        await self._recovered.wait()
 
     @property
-    def named(self) -> str:
+    def label(self) -> str:
         return ", ".join(each.url for each in self.endpoints)
 
-    def _failed(self, endpoint: Endpoint, error: BackendError) -> None:
-        if error.kind in INNOCENT:
+    def _record_failure(self, endpoint: Endpoint, error: BackendError) -> None:
+        if error.kind in NOT_SERVER_FAILURES:
             endpoint.has_answered = True
             return
         endpoint.failures += 1
         gone = error.kind in (Failure.UNREACHABLE, Failure.TIMEOUT)
-        if not endpoint.out and (gone or endpoint.failures >= FAILURES_TO_LEAVE):
-            endpoint.out = True
+        if not endpoint.down and (gone or endpoint.failures >= MAX_FAILURES):
+            endpoint.down = True
             if len(self.endpoints) > 1:
                 log.warning("%s is taken out: %s", endpoint.url, error)
             self._probing[endpoint] = asyncio.create_task(self._probe(endpoint))
 
     async def _probe(self, endpoint: Endpoint) -> None:
-        """Ask until it is healthy again, then let it back in."""
+        """Poll the server until it is healthy, then return it to rotation."""
         while True:
             await asyncio.sleep(self.probe_seconds)
             healthy = False
@@ -147,27 +154,27 @@ class EndpointPool:
                     healthy = await self._is_healthy(endpoint.url)
             if healthy:
                 break
-        endpoint.out, endpoint.failures = False, 0
+        endpoint.down, endpoint.failures = False, 0
         self._probing.pop(endpoint, None)
-        if len(self.endpoints) > 1 or self._returned is not None:
+        if len(self.endpoints) > 1 or self._recovered is not None:
             log.warning("%s is back", endpoint.url)
-        if self._returned is not None:
-            self._returned.set()
-            self._returned = None
+        if self._recovered is not None:
+            self._recovered.set()
+            self._recovered = None
 
-    def _belong_to_this_loop(self) -> None:
-        """Probes and waits of a loop that has ended are gone; what is out is tried again."""
+    def _reset_for_new_loop(self) -> None:
+        """In a new event loop, drop the probes of the old one and return all servers to rotation."""
         loop = asyncio.get_running_loop()
         if self._loop is loop:
             return
-        self._loop, self._returned = loop, None
+        self._loop, self._recovered = loop, None
         self._probing.clear()
         for endpoint in self.endpoints:
-            endpoint.out, endpoint.in_flight = False, 0
+            endpoint.down, endpoint.in_flight = False, 0
 
 
 def read_endpoints(path: Path, port: int) -> list[str]:
-    """The servers named in a file: an address, a host or host:port a line; `#` starts a comment."""
+    """The servers in a file: one address, host or host:port per line; `#` starts a comment."""
     try:
         lines = read_text(path).splitlines()
     except FileNotFoundError:
@@ -178,20 +185,20 @@ def read_endpoints(path: Path, port: int) -> list[str]:
         ) from None
     urls = []
     for number, line in enumerate(lines, 1):
-        words = line.partition("#")[0].strip()
-        if words:
-            urls.append(_address(words, port, f"{path}:{number}"))
+        address = line.partition("#")[0].strip()
+        if address:
+            urls.append(_url(address, port, f"{path}:{number}"))
     if not urls:
         raise ConfigurationError(f"the file of endpoints {str(path)!r} names none: write one a line")
     return list(dict.fromkeys(urls))
 
 
-def _address(words: str, port: int, where: str) -> str:
-    url = words if "//" in words else f"http://{words}"
+def _url(address: str, port: int, where: str) -> str:
+    url = address if "//" in address else f"http://{address}"
     try:
         parts = urlsplit(url)
         named = parts.scheme in ("http", "https") and parts.hostname and not _NOT_IN_AN_ADDRESS.search(url)
-        with_port = url if parts.port or "//" in words else f"http://{words}:{port}"
+        with_port = url if parts.port or "//" in address else f"http://{address}:{port}"
     except ValueError:
         named, with_port = None, ""
     if not named:

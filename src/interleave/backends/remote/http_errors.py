@@ -1,18 +1,18 @@
-"""What became of a request over the network, as one typed error: the only place that reads statuses.
+"""Failed HTTP requests as `BackendError`s: the only place that interprets status codes.
 
-| what happened                             | kind         | tried again |
+| failure                                   | kind         | retried     |
 |-------------------------------------------|--------------|-------------|
 | no connection, reset, cut off             | unreachable  | yes         |
 | certificate not trusted                   | unreachable  | no          |
 | 408, 504, or longer than the deadline     | timeout      | yes         |
 | 409, 425, 429, 503, 529                   | busy         | yes         |
-| 429 because the money is spent            | denied       | no          |
+| 429 because the credit is used up         | denied       | no          |
 | 401, 403, 407                             | denied       | no          |
 | other 4xx, a redirect                     | invalid      | no          |
 | 4xx of a content filter                   | refused      | no          |
 | other 5xx                                 | failed       | yes         |
 | not JSON, wrong fields, no picture in it  | bad_reply    | yes         |
-| larger or of more values than can be read | bad_reply    | no          |
+| too many bytes or JSON values             | bad_reply    | no          |
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ from collections.abc import Mapping
 from email.utils import parsedate_to_datetime
 from typing import Any
 
-from interleave.backends.remote.bounds import UnreadableAnswer, value_in
 from interleave.backends.remote.keys import Key
+from interleave.backends.remote.limits import UnreadableJson, parse_json
 from interleave.errors import BackendError, Failure
 from interleave.redaction import redacted
 from interleave.text import one_line
 
 EXCERPT_CHARACTERS = 200
-MOST_ERROR_VALUES = 20_000
-"""An error that is told in more values than this is shown as it came, unread."""
+MAX_ERROR_VALUES = 20_000
+"""An error with more JSON values than this is shown as plain text."""
 _KINDS = {
     401: Failure.DENIED,
     402: Failure.DENIED,
@@ -46,8 +46,8 @@ _KINDS = {
     504: Failure.TIMEOUT,
     529: Failure.BUSY,
 }
-_FOR_GOOD = {501, 505}
-"""5xx that say "never", not "not now"."""
+_PERMANENT = {501, 505}
+"""5xx that a retry cannot fix."""
 _OUT_OF_MONEY = {"insufficient_quota", "billing_hard_limit_reached", "billing_not_active"}
 _WRONG_KEY = {"API_KEY_INVALID", "invalid_api_key"}
 _FILTERED = {
@@ -68,19 +68,19 @@ ADVICE = {
 }
 
 
-def error_of_status(
+def status_error(
     where: str, status: int, headers: Mapping[str, str], body: bytes, *, key: Key | None
 ) -> BackendError:
-    """The error that an answer with a status other than 2xx stands for."""
+    """The error for a response with a status other than 2xx."""
     if 300 <= status < 400:
         return BackendError(
             f"{where} answers with a redirect ({status}), which is never followed: write the final address",
             kind=Failure.INVALID,
         )
-    told = _told(body)
-    codes = _codes(told)
+    fields = _error_fields(body)
+    codes = _codes(fields)
     if codes & _FILTERED:
-        said = excerpt_of(told.get("message"))
+        said = shorten(fields.get("message"))
         return BackendError(f"{where} refused the request: {said or 'content filter'}", kind=Failure.REFUSED)
     if status == 429 and codes & _OUT_OF_MONEY:
         return BackendError(f"{where} answered 429: the account has no credit left", kind=Failure.DENIED)
@@ -88,52 +88,52 @@ def error_of_status(
     if codes & _WRONG_KEY:  # Google answers 400 to a wrong key
         kind = Failure.DENIED
     if kind is Failure.DENIED:
-        # What such an answer says often repeats the key, so it is not shown at all.
-        return BackendError(f"{where} answered {status}: {_about(key)}", kind=kind)
-    transient = kind is not Failure.INVALID and status not in _FOR_GOOD
-    said = excerpt_of(told.get("message"))
+        # The message of such a response often repeats the key, so it is not shown.
+        return BackendError(f"{where} answered {status}: {_key_problem(key)}", kind=kind)
+    transient = kind is not Failure.INVALID and status not in _PERMANENT
+    said = shorten(fields.get("message"))
     parts = [f"{where} answered {status}", said, "" if transient else ADVICE.get(status, "")]
     return BackendError(
         ": ".join(part for part in parts if part),
         transient=transient,
-        retry_after=retry_after(headers, told) if transient else None,
+        retry_after=retry_after(headers, fields) if transient else None,
         kind=kind,
     )
 
 
-def bad_reply(where: str, problem: str, *, excerpt: str = "", for_good: bool = False) -> BackendError:
-    """An answer that is none; often the page of a proxy whose server is just starting: tried again."""
-    shown = excerpt_of(excerpt)
+def bad_reply(where: str, problem: str, *, excerpt: str = "", permanent: bool = False) -> BackendError:
+    """A response that cannot be used; often the page of a proxy whose server is still starting."""
+    shown = shorten(excerpt)
     return BackendError(
-        f"{where} sent no usable answer: {excerpt_of(problem)}" + (f" ({shown!r})" if shown else ""),
-        transient=not for_good,
+        f"{where} sent no usable answer: {shorten(problem)}" + (f" ({shown!r})" if shown else ""),
+        transient=not permanent,
         kind=Failure.BAD_REPLY,
     )
 
 
-def unreachable(where: str, reason: str, *, for_good: bool = False) -> BackendError:
-    advice = "" if not for_good else "; fix its certificate, or trust its authority with SSL_CERT_FILE"
+def unreachable(where: str, reason: str, *, permanent: bool = False) -> BackendError:
+    advice = "" if not permanent else "; fix its certificate, or trust its authority with SSL_CERT_FILE"
     return BackendError(
-        f"{where} cannot be reached ({excerpt_of(reason)}){advice}",
-        transient=not for_good,
+        f"{where} cannot be reached ({shorten(reason)}){advice}",
+        transient=not permanent,
         kind=Failure.UNREACHABLE,
     )
 
 
-def too_slow(where: str, seconds: float) -> BackendError:
+def timed_out(where: str, seconds: float) -> BackendError:
     return BackendError(
         f"{where} gave no whole answer within {seconds:g} s", transient=True, kind=Failure.TIMEOUT
     )
 
 
 def refused(where: str, reason: str) -> BackendError:
-    """The model understood, and will not."""
-    return BackendError(f"{where} refused the request: {excerpt_of(reason)}", kind=Failure.REFUSED)
+    """The model declined to answer."""
+    return BackendError(f"{where} refused the request: {shorten(reason)}", kind=Failure.REFUSED)
 
 
 def no_picture(where: str, said: str) -> BackendError:
-    """Words instead of a picture; asked again, most models draw."""
-    words = excerpt_of(said)
+    """The model answered with text only; on a retry most models draw."""
+    words = shorten(said)
     return BackendError(
         f"{where} answered without a picture" + (f": {words!r}" if words else ""),
         transient=True,
@@ -141,8 +141,8 @@ def no_picture(where: str, said: str) -> BackendError:
     )
 
 
-def retry_after(headers: Mapping[str, str], told: Mapping[str, Any] | None = None) -> float | None:
-    """Seconds the server asks us to wait; None where it does not, or says nothing sensible."""
+def retry_after(headers: Mapping[str, str], fields: Mapping[str, Any] | None = None) -> float | None:
+    """The seconds that the server asks to wait; None if it does not say, or not sensibly."""
     lower = {name.lower(): value for name, value in headers.items()}
     in_ms = _number(lower.get("retry-after-ms"))
     if in_ms is not None and in_ms >= 0:
@@ -152,7 +152,7 @@ def retry_after(headers: Mapping[str, str], told: Mapping[str, Any] | None = Non
     if seconds is None and value is not None:
         seconds = _seconds_until(value)
     if seconds is None:
-        seconds = _google_delay(told or {})
+        seconds = _google_delay(fields or {})
     return seconds if seconds is not None and seconds >= 0 else None
 
 
@@ -171,18 +171,16 @@ def _seconds_until(date: str) -> float | None:
         return None
 
 
-def _codes(told: Mapping[str, Any]) -> set[str]:
-    """The words by which an error is known, wherever its dialect puts them."""
-    details = told.get("details")
-    all_told = [told, *(details if isinstance(details, list) else [])]
-    fields = ("code", "type", "status", "reason")
-    return {
-        str(each[name]) for each in all_told if isinstance(each, dict) for name in fields if each.get(name)
-    }
+def _codes(fields: Mapping[str, Any]) -> set[str]:
+    """The error codes in a response, from all fields that the various APIs use for them."""
+    details = fields.get("details")
+    sources = [fields, *(details if isinstance(details, list) else [])]
+    names = ("code", "type", "status", "reason")
+    return {str(each[name]) for each in sources if isinstance(each, dict) for name in names if each.get(name)}
 
 
-def _google_delay(told: Mapping[str, Any]) -> float | None:
-    details = told.get("details")
+def _google_delay(fields: Mapping[str, Any]) -> float | None:
+    details = fields.get("details")
     for detail in details if isinstance(details, list) else []:
         delay = detail.get("retryDelay") if isinstance(detail, dict) else None
         if isinstance(delay, str) and (found := _DELAY.match(delay)):
@@ -190,12 +188,12 @@ def _google_delay(told: Mapping[str, Any]) -> float | None:
     return None
 
 
-def _told(body: bytes) -> dict[str, Any]:
-    """What an error answer says, whatever dialect it speaks: OpenAI's, FastAPI's, Google's or none."""
+def _error_fields(body: bytes) -> dict[str, Any]:
+    """The fields of an error response of OpenAI, FastAPI or Google; of any other, its text as `message`."""
     raw = {"message": body[: 4 * EXCERPT_CHARACTERS].decode("utf-8", "replace")}
     try:
-        value = value_in(body, most=MOST_ERROR_VALUES)
-    except UnreadableAnswer:
+        value = parse_json(body, max_values=MAX_ERROR_VALUES)
+    except UnreadableJson:
         return raw
     if isinstance(value, list) and len(value) == 1:
         value = value[0]
@@ -208,12 +206,12 @@ def _told(body: bytes) -> dict[str, Any]:
     return {**value, "message": message if isinstance(message, str) else json.dumps(message)[:1000]}
 
 
-def excerpt_of(text: object) -> str:
-    """The beginning of what a server said, without keys, on one line."""
+def shorten(text: object) -> str:
+    """The beginning of a server's message, redacted and on one line."""
     return one_line(redacted(str(text or "")[: 20 * EXCERPT_CHARACTERS], message=True), EXCERPT_CHARACTERS)
 
 
-def _about(key: Key | None) -> str:
+def _key_problem(key: Key | None) -> str:
     if key is None:
         return "it wants a key: name the environment variable that holds it with ?key=NAME"
     return f"the key in {key.variable} is not accepted, or may not do this"

@@ -1,4 +1,4 @@
-"""Pictures on the wire: PNG and base64 on the way out, checked by the one door for pictures on the way in."""
+"""Pictures in requests and responses: the sources are checked and encoded, the results decoded."""
 
 from __future__ import annotations
 
@@ -7,18 +7,30 @@ import binascii
 import re
 from typing import TYPE_CHECKING
 
+from interleave.backends.protocols import GeneratorCapabilities, ImageRequest
 from interleave.backends.remote.http_errors import bad_reply
-from interleave.errors import InputError
+from interleave.errors import BackendError, Failure, InputError
 from interleave.pictures import decode_picture, encode_png
 
 if TYPE_CHECKING:
     from PIL.Image import Image
 
 MAX_PICTURE_BYTES = 48_000_000
-"""What fits, as base64, into the largest answer that is read."""
+"""What fits, as base64, into the largest response that is read."""
 SMALLEST_SIDE = 8
-"""No model draws less; a single pixel is what some services send in place of a failure."""
+"""No model draws less; some services send a single pixel instead of an error."""
 _DATA_URL = re.compile(r"\s{0,100}data:[\w/+.-]{0,100};base64,", re.IGNORECASE)
+
+
+def check_sources(where: str, request: ImageRequest, capabilities: GeneratorCapabilities) -> None:
+    """Refuse too many sources, or none where one is needed, before anything is sent."""
+    count = len(request.sources)
+    if count > capabilities.max_sources:
+        raise BackendError(
+            f"{where} takes at most {capabilities.max_sources} sources, not {count}", kind=Failure.INVALID
+        )
+    if not count and not capabilities.text_to_image:
+        raise BackendError(f"{where} only edits: it needs a picture to start from", kind=Failure.INVALID)
 
 
 def png_base64(image: Image) -> str:
@@ -30,7 +42,7 @@ def data_url(image: Image) -> str:
 
 
 def picture_from_base64(text: object, *, where: str) -> Image:
-    """The picture in an answer; raises a typed error for all that is not a whole, small picture."""
+    """The picture in a response; raises `BackendError` for anything but a whole picture of allowed size."""
     if not isinstance(text, str) or not text:
         raise bad_reply(where, "there is no picture in it")
     try:

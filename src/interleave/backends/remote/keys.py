@@ -1,8 +1,8 @@
-"""Keys of services: from the environment into one header, and nowhere else.
+"""API keys: from the environment into one header, and nowhere else.
 
-A key is put on a request at the last moment, in the door (`door.py`), and only on one to its own address.
-SDKs are built with a placeholder, so no client, log line, traceback or run folder ever holds the real one,
-and what servers say is redacted.
+`http_client.py` adds a key to a request when it is sent, and only if it goes to the key's own server. SDKs
+get a placeholder, so no client, log line, traceback or run folder ever holds the real key, and the messages
+of servers are redacted.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from interleave.errors import ConfigurationError
 from interleave.redaction import keep_secret
 
 PLACEHOLDER = "kept-out-of-sight"
-"""What SDKs are told the key is: they insist on one."""
+"""The key that SDKs are given: they insist on one."""
 
 OPENAI_URL = "https://api.openai.com/v1"
 GEMINI_URL = "https://generativelanguage.googleapis.com"
-"""Where the makers' own services are."""
+"""The addresses of OpenAI's and Google's own services."""
 
-HOME_OF_KEYS = {
+KEY_VARIABLES = {
     "api.openai.com": "OPENAI_API_KEY",
     "openrouter.ai": "OPENROUTER_API_KEY",
     "openai.azure.com": "AZURE_OPENAI_API_KEY",
@@ -32,7 +32,7 @@ HOME_OF_KEYS = {
     "services.ai.azure.com": "AZURE_OPENAI_API_KEY",
     "generativelanguage.googleapis.com": "GEMINI_API_KEY",
 }
-"""Hosts that get a key without being told: the key of one service is never sent to another."""
+"""The variable that holds the key of a host; the key of one service is never sent to another."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ class Key:
 def key_for(
     url: str, chosen: str | None, *, header: str = "Authorization", prefix: str = "Bearer "
 ) -> Key | None:
-    """The key for an address: of the variable the user named, or of the host's own; None where it needs none.
+    """The key for an address: from the variable the user named, or the host's own; None if it has neither.
 
     Raises `ConfigurationError` when the variable is not set, or the host's own key would go out unencrypted.
     """
@@ -74,19 +74,19 @@ def key_for(
 
 
 def usual_variable(url: str) -> str | None:
-    """The variable that holds the key of a well-known host, asked by https at the usual port."""
+    """The variable that holds the key of a well-known host, if the address is https at port 443."""
     parts = urlsplit(url)
     if parts.scheme.lower() != "https" or parts.port not in (None, 443):
         return None
-    return _variable_of(parts.hostname or "")
+    return _variable_for_host(parts.hostname or "")
 
 
-def _variable_of(host: str) -> str | None:
+def _variable_for_host(host: str) -> str | None:
     host = host.lower()
-    # Parsers of addresses disagree about odd letters: what has any is nobody's well-known host.
+    # URL parsers disagree about unusual characters, so a host with any of them gets no key.
     if not re.fullmatch(r"[a-z0-9.-]+", host):
         return None
-    for known, variable in HOME_OF_KEYS.items():
+    for known, variable in KEY_VARIABLES.items():
         if host == known or host.endswith(f".{known}"):
             return variable
     return None
@@ -94,12 +94,12 @@ def _variable_of(host: str) -> str | None:
 
 def _refuse_plain_text(url: str) -> None:
     parts = urlsplit(url)
-    if parts.scheme.lower() == "http" and _variable_of(parts.hostname or ""):
+    if parts.scheme.lower() == "http" and _variable_for_host(parts.hostname or ""):
         raise ConfigurationError(f"{url!r} would send prompts and key unencrypted: write https://")
 
 
 def origin_of(url: str) -> str:
-    """Scheme, host and port of an address: what a key is given to."""
+    """Scheme, host and port of an address: a key is sent to one origin only."""
     parts = urlsplit(url)
     scheme, host = parts.scheme.lower(), (parts.hostname or "").lower()
     shown = f"[{host}]" if ":" in host else host

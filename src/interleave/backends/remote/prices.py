@@ -1,8 +1,7 @@
-"""What services charge, in one table: US dollars, list prices of July 2026.
+"""List prices of services in US dollars, July 2026.
 
-A name in the table stands for its dated versions too (`gpt-4o-2024-11-20`). Where a price is not here, or
-yours differs, say it in the spec: `?price=0.04` for a picture, `?price_in=…&price_out=…` for a million
-tokens.
+A name in the tables includes its dated versions (`gpt-4o-2024-11-20`). For any other price use the spec:
+`?price=0.04` per picture, `?price_in=…&price_out=…` per million tokens.
 """
 
 from __future__ import annotations
@@ -13,17 +12,17 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class TokenPrice:
-    """US dollars for a million tokens."""
+    """US dollars per million tokens."""
 
-    read: float
-    written: float
+    input: float
+    output: float
 
-    def cost(self, *, read: int, written: int) -> float:
-        return (read * self.read + written * self.written) / 1_000_000
+    def cost(self, *, input_tokens: int, output_tokens: int) -> float:
+        return (input_tokens * self.input + output_tokens * self.output) / 1_000_000
 
 
-TYPICAL_READ, TYPICAL_WRITTEN = 3_500, 500
-"""Tokens of an ordinary call: instructions, two pictures, a paragraph of thinking, a short answer."""
+TYPICAL_INPUT_TOKENS, TYPICAL_OUTPUT_TOKENS = 3_500, 500
+"""Of an ordinary call: instructions, two pictures, a paragraph of reasoning, a short answer."""
 
 TOKENS = {
     "gpt-4.1": TokenPrice(2.00, 8.00),
@@ -58,13 +57,13 @@ TOKENS = {
 
 @dataclass(frozen=True)
 class PicturePrice:
-    """US dollars for a picture, by quality or size, and for a picture it starts from."""
+    """US dollars per picture, by quality or size, and per source picture."""
 
     drawn: dict[str, float]
     source: float
 
     def of(self, grade: str) -> float | None:
-        """A picture of this grade drawn from one source: what a step of a run costs at most."""
+        """The price of a picture of this grade with one source: the most that an attempt costs."""
         return round(self.drawn[grade] + self.source, 6) if grade in self.drawn else None
 
 
@@ -77,30 +76,32 @@ PICTURES = {
     "gemini-3-pro-image": PicturePrice({"1K": 0.134, "2K": 0.134, "4K": 0.24}, source=0.0011),
     "gemini-3.1-flash-image": PicturePrice({"1K": 0.0672, "2K": 0.101, "4K": 0.151}, source=0.0006),
 }
-"""OpenAI's are for 1024×1024 by quality, Google's by size; `source` is what a picture to start from adds."""
+"""OpenAI's are for 1024×1024 by quality, Google's by size; `source` is the price of one source."""
 
 _VERSION = re.compile(r"(-preview(-\d{2}-\d{4}|-\d{2}-\d{2})?|-latest|-\d{4}-\d{2}-\d{2}|-\d{3})\Z")
 
 
 def family(model: str) -> str:
-    """The name of a model without its date or state: what prices and quirks go by."""
+    """The name of a model without its date or release state."""
     return _VERSION.sub("", model.rsplit("/", 1)[-1])
 
 
 def token_price(
     model: str, price_in: float | None = None, price_out: float | None = None
 ) -> TokenPrice | None:
-    """The user's price, or the table's; None where neither knows."""
+    """The user's price, or the table's; None if there is neither."""
     if price_in is not None or price_out is not None:
         return TokenPrice(price_in or 0.0, price_out or 0.0)
     return TOKENS.get(family(model))
 
 
 def typical_price(price: TokenPrice | None) -> float | None:
-    return price.cost(read=TYPICAL_READ, written=TYPICAL_WRITTEN) if price else None
+    return (
+        price.cost(input_tokens=TYPICAL_INPUT_TOKENS, output_tokens=TYPICAL_OUTPUT_TOKENS) if price else None
+    )
 
 
 def picture_price(model: str, grade: str) -> float | None:
-    """The table's price of one picture, drawn from one source; None where it is not known."""
+    """The table's price of one picture with one source; None if it is not known."""
     known = PICTURES.get(family(model))
     return known.of(grade) if known else None

@@ -1,10 +1,10 @@
-"""The SDKs of OpenAI and Google, built on our door: no retries, no key, no way out of their own."""
+"""The SDKs of OpenAI and Google on our HTTP client, without their own retries and without the key."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from interleave.backends.remote.http_client import PerLoop, open_client, trusted
+from interleave.backends.remote.http_client import PerLoop, open_client, ssl_context
 from interleave.backends.remote.keys import OPENAI_URL, PLACEHOLDER, Key
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ def openai_clients(
     base_url: str,
     key: Key | None,
     seconds: float,
-    most_bytes: int,
+    max_bytes: int,
     api_version: str | None = None,
 ) -> PerLoop[AsyncOpenAI]:
     """OpenAI's client; with an `api_version` it speaks to Azure."""
@@ -27,7 +27,7 @@ def openai_clients(
     def wrap(http: httpx2.AsyncClient) -> AsyncOpenAI:
         from openai import AsyncOpenAI, Omit
 
-        # The SDK would tell every server the organization and project of the environment.
+        # The SDK would send the organization and project in the environment to every server.
         ids = ("OpenAI-Organization", "OpenAI-Project")
         return AsyncOpenAI(
             api_key=PLACEHOLDER,
@@ -39,12 +39,12 @@ def openai_clients(
         )
 
     return PerLoop(
-        lambda: open_client(where, base_url=base_url, seconds=seconds, key=key, most_bytes=most_bytes), wrap
+        lambda: open_client(where, base_url=base_url, seconds=seconds, key=key, max_bytes=max_bytes), wrap
     )
 
 
 def gemini_clients(
-    where: str, *, base_url: str, key: Key | None, seconds: float, most_bytes: int
+    where: str, *, base_url: str, key: Key | None, seconds: float, max_bytes: int
 ) -> PerLoop[Client]:
     """Google's client for the Gemini API."""
 
@@ -53,11 +53,11 @@ def gemini_clients(
         from google.genai import Client
         from google.genai.types import HttpOptions
 
-        # It makes a client for calls that wait as well, which is never used.
-        unused = httpx2.Client(verify=trusted(), trust_env=False)
+        # The SDK insists on a synchronous client as well, which is never used.
+        unused = httpx2.Client(verify=ssl_context(), trust_env=False)
         options = HttpOptions(base_url=base_url, httpx_async_client=http, httpx_client=unused)
         return Client(api_key=PLACEHOLDER, vertexai=False, http_options=options)
 
     return PerLoop(
-        lambda: open_client(where, base_url=base_url, seconds=seconds, key=key, most_bytes=most_bytes), wrap
+        lambda: open_client(where, base_url=base_url, seconds=seconds, key=key, max_bytes=max_bytes), wrap
     )

@@ -1,4 +1,4 @@
-"""Toy-sized pipelines of the real classes, with random weights: one builder for each family's parts."""
+"""Tiny pipelines of the real diffusers classes, with random weights: one builder per family."""
 
 from __future__ import annotations
 
@@ -7,18 +7,19 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from interleave.backends.local.pipeline_settings import FILE_NAME
+from interleave.backends.local.pipelines import SETTINGS_FILE
 from interleave.backends.local.processors import image_text_processor
 from interleave.backends.local.silence import quiet_diffusers
-from interleave.backends.tiny.tokenizers import tiny_tokenizer, vocabulary_size
+from interleave.backends.tiny.vlms import tiny_tokenizer, vocabulary_size
 from interleave.errors import ConfigurationError
 
 SIDE = 64
-LIVELINESS = 3.0
+WEIGHT_SCALE = 3.0
+"""Larger weights than models start with, so that prompts and sources have a visible effect."""
 
 
 def build_tiny_pipeline(folder: Path, pipeline: str, *, seed: int = 0) -> Path:
-    """Write a toy pipeline of this class, with call settings for pictures of 64 pixels."""
+    """Write a tiny pipeline of this class, with call settings for pictures of 64 × 64 pixels."""
     import torch
 
     if pipeline not in BUILDERS:
@@ -26,14 +27,14 @@ def build_tiny_pipeline(folder: Path, pipeline: str, *, seed: int = 0) -> Path:
     with quiet_diffusers():
         torch.manual_seed(seed)
         made, settings = BUILDERS[pipeline](pipeline)
-        _enliven(made.transformer)
+        _scale_weights(made.transformer)
         made.save_pretrained(folder)
-    (folder / FILE_NAME).write_text(json.dumps({"width": SIDE, "height": SIDE, **settings}), "utf-8")
+    (folder / SETTINGS_FILE).write_text(json.dumps({"width": SIDE, "height": SIDE, **settings}), "utf-8")
     return folder
 
 
 def build_tiny_lora(folder: Path, pipeline_folder: Path, *, seed: int = 1) -> Path:
-    """Write LoRA weights for the transformer of a toy pipeline; returns the file."""
+    """Write LoRA weights for the transformer of a tiny pipeline; returns the file."""
     import diffusers
     import torch
     from peft import LoraConfig
@@ -50,14 +51,13 @@ def build_tiny_lora(folder: Path, pipeline_folder: Path, *, seed: int = 1) -> Pa
     return folder / "pytorch_lora_weights.safetensors"
 
 
-def _enliven(transformer: Any) -> None:
-    """Larger weights than models start with, so that words and sources are seen in the picture."""
+def _scale_weights(transformer: Any) -> None:
     import torch
 
     with torch.no_grad():
         for weights in transformer.parameters():
             if weights.ndim > 1:
-                weights.mul_(LIVELINESS)
+                weights.mul_(WEIGHT_SCALE)
 
 
 def _flux2_klein(pipeline: str) -> tuple[Any, dict[str, Any]]:
@@ -322,7 +322,7 @@ def _qwen25_vl(tokenizer: Any) -> Any:
 def _qwen_processor(tokenizer: Any) -> Any:
     from transformers.models.qwen2_vl.image_processing_pil_qwen2_vl import Qwen2VLImageProcessorPil
 
-    limits = {"shortest_edge": 56 * 56, "longest_edge": 112 * 112}  # areas, whatever their names say
+    limits = {"shortest_edge": 56 * 56, "longest_edge": 112 * 112}  # areas in pixels, despite the names
     return image_text_processor("qwen2_vl", tokenizer, Qwen2VLImageProcessorPil(size=limits))
 
 

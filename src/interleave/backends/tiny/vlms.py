@@ -1,8 +1,8 @@
-"""Toy-sized `Qwen3VLForConditionalGeneration` models and LoRA adapters for them.
+"""Tiny `Qwen3VLForConditionalGeneration` models, their tokenizer, and LoRA adapters for them.
 
-All weights are random. Where an answer is wanted, embedding and output layer are made to fit each other so
-that each piece of the answer is most likely to follow the one before it: such a model really decodes, token
-by token, with real probabilities that depend on what it is shown, and says the same words in the end.
+All weights are random. For a fixed reply, the output layer is fitted to the embedding so that each piece of
+the reply is most likely to follow the one before it. Such a model decodes token by token, with probabilities
+that depend on its input, and always ends up with that reply.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from pathlib import Path
 from typing import Any
 
 from interleave.backends.local.silence import quiet
-from interleave.backends.tiny.tokenizers import tiny_tokenizer, vocabulary_size
+from interleave.backends.local.train_bpe import byte_level_bpe
 
 HIDDEN = 64
 HEAD = 16
 PIECE_CHARACTERS = 7
-FITTING = 0.15
-"""How strongly a piece is followed by the next one: enough to be first, not enough to be certain."""
+FIT_STRENGTH = 0.15
+"""Makes the next piece the most likely one, but not certain."""
 PLAN = (
     "<think>Two steps.</think><answer>{'execution_plan': [{'step_number': 1, "
     "'instruction': 'A pond lies still', 'prompt': 'a green pond, watercolour'}, "
@@ -32,9 +32,40 @@ VERDICT = (
 )
 ANSWERS = {"planner": PLAN, "critic": VERDICT}
 
+SPECIAL_TOKENS = [
+    "<|endoftext|>",
+    "<|im_start|>",
+    "<|im_end|>",
+    "<|vision_start|>",
+    "<|vision_end|>",
+    "<|vision_pad|>",
+    "<|image_pad|>",
+    "<|video_pad|>",
+]
+CORPUS = [
+    "a cat on a mat, a red house by the blue lake, draw the picture again and keep everything else as it is",
+    "the same words again and again, a very long corridor, step by step, cat number one two three",
+    '{"execution_plan": [{"step_number": 1, "prompt": "a"}], "previous_step_success": true}',
+    "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa",
+]
+BYTES, MERGES = 256, 160
+WORDS = r"'\p{L}+|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+CHAT_TEMPLATE = """\
+{%- for message in messages -%}
+{{- '<|im_start|>' + message['role'] + '\n' -}}
+{%- if message['content'] is string -%}{{- message['content'] -}}
+{%- else -%}{%- for part in message['content'] -%}
+{%- if part['type'] == 'image' -%}{{- '<|vision_start|><|image_pad|><|vision_end|>' -}}
+{%- else -%}{{- part['text'] -}}{%- endif -%}
+{%- endfor -%}{%- endif -%}
+{{- '<|im_end|>\n' -}}
+{%- endfor -%}
+{%- if add_generation_prompt -%}{{- '<|im_start|>assistant\n' -}}{%- endif -%}
+"""
+
 
 def build_tiny_vlm(folder: Path, *, answer: str | None = None, seed: int = 0) -> Path:
-    """Write a toy model with its processor; without an `answer` it says random things and never ends."""
+    """Write a tiny model with its processor; without an `answer` it replies at random and never ends."""
     import torch
     from transformers import Qwen3VLForConditionalGeneration
 
@@ -55,7 +86,7 @@ def build_tiny_vlm(folder: Path, *, answer: str | None = None, seed: int = 0) ->
 
 
 def build_tiny_adapter(folder: Path, base: Path, *, seed: int = 1) -> Path:
-    """Write a LoRA adapter with random weights for a toy model."""
+    """Write a LoRA adapter with random weights for a tiny model."""
     import torch
     from peft import LoraConfig, get_peft_model
     from transformers import AutoModelForImageTextToText
@@ -78,6 +109,37 @@ def split_into_distinct(text: str) -> list[str]:
         pieces.append(text[start:end])
         start = end
     return pieces
+
+
+def tiny_tokenizer(
+    pieces: Sequence[str] = (),
+    *,
+    context: int = 32_768,
+    texts: Sequence[str] = CORPUS,
+    merges: int = MERGES,
+) -> Any:
+    """A `Qwen2Tokenizer` that encodes any text, `texts` in few tokens, and each of `pieces` as one."""
+    from tokenizers import AddedToken
+    from transformers import Qwen2Tokenizer
+
+    core = byte_level_bpe([*texts] * 20, words=WORDS, vocabulary=BYTES + merges)
+    core.add_special_tokens(SPECIAL_TOKENS)
+    core.add_tokens([AddedToken(piece, normalized=False, special=False) for piece in pieces])
+    return Qwen2Tokenizer(
+        tokenizer_object=core,
+        eos_token="<|im_end|>",
+        pad_token="<|endoftext|>",
+        unk_token=None,
+        bos_token=None,
+        additional_special_tokens=SPECIAL_TOKENS[1:],
+        model_max_length=context,
+        chat_template=CHAT_TEMPLATE,
+    )
+
+
+def vocabulary_size(tokenizer: Any) -> int:
+    """Rows of the embedding, a multiple of 64 as in released models."""
+    return (len(tokenizer) + 63) // 64 * 64
 
 
 def _config(tokenizer: Any) -> Any:
@@ -127,7 +189,7 @@ def _config(tokenizer: Any) -> Any:
 def _image_processor() -> Any:
     from transformers.models.qwen2_vl.image_processing_pil_qwen2_vl import Qwen2VLImageProcessorPil
 
-    limits = {"shortest_edge": 64 * 64, "longest_edge": 128 * 128}  # areas, whatever their names say
+    limits = {"shortest_edge": 64 * 64, "longest_edge": 128 * 128}  # areas in pixels, despite the names
     return Qwen2VLImageProcessorPil(patch_size=16, temporal_patch_size=2, merge_size=2, size=limits)
 
 
@@ -142,4 +204,4 @@ def _fit(model: Any, tokenizer: Any, chain: Sequence[str]) -> None:
     with torch.no_grad():
         embedding.normal_(std=1.0)
         for (before,), (after,) in pairwise(ids):
-            head[after] = FITTING * embedding[before]
+            head[after] = FIT_STRENGTH * embedding[before]

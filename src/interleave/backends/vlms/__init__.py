@@ -1,0 +1,1 @@
+"""The vision-language models that ship with the product."""

@@ -9,21 +9,21 @@ from typing import TYPE_CHECKING, Any, Literal
 from pydantic import Field
 
 from interleave.backends.protocols import Message, Reply, Sampling, VlmCapabilities
-from interleave.backends.remote.answers import (
-    expect,
-    first_of,
-    object_in,
-    optional,
-    token_count,
-    uncounted,
-    word,
-)
-from interleave.backends.remote.bounds import CHAT_BYTES
-from interleave.backends.remote.http_client import typed_outcomes
+from interleave.backends.remote.http_client import as_backend_errors
 from interleave.backends.remote.http_errors import bad_reply, refused
 from interleave.backends.remote.keys import GEMINI_URL, key_for
-from interleave.backends.remote.options import RemoteOptions, room_for
+from interleave.backends.remote.limits import CHAT_BYTES
+from interleave.backends.remote.options import RemoteOptions, max_tokens_for
 from interleave.backends.remote.prices import token_price, typical_price
+from interleave.backends.remote.responses import (
+    expect,
+    first_item,
+    label,
+    optional,
+    parse_object,
+    token_count,
+    usage_missing,
+)
 from interleave.backends.remote.sdks import gemini_clients
 from interleave.backends.retries import VLM_DEADLINE_SECONDS
 from interleave.config.specs import Spec
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from google.genai import types as genai
 
 _FINISH_REASONS = {"STOP": "stop", "MAX_TOKENS": "length"}
-BLOCKING = {
+BLOCKED_REASONS = {
     "SAFETY",
     "RECITATION",
     "BLOCKLIST",
@@ -45,26 +45,26 @@ BLOCKING = {
     "IMAGE_PROHIBITED_CONTENT",
     "IMAGE_RECITATION",
 }
-"""Finish reasons with which Google's filters end an answer."""
+"""The finish reasons of Google's content filters."""
 
 
 class GeminiVlm:
-    """A Gemini model that reads text and pictures."""
+    """A Gemini model."""
 
     class Options(RemoteOptions):
         max_tokens: int | None = Field(default=None, ge=16, le=1_000_000)
-        """Room for an answer in place of the usual 4096 tokens: thinking counts."""
+        """The most tokens of a reply, reasoning included, instead of 4096."""
         thinking: Literal["minimal", "low", "medium", "high"] | None = None
-        """How much a Gemini 3 model thinks."""
+        """The thinking level of a Gemini 3 model."""
         thinking_budget: int | None = Field(default=None, ge=-1, le=100_000)
-        """How many tokens a Gemini 2.5 model may think; 0 for none, -1 as it likes."""
+        """The most reasoning tokens of a Gemini 2.5 model; 0 for none, -1 for no limit."""
         json_schema: bool = False
-        """Whether the model is held to the JSON schema of its answer."""
+        """Whether to constrain replies to the JSON schema of the answer."""
         price_in: float | None = Field(default=None, ge=0)
         price_out: float | None = Field(default=None, ge=0)
-        """US dollars for a million tokens, where they are not those of the table."""
+        """US dollars per million tokens, instead of the table's."""
 
-    def __init__(self, *, spec: Spec, options: Options, role: str) -> None:
+    def __init__(self, *, spec: Spec, options: Options) -> None:
         if not spec.model:
             raise ConfigurationError(f"{str(spec)!r} names no model: write e.g. gemini:gemini-3.5-flash")
         self.model = spec.model
@@ -84,17 +84,17 @@ class GeminiVlm:
             base_url=base_url,
             key=key_for(base_url, options.key, header="x-goog-api-key", prefix=""),
             seconds=options.seconds(VLM_DEADLINE_SECONDS),
-            most_bytes=CHAT_BYTES,
+            max_bytes=CHAT_BYTES,
         )
 
     async def complete(self, messages: Sequence[Message], sampling: Sampling) -> Reply:
         contents = await asyncio.to_thread(_contents, messages)
         try:
-            with typed_outcomes(self.where):
+            with as_backend_errors(self.where):
                 response = await self._client().aio.models.generate_content(
                     model=self.model, contents=contents, config=self._config(messages, sampling)
                 )
-                return self._reply(answer_in(response, self.where))
+                return self._reply(response_json(response, self.where))
         except BackendError as error:
             if error.kind is not Failure.REFUSED:
                 raise
@@ -106,7 +106,7 @@ class GeminiVlm:
         options = self.options
         config: dict[str, Any] = {
             "temperature": sampling.temperature,
-            "max_output_tokens": room_for(sampling, options.max_tokens),
+            "max_output_tokens": max_tokens_for(sampling, options.max_tokens),
             "automatic_function_calling": {"disable": True},
             "should_return_http_response": True,
         }
@@ -122,51 +122,57 @@ class GeminiVlm:
         return genai.GenerateContentConfig(**config)
 
     def _reply(self, answer: dict[str, Any]) -> Reply:
-        candidate = the_candidate(answer, self.where)
-        reason = reason_of(candidate, self.where)
+        candidate = first_candidate(answer, self.where)
+        reason = finish_reason_of(candidate, self.where)
         parts = parts_of(candidate, self.where)
-        text, thinking = words_of(parts, self.where), words_of(parts, self.where, thought=True)
+        text, thinking = text_of(parts, self.where), text_of(parts, self.where, thought=True)
         if thinking and "<think>" not in text:
             text = f"<think>{thinking.replace('<', '‹')}</think>{text}"
-        if reason in BLOCKING:
-            return Reply(text, "content_filter", *self._counted(answer))
+        if reason in BLOCKED_REASONS:
+            return Reply(text, "content_filter", *self._usage_and_cost(answer))
         if not text and reason not in _FINISH_REASONS:
             raise bad_reply(self.where, f"it holds no text and ended with {reason}")
-        return Reply(text, _FINISH_REASONS.get(reason, reason.lower()), *self._counted(answer))
+        return Reply(text, _FINISH_REASONS.get(reason, reason.lower()), *self._usage_and_cost(answer))
 
-    def _counted(self, answer: dict[str, Any]) -> tuple[dict[str, int], float | None]:
-        """The tokens and what they cost; tokens that cannot be are none."""
-        told = answer.get("usageMetadata")
+    def _usage_and_cost(self, answer: dict[str, Any]) -> tuple[dict[str, int], float | None]:
+        """The token counts and their cost; counts that cannot be right are dropped."""
+        metadata = answer.get("usageMetadata")
         names = ("promptTokenCount", "candidatesTokenCount", "thoughtsTokenCount")
-        counts = [token_count(told.get(name, 0)) for name in names] if isinstance(told, dict) else [None]
+        counts = (
+            [token_count(metadata.get(name, 0)) for name in names] if isinstance(metadata, dict) else [None]
+        )
         if None in counts:
             if self.price is not None:
-                raise uncounted(self.where)
+                raise usage_missing(self.where)
             return {}, None
         read, answered, thought = (count or 0 for count in counts)
         usage = {"prompt_tokens": read, "completion_tokens": answered + thought}
         if thought:
             usage["reasoning_tokens"] = thought
-        cost = None if self.price is None else self.price.cost(read=read, written=answered + thought)
+        cost = (
+            None
+            if self.price is None
+            else self.price.cost(input_tokens=read, output_tokens=answered + thought)
+        )
         return usage, cost
 
 
-def answer_in(response: genai.GenerateContentResponse, where: str) -> dict[str, Any]:
-    """The answer as it came: the SDK is told not to make objects of it."""
+def response_json(response: genai.GenerateContentResponse, where: str) -> dict[str, Any]:
+    """The response as plain JSON: the SDK is told not to parse it."""
     raw = response.sdk_http_response
-    return object_in(((raw.body if raw else None) or "").encode(), where)
+    return parse_object(((raw.body if raw else None) or "").encode(), where)
 
 
-def the_candidate(answer: dict[str, Any], where: str) -> dict[str, Any]:
-    """The one answer; raises a typed error when the question was blocked or nothing came."""
+def first_candidate(answer: dict[str, Any], where: str) -> dict[str, Any]:
+    """The first candidate; raises `BackendError` if the prompt was blocked or there is none."""
     feedback = optional(answer.get("promptFeedback"), dict, "promptFeedback", where) or {}
-    if blocked := word(feedback.get("blockReason"), "blockReason", where):
+    if blocked := label(feedback.get("blockReason"), "blockReason", where):
         raise refused(where, f"the prompt was blocked ({blocked})")
-    return first_of(answer, "candidates", where)
+    return first_item(answer, "candidates", where)
 
 
-def reason_of(candidate: dict[str, Any], where: str) -> str:
-    return word(candidate.get("finishReason"), "finishReason", where) or "STOP"
+def finish_reason_of(candidate: dict[str, Any], where: str) -> str:
+    return label(candidate.get("finishReason"), "finishReason", where) or "STOP"
 
 
 def parts_of(candidate: dict[str, Any], where: str) -> list[dict[str, Any]]:
@@ -175,8 +181,8 @@ def parts_of(candidate: dict[str, Any], where: str) -> list[dict[str, Any]]:
     return [expect(part, dict, "part", where) for part in parts]
 
 
-def words_of(parts: Sequence[dict[str, Any]], where: str, *, thought: bool = False) -> str:
-    """What the parts say, or what was thought before."""
+def text_of(parts: Sequence[dict[str, Any]], where: str, *, thought: bool = False) -> str:
+    """The text of the parts, or with `thought` that of the reasoning."""
     texts = [part.get("text") for part in parts if bool(part.get("thought")) is thought]
     return "".join(optional(text, str, "text", where) or "" for text in texts)
 

@@ -1,8 +1,8 @@
-"""The double `scripted`: a planner and critic without a model.
+"""The test double `scripted`: a planner and critic without a model.
 
 `scripted:PATH` answers the n-th call of its role in a run with line n of a JSONL file
 (`{"text": …, "finish_reason": …}`). `scripted` alone follows a rule: as planner it makes as many steps as the
-request names, else four; as critic it refuses every first attempt of an even step.
+request names, else four; as critic it rejects every first attempt of an even step.
 """
 
 from __future__ import annotations
@@ -22,10 +22,11 @@ from interleave.files import read_bytes, why
 from interleave.step_counts import first_number, named_step_count
 from interleave.text import one_line
 from interleave.types import Value
+from interleave.validation_errors import first_problem
 
 DEFAULT_STEPS = 4
-MOST_COUNTED = 50
-"""A larger number in a request, such as a year, is not taken for a number of steps."""
+MAX_COUNTED_STEPS = 50
+"""A larger number in a request, such as a year, is not a number of steps."""
 SCORES = (8, 9)
 MAX_SCRIPT_BYTES = 100_000_000
 
@@ -38,14 +39,14 @@ class Line(Value):
     text: str
     finish_reason: str = "stop"
     tokens: tuple[tuple[str, Probability], ...] = ()
-    """Pieces of the text with their probabilities, to play a backend that gives them."""
+    """The tokens of the text with their probabilities, to imitate a backend that gives them."""
 
 
 class ScriptedVlm:
-    """Plays a planner, critic or scorer from a script."""
+    """A planner, critic or scorer that replies from a script."""
 
     class Options(BackendOptions):
-        """It adds none."""
+        """No options of its own."""
 
     def __init__(self, *, spec: Spec, options: Options, role: str) -> None:
         if spec.base_url:
@@ -62,7 +63,7 @@ class ScriptedVlm:
 
     async def complete(self, messages: Sequence[Message], sampling: Sampling) -> Reply:
         if self.path is None:
-            return Reply(self._improvise(messages, sampling), cost=0.0)
+            return Reply(self._reply_by_rule(messages, sampling), cost=0.0)
         call = sampling.slot.call
         if call > len(self.lines):
             raise BackendError(
@@ -73,7 +74,7 @@ class ScriptedVlm:
         tokens = tuple(Token(text, probability) for text, probability in line.tokens)
         return Reply(line.text, line.finish_reason, cost=0.0, tokens=tokens)
 
-    def _improvise(self, messages: Sequence[Message], sampling: Sampling) -> str:
+    def _reply_by_rule(self, messages: Sequence[Message], sampling: Sampling) -> str:
         if self.role == "planner":
             return _plan(next((message.text for message in messages if message.role == "user"), ""))
         if self.role == "critic":
@@ -99,7 +100,7 @@ def _plan(request: str) -> str:
 
 def _counted(request: str) -> int | None:
     number = first_number(request)
-    return number if number is not None and number <= MOST_COUNTED else None
+    return number if number is not None and number <= MAX_COUNTED_STEPS else None
 
 
 def _verdict(step: int, attempt: int) -> str:
@@ -135,8 +136,6 @@ def _read_line(row: bytes, where: str) -> Line:
     try:
         return Line.model_validate_json(row)
     except ValidationError as error:
-        first = error.errors()[0]
-        key = "".join(f"{place}: " for place in first["loc"])
         raise ConfigurationError(
-            f'{where}: not a script line like {{"text": "…"}} ({key}{first["msg"].lower()})'
+            f'{where}: not a script line like {{"text": "…"}} ({first_problem(error)})'
         ) from None

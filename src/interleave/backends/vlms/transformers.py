@@ -27,15 +27,15 @@ from interleave.backends.local.checkpoints import (
 )
 from interleave.backends.local.compile_blocks import is_large
 from interleave.backends.local.decoding import CompletionRequest, Decoder
-from interleave.backends.local.kernels import kernels_for
-from interleave.backends.local.library_errors import as_backend_error, as_configuration_error
-from interleave.backends.local.options import (
-    LocalOptions,
+from interleave.backends.local.devices import (
+    check_quantization,
     choose_device,
     choose_dtype,
-    refuse_quantisation,
+    kernels_for,
     release_memory,
 )
+from interleave.backends.local.library_errors import as_backend_error, as_configuration_error
+from interleave.backends.local.options import LocalOptions
 from interleave.backends.local.processors import load_processor
 from interleave.backends.local.silence import quiet
 from interleave.backends.protocols import Message, Reply, Sampling, VlmCapabilities
@@ -68,7 +68,7 @@ class TransformersVlm:
         cache: Literal["auto", "dynamic", "static"] = "auto"
         """Whether the KV cache has a fixed size; `auto`: where that makes decoding faster."""
 
-    def __init__(self, *, spec: Spec, options: Options, role: str, loaded: LoadedModel | None = None) -> None:
+    def __init__(self, *, spec: Spec, options: Options, loaded: LoadedModel | None = None) -> None:
         """`loaded` is the model that the spec names, if it is in memory already; otherwise it is loaded."""
         if spec.base_url or not spec.model:
             raise ConfigurationError(
@@ -119,7 +119,7 @@ def load_shared(source: Source, options: TransformersVlm.Options) -> LoadedModel
     """The model of a source, loaded once for all backends that use it with the same settings."""
     device = choose_device(options.device)
     dtype = choose_dtype(options.dtype, device)
-    refuse_quantisation(options.quantization, device)
+    check_quantization(options.quantization, device)
     folder = find_model(source)
     key = (
         folder.resolve(),

@@ -72,7 +72,7 @@ def collect(
     """
     from interleave.batches.assignment import Shard
     from interleave.batches.batch import DEFAULT_CONCURRENCY, Batch, refuse_unusable_folder
-    from interleave.cli.batch_command import follow_many
+    from interleave.cli.batch_command import run_batch
     from interleave.cli.run_command import say
     from interleave.data.collect import CollectConfig, Workload, write_collection_manifest
     from interleave.data.ray_executor import RayOptions
@@ -103,7 +103,7 @@ def collect(
     with _executor(engine, config, out, requests, ray_options) as executor:
         batch = Batch(out, assignment, executor, shard=part, outage_retry=OutageRetry(max_seconds))
         try:
-            return follow_many(
+            return run_batch(
                 batch,
                 workload.items,
                 concurrency=ray_options.concurrency * (ray_options.workers if engine == "ray" else 1),

@@ -14,7 +14,7 @@ import typer
 from interleave.cli import options
 from interleave.cli.data.stage_progress import progress_bar
 from interleave.cli.run_command import cancel_on_terminate, say
-from interleave.cli.streams import few_retries_told
+from interleave.cli.streams import limit_retry_messages
 from interleave.text import one_line
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ def _score(scoring: Scoring, concurrency: int, json_output: bool) -> int:
 
     started, status = time.monotonic(), "done"
     try:
-        with few_retries_told():
+        with limit_retry_messages():
             asyncio.run(_follow(scoring, concurrency))
     except LimitReached as reached:
         say(f"interleave: {reached}")

@@ -12,7 +12,7 @@ from PIL import Image
 torch = pytest.importorskip("torch")
 pytest.importorskip("diffusers")
 
-from interleave.backends.local.stack_sources import stack_sources  # noqa: E402
+from interleave.backends.local.pipeline_sources import stack_sources  # noqa: E402
 
 
 @pytest.fixture(scope="module")

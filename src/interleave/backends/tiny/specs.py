@@ -1,4 +1,4 @@
-"""A spec of a real model → the spec of a toy of the same classes, with the same options."""
+"""The spec of a real model → the spec of a tiny model of the same classes, with the same options."""
 
 from __future__ import annotations
 
@@ -12,35 +12,35 @@ from interleave.backends.tiny.vlms import ANSWERS, VERDICT, build_tiny_adapter, 
 from interleave.config.specs import Spec
 from interleave.errors import ConfigurationError
 
-OF_THE_REAL_ONE = {"revision", "adapter_revision", "size", "width", "height"}
-"""What means nothing for a toy."""
-NEED_A_GPU = {"offload", "quantization", "compile"}
+DROPPED_OPTIONS = {"revision", "adapter_revision", "size", "width", "height"}
+"""Options that only the real model can follow."""
+GPU_OPTIONS = {"offload", "quantization", "compile"}
 DOUBLES = {"solid", "scripted"}
 
 
-def toy_spec(spec: Spec, role: str, folder: Path) -> Spec:
-    """Build the toy of a spec below `folder`; returns the spec that names it."""
+def tiny_spec(spec: Spec, role: str, folder: Path) -> Spec:
+    """Build a tiny model for a spec below `folder`; returns the spec that names it."""
     if spec.name in DOUBLES:
         return spec
-    if spec.name not in MAKERS:
+    if spec.name not in BUILDERS:
         raise ConfigurationError(
             f"no toy can be built of the {role} {str(spec)!r}: only of 'transformers' and 'diffusers' models"
         )
     if not spec.model:
         raise ConfigurationError(f"the {role} {str(spec)!r} names no model")
-    left_out = OF_THE_REAL_ONE | (set() if _has_gpu() else NEED_A_GPU)
-    options = {key: value for key, value in spec.options.items() if key not in left_out}
-    return MAKERS[spec.name](replace(spec, options=options), role, folder)
+    dropped = DROPPED_OPTIONS | (set() if _has_gpu() else GPU_OPTIONS)
+    options = {key: value for key, value in spec.options.items() if key not in dropped}
+    return BUILDERS[spec.name](replace(spec, options=options), role, folder)
 
 
-def left_out(spec: Spec) -> list[str]:
-    """The options of a spec that cannot be tried on this machine."""
-    return (
-        [] if _has_gpu() else [f"{key}={spec.options[key]}" for key in sorted(NEED_A_GPU & set(spec.options))]
-    )
+def options_that_need_a_gpu(spec: Spec) -> list[str]:
+    """The options of a spec that need a GPU, where this machine has none."""
+    if _has_gpu():
+        return []
+    return [f"{key}={spec.options[key]}" for key in sorted(GPU_OPTIONS & set(spec.options))]
 
 
-def _toy_vlm(spec: Spec, role: str, folder: Path) -> Spec:
+def _tiny_vlm(spec: Spec, role: str, folder: Path) -> Spec:
     base = build_tiny_vlm(folder / role, answer=ANSWERS.get(role, VERDICT))
     options = dict(spec.options)
     if "adapter" in options:
@@ -48,7 +48,7 @@ def _toy_vlm(spec: Spec, role: str, folder: Path) -> Spec:
     return replace(spec, model=str(base), options=options)
 
 
-def _toy_generator(spec: Spec, role: str, folder: Path) -> Spec:
+def _tiny_generator(spec: Spec, role: str, folder: Path) -> Spec:
     pipeline = pipeline_of(spec.model or "")
     if pipeline is None:
         raise ConfigurationError(
@@ -69,7 +69,7 @@ def _has_gpu() -> bool:
     return bool(torch.cuda.is_available())
 
 
-MAKERS: dict[str, Callable[[Spec, str, Path], Spec]] = {
-    "transformers": _toy_vlm,
-    "diffusers": _toy_generator,
+BUILDERS: dict[str, Callable[[Spec, str, Path], Spec]] = {
+    "transformers": _tiny_vlm,
+    "diffusers": _tiny_generator,
 }

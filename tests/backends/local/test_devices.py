@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import torch
 
-from interleave.backends.local.kernels import kernels_for, onednn_supports
+from interleave.backends.local.devices import kernels_for, onednn_supports
 from interleave.backends.protocols import ImageRequest, Message, Sampling
 from interleave.backends.registry import load_generator, load_vlm
 from interleave.types import Text

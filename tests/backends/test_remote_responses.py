@@ -110,7 +110,7 @@ def test_too_many_values_are_refused_before_one_is_built(
         built.append(len(body))
         return json.loads(body)
 
-    monkeypatch.setattr("interleave.backends.remote.bounds.json", SimpleNamespace(loads=loads))
+    monkeypatch.setattr("interleave.backends.remote.limits.json", SimpleNamespace(loads=loads))
     error = refusal(backend, loopback, {"x": [0] * 1_000_001})
     assert not error.transient
     assert "values" in str(error)
@@ -129,7 +129,7 @@ def test_an_answer_in_words_may_be_smaller_than_a_picture(
 def test_an_answer_in_tiny_pieces_is_not_read_to_its_end(
     loopback: Loopback, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("interleave.backends.remote.http_client.MOST_PIECES", 100)
+    monkeypatch.setattr("interleave.backends.remote.http_client.MAX_CHUNKS", 100)
 
     async def in_pieces(exchange: wire.Exchange) -> None:
         exchange.writer.write(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")

@@ -1,22 +1,65 @@
-"""Edits of different pictures in one FLUX.2 batch.
+"""Source pictures as a diffusers pipeline takes them: scaled, padded, and stacked for batches.
 
-The pipeline conditions every prompt of a batch on all the sources it is given. Here each prompt gets its own;
-the sources of all prompts must have the same sizes. They are encoded together, and moved to the device as
-uint8.
+FLUX.2 pipelines condition every prompt of a batch on all the sources they are given. `stack_sources` gives
+each prompt its own; the sources of all prompts must have the same sizes. They are encoded together, and moved
+to the device as uint8.
 """
 
 from __future__ import annotations
 
+import math
 from types import MethodType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import torch
+from PIL import Image as pillow
+from PIL import ImageOps
+from torch import Tensor
 
 if TYPE_CHECKING:
-    from torch import Tensor
+    from PIL.Image import Image
 
+MIN_SIDE = 64
+MAX_RATIO = 8
+SIDE_MULTIPLE = 16
+"""Sides are multiples of this: pipelines round others down, and a picture must have the size asked for."""
 PLAIN_SETTINGS = {"do_normalize": True, "do_binarize": False, "do_convert_grayscale": False}
 """Settings under which an image processor only maps a picture's bytes to floats from -1 to 1."""
+
+
+def usable_source(image: Image) -> Image:
+    """The picture as every pipeline accepts it: a tiny one is enlarged, a strip gets white margins."""
+    image = image if image.mode == "RGB" else image.convert("RGB")
+    least = min(image.size)
+    if least < MIN_SIDE:
+        scale = MIN_SIDE / least
+        # The long side of a strip is capped: its margins would make the canvas far too large.
+        longest = MIN_SIDE * MAX_RATIO * 2
+        size = [max(1, min(math.ceil(side * scale), longest)) for side in image.size]
+        image = image.resize((size[0], size[1]), pillow.Resampling.BICUBIC)
+    short = max(MIN_SIDE, math.ceil(max(image.size) / MAX_RATIO))
+    return on_canvas(image, (max(image.width, short), max(image.height, short)), enlarge=False)
+
+
+def on_canvas(image: Image, size: tuple[int, int], *, enlarge: bool = True) -> Image:
+    """The whole picture, centred on a white canvas of this size."""
+    if image.size == size:
+        return image
+    if enlarge:
+        return ImageOps.pad(image, size, pillow.Resampling.BICUBIC, color="white")
+    canvas = pillow.new("RGB", size, "white")
+    canvas.paste(image, ((size[0] - image.width) // 2, (size[1] - image.height) // 2))
+    return canvas
+
+
+def size_like(image: Image, size: tuple[int, int]) -> tuple[int, int]:
+    """A size of as many pixels as `size`, with the aspect ratio of a picture."""
+    ratio = min(max(image.width / image.height, 1 / MAX_RATIO), MAX_RATIO)
+    area = size[0] * size[1]
+    width = round(math.sqrt(area * ratio) / SIDE_MULTIPLE) * SIDE_MULTIPLE
+    height = round(math.sqrt(area / ratio) / SIDE_MULTIPLE) * SIDE_MULTIPLE
+    return max(width, MIN_SIDE), max(height, MIN_SIDE)
 
 
 def stack_sources(pipeline: Any) -> None:
@@ -31,8 +74,6 @@ def _prepare_image_latents(
     pipeline: Any, images: list[Any], batch_size: int, generator: Any, device: Any, dtype: Any
 ) -> tuple[Any, Any]:
     """Latents and position ids of the sources, those of each prompt in its own row."""
-    import torch
-
     per_prompt = len(images) // batch_size
     if batch_size == 1:
         floats = [_as_floats(image, device) for image in images]
@@ -53,7 +94,6 @@ def _prepare_image_latents(
 
 def _preprocess(processor: Any, image: Any, height: Any = None, width: Any = None, **options: Any) -> Any:
     """A picture of the right size as uint8; any other as the library does it."""
-    import torch
     from PIL.Image import Image
 
     if not isinstance(image, Image) or image.mode != "RGB" or image.size != (width, height):
@@ -62,8 +102,6 @@ def _preprocess(processor: Any, image: Any, height: Any = None, width: Any = Non
 
 
 def _as_floats(image: Tensor, device: Any) -> Tensor:
-    import torch
-
     if image.dtype is not torch.uint8:
         return image.to(device)
     return 2.0 * (image.to(device).float() / 255.0) - 1.0
