@@ -17,7 +17,7 @@ from interleave.cli.main import run
 from interleave.config.specs import parse_spec
 from interleave.errors import BackendError, ConfigurationError
 from interleave.intervals import estimate
-from interleave_mini.backends.world_generator import WorldPainter
+from interleave_mini.backends import WorldPainter
 from interleave_mini.bench.cached_models import RememberingGenerator
 from interleave_mini.bench.report import BY_CONSTRUCTION, write_report
 from interleave_mini.bench.runner import ItemScore, Result, Settings, StepScore, default_folder, run_mini
@@ -326,7 +326,7 @@ def test_tasks_that_failed_are_tried_again_and_said(
     broken = monkeypatch.context()
     with broken as patched:
         patched.setattr(
-            "interleave_mini.backends.world_generator.WorldPainter._paint",
+            "interleave_mini.backends.WorldPainter._paint",
             lambda self, request: (_ for _ in ()).throw(BackendError("out of paint")),
         )
         assert run([*command, str(tmp_path)]) == 3

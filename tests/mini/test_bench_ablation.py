@@ -15,7 +15,7 @@ from interleave.cli.main import run
 from interleave.config.specs import parse_spec
 from interleave.errors import ConfigurationError
 from interleave.types import Outcome, Verdict
-from interleave_mini.backends.world_generator import WorldPainter
+from interleave_mini.backends import WorldPainter
 from interleave_mini.bench.ablation_markdown import points
 from interleave_mini.bench.critic_exam import Exam, questions
 from interleave_mini.bench.critic_exam_run import CriticResult, Examiner

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 from samples import OPERATIONS, possible, random_scene, scene_and, scene_with_gripper
 
-from interleave_mini.language.checker import vocabulary
 from interleave_mini.language.descriptions import describe, read_description
 from interleave_mini.language.patterns import NotUnderstood, normalised
 from interleave_mini.language.prompts import edit_prompt, is_exact, literal_scene, scene_prompt, understand
 from interleave_mini.language.references import Manner, find, find_position
 from interleave_mini.language.sentences import SPEECH, read_sentence, say, say_all
+from interleave_mini.language.vocabulary import vocabulary
 from interleave_mini.language.words import (
     POSITIONS,
     RELATIONS,

@@ -44,8 +44,11 @@ from interleave_mini.train.quick_eval import Glance  # noqa: E402
 from interleave_mini.train.timed_schedule import Clock, Log, learning_rate  # noqa: E402
 from interleave_mini.train.tokenizer import language_tokenizer  # noqa: E402
 from interleave_mini.world import Scene, Thing, draw  # noqa: E402
-from interleave_mini.world.batches import TorchPainter, scene_of  # noqa: E402
-from interleave_mini.world.drawing import draw_many  # noqa: E402
+from interleave_mini.world.drawing import (  # noqa: E402
+    TorchPainter,
+    draw_many,
+    scene_of,
+)
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # of the libraries, at import and at saving
 SECOND = 1 / 60

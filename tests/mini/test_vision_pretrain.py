@@ -29,8 +29,7 @@ from interleave_mini.train.aux_head import Naming, cells_of_tokens
 from interleave_mini.train.vision_examples import EXERCISES, Exercise, exercises_named, sample_exercise
 from interleave_mini.train.vision_pretrain import Seer, Sheets, SightTraining, on_device, train_sight
 from interleave_mini.world import draw
-from interleave_mini.world.batches import ATLAS_SIZE, TorchPainter, scene_codes
-from interleave_mini.world.drawing import corner
+from interleave_mini.world.drawing import ATLAS_SIZE, TorchPainter, corner, scene_codes
 from interleave_mini.world.kinds import BACKGROUNDS, COLOURS
 from interleave_mini.world.scene import Scene, Thing
 

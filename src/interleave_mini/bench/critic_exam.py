@@ -215,14 +215,14 @@ def _all_questions(seed: int) -> Iterator[Question]:
 
 
 def _steps(task: Task) -> Iterator[Question]:
-    for place, beat in enumerate(task.beats):
+    for place, step in enumerate(task.steps):
         yield Question(
             id=f"{task.id}/{place}",
             suite=task.suite,
-            prompt=beat.prompt,
-            before=beat.before,
-            given=place == 0 and beat.before is not None,
-            target=beat.scene,
+            prompt=step.prompt,
+            before=step.before,
+            given=place == 0 and step.before is not None,
+            target=step.scene,
             slot=Slot(task.first_number + place, 1),
         )
 

@@ -71,18 +71,18 @@ def write_report(result: Result, answered: Sequence[Answered], out: Path) -> Pat
 def _row(answered: Answered) -> Row:
     task = answered.task
     given = tuple(_picture(draw(part)) for part in task.parts if isinstance(part, Scene))
-    return Row(task, given, answered, tuple(_cell(answered, place) for place in range(len(task.beats))))
+    return Row(task, given, answered, tuple(_cell(answered, place) for place in range(len(task.steps))))
 
 
 def _cell(answered: Answered, place: int) -> Cell:
     task, record = answered.task, answered.record
-    beat, score = task.beats[place], answered.score.steps[place]
+    truth, score = task.steps[place], answered.score.steps[place]
     step = record.steps[place] if record and place < len(record.steps) else None
     attempt = step.attempt if step else None
     store = PictureStore(Path(answered.score.folder))
     return Cell(
-        truth=None if task.text_only else _picture(draw(beat.scene)),
-        truth_text=beat.caption,
+        truth=None if task.text_only else _picture(draw(truth.scene)),
+        truth_text=truth.caption,
         answer=_picture(store.get(attempt.image)) if attempt else None,
         answer_text=step.plan.text if step else "",
         attempts=len(step.attempts) if step else 0,

@@ -137,7 +137,7 @@ def _answered(
         folder=str(folder / ended.folder) if ended else "",
         reason=ended.reason if ended else "",
         steps=score_steps(task, record.steps if record else (), readings),
-        too_many=max(0, len(record.steps) - len(task.beats)) if record else 0,
+        too_many=max(0, len(record.steps) - len(task.steps)) if record else 0,
         drawn=drawn,
         forced=forced,
         unreadable_plan=unreadable,
@@ -150,10 +150,10 @@ def score_steps(
 ) -> tuple[StepScore, ...]:
     """The steps of an answer against the truth, place by place; what is missing is wrong."""
     scores = []
-    for place, beat in enumerate(task.beats):
+    for place, truth in enumerate(task.steps):
         step = steps[place] if place < len(steps) else None
-        text = step is not None and all(fact.is_said_in(step.plan.text) for fact in beat.facts)
-        right = None if task.text_only else place in readings and shows(readings[place], beat.scene)
+        text = step is not None and all(fact.is_said_in(step.plan.text) for fact in truth.facts)
+        right = None if task.text_only else place in readings and shows(readings[place], truth.scene)
         scores.append(StepScore(image=right, text=text))
     return tuple(scores)
 

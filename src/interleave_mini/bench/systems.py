@@ -23,7 +23,7 @@ class EachStepFromTheRequest:
     """The plan of a system without a planner: the request itself as the prompt of every picture."""
 
     def __init__(self, tasks: Iterable[Task]) -> None:
-        self._steps = {_key(task.request()): (task.first_number, len(task.beats)) for task in tasks}
+        self._steps = {_key(task.request()): (task.first_number, len(task.steps)) for task in tasks}
 
     async def plan(self, request: Request) -> Plan:
         first, count = self._steps[_key(request)]

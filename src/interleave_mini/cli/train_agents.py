@@ -159,13 +159,15 @@ def sight(
     debug: options.Debug = False,
 ) -> int:
     """Teach a fresh model to look at pictures of the world, before it has any job."""
-    from interleave_mini.backends.mini_generator import WEIGHTS
+    from interleave_mini.backends import WEIGHTS
     from interleave_mini.train.vision_examples import exercises_named
     from interleave_mini.train.vision_pretrain import SightTraining, train_sight
 
     chosen = exercises_named(exercises.split(","))
     how = SightTraining(exercises=chosen, batch=batch, workers=workers, examined=examine)
-    train_sight(fresh, out, minutes, how=how, generator=generator or WEIGHTS, device=device, seed=seed)
+    train_sight(
+        fresh, out, minutes, how=how, generator=generator or WEIGHTS / "generator", device=device, seed=seed
+    )
     typer.echo(str(out / "model"))
     return 0
 

@@ -15,10 +15,10 @@ from interleave.backends.local.train_bpe import byte_level_bpe
 from interleave.types import Verdict
 from interleave_mini.language.tasks import SUITES, sample_task
 from interleave_mini.language.words import CELL_OF, ROWS, capitalised
-from interleave_mini.oracle import judged
+from interleave_mini.oracle import judge_attempt
 from interleave_mini.train.tokenizer import END, PAD, WORDS
 from interleave_mini.world.drawing import draw
-from interleave_mini.world.mistakes import spoiled
+from interleave_mini.world.mistakes import with_mistake
 
 SPECIAL = (
     PAD,
@@ -103,7 +103,7 @@ def corpus(samples: int) -> list[str]:
 
 def _a_verdict(task: Any, rng: Random) -> Verdict:
     """What the oracle says of a picture that may be wrong."""
-    beat = rng.choice(task.beats)
-    sources = (draw(beat.before),) if beat.before is not None else ()
-    picture = draw(spoiled(beat.scene, rng) if rng.random() < 0.8 else beat.scene)
-    return judged(critic_input(beat.prompt, beat.prompt, sources, picture))
+    step = rng.choice(task.steps)
+    sources = (draw(step.before),) if step.before is not None else ()
+    picture = draw(with_mistake(step.scene, rng) if rng.random() < 0.8 else step.scene)
+    return judge_attempt(critic_input(step.prompt, step.prompt, sources, picture))

@@ -11,7 +11,7 @@ from interleave_mini.reader.scores import shows
 from interleave_mini.train.latents import patchify, to_model_range, to_pixels
 from interleave_mini.train.timed_schedule import Clock, Log, learning_rate
 from interleave_mini.train.weight_average import Average
-from interleave_mini.world.batches import ATLAS_SIZE, THINGS, TorchPainter, scene_of
+from interleave_mini.world.drawing import ATLAS_SIZE, THINGS, TorchPainter, scene_of
 from interleave_mini.world.kinds import BACKGROUNDS
 from interleave_mini.world.scene import CELLS, GRID
 

@@ -9,8 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from interleave_mini.world.backgrounds import SIDE
-from interleave_mini.world.batches import ATLAS_SIZE
-from interleave_mini.world.drawing import MARGIN
+from interleave_mini.world.drawing import ATLAS_SIZE, MARGIN
 from interleave_mini.world.kinds import BACKGROUNDS
 from interleave_mini.world.scene import GRID
 from interleave_mini.world.sprites import CELL

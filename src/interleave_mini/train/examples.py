@@ -83,13 +83,13 @@ def _from_story(rng: Random) -> Example | None:
     task = sample_task("story", rng)
     if task.unseen or hashed_split(repr(task.parts)) != "train":
         return None
-    number = rng.randrange(len(task.beats))
-    beat = task.beats[number]
-    if beat.before is None:
-        return Example(_describe(beat.scene, rng), None, beat.scene)
+    number = rng.randrange(len(task.steps))
+    step = task.steps[number]
+    if step.before is None:
+        return Example(_describe(step.scene, rng), None, step.scene)
     has_earlier = number >= 2 and rng.random() < WITH_EARLIER
-    earlier = task.beats[number - 2].scene if has_earlier else None
-    return Example(_ask(beat.operations, beat.before, rng), beat.before, beat.scene, earlier)
+    earlier = task.steps[number - 2].scene if has_earlier else None
+    return Example(_ask(step.operations, step.before, rng), step.before, step.scene, earlier)
 
 
 def _earlier(scene: Scene, rng: Random) -> Scene | None:

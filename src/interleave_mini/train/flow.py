@@ -16,7 +16,7 @@ from interleave_mini.train.latents import LatentSpace
 from interleave_mini.train.model_parts import SHIFT, GeneratorShape, text_layers
 from interleave_mini.train.timed_schedule import Clock, Log, learning_rate
 from interleave_mini.train.weight_average import Average
-from interleave_mini.world.batches import EMPTY, TorchPainter, scene_codes
+from interleave_mini.world.drawing import EMPTY, TorchPainter, scene_codes
 
 if TYPE_CHECKING:
     import torch

@@ -32,7 +32,7 @@ from interleave_mini.train.model_parts import (
 from interleave_mini.train.quick_eval import Glance
 from interleave_mini.train.timed_schedule import Clock, Log
 from interleave_mini.train.tokenizer import language_tokenizer
-from interleave_mini.world.batches import TorchPainter
+from interleave_mini.world.drawing import TorchPainter
 
 
 @dataclass(frozen=True)

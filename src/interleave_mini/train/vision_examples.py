@@ -17,11 +17,10 @@ from interleave_mini.language.references import Manner
 from interleave_mini.language.sentences import say_all
 from interleave_mini.language.splits import is_held_out_pair
 from interleave_mini.language.tasks import sample_task
-from interleave_mini.oracle import ACCEPTED, faults_of, refined
+from interleave_mini.oracle import ACCEPTED, describe_faults, refine_prompt
 from interleave_mini.train.examples import Example, random_operations, random_scene, sample_example
-from interleave_mini.world.changes import changes
-from interleave_mini.world.mistakes import spoiled
-from interleave_mini.world.operations import apply_all
+from interleave_mini.world.mistakes import with_mistake
+from interleave_mini.world.operations import apply_all, changes
 from interleave_mini.world.scene import Scene
 
 EXERCISES = ("look", "compare", "check", "judge", "word")
@@ -77,7 +76,7 @@ def _compare(rng: Random) -> Exercise | None:
     before = _scene(rng)
     if rng.random() < UNCHANGED:
         return Exercise("compare", ("Compare:", before, before), "Nothing has changed.")
-    after = _another(before, rng)
+    after = _changed_scene(before, rng)
     try:
         said = say_all(changes(before, after), before, Manner(exact=True))
     except InputError:  # there are no words for this change
@@ -87,42 +86,42 @@ def _compare(rng: Random) -> Exercise | None:
 
 def _check(rng: Random) -> Exercise:
     wanted = _scene(rng)
-    shown = wanted if rng.random() < RIGHT else _another(wanted, rng)
+    shown = wanted if rng.random() < RIGHT else _changed_scene(wanted, rng)
     said = scene_prompt(wanted, exact=rng.random() < 0.5)
-    return Exercise("check", (f"Check: {said}", shown), _marked(shown, wanted))
+    return Exercise("check", (f"Check: {said}", shown), _verdict_text(shown, wanted))
 
 
 def _judge(rng: Random) -> Exercise | None:
     """A critic's own question: a picture, what was asked for, and what became of it."""
-    wish = _wish(rng)
-    if wish.before is None:
+    edit = _sample_edit(rng)
+    if edit.before is None:
         return None
-    shown = wish.after if rng.random() < RIGHT else _another(wish.after, rng, wish.before)
-    drawn = refined(wish.after, wish.before) if rng.random() < DRAWN_AGAIN else wish.prompt
-    asked = f"Judge: {wish.prompt} Drawn: {drawn}"
-    return Exercise("judge", (asked, wish.before, shown), _marked(shown, wish.after))
+    shown = edit.after if rng.random() < RIGHT else _changed_scene(edit.after, rng, edit.before)
+    drawn = refine_prompt(edit.after, edit.before) if rng.random() < DRAWN_AGAIN else edit.prompt
+    asked = f"Judge: {edit.prompt} Drawn: {drawn}"
+    return Exercise("judge", (asked, edit.before, shown), _verdict_text(shown, edit.after))
 
 
 def _word(rng: Random) -> Exercise | None:
     """What a critic asks for after a failure: the same wish in words that leave nothing open."""
-    wish = _wish(rng)
-    if wish.before is None:
+    edit = _sample_edit(rng)
+    if edit.before is None:
         return None
-    return Exercise("word", (f"Word: {wish.prompt}", wish.before), refined(wish.after, wish.before))
+    return Exercise("word", (f"Word: {edit.prompt}", edit.before), refine_prompt(edit.after, edit.before))
 
 
-def _wish(rng: Random) -> Example:
+def _sample_edit(rng: Random) -> Example:
     """Something to be done to a picture: a step of a plan that training may see, or anything."""
     while rng.random() < FROM_PLANS:
         task = sample_task(rng.choice(("story", "edit")), rng)
         if task.split == "train":
-            beat = rng.choice(task.beats)
-            return Example(beat.prompt, beat.before, beat.scene)
+            step = rng.choice(task.steps)
+            return Example(step.prompt, step.before, step.scene)
     return sample_example(rng)
 
 
-def _marked(shown: Scene, wanted: Scene) -> str:
-    return ACCEPTED if shown == wanted else faults_of(shown, wanted)
+def _verdict_text(shown: Scene, wanted: Scene) -> str:
+    return ACCEPTED if shown == wanted else describe_faults(shown, wanted)
 
 
 def _scene(rng: Random) -> Scene:
@@ -130,16 +129,16 @@ def _scene(rng: Random) -> Scene:
     while rng.random() < FROM_STORIES:
         task = sample_task("story", rng)
         if task.split == "train":
-            return rng.choice(task.beats).scene
+            return rng.choice(task.steps).scene
     return random_scene(rng)
 
 
-def _another(scene: Scene, rng: Random, before: Scene | None = None) -> Scene:
+def _changed_scene(scene: Scene, rng: Random, before: Scene | None = None) -> Scene:
     """A scene that differs in something: by a mistake, or by something that has happened."""
     if rng.random() < (0.5 if before is None else 0.8):
-        return spoiled(scene, rng, before)
+        return with_mistake(scene, rng, before)
     operations = random_operations(scene, rng)
-    return apply_all(operations, scene) if operations else spoiled(scene, rng, before)
+    return apply_all(operations, scene) if operations else with_mistake(scene, rng, before)
 
 
 def _held_out(scene: Scene) -> bool:

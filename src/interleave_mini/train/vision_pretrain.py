@@ -29,7 +29,7 @@ from interleave_mini.train.aux_head import Naming
 from interleave_mini.train.latents import LatentSpace
 from interleave_mini.train.timed_schedule import Clock, Log, learning_rate
 from interleave_mini.train.vision_examples import EXERCISES, Exercise, sample_exercise
-from interleave_mini.world.batches import TorchPainter, scene_codes
+from interleave_mini.world.drawing import TorchPainter, scene_codes
 from interleave_mini.world.scene import Scene
 
 if TYPE_CHECKING:

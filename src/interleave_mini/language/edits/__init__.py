@@ -8,17 +8,17 @@ from __future__ import annotations
 
 from interleave_mini.language.edits import causal, logical, spatial, temporal
 from interleave_mini.language.edits.edit import Edit, WrittenEdit, sample_edit
-from interleave_mini.language.story import Beat
+from interleave_mini.language.story import Step
 from interleave_mini.world.scene import Scene
 
 EDITS: tuple[Edit, ...] = (*temporal.EDITS, *causal.EDITS, *spatial.EDITS, *logical.EDITS)
 
 
-def read_edit(text: str, scene: Scene) -> tuple[Edit, Beat] | None:
+def read_edit(text: str, scene: Scene) -> tuple[Edit, Step] | None:
     """The reasoning edit a normalised request asks for in a scene, and what it comes to."""
     for edit in EDITS:
-        if beat := edit.read(text, scene):
-            return edit, beat
+        if step := edit.read(text, scene):
+            return edit, step
     return None
 
 

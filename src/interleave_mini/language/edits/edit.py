@@ -11,7 +11,7 @@ from interleave.errors import InputError
 from interleave_mini.language.patterns import Pattern, filled
 from interleave_mini.language.references import REFERENCE, THING, Manner, find, thing_described
 from interleave_mini.language.sentences import say_all
-from interleave_mini.language.story import Beat
+from interleave_mini.language.story import Step
 from interleave_mini.language.words import (
     capitalised,
     one_of,
@@ -76,24 +76,24 @@ class Edit:
     def patterns(self) -> tuple[Pattern, ...]:
         return tuple(Pattern(text.rstrip(".!?"), GAPS) for text in self.templates)
 
-    def read(self, text: str, scene: Scene) -> Beat | None:
+    def read(self, text: str, scene: Scene) -> Step | None:
         """What a normalised request comes to; None when it is not this edit or makes no sense here."""
         for pattern in self.patterns:
             words = pattern.read(text)
             if words is None:
                 continue
             try:
-                return self.beat(scene, _given(words, scene))
+                return self.step(scene, _given(words, scene))
             except InputError:
                 continue
         return None
 
-    def beat(self, scene: Scene, given: Given) -> Beat:
+    def step(self, scene: Scene, given: Given) -> Step:
         operations = self.happens(scene, given)
         if not operations:
             raise Impossible("nothing would change")
         said = say_all(operations, scene, Manner(way=1))
-        return Beat(capitalised(self.name), said, apply_all(operations, scene), operations, scene)
+        return Step(capitalised(self.name), said, apply_all(operations, scene), operations, scene)
 
 
 def _given(words: dict[str, str], scene: Scene) -> Given:
@@ -114,7 +114,7 @@ class WrittenEdit:
     text: str
     template: str
     edit: Edit
-    beat: Beat
+    step: Step
 
 
 def sample_edit(
@@ -135,12 +135,12 @@ def sample_edit(
         }
         text = sentence(filled(template, words))
         try:
-            beat = edit.beat(scene, given)
+            step = edit.step(scene, given)
         except InputError:
             continue
         after = edit.read(text.rstrip(".!?"), scene)
-        if after is not None and after.scene == beat.scene:
-            return WrittenEdit(text, template, edit, beat)
+        if after is not None and after.scene == step.scene:
+            return WrittenEdit(text, template, edit, step)
     raise AssertionError(f"no scene found for the edit {edit.name!r}")
 
 

@@ -1,4 +1,4 @@
-"""A topic: requests about one subject, and the one true tale behind each of them."""
+"""A topic: requests about one subject, and the one true story behind each of them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 from interleave_mini.language.gaps import Gap
 from interleave_mini.language.patterns import Pattern, filled
-from interleave_mini.language.story import Tale
+from interleave_mini.language.story import Story
 from interleave_mini.language.words import NUMBERS, sentence
 from interleave_mini.world.operations import Impossible
 
@@ -24,16 +24,16 @@ class Written:
     text: str
     template: str
     values: dict[str, Any]
-    tale: Tale
+    story: Story
 
 
 @dataclass(frozen=True)
 class Topic:
-    """One sub-category. `{n}` in a template is the number of the tale's steps, as a word."""
+    """One sub-category. `{n}` in a template is the number of the story's steps, as a word."""
 
     name: str
     gaps: Mapping[str, Gap]
-    plot: Callable[..., Tale]
+    plot: Callable[..., Story]
     """What happens, from what stands in the gaps (as keyword arguments)."""
     templates: tuple[str, ...]
     alone: bool = False
@@ -51,19 +51,19 @@ class Topic:
         for _ in range(_TRIES):
             values = {name: gap.sample(rng) for name, gap in self.gaps.items()}
             try:
-                tale = self.plot(**values)
+                story = self.plot(**values)
             except Impossible:
                 continue
-            return self._written(rng.choice(self.templates), values, tale, rng)
-        raise AssertionError(f"the topic {self.name!r} has no possible tale")
+            return self._written(rng.choice(self.templates), values, story, rng)
+        raise AssertionError(f"the topic {self.name!r} has no possible story")
 
-    def _written(self, template: str, values: dict[str, Any], tale: Tale, rng: Random) -> Written:
+    def _written(self, template: str, values: dict[str, Any], story: Story, rng: Random) -> Written:
         words = {name: gap.write(values[name], rng) for name, gap in self.gaps.items()}
-        words["n"] = NUMBERS[len(tale.beats)]
-        return Written(sentence(filled(template, words)), template, values, tale)
+        words["n"] = NUMBERS[len(story.steps)]
+        return Written(sentence(filled(template, words)), template, values, story)
 
     def read(self, text: str) -> Written | None:
-        """A normalised request of this topic, with its tale; None when it is none."""
+        """Parse a normalised request of this topic, with its story; None when no template matches."""
         for template, pattern in zip(self.templates, self.patterns, strict=True):
             if (words := pattern.read(text)) is None:
                 continue
@@ -71,10 +71,10 @@ class Topic:
             if len(values) < len(self.gaps):
                 raise AssertionError(f"{template!r} leaves gaps of the topic {self.name!r} open")
             try:
-                tale = self.plot(**values)
+                story = self.plot(**values)
             except Impossible:
                 continue
-            if "n" in words and words["n"].lower() != NUMBERS[len(tale.beats)]:
+            if "n" in words and words["n"].lower() != NUMBERS[len(story.steps)]:
                 continue
-            return Written(text, template, values, tale)
+            return Written(text, template, values, story)
         return None
