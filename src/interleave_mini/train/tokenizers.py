@@ -1,7 +1,7 @@
-"""The agents' tokenizer: words of the language, and the scaffold of their answers as single tokens.
+"""The two tokenizers, byte-level BPE trained on the language: the generator's and the agents'.
 
-Planner and critic write the same wire text as the large models do. Most of it is brackets and keys that say
-nothing; learned as whole tokens they cost nothing either.
+Planner and critic write the same wire format as the large models. Most of it is brackets and keys that carry
+no information; as single tokens (`SCAFFOLD`) they cost little to learn and to write.
 """
 
 from __future__ import annotations
@@ -13,13 +13,19 @@ from interleave.agents.critic import critic_input
 from interleave.agents.replies import render_plan, render_verdict
 from interleave.backends.local.train_bpe import byte_level_bpe
 from interleave.types import Verdict
-from interleave_mini.language.tasks import SUITES, sample_task
+from interleave_mini.language.tasks import SUITES, Task, sample_task
 from interleave_mini.language.words import CELL_OF, ROWS, capitalised
 from interleave_mini.oracle import judge_attempt
-from interleave_mini.train.tokenizer import END, PAD, WORDS
+from interleave_mini.train.examples import sample_example
 from interleave_mini.world.drawing import draw
 from interleave_mini.world.mistakes import with_mistake
 
+PAD, END = "<|endoftext|>", "<|im_end|>"
+PLAIN_TEMPLATE = "{%- for message in messages -%}{{- message['content'] -}}{%- endfor -%}"
+"""The prompt and nothing else: every further token would cost attention and carry no information."""
+WORDS = r" ?\p{L}+(?:[-'’]\p{L}+)*| ?\p{N}| ?[^\s\p{L}\p{N}]|\s+"
+_VOCABULARY = 1664
+_SAMPLES = 4000
 SPECIAL = (
     PAD,
     "<|im_start|>",
@@ -45,7 +51,7 @@ SCAFFOLD = (
     'false, "refine_prompt": "',
     '"}</answer>',
 )
-"""What stands between the words of an answer."""
+"""The fixed parts of a reply, each a token of its own."""
 CHAT_TEMPLATE = """\
 {%- for message in messages -%}
 {{- '<|im_start|>' -}}
@@ -59,18 +65,46 @@ CHAT_TEMPLATE = """\
 {%- endfor -%}
 {%- if add_generation_prompt -%}{{- '<|im_start|>=' -}}{%- endif -%}
 """
-"""Roles need no names here: whoever answers begins with a sign of its own."""
+"""Roles are not named: a reply begins with “=”."""
+
+
+def generator_tokenizer(*, vocabulary: int = _VOCABULARY, samples: int = _SAMPLES) -> Any:
+    """A token for every common word of the language; it can encode any text.
+
+    Not a `Qwen2Tokenizer`: when it is loaded again, that class replaces the pre-tokenizer of this one.
+    """
+    from transformers import PreTrainedTokenizerFast
+
+    core = byte_level_bpe(_generator_corpus(samples), words=WORDS, vocabulary=vocabulary)
+    core.add_special_tokens([PAD, END])
+    return PreTrainedTokenizerFast(
+        tokenizer_object=core,
+        eos_token=END,
+        pad_token=PAD,
+        unk_token=None,
+        bos_token=None,
+        chat_template=PLAIN_TEMPLATE,
+        padding_side="right",
+    )
+
+
+def _generator_corpus(samples: int) -> list[str]:
+    """Prompts as training sees them, and requests, which a system without a planner sends unchanged."""
+    rng = Random("tokenizer")
+    prompts = [sample_example(rng).prompt for _ in range(samples)]
+    requests = [sample_task(suite, rng).text for suite in SUITES[:4] for _ in range(samples // 16)]
+    return prompts + requests
 
 
 def agent_tokenizer(*, vocabulary: int, samples: int, context: int) -> Any:
-    """A token for every common word, position and piece of scaffold; it can write anything."""
+    """A token for every common word, position and part of the scaffold; it can encode any text."""
     from tokenizers import AddedToken
     from transformers import PreTrainedTokenizerFast
 
-    core = byte_level_bpe(corpus(samples), words=WORDS, vocabulary=vocabulary)
+    core = byte_level_bpe(agent_corpus(samples), words=WORDS, vocabulary=vocabulary)
     core.add_special_tokens(list(SPECIAL))
-    pieces = [*SCAFFOLD, *_places()]
-    core.add_tokens([AddedToken(piece, normalized=False, special=False) for piece in pieces])
+    tokens = [*SCAFFOLD, *_places()]
+    core.add_tokens([AddedToken(token, normalized=False, special=False) for token in tokens])
     return PreTrainedTokenizerFast(
         tokenizer_object=core,
         eos_token=END,
@@ -89,7 +123,7 @@ def _places() -> list[str]:
     return [form for words in (*CELL_OF, *ROWS) for form in (f" {words}", capitalised(words))]
 
 
-def corpus(samples: int) -> list[str]:
+def agent_corpus(samples: int) -> list[str]:
     """Requests, plans and verdicts as the agents see and write them."""
     rng = Random("agents")
     texts = []
@@ -97,12 +131,12 @@ def corpus(samples: int) -> list[str]:
         task = sample_task(SUITES[number % len(SUITES)], rng)
         texts += [task.text, render_plan(task.plan())]
         if number % 8 == 0 and not task.text_only:
-            texts.append(render_verdict(_a_verdict(task, rng)))
+            texts.append(render_verdict(_sample_verdict(task, rng)))
     return texts
 
 
-def _a_verdict(task: Any, rng: Random) -> Verdict:
-    """What the oracle says of a picture that may be wrong."""
+def _sample_verdict(task: Task, rng: Random) -> Verdict:
+    """The oracle's verdict on a picture that may be wrong."""
     step = rng.choice(task.steps)
     sources = (draw(step.before),) if step.before is not None else ()
     picture = draw(with_mistake(step.scene, rng) if rng.random() < 0.8 else step.scene)
