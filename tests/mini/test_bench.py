@@ -18,8 +18,8 @@ from interleave.config.specs import parse_spec
 from interleave.errors import BackendError, ConfigurationError
 from interleave.intervals import estimate
 from interleave_mini.backends import WorldPainter
-from interleave_mini.bench.cached_models import RememberingGenerator
-from interleave_mini.bench.report import BY_CONSTRUCTION, write_report
+from interleave_mini.bench.model_cache import CachingGenerator
+from interleave_mini.bench.reports import BY_CONSTRUCTION, write_report
 from interleave_mini.bench.runner import ItemScore, Result, Settings, StepScore, default_folder, run_mini
 from interleave_mini.language.tasks import SUITES
 from interleave_mini.world import Scene, draw
@@ -136,9 +136,9 @@ class CountingPainter(WorldPainter):
         return await super().generate(request)
 
 
-def test_a_remembered_picture_is_for_the_same_prompt_seed_and_source_alone() -> None:
+def test_a_cached_picture_is_for_the_same_prompt_seed_and_source_alone() -> None:
     painter = CountingPainter()
-    remembering = RememberingGenerator(painter)
+    caching = CachingGenerator(painter)
     source = draw(Scene("sea"))
 
     async def ask() -> None:
@@ -149,7 +149,7 @@ def test_a_remembered_picture_is_for_the_same_prompt_seed_and_source_alone() -> 
             ("b", 1, ()),
             ("a", 1, (source,)),
         ):
-            await remembering.generate(ImageRequest(prompt, seed=seed, sources=sources))
+            await caching.generate(ImageRequest(prompt, seed=seed, sources=sources))
 
     asyncio.run(ask())
     assert [(each.prompt, each.seed, len(each.sources)) for each in painter.asked] == [

@@ -28,6 +28,7 @@ from interleave_mini.world import (
     sprites,
 )
 from interleave_mini.world.backgrounds import background
+from interleave_mini.world.brush import painted_once
 from interleave_mini.world.drawing import (
     ATLAS_SIZE,
     THINGS,
@@ -55,7 +56,6 @@ from interleave_mini.world.operations import (
     apply_all,
     changes,
 )
-from interleave_mini.world.paint_cache import painted_once
 from interleave_mini.world.scene import Gripper, Scene, Size, Thing
 from interleave_mini.world.sprites import CELL, PIXELS, sprite
 

@@ -17,8 +17,7 @@ if TYPE_CHECKING:
     from rich.status import Status
 
     from interleave.intervals import Estimate
-    from interleave_mini.bench.ablation import Line, TableRow, TableSettings
-    from interleave_mini.bench.table import ExamResult, Table
+    from interleave_mini.bench.ablation import ExamResult, Line, Table, TableRow, TableSettings
 
 ABLATION = "ablation"
 WIDTH = 130
@@ -54,10 +53,9 @@ def ablation(
     from rich.console import Console
 
     from interleave.errors import ConfigurationError
-    from interleave_mini.bench.ablation import DEFAULT_ITEMS, DEFAULT_MORE_ITEMS, TableSettings
+    from interleave_mini.bench.ablation import DEFAULT_ITEMS, DEFAULT_MORE_ITEMS, TableSettings, run_table
     from interleave_mini.bench.critic_exam import DEFAULT_ATTEMPTS, DEFAULT_FAILURES
-    from interleave_mini.bench.rows import Cast, rows_named, suites_named
-    from interleave_mini.bench.table import run_table
+    from interleave_mini.bench.systems import AgentSpecs, rows_named, suites_named
 
     if name != ABLATION:
         raise ConfigurationError(f"there is no table {name!r}: the one there is, is --table {ABLATION}")
@@ -71,14 +69,14 @@ def ablation(
         seed=seed,
         concurrency=concurrency,
         generator=generator or "mini",
-        cast=Cast(options["trained"], prompts or "mini", options["vlm_options"] or ""),
+        agents=AgentSpecs(options["trained"], prompts or "mini", options["vlm_options"] or ""),
         max_attempts=max_attempts,
     )
     exam = (_given(options["exam"], DEFAULT_ATTEMPTS), _given(options["failures"], DEFAULT_FAILURES))
     folder = out or _default_folder(settings)
     console = Console(stderr=True, width=None if sys.stderr.isatty() else WIDTH)
     with console.status("loading models…") as status:
-        table, examiner = run_table(settings, folder, exam, Teller(console, status))
+        table, examiner = run_table(settings, folder, exam, StatusPrinter(console, status))
     pages = _write_pages(table, examiner, folder)
     if json_output:
         typer.echo(table.model_dump_json())
@@ -89,7 +87,7 @@ def ablation(
     return _exit_code(table)
 
 
-class Teller:
+class StatusPrinter:
     """Shows what is done at the moment: live on a terminal, else a plain line for every new thing."""
 
     def __init__(self, console: Console, status: Status) -> None:
@@ -107,12 +105,11 @@ class Teller:
 
 def _write_pages(table: Table, examiner: Any, folder: Path) -> list[Path]:
     from interleave.runs.store import write_whole
-    from interleave_mini.bench.ablation_markdown import FILE_NAME, as_markdown
-    from interleave_mini.bench.refinements import write_refinements
+    from interleave_mini.bench.reports import MARKDOWN_NAME, as_markdown, write_refinements
 
     command = shlex.join(["interleave", *sys.argv[1:]])
-    write_whole(folder / FILE_NAME, as_markdown(table, command).encode())
-    pages = [folder / FILE_NAME]
+    write_whole(folder / MARKDOWN_NAME, as_markdown(table, command).encode())
+    pages = [folder / MARKDOWN_NAME]
     critics = {each.key: each for each in table.exam.critics} if table.exam else {}
     shown = critics.get("critic") or next(iter(critics.values()), None)
     if shown is not None and examiner.failures:
@@ -130,7 +127,7 @@ def _exit_code(table: Table) -> int:
 
 def _default_folder(settings: TableSettings) -> Path:
     """The same for the same models and seed, whatever part of the table is asked for."""
-    models = f"{settings.cast.trained}/{settings.cast.prompts}/{settings.generator}/{settings.seed}"
+    models = f"{settings.agents.trained}/{settings.agents.prompts}/{settings.generator}/{settings.seed}"
     return Path("runs") / "bench" / f"mini-{ABLATION}-{hashlib.sha256(models.encode()).hexdigest()[:8]}"
 
 
@@ -172,7 +169,7 @@ def _suite_table(rows: tuple[TableRow, ...], suite: str) -> Any:
 
 
 def _cells(row: TableRow, line: Line, *, is_whole: bool) -> list[str]:
-    from interleave_mini.bench.ablation_markdown import points
+    from interleave_mini.bench.reports import points
 
     against = line.against.get("full" if is_whole else row.key, {})
     return [
@@ -188,7 +185,7 @@ def _cells(row: TableRow, line: Line, *, is_whole: bool) -> list[str]:
 def _exam_table(exam: ExamResult) -> Any:
     from rich.table import Table as Drawn
 
-    from interleave_mini.bench.ablation_markdown import points
+    from interleave_mini.bench.reports import points
 
     drawn = Drawn(
         title=f"exam: {exam.attempts:,} attempts, {exam.failures} failures",

@@ -245,7 +245,7 @@ class Chain:
 
     def table(self, trained: Collection[str]) -> Iterator[Stage]:
         """Every row as soon as its agents are trained, long ones in two parts; then the whole table."""
-        from interleave_mini.bench.rows import ROWS
+        from interleave_mini.bench.systems import ROWS
 
         parts = []
         for row in ROWS:

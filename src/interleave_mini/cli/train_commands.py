@@ -196,9 +196,16 @@ def vision(
     from interleave_mini.train.vision_pretrain import VisionPretraining, pretrain_vision
 
     chosen = exercises_named(exercises.split(","))
-    how = VisionPretraining(exercises=chosen, batch=batch, workers=workers, examined=examine)
     pretrain_vision(
-        fresh, out, minutes, how=how, generator=generator or WEIGHTS / "generator", device=device, seed=seed
+        fresh,
+        out,
+        minutes,
+        settings=VisionPretraining(
+            exercises=chosen, batch_size=batch, workers=workers, eval_examples=examine
+        ),
+        generator=generator or WEIGHTS / "generator",
+        device=device,
+        seed=seed,
     )
     typer.echo(str(out / "model"))
     return 0

@@ -10,8 +10,7 @@ import torch
 from interleave_mini.language.splits import is_held_out_pair
 from interleave_mini.reader import Reader
 from interleave_mini.reader.scores import shows
-from interleave_mini.train.timed_schedule import Log, TimedSchedule, learning_rate
-from interleave_mini.train.weight_average import WeightAverage
+from interleave_mini.train.training_loop import Log, TimedSchedule, WeightAverage, learning_rate
 from interleave_mini.world.drawing import ATLAS_SIZE, THINGS, TorchPainter, scene_of
 from interleave_mini.world.kinds import BACKGROUNDS
 from interleave_mini.world.scene import CELLS, GRID

@@ -1,4 +1,4 @@
-"""An edit that takes thought: how it is asked for, and what it comes to in a given scene."""
+"""A reasoning edit: how it is asked for, and the operations it leads to in a given scene."""
 
 from __future__ import annotations
 
@@ -16,9 +16,12 @@ from interleave_mini.language.words import (
     capitalised,
     one_of,
     sentence,
+    the,
 )
 from interleave_mini.world.kinds import BACKGROUNDS, COLOURS, KINDS
 from interleave_mini.world.operations import (
+    ChangeBackground,
+    ChangeState,
     Impossible,
     Operation,
     apply_all,
@@ -36,11 +39,12 @@ CATEGORIES = {
 }
 _PLURAL_OF = {category: words for words, category in CATEGORIES.items()}
 _TRIES = 400
+_OUTDOORS = ("meadow", "beach", "snow", "desert", "forest", "city", "sea")
 
 
 @dataclass(frozen=True)
 class Given:
-    """What an edit speaks of: cells, a colour, a new thing, a category."""
+    """What the gaps of an edit stand for: cells, a colour, a new thing, a category."""
 
     ref: int = -1
     other: int = -1
@@ -48,6 +52,10 @@ class Given:
     shade: str = ""
     thing: Thing | None = None
     category: str = ""
+
+
+Consequence = Callable[[Scene, Given], tuple[Operation, ...]]
+"""The operations that an edit leads to in a scene; raises `Impossible` where it makes no sense."""
 
 
 GAPS = {
@@ -62,11 +70,11 @@ GAPS = {
 
 @dataclass(frozen=True)
 class Edit:
-    """One kind of reasoning edit: how it is asked for, and what it comes to in a given scene."""
+    """One kind of reasoning edit: its templates, and the operations it leads to in a scene."""
 
     kind: str
     name: str
-    happens: Callable[[Scene, Given], tuple[Operation, ...]]
+    happens: Consequence
     """The operations it comes to; raises `Impossible` where it makes no sense."""
     templates: tuple[str, ...]
     about: tuple[str, ...] = ()
@@ -170,3 +178,38 @@ def _random_given(scene: Scene, rng: Random) -> Given:
     thing = Thing(kind.name, rng.choice(list(COLOURS)), Size.LARGE, kind.usual)
     category = KINDS[thing_at(scene, ref).kind].category
     return Given(ref, other, colour, shade, thing, category if category in _PLURAL_OF else "animal")
+
+
+# Consequences that edits of several kinds share
+
+
+def one_stage(kinds: tuple[str, ...], step: int) -> Consequence:
+    def happens(scene: Scene, given: Given) -> tuple[Operation, ...]:
+        thing = of_kind(scene, given.ref, kinds)
+        return (ChangeState(given.ref, thing.state + step),)
+
+    return happens
+
+
+def at_stage(kinds: tuple[str, ...], state: int) -> Consequence:
+    def happens(scene: Scene, given: Given) -> tuple[Operation, ...]:
+        thing = of_kind(scene, given.ref, kinds)
+        return (ChangeState(given.ref, state % len(KINDS[thing.kind].states)),)
+
+    return happens
+
+
+def place_becomes(background: str) -> Consequence:
+    def happens(scene: Scene, given: Given) -> tuple[Operation, ...]:
+        if scene.background not in _OUTDOORS:
+            raise Impossible("this happens out of doors")
+        return (ChangeBackground(background),)
+
+    return happens
+
+
+def of_kind(scene: Scene, cell: int, kinds: tuple[str, ...]) -> Thing:
+    thing = thing_at(scene, cell)
+    if thing.kind not in kinds:
+        raise Impossible(f"this does not happen to {the(thing)}")
+    return thing

@@ -14,8 +14,7 @@ from interleave_mini.language.gaps import (
     usual,
 )
 from interleave_mini.language.story import Story
-from interleave_mini.language.topics.staging import different, hung_and_put, row, small, stage
-from interleave_mini.language.topics.topic import Topic
+from interleave_mini.language.topics.topic import Topic, different, hung_and_put, row, small, stage
 from interleave_mini.language.words import a, counted, listed, the, within
 from interleave_mini.world.operations import (
     Add,

@@ -14,8 +14,7 @@ from interleave_mini.language.gaps import (
     usual,
 )
 from interleave_mini.language.story import Story
-from interleave_mini.language.topics.staging import different, row, small, stage
-from interleave_mini.language.topics.topic import Topic
+from interleave_mini.language.topics.topic import Topic, different, row, small, stage
 from interleave_mini.language.words import a, capitalised, counted, listed, the, within
 from interleave_mini.world.kinds import KINDS
 from interleave_mini.world.operations import Add, ChangeBackground, ChangeState, Remove, Resize

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from interleave_mini.language.gaps import AColour, AThing, Maybe, SomeThings, kinds_of, usual
 from interleave_mini.language.story import Story
-from interleave_mini.language.topics.staging import different, hung_and_put, small
-from interleave_mini.language.topics.topic import Topic
+from interleave_mini.language.topics.topic import Topic, different, hung_and_put, small
 from interleave_mini.language.words import a, counted, the
 from interleave_mini.world.kinds import COLOURS
 from interleave_mini.world.operations import Add, Recolour, Resize

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from interleave_mini.language.gaps import AColour, ANumber, AThing, kinds_of, maybe_place, several, usual
 from interleave_mini.language.story import Story
-from interleave_mini.language.topics.staging import row, small, stage
-from interleave_mini.language.topics.topic import Topic
+from interleave_mini.language.topics.topic import Topic, row, small, stage
 from interleave_mini.language.words import a, capitalised, counted, plural, the, within
 from interleave_mini.world.operations import Add, ChangeState, Remove, Resize
 from interleave_mini.world.scene import MIDDLE, Size, Thing

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from interleave_mini.language.gaps import AColour, APlace, AThing, SomeThings, kinds_of, several, usual
 from interleave_mini.language.story import Story
-from interleave_mini.language.topics.staging import different, row
-from interleave_mini.language.topics.topic import Topic
+from interleave_mini.language.topics.topic import Topic, different, row
 from interleave_mini.language.words import a, bare_noun, counted, listed, the, within
 from interleave_mini.world.operations import (
     Add,

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from random import Random
 from typing import Any
@@ -13,13 +13,14 @@ from interleave_mini.language.patterns import Pattern, filled
 from interleave_mini.language.story import Story
 from interleave_mini.language.words import NUMBERS, sentence
 from interleave_mini.world.operations import Impossible
+from interleave_mini.world.scene import GRID, Size, Thing
 
 _TRIES = 200
 
 
 @dataclass(frozen=True)
 class Written:
-    """A request in words, with what stands in its gaps."""
+    """A request as text, with the values of its gaps and its story."""
 
     text: str
     template: str
@@ -34,10 +35,10 @@ class Topic:
     name: str
     gaps: Mapping[str, Gap]
     plot: Callable[..., Story]
-    """What happens, from what stands in the gaps (as keyword arguments)."""
+    """The story, from the values of the gaps as keyword arguments."""
     templates: tuple[str, ...]
     alone: bool = False
-    """Whether anything else in its scenes would make nonsense of it."""
+    """Whether distractors would make nonsense of it."""
 
     @cached_property
     def patterns(self) -> tuple[Pattern, ...]:
@@ -78,3 +79,36 @@ class Topic:
                 continue
             return Written(text, template, values, story)
         return None
+
+
+# What many plots share
+
+
+def stage(thing: Thing, state: int) -> Thing:
+    """The same thing, earlier or later in its life."""
+    return replace(thing, state=state)
+
+
+def small(thing: Thing) -> Thing:
+    return replace(thing, size=Size.SMALL)
+
+
+def row(thing: Thing, count: int, first: int) -> dict[int, Thing]:
+    """Equal things in a row, from the left."""
+    return {first + column: thing for column in range(count)}
+
+
+def hung_and_put(things: Sequence[Thing], high: Sequence[str]) -> dict[int, Thing]:
+    """High things fill the top row from the left, all others the bottom row, in their order."""
+    hung = [thing for thing in things if thing.kind in high]
+    put = [thing for thing in things if thing.kind not in high]
+    if max(len(hung), len(put)) > GRID:
+        raise Impossible("there is no room for so many things in one row")
+    cells = {thing: cell for cell, thing in enumerate(hung)}
+    cells |= {thing: 2 * GRID + cell for cell, thing in enumerate(put)}
+    return {cells[thing]: thing for thing in things}
+
+
+def different(*things: Thing) -> None:
+    if len({thing.kind for thing in things}) < len(things):
+        raise Impossible("the same kind of thing twice")
