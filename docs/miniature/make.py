@@ -14,7 +14,7 @@ from random import Random
 
 from PIL import Image, ImageDraw, ImageFont
 
-from interleave_mini.language.tasks import SUITES, Task, read_task, tasks
+from interleave_mini.language.tasks import SUITES, Task, parse_task, tasks
 from interleave_mini.language.topics import DOMAINS
 from interleave_mini.world import BACKGROUNDS, COLOURS, KINDS, NOUNS, Scene, Size, Thing, draw
 from interleave_mini.world.sprites import sprite
@@ -176,7 +176,7 @@ def _stacked(strips: Sequence[Image.Image]) -> Image.Image:
 
 def frog() -> Image.Image:
     """The strip of the README: what its command draws."""
-    task = read_task(["How a frog grows up, step by step, in four pictures"])
+    task = parse_task(["How a frog grows up, step by step, in four pictures"])
     side, gap = 200, 8
     page = _page(len(task.steps) * (side + gap) - gap, side, "white")
     for place, step in enumerate(task.steps):

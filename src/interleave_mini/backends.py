@@ -83,7 +83,7 @@ class WorldPainter:
 
     def _paint(self, request: ImageRequest) -> Image.Image:
         from interleave_mini.language.patterns import NotUnderstood
-        from interleave_mini.language.prompts import is_exact, literal_scene, understand
+        from interleave_mini.language.prompts import is_exact, literal_scene, parse_prompt
         from interleave_mini.reader import shared_batched_reader
         from interleave_mini.world import draw
         from interleave_mini.world.mistakes import with_mistake
@@ -91,7 +91,7 @@ class WorldPainter:
 
         before = shared_batched_reader().read(request.sources[0]).scene if request.sources else None
         try:
-            scene = understand(request.prompt, before)
+            scene = parse_prompt(request.prompt, before)
         except (NotUnderstood, Impossible):
             scene = literal_scene(request.prompt, before)
         rng = Random(f"{request.seed}/{request.prompt}")

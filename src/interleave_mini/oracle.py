@@ -17,7 +17,7 @@ from interleave.errors import ConfigurationError, InputError, ReplyError
 from interleave.pictures import pixel_digest
 from interleave.types import Outcome, Plan, Request, Scores, Verdict
 from interleave_mini.language.patterns import NotUnderstood
-from interleave_mini.language.prompts import edit_prompt, scene_prompt, understand
+from interleave_mini.language.prompts import edit_prompt, parse_prompt, scene_prompt
 from interleave_mini.language.vocabulary import check_words
 from interleave_mini.language.words import POSITIONS, a
 from interleave_mini.reader import Reading, shared_batched_reader
@@ -107,7 +107,7 @@ def score_attempt(seen: CriticInput, readings: Readings | None = None) -> Scores
 def _scenes(seen: CriticInput, reading_before: Reading | None) -> tuple[Scene | None, Scene]:
     """The scene before, and the scene the plan asks for."""
     before = reading_before.scene if reading_before else None
-    return before, understand(seen.planned_prompt, before)
+    return before, parse_prompt(seen.planned_prompt, before)
 
 
 def _is_blank(picture: Image) -> bool:

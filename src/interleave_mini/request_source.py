@@ -19,11 +19,11 @@ from interleave_mini.world.drawing import draw
 from interleave_mini.world.scene import Scene
 
 DRAWS = 4
-"""At most so many times as many tasks are looked at as are wanted, so that rare topics get their share."""
+"""How many tasks are sampled for each one wanted, at most, so that rare topics get their share."""
 DRAWS_WITHOUT_NEWS = 500
-"""So many tasks in a row without a new topic, and all topics count as known."""
+"""After this many tasks without a new topic, all topics count as found."""
 MOST_THREADS = 4
-"""More would only wait for each other: a quarter of the work on a picture is done in Python."""
+"""More would wait for the GIL: a quarter of the work on a picture is Python."""
 
 
 def mini_requests(
@@ -53,7 +53,7 @@ def mini_requests(
 
 
 def _rows(chosen: Sequence[Task], store: _Pictures, progress: Callable[[int], None]) -> list[RequestRow]:
-    """The rows, in their order; pictures are packed several at once, for that leaves Python free."""
+    """The rows in order; pictures are compressed in threads, which releases the GIL."""
     rows: list[RequestRow] = []
     with ThreadPoolExecutor(min(MOST_THREADS, cpu_count() or 1)) as threads:
         for row in threads.map(lambda task: _row(task, store), chosen):
@@ -78,7 +78,7 @@ def _shares(items: int, among: int) -> list[int]:
 
 
 class _Pool:
-    """Tasks of a suite, drawn ahead, from which rare topics get their share too."""
+    """Tasks of a suite, sampled ahead, so that rare topics get their share too."""
 
     def __init__(self, stream: Iterator[Task], items: int) -> None:
         self._tasks: dict[Key, deque[Task]] = {}
@@ -119,7 +119,7 @@ def _ahead(stream: Iterator[Task], items: int) -> Iterator[Task]:
 
 
 def _enough(found: Counter[Key], items: int) -> bool:
-    """Whether so many can be taken evenly."""
+    """Whether `items` tasks can be taken evenly over the topics found."""
     return found.total() >= items and min(found.values()) * len(found) >= items + len(found)
 
 

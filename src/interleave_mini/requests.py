@@ -16,7 +16,7 @@ from interleave.errors import InputError
 from interleave.text import count
 from interleave.types import Part, Picture, Request, Text
 from interleave_mini.language.patterns import NotUnderstood
-from interleave_mini.language.tasks import GO_ON, Task, read_task, sample_task
+from interleave_mini.language.tasks import GO_ON, Task, parse_task, sample_task
 from interleave_mini.language.vocabulary import REAL_MODELS, check_words
 from interleave_mini.reader import shared_batched_reader, shared_reader
 from interleave_mini.reader.scores import is_clear
@@ -79,7 +79,7 @@ def parse_request(request: Request) -> Task:
         for part in request.parts
     ]
     try:
-        return read_task(parts)
+        return parse_task(parts)
     except (NotUnderstood, Impossible) as error:
         nearest = " or ".join(f"“{text}”" for text in _nearest_requests(request.text))
         raise InputError(

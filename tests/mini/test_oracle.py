@@ -22,7 +22,7 @@ from interleave.errors import ConfigurationError, InputError, ReplyError
 from interleave.types import Outcome, Request, Scores, Verdict
 from interleave_mini.backends import WorldPainter
 from interleave_mini.language.prompts import edit_prompt, scene_prompt
-from interleave_mini.language.tasks import SUITES, read_task, tasks
+from interleave_mini.language.tasks import SUITES, parse_task, tasks
 from interleave_mini.oracle import Oracle, judge_attempt
 from interleave_mini.reader import shared_reader
 from interleave_mini.world import draw
@@ -93,7 +93,7 @@ def test_known_words_that_are_no_request_are_answered_with_examples(text: str) -
     examples = str(caught.value).split("read like ")[1].split("”")
     texts = [each.partition("“")[2] for each in examples if "“" in each]
     assert len(texts) == 2
-    assert all(read_task([each]).steps for each in texts)
+    assert all(parse_task([each]).steps for each in texts)
 
 
 def test_the_nearest_requests_are_offered() -> None:
@@ -260,7 +260,7 @@ def test_the_whole_loop_ends_with_every_step_right() -> None:
     assert made.status == "done"
     assert made.record.calls.generator > len(made.steps), "no mistake was made: the test shows nothing"
     assert not any(step.forced for step in made.steps)
-    truth = read_task([FROG]).steps
+    truth = parse_task([FROG]).steps
     shown = [shared_reader().read(Image.open(step.image)).scene for step in made.steps if step.image]
     assert shown == [step.scene for step in truth]
     assert [step.text for step in made.steps] == [step.caption for step in truth]

@@ -13,13 +13,13 @@ from interleave.backends.registry import refuse_undrawable, suited
 from interleave.cli.request_input import build_request, read_markdown
 from interleave.errors import InputError
 from interleave.types import Part, Request, Text
-from interleave_mini.language.tasks import GO_ON, SUITES, Task, read_task, sample_task
+from interleave_mini.language.tasks import GO_ON, SUITES, Task, parse_task, sample_task
 from interleave_mini.oracle import refine_prompt
 from interleave_mini.requests import accept_request, normalise_story, parse_request
 from interleave_mini.world import draw
 
 TITLE = "How a frog grows up, step by step, in four pictures"
-TASK = read_task([TITLE])
+TASK = parse_task([TITLE])
 OURS = """# How a frog grows up, step by step, in four pictures
 
 > The miniature's own small models took part.

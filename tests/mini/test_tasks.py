@@ -15,10 +15,10 @@ from interleave.errors import InputError
 from interleave.step_counts import named_step_count
 from interleave.types import Request
 from interleave_mini.language.distractors import MOST_THINGS, WORDINGS, split_distractors
-from interleave_mini.language.edits import EDITS, Edit, read_edit, sample_edit
+from interleave_mini.language.edits import EDITS, Edit, parse_edit, sample_edit
 from interleave_mini.language.gaps import AColour, ANumber, APlace, AThing, Gap, ManyThings, Maybe
 from interleave_mini.language.patterns import NotUnderstood, normalised
-from interleave_mini.language.prompts import understand
+from interleave_mini.language.prompts import parse_prompt
 from interleave_mini.language.riddles import RIDDLE_TOPICS, RIDDLES
 from interleave_mini.language.splits import (
     HELD_OUT_PAIRS,
@@ -34,7 +34,7 @@ from interleave_mini.language.tasks import (
     SEEN_DESCRIBE,
     SUITES,
     Task,
-    read_task,
+    parse_task,
     sample_task,
     tasks,
 )
@@ -52,8 +52,8 @@ ALL_TOPICS = [*(topic for _, topic in TOPICS), *RIDDLE_TOPICS]
 def assert_true(steps: tuple[Step, ...] | list[Step]) -> None:
     """Prompts and instructions lead to their scenes, and captions say what they must."""
     for step in steps:
-        assert understand(step.prompt, step.before) == step.scene, step.prompt
-        assert understand(step.instruction, step.before) == step.scene, step.instruction
+        assert parse_prompt(step.prompt, step.before) == step.scene, step.prompt
+        assert parse_prompt(step.instruction, step.before) == step.scene, step.instruction
         assert step.facts, step
         missing = [fact for fact in step.facts if not fact.is_said_in(step.caption)]
         assert not missing, (step.caption, missing)
@@ -149,7 +149,7 @@ def test_one_topic_alone_has_thousands_of_requests() -> None:
         for b in _coloured("duck", "fish", "hen", "frog")
     }
     assert len(texts) == 32 * 32
-    stories = [read_task([text]) for text in sorted(texts)[::8]]
+    stories = [parse_task([text]) for text in sorted(texts)[::8]]
     assert len({task.steps for task in stories}) == len(stories)
 
 
@@ -158,9 +158,9 @@ def _coloured(*nouns: str) -> list[str]:
 
 
 def test_a_wrong_number_of_pictures_is_no_request_of_the_topic() -> None:
-    assert len(read_task(["How a frog grows up, step by step, in four pictures"]).steps) == 4
+    assert len(parse_task(["How a frog grows up, step by step, in four pictures"]).steps) == 4
     with pytest.raises(NotUnderstood):
-        read_task(["How a frog grows up, step by step, in seven pictures"])
+        parse_task(["How a frog grows up, step by step, in seven pictures"])
 
 
 def test_a_fact_is_a_whole_word() -> None:
@@ -180,7 +180,7 @@ def stories() -> list[Task]:
 
 def without_distractors(task: Task) -> tuple[Step, ...]:
     request, _ = split_distractors(task.text)
-    return read_task([request]).steps
+    return parse_task([request]).steps
 
 
 def distractors_of(task: Task) -> dict[int, Thing]:
@@ -224,13 +224,13 @@ def test_many_distractors_look_like_something_in_the_story(stories: list[Task]) 
 
 
 def test_distractors_are_read_before_and_after_a_request_in_its_variants() -> None:
-    alone = read_task(["How a frog grows up, step by step, in four pictures"])
+    alone = parse_task(["How a frog grows up, step by step, in four pictures"])
     house = {0: Thing("house", "red", Size.SMALL, 2)}
     for text in (
         "How a frog grows up in four pictures. All the while there is a small house at the top left.",
         "Imagine a scene with a small red house in the upper left. please show me how a frog grows up",
     ):
-        task = read_task([text])
+        task = parse_task([text])
         assert unknown_words(text) == []
         assert [step.scene.things for step in task.steps] == [
             house | step.scene.things for step in alone.steps
@@ -245,13 +245,13 @@ def test_distractors_are_read_before_and_after_a_request_in_its_variants() -> No
 )
 def test_distractors_that_stand_in_the_way_are_refused(distractors: str) -> None:
     with pytest.raises(Impossible):
-        read_task([f"Show me how a frog grows up. Do not forget {distractors}."])
+        parse_task([f"Show me how a frog grows up. Do not forget {distractors}."])
 
 
 def test_a_request_with_the_held_out_wording_of_distractors_is_a_test_request() -> None:
     story = "Show me how a frog grows up."
     seen, unseen = (
-        read_task([f"{story} {wording}".format(things="a house on the right", **{"is": "is"})])
+        parse_task([f"{story} {wording}".format(things="a house on the right", **{"is": "is"})])
         for wording in WORDINGS[-2:]
     )
     assert (seen.unseen, unseen.unseen) == ((), (UNSEEN_TEMPLATE,))
@@ -279,7 +279,7 @@ def test_a_riddle_is_answered_with_its_thing() -> None:
         kind, state = NOUNS[noun]
         answer = Scene.of("beach", {4: Thing(kind, "blue", Size.LARGE, state)})
         for riddle in riddles:
-            task = read_task([f"Draw {riddle}, on the beach, and make it blue."])
+            task = parse_task([f"Draw {riddle}, on the beach, and make it blue."])
             assert (task.suite, task.steps[0].scene) == ("know", answer), riddle
 
 
@@ -300,7 +300,7 @@ def test_every_edit_is_read_back_and_comes_to_the_same_scene(edit: Edit) -> None
         written = sample_edit(edit, rng)
         before = written.step.before
         assert before is not None
-        found = read_edit(normalised(written.text), before)
+        found = parse_edit(normalised(written.text), before)
         assert found is not None, written.text
         assert found[0] is edit
         assert found[1].scene == written.step.scene != before
@@ -312,13 +312,13 @@ def test_every_edit_is_read_back_and_comes_to_the_same_scene(edit: Edit) -> None
 
 def test_an_edit_that_makes_no_sense_here_is_not_read() -> None:
     stub = Scene.of("room", {4: Thing("candle", "red", Size.LARGE, 2)})
-    assert read_edit("An hour later the red candle stub has burned on. Show it", stub) is None
-    assert read_edit("Somebody presses the switch of the red candle stub. Show the effect", stub) is None
+    assert parse_edit("An hour later the red candle stub has burned on. Show it", stub) is None
+    assert parse_edit("Somebody presses the switch of the red candle stub. Show the effect", stub) is None
 
 
 def test_a_plain_edit_of_a_picture_is_a_task_too() -> None:
     scene = Scene.of("meadow", {4: Thing("cat", "red")})
-    task = read_task([scene, "Paint the red cat blue"])
+    task = parse_task([scene, "Paint the red cat blue"])
     assert (task.suite, len(task.steps)) == ("edit", 1)
     assert task.steps[0].scene.things == {4: Thing("cat", "blue")}
 
@@ -336,7 +336,7 @@ def sampled() -> dict[str, list[Task]]:
 @pytest.mark.parametrize("suite", SUITES)
 def test_tasks_are_read_back_with_their_truth(suite: str, sampled: dict[str, list[Task]]) -> None:
     for task in sampled[suite]:
-        found = read_task(task.parts)
+        found = parse_task(task.parts)
         assert found.suite == suite
         assert [step.scene for step in found.steps] == [step.scene for step in task.steps], task.text
         assert found.first_number == task.first_number
@@ -364,7 +364,7 @@ def test_the_plan_of_a_task_is_its_truth(suite: str, sampled: dict[str, list[Tas
 
 def test_continuations_show_what_is_there_and_number_on(sampled: dict[str, list[Task]]) -> None:
     for task in sampled["continue"]:
-        whole = read_task(task.parts[:1])
+        whole = parse_task(task.parts[:1])
         shown = [part for part in task.parts if isinstance(part, Scene)]
         assert shown == [step.scene for step in whole.steps[: len(shown)]]
         assert task.steps == whole.steps[len(shown) :]
@@ -374,10 +374,10 @@ def test_continuations_show_what_is_there_and_number_on(sampled: dict[str, list[
 
 
 def test_nothing_is_left_to_continue_when_all_is_there() -> None:
-    whole = read_task(["Show the phases of the moon."])
+    whole = parse_task(["Show the phases of the moon."])
     parts: list[str | Scene] = [whole.text, *(step.scene for step in whole.steps), GO_ON[0]]
     with pytest.raises(NotUnderstood, match="nothing left"):
-        read_task(parts)
+        parse_task(parts)
 
 
 def test_annotations_describe_every_picture(sampled: dict[str, list[Task]]) -> None:
@@ -391,11 +391,11 @@ def test_annotations_describe_every_picture(sampled: dict[str, list[Task]]) -> N
 
 def test_pictures_without_words_are_described() -> None:
     scene = Scene.of("meadow", {4: Thing("cat", "red")})
-    assert [step.caption for step in read_task([scene, scene]).steps] == [
+    assert [step.caption for step in parse_task([scene, scene]).steps] == [
         "A meadow with a red cat in the middle.",
         "Nothing changes.",
     ]
-    assert read_task([scene, DESCRIBE[1]]).text_only
+    assert parse_task([scene, DESCRIBE[1]]).text_only
 
 
 def test_a_request_shows_its_scenes_as_pictures() -> None:
@@ -509,7 +509,7 @@ def test_known_words_numbers_and_punctuation_pass() -> None:
 @pytest.mark.parametrize("example", EXAMPLES)
 def test_the_examples_that_are_offered_work(example: str) -> None:
     check_words(Request.of(example))
-    assert read_task([example]).steps
+    assert parse_task([example]).steps
 
 
 # What people type first
@@ -535,5 +535,5 @@ def test_the_examples_that_are_offered_work(example: str) -> None:
 )
 def test_requests_as_people_type_them(text: str, topic: str, steps: int) -> None:
     check_words(Request.of(text))
-    task = read_task([text])
+    task = parse_task([text])
     assert (task.topic, len(task.steps)) == (topic, steps)

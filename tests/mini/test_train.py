@@ -17,7 +17,7 @@ pytest.importorskip("diffusers")
 
 from clocks import ticking  # noqa: E402
 from interleave.cli.main import run  # noqa: E402
-from interleave_mini.language.prompts import understand  # noqa: E402
+from interleave_mini.language.prompts import parse_prompt  # noqa: E402
 from interleave_mini.language.splits import is_held_out_pair  # noqa: E402
 from interleave_mini.reader import shared_reader  # noqa: E402
 from interleave_mini.train.autoencoder import (  # noqa: E402
@@ -70,7 +70,7 @@ def tokenizer() -> Any:
 def test_examples_are_understood_and_hold_nothing_out_of_the_test_split() -> None:
     rng = Random(0)
     for example in (sample_example(rng) for _ in range(400)):
-        assert understand(example.prompt, example.before) == example.after
+        assert parse_prompt(example.prompt, example.before) == example.after
         assert not any(is_held_out_pair(thing) for thing in example.after.things.values())
 
 
@@ -208,7 +208,7 @@ def test_a_quick_evaluation_draws_counts_and_saves_samples(tmp_path: Path) -> No
     def by_the_world(prompts: Any, sources: Any, seed: int) -> Any:
         asked.append((len(prompts), len(sources)))
         starts: Any = [reading.scene for reading in reader.read_many(sources[0])] if sources else [None] * 8
-        return draw_many([understand(prompt, start) for prompt, start in zip(prompts, starts, strict=True)])
+        return draw_many([parse_prompt(prompt, start) for prompt, start in zip(prompts, starts, strict=True)])
 
     found = QuickEval(by_the_world, reader, tmp_path / "samples", pictures=8)()
     assert found == {"text": 1.0, "short": 1.0, "exact": 1.0}

@@ -23,7 +23,7 @@ from interleave.backends.qwen3_vl.uint8_pixels import use_uint8_pixels
 from interleave.backends.qwen3_vl.unmasked_attention import unmasked_attention
 from interleave.backends.registry import load_vlm
 from interleave.errors import ConfigurationError
-from interleave_mini.language.prompts import understand
+from interleave_mini.language.prompts import parse_prompt
 from interleave_mini.train.agents import write_fresh_agent
 from interleave_mini.train.vision_examples import EXERCISES, Exercise, exercises_named, sample_exercise
 from interleave_mini.train.vision_pretrain import (
@@ -73,18 +73,18 @@ def exercises(name: str, count: int) -> list[Exercise]:
 def test_answers_are_true(name: str) -> None:
     for each in exercises(name, 40):
         if name == "look":
-            assert understand(each.answer, None) == each.pictures[0]
+            assert parse_prompt(each.answer, None) == each.pictures[0]
         elif name == "compare":
             before, after = each.pictures
-            said = before if each.answer == "Nothing has changed." else understand(each.answer, before)
+            said = before if each.answer == "Nothing has changed." else parse_prompt(each.answer, before)
             assert said == after
         elif name == "word":
             [before] = each.pictures
-            said = understand(wish_of(each), before)
-            assert understand(each.answer, before) == said != before
+            said = parse_prompt(wish_of(each), before)
+            assert parse_prompt(each.answer, before) == said != before
         else:
             *before, shown = each.pictures
-            asked = understand(wish_of(each), before[0] if before else None)
+            asked = parse_prompt(wish_of(each), before[0] if before else None)
             assert (asked == shown) == (each.answer == "Everything is as asked.")
 
 

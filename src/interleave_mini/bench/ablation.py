@@ -83,7 +83,7 @@ class Line(Value):
 
 
 class TableRow(Value):
-    """A row of the table, or why there is none."""
+    """A row of the table, or the reasons why it was not run."""
 
     key: str
     label: str

@@ -193,7 +193,7 @@ async def _run_passes(
         started = time.monotonic()
         told = partial(progress, attempts, len(wanted))
         ended = await _run_batch(batch, wanted, settings.concurrency, told)
-        seconds = time.monotonic() - started if is_work else 0.0  # reading back what is there is no work
+        seconds = time.monotonic() - started if is_work else 0.0  # reading back old results is not work
         return await asyncio.to_thread(score_all, wanted, ended, folder), seconds
 
     most = config.max_attempts

@@ -147,7 +147,7 @@ class AgentSpecs:
         parse_spec(f"transformers:./any?{self.options}" if self.options else "oracle")
 
     def spec(self, name: str, role: str) -> str:
-        """The spec of an agent by name; raises `NotThere` with the reason when there is no such agent."""
+        """The spec of an agent by name; raises `Unavailable` with the reason when it does not exist."""
         if name == ORACLE:
             return ORACLE
         spec = parse_spec(self._learned(name))
@@ -173,7 +173,7 @@ class AgentSpecs:
         return f"transformers:{folder if folder.is_absolute() else f'./{folder}'}"
 
     def choices(self, row: Row) -> dict[str, Any]:
-        """What a run of this row chooses; raises `NotThere`."""
+        """What a run of this row chooses; raises `Unavailable`."""
         return {
             "profile": "oracle",
             "planner": self.spec(row.planner or ORACLE, "planner"),

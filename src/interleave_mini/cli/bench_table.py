@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 ABLATION = "ablation"
 WIDTH = 130
-"""Of the tables where nobody says how wide the screen is."""
+"""The width of the tables where the terminal has none."""
 
 
 def chosen(of_one_run: Mapping[str, object], of_a_table: Mapping[str, Any]) -> dict[str, Any]:
@@ -118,7 +118,7 @@ def _write_pages(table: Table, examiner: Any, folder: Path) -> list[Path]:
 
 
 def _exit_code(table: Table) -> int:
-    """1 where something failed that was to be run; a row whose model is not there is no failure."""
+    """1 if something failed; a row whose model is not available is not a failure."""
     reasons = [reason for row in table.rows for reason in row.not_run.values()]
     reasons += table.exam.not_examined.values() if table.exam else []
     failed_tasks = any(line.failed > line.unreadable_plans for row in table.rows for line in row.lines)

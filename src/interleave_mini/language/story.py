@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 
 from interleave_mini.language.descriptions import describe
-from interleave_mini.language.references import Manner
+from interleave_mini.language.references import Style
 from interleave_mini.language.sentences import say_all
 from interleave_mini.language.words import plural, sentence
 from interleave_mini.world.kinds import KINDS
@@ -55,7 +55,7 @@ class Step:
         """The same step as an instruction to a person."""
         if self.before is None:
             return sentence(f"draw {_lowered(describe(self.scene))}")
-        return say_all(self.operations, self.before, Manner(way=1))
+        return say_all(self.operations, self.before, Style(way=1))
 
     @property
     def facts(self) -> tuple[Fact, ...]:

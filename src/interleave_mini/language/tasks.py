@@ -23,11 +23,11 @@ from interleave_mini.language.distractors import (
     sample_distractors,
     split_distractors,
 )
-from interleave_mini.language.edits import EDITS, read_edit, sample_edit
+from interleave_mini.language.edits import EDITS, parse_edit, sample_edit
 from interleave_mini.language.patterns import NotUnderstood, normalised, variants
-from interleave_mini.language.references import Manner
+from interleave_mini.language.references import Style
 from interleave_mini.language.riddles import RIDDLE_TOPICS
-from interleave_mini.language.sentences import read_sentence, say_all
+from interleave_mini.language.sentences import parse_sentence, say_all
 from interleave_mini.language.splits import (
     UNSEEN_PAIR,
     UNSEEN_TEMPLATE,
@@ -37,7 +37,7 @@ from interleave_mini.language.splits import (
     unseen_in,
 )
 from interleave_mini.language.story import Step
-from interleave_mini.language.topics import DOMAINS, Topic, Written
+from interleave_mini.language.topics import DOMAINS, Topic, TopicRequest
 from interleave_mini.world.drawing import draw
 from interleave_mini.world.operations import apply_all, changes
 from interleave_mini.world.scene import Scene
@@ -179,7 +179,7 @@ def _know(rng: Random) -> Task:
 
 
 def _story_task(
-    suite: str, domain: str, topic: Topic, written: Written, distractors: Distractors = NO_DISTRACTORS
+    suite: str, domain: str, topic: Topic, written: TopicRequest, distractors: Distractors = NO_DISTRACTORS
 ) -> Task:
     steps = add_distractors(written.story.steps, distractors)
     unseen = unseen_in(topic.name, written.template, topic.templates, (step.scene for step in steps))
@@ -249,7 +249,7 @@ def _described(scenes: Sequence[Scene], ending: str) -> Task:
     steps = [Step("Picture 1", describe(scenes[0]), scenes[0])]
     for number, (before, after) in enumerate(pairwise(scenes), start=2):
         happened = changes(before, after)
-        caption = say_all(happened, before, Manner(way=1)) if happened else "Nothing changes."
+        caption = say_all(happened, before, Style(way=1)) if happened else "Nothing changes."
         steps.append(Step(f"Picture {number}", caption, after, happened, before))
     return Task("annotate", "", "describing", ending, (*scenes, ending), tuple(steps))
 
@@ -260,7 +260,7 @@ _SAMPLERS = {"story": _story, "continue": _continue, "know": _know, "edit": _edi
 # Parsing tasks
 
 
-def read_task(parts: Sequence[str | Scene]) -> Task:
+def parse_task(parts: Sequence[str | Scene]) -> Task:
     """Parse a user's request into its task; raises `NotUnderstood` when no template matches."""
     scenes = [part for part in parts if isinstance(part, Scene)]
     texts = [part for part in parts if isinstance(part, str) and part.strip()]
@@ -287,17 +287,17 @@ def _read_story(text: str) -> Task:
                 continue
             steps = len(written.story.steps)
             if variant.steps in (None, steps):
-                again = Written(request, written.template, {}, written.story)
+                again = TopicRequest(request, written.template, {}, written.story)
                 return _story_task(suite, domain, topic, again, distractors)
             wrong_number = f"this takes {steps} pictures, not {variant.steps}"
     raise NotUnderstood(wrong_number or "none reads like this")
 
 
 def _read_edit(scene: Scene, text: str, parts: tuple[str | Scene, ...]) -> Task:
-    if found := read_edit(normalised(text), scene):
+    if found := parse_edit(normalised(text), scene):
         edit, step = found
         return Task("edit", EDITING, edit.kind, "", parts, (step,))
-    operations = read_sentence(text, scene)
-    said = say_all(operations, scene, Manner(way=1))
+    operations = parse_sentence(text, scene)
+    said = say_all(operations, scene, Style(way=1))
     step = Step("The change", said, apply_all(operations, scene), operations, scene)
     return Task("edit", EDITING, "plain", "", parts, (step,))

@@ -16,7 +16,7 @@ from interleave_mini.world.kinds import BACKGROUNDS
 from interleave_mini.world.scene import CELLS, GRID
 
 LATENT_NOISE = 0.06
-"""Noise on latents while decoding is learned, in units of their spread: a flow does not draw them exactly."""
+"""Noise on latents when training the decoder, in units of their spread: the flow is never exact."""
 THING_WEIGHT = 4.0
 OUTLINE_WEIGHT = 5.0
 """For the fine lines of the backgrounds, which are faint and would be smoothed away."""

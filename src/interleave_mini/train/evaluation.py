@@ -97,11 +97,11 @@ def _edits(draw: DrawFunction, reader: Reader, rng: Random, count: int, seed: in
     for name, group in sorted(groups.items()):
         sources = draw_many([scene for scene, _ in group])
         targets = [apply_all(operations, scene) for scene, operations in group]
-        for manner in ("short", "exact"):
-            prompts = [edit_prompt(operations, scene, exact=manner == "exact") for scene, operations in group]
+        for style in ("short", "exact"):
+            prompts = [edit_prompt(operations, scene, exact=style == "exact") for scene, operations in group]
             found = right(draw, reader, prompts, (sources,), targets, seed)
-            results[f"edit, {name}, {manner}"] = found
-            results[f"edit, all, {manner}"] += found
+            results[f"edit, {name}, {style}"] = found
+            results[f"edit, all, {style}"] += found
     return results
 
 

@@ -46,7 +46,7 @@ _PAIRS = tuple(
 
 @dataclass(frozen=True)
 class Example:
-    """One thing to learn. `before` is None where the picture is drawn from nothing."""
+    """One training example. `before` is None for a picture drawn from text alone."""
 
     prompt: str
     before: Scene | None
@@ -100,11 +100,11 @@ def _earlier(scene: Scene, rng: Random) -> Scene | None:
 
 
 def _describe(scene: Scene, rng: Random) -> str:
-    return _in_some_way(rng, lambda **manner: scene_prompt(scene, **manner))
+    return _in_some_way(rng, lambda **style: scene_prompt(scene, **style))
 
 
 def _ask(operations: tuple[Operation, ...], scene: Scene, rng: Random) -> str:
-    return _in_some_way(rng, lambda **manner: edit_prompt(operations, scene, **manner))
+    return _in_some_way(rng, lambda **style: edit_prompt(operations, scene, **style))
 
 
 def _in_some_way(rng: Random, say: Callable[..., str]) -> str:

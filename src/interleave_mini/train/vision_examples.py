@@ -13,7 +13,7 @@ from random import Random
 
 from interleave.errors import ConfigurationError, InputError, did_you_mean
 from interleave_mini.language.prompts import scene_prompt
-from interleave_mini.language.references import Manner
+from interleave_mini.language.references import Style
 from interleave_mini.language.sentences import say_all
 from interleave_mini.language.splits import is_held_out_pair
 from interleave_mini.language.tasks import sample_task
@@ -28,9 +28,9 @@ FROM_STORIES = 0.35
 UNCHANGED = 0.12
 RIGHT = 0.4
 FROM_PLANS = 0.7
-"""The share of wishes that are steps of plans, in scenes with company and look-alikes."""
+"""The share of edits that are steps of plans, in scenes with distractors and look-alikes."""
 DRAWN_AGAIN = 0.4
-"""The share of judgements about pictures that a better prompt was drawn from."""
+"""The share of judgements about pictures that were drawn from a refined prompt."""
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class Exercise:
 
 
 def exercises_named(names: Iterable[str]) -> tuple[str, ...]:
-    """The names of exercises, as given; raises for one that there is not."""
+    """The names as given; raises `ConfigurationError` for an unknown exercise."""
     chosen = tuple(name.strip() for name in names)
     for name in chosen:
         if name not in EXERCISES:
@@ -78,8 +78,8 @@ def _compare(rng: Random) -> Exercise | None:
         return Exercise("compare", ("Compare:", before, before), "Nothing has changed.")
     after = _changed_scene(before, rng)
     try:
-        said = say_all(changes(before, after), before, Manner(exact=True))
-    except InputError:  # there are no words for this change
+        said = say_all(changes(before, after), before, Style(exact=True))
+    except InputError:  # the language has no words for this change
         return None
     return Exercise("compare", ("Compare:", before, after), said) if said else None
 
@@ -103,7 +103,7 @@ def _judge(rng: Random) -> Exercise | None:
 
 
 def _word(rng: Random) -> Exercise | None:
-    """What a critic asks for after a failure: the same wish in words that leave nothing open."""
+    """What a critic writes after a failure: the same edit in exact words."""
     edit = _sample_edit(rng)
     if edit.before is None:
         return None

@@ -109,7 +109,7 @@ class Brush:
         turn: float = 0,
         line: float | None = None,
     ) -> None:
-        """An ellipse around (x, y), turned clockwise by so many degrees."""
+        """An ellipse around (x, y), turned clockwise by `turn` degrees."""
         self.polygon(arc_points(x, y, rx, ry, 0, 360, turn=turn)[:-1], fill, line=line)
 
     def circle(self, x: float, y: float, r: float, fill: RGB, *, line: float | None = None) -> None:
@@ -280,11 +280,16 @@ def _between(before: Point, start: Point, end: Point, after: Point, t: float) ->
     return x, y
 
 
+def mirrored(right: Sequence[Point]) -> list[Point]:
+    """A whole outline from its right half, which begins and ends on the middle line x = 0.5."""
+    return [*right, *((1 - x, y) for x, y in right[-2:0:-1])]
+
+
 _paint_lock = RLock()
 
 
 def painted_once(paint: Callable[[*Args], T]) -> Callable[[*Args], T]:
-    """Cache a painting function for ever, and let only one thread paint at a time.
+    """Cache the results of a painting function for ever, and let only one thread paint at a time.
 
     Its arguments are the few kinds, sizes and backgrounds of the world, so the cache stays small.
     """

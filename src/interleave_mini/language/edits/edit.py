@@ -9,7 +9,7 @@ from random import Random
 
 from interleave.errors import InputError
 from interleave_mini.language.patterns import Pattern, filled
-from interleave_mini.language.references import REFERENCE, THING, Manner, find, thing_described
+from interleave_mini.language.references import REFERENCE, THING, Style, find, thing_described
 from interleave_mini.language.sentences import say_all
 from interleave_mini.language.story import Step
 from interleave_mini.language.words import (
@@ -75,17 +75,16 @@ class Edit:
     kind: str
     name: str
     happens: Consequence
-    """The operations it comes to; raises `Impossible` where it makes no sense."""
     templates: tuple[str, ...]
     about: tuple[str, ...] = ()
-    """The kinds of thing it can speak of; none: all."""
+    """The kinds of thing it applies to; empty: all."""
 
     @cached_property
     def patterns(self) -> tuple[Pattern, ...]:
         return tuple(Pattern(text.rstrip(".!?"), GAPS) for text in self.templates)
 
     def read(self, text: str, scene: Scene) -> Step | None:
-        """What a normalised request comes to; None when it is not this edit or makes no sense here."""
+        """The step of a normalised request; None when it is not this edit or makes no sense in this scene."""
         for pattern in self.patterns:
             words = pattern.read(text)
             if words is None:
@@ -100,7 +99,7 @@ class Edit:
         operations = self.happens(scene, given)
         if not operations:
             raise Impossible("nothing would change")
-        said = say_all(operations, scene, Manner(way=1))
+        said = say_all(operations, scene, Style(way=1))
         return Step(capitalised(self.name), said, apply_all(operations, scene), operations, scene)
 
 
@@ -116,8 +115,8 @@ def _given(words: dict[str, str], scene: Scene) -> Given:
 
 
 @dataclass(frozen=True)
-class WrittenEdit:
-    """A reasoning edit in words, with the picture it is about and what it comes to."""
+class EditRequest:
+    """A request for a reasoning edit, with its picture and its step."""
 
     text: str
     template: str
@@ -127,18 +126,18 @@ class WrittenEdit:
 
 def sample_edit(
     edit: Edit, rng: Random, *, allowed: Callable[[Thing], bool] = lambda thing: True
-) -> WrittenEdit:
+) -> EditRequest:
     """A random request of this kind, about a random scene in which it makes sense."""
     for _ in range(_TRIES):
         template = rng.choice(edit.templates)
         scene = _random_scene(edit, rng, allowed)
         given = _random_given(scene, rng)
         words = {
-            "ref": Manner().refer(scene, given.ref),
-            "other": Manner().refer(scene, given.other),
+            "ref": Style().refer(scene, given.ref),
+            "other": Style().refer(scene, given.other),
             "colour": given.colour,
             "shade": given.shade,
-            "thing": Manner().thing(given.thing) if given.thing else "",
+            "thing": Style().thing(given.thing) if given.thing else "",
             "category": _PLURAL_OF.get(given.category, ""),
         }
         text = sentence(filled(template, words))
@@ -148,12 +147,12 @@ def sample_edit(
             continue
         after = edit.read(text.rstrip(".!?"), scene)
         if after is not None and after.scene == step.scene:
-            return WrittenEdit(text, template, edit, step)
+            return EditRequest(text, template, edit, step)
     raise AssertionError(f"no scene found for the edit {edit.name!r}")
 
 
 def _random_scene(edit: Edit, rng: Random, allowed: Callable[[Thing], bool]) -> Scene:
-    """A few things, one of which the edit can speak of; alike and different ones, so that rules have work."""
+    """A few things, one of which the edit applies to; some alike and some not, so that rules matter."""
     count = rng.randint(2, 4)
     kinds = [rng.choice(edit.about or list(KINDS))]
     kinds += [rng.choice([*KINDS, kinds[0]]) for _ in range(count - 1)]

@@ -19,7 +19,7 @@ _TRIES = 200
 
 
 @dataclass(frozen=True)
-class Written:
+class TopicRequest:
     """A request as text, with the values of its gaps and its story."""
 
     text: str
@@ -47,7 +47,7 @@ class Topic:
             Pattern(text.rstrip(".!?"), {**regexes, "n": "|".join(NUMBERS)}) for text in self.templates
         )
 
-    def sample(self, rng: Random) -> Written:
+    def sample(self, rng: Random) -> TopicRequest:
         """A random request of this topic."""
         for _ in range(_TRIES):
             values = {name: gap.sample(rng) for name, gap in self.gaps.items()}
@@ -58,12 +58,12 @@ class Topic:
             return self._written(rng.choice(self.templates), values, story, rng)
         raise AssertionError(f"the topic {self.name!r} has no possible story")
 
-    def _written(self, template: str, values: dict[str, Any], story: Story, rng: Random) -> Written:
+    def _written(self, template: str, values: dict[str, Any], story: Story, rng: Random) -> TopicRequest:
         words = {name: gap.write(values[name], rng) for name, gap in self.gaps.items()}
         words["n"] = NUMBERS[len(story.steps)]
-        return Written(sentence(filled(template, words)), template, values, story)
+        return TopicRequest(sentence(filled(template, words)), template, values, story)
 
-    def read(self, text: str) -> Written | None:
+    def read(self, text: str) -> TopicRequest | None:
         """Parse a normalised request of this topic, with its story; None when no template matches."""
         for template, pattern in zip(self.templates, self.patterns, strict=True):
             if (words := pattern.read(text)) is None:
@@ -77,7 +77,7 @@ class Topic:
                 continue
             if "n" in words and words["n"].lower() != NUMBERS[len(story.steps)]:
                 continue
-            return Written(text, template, values, story)
+            return TopicRequest(text, template, values, story)
         return None
 
 
