@@ -56,7 +56,7 @@ def said_in(style: str, rng: Random) -> dict[str, Any]:
 # Prompts
 
 
-@pytest.mark.parametrize("manner", MANNERS)
+@pytest.mark.parametrize("style", MANNERS)
 @pytest.mark.parametrize("kind", OPERATIONS)
 def test_a_prompt_for_an_edit_is_read_back(kind: type[Operation], style: str) -> None:
     rng = Random(f"{kind.__name__}/{style}")
@@ -66,7 +66,7 @@ def test_a_prompt_for_an_edit_is_read_back(kind: type[Operation], style: str) ->
         assert parse_prompt(prompt, scene) == operation.apply(scene), prompt
 
 
-@pytest.mark.parametrize("manner", MANNERS)
+@pytest.mark.parametrize("style", MANNERS)
 def test_a_prompt_for_several_edits_is_read_back(style: str) -> None:
     rng = Random(f"several/{style}")
     for _ in range(100):
@@ -80,7 +80,7 @@ def test_a_prompt_for_several_edits_is_read_back(style: str) -> None:
         assert parse_prompt(prompt, scene) == now, prompt
 
 
-@pytest.mark.parametrize("manner", MANNERS)
+@pytest.mark.parametrize("style", MANNERS)
 @pytest.mark.parametrize("background", BACKGROUNDS)
 def test_a_prompt_for_a_whole_scene_is_read_back(background: str, style: str) -> None:
     rng = Random(f"{background}/{style}")
