@@ -22,7 +22,7 @@ DRAWS = 4
 """How many tasks are sampled for each one wanted, at most, so that rare topics get their share."""
 DRAWS_WITHOUT_NEWS = 500
 """After this many tasks without a new topic, all topics count as found."""
-MOST_THREADS = 4
+MAX_THREADS = 4
 """More would wait for the GIL: a quarter of the work on a picture is Python."""
 
 
@@ -55,7 +55,7 @@ def mini_requests(
 def _rows(chosen: Sequence[Task], store: _Pictures, progress: Callable[[int], None]) -> list[RequestRow]:
     """The rows in order; pictures are compressed in threads, which releases the GIL."""
     rows: list[RequestRow] = []
-    with ThreadPoolExecutor(min(MOST_THREADS, cpu_count() or 1)) as threads:
+    with ThreadPoolExecutor(min(MAX_THREADS, cpu_count() or 1)) as threads:
         for row in threads.map(lambda task: _row(task, store), chosen):
             rows.append(row)
             progress(len(rows))

@@ -14,7 +14,7 @@ import pytest
 from interleave.errors import InputError
 from interleave.step_counts import named_step_count
 from interleave.types import Request
-from interleave_mini.language.distractors import MOST_THINGS, WORDINGS, split_distractors
+from interleave_mini.language.distractors import MAX_THINGS, WORDINGS, split_distractors
 from interleave_mini.language.edits import EDITS, Edit, parse_edit, sample_edit
 from interleave_mini.language.gaps import AColour, ANumber, APlace, AThing, Gap, ManyThings, Maybe
 from interleave_mini.language.patterns import NotUnderstood, normalised
@@ -191,7 +191,7 @@ def test_three_stories_of_five_have_distractors_and_no_scene_gets_crowded(storie
     with_distractors = [task for task in stories if distractors_of(task)]
     assert 0.52 <= len(with_distractors) / len(stories) <= 0.68
     for task in with_distractors:
-        assert max(len(step.scene.things) for step in task.steps) <= MOST_THINGS, task.text
+        assert max(len(step.scene.things) for step in task.steps) <= MAX_THINGS, task.text
         assert_true(task.steps)
     wordings = {split_distractors(task.text)[1].wording for task in with_distractors}
     assert wordings == set(WORDINGS)

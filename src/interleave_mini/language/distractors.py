@@ -22,7 +22,7 @@ from interleave_mini.world.kinds import COLOURS, KINDS
 from interleave_mini.world.operations import Add, Impossible, apply_all
 from interleave_mini.world.scene import CELLS, GRID, Scene, Size, Thing
 
-MOST_THINGS, MOST_DISTRACTORS, MOST_WITH_GRIPPER = 6, 4, 4
+MAX_THINGS, MAX_DISTRACTORS, MAX_WITH_GRIPPER = 6, 4, 4
 LOOK_ALIKES = 0.5
 _TRIES = 60
 
@@ -106,8 +106,8 @@ def _verb(things: Sequence[object], one: str, many: str) -> str:
 def sample_distractors(steps: Sequence[Step], rng: Random) -> Distractors:
     """Random distractors in cells that every step leaves free; none where no cell is left."""
     cells = _free_cells(steps)
-    most = MOST_WITH_GRIPPER if _has_gripper(steps) else MOST_THINGS
-    room = min(most - max(len(step.scene.things) for step in steps), MOST_DISTRACTORS, len(cells))
+    most = MAX_WITH_GRIPPER if _has_gripper(steps) else MAX_THINGS
+    room = min(most - max(len(step.scene.things) for step in steps), MAX_DISTRACTORS, len(cells))
     if room < 1:
         return NO_DISTRACTORS
     in_story = _things_of(steps)

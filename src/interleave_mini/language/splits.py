@@ -28,6 +28,11 @@ def is_held_out_pair(thing: Thing) -> bool:
     return (thing.kind, thing.colour) in HELD_OUT_PAIRS
 
 
+def has_held_out_pair(scene: Scene) -> bool:
+    """Whether a thing of this scene is of a kind and colour that training never sees."""
+    return any(is_held_out_pair(thing) for thing in scene.things.values())
+
+
 def held_out_template(topic: str, templates: Sequence[str]) -> str | None:
     """The wording of a topic that training never sees: one, where the topic has others to learn from."""
     holds_out = len(templates) > 3 or (len(templates) > 1 and _hash(topic) % 2 == 0)
@@ -45,7 +50,7 @@ def unseen_in(
 ) -> tuple[str, ...]:
     """What in a request is held out from training."""
     unseen = [UNSEEN_TEMPLATE] if template == held_out_template(topic, templates) else []
-    if any(is_held_out_pair(thing) for scene in scenes for thing in scene.things.values()):
+    if any(map(has_held_out_pair, scenes)):
         unseen.append(UNSEEN_PAIR)
     return tuple(unseen)
 

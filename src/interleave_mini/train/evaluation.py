@@ -22,7 +22,7 @@ from interleave_mini.language.prompts import edit_prompt, scene_prompt
 from interleave_mini.language.splits import HELD_OUT_PAIRS
 from interleave_mini.reader import Reader, Reading
 from interleave_mini.reader.scores import shows
-from interleave_mini.train.examples import MOST_THINGS, random_operations, random_scene
+from interleave_mini.train.examples import MAX_THINGS, random_operations, random_scene
 from interleave_mini.train.flow import Flow, encode_prompts
 from interleave_mini.world.drawing import draw_many
 from interleave_mini.world.kinds import BACKGROUNDS, KINDS
@@ -60,7 +60,7 @@ def evaluate(draw: DrawFunction, reader: Reader, *, count: int, seed: int = 0) -
     """Shares of pictures that are strictly right, `count` of each sort."""
     rng = Random(f"evaluation/{seed}")
     results: dict[str, list[bool]] = {}
-    for things in range(1, MOST_THINGS + 1):
+    for things in range(1, MAX_THINGS + 1):
         scenes = [random_scene(rng, things) for _ in range(count)]
         prompts = [scene_prompt(scene) for scene in scenes]
         results[f"text, {things} things"] = right(draw, reader, prompts, (), scenes, seed)
@@ -135,7 +135,7 @@ def _chains(draw: DrawFunction, reader: Reader, rng: Random, count: int, seed: i
 def _some_operations(scene: Scene, rng: Random) -> tuple[Operation, ...]:
     while True:
         operations = random_operations(scene, rng)
-        if operations and len(apply_all(operations, scene).things) <= MOST_THINGS - 1:
+        if operations and len(apply_all(operations, scene).things) <= MAX_THINGS - 1:
             return operations
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from random import Random
 
 from interleave_mini.language.prompts import edit_prompt, scene_prompt
-from interleave_mini.language.splits import HELD_OUT_PAIRS, hashed_split, is_held_out_pair
+from interleave_mini.language.splits import HELD_OUT_PAIRS, has_held_out_pair, hashed_split
 from interleave_mini.language.tasks import sample_task
 from interleave_mini.world.kinds import BACKGROUNDS, COLOURS, KINDS, NOUNS
 from interleave_mini.world.operations import (
@@ -32,7 +32,7 @@ from interleave_mini.world.operations import (
 )
 from interleave_mini.world.scene import CELLS, GRID, Gripper, Scene, Size, Thing
 
-MOST_THINGS = 6
+MAX_THINGS = 6
 FROM_NOTHING = 0.35
 FROM_STORIES = 0.3
 WITH_EARLIER = 0.12
@@ -64,7 +64,7 @@ def sample_example(rng: Random) -> Example:
     """A random example of what the generator will be asked for."""
     while True:
         made = _from_story(rng) if rng.random() < FROM_STORIES else _at_random(rng)
-        if made is not None and not _held_out(made.after):
+        if made is not None and not has_held_out_pair(made.after):
             return made
 
 
@@ -120,7 +120,7 @@ def random_scene(rng: Random, things: int | None = None) -> Scene:
     background = rng.choice(BACKGROUNDS)
     if things is None and rng.random() < 0.08:
         return _bench(background if rng.random() < 0.3 else "workbench", rng)
-    count = things if things is not None else rng.choices(range(MOST_THINGS + 1), (1, 5, 6, 5, 4, 3, 2))[0]
+    count = things if things is not None else rng.choices(range(MAX_THINGS + 1), (1, 5, 6, 5, 4, 3, 2))[0]
     cells = rng.sample(range(CELLS), count)
     chosen: dict[int, Thing] = {}
     for cell in cells:
@@ -159,7 +159,7 @@ def _random_operation(scene: Scene, rng: Random) -> Operation | None:
         maker = rng.choice(makers)
         with suppress(Impossible, IndexError):
             operation = maker(scene, rng)
-            if not _held_out(operation.apply(scene)):
+            if not has_held_out_pair(operation.apply(scene)):
                 return operation
     return None
 
@@ -203,7 +203,3 @@ _HANDLING: tuple[Callable[[Scene, Random], Operation], ...] = (
     lambda scene, rng: Pick(_cell(scene, rng)),
     lambda scene, rng: Place(_free(scene, rng)),
 )
-
-
-def _held_out(scene: Scene) -> bool:
-    return any(is_held_out_pair(thing) for thing in scene.things.values())

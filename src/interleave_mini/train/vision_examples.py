@@ -15,7 +15,7 @@ from interleave.errors import ConfigurationError, InputError, did_you_mean
 from interleave_mini.language.prompts import scene_prompt
 from interleave_mini.language.references import Style
 from interleave_mini.language.sentences import say_all
-from interleave_mini.language.splits import is_held_out_pair
+from interleave_mini.language.splits import has_held_out_pair
 from interleave_mini.language.tasks import sample_task
 from interleave_mini.oracle import ACCEPTED, describe_faults, refine_prompt
 from interleave_mini.train.examples import Example, random_operations, random_scene, sample_example
@@ -63,7 +63,7 @@ def sample_exercise(rng: Random, names: Sequence[str] = EXERCISES) -> Exercise:
     name = rng.choice(names)
     while True:
         made = _MAKERS[name](rng)
-        if made is not None and not any(map(_held_out, made.pictures)):
+        if made is not None and not any(map(has_held_out_pair, made.pictures)):
             return made
 
 
@@ -139,10 +139,6 @@ def _changed_scene(scene: Scene, rng: Random, before: Scene | None = None) -> Sc
         return with_mistake(scene, rng, before)
     operations = random_operations(scene, rng)
     return apply_all(operations, scene) if operations else with_mistake(scene, rng, before)
-
-
-def _held_out(scene: Scene) -> bool:
-    return any(is_held_out_pair(thing) for thing in scene.things.values())
 
 
 _MAKERS: Mapping[str, Callable[[Random], Exercise | None]] = {
