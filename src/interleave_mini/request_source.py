@@ -1,4 +1,4 @@
-"""Requests of the miniature's grammar, with their pictures as files beside the corpus."""
+"""Requests sampled from the miniature's grammar (`--source mini`), with their pictures as files."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def mini_requests(
     chosen: list[Task] = []
     so_far: Counter[Key] = Counter()
     while len(chosen) < items:
-        # one of each in turn: any first part is balanced too
+        # round robin, so that any prefix of the corpus is balanced too
         chosen += [pool.take(so_far) for pool in pools[: items - len(chosen)]]
     return _rows(chosen, _Pictures(folder), progress)
 
@@ -88,7 +88,7 @@ class _Pool:
         self._taken: Counter[Key] = Counter()
 
     def take(self, so_far: Counter[Key]) -> Task:
-        """A task of the topic this suite has had least, and of these the one the corpus has had least."""
+        """A task of the topic taken least from this suite; among equals, of the one taken least over all."""
         key = min(self._order, key=lambda key: (self._taken[key], so_far[key], self._order[key]))
         task = self._tasks[key].popleft()
         self._taken[key] += 1
@@ -99,7 +99,7 @@ class _Pool:
 
 
 def _ahead(stream: Iterator[Task], items: int) -> Iterator[Task]:
-    """As many tasks as give every topic its share, within reason, and more while new topics turn up."""
+    """Tasks until every topic has its share or the limit is reached, and more while new topics turn up."""
     found: Counter[Key] = Counter()
     drawn = last_new = 0
     while not (drawn >= DRAWS * items or _enough(found, items)) or drawn - last_new < DRAWS_WITHOUT_NEWS:

@@ -37,7 +37,7 @@ from interleave_mini.train.flow import (  # noqa: E402
     train_flow,
 )
 from interleave_mini.train.generator import GeneratorTraining, train_generator  # noqa: E402
-from interleave_mini.train.model_parts import (  # noqa: E402
+from interleave_mini.train.generator_model import (  # noqa: E402
     TOY,
     GeneratorShape,
     build_pipeline,

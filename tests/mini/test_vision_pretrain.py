@@ -24,7 +24,7 @@ from interleave.backends.qwen3_vl.unmasked_attention import unmasked_attention
 from interleave.backends.registry import load_vlm
 from interleave.errors import ConfigurationError
 from interleave_mini.language.prompts import parse_prompt
-from interleave_mini.train.agents import write_fresh_agent
+from interleave_mini.train.agent_model import write_fresh_agent
 from interleave_mini.train.vision_examples import EXERCISES, Exercise, exercises_named, sample_exercise
 from interleave_mini.train.vision_pretrain import (
     AuxHead,

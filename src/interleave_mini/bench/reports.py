@@ -1,4 +1,4 @@
-"""What people read: a page of tasks, a page of what a critic made of failures, the ablation as Markdown."""
+"""Reports: the HTML page of a run, the HTML page of the critics' exam, the ablation as Markdown."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ NOTE = (
 _MAIN = {row.key for row in ROWS if not row.further}
 
 
-# A run: every task with what was right beside what came out
+# A run: every task with the truth beside the answer
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,7 @@ class ReportRow:
 
 
 def write_report(result: Result, answered: Sequence[Answered], out: Path) -> Path:
-    """Write the page and return where it is; tasks that went wrong come first."""
+    """Write the page and return its path; wrong answers come first."""
     import jinja2
 
     environment = jinja2.Environment(
@@ -133,7 +133,7 @@ class Shown:
 
 
 def write_refinements(examiner: Examiner, result: CriticResult, out: Path) -> Path:
-    """Write the page about one critic and return where it is."""
+    """Write the page about one critic and return its path."""
     import jinja2
 
     folders = [Path(__file__).parent / "templates", Path(str(render.__file__)).parent / "templates"]
@@ -186,7 +186,7 @@ def _data_url(image: Image, quality: int = 85) -> str:
 
 
 def as_markdown(table: Table, command: str) -> str:
-    """Everything, as one page."""
+    """The whole table as one page."""
     blocks = ["# The ablation of the miniature", f"```bash\n{command}\n```", NOTE]
     for suite in dict.fromkeys(line.suite for row in table.rows for line in row.lines):
         blocks += [f"## `{suite}`", _suite_table(table.rows, suite)]
@@ -281,7 +281,7 @@ def percent(share: Estimate | None) -> str:
 
 
 def points(gap: Difference | None) -> str:
-    """ "+2.3 (−0.4 to +4.1)", bold where the interval leaves out zero."""
+    """ "+2.3 (−0.4 to +4.1)", bold where the interval excludes zero."""
     if gap is None:
         return ""
     said = f"{100 * gap.mean:+.1f} ({100 * gap.low:+.1f} to {100 * gap.high:+.1f})".replace("-", "−")

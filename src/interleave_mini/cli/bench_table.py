@@ -49,7 +49,7 @@ def ablation(
     concurrency: int,
     json_output: bool,
 ) -> int:
-    """Run what is left of the table, print and write it."""
+    """Run what is missing of the table, print and write it."""
     from rich.console import Console
 
     from interleave.errors import ConfigurationError
@@ -88,7 +88,7 @@ def ablation(
 
 
 class StatusPrinter:
-    """Shows what is done at the moment: live on a terminal, else a plain line for every new thing."""
+    """Shows the current activity: live on a terminal, else a plain line whenever it changes."""
 
     def __init__(self, console: Console, status: Status) -> None:
         self.console = console
@@ -126,7 +126,7 @@ def _exit_code(table: Table) -> int:
 
 
 def _default_folder(settings: TableSettings) -> Path:
-    """The same for the same models and seed, whatever part of the table is asked for."""
+    """The same for the same models and seed, whichever rows are asked for."""
     models = f"{settings.agents.trained}/{settings.agents.prompts}/{settings.generator}/{settings.seed}"
     return Path("runs") / "bench" / f"mini-{ABLATION}-{hashlib.sha256(models.encode()).hexdigest()[:8]}"
 

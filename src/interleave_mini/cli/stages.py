@@ -125,7 +125,7 @@ class Chain:
     vlm_options: str = ""
     """For the specs of learned agents in the table, e.g. batch=256."""
     concurrency: int = 16
-    """Tasks of the table under way at once."""
+    """Concurrent tasks of the table."""
 
     def path(self, *names: str) -> str:
         return str(self.out.joinpath(*names))
@@ -250,7 +250,7 @@ class Chain:
         parts = []
         for row in ROWS:
             if not row.learned <= set(trained):
-                continue  # the whole table says that it was not run
+                continue  # the table says that it was not run
             first = {"critic"} if row.critic in trained else set[str]()  # what is shipped trains first
             after = tuple(f"agent-{name}" for name in sorted(row.learned | first)) or SHIPPED
             for number, some in enumerate([()] if row.further else [row.suites[:1], row.suites[1:]], start=1):

@@ -160,7 +160,7 @@ def fresh(
     debug: options.Debug = False,
 ) -> int:
     """Write a model with random weights and the miniature's tokenizer, to train from."""
-    from interleave_mini.train.agents import write_fresh_agent
+    from interleave_mini.train.agent_model import write_fresh_agent
 
     typer.echo(str(write_fresh_agent(out, shape, seed=seed)))
     return 0
@@ -217,7 +217,7 @@ def to_fp16(
     debug: options.Debug = False,
 ) -> int:
     """Copy a trained model in half precision, as it is shipped."""
-    from interleave_mini.train.agents import to_fp16 as write_fp16
+    from interleave_mini.train.agent_model import to_fp16 as write_fp16
 
     typer.echo(str(write_fp16(model, out)))
     return 0

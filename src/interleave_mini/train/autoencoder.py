@@ -19,7 +19,7 @@ LATENT_NOISE = 0.06
 """Noise on latents when training the decoder, in units of their spread: the flow is never exact."""
 THING_WEIGHT = 4.0
 OUTLINE_WEIGHT = 5.0
-"""For the fine lines of the backgrounds, which are faint and would be smoothed away."""
+"""For the fine lines of the backgrounds, which are faint and would be blurred."""
 EDGE_WEIGHT = 0.6
 _PART = 16
 
@@ -30,11 +30,11 @@ class VaeTraining:
     rate: float = 1.2e-3
     log_every: int = 200
     measured_on: int = 768
-    """Pictures from which the spread of the latents is taken."""
+    """Pictures from which the mean and variance of the latents are estimated."""
 
 
 class RandomScenes:
-    """Codes of scenes at random, made on the device; no pair that is held out."""
+    """Codes of random scenes without held-out pairs, sampled on the device."""
 
     def __init__(self, device: Any, seed: int = 0) -> None:
         self.device = torch.device(device)
@@ -60,7 +60,7 @@ class RandomScenes:
 def train_vae(
     vae: Any, painter: TorchPainter, schedule: TimedSchedule, log: Log, settings: VaeTraining
 ) -> None:
-    """Train until the clock says stop; leaves the average of the weights, with its normalisation set."""
+    """Train until the schedule ends; leaves the averaged weights, with the normalisation set."""
     device = painter.device
     on_gpu = device.type == "cuda"
     vae.to(device).train()
@@ -102,7 +102,7 @@ def _round_trip(vae: Any, pictures: torch.Tensor, weight: torch.Tensor) -> torch
 
 
 def _edges(difference: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
-    """How far outlines are from where they belong."""
+    """The L1 error of the image gradients, so that outlines are sharp and in place."""
     down = weight[:, :, 1:] * (difference[:, :, 1:] - difference[:, :, :-1]).abs()
     across = weight[:, :, :, 1:] * (difference[:, :, :, 1:] - difference[:, :, :, :-1]).abs()
     return down.mean() + across.mean()
@@ -135,7 +135,7 @@ def set_normalisation(vae: Any, painter: TorchPainter, scenes: RandomScenes, pic
 
 
 def readable_share(vae: Any, painter: TorchPainter, reader: Reader, count: int = 1000) -> float:
-    """The share of scenes that are read as they were drawn after a round trip through the VAE."""
+    """The share of scenes that the reader still reads correctly after a round trip through the VAE."""
     scenes, right = RandomScenes(painter.device, seed=1), 0
     for start in range(0, count, 50):
         codes = scenes.codes(min(50, count - start), filled=0.4)

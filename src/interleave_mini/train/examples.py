@@ -1,6 +1,6 @@
-"""What the generator learns from: a prompt, the picture it starts from if any, and the picture to draw.
+"""Training examples of the generator: a prompt, its source pictures if any, and the picture to draw.
 
-Everything is made on the fly from a seed. Kinds in colours that are held out never appear.
+They are sampled on the fly from a seed, without held-out pairs of kind and colour.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ MAX_THINGS = 6
 FROM_NOTHING = 0.35
 FROM_STORIES = 0.3
 WITH_EARLIER = 0.12
-"""The share of edits that are also shown the picture before the last, as `--sources history` does."""
+"""The share of edits with the picture before the last as a second source, as with `--sources history`."""
 _NOUNS = tuple(NOUNS)
 _COLOURS = tuple(COLOURS)
 _PAIRS = tuple(
@@ -52,7 +52,7 @@ class Example:
     before: Scene | None
     after: Scene
     earlier: Scene | None = None
-    """What came before `before`, where that is shown too."""
+    """The scene before `before`, where it is a source too."""
 
     @property
     def sources(self) -> tuple[Scene, ...]:
@@ -61,7 +61,7 @@ class Example:
 
 
 def sample_example(rng: Random) -> Example:
-    """A random example of what the generator will be asked for."""
+    """A random example."""
     while True:
         made = _from_story(rng) if rng.random() < FROM_STORIES else _at_random(rng)
         if made is not None and not has_held_out_pair(made.after):
@@ -93,7 +93,7 @@ def _from_story(rng: Random) -> Example | None:
 
 
 def _earlier(scene: Scene, rng: Random) -> Scene | None:
-    """A scene from which this one may have come; None for most edits."""
+    """An earlier scene as a second source; None for most edits."""
     if rng.random() >= WITH_EARLIER:
         return None
     return apply_all(random_operations(scene, rng) or (), scene)
@@ -108,7 +108,7 @@ def _ask(operations: tuple[Operation, ...], scene: Scene, rng: Random) -> str:
 
 
 def _in_some_way(rng: Random, say: Callable[..., str]) -> str:
-    """As a planner says it, in many other ways, or exactly."""
+    """In the planner's words, in varied words, or exactly."""
     chance = rng.random()
     if chance < 0.35:
         return say()
@@ -143,7 +143,7 @@ def _bench(background: str, rng: Random) -> Scene:
 
 
 def random_operations(scene: Scene, rng: Random) -> tuple[Operation, ...] | None:
-    """One operation that can be done in this scene (sometimes two); None when chance finds none."""
+    """One possible operation in this scene (sometimes two); None when no try is possible."""
     made: list[Operation] = []
     for _ in range(2 if rng.random() < 0.08 else 1):
         operation = _random_operation(apply_all(made, scene), rng)

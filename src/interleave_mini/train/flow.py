@@ -14,7 +14,7 @@ import torch
 
 from interleave_mini.train.autoencoder import LatentSpace
 from interleave_mini.train.examples import Example, sample_example
-from interleave_mini.train.model_parts import SHIFT, GeneratorShape, text_layers
+from interleave_mini.train.generator_model import SHIFT, GeneratorShape, text_layers
 from interleave_mini.train.training_loop import Log, TimedSchedule, WeightAverage, learning_rate
 from interleave_mini.world.drawing import EMPTY, TorchPainter, scene_codes
 

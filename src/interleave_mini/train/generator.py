@@ -22,7 +22,7 @@ from interleave_mini.reader import Reader
 from interleave_mini.train.autoencoder import LatentSpace, VaeTraining, readable_share, train_vae
 from interleave_mini.train.evaluation import QuickEval, draw_function, evaluate
 from interleave_mini.train.flow import Examples, Flow, FlowTraining, seconds_spent, train_flow
-from interleave_mini.train.model_parts import (
+from interleave_mini.train.generator_model import (
     SHAPES,
     build_pipeline,
     build_text_encoder,

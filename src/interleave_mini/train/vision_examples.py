@@ -1,8 +1,8 @@
-"""What an agent learns to see from, before it has any job: pictures of the world, and words about them.
+"""The exercises of vision pretraining: questions about pictures of the world, with their answers.
 
-Five exercises, made on the fly from a seed: to say what a picture shows, what has changed between two,
-whether a picture shows what is said, whether one picture has become another as asked, and to say a wish about
-a picture as exactly as can be. Kinds in colours that are held out never appear.
+look: describe a picture. compare: say what changed between two. check: does a picture show a description?
+judge: was an edit carried out as asked? word: write an edit in exact words. They are sampled on the fly from
+a seed, without held-out pairs of kind and colour.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ DRAWN_AGAIN = 0.4
 class Exercise:
     """A question with one or two pictures, and its answer.
 
-    Words come first, as in the critic's prompt: whoever knows the wish can look for it in the picture.
+    The text comes first, as in the critic's prompt, so that the vision tokens can attend to it.
     """
 
     name: str
@@ -59,7 +59,7 @@ def exercises_named(names: Iterable[str]) -> tuple[str, ...]:
 
 
 def sample_exercise(rng: Random, names: Sequence[str] = EXERCISES) -> Exercise:
-    """A random exercise of one of these kinds; a kind that is named twice comes twice as often."""
+    """A random exercise of one of these kinds; a kind named twice is twice as likely."""
     name = rng.choice(names)
     while True:
         made = _MAKERS[name](rng)
@@ -92,7 +92,7 @@ def _check(rng: Random) -> Exercise:
 
 
 def _judge(rng: Random) -> Exercise | None:
-    """A critic's own question: a picture, what was asked for, and what became of it."""
+    """The critic's task: the picture before, the edit asked for, and the picture after."""
     edit = _sample_edit(rng)
     if edit.before is None:
         return None
@@ -111,7 +111,7 @@ def _word(rng: Random) -> Exercise | None:
 
 
 def _sample_edit(rng: Random) -> Example:
-    """Something to be done to a picture: a step of a plan that training may see, or anything."""
+    """A step of a plan of the training split, or a random example."""
     while rng.random() < FROM_PLANS:
         task = sample_task(rng.choice(("story", "edit")), rng)
         if task.split == "train":
@@ -125,7 +125,7 @@ def _verdict_text(shown: Scene, wanted: Scene) -> str:
 
 
 def _scene(rng: Random) -> Scene:
-    """Anything, or a moment of a story that training may see."""
+    """A random scene, or one of a story of the training split."""
     while rng.random() < FROM_STORIES:
         task = sample_task("story", rng)
         if task.split == "train":
@@ -134,7 +134,7 @@ def _scene(rng: Random) -> Scene:
 
 
 def _changed_scene(scene: Scene, rng: Random, before: Scene | None = None) -> Scene:
-    """A scene that differs in something: by a mistake, or by something that has happened."""
+    """A scene that differs from this one: by a mistake, or by an operation."""
     if rng.random() < (0.5 if before is None else 0.8):
         return with_mistake(scene, rng, before)
     operations = random_operations(scene, rng)

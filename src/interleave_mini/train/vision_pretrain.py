@@ -25,7 +25,7 @@ from interleave.backends.qwen3_vl.batched_vision import batch_vision
 from interleave.backends.qwen3_vl.uint8_pixels import use_uint8_pixels
 from interleave.backends.qwen3_vl.unmasked_attention import unmasked_attention
 from interleave_mini.oracle import ACCEPTED
-from interleave_mini.train.agents import check_model_folder
+from interleave_mini.train.agent_model import check_model_folder
 from interleave_mini.train.autoencoder import LatentSpace
 from interleave_mini.train.training_loop import Log, TimedSchedule, learning_rate
 from interleave_mini.train.vision_examples import EXERCISES, Exercise, sample_exercise
