@@ -179,7 +179,7 @@ def test_the_same_scene_is_drawn_with_the_same_pixels(monkeypatch: pytest.Monkey
     scenes = [random_scene(rng, most=3) for _ in range(5)] + [scene_with_gripper(rng) for _ in range(2)]
     first = draw_many(scenes)
     monkeypatch.setattr(sprites, "_drawing", sprites._drawing.__wrapped__)  # painted anew, not remembered
-    monkeypatch.setattr(sprites, "_hand", sprites._hand.__wrapped__)
+    monkeypatch.setattr(sprites, "_gripper", sprites._gripper.__wrapped__)
     monkeypatch.setattr(drawing, "sprite", sprite.__wrapped__)
     monkeypatch.setattr(drawing, "background", background.__wrapped__)
     assert np.array_equal(first, draw_many(scenes))
