@@ -28,7 +28,7 @@ from interleave.runs.record import AttemptRecord, RunRecord, StepRecord
 from interleave.runs.store import PictureStore
 from interleave.types import Outcome, Plan, PlanStep, Request, Verdict
 from interleave_mini.language.tasks import sample_task
-from interleave_mini.oracle import true_task
+from interleave_mini.requests import parse_request
 from interleave_mini.world import draw
 
 ATTEMPTS = 1_000_000
@@ -158,9 +158,9 @@ def write_collection(folder: Path, attempts: int) -> Path:
 def _sampled_plan(rng: Random) -> tuple[tuple[str, Plan], list[Any]]:
     while True:
         task = sample_task("story", rng)
-        if len(task.beats) >= len(TRIES):
-            steps = true_task(Request.of(task.text)).plan().steps[: len(TRIES)]
-            return (task.text, Plan(steps=steps)), [beat.scene for beat in task.beats[:2]]
+        if len(task.steps) >= len(TRIES):
+            steps = parse_request(Request.of(task.text)).plan().steps[: len(TRIES)]
+            return (task.text, Plan(steps=steps)), [step.scene for step in task.steps[:2]]
 
 
 def _config() -> RunConfig:

@@ -22,8 +22,7 @@ from interleave_mini.reader import Reader, Reading
 from interleave_mini.reader.scores import CLEAR, is_clear, shows
 from interleave_mini.world import COLOURS, Scene, Thing, draw_many
 from interleave_mini.world.backgrounds import SIDE, background
-from interleave_mini.world.batches import THINGS
-from interleave_mini.world.drawing import Pixels, corner, laid_over
+from interleave_mini.world.drawing import THINGS, Pixels, corner, laid_over
 from interleave_mini.world.sprites import CELL, sprite
 
 SCENES = 300

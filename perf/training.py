@@ -47,10 +47,10 @@ from interleave.training.run import TrainingJob
 from interleave.training.shared_memory_images import share_pictures
 from interleave.types import Outcome, Picture, Request, Text, Verdict
 from interleave_mini.language.tasks import sample_task
-from interleave_mini.oracle import _scored, judged
-from interleave_mini.reader import ReadingRoom, shared_reader
+from interleave_mini.oracle import judge_attempt, score_attempt
+from interleave_mini.reader import BatchedReader, shared_reader
 from interleave_mini.world import draw
-from interleave_mini.world.mistakes import spoiled
+from interleave_mini.world.mistakes import with_mistake
 
 SIDE = 256
 Row = dict[str, Any]
@@ -147,12 +147,12 @@ def attempt(rng: Random, *, right: bool) -> CriticInput:
     """The first step of a story, drawn right or wrong."""
     task = sample_task("story", rng)
     prompt = task.plan().steps[0].prompt or ""
-    scene = task.beats[0].scene
-    return critic_input(prompt, prompt, (), draw(scene if right else spoiled(scene, rng)))
+    scene = task.steps[0].scene
+    return critic_input(prompt, prompt, (), draw(scene if right else with_mistake(scene, rng)))
 
 
 def critic_row(seen: CriticInput) -> Row:
-    return row_of(critic_messages(seen, WORDS), render_verdict(judged(seen)))
+    return row_of(critic_messages(seen, WORDS), render_verdict(judge_attempt(seen)))
 
 
 def planner_row(rng: Random) -> Row:
@@ -276,10 +276,10 @@ def rewarding(attempts: list[CriticInput], arguments: argparse.Namespace) -> dic
     spent = time.perf_counter() - started
     pictures = [seen.after for seen in attempts]
     plain = seconds(lambda: [shared_reader().read(picture) for picture in pictures], times=1)
-    room = ReadingRoom()
-    asyncio.run(room.read_all(pictures[:1]))
+    batched = BatchedReader()
+    asyncio.run(batched.read_all(pictures[:1]))
     started = time.perf_counter()
-    asyncio.run(room.read_all(pictures[1:]))
+    asyncio.run(batched.read_all(pictures[1:]))
     return {
         "answers": len(samples),
         "redrawn": sum(result.case is Case.REDRAWN for result in results),
@@ -296,7 +296,7 @@ def refusal(prompt: str, number: int) -> str:
 
 
 def rl_row(name: str, seen: CriticInput) -> Row:
-    scores = _scored(seen)
+    scores = score_attempt(seen)
     asked = row_of(critic_messages(seen, WORDS), "")
     return {
         "id": name,
@@ -305,7 +305,7 @@ def rl_row(name: str, seen: CriticInput) -> Row:
         "planned_prompt": seen.planned_prompt,
         "used_prompt": seen.prompt,
         "sources": [],
-        "success": bool(judged(seen).accepted),
+        "success": bool(judge_attempt(seen).accepted),
         "semantics": scores.semantics,
         "quality": scores.quality,
     }

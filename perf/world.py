@@ -25,7 +25,7 @@ import numpy as np
 
 from interleave_mini.reader import Reader
 from interleave_mini.world import BACKGROUNDS, COLOURS, GRID, Gripper, Scene, draw_many, draw_pixels
-from interleave_mini.world.batches import THINGS, TorchPainter, atlas, scene_codes
+from interleave_mini.world.drawing import THINGS, TorchPainter, atlas, scene_codes
 
 ROUNDS = 5
 SCENES = 640

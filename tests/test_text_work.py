@@ -17,8 +17,8 @@ from interleave.data.prompts import stage, taxonomy
 from interleave.data.prompts.corpus import RequestRow
 from interleave.errors import ConfigurationError, InputError
 from interleave.types import Request
-from interleave_mini.language import checker, variants
-from interleave_mini.normalize_request import calmly
+from interleave_mini.language import patterns, vocabulary
+from interleave_mini.requests import without_shouting
 
 
 def workflow(path: Path, nodes: dict[str, Any]) -> Path:
@@ -67,7 +67,7 @@ def test_a_node_may_have_any_name(tmp_path: Path) -> None:
 
 def test_many_tails_of_a_request_are_not_sought_from_its_beginning(monkeypatch: pytest.MonkeyPatch) -> None:
     looked_at = 0
-    pattern = variants._TAIL
+    pattern = patterns._TAIL
 
     class Counted:
         def search(self, text: str, start: int = 0, end: int | None = None) -> Any:
@@ -76,9 +76,9 @@ def test_many_tails_of_a_request_are_not_sought_from_its_beginning(monkeypatch: 
             looked_at += end - start
             return pattern.search(text, start, end)
 
-    monkeypatch.setattr(variants, "_TAIL", Counted())
+    monkeypatch.setattr(patterns, "_TAIL", Counted())
     text = "How a frog grows up" + ", please" * 1_000 + " in four pictures"
-    assert list(variants.variants(text))[1] == variants.Variant("How a frog grows up", 4)
+    assert list(patterns.variants(text))[1] == patterns.Variant("How a frog grows up", 4)
     assert looked_at <= 10 * len(text)
 
 
@@ -87,18 +87,18 @@ def test_many_tails_of_a_request_are_not_sought_from_its_beginning(monkeypatch: 
     [("Go on!?!..", "Go on."), ("GO ON", "Go on"), ("Really?", "Really?"), ("Wow! a cat", "Wow! a cat")],
 )
 def test_shouting_is_calmed(said: str, calm: str) -> None:
-    assert calmly(Request.of(said)).text == calm
+    assert without_shouting(Request.of(said)).text == calm
 
 
 def test_of_many_foreign_words_a_few_are_looked_up(monkeypatch: pytest.MonkeyPatch) -> None:
     looked_up: list[str] = []
-    monkeypatch.setattr(checker, "_close", looked_up.append)
+    monkeypatch.setattr(vocabulary, "_close_match", looked_up.append)
     words = " ".join(f"xq{chr(97 + n % 26)}{'v' * (n // 26)}" for n in range(500))
     with pytest.raises(InputError, match="and 494 more"):
-        checker.refuse_foreign_words(Request.of(words))
+        vocabulary.check_words(Request.of(words))
     assert len(looked_up) <= 6
     with pytest.raises(InputError) as refused:
-        checker.refuse_foreign_words(Request.of("x" * 60_000))
+        vocabulary.check_words(Request.of("x" * 60_000))
     assert len(str(refused.value)) < 600
 
 

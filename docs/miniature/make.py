@@ -14,7 +14,7 @@ from random import Random
 
 from PIL import Image, ImageDraw, ImageFont
 
-from interleave_mini.language.tasks import SUITES, Task, read_task, tasks
+from interleave_mini.language.tasks import SUITES, Task, parse_task, tasks
 from interleave_mini.language.topics import DOMAINS
 from interleave_mini.world import BACKGROUNDS, COLOURS, KINDS, NOUNS, Scene, Size, Thing, draw
 from interleave_mini.world.sprites import sprite
@@ -121,7 +121,7 @@ class Frame:
 
 def _frames(task: Task) -> list[Frame]:
     shown = [part for part in task.parts if isinstance(part, Scene)]
-    answers = [Frame(beat.scene, beat.caption, task.text_only) for beat in task.beats]
+    answers = [Frame(step.scene, step.caption, task.text_only) for step in task.steps]
     if task.text_only:
         return answers
     said = [part.split(": ", 1)[1] for part in task.parts if isinstance(part, str) and _STEP.match(part)]
@@ -176,11 +176,11 @@ def _stacked(strips: Sequence[Image.Image]) -> Image.Image:
 
 def frog() -> Image.Image:
     """The strip of the README: what its command draws."""
-    task = read_task(["How a frog grows up, step by step, in four pictures"])
+    task = parse_task(["How a frog grows up, step by step, in four pictures"])
     side, gap = 200, 8
-    page = _page(len(task.beats) * (side + gap) - gap, side, "white")
-    for place, beat in enumerate(task.beats):
-        page.paste(_framed(beat.scene, side), (place * (side + gap), 0))
+    page = _page(len(task.steps) * (side + gap) - gap, side, "white")
+    for place, step in enumerate(task.steps):
+        page.paste(_framed(step.scene, side), (place * (side + gap), 0))
     return page
 
 

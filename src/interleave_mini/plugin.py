@@ -1,34 +1,38 @@
-"""What the miniature adds to `interleave`, through the entry points that any package may use."""
+"""The backends that the miniature registers with `interleave`, named by the entry points in `pyproject.toml`.
+
+A string such as "interleave_mini.oracle:Oracle" is imported when the backend is first used. `draws` checks a
+prompt and `takes` checks and normalises a request before any model is loaded.
+"""
 
 from __future__ import annotations
 
 from interleave.backends.registry import LOCAL_NEEDS, BackendInfo
 
 GENERATOR = BackendInfo(
-    "interleave_mini.backends.mini_generator:MiniGenerator",
+    "interleave_mini.backends:MiniGenerator",
     "the miniature's own model, a small FLUX.2-klein that ships with this package and runs on a CPU",
     needs=LOCAL_NEEDS,
     extra="local",
-    draws="interleave_mini.vocabulary_check:refuse_foreign_prompt",
+    draws="interleave_mini.requests:check_prompt",
 )
 WORLD = BackendInfo(
-    "interleave_mini.backends.world_generator:WorldPainter",
+    "interleave_mini.world_painter:WorldPainter",
     "the miniature's world as its own perfect painter: draws by rule, not by a model",
     note="{} from “world”, a program that draws the miniature by rule; no image model took part.",
     notes_on={"mistakes": "It errs on purpose now and then."},
 )
 VLM = BackendInfo(
-    "interleave_mini.backends.mini_vlm:MiniAgent",
+    "interleave_mini.backends:MiniAgent",
     "the miniature's own planner and critic, small Qwen3-VL models that ship with this package",
     needs=LOCAL_NEEDS,
     extra="local",
     note="The miniature's own small models took part: they know its little world alone, and they err.",
-    takes="interleave_mini.oracle:suited",
+    takes="interleave_mini.requests:accept_request",
 )
 ORACLE = BackendInfo(
     "interleave_mini.oracle:Oracle",
     "plans, judges and scores by rule in the miniature's world: the teacher and upper bound",
     note="{} from the “oracle”, a program that knows the miniature's language and reads its pictures; "
     "no language model took part.",
-    takes="interleave_mini.oracle:suited",
+    takes="interleave_mini.requests:accept_request",
 )

@@ -1,4 +1,4 @@
-"""Requests of the miniature's grammar, with their pictures as files beside the corpus."""
+"""Requests sampled from the miniature's grammar (`--source mini`), with their pictures as files."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from interleave_mini.world.drawing import draw
 from interleave_mini.world.scene import Scene
 
 DRAWS = 4
-"""At most so many times as many tasks are looked at as are wanted, so that rare topics get their share."""
+"""How many tasks are sampled for each one wanted, at most, so that rare topics get their share."""
 DRAWS_WITHOUT_NEWS = 500
-"""So many tasks in a row without a new topic, and all topics count as known."""
-MOST_THREADS = 4
-"""More would only wait for each other: a quarter of the work on a picture is done in Python."""
+"""After this many tasks without a new topic, all topics count as found."""
+MAX_THREADS = 4
+"""More would wait for the GIL: a quarter of the work on a picture is Python."""
 
 
 def mini_requests(
@@ -47,15 +47,15 @@ def mini_requests(
     chosen: list[Task] = []
     so_far: Counter[Key] = Counter()
     while len(chosen) < items:
-        # one of each in turn: any first part is balanced too
+        # round robin, so that any prefix of the corpus is balanced too
         chosen += [pool.take(so_far) for pool in pools[: items - len(chosen)]]
     return _rows(chosen, _Pictures(folder), progress)
 
 
 def _rows(chosen: Sequence[Task], store: _Pictures, progress: Callable[[int], None]) -> list[RequestRow]:
-    """The rows, in their order; pictures are packed several at once, for that leaves Python free."""
+    """The rows in order; pictures are compressed in threads, which releases the GIL."""
     rows: list[RequestRow] = []
-    with ThreadPoolExecutor(min(MOST_THREADS, cpu_count() or 1)) as threads:
+    with ThreadPoolExecutor(min(MAX_THREADS, cpu_count() or 1)) as threads:
         for row in threads.map(lambda task: _row(task, store), chosen):
             rows.append(row)
             progress(len(rows))
@@ -78,7 +78,7 @@ def _shares(items: int, among: int) -> list[int]:
 
 
 class _Pool:
-    """Tasks of a suite, drawn ahead, from which rare topics get their share too."""
+    """Tasks of a suite, sampled ahead, so that rare topics get their share too."""
 
     def __init__(self, stream: Iterator[Task], items: int) -> None:
         self._tasks: dict[Key, deque[Task]] = {}
@@ -88,7 +88,7 @@ class _Pool:
         self._taken: Counter[Key] = Counter()
 
     def take(self, so_far: Counter[Key]) -> Task:
-        """A task of the topic this suite has had least, and of these the one the corpus has had least."""
+        """A task of the topic taken least from this suite; among equals, of the one taken least over all."""
         key = min(self._order, key=lambda key: (self._taken[key], so_far[key], self._order[key]))
         task = self._tasks[key].popleft()
         self._taken[key] += 1
@@ -99,7 +99,7 @@ class _Pool:
 
 
 def _ahead(stream: Iterator[Task], items: int) -> Iterator[Task]:
-    """As many tasks as give every topic its share, within reason, and more while new topics turn up."""
+    """Tasks until every topic has its share or the limit is reached, and more while new topics turn up."""
     found: Counter[Key] = Counter()
     drawn = last_new = 0
     while not (drawn >= DRAWS * items or _enough(found, items)) or drawn - last_new < DRAWS_WITHOUT_NEWS:
@@ -119,7 +119,7 @@ def _ahead(stream: Iterator[Task], items: int) -> Iterator[Task]:
 
 
 def _enough(found: Counter[Key], items: int) -> bool:
-    """Whether so many can be taken evenly."""
+    """Whether `items` tasks can be taken evenly over the topics found."""
     return found.total() >= items and min(found.values()) * len(found) >= items + len(found)
 
 

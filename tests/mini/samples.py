@@ -6,7 +6,7 @@ from collections.abc import Callable
 from random import Random
 
 from interleave_mini.world import BACKGROUNDS, CELLS, COLOURS, GRID, Gripper, Scene, Size, Thing
-from interleave_mini.world.batches import THINGS
+from interleave_mini.world.drawing import THINGS
 from interleave_mini.world.operations import (
     Add,
     ChangeBackground,

@@ -11,7 +11,7 @@ import pytest
 from PIL import Image
 from samples import random_scene
 
-from interleave_mini.reader import Reader, Reading, ReadingRoom, shared_reader
+from interleave_mini.reader import BatchedReader, Reader, Reading, shared_reader
 from interleave_mini.world import draw
 from work import HANGS_AFTER
 
@@ -38,16 +38,16 @@ def pictures() -> list[Image.Image]:
     return [draw(random_scene(rng)) for _ in range(6)]
 
 
-def room_of(reader: Any, **options: Any) -> ReadingRoom:
-    return ReadingRoom(reader, **options)
+def batched_reader(reader: Any, **options: Any) -> BatchedReader:
+    return BatchedReader(reader, **options)
 
 
 def test_readings_are_those_of_the_plain_reader(pictures: list[Image.Image]) -> None:
     plain = shared_reader()
-    room = room_of(plain)
-    assert asyncio.run(room.read_all(pictures)) == plain.read_many(pictures)
+    batched = batched_reader(plain)
+    assert asyncio.run(batched.read_all(pictures)) == plain.read_many(pictures)
     for picture in pictures:
-        alone, here = plain.read(picture), room.read(picture)
+        alone, here = plain.read(picture), batched.read(picture)
         assert here.scene == alone.scene
         assert here.confidence == pytest.approx(alone.confidence, abs=1e-4)
         assert here.errors == pytest.approx(alone.errors, abs=1e-3)
@@ -56,25 +56,25 @@ def test_readings_are_those_of_the_plain_reader(pictures: list[Image.Image]) -> 
 def test_what_is_asked_meanwhile_is_read_together_and_once(pictures: list[Image.Image]) -> None:
     reader = Counting()
     reader.go.clear()
-    room = room_of(reader)
-    first = room.ask(pictures[0])
+    batched = batched_reader(reader)
+    first = batched.submit(pictures[0])
     while not reader.batches:
         pass
-    rest = [room.ask(picture) for picture in [*pictures, *(each.copy() for each in pictures)]]
+    rest = [batched.submit(picture) for picture in [*pictures, *(each.copy() for each in pictures)]]
     reader.go.set()
     assert [answer.result(HANGS_AFTER).scene for answer in rest] == 2 * [
         answer.result().scene for answer in rest[:6]
     ]
     assert reader.batches == [1, 5]
-    assert first.result() == room.read(pictures[0])
+    assert first.result() == batched.read(pictures[0])
     assert reader.batches == [1, 5]
 
 
 def test_one_who_gives_up_takes_nothing_from_the_others(pictures: list[Image.Image]) -> None:
     reader = Counting()
     reader.go.clear()
-    room = room_of(reader)
-    gone, waits = room.ask(pictures[0]), room.ask(pictures[0])
+    batched = batched_reader(reader)
+    gone, waits = batched.submit(pictures[0]), batched.submit(pictures[0])
     assert gone.cancel()
     reader.go.set()
     assert waits.result(HANGS_AFTER).scene == shared_reader().read(pictures[0]).scene
@@ -83,8 +83,10 @@ def test_one_who_gives_up_takes_nothing_from_the_others(pictures: list[Image.Ima
 def test_a_picture_that_cannot_be_read_fails_alone(pictures: list[Image.Image]) -> None:
     reader = Counting()
     reader.go.clear()
-    room = room_of(reader)
-    answers = [room.ask(each) for each in (pictures[0], pictures[1], Image.new("RGB", (1, 1)), pictures[2])]
+    batched = batched_reader(reader)
+    answers = [
+        batched.submit(each) for each in (pictures[0], pictures[1], Image.new("RGB", (1, 1)), pictures[2])
+    ]
     reader.go.set()
     assert isinstance(answers[1].result(HANGS_AFTER), Reading)
     assert isinstance(answers[3].result(HANGS_AFTER), Reading)
@@ -94,9 +96,9 @@ def test_a_picture_that_cannot_be_read_fails_alone(pictures: list[Image.Image]) 
 
 def test_the_oldest_readings_are_forgotten(pictures: list[Image.Image]) -> None:
     reader = Counting()
-    room = room_of(reader, keep=2)
+    batched = batched_reader(reader, cache_size=2)
     for picture in [*pictures[:3], pictures[2], pictures[0]]:
-        room.read(picture)
+        batched.read(picture)
     assert reader.batches == [1, 1, 1, 1]
 
 

@@ -16,13 +16,13 @@ from interleave.backends.protocols import ImageRequest
 from interleave.cli.main import run
 from interleave.config.specs import parse_spec
 from interleave.errors import BackendError, ConfigurationError
-from interleave_mini.backends.world_generator import WorldPainter
-from interleave_mini.bench.cached_models import RememberingGenerator
-from interleave_mini.bench.report import BY_CONSTRUCTION, write_report
+from interleave_mini.bench.model_cache import CachingGenerator
+from interleave_mini.bench.reports import BY_CONSTRUCTION, write_report
 from interleave_mini.bench.runner import ItemScore, Result, Settings, StepScore, default_folder, run_mini
 from interleave_mini.intervals import estimate
 from interleave_mini.language.tasks import SUITES
 from interleave_mini.world import Scene, draw
+from interleave_mini.world_painter import WorldPainter
 
 Captured = pytest.CaptureFixture[str]
 ITEMS = 5
@@ -136,9 +136,9 @@ class CountingPainter(WorldPainter):
         return await super().generate(request)
 
 
-def test_a_remembered_picture_is_for_the_same_prompt_seed_and_source_alone() -> None:
+def test_a_cached_picture_is_for_the_same_prompt_seed_and_source_alone() -> None:
     painter = CountingPainter()
-    remembering = RememberingGenerator(painter)
+    caching = CachingGenerator(painter)
     source = draw(Scene("sea"))
 
     async def ask() -> None:
@@ -149,7 +149,7 @@ def test_a_remembered_picture_is_for_the_same_prompt_seed_and_source_alone() -> 
             ("b", 1, ()),
             ("a", 1, (source,)),
         ):
-            await remembering.generate(ImageRequest(prompt, seed=seed, sources=sources))
+            await caching.generate(ImageRequest(prompt, seed=seed, sources=sources))
 
     asyncio.run(ask())
     assert [(each.prompt, each.seed, len(each.sources)) for each in painter.asked] == [
@@ -326,7 +326,7 @@ def test_tasks_that_failed_are_tried_again_and_said(
     broken = monkeypatch.context()
     with broken as patched:
         patched.setattr(
-            "interleave_mini.backends.world_generator.WorldPainter._paint",
+            "interleave_mini.world_painter.WorldPainter._paint",
             lambda self, request: (_ for _ in ()).throw(BackendError("out of paint")),
         )
         assert run([*command, str(tmp_path)]) == 3

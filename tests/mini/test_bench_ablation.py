@@ -15,13 +15,13 @@ from interleave.cli.main import run
 from interleave.config.specs import parse_spec
 from interleave.errors import ConfigurationError
 from interleave.types import Outcome, Verdict
-from interleave_mini.backends.world_generator import WorldPainter
-from interleave_mini.bench.ablation_markdown import points
+from interleave_mini.bench.ablation import Table
 from interleave_mini.bench.critic_exam import Exam, questions
 from interleave_mini.bench.critic_exam_run import CriticResult, Examiner
-from interleave_mini.bench.paired import Difference, difference
-from interleave_mini.bench.rows import ROWS, Cast, NotThere, same_model
-from interleave_mini.bench.table import Table
+from interleave_mini.bench.reports import points
+from interleave_mini.bench.scores import Difference, difference
+from interleave_mini.bench.systems import ROWS, AgentSpecs, Unavailable, same_model
+from interleave_mini.world_painter import WorldPainter
 
 Captured = pytest.CaptureFixture[str]
 TABLE = ["bench", "mini", "--table", "ablation"]
@@ -67,7 +67,7 @@ def test_differences_are_written_in_points_and_clear_ones_stand_out() -> None:
 
 def test_planner_and_critic_of_the_package_are_taken_where_none_are_given() -> None:
     full = next(row for row in ROWS if row.key == "full")
-    chosen = Cast(options="batch=4").choices(full)
+    chosen = AgentSpecs(options="batch=4").choices(full)
     assert (chosen["planner"], chosen["critic"], chosen["prompts"]) == (
         "mini?batch=4",
         "mini?batch=4",
@@ -77,20 +77,20 @@ def test_planner_and_critic_of_the_package_are_taken_where_none_are_given() -> N
 
 def test_a_row_that_cannot_be_cast_says_why(tmp_path: Path) -> None:
     (tmp_path / "agents").mkdir()
-    with pytest.raises(NotThere, match=r"there is no .*agents/planner"):
-        Cast(tmp_path).choices(ROWS[1])
-    with pytest.raises(NotThere, match="give --trained"):
-        Cast().spec("critic-no-step", "critic")
+    with pytest.raises(Unavailable, match=r"there is no .*agents/planner"):
+        AgentSpecs(tmp_path).choices(ROWS[1])
+    with pytest.raises(Unavailable, match="give --trained"):
+        AgentSpecs().spec("critic-no-step", "critic")
 
 
 def test_learned_agents_are_given_the_options_and_the_prompts(tmp_path: Path) -> None:
     (tmp_path / "agents" / "agent").mkdir(parents=True)
     row = next(row for row in ROWS if row.key == "one-agent")
-    chosen = Cast(tmp_path, "default", "batch=256").choices(row)
+    chosen = AgentSpecs(tmp_path, "default", "batch=256").choices(row)
     assert chosen["planner"] == chosen["critic"] == f"transformers:{tmp_path}/agents/agent?batch=256"
     assert chosen["prompts"] == "default"
     assert same_model(chosen["planner"]) == f"transformers:{tmp_path}/agents/agent"
-    assert "prompts" not in Cast(tmp_path).choices(ROWS[0])
+    assert "prompts" not in AgentSpecs(tmp_path).choices(ROWS[0])
 
 
 # The exam
@@ -121,7 +121,7 @@ def test_drawing_the_same_prompt_repairs_as_much_as_drawing_again(tmp_path: Path
     assert 0 < found.failures < found.attempts == 10
     assert found.repaired == found.again == found.repaired_of_caught
     assert found.gain is not None and found.gain.mean == 0
-    _, redrawn = examiner.papers["Grumbler"]
+    _, redrawn = examiner.results["Grumbler"]
     assert redrawn == examiner.again()
 
 

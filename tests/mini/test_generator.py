@@ -17,7 +17,7 @@ from tokenizers import Tokenizer
 from interleave.backends.protocols import ImageRequest
 from interleave.backends.registry import load_generator
 from interleave.errors import ConfigurationError
-from interleave_mini.backends.mini_generator import WEIGHTS
+from interleave_mini.backends import WEIGHTS
 from interleave_mini.language.prompts import edit_prompt, scene_prompt
 from interleave_mini.reader import shared_reader
 from interleave_mini.reader.scores import shows
@@ -62,7 +62,7 @@ def test_words_with_a_hyphen_are_one_word_when_it_is_loaded_too(mini: Any) -> No
 
 def test_it_reads_prompts_as_it_did_in_training(mini: Any) -> None:
     """The class that loads the tokenizer has no ideas of its own: its file says how words are split."""
-    rng, trained = Random(5), Tokenizer.from_file(str(WEIGHTS / "tokenizer" / "tokenizer.json"))
+    rng, trained = Random(5), Tokenizer.from_file(str(WEIGHTS / "generator" / "tokenizer" / "tokenizer.json"))
     for prompt in (sample_example(rng).prompt for _ in range(300)):
         assert mini.pipeline.tokenizer(prompt).input_ids == trained.encode(prompt).ids
         assert len(trained.encode(prompt).ids) <= 2 * len(re.findall(r"\w+|[^\w\s]", prompt)), prompt
@@ -77,13 +77,13 @@ def test_it_starts_from_two_pictures(mini: Any) -> None:
 
 
 def test_its_files_are_small_enough_to_ship() -> None:
-    sizes = [file.stat().st_size for file in WEIGHTS.rglob("*") if file.is_file()]
+    sizes = [file.stat().st_size for file in (WEIGHTS / "generator").rglob("*") if file.is_file()]
     assert max(sizes) <= 16_000_000
     assert sum(sizes) <= 22_000_000
 
 
 def test_its_files_say_nothing_of_the_machine_that_made_them() -> None:
-    for file in WEIGHTS.rglob("*.json"):
+    for file in (WEIGHTS / "generator").rglob("*.json"):
         assert "_name_or_path" not in file.read_text("utf-8"), file
 
 

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 from samples import OPERATIONS, possible, random_scene, scene_and, scene_with_gripper
 
-from interleave_mini.language.checker import vocabulary
-from interleave_mini.language.descriptions import describe, read_description
+from interleave_mini.language.descriptions import describe, parse_description
 from interleave_mini.language.patterns import NotUnderstood, normalised
-from interleave_mini.language.prompts import edit_prompt, is_exact, literal_scene, scene_prompt, understand
-from interleave_mini.language.references import Manner, find, find_position
-from interleave_mini.language.sentences import SPEECH, read_sentence, say, say_all
+from interleave_mini.language.prompts import edit_prompt, is_exact, literal_scene, parse_prompt, scene_prompt
+from interleave_mini.language.references import Style, find, find_position
+from interleave_mini.language.sentences import SPEECH, parse_sentence, say, say_all
+from interleave_mini.language.vocabulary import vocabulary
 from interleave_mini.language.words import (
     POSITIONS,
     RELATIONS,
@@ -48,27 +48,27 @@ EGG = Thing("hen", "red")
 MANNERS = ("short", "exact", "random")
 
 
-def said_in(manner: str, rng: Random) -> dict[str, Any]:
+def said_in(style: str, rng: Random) -> dict[str, Any]:
     manners: dict[str, dict[str, Any]] = {"short": {}, "exact": {"exact": True}, "random": {"rng": rng}}
-    return manners[manner]
+    return manners[style]
 
 
 # Prompts
 
 
-@pytest.mark.parametrize("manner", MANNERS)
+@pytest.mark.parametrize("style", MANNERS)
 @pytest.mark.parametrize("kind", OPERATIONS)
-def test_a_prompt_for_an_edit_is_read_back(kind: type[Operation], manner: str) -> None:
-    rng = Random(f"{kind.__name__}/{manner}")
+def test_a_prompt_for_an_edit_is_read_back(kind: type[Operation], style: str) -> None:
+    rng = Random(f"{kind.__name__}/{style}")
     for _ in range(60):
         scene, operation = scene_and(kind, rng)
-        prompt = edit_prompt([operation], scene, **said_in(manner, rng))
-        assert understand(prompt, scene) == operation.apply(scene), prompt
+        prompt = edit_prompt([operation], scene, **said_in(style, rng))
+        assert parse_prompt(prompt, scene) == operation.apply(scene), prompt
 
 
-@pytest.mark.parametrize("manner", MANNERS)
-def test_a_prompt_for_several_edits_is_read_back(manner: str) -> None:
-    rng = Random(f"several/{manner}")
+@pytest.mark.parametrize("style", MANNERS)
+def test_a_prompt_for_several_edits_is_read_back(style: str) -> None:
+    rng = Random(f"several/{style}")
     for _ in range(100):
         scene = now = random_scene(rng, least=2, most=5)
         operations = []
@@ -76,26 +76,26 @@ def test_a_prompt_for_several_edits_is_read_back(manner: str) -> None:
             if (operation := possible(kind, now, rng)) is not None:
                 operations.append(operation)
                 now = operation.apply(now)
-        prompt = edit_prompt(operations, scene, **said_in(manner, rng))
-        assert understand(prompt, scene) == now, prompt
+        prompt = edit_prompt(operations, scene, **said_in(style, rng))
+        assert parse_prompt(prompt, scene) == now, prompt
 
 
-@pytest.mark.parametrize("manner", MANNERS)
+@pytest.mark.parametrize("style", MANNERS)
 @pytest.mark.parametrize("background", BACKGROUNDS)
-def test_a_prompt_for_a_whole_scene_is_read_back(background: str, manner: str) -> None:
-    rng = Random(f"{background}/{manner}")
+def test_a_prompt_for_a_whole_scene_is_read_back(background: str, style: str) -> None:
+    rng = Random(f"{background}/{style}")
     scenes = [random_scene(rng) for _ in range(12)] + [scene_with_gripper(rng) for _ in range(6)]
     for scene in (Scene(background), *scenes):
         scene = Scene(background, scene.cells, scene.gripper)
-        prompt = scene_prompt(scene, **said_in(manner, rng))
-        assert understand(prompt, None) == scene, prompt
+        prompt = scene_prompt(scene, **said_in(style, rng))
+        assert parse_prompt(prompt, None) == scene, prompt
 
 
 def test_every_noun_in_every_colour_can_be_asked_for() -> None:
     for noun, (kind, state) in NOUNS.items():
         for colour in COLOURS:
             scene = Scene.of("paper", {4: Thing(kind, colour, Size.LARGE, state)})
-            assert understand(scene_prompt(scene), None) == scene, noun
+            assert parse_prompt(scene_prompt(scene), None) == scene, noun
 
 
 def test_exact_prompts_say_what_must_stay_and_short_ones_do_not() -> None:
@@ -110,8 +110,8 @@ def test_exact_prompts_say_what_must_stay_and_short_ones_do_not() -> None:
 
 def test_capitals_and_spaces_do_not_matter() -> None:
     scene = Scene.of("meadow", {3: CAT})
-    assert understand("  PAINT the  Red CAT blue ", scene).things == {3: BLUE_CAT}
-    assert understand("a MEADOW with a red cat On The Left", None) == scene
+    assert parse_prompt("  PAINT the  Red CAT blue ", scene).things == {3: BLUE_CAT}
+    assert parse_prompt("a MEADOW with a red cat On The Left", None) == scene
 
 
 @pytest.mark.parametrize(
@@ -119,12 +119,12 @@ def test_capitals_and_spaces_do_not_matter() -> None:
 )
 def test_a_prompt_that_asks_for_nothing_is_not_understood(prompt: str) -> None:
     with pytest.raises(NotUnderstood):
-        understand(prompt, Scene.of("meadow", {3: CAT}))
+        parse_prompt(prompt, Scene.of("meadow", {3: CAT}))
 
 
 def test_an_edit_without_a_picture_is_not_understood() -> None:
     with pytest.raises(NotUnderstood):
-        understand("Paint the red cat blue.", None)
+        parse_prompt("Paint the red cat blue.", None)
 
 
 # Phrasings
@@ -132,7 +132,7 @@ def test_an_edit_without_a_picture_is_not_understood() -> None:
 
 def phrasings(operation: Operation, scene: Scene, count: int = 400) -> set[str]:
     rng = Random(1)
-    return {say(operation, scene, Manner(rng=rng)) for _ in range(count)}
+    return {say(operation, scene, Style(rng=rng)) for _ in range(count)}
 
 
 def test_positions_are_said_absolutely_and_relative_to_other_things() -> None:
@@ -155,14 +155,14 @@ BESIDE_THE_MIDDLE = {
 def test_every_relation_is_understood() -> None:
     assert set(BESIDE_THE_MIDDLE) == set(RELATIONS)
     for relation, cell in BESIDE_THE_MIDDLE.items():
-        added = understand(f"Add a brown dog {relation} the red cat.", Scene.of("meadow", {4: CAT}))
+        added = parse_prompt(f"Add a brown dog {relation} the red cat.", Scene.of("meadow", {4: CAT}))
         assert added.things == {4: CAT, cell: DOG}, relation
 
 
 @pytest.mark.parametrize(("cell", "ways"), list(enumerate(POSITIONS)))
 def test_every_position_is_understood(cell: int, ways: tuple[str, ...]) -> None:
     for words in ways:
-        assert read_sentence(f"Add a brown dog {words}", Scene("meadow")) == (Add(DOG, cell),)
+        assert parse_sentence(f"Add a brown dog {words}", Scene("meadow")) == (Add(DOG, cell),)
         assert find_position(Scene("meadow"), words) == cell
 
 
@@ -172,7 +172,7 @@ def test_equal_things_in_a_row_are_counted() -> None:
     adding = [Add(CAT, 6), Add(CAT, 7)]
     assert say_all(adding, Scene("meadow")) == "Add two red cats in the bottom row."
     assert apply_all(
-        read_sentence("Add two red cats in the bottom row", Scene("meadow")), Scene("meadow")
+        parse_sentence("Add two red cats in the bottom row", Scene("meadow")), Scene("meadow")
     ) == (Scene.of("meadow", {6: CAT, 7: CAT}))
 
 
@@ -189,9 +189,9 @@ def test_steps_in_a_direction_are_said_and_understood() -> None:
     scene = Scene.of("meadow", {4: CAT})
     said = phrasings(Move(4, 1), scene)
     assert any("one step up" in each for each in said)
-    assert all(understand(each, scene) == Scene.of("meadow", {1: CAT}) for each in said)
+    assert all(parse_prompt(each, scene) == Scene.of("meadow", {1: CAT}) for each in said)
     with pytest.raises(NotUnderstood, match="no room"):
-        read_sentence("Move the red cat one step left", Scene.of("meadow", {3: CAT}))
+        parse_sentence("Move the red cat one step left", Scene.of("meadow", {3: CAT}))
 
 
 @pytest.mark.parametrize("kind", OPERATIONS)
@@ -199,7 +199,7 @@ def test_every_operation_is_said_in_many_ways(kind: type[Operation]) -> None:
     scene, operation = scene_and(kind, Random(kind.__name__))
     said = phrasings(operation, scene, 150)
     assert len(said) >= 3
-    assert all(apply_all(read_sentence(each, scene), scene) == operation.apply(scene) for each in said)
+    assert all(apply_all(parse_sentence(each, scene), scene) == operation.apply(scene) for each in said)
 
 
 def test_no_two_speeches_share_a_sentence() -> None:
@@ -209,8 +209,8 @@ def test_no_two_speeches_share_a_sentence() -> None:
 
 def test_turning_into_a_later_stage_is_a_change_of_state_and_into_another_kind_a_replacement() -> None:
     scene = Scene.of("meadow", {4: EGG})
-    assert read_sentence("Turn the red egg into a red chick", scene) == (ChangeState(4, 1),)
-    assert read_sentence("Turn the red egg into a brown dog", scene) == (Replace(4, DOG),)
+    assert parse_sentence("Turn the red egg into a red chick", scene) == (ChangeState(4, 1),)
+    assert parse_sentence("Turn the red egg into a brown dog", scene) == (Replace(4, DOG),)
 
 
 # References
@@ -223,15 +223,15 @@ def test_a_reference_that_fits_two_things_is_not_understood() -> None:
     with pytest.raises(NotUnderstood, match="no thing"):
         find(scene, "the green cat")
     with pytest.raises(NotUnderstood, match="more than one"):
-        understand("Remove the cat.", scene)
+        parse_prompt("Remove the cat.", scene)
     assert find(scene, "the blue cat") == 8
     assert find(scene, "the cat at the top left") == 0
 
 
 def test_references_say_as_much_as_they_need() -> None:
-    assert Manner().refer(Scene.of("sea", {0: CAT, 1: DOG}), 0) == "the red cat"
-    assert Manner().refer(Scene.of("sea", {0: CAT, 1: SMALL_CAT}), 1) == "the small red cat"
-    assert Manner().refer(Scene.of("sea", {0: CAT, 1: CAT}), 1) == "the red cat at the top"
+    assert Style().refer(Scene.of("sea", {0: CAT, 1: DOG}), 0) == "the red cat"
+    assert Style().refer(Scene.of("sea", {0: CAT, 1: SMALL_CAT}), 1) == "the small red cat"
+    assert Style().refer(Scene.of("sea", {0: CAT, 1: CAT}), 1) == "the red cat at the top"
 
 
 def test_every_reference_finds_its_thing_and_no_other() -> None:
@@ -239,13 +239,13 @@ def test_every_reference_finds_its_thing_and_no_other() -> None:
     for _ in range(200):
         scene = random_scene(rng, least=1)
         for cell in scene.things:
-            for manner in (Manner(), Manner(exact=True), Manner(rng=rng)):
-                assert find(scene, manner.refer(scene, cell)) == cell
+            for style in (Style(), Style(exact=True), Style(rng=rng)):
+                assert find(scene, style.refer(scene, cell)) == cell
 
 
 def test_a_reference_to_nothing_is_not_written() -> None:
     with pytest.raises(NotUnderstood):
-        Manner().refer(Scene("meadow"), 4)
+        Style().refer(Scene("meadow"), 4)
 
 
 # Descriptions
@@ -255,7 +255,7 @@ def test_a_reference_to_nothing_is_not_written() -> None:
 def test_an_empty_scene_is_described_and_read_back(background: str) -> None:
     text = describe(Scene(background))
     assert text.startswith("An empty ")
-    assert read_description(text) == Scene(background)
+    assert parse_description(text) == Scene(background)
 
 
 @pytest.mark.parametrize("holds", [None, "red", "orange"])
@@ -263,12 +263,12 @@ def test_a_gripper_is_described_and_read_back(holds: str | None) -> None:
     scene = Scene.of("workbench", {6: Thing("block", "blue", Size.SMALL)}, Gripper(2, holds))
     text = describe(scene)
     assert ("an empty gripper" in text) == (holds is None)
-    assert read_description(text) == scene
+    assert parse_description(text) == scene
 
 
 def test_a_description_may_go_on_in_further_sentences() -> None:
     text = "In the meadow, there is a red cat on the left. There is a brown dog on the right. Nothing else."
-    assert read_description(text) == Scene.of("meadow", {3: CAT, 5: DOG})
+    assert parse_description(text) == Scene.of("meadow", {3: CAT, 5: DOG})
 
 
 @pytest.mark.parametrize(
@@ -284,12 +284,12 @@ def test_a_description_may_go_on_in_further_sentences() -> None:
 )
 def test_what_is_no_description_is_not_understood(text: str) -> None:
     with pytest.raises(NotUnderstood):
-        read_description(text)
+        parse_description(text)
 
 
 def test_a_gripper_where_a_thing_stands_is_not_understood() -> None:
     with pytest.raises(NotUnderstood):
-        read_description("A workbench with a red cat at the top and an empty gripper at the top.")
+        parse_description("A workbench with a red cat at the top and an empty gripper at the top.")
 
 
 # What a painter makes of words it cannot follow
@@ -376,7 +376,7 @@ def test_muddled_prompts_are_understood_or_refused_but_never_break_the_reading()
             wrong = muddled(prompt, rng)
             literal_scene(wrong, scene)
             try:
-                understand(wrong, rng.choice([scene, None]))
+                parse_prompt(wrong, rng.choice([scene, None]))
                 outcomes["understood"] += 1
             except (NotUnderstood, Impossible):
                 outcomes["refused"] += 1
@@ -385,7 +385,7 @@ def test_muddled_prompts_are_understood_or_refused_but_never_break_the_reading()
 
 def test_only_the_block_that_is_held_can_be_put_down() -> None:
     held = Scene("workbench", gripper=Gripper(1, "blue"))
-    down = understand("Put the blue block down on the left.", held)
+    down = parse_prompt("Put the blue block down on the left.", held)
     assert down.cells[3] == Thing("block", "blue", Size.SMALL)
     with pytest.raises(NotUnderstood, match="holds no red block"):
-        understand("Put the red block down on the left.", held)
+        parse_prompt("Put the red block down on the left.", held)

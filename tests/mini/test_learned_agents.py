@@ -21,12 +21,12 @@ from interleave.backends.registry import load_vlm, note_for
 from interleave.config.profiles import load_profile
 from interleave.errors import ConfigurationError, InputError
 from interleave.types import Plan, PlanStep
-from interleave_mini.backends.mini_vlm import WEIGHTS
+from interleave_mini.backends import WEIGHTS
 from interleave_mini.bench.runner import Settings, run_mini
 from interleave_mini.language.tasks import tasks
-from interleave_mini.oracle import judged
+from interleave_mini.oracle import judge_attempt
 from interleave_mini.world import draw
-from interleave_mini.world.mistakes import spoiled
+from interleave_mini.world.mistakes import with_mistake
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # of the libraries, while they load
 PACK = load_pack("mini")
@@ -66,24 +66,24 @@ def test_the_planner_writes_true_plans_of_stories_it_has_never_seen(planner: Any
 def test_the_critic_tells_right_pictures_from_wrong_ones(critic: Any) -> None:
     rng, right = Random("critic"), []
     for task in islice(tasks("edit", "test", seed=5), 8):
-        beat = task.beats[0]
-        assert beat.before is not None
+        step = task.steps[0]
+        assert step.before is not None
         wrong = rng.random() < 0.5
-        picture = draw(spoiled(beat.scene, rng) if wrong else beat.scene)
-        seen = critic_input(beat.prompt, beat.prompt, (draw(beat.before),), picture)
+        picture = draw(with_mistake(step.scene, rng) if wrong else step.scene)
+        seen = critic_input(step.prompt, step.prompt, (draw(step.before),), picture)
         right.append(asyncio.run(VlmCritic(critic, PACK).judge(seen)).accepted is not wrong)
     assert sum(right) >= 6
 
 
 def test_plans_and_verdicts_are_short_for_their_tokenizer(planner: Any) -> None:
     tokenizer = planner.loaded.decoder.tokenizer
-    stories = [task for task in islice(tasks("story", "test", seed=2), 60) if len(task.beats) == 4]
+    stories = [task for task in islice(tasks("story", "test", seed=2), 60) if len(task.steps) == 4]
     lengths = [len(tokenizer(render_plan(task.plan())).input_ids) for task in stories]
     assert sum(lengths) / len(lengths) <= 250
-    beat = stories[0].beats[1]
-    assert beat.before is not None
-    wrong = critic_input(beat.prompt, beat.prompt, (draw(beat.before),), draw(beat.before))
-    assert len(tokenizer(render_verdict(judged(wrong, refine="varied"))).input_ids) <= 90
+    step = stories[0].steps[1]
+    assert step.before is not None
+    wrong = critic_input(step.prompt, step.prompt, (draw(step.before),), draw(step.before))
+    assert len(tokenizer(render_verdict(judge_attempt(wrong, refine="varied"))).input_ids) <= 90
 
 
 def test_the_default_is_the_learned_trio(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -23,7 +23,7 @@ PACKS = ("prompts", "list")
 
 @pytest.fixture(autouse=True)
 def look_often(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("interleave_mini.cli.chain.LOOK_EVERY_SECONDS", 0.02)
+    monkeypatch.setattr("interleave_mini.cli.chain.POLL_SECONDS", 0.02)
 
 
 def test_a_stage_waits_for_those_before_it_and_is_never_done_twice(tmp_path: Path) -> None:
@@ -53,7 +53,7 @@ def test_a_chain_that_keeps_going_finishes_what_does_not_need_the_failed_stage(t
         Stage("needs it", PACKS, after=("bad",)),
         Stage("needs that", PACKS, after=("needs it",)),
         Stage("other", PACKS),
-        Stage("sum", PACKS, after=("needs that", "other"), even_so=True),
+        Stage("sum", PACKS, after=("needs that", "other"), after_failures=True),
     ]
     said: list[str] = []
     with pytest.raises(RunError, match="'bad' ended with exit code 2"):
@@ -136,7 +136,7 @@ def test_a_row_of_the_table_waits_for_its_own_agents_only() -> None:
     assert "table-unfiltered-1" not in stages, "its critic is not trained"
     assert {name for name in stages if name != "table"} == set(stages["table"].after)
     assert stages["table-full-2"].command[-1] == "continue,know,edit,annotate"
-    exams = {name for name, stage in stages.items() if "--exam 0 " not in f"{stage.as_typed} "}
+    exams = {name for name, stage in stages.items() if "--exam 0 " not in f"{stage.command_line} "}
     assert exams == {"table", "table-full-1", "table-critic-sft-1", "table-one-agent-1", "table-oracle-1"}
 
 
@@ -164,9 +164,9 @@ def test_with_a_generator_to_train_first_stages_are_what_they_were_otherwise(
     assert trained.keys() == given.keys() | {"generator"}
     for name, stage in given.items():
         assert trained[name].may_end_short == stage.may_end_short
-        assert trained[name].even_so == stage.even_so
+        assert trained[name].after_failures == stage.after_failures
         assert trained[name].after == (stage.after or ("generator",))
-    assert given["collect-story.1"].may_end_short and given["table"].even_so
+    assert given["collect-story.1"].may_end_short and given["table"].after_failures
 
 
 def option(stage: Stage, name: str) -> str:
@@ -175,9 +175,9 @@ def option(stage: Stage, name: str) -> str:
 
 def test_a_critic_learns_to_judge_before_it_copies_and_copies_more_gently_than_a_planner() -> None:
     chain = Chain(Path("out"), TOY)
-    sight = {stage.name: stage for stage in chain.sight()}
-    assert set(option(sight["sight-planner"], "--exercises").split(",")) == {"look", "compare"}
-    assert set(option(sight["sight-critic"], "--exercises").split(",")) == set(EXERCISES)
-    copying = {stage.name: stage for stage in (*chain.planner(), *chain.critic_by_copying())}
-    rates = [float(option(copying[name], "--learning-rate")) for name in ("sft-critic-sft", "sft-planner")]
+    vision = {stage.name: stage for stage in chain.vision()}
+    assert set(option(vision["sight-planner"], "--exercises").split(",")) == {"look", "compare"}
+    assert set(option(vision["sight-critic"], "--exercises").split(",")) == set(EXERCISES)
+    sft = {stage.name: stage for stage in (*chain.planner(), *chain.critic_sft())}
+    rates = [float(option(sft[name], "--learning-rate")) for name in ("sft-critic-sft", "sft-planner")]
     assert rates == [6e-4, 1e-3]

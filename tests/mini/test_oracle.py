@@ -20,11 +20,9 @@ from interleave.cli.main import run
 from interleave.config.specs import parse_spec
 from interleave.errors import ConfigurationError, InputError, ReplyError
 from interleave.types import Outcome, Request, Scores, Verdict
-from interleave_mini.backends.world_generator import WorldPainter
 from interleave_mini.language.prompts import edit_prompt, scene_prompt
-from interleave_mini.language.tasks import SUITES, read_task, tasks
-from interleave_mini.oracle import Oracle
-from interleave_mini.oracle import judged as judge_as_oracle
+from interleave_mini.language.tasks import SUITES, parse_task, tasks
+from interleave_mini.oracle import Oracle, judge_attempt
 from interleave_mini.reader import shared_reader
 from interleave_mini.world import draw
 from interleave_mini.world.mistakes import (
@@ -34,10 +32,11 @@ from interleave_mini.world.mistakes import (
     _wrong_colour,
     _wrong_kind,
     _wrong_size,
-    spoiled,
+    with_mistake,
 )
 from interleave_mini.world.operations import Add, ChangeBackground, Move, Operation, Recolour, Remove
 from interleave_mini.world.scene import Scene, Size, Thing
+from interleave_mini.world_painter import WorldPainter
 
 Captured = pytest.CaptureFixture[str]
 ORACLE = Oracle(spec=parse_spec("oracle"), options=Oracle.Options())
@@ -78,8 +77,8 @@ def test_the_plan_is_the_truth(suite: str) -> None:
         truth = task.plan()
         assert [step.prompt for step in plan.steps] == [step.prompt for step in truth.steps], task.text
         assert [step.number for step in plan.steps] == [step.number for step in truth.steps]
-        for beat, step in zip(task.beats, plan.steps, strict=True):
-            assert all(fact.is_said_in(step.caption or "") for fact in beat.facts)
+        for true_step, step in zip(task.steps, plan.steps, strict=True):
+            assert all(fact.is_said_in(step.caption or "") for fact in true_step.facts)
 
 
 def test_foreign_words_are_refused_by_the_planner() -> None:
@@ -94,7 +93,7 @@ def test_known_words_that_are_no_request_are_answered_with_examples(text: str) -
     examples = str(caught.value).split("read like ")[1].split("”")
     texts = [each.partition("“")[2] for each in examples if "“" in each]
     assert len(texts) == 2
-    assert all(read_task([each]).beats for each in texts)
+    assert all(parse_task([each]).steps for each in texts)
 
 
 def test_the_nearest_requests_are_offered() -> None:
@@ -108,9 +107,9 @@ def test_the_nearest_requests_are_offered() -> None:
 @pytest.mark.parametrize("suite", [suite for suite in SUITES if suite != "annotate"])
 def test_right_pictures_are_accepted(suite: str) -> None:
     for task in islice(tasks(suite, "test", seed=4), 4):
-        for beat in task.beats:
-            verdict = judged(attempt(beat.prompt, beat.scene, beat.before))
-            assert verdict.outcome is Outcome.ACCEPTED, beat.prompt
+        for step in task.steps:
+            verdict = judged(attempt(step.prompt, step.scene, step.before))
+            assert verdict.outcome is Outcome.ACCEPTED, step.prompt
 
 
 MISTAKES = [_wrong_colour, _wrong_size, _missing, _wrong_kind, _misplaced, _something_extra]
@@ -147,7 +146,7 @@ def test_a_wrong_first_picture_is_drawn_right_from_the_refined_prompt() -> None:
     rng = Random(5)
     for _ in range(5):
         target = random_scene(rng, least=1, most=6)
-        wrong = spoiled(target, rng)
+        wrong = with_mistake(target, rng)
         verdict = judged(attempt(scene_prompt(target), wrong))
         assert verdict.outcome is Outcome.REJECTED
         assert painted("world", verdict.refined_prompt or "") == target
@@ -156,12 +155,12 @@ def test_a_wrong_first_picture_is_drawn_right_from_the_refined_prompt() -> None:
 def test_a_teacher_of_varied_words_is_exact_in_about_a_third_of_its_refusals() -> None:
     exact, said = 0, 0
     for task in islice(tasks("edit", "train", seed=4), 60):
-        beat = task.beats[0]
-        assert beat.before is not None
-        seen = critic_input(beat.prompt, beat.prompt, (draw(beat.before),), draw(beat.before))
-        first, again = (judge_as_oracle(seen, refine="varied").refined_prompt for _ in range(2))
+        step = task.steps[0]
+        assert step.before is not None
+        seen = critic_input(step.prompt, step.prompt, (draw(step.before),), draw(step.before))
+        first, again = (judge_attempt(seen, refine="varied").refined_prompt for _ in range(2))
         assert first == again
-        plainly = judge_as_oracle(seen).refined_prompt
+        plainly = judge_attempt(seen).refined_prompt
         exact += first == plainly
         said += first is not None
     assert said == 60
@@ -261,10 +260,10 @@ def test_the_whole_loop_ends_with_every_step_right() -> None:
     assert made.status == "done"
     assert made.record.calls.generator > len(made.steps), "no mistake was made: the test shows nothing"
     assert not any(step.forced for step in made.steps)
-    truth = read_task([FROG]).beats
+    truth = parse_task([FROG]).steps
     shown = [shared_reader().read(Image.open(step.image)).scene for step in made.steps if step.image]
-    assert shown == [beat.scene for beat in truth]
-    assert [step.text for step in made.steps] == [beat.caption for beat in truth]
+    assert shown == [step.scene for step in truth]
+    assert [step.text for step in made.steps] == [step.caption for step in truth]
 
 
 def test_the_document_names_oracle_and_world() -> None:

@@ -18,8 +18,7 @@ from interleave_mini.reader.scene_reader import Cell
 from interleave_mini.reader.scores import is_clear, score, shows
 from interleave_mini.world import BACKGROUNDS, CELLS, COLOURS, draw, draw_many
 from interleave_mini.world.backgrounds import background
-from interleave_mini.world.batches import THINGS
-from interleave_mini.world.drawing import corner, laid_over
+from interleave_mini.world.drawing import THINGS, corner, laid_over
 from interleave_mini.world.operations import Add, Recolour
 from interleave_mini.world.scene import Gripper, Scene, Size, Thing
 from interleave_mini.world.sprites import CELL, sprite
@@ -37,13 +36,13 @@ def scenes(count: int, seed: int, *, least: int = 0, most: int = CELLS) -> list[
 
 def test_a_cell_is_looked_for_once_and_seen_the_same_in_any_company(monkeypatch: pytest.MonkeyPatch) -> None:
     reader, looked_for = Reader(), []
-    find = Reader._find
+    find = Reader._nearest_templates
 
     def counting(self: Reader, cells: Pixels, spots: NDArray[np.int64]) -> list[Cell]:
         looked_for.append(len(cells))
         return find(self, cells, spots)
 
-    monkeypatch.setattr(Reader, "_find", counting)
+    monkeypatch.setattr(Reader, "_nearest_templates", counting)
     first, second = scenes(2, 7, least=3)
     moved = first.with_cell(8, None if first.cells[8] else Thing("cat", "red"))
     together = reader.read_many([draw(first), draw(second)])

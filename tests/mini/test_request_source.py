@@ -12,9 +12,9 @@ from interleave.batches.requests import read_requests
 from interleave.cli.main import run
 from interleave.data.manifest import read_manifest
 from interleave_mini.language.splits import is_held_out_pair
-from interleave_mini.language.tasks import SUITES, read_task
+from interleave_mini.language.tasks import SUITES, parse_task
 from interleave_mini.language.topics import DOMAINS
-from interleave_mini.oracle import suited
+from interleave_mini.requests import accept_request
 
 
 @pytest.fixture(scope="module")
@@ -58,7 +58,7 @@ def test_the_oracle_takes_every_request(corpus: Path) -> None:
     items, problems = read_requests(corpus)
     assert len(items) == 50 and not problems
     for item in items:
-        suited(item.load(), {})
+        accept_request(item.load(), {})
 
 
 def test_K14_no_split_has_a_request_of_another_or_what_training_never_sees(
@@ -74,7 +74,7 @@ def test_K14_no_split_has_a_request_of_another_or_what_training_never_sees(
         assert len(seen[split]) == 60
     assert not seen["train"] & seen["test"] and not seen["train"] & seen["validation"]
     for text in seen["train"]:
-        scenes = [beat.scene for beat in read_task([text]).beats]
+        scenes = [step.scene for step in parse_task([text]).steps]
         assert not any(is_held_out_pair(thing) for scene in scenes for thing in scene.things.values())
 
 

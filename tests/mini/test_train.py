@@ -17,10 +17,17 @@ pytest.importorskip("diffusers")
 
 from clocks import ticking  # noqa: E402
 from interleave.cli.main import run  # noqa: E402
-from interleave_mini.language.prompts import understand  # noqa: E402
+from interleave_mini.language.prompts import parse_prompt  # noqa: E402
 from interleave_mini.language.splits import is_held_out_pair  # noqa: E402
 from interleave_mini.reader import shared_reader  # noqa: E402
-from interleave_mini.train.autoencoder import RandomScenes, VaeTraining  # noqa: E402
+from interleave_mini.train.autoencoder import (  # noqa: E402
+    LatentSpace,
+    RandomScenes,
+    VaeTraining,
+    patchify,
+    unpatchify,
+)
+from interleave_mini.train.evaluation import QuickEval  # noqa: E402
 from interleave_mini.train.examples import sample_example  # noqa: E402
 from interleave_mini.train.flow import (  # noqa: E402
     Examples,
@@ -29,9 +36,8 @@ from interleave_mini.train.flow import (  # noqa: E402
     encode_prompts,
     train_flow,
 )
-from interleave_mini.train.generator import Orders, train_generator  # noqa: E402
-from interleave_mini.train.latents import LatentSpace, patchify, unpatchify  # noqa: E402
-from interleave_mini.train.model_parts import (  # noqa: E402
+from interleave_mini.train.generator import GeneratorTraining, train_generator  # noqa: E402
+from interleave_mini.train.generator_model import (  # noqa: E402
     TOY,
     GeneratorShape,
     build_pipeline,
@@ -40,12 +46,14 @@ from interleave_mini.train.model_parts import (  # noqa: E402
     build_vae,
     text_layers,
 )
-from interleave_mini.train.quick_eval import Glance  # noqa: E402
-from interleave_mini.train.timed_schedule import Clock, Log, learning_rate  # noqa: E402
-from interleave_mini.train.tokenizer import language_tokenizer  # noqa: E402
+from interleave_mini.train.tokenizers import generator_tokenizer  # noqa: E402
+from interleave_mini.train.training_loop import Log, TimedSchedule, learning_rate  # noqa: E402
 from interleave_mini.world import Scene, Thing, draw  # noqa: E402
-from interleave_mini.world.batches import TorchPainter, scene_of  # noqa: E402
-from interleave_mini.world.drawing import draw_many  # noqa: E402
+from interleave_mini.world.drawing import (  # noqa: E402
+    TorchPainter,
+    draw_many,
+    scene_of,
+)
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # of the libraries, at import and at saving
 SECOND = 1 / 60
@@ -56,13 +64,13 @@ TINY_FLOW = FlowTraining(text_batch=2, edit_batch=2, history_batch=2, log_every=
 
 @pytest.fixture(scope="module")
 def tokenizer() -> Any:
-    return language_tokenizer(samples=400)
+    return generator_tokenizer(samples=400)
 
 
 def test_examples_are_understood_and_hold_nothing_out_of_the_test_split() -> None:
     rng = Random(0)
     for example in (sample_example(rng) for _ in range(400)):
-        assert understand(example.prompt, example.before) == example.after
+        assert parse_prompt(example.prompt, example.before) == example.after
         assert not any(is_held_out_pair(thing) for thing in example.after.things.values())
 
 
@@ -159,31 +167,31 @@ def test_a_batch_without_a_finite_gradient_changes_no_weight(
     monkeypatch.setattr(
         Flow, "loss", lambda self, batch, painter: next(self.transformer.parameters()).sum() * float("nan")
     )
-    monkeypatch.setattr("interleave_mini.train.flow.MOST_SKIPPED", 2)
+    monkeypatch.setattr("interleave_mini.train.flow.MAX_SKIPPED", 2)
     before = [weight.detach().clone() for weight in lively.transformer.parameters()]
     log, examples = Log(tmp_path / "log.jsonl"), Examples(tokenizer, TOY, TINY_FLOW, seed=0)
     with pytest.raises(RuntimeError, match="diverged"):
-        train_flow(lively, examples, TorchPainter(), Clock(1), log, TINY_FLOW, tmp_path / "flow.pt")
+        train_flow(lively, examples, TorchPainter(), TimedSchedule(1), log, TINY_FLOW, tmp_path / "flow.pt")
     after = list(lively.transformer.parameters())
     assert all(torch.equal(a, b) for a, b in zip(before, after, strict=True))
     assert not (tmp_path / "flow.pt").exists()
 
 
-def test_a_glance_sees_the_averaged_weights_and_leaves_the_others_in_place(
+def test_a_quick_evaluation_uses_the_averaged_weights_and_leaves_the_others_in_place(
     lively: Flow, tokenizer: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("interleave_mini.train.flow.KEEP_EVERY", 0.0)
-    ticking(monkeypatch, "interleave_mini.train.timed_schedule")
+    monkeypatch.setattr("interleave_mini.train.flow.SAVE_EVERY", 0.0)
+    ticking(monkeypatch, "interleave_mini.train.training_loop")
     seen: list[Any] = []
 
-    def glance() -> dict[str, float]:
+    def quick_eval() -> dict[str, float]:
         seen.append([weight.detach().clone() for weight in lively.transformer.parameters()])
         return {"text": 0.5}
 
     log, examples = Log(tmp_path / "log.jsonl"), Examples(tokenizer, TOY, TINY_FLOW, seed=0)
-    clock = Clock(100 * SECOND, stop_after=20 * SECOND)
+    schedule = TimedSchedule(100 * SECOND, stop_after=20 * SECOND)
     average = train_flow(
-        lively, examples, TorchPainter(), clock, log, TINY_FLOW, tmp_path / "flow.pt", glance
+        lively, examples, TorchPainter(), schedule, log, TINY_FLOW, tmp_path / "flow.pt", quick_eval
     )
     assert 2 <= len(seen) <= 5
     lines = [json.loads(line) for line in (tmp_path / "log.jsonl").read_text("utf-8").splitlines()]
@@ -193,16 +201,16 @@ def test_a_glance_sees_the_averaged_weights_and_leaves_the_others_in_place(
     assert not all(map(torch.equal, seen[-1], lively.transformer.parameters()))
 
 
-def test_a_glance_draws_counts_and_keeps_a_sheet(tmp_path: Path) -> None:
+def test_a_quick_evaluation_draws_counts_and_saves_samples(tmp_path: Path) -> None:
     asked: list[tuple[int, int]] = []
     reader = shared_reader()
 
     def by_the_world(prompts: Any, sources: Any, seed: int) -> Any:
         asked.append((len(prompts), len(sources)))
         starts: Any = [reading.scene for reading in reader.read_many(sources[0])] if sources else [None] * 8
-        return draw_many([understand(prompt, start) for prompt, start in zip(prompts, starts, strict=True)])
+        return draw_many([parse_prompt(prompt, start) for prompt, start in zip(prompts, starts, strict=True)])
 
-    found = Glance(by_the_world, reader, tmp_path / "samples", pictures=8)()
+    found = QuickEval(by_the_world, reader, tmp_path / "samples", pictures=8)()
     assert found == {"text": 1.0, "short": 1.0, "exact": 1.0}
     assert asked == [(8, 0), (8, 1), (8, 1)]
     assert Image.open(tmp_path / "samples" / "000.png").size == (8 * 256, 4 * 256)
@@ -211,13 +219,13 @@ def test_a_glance_draws_counts_and_keeps_a_sheet(tmp_path: Path) -> None:
 @pytest.fixture
 def counted(monkeypatch: pytest.MonkeyPatch, tokenizer: Any) -> None:
     """Trainings of a few steps, whatever the machine, with a tokenizer that has not read as much."""
-    ticking(monkeypatch, "interleave_mini.train.timed_schedule")
-    monkeypatch.setattr("interleave_mini.train.generator.language_tokenizer", lambda: tokenizer)
+    ticking(monkeypatch, "interleave_mini.train.training_loop")
+    monkeypatch.setattr("interleave_mini.train.generator.generator_tokenizer", lambda: tokenizer)
 
 
 @pytest.mark.slow
 def test_a_vae_is_trained_further_but_not_under_a_flow_that_knows_it(tmp_path: Path, counted: None) -> None:
-    orders = Orders(
+    settings = GeneratorTraining(
         tmp_path,
         "toy",
         vae_minutes=9 * SECOND,
@@ -229,20 +237,20 @@ def test_a_vae_is_trained_further_but_not_under_a_flow_that_knows_it(tmp_path: P
         flow=TINY_FLOW,
     )
     weights = tmp_path / "vae" / "diffusion_pytorch_model.safetensors"
-    train_generator(orders)
+    train_generator(settings)
     first = weights.read_bytes()
-    train_generator(replace(orders, vae_minutes=20 * SECOND))
+    train_generator(replace(settings, vae_minutes=20 * SECOND))
     assert weights.read_bytes() == first
     (tmp_path / "flow.pt").unlink()
     (tmp_path / "vae.json").write_text('{"seconds": 0}', "utf-8")
-    train_generator(orders)
+    train_generator(settings)
     assert weights.read_bytes() != first
 
 
 def test_a_training_is_stopped_goes_on_and_ends_in_a_pipeline_that_a_backend_loads(
     tmp_path: Path, counted: None
 ) -> None:
-    orders = Orders(
+    settings = GeneratorTraining(
         tmp_path,
         "toy",
         vae_minutes=5 * SECOND,
@@ -253,9 +261,9 @@ def test_a_training_is_stopped_goes_on_and_ends_in_a_pipeline_that_a_backend_loa
         vae=TINY_VAE,
         flow=TINY_FLOW,
     )
-    assert train_generator(orders) == {}
+    assert train_generator(settings) == {}
     vae = (tmp_path / "vae" / "diffusion_pytorch_model.safetensors").read_bytes()
-    found = train_generator(replace(orders, stop_after=None))
+    found = train_generator(replace(settings, stop_after=None))
     assert (tmp_path / "vae" / "diffusion_pytorch_model.safetensors").read_bytes() == vae
     assert {"text, 1 things", "edit, all, short", "chain of 10, all right"} <= found.keys()
     seconds = [
@@ -278,10 +286,10 @@ def test_a_training_is_stopped_goes_on_and_ends_in_a_pipeline_that_a_backend_loa
         assert result.status is Status.PASSED, result.reason
 
 
-def test_the_clock_and_the_rate() -> None:
-    assert Clock(0).is_over
-    assert not Clock(1).is_over
-    assert Clock(1, spent=61).is_over
+def test_the_schedule_and_the_rate() -> None:
+    assert TimedSchedule(0).is_over
+    assert not TimedSchedule(1).is_over
+    assert TimedSchedule(1, spent=61).is_over
     rates = [learning_rate(1.0, share / 100) for share in range(101)]
     assert max(rates) == pytest.approx(1.0, abs=0.01)
     assert rates[0] < 0.1

@@ -1,4 +1,4 @@
-"""Fresh agents, and how they learn to see."""
+"""Untrained agents, and their vision pretraining."""
 
 from __future__ import annotations
 
@@ -23,14 +23,20 @@ from interleave.backends.qwen3_vl.uint8_pixels import use_uint8_pixels
 from interleave.backends.qwen3_vl.unmasked_attention import unmasked_attention
 from interleave.backends.registry import load_vlm
 from interleave.errors import ConfigurationError
-from interleave_mini.language.prompts import understand
-from interleave_mini.train.agents import write_fresh_agent
-from interleave_mini.train.aux_head import Naming, cells_of_tokens
+from interleave_mini.language.prompts import parse_prompt
+from interleave_mini.train.agent_model import write_fresh_agent
 from interleave_mini.train.vision_examples import EXERCISES, Exercise, exercises_named, sample_exercise
-from interleave_mini.train.vision_pretrain import Seer, Sheets, SightTraining, on_device, train_sight
+from interleave_mini.train.vision_pretrain import (
+    AuxHead,
+    Batches,
+    VisionPretrainer,
+    VisionPretraining,
+    cells_of_tokens,
+    on_device,
+    pretrain_vision,
+)
 from interleave_mini.world import draw
-from interleave_mini.world.batches import ATLAS_SIZE, TorchPainter, scene_codes
-from interleave_mini.world.drawing import corner
+from interleave_mini.world.drawing import ATLAS_SIZE, TorchPainter, corner, scene_codes
 from interleave_mini.world.kinds import BACKGROUNDS, COLOURS
 from interleave_mini.world.scene import Scene, Thing
 
@@ -67,25 +73,25 @@ def exercises(name: str, count: int) -> list[Exercise]:
 def test_answers_are_true(name: str) -> None:
     for each in exercises(name, 40):
         if name == "look":
-            assert understand(each.answer, None) == each.pictures[0]
+            assert parse_prompt(each.answer, None) == each.pictures[0]
         elif name == "compare":
             before, after = each.pictures
-            said = before if each.answer == "Nothing has changed." else understand(each.answer, before)
+            said = before if each.answer == "Nothing has changed." else parse_prompt(each.answer, before)
             assert said == after
         elif name == "word":
             [before] = each.pictures
-            said = understand(wish_of(each), before)
-            assert understand(each.answer, before) == said != before
+            said = parse_prompt(wish_of(each), before)
+            assert parse_prompt(each.answer, before) == said != before
         else:
             *before, shown = each.pictures
-            asked = understand(wish_of(each), before[0] if before else None)
+            asked = parse_prompt(wish_of(each), before[0] if before else None)
             assert (asked == shown) == (each.answer == "Everything is as asked.")
 
 
 @pytest.mark.parametrize("name", EXERCISES)
-def test_a_sheet_is_what_the_processor_makes_of_the_same_conversation(processor: Any, name: str) -> None:
+def test_a_batch_is_what_the_processor_makes_of_the_same_conversation(processor: Any, name: str) -> None:
     some = exercises(name, 3)
-    sheet = Sheets(processor, 3, 0).sheet(some)
+    batch = Batches(processor, 3, 0).batch(some)
     for row, each in enumerate(some):
         asked = [
             {"type": "text", "text": part}
@@ -103,10 +109,10 @@ def test_a_sheet_is_what_the_processor_makes_of_the_same_conversation(processor:
             return_tensors="np",
         )
         ids = made["input_ids"][0]
-        assert sheet.ids[row, : len(ids)].tolist() == ids.tolist()
-        learned = sheet.labels[row] != -100
-        assert processor.tokenizer.decode(sheet.ids[row][learned]) == f"{each.answer}<|im_end|>"
-    painted = TorchPainter("cpu").paint(torch.from_numpy(sheet.codes))
+        assert batch.ids[row, : len(ids)].tolist() == ids.tolist()
+        learned = batch.labels[row] != -100
+        assert processor.tokenizer.decode(batch.ids[row][learned]) == f"{each.answer}<|im_end|>"
+    painted = TorchPainter("cpu").paint(torch.from_numpy(batch.codes))
     drawn = np.stack([np.asarray(draw(scene)) for each in some for scene in each.pictures])
     assert (painted.numpy() == drawn).all()
 
@@ -115,28 +121,30 @@ def test_a_sheet_is_what_the_processor_makes_of_the_same_conversation(processor:
 def test_its_loss_is_the_librarys_own(fresh: Path, name: str) -> None:
     own = load_processor(fresh, "qwen3_vl")
     model = Qwen3VLForConditionalGeneration.from_pretrained(fresh, dtype=torch.float32).eval()
-    sheet = on_device(Sheets(own, 3, 0).sheet(exercises(name, 3)), "cpu")
-    pictures = [Image.fromarray(each) for each in TorchPainter("cpu").paint(sheet.codes).numpy()]
+    batch = on_device(Batches(own, 3, 0).batch(exercises(name, 3)), "cpu")
+    pictures = [Image.fromarray(each) for each in TorchPainter("cpu").paint(batch.codes).numpy()]
     seen = own.image_processor(pictures, return_tensors="pt")
     padding = own.tokenizer.pad_token_id
     with torch.no_grad():
         expected = model(
-            input_ids=sheet.ids,
-            attention_mask=(sheet.ids != padding).long(),
-            mm_token_type_ids=sheet.is_picture,
-            labels=sheet.labels,
+            input_ids=batch.ids,
+            attention_mask=(batch.ids != padding).long(),
+            mm_token_type_ids=batch.is_picture,
+            labels=batch.labels,
             **seen,
         ).loss
         batch_vision(model)
         assert use_uint8_pixels(model, own)
         with unmasked_attention(model):
-            found = Seer(model, TorchPainter("cpu"), None, 256 // own.image_processor.patch_size).loss(sheet)
+            found = VisionPretrainer(
+                model, TorchPainter("cpu"), None, 256 // own.image_processor.patch_size
+            ).loss(batch)
     assert float(found) == pytest.approx(float(expected), abs=1e-4)
 
 
 def test_it_learns_and_leaves_a_model_that_loads(fresh: Path, tmp_path: Path) -> None:
-    how = SightTraining(batch=8, log_every=2, examined=8)
-    found = train_sight(fresh, tmp_path, 0.12, how=how, device="cpu")
+    settings = VisionPretraining(batch_size=8, log_every=2, eval_examples=8)
+    found = pretrain_vision(fresh, tmp_path, 0.12, settings=settings, device="cpu")
     assert set(found) == {*EXERCISES, "check verdicts", "judge verdicts"}
     lines = [json.loads(line) for line in (tmp_path / "log.jsonl").read_text().splitlines()]
     losses = [line["loss"] for line in lines if "loss" in line]
@@ -148,16 +156,16 @@ def test_it_learns_and_leaves_a_model_that_loads(fresh: Path, tmp_path: Path) ->
 
 def test_marks_tell_right_answers_and_right_verdicts_apart(fresh: Path, processor: Any) -> None:
     """A model that always says the same: marked by hand."""
-    sheet = on_device(Sheets(processor, 12, 0).sheet(exercises("check", 12)), "cpu")
+    batch = on_device(Batches(processor, 12, 0).batch(exercises("check", 12)), "cpu")
     accepting = processor.tokenizer("Everything is as asked.", add_special_tokens=False)["input_ids"]
     accepted = [each.answer == "Everything is as asked." for each in exercises("check", 12)]
     assert 0 < sum(accepted) < 12
 
-    class Parrot(Seer):
+    class Parrot(VisionPretrainer):
         says: tuple[int, ...] = ()
 
-        def answers(self, sheet: Any) -> tuple[torch.Tensor, torch.Tensor]:
-            wanted = sheet.labels[:, 1:]
+        def answers(self, batch: Any) -> tuple[torch.Tensor, torch.Tensor]:
+            wanted = batch.labels[:, 1:]
             spoken = wanted != -100
             place = spoken.cumsum(dim=1)[spoken] - 1
             words = torch.tensor(self.says * 40)
@@ -166,36 +174,36 @@ def test_marks_tell_right_answers_and_right_verdicts_apart(fresh: Path, processo
 
     parrot = Parrot(None, TorchPainter("cpu"), None, 16)
     parrot.says = (*accepting, processor.tokenizer.eos_token_id)
-    words, verdicts = parrot.marks(sheet, accepting[0])
+    words, verdicts = parrot.correct(batch, accepting[0])
     assert words.tolist() == verdicts.tolist() == accepted
     parrot.says = (accepting[1], accepting[2])
-    words, verdicts = parrot.marks(sheet, accepting[0])
+    words, verdicts = parrot.correct(batch, accepting[0])
     assert not any(words.tolist()), "it never says what is wrong"
     assert verdicts.tolist() == [not each for each in accepted]
 
 
-def test_the_eye_learns_to_name_what_stands_where(fresh: Path, processor: Any) -> None:
+def test_the_vision_tower_learns_what_is_in_each_cell(fresh: Path, processor: Any) -> None:
     model = Qwen3VLForConditionalGeneration.from_pretrained(fresh, dtype=torch.float32)
     own = load_processor(fresh, "qwen3_vl")
     batch_vision(model)
     assert use_uint8_pixels(model, own)
-    sheet = on_device(Sheets(own, 2, 0).sheet(exercises("compare", 2)), "cpu")
-    seer = Seer(model, TorchPainter("cpu"), None, 16)
-    naming = Naming(model.model.visual, "cpu")
-    optimizer = torch.optim.AdamW([*model.model.visual.parameters(), *naming.head.parameters()], lr=1e-2)
+    batch = on_device(Batches(own, 2, 0).batch(exercises("compare", 2)), "cpu")
+    trainer = VisionPretrainer(model, TorchPainter("cpu"), None, 16)
+    aux_head = AuxHead(model.model.visual, "cpu")
+    optimizer = torch.optim.AdamW([*model.model.visual.parameters(), *aux_head.head.parameters()], lr=1e-2)
     losses = []
     for _ in range(40):
-        seer.loss(sheet)
-        losses.append(naming.loss(sheet.codes))
+        trainer.loss(batch)
+        losses.append(aux_head.loss(batch.codes))
         losses[-1].backward()
         optimizer.step()
         optimizer.zero_grad()
     assert float(losses[-1]) < 0.2 * float(losses[0])
-    assert naming.seen is None
-    naming.close()
+    assert aux_head.seen is None
+    aux_head.close()
     with torch.no_grad():
-        seer.loss(sheet)
-    assert naming.seen is None
+        trainer.loss(batch)
+    assert aux_head.seen is None
 
 
 def test_every_token_looks_at_the_cell_it_lies_in() -> None:
@@ -213,15 +221,15 @@ def test_every_token_looks_at_the_cell_it_lies_in() -> None:
 def test_only_the_exercises_that_are_asked_for_come(processor: Any) -> None:
     names = {sample_exercise(Random(seed), ("look", "word")).name for seed in range(30)}
     assert names == {"look", "word"}
-    sheets = iter(Sheets(processor, 2, 0, ("compare",)))
-    assert {next(sheets).name for _ in range(4)} == {"compare"}
+    batches = iter(Batches(processor, 2, 0, ("compare",)))
+    assert {next(batches).name for _ in range(4)} == {"compare"}
     with pytest.raises(ConfigurationError, match=r"no exercise named 'lok'.*look"):
         exercises_named(["compare", "lok"])
 
 
-def test_a_folder_without_a_model_is_refused_before_anybody_is_asked(tmp_path: Path) -> None:
+def test_a_folder_without_a_model_is_refused_before_the_hub_is_asked(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match=r"no-model is not the folder of a model"):
-        train_sight(tmp_path / "no-model", tmp_path / "out", 0.1)
+        pretrain_vision(tmp_path / "no-model", tmp_path / "out", 0.1)
 
 
 def test_some_pictures_to_judge_are_as_they_were_before_the_wish() -> None:
@@ -231,7 +239,7 @@ def test_some_pictures_to_judge_are_as_they_were_before_the_wish() -> None:
     assert all(each.answer.startswith("Wrong. ") for each in ignored)
 
 
-def test_naming_asks_every_token_for_the_thing_in_its_own_cell() -> None:
+def test_the_auxiliary_head_asks_every_token_for_the_thing_in_its_own_cell() -> None:
     """Tokens that know what lies below them, by the corners of cells and not by the function under test."""
     scene = Scene.of("meadow", {cell: Thing("apple", list(COLOURS)[cell]) for cell in range(8)})
     codes = torch.from_numpy(scene_codes([scene])).long()
@@ -241,10 +249,10 @@ def test_naming_asks_every_token_for_the_thing_in_its_own_cell() -> None:
     class Tower(torch.nn.Module):
         config = shape
 
-    naming = Naming(Tower(), "cpu")
+    aux_head = AuxHead(Tower(), "cpu")
     with torch.no_grad():
-        naming.head.weight.copy_(40 * torch.eye(size))
-        naming.head.bias.zero_()
+        aux_head.head.weight.copy_(40 * torch.eye(size))
+        aux_head.head.bias.zero_()
     tokens = torch.zeros(64, size)
     tokens[:, ATLAS_SIZE + int(codes[0, 0])] = 1
     for number in range(64):
@@ -255,5 +263,5 @@ def test_naming_asks_every_token_for_the_thing_in_its_own_cell() -> None:
             if all(edge <= at < edge + 80 for edge, at in zip(corner(cell), middle, strict=True))
         ]
         tokens[number, int(codes[0, 1 + cell])] = 1
-    naming.seen = tokens
-    assert float(naming.loss(codes)) < 1e-3
+    aux_head.seen = tokens
+    assert float(aux_head.loss(codes)) < 1e-3

@@ -28,10 +28,17 @@ from interleave_mini.world import (
     sprites,
 )
 from interleave_mini.world.backgrounds import background
-from interleave_mini.world.batches import ATLAS_SIZE, THINGS, TorchPainter, atlas, scene_codes, scene_of
-from interleave_mini.world.changes import changes
-from interleave_mini.world.drawing import corner
-from interleave_mini.world.mistakes import spoiled
+from interleave_mini.world.brush import painted_once
+from interleave_mini.world.drawing import (
+    ATLAS_SIZE,
+    THINGS,
+    TorchPainter,
+    atlas,
+    corner,
+    scene_codes,
+    scene_of,
+)
+from interleave_mini.world.mistakes import with_mistake
 from interleave_mini.world.operations import (
     Add,
     ChangeBackground,
@@ -47,8 +54,8 @@ from interleave_mini.world.operations import (
     Resize,
     Swap,
     apply_all,
+    changes,
 )
-from interleave_mini.world.paint_cache import painted_once
 from interleave_mini.world.scene import Gripper, Scene, Size, Thing
 from interleave_mini.world.sprites import CELL, PIXELS, sprite
 
@@ -172,7 +179,7 @@ def test_the_same_scene_is_drawn_with_the_same_pixels(monkeypatch: pytest.Monkey
     scenes = [random_scene(rng, most=3) for _ in range(5)] + [scene_with_gripper(rng) for _ in range(2)]
     first = draw_many(scenes)
     monkeypatch.setattr(sprites, "_drawing", sprites._drawing.__wrapped__)  # painted anew, not remembered
-    monkeypatch.setattr(sprites, "_hand", sprites._hand.__wrapped__)
+    monkeypatch.setattr(sprites, "_gripper", sprites._gripper.__wrapped__)
     monkeypatch.setattr(drawing, "sprite", sprite.__wrapped__)
     monkeypatch.setattr(drawing, "background", background.__wrapped__)
     assert np.array_equal(first, draw_many(scenes))
@@ -184,7 +191,7 @@ def test_different_scenes_are_drawn_with_different_pixels() -> None:
     rng = Random(4)
     for _ in range(60):
         scene = random_scene(rng)
-        assert not np.array_equal(draw_pixels(scene), draw_pixels(spoiled(scene, rng)))
+        assert not np.array_equal(draw_pixels(scene), draw_pixels(with_mistake(scene, rng)))
 
 
 def test_backgrounds_differ_and_cannot_be_written_to() -> None:
@@ -346,7 +353,7 @@ def test_a_mistake_is_always_another_scene_and_of_many_sorts() -> None:
     rng, sorts = Random(9), Counter[str]()
     for _ in range(300):
         scene = random_scene(rng, most=6)
-        wrong = spoiled(scene, rng)
+        wrong = with_mistake(scene, rng)
         assert wrong != scene
         sorts.update(type(each).__name__ for each in changes(scene, wrong))
     assert {"Add", "Remove", "Recolour", "Resize", "Replace", "Move"} <= set(sorts)
@@ -355,7 +362,7 @@ def test_a_mistake_is_always_another_scene_and_of_many_sorts() -> None:
 def test_even_a_full_grid_can_be_spoiled() -> None:
     rng = Random(10)
     full = Scene.of("sea", {cell: rng.choice(THINGS) for cell in range(GRID * GRID)})
-    assert spoiled(full, rng) != full
+    assert with_mistake(full, rng) != full
 
 
 def test_many_threads_at_once_have_each_thing_painted_once() -> None:

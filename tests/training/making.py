@@ -17,9 +17,9 @@ from interleave.backends.protocols import Message
 from interleave.pictures import encode_png
 from interleave.types import Picture, Request, Text
 from interleave_mini.language.tasks import sample_task
-from interleave_mini.oracle import _scored, judged
+from interleave_mini.oracle import judge_attempt, score_attempt
 from interleave_mini.world import draw
-from interleave_mini.world.mistakes import spoiled
+from interleave_mini.world.mistakes import with_mistake
 
 SHORT = PromptPack(
     load_pack().description,
@@ -62,14 +62,14 @@ def attempts(count: int, *, seed: int = 0, side: int = 256) -> list[dict[str, An
     while len(made) < count:
         task = sample_task("story", rng)
         step = task.plan().steps[0]
-        scene = task.beats[0].scene
+        scene = task.steps[0].scene
         right = len(made) % 2 == 0
-        after = draw(scene if right else spoiled(scene, rng))
+        after = draw(scene if right else with_mistake(scene, rng))
         seen = critic_input(step.prompt or "", step.prompt or "", (), after)
-        verdict = judged(seen)
+        verdict = judge_attempt(seen)
         if verdict.accepted is not right:
             continue  # a spoiled scene may read as right
-        made.append({"seen": seen, "verdict": verdict, "scores": _scored(seen), "side": side})
+        made.append({"seen": seen, "verdict": verdict, "scores": score_attempt(seen), "side": side})
     return made
 
 

@@ -112,7 +112,7 @@ def _redirect_closed(terminals: list[int]) -> None:
 
 
 def _report(result: RunResult, json_output: bool, open_document: bool, fail_on_forced: bool) -> int:
-    from interleave.runs.consent import how_to_go_on
+    from interleave.runs.permissions import resume_command
     from interleave.runs.record import summary
 
     record = result.record
@@ -125,7 +125,7 @@ def _report(result: RunResult, json_output: bool, open_document: bool, fail_on_f
     if result.error is not None:
         say(f"interleave: {result.error}")
     if record.status in ("failed", "short"):
-        say(f"Continue with: {how_to_go_on(result.folder, record.config)}")
+        say(f"Continue with: {resume_command(result.folder, record.config)}")
     if json_output:
         print(json.dumps(summary(record, result.folder), ensure_ascii=False))
     elif record.status in ("done", "short"):

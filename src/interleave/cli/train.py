@@ -124,10 +124,10 @@ def sft(
     )
     recipe = load_recipe(config, task="sft", changes=changed)
     folder = out or Path("trained") / f"{role}-sft"
-    orders = TrainingJob(
+    job = TrainingJob(
         cast("Task", role), recipe, data, folder, max_minutes, fall_back, trust_data, fail_on_leak, skip_bad
     )
-    return _check(orders, launch) if check else _run(train_sft, orders)
+    return _check(job, launch) if check else _run(train_sft, job)
 
 
 @app.command()
@@ -183,10 +183,10 @@ def grpo(
     )
     recipe = load_recipe(config, task="grpo", changes=changed)
     folder = out or Path("trained") / "critic-grpo"
-    orders = TrainingJob(
+    job = TrainingJob(
         "grpo", recipe, data, folder, max_minutes, fall_back, trust_data, fail_on_leak, skip_bad
     )
-    return _check(orders, launch) if check else _run(train_grpo, orders)
+    return _check(job, launch) if check else _run(train_grpo, job)
 
 
 @app.command()
@@ -229,21 +229,21 @@ def _require_libraries() -> None:
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")  # workers are forked after it has been used
 
 
-def _check(orders: TrainingJob, launch: Path | None) -> int:
+def _check(job: TrainingJob, launch: Path | None) -> int:
     from interleave.training.preflight import print_plan
 
-    print_plan(orders, launch)
+    print_plan(job, launch)
     return 0
 
 
-def _run(train: Callable[[TrainingJob, Callable[[str], None]], str], orders: TrainingJob) -> int:
+def _run(train: Callable[[TrainingJob, Callable[[str], None]], str], job: TrainingJob) -> int:
     """Train, with the result's spec on stdout and everything else on stderr; returns the exit code."""
     from interleave.training.logs import say_on_stderr
     from interleave.training.run import Interrupted, is_main_process
 
     first = is_main_process()
     try:
-        spec = train(orders, say_on_stderr if first else _discard)
+        spec = train(job, say_on_stderr if first else _discard)
     except Interrupted as error:
         print(f"interleave: {error}", file=sys.stderr)
         return 128 + signal.SIGINT

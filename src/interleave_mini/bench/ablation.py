@@ -1,33 +1,38 @@
-"""The ablation table: the same tasks for every row, each row and suite an ordinary run that can go on.
+"""The ablation table: the same tasks for every row, each row and suite an ordinary, resumable run.
 
 OUT/rows/ROW/SUITE     the run of a row on a suite, as `bench mini` writes it
 OUT/exam               the exam of the critics
 OUT/ablation.json      everything, for programs; ablation.md and refinements.html are for people
 
-Several processes may each do some rows in the same OUT. Whoever comes last finds all of them done and only
-puts the table together.
+Several processes may each run some rows in the same OUT; the last one finds all rows done and only assembles
+the table.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from pydantic import Field
 
+from interleave.agents.prompts import load_pack
 from interleave.backends.registry import check_generator
 from interleave.errors import ConfigurationError, InterleaveError
+from interleave.files import write_atomic
 from interleave.types import Value
+from interleave_mini.bench.critic_exam import Exam
+from interleave_mini.bench.critic_exam_run import CriticResult, Examiner
 from interleave_mini.bench.model_cache import SharedModels
-from interleave_mini.bench.paired import Difference, difference
-from interleave_mini.bench.rows import FULL, ROWS, Cast, NotThere, Row, same_model
 from interleave_mini.bench.runner import Result, Settings, read_items, read_result, run_mini
-from interleave_mini.bench.scores import ItemScore, scores_of
+from interleave_mini.bench.scores import Difference, ItemScore, difference, scores_of
+from interleave_mini.bench.systems import FULL, ORACLE, ROWS, AgentSpecs, Row, Unavailable, same_model
 from interleave_mini.intervals import Estimate, estimate
 from interleave_mini.language.tasks import SUITES
 
+JSON_NAME = "ablation.json"
 ROWS_FOLDER = "rows"
 EXAM_FOLDER = "exam"
 DEFAULT_ITEMS, DEFAULT_MORE_ITEMS = 1000, 300
@@ -35,17 +40,17 @@ DEFAULT_ITEMS, DEFAULT_MORE_ITEMS = 1000, 300
 
 @dataclass(frozen=True)
 class TableSettings:
-    """What goes into the table, and what this process does of it."""
+    """What is in the table, and which of its rows this process runs."""
 
     rows: tuple[Row, ...] = ROWS
     suites: tuple[str, ...] = ()
-    """For all rows; none: those that each row has."""
+    """For all rows; empty: the suites of each row."""
     items: int = DEFAULT_ITEMS
     more_items: int = DEFAULT_MORE_ITEMS
     seed: int = 0
     concurrency: int = 16
     generator: str = "mini"
-    cast: Cast = field(default_factory=Cast)
+    agents: AgentSpecs = field(default_factory=AgentSpecs)
     max_attempts: int | None = None
 
     def __post_init__(self) -> None:
@@ -59,13 +64,13 @@ class TableSettings:
 
 
 class Line(Value):
-    """One row on one suite, with at most so many attempts."""
+    """One row on one suite, with a limit of attempts."""
 
     suite: str
     attempts: int
     items: int
     failed: int
-    """Tasks that brought no answer; they count as wrong."""
+    """Tasks without an answer; they count as wrong."""
     unreadable_plans: int
     text: Estimate
     image: Estimate | None
@@ -78,7 +83,7 @@ class Line(Value):
 
 
 class TableRow(Value):
-    """A row of the table, or why there is none."""
+    """A row of the table, or the reasons why it was not run."""
 
     key: str
     label: str
@@ -90,25 +95,25 @@ class TableRow(Value):
 
 
 Scored = dict[int, list[ItemScore]]
-"""How the tasks went, by the most attempts allowed."""
+"""Scores of the tasks, by the limit of attempts."""
 Found = dict[tuple[str, str], Scored]
 """By row and suite."""
-Told = Callable[[str], None]
+Reporter = Callable[[str], None]
 
 
 def run_rows(
-    settings: TableSettings, out: Path, models: SharedModels, tell: Told
+    settings: TableSettings, out: Path, models: SharedModels, report: Reporter
 ) -> dict[tuple[str, str], str]:
-    """Run what has not been run; returns why a row has not been run on a suite, where it has not."""
+    """Run what has not been run; returns the reason for every row and suite that could not be."""
     refused: dict[tuple[str, str], str] = {}
     for suite in SUITES:
-        models.forget()
+        models.clear_caches()
         for row in settings.rows:
             if suite not in settings.suites_of(row) or not settings.items_of(row):
                 continue
             try:
-                _run_row(row, suite, settings, out, models, tell)
-            except NotThere as reason:
+                _run_row(row, suite, settings, out, models, report)
+            except Unavailable as reason:
                 if not _is_done(_folder(out, row, suite), settings.items_of(row), settings.seed):
                     refused[row.key, suite] = str(reason)
             except InterleaveError as error:
@@ -117,11 +122,11 @@ def run_rows(
 
 
 def _run_row(
-    row: Row, suite: str, settings: TableSettings, out: Path, models: SharedModels, tell: Told
+    row: Row, suite: str, settings: TableSettings, out: Path, models: SharedModels, report: Reporter
 ) -> None:
     if suite == "annotate" and row.system == "base":
-        raise NotThere("a bare generator writes no text")
-    choices: dict[str, Any] = {**settings.cast.choices(row), "generator": settings.generator}
+        raise Unavailable("a bare generator writes no text")
+    choices: dict[str, Any] = {**settings.agents.choices(row), "generator": settings.generator}
     folder = _folder(out, row, suite)
     _refuse_others(folder, choices, row)
     if _is_done(folder, settings.items_of(row), settings.seed):
@@ -136,7 +141,7 @@ def _run_row(
     )
 
     def progress(attempts: int, total: int, done: int) -> None:
-        tell(f"{row.key}, {suite}, at most {attempts} attempts: {done} of {total} tasks")
+        report(f"{row.key}, {suite}, at most {attempts} attempts: {done} of {total} tasks")
 
     run_mini(asked, folder, progress, models.models_of)
 
@@ -146,7 +151,7 @@ def _folder(out: Path, row: Row, suite: str) -> Path:
 
 
 def _is_done(folder: Path, items: int, seed: int) -> bool:
-    """Whether a run is there and no task would be tried again; an unreadable plan is an answer too."""
+    """Whether a run exists and no task would be retried; an unreadable plan is an answer too."""
     result, found = read_result(folder), read_items(folder)
     if result is None or not found or result.items < items or result.seed != seed:
         return False
@@ -154,7 +159,7 @@ def _is_done(folder: Path, items: int, seed: int) -> bool:
 
 
 def _refuse_others(folder: Path, choices: Mapping[str, Any], row: Row) -> None:
-    """A folder made with other models is not read as if it were of these."""
+    """Raise for a folder that was made with other models."""
     result = read_result(folder)
     for role, there in (result.models if result else {}).items():
         here = str(choices[role])
@@ -165,27 +170,27 @@ def _refuse_others(folder: Path, choices: Mapping[str, Any], row: Row) -> None:
             )
 
 
-# Putting the table together
+# Assembling the table
 
 
 def assemble(
     settings: TableSettings, out: Path, refused: Mapping[tuple[str, str], str]
 ) -> tuple[TableRow, ...]:
-    """All rows from what is in the folder, whoever ran them."""
+    """All rows from the results in the folder, including those of other processes."""
     found: Found = {}
     models: dict[str, dict[str, str]] = {}
     for row in ROWS:
         for suite in settings.suites_of(row):
             folder, items = _folder(out, row, suite), settings.items_of(row)
             result = read_result(folder)
-            if (row.key, suite) in refused or not _is_table_like(result, items, settings.seed):
+            if (row.key, suite) in refused or not _fits_table(result, items, settings.seed):
                 continue
             found[row.key, suite] = {most: scores[:items] for most, scores in read_items(folder).items()}
             models[row.key] = result.models if result else {}
     return tuple(_table_row(row, settings, found, models.get(row.key, {}), refused) for row in ROWS)
 
 
-def _is_table_like(result: Result | None, items: int, seed: int) -> bool:
+def _fits_table(result: Result | None, items: int, seed: int) -> bool:
     return result is not None and items > 0 and result.items >= items and result.seed == seed
 
 
@@ -244,7 +249,7 @@ def _line(row: Row, suite: str, attempts: int, scored: Scored, found: Found) -> 
 def _against(
     row: Row, suite: str, attempts: int, scored: Scored, found: Found
 ) -> dict[str, dict[str, Difference]]:
-    """Compared with `full`, and a main row with the row above; with fewer attempts, with all of its own."""
+    """Compared with `full`, a main row also with the row above; with fewer attempts, with itself in full."""
     most = max(scored)
     if attempts < most:
         return _compared({row.key: scored[most]}, scored[attempts])
@@ -274,3 +279,91 @@ def _compared(
             if gap is not None:
                 compared.setdefault(key, {})[name] = gap
     return compared
+
+
+# The whole table
+
+
+class ExamResult(Value):
+    """The exam and the result of every critic."""
+
+    attempts: int
+    failures: int
+    by_suite: dict[str, tuple[int, int]]
+    """Attempts and failures of each suite."""
+    critics: tuple[CriticResult, ...]
+    not_examined: dict[str, str]
+    """The reason, by critic."""
+
+
+class Table(Value):
+    """The ablation of the miniature."""
+
+    generator: str
+    trained: str | None
+    seed: int
+    rows: tuple[TableRow, ...]
+    exam: ExamResult | None = None
+
+
+def run_table(
+    settings: TableSettings, out: Path, exam: tuple[int, int], report: Callable[[str], None]
+) -> tuple[Table, Examiner | None]:
+    """Run what is missing, assemble the table and write it; `exam` is the number of attempts and failures."""
+    models = SharedModels()
+    refused = run_rows(settings, out, models, report)
+    examiner, examined = _examined(settings, out, exam, models, report)
+    table = Table(
+        generator=settings.generator,
+        trained=str(settings.agents.trained) if settings.agents.trained else None,
+        seed=settings.seed,
+        rows=assemble(settings, out, refused),
+        exam=examined,
+    )
+    out.mkdir(parents=True, exist_ok=True)
+    write_atomic(out / JSON_NAME, table.model_dump_json(indent=1).encode())
+    return table, examiner
+
+
+def _examined(
+    settings: TableSettings,
+    out: Path,
+    asked: tuple[int, int],
+    models: SharedModels,
+    report: Callable[[str], None],
+) -> tuple[Examiner | None, ExamResult | None]:
+    count, failures = asked
+    if not count:
+        return None, None
+    exam = Exam(
+        out / EXAM_FOLDER, lambda: models.generator(settings.generator), settings.seed, settings.concurrency
+    )
+    attempts = exam.prepare(settings.generator, count, failures, report)
+    examiner = Examiner(exam, attempts, report)
+    results, missing = [], {}
+    for critic in dict.fromkeys(row.critic for row in ROWS if row.critic):
+        try:
+            if not any(row.critic == critic for row in settings.rows):
+                raise Unavailable("no row of --rows has it")
+            spec = settings.agents.spec(critic, "critic")
+            pack = load_pack("default" if critic == ORACLE else settings.agents.prompts)
+            load = partial(models.agent, spec, "critic")
+            results.append(examiner.examine(critic, spec, load, pack))
+        except Unavailable as reason:
+            missing[critic] = str(reason)
+        except InterleaveError as error:
+            missing[critic] = f"failed: {error}"
+    suites = dict.fromkeys(each.suite for each in attempts)
+    return examiner, ExamResult(
+        attempts=len(attempts),
+        failures=len(examiner.failures),
+        by_suite={
+            suite: (
+                sum(each.suite == suite for each in attempts),
+                sum(each.suite == suite and not each.right for each in attempts),
+            )
+            for suite in suites
+        },
+        critics=tuple(results),
+        not_examined=missing,
+    )

@@ -26,8 +26,8 @@ from interleave.files import write_atomic
 from interleave.runs.folder import folder_lock
 from interleave.runs.store import PictureStore
 from interleave.types import Slot, Value
-from interleave_mini.bench.read_pictures import read_pictures, stored_picture
-from interleave_mini.bench.rows import same_model
+from interleave_mini.bench.scores import read_pictures, stored_picture
+from interleave_mini.bench.systems import same_model
 from interleave_mini.language.prompts import scene_prompt
 from interleave_mini.language.tasks import Task, tasks
 from interleave_mini.reader.scores import shows
@@ -37,17 +37,17 @@ if TYPE_CHECKING:
     from PIL.Image import Image
 
 SUITES = ("story", "edit", "continue")
-"""Taken in turns, a task of each, all steps of a task: what a critic sees in use."""
+"""Round robin, one task of each, all steps of a task: what a critic sees in use."""
 DEFAULT_ATTEMPTS, DEFAULT_FAILURES = 2000, 150
 LIMIT = 5
-"""At most so many times the attempts asked for are drawn, in search of failures."""
-TOGETHER = 250
-"""Attempts drawn between two looks at how many failures there are."""
+"""How many times the requested attempts are drawn at most, in search of failures."""
+DRAW_BATCH = 250
+"""Attempts drawn before failures are counted again."""
 PICTURE_THREADS = 8
 ATTEMPTS_NAME, SETTINGS_NAME, LOCK_NAME = "attempts.jsonl", "exam.json", "exam.lock"
 
-Given = TypeVar("Given")
-Made = TypeVar("Made")
+Item = TypeVar("Item")
+ItemResult = TypeVar("ItemResult")
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ class Question:
     slot: Slot
 
     def seed(self, attempt: int) -> int:
-        """The seed of an attempt: of its own for every question, the same whenever it is asked."""
+        """The seed of an attempt: different for every question, and reproducible."""
         digest = hashlib.sha256(f"{self.id}/{attempt}".encode()).digest()
         return int.from_bytes(digest[:4], "big") >> 1
 
@@ -81,7 +81,7 @@ class Attempt(Value):
 
 
 class ExamSettings(Value):
-    """What decides which attempts there are."""
+    """The settings that determine the attempts."""
 
     generator: str
     seed: int
@@ -89,11 +89,11 @@ class ExamSettings(Value):
 
 @dataclass(frozen=True)
 class Exam:
-    """A folder with attempts."""
+    """An exam in a folder: attempts with known outcomes."""
 
     folder: Path
     generator: Callable[[], ImageGenerator]
-    """Loads it: where everything is drawn already it is not needed."""
+    """Loads it; not called when everything is drawn already."""
     seed: int = 0
     concurrency: int = 16
 
@@ -105,35 +105,35 @@ class Exam:
         return stored_picture(self.store.path(name))
 
     def attempts(self) -> list[Attempt]:
-        """Those that are there."""
+        """The attempts drawn so far."""
         return read_lines(self.folder / ATTEMPTS_NAME, Attempt)
 
     def prepare(
-        self, generator: str, count: int, failures: int, tell: Callable[[str], None]
+        self, generator: str, count: int, failures: int, report: Callable[[str], None]
     ) -> list[Attempt]:
-        """Draw until there are so many attempts with so many failures among them, or the limit is reached.
+        """Draw until there are `count` attempts with `failures` failures among them, or the limit is reached.
 
-        Another process that comes meanwhile waits: all must have the same pictures.
+        Other processes wait on a lock: all must have the same pictures.
         """
         with folder_lock(self.folder, LOCK_NAME):
-            return self._prepare(generator, count, failures, tell)
+            return self._prepare(generator, count, failures, report)
 
     def _prepare(
-        self, generator: str, count: int, failures: int, tell: Callable[[str], None]
+        self, generator: str, count: int, failures: int, report: Callable[[str], None]
     ) -> list[Attempt]:
         self._keep_settings(ExamSettings(generator=same_model(generator), seed=self.seed))
-        there = self.attempts()
-        while not _is_enough(there, count, failures):
-            wrong = sum(not each.right for each in there)
-            tell(f"exam: {len(there):,} attempts drawn, {wrong} of them wrong")
-            room = count - len(there) if len(there) < count else LIMIT * count - len(there)
-            asked = questions(self.seed, len(there) + min(TOGETHER, count, room))[len(there) :]
-            there += asyncio.run(self._drawn(asked))
-            write_lines(self.folder / ATTEMPTS_NAME, there)
-        return there
+        drawn = self.attempts()
+        while not _is_enough(drawn, count, failures):
+            wrong = sum(not each.right for each in drawn)
+            report(f"exam: {len(drawn):,} attempts drawn, {wrong} of them wrong")
+            left = count - len(drawn) if len(drawn) < count else LIMIT * count - len(drawn)
+            asked = questions(self.seed, len(drawn) + min(DRAW_BATCH, count, left))[len(drawn) :]
+            drawn += asyncio.run(self._drawn(asked))
+            write_lines(self.folder / ATTEMPTS_NAME, drawn)
+        return drawn
 
     async def draw(self, requests: Sequence[ImageRequest]) -> list[Image]:
-        """Many pictures at once."""
+        """Draw many pictures concurrently."""
         if not requests:
             return []
         generator = RetriedGenerator("the generator", self.generator())
@@ -164,7 +164,7 @@ class Exam:
         ]
 
     async def _befores(self, questions: Sequence[Question]) -> list[Image | None]:
-        """The picture before every step: the generator's own where it is one of its steps, and right."""
+        """The picture before every step: the generator's own if it is right and not given by the user."""
         wanted = [(each, each.before) for each in questions if each.before and not each.given]
         drawn = await self.draw(
             [ImageRequest(scene_prompt(scene, exact=True), each.seed(0)) for each, scene in wanted]
@@ -178,7 +178,7 @@ class Exam:
         return [own.get(each.id) or (draw(each.before) if each.before else None) for each in questions]
 
     def keep(self, pictures: Sequence[Image | None]) -> list[str | None]:
-        """Store pictures; their names."""
+        """Store pictures and return their names."""
         self.folder.mkdir(parents=True, exist_ok=True)
         store = self.store
         with ThreadPoolExecutor(PICTURE_THREADS) as pool:
@@ -197,7 +197,7 @@ class Exam:
 
 
 def questions(seed: int, count: int) -> list[Question]:
-    """The first ones there are, always the same for a seed."""
+    """The first `count` questions, the same for the same seed."""
     made, more = _stream(seed)
     made += islice(more, max(0, count - len(made)))
     return made[:count]
@@ -216,14 +216,14 @@ def _all_questions(seed: int) -> Iterator[Question]:
 
 
 def _steps(task: Task) -> Iterator[Question]:
-    for place, beat in enumerate(task.beats):
+    for place, step in enumerate(task.steps):
         yield Question(
             id=f"{task.id}/{place}",
             suite=task.suite,
-            prompt=beat.prompt,
-            before=beat.before,
-            given=place == 0 and beat.before is not None,
-            target=beat.scene,
+            prompt=step.prompt,
+            before=step.before,
+            given=place == 0 and step.before is not None,
+            target=step.scene,
             slot=Slot(task.first_number + place, 1),
         )
 
@@ -234,13 +234,13 @@ def _is_enough(there: Sequence[Attempt], count: int, failures: int) -> bool:
 
 
 async def concurrently(
-    given: Sequence[Given], do: Callable[[Given], Awaitable[Made]], limit: int
-) -> list[Made]:
-    """What comes of each, in order, with so many under way at once."""
-    turns = asyncio.Semaphore(limit)
+    given: Sequence[Item], do: Callable[[Item], Awaitable[ItemResult]], limit: int
+) -> list[ItemResult]:
+    """The results in order, with at most `limit` calls at once."""
+    slots = asyncio.Semaphore(limit)
 
-    async def one(each: Given) -> Made:
-        async with turns:
+    async def one(each: Item) -> ItemResult:
+        async with slots:
             return await do(each)
 
     return list(await asyncio.gather(*(one(each) for each in given)))
@@ -250,7 +250,7 @@ Line = TypeVar("Line", bound=Value)
 
 
 def read_lines(path: Path, kind: type[Line]) -> list[Line]:
-    """The values of a JSONL file; none where there is no such file, or another one."""
+    """The values of a JSONL file; empty when the file is missing or of another kind."""
     try:
         return [kind.model_validate_json(line) for line in path.read_bytes().splitlines()]
     except (OSError, ValidationError):

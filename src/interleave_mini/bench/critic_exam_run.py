@@ -1,7 +1,7 @@
-"""What critics make of the exam's attempts: their verdicts, and what is drawn from their prompts.
+"""The critics' exam: their verdicts on the attempts, and the pictures drawn from their refined prompts.
 
-A failure counts as repaired when the critic refuses it and the picture drawn from its prompt is right. It is
-compared with simply drawing again: the same prompt, from the same picture, with the same new seed.
+A failure counts as repaired when the critic rejects it and the picture drawn from its prompt is right. The
+baseline is simply drawing again: the same prompt, from the same picture, with the same new seed.
 """
 
 from __future__ import annotations
@@ -28,15 +28,14 @@ from interleave_mini.bench.critic_exam import (
     read_lines,
     write_lines,
 )
-from interleave_mini.bench.paired import Difference, difference
-from interleave_mini.bench.read_pictures import read_pictures
-from interleave_mini.bench.rows import same_model
+from interleave_mini.bench.scores import Difference, difference, read_pictures
+from interleave_mini.bench.systems import same_model
 from interleave_mini.intervals import Estimate, estimate
 from interleave_mini.reader.scores import shows
 
 AGAIN_NAME = "again.jsonl"
-TOGETHER = 1000
-"""Verdicts between two writes."""
+VERDICT_BATCH = 1000
+"""Verdicts between two writes to disk."""
 
 
 class Judged(Value):
@@ -45,7 +44,7 @@ class Judged(Value):
     id: str
     verdict: Verdict
     tokens: int
-    """What it wrote, with all its tries."""
+    """Completion tokens, retries included."""
 
 
 class Redrawn(Value):
@@ -58,7 +57,7 @@ class Redrawn(Value):
 
 
 class CriticResult(Value):
-    """How a critic did in the exam."""
+    """The result of a critic in the exam."""
 
     key: str
     critic: str
@@ -68,14 +67,14 @@ class CriticResult(Value):
     accuracy: Estimate
     """Of the verdicts; an unreadable one is wrong."""
     caught: Estimate
-    """The share of failures that it refuses."""
+    """The share of failures that it rejects."""
     false_alarms: Estimate
-    """The share of right pictures that it refuses."""
+    """The share of right pictures that it rejects."""
     unreadable: Estimate
     tokens: float
     """Written for a verdict, on average."""
     repaired: Estimate
-    """The share of all failures that it refuses and repairs."""
+    """The share of all failures that it rejects and repairs."""
     repaired_of_caught: Estimate | None
     again: Estimate
     """The share of all failures that are right when simply drawn again."""
@@ -86,24 +85,24 @@ class CriticResult(Value):
 
 
 class Examiner:
-    """Puts critics to the exam; what has been judged and drawn before is read back."""
+    """Examines critics; verdicts and pictures that exist already are read from disk."""
 
-    def __init__(self, exam: Exam, attempts: Sequence[Attempt], tell: Callable[[str], None]) -> None:
+    def __init__(self, exam: Exam, attempts: Sequence[Attempt], report: Callable[[str], None]) -> None:
         self.exam = exam
         self.attempts = attempts
         self.questions: Mapping[str, Question] = {
             each.id: each for each in questions(exam.seed, len(attempts))
         }
         self.failures = [each for each in attempts if not each.right]
-        self.tell = tell
-        self.papers: dict[str, tuple[dict[str, Judged], dict[str, Redrawn]]] = {}
-        """What every critic has said, and what was drawn from it."""
+        self.report = report
+        self.results: dict[str, tuple[dict[str, Judged], dict[str, Redrawn]]] = {}
+        """The verdicts of every critic, and the pictures drawn from its prompts."""
 
     def examine(self, key: str, spec: str, load: Callable[[], Any], pack: PromptPack) -> CriticResult:
-        """The result of a critic, loaded if need be: an agent that computes, or a model that plays one."""
+        """The result of a critic, which is loaded only if verdicts are missing."""
         judged = self.judge(key, spec, load, pack)
         redrawn = self.redraw(key, spec, pack, judged)
-        self.papers[key] = (judged, redrawn)
+        self.results[key] = (judged, redrawn)
         return _result(key, spec, self.attempts, judged, redrawn, self.again())
 
     def judge(self, key: str, spec: str, load: Callable[[], Any], pack: PromptPack) -> dict[str, Judged]:
@@ -111,9 +110,9 @@ class Examiner:
         path = self._file(key, spec, pack, "verdicts")
         there = {each.id: each for each in read_lines(path, Judged)}
         left = [each for each in self.attempts if each.id not in there]
-        for start in range(0, len(left), TOGETHER):
-            self.tell(f"exam: {key} has judged {len(there):,} of {len(self.attempts):,} attempts")
-            some = left[start : start + TOGETHER]
+        for start in range(0, len(left), VERDICT_BATCH):
+            self.report(f"exam: {key} has judged {len(there):,} of {len(self.attempts):,} attempts")
+            some = left[start : start + VERDICT_BATCH]
             there |= {each.id: each for each in asyncio.run(self._judged(some, load(), pack))}
             write_lines(path, list(there.values()))
         return there
@@ -121,13 +120,13 @@ class Examiner:
     def redraw(
         self, key: str, spec: str, pack: PromptPack, judged: Mapping[str, Judged]
     ) -> dict[str, Redrawn]:
-        """The failures it refused, drawn from its prompts; from the planned one where it gave none."""
+        """The failures it rejected, drawn from its prompts; from the planned prompt where it gave none."""
         prompts = {
             each.id: judged[each.id].verdict.refined_prompt or each.prompt
             for each in self.failures
             if judged[each.id].verdict.outcome is Outcome.REJECTED
         }
-        self.tell(f"exam: {len(prompts)} failures are drawn from the prompts of {key}")
+        self.report(f"exam: {len(prompts)} failures are drawn from the prompts of {key}")
         return self._drawn(self._file(key, spec, pack, "redrawn"), prompts)
 
     def again(self) -> dict[str, Redrawn]:
@@ -141,12 +140,12 @@ class Examiner:
             open_picture = self.exam.picture
             before = await asyncio.to_thread(open_picture, attempt.before) if attempt.before else None
             after = await asyncio.to_thread(open_picture, attempt.after)
-            counting = Counting(model) if isinstance(model, VisionLanguageModel) else None
-            critic: Critic = VlmCritic(RetriedVlm("the critic", counting), pack) if counting else model
+            counter = TokenCounter(model) if isinstance(model, VisionLanguageModel) else None
+            critic: Critic = VlmCritic(RetriedVlm("the critic", counter), pack) if counter else model
             slot = self.questions[attempt.id].slot
             sources = (before,) if before else ()
             verdict = await critic.judge(critic_input(attempt.prompt, attempt.prompt, sources, after, slot))
-            return Judged(id=attempt.id, verdict=verdict, tokens=counting.tokens if counting else 0)
+            return Judged(id=attempt.id, verdict=verdict, tokens=counter.tokens if counter else 0)
 
         at_once = model.capabilities.concurrency if isinstance(model, VisionLanguageModel) else None
         return await concurrently(attempts, one, min(self.exam.concurrency, at_once or self.exam.concurrency))
@@ -181,15 +180,15 @@ class Examiner:
         }
 
     def _file(self, key: str, spec: str, pack: PromptPack, what: str) -> Path:
-        """A file for every critic and wording: another critic of the same name has another one."""
+        """A file per critic and prompt pack; the digest tells critics of the same name apart."""
         digest = hashlib.sha256(f"{same_model(spec)}/{pack.digest}".encode()).hexdigest()[:8]
         folder = self.exam.folder / "critics"
         folder.mkdir(parents=True, exist_ok=True)
         return folder / f"{key}-{digest}-{what}.jsonl"
 
 
-class Counting:
-    """A model whose tokens are counted."""
+class TokenCounter:
+    """A model that counts its completion tokens."""
 
     def __init__(self, vlm: VisionLanguageModel) -> None:
         self.vlm = vlm
@@ -215,7 +214,7 @@ def _result(
     right = [each.id for each in attempts if each.right]
     caught = [each for each in failures if outcome[each] is Outcome.REJECTED]
     repaired = {each: float(each in redrawn and redrawn[each].right) for each in failures}
-    luck = {each: float(again[each].right) for each in failures}
+    baseline = {each: float(again[each].right) for each in failures}
     judged_right = [
         outcome[each.id] is (Outcome.ACCEPTED if each.right else Outcome.REJECTED) for each in attempts
     ]
@@ -231,10 +230,10 @@ def _result(
         tokens=round(sum(judged[each.id].tokens for each in attempts) / len(attempts), 1),
         repaired=estimate(list(repaired.values())),
         repaired_of_caught=estimate([repaired[each] for each in caught]) if caught else None,
-        again=estimate(list(luck.values())),
-        again_of_caught=estimate([luck[each] for each in caught]) if caught else None,
-        gain=difference(repaired, luck),
-        gain_of_caught=difference({each: repaired[each] for each in caught}, luck),
+        again=estimate(list(baseline.values())),
+        again_of_caught=estimate([baseline[each] for each in caught]) if caught else None,
+        gain=difference(repaired, baseline),
+        gain_of_caught=difference({each: repaired[each] for each in caught}, baseline),
     )
 
 

@@ -1,43 +1,140 @@
-"""Models that several runs of a table share: loaded once, and asked the same thing once.
+"""Models that cache their answers, so that runs which differ little share their calls.
 
-Rows that differ in their critic alone have the same plans and the same first attempts. With one memory for
-all of them these are made once, and the rows are compared without the chance of a second drawing.
+Runs with at most 1, 3 and 5 attempts are the same until one of them has an attempt left and the others have
+not. Rows of the table that differ only in their critic have the same plans and first attempts. With one cache
+these are computed once, and the rows are compared without the noise of a second drawing.
 """
 
 from __future__ import annotations
 
-from typing import Any
+import asyncio
+import zlib
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
+from interleave.agents.critic import CriticInput
 from interleave.agents.loading import critic_from, planner_from
 from interleave.agents.prompts import PromptPack
-from interleave.backends.protocols import ImageGenerator
+from interleave.backends.protocols import ImageGenerator, ImageRequest, Message, Reply, Sampling
 from interleave.backends.registry import load_agent as load_agent_by_spec
 from interleave.backends.registry import load_generator
 from interleave.config.run_config import RoleConfig, RunConfig
+from interleave.pictures import as_rgb, pixel_digest
 from interleave.runs.models import Models
 from interleave.runs.resolve import Choices, load_agent
-from interleave_mini.bench.cached_models import RememberingGenerator, remembering_agent
+from interleave.types import Plan, Request, Slot, Text, Verdict
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+
+@dataclass(frozen=True)
+class CompressedPicture:
+    """A picture in memory, lightly compressed: thousands are kept, and few are used again."""
+
+    size: tuple[int, int]
+    pixels: bytes
+
+    @classmethod
+    def of(cls, image: Image) -> CompressedPicture:
+        plain = as_rgb(image)
+        return cls(plain.size, zlib.compress(plain.tobytes(), 1))
+
+    def picture(self) -> Image:
+        from PIL import Image
+
+        return Image.frombytes("RGB", self.size, zlib.decompress(self.pixels))
+
+
+class CachingGenerator:
+    def __init__(self, generator: ImageGenerator) -> None:
+        self._generator = generator
+        self.capabilities = generator.capabilities
+        self._pictures: dict[tuple[Any, ...], CompressedPicture] = {}
+
+    async def generate(self, request: ImageRequest) -> Image:
+        key = (request.prompt, request.seed, *map(pixel_digest, request.sources))
+        if (kept := self._pictures.get(key)) is not None:
+            return await asyncio.to_thread(kept.picture)
+        drawn = await self._generator.generate(request)
+        self._pictures[key] = await asyncio.to_thread(CompressedPicture.of, drawn)
+        return drawn
+
+
+class CachingVlm:
+    def __init__(self, vlm: Any) -> None:
+        self._vlm = vlm
+        self.capabilities = vlm.capabilities
+        self._replies: dict[tuple[Any, ...], Reply] = {}
+
+    async def complete(self, messages: tuple[Message, ...], sampling: Sampling) -> Reply:
+        key = (*map(_message_key, messages), repr(replace(sampling, slot=Slot())))
+        if key not in self._replies:
+            self._replies[key] = await self._vlm.complete(messages, sampling)
+        return self._replies[key]
+
+
+def _message_key(message: Message) -> tuple[str, ...]:
+    parts = (part.text if isinstance(part, Text) else pixel_digest(part.image) for part in message.parts)
+    return (message.role, *parts)
+
+
+class CachingAgent:
+    """A planner or critic that is not a model, with a cache."""
+
+    def __init__(self, agent: Any) -> None:
+        self._agent = agent
+        self._answers: dict[tuple[Any, ...], Any] = {}
+
+    async def plan(self, request: Request) -> Plan:
+        key = (request.text, *map(pixel_digest, request.pictures))
+        if key not in self._answers:
+            self._answers[key] = await self._agent.plan(request)
+        answer: Plan = self._answers[key]
+        return answer
+
+    async def judge(self, seen: CriticInput) -> Verdict:
+        key = (seen.planned_prompt, seen.prompt, pixel_digest(seen.before), pixel_digest(seen.after))
+        if key not in self._answers:
+            self._answers[key] = await self._agent.judge(seen)
+        answer: Verdict = self._answers[key]
+        return answer
+
+
+def with_caches(models: Models) -> Models:
+    """The same models, each with a cache."""
+    return replace(
+        models,
+        planner=models.planner.wrapped(cached_agent),
+        critic=models.critic.wrapped(cached_agent),
+        generator=CachingGenerator(models.generator),
+    )
+
+
+def cached_agent(agent: Any) -> Any:
+    """A planner or critic, or the model behind it, with a cache."""
+    return CachingVlm(agent) if hasattr(agent, "complete") else CachingAgent(agent)
 
 
 class SharedModels:
-    """Loads what a run asks for, unless it is there already."""
+    """Loads models once for all runs of a table, and shares their caches."""
 
     def __init__(self) -> None:
         self._loaded: dict[tuple[str, str], Any] = {}
-        self._remembering: dict[tuple[str, str], Any] = {}
+        self._cached: dict[tuple[str, str], Any] = {}
 
     def models_of(self, config: RunConfig, pack: PromptPack, chosen: Choices) -> Models:
-        """The models of a run, with the memory they have of the runs before."""
+        """The models of a run, with the caches of earlier runs."""
         return Models(
             planner=planner_from(
-                self._with_memory(chosen.planner, config.planner, "planner"), pack, max_steps=config.max_steps
+                self._cached_role(chosen.planner, config.planner, "planner"), pack, max_steps=config.max_steps
             ),
-            critic=critic_from(self._with_memory(chosen.critic, config.critic, "critic"), pack),
-            generator=self._painter(config.generator.spec),
+            critic=critic_from(self._cached_role(chosen.critic, config.critic, "critic"), pack),
+            generator=self._cached_generator(config.generator.spec),
         )
 
     def generator(self, spec: str) -> ImageGenerator:
-        """The bare generator of a spec."""
+        """The generator of a spec, without a cache."""
         key = ("generator", spec)
         if key not in self._loaded:
             self._loaded[key] = load_generator(spec)
@@ -45,29 +142,27 @@ class SharedModels:
         return generator
 
     def agent(self, spec: str, role: str) -> Any:
-        """The bare planner or critic of a spec, or the model that plays it."""
+        """The planner or critic of a spec, or the model behind it, without a cache."""
         key = (role, spec)
         if key not in self._loaded:
             self._loaded[key] = load_agent_by_spec(spec, role)
         return self._loaded[key]
 
-    def forget(self) -> None:
-        """Drop the memories, not the models: other tasks ask other things."""
-        self._remembering.clear()
+    def clear_caches(self) -> None:
+        """Drop the caches, not the models: the next suite has other tasks."""
+        self._cached.clear()
 
-    def _painter(self, spec: str) -> ImageGenerator:
+    def _cached_generator(self, spec: str) -> ImageGenerator:
         key = ("generator", spec)
-        if key not in self._remembering:
-            self._remembering[key] = RememberingGenerator(self.generator(spec))
-        painter: ImageGenerator = self._remembering[key]
+        if key not in self._cached:
+            self._cached[key] = CachingGenerator(self.generator(spec))
+        painter: ImageGenerator = self._cached[key]
         return painter
 
-    def _with_memory(self, chosen: Any, role: RoleConfig, name: str) -> Any:
-        if chosen is not None and not isinstance(
-            chosen, str
-        ):  # a part of the system itself, of this run alone
-            return remembering_agent(load_agent(chosen, role, name))
+    def _cached_role(self, chosen: Any, role: RoleConfig, name: str) -> Any:
+        if chosen is not None and not isinstance(chosen, str):  # part of the system of this run only
+            return cached_agent(load_agent(chosen, role, name))
         key = (name, role.spec)
-        if key not in self._remembering:
-            self._remembering[key] = remembering_agent(self.agent(role.spec, name))
-        return self._remembering[key]
+        if key not in self._cached:
+            self._cached[key] = cached_agent(self.agent(role.spec, name))
+        return self._cached[key]

@@ -25,7 +25,7 @@ from interleave.files import write_atomic
 from interleave.runs.models import Models
 from interleave.runs.resolve import Choices, load_models, resolve, split_choices
 from interleave.types import Value
-from interleave_mini.bench.cached_models import remembering
+from interleave_mini.bench.model_cache import with_caches
 from interleave_mini.bench.scores import Answered, ItemScore, Scores, StepScore, score_all, scores_of
 from interleave_mini.bench.systems import choices_for
 from interleave_mini.language.splits import UNSEEN_PAIR, UNSEEN_TEMPLATE
@@ -45,9 +45,9 @@ __all__ = [
 
 RESULT_NAME = "result.json"
 ITEMS_NAME = "items.jsonl"
-"""How every task went, with every limit of attempts: what tables of several runs are made from."""
+"""The score of every task with every limit of attempts: the input of the ablation table."""
 FEWER_ATTEMPTS = (3, 1)
-"""A full run also tells how it would have gone with so many attempts."""
+"""A run of the full system is also scored with these limits of attempts."""
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,7 @@ class Settings:
 
 
 class Result(Value):
-    """What a benchmark run came to; fractions from 0 to 1, with 95 % intervals."""
+    """The result of a benchmark run; fractions from 0 to 1, with 95 % intervals."""
 
     suite: str
     system: str
@@ -100,21 +100,21 @@ class ItemLine(Value):
 
 
 Progress = Callable[[int, int, int], None]
-"""Told how many attempts are allowed in this pass, how many tasks there are, and how many are done."""
+"""Called with the limit of attempts, the number of tasks, and the number done."""
 
 
 Load = Callable[[RunConfig, PromptPack, Choices], Models]
 
 
-def _load_with_memory(config: RunConfig, pack: PromptPack, chosen: Choices) -> Models:
-    return remembering(load_models(config, pack, chosen))
+def _load_with_caches(config: RunConfig, pack: PromptPack, chosen: Choices) -> Models:
+    return with_caches(load_models(config, pack, chosen))
 
 
 def run_mini(
     settings: Settings,
     out: Path,
     progress: Progress = lambda *_: None,
-    load: Load = _load_with_memory,
+    load: Load = _load_with_caches,
 ) -> tuple[Result, list[Answered]]:
     """Run what has not been run in this folder yet, score everything, and write the result."""
     before = read_result(out)
@@ -146,7 +146,7 @@ def _stream(suite: str, seed: int) -> tuple[list[Task], Iterator[Task]]:
 
 
 def read_items(out: Path) -> dict[int, list[ItemScore]]:
-    """How the tasks of a finished run went, by the most attempts allowed; none where it is not finished."""
+    """The scores of a finished run by the limit of attempts; empty when it is not finished."""
     found: dict[int, list[ItemScore]] = {}
     try:
         lines = (out / ITEMS_NAME).read_bytes().splitlines()
@@ -167,7 +167,7 @@ def _as_lines(passes: Mapping[int, Sequence[Answered]]) -> bytes:
 
 
 def default_folder(settings: Settings) -> Path:
-    """A folder of its own for every choice of models and rules, the same whenever it is chosen again."""
+    """A folder for this choice of models and settings, the same every time it is chosen."""
     chosen = repr(sorted((key, str(value)) for key, value in settings.choices.items() if value is not None))
     digest = hashlib.sha256(f"{chosen}/{settings.seed}".encode()).hexdigest()[:8]
     return Path("runs") / "bench" / f"mini-{settings.suite}-{settings.system}-{digest}"
@@ -176,7 +176,7 @@ def default_folder(settings: Settings) -> Path:
 async def _run_passes(
     settings: Settings, work: Sequence[Task], out: Path, progress: Progress, load: Load
 ) -> tuple[RunConfig, dict[int, list[Answered]], float]:
-    """The run, and for the full system the same with fewer attempts; and how long the run itself took."""
+    """The run, for the full system also with fewer attempts, and the seconds of the run itself."""
     chosen, limits = split_choices(
         choices_for(settings.system, work, {**settings.choices, "seed": settings.seed})
     )
@@ -193,7 +193,7 @@ async def _run_passes(
         started = time.monotonic()
         told = partial(progress, attempts, len(wanted))
         ended = await _run_batch(batch, wanted, settings.concurrency, told)
-        seconds = time.monotonic() - started if is_work else 0.0  # reading back what is there is no work
+        seconds = time.monotonic() - started if is_work else 0.0  # reading back old results is not work
         return await asyncio.to_thread(score_all, wanted, ended, folder), seconds
 
     most = config.max_attempts
@@ -209,7 +209,7 @@ async def _run_passes(
 
 
 def _is_same_with(answered: Answered, attempts: int) -> bool:
-    """Whether this answer came about without ever needing more attempts: then they cannot be missed."""
+    """Whether this answer never needed more attempts: then the lower limit gives the same answer."""
     record = answered.record
     return (
         record is not None
@@ -283,7 +283,7 @@ def _by_topic(items: Sequence[ItemScore], level: str) -> dict[str, Scores]:
 
 
 def read_result(out: Path) -> Result | None:
-    """What an earlier session has left in this folder."""
+    """The result in this folder, if there is one."""
     try:
         return Result.model_validate_json((out / RESULT_NAME).read_bytes())
     except (OSError, ValidationError):

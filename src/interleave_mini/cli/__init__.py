@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from interleave_mini.cli import train_agents as agents
-from interleave_mini.cli import train_generator as generator
+from interleave_mini.cli import train_commands as commands
 
 app = typer.Typer(help="The built-in miniature.", no_args_is_help=True)
 train = typer.Typer(help="Train the miniature's models from scratch.", no_args_is_help=True)
@@ -17,10 +16,10 @@ def _train() -> None:
     """Train the miniature's models from scratch."""
 
 
-train.command()(generator.generator)
-train.command()(agents.sight)
-train.command()(agents.planner)
-train.command()(agents.critic)
-train.command("all")(agents.everything)
-app.command()(agents.fresh)
-app.command()(agents.halve)
+train.command()(commands.generator)
+train.command("sight")(commands.vision)
+train.command()(commands.planner)
+train.command()(commands.critic)
+train.command("all")(commands.everything)
+app.command()(commands.fresh)
+app.command("halve")(commands.to_fp16)

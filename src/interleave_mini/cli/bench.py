@@ -140,7 +140,7 @@ def mini(
     suite, system = suite or "story", system or "full"
     from rich.console import Console
 
-    from interleave_mini.bench.report import write_report
+    from interleave_mini.bench.reports import write_report
     from interleave_mini.bench.runner import Settings, default_folder, run_mini
 
     choices = {
@@ -189,7 +189,7 @@ def _refuse_any(given: Mapping[str, object], why: str) -> None:
 def _print_table(result: Result, console: Console) -> None:
     from rich.table import Table
 
-    from interleave_mini.bench.report import BY_CONSTRUCTION
+    from interleave_mini.bench.reports import BY_CONSTRUCTION
 
     table = Table(
         title=f"bench mini: {result.suite}, {result.system}, {result.items} tasks", title_justify="left"

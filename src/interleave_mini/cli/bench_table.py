@@ -16,13 +16,12 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.status import Status
 
-    from interleave_mini.bench.ablation import Line, TableRow, TableSettings
-    from interleave_mini.bench.table import ExamResult, Table
+    from interleave_mini.bench.ablation import ExamResult, Line, Table, TableRow, TableSettings
     from interleave_mini.intervals import Estimate
 
 ABLATION = "ablation"
 WIDTH = 130
-"""Of the tables where nobody says how wide the screen is."""
+"""The width of the tables where the terminal has none."""
 
 
 def chosen(of_one_run: Mapping[str, object], of_a_table: Mapping[str, Any]) -> dict[str, Any]:
@@ -50,14 +49,13 @@ def ablation(
     concurrency: int,
     json_output: bool,
 ) -> int:
-    """Run what is left of the table, print and write it."""
+    """Run what is missing of the table, print and write it."""
     from rich.console import Console
 
     from interleave.errors import ConfigurationError
-    from interleave_mini.bench.ablation import DEFAULT_ITEMS, DEFAULT_MORE_ITEMS, TableSettings
+    from interleave_mini.bench.ablation import DEFAULT_ITEMS, DEFAULT_MORE_ITEMS, TableSettings, run_table
     from interleave_mini.bench.critic_exam import DEFAULT_ATTEMPTS, DEFAULT_FAILURES
-    from interleave_mini.bench.rows import Cast, rows_named, suites_named
-    from interleave_mini.bench.table import run_table
+    from interleave_mini.bench.systems import AgentSpecs, rows_named, suites_named
 
     if name != ABLATION:
         raise ConfigurationError(f"there is no table {name!r}: the one there is, is --table {ABLATION}")
@@ -71,14 +69,14 @@ def ablation(
         seed=seed,
         concurrency=concurrency,
         generator=generator or "mini",
-        cast=Cast(options["trained"], prompts or "mini", options["vlm_options"] or ""),
+        agents=AgentSpecs(options["trained"], prompts or "mini", options["vlm_options"] or ""),
         max_attempts=max_attempts,
     )
     exam = (_given(options["exam"], DEFAULT_ATTEMPTS), _given(options["failures"], DEFAULT_FAILURES))
     folder = out or _default_folder(settings)
     console = Console(stderr=True, width=None if sys.stderr.isatty() else WIDTH)
     with console.status("loading models…") as status:
-        table, examiner = run_table(settings, folder, exam, Teller(console, status))
+        table, examiner = run_table(settings, folder, exam, StatusPrinter(console, status))
     pages = _write_pages(table, examiner, folder)
     if json_output:
         typer.echo(table.model_dump_json())
@@ -89,8 +87,8 @@ def ablation(
     return _exit_code(table)
 
 
-class Teller:
-    """Shows what is done at the moment: live on a terminal, else a plain line for every new thing."""
+class StatusPrinter:
+    """Shows the current activity: live on a terminal, else a plain line whenever it changes."""
 
     def __init__(self, console: Console, status: Status) -> None:
         self.console = console
@@ -107,12 +105,11 @@ class Teller:
 
 def _write_pages(table: Table, examiner: Any, folder: Path) -> list[Path]:
     from interleave.files import write_atomic
-    from interleave_mini.bench.ablation_markdown import FILE_NAME, as_markdown
-    from interleave_mini.bench.refinements import write_refinements
+    from interleave_mini.bench.reports import MARKDOWN_NAME, as_markdown, write_refinements
 
     command = shlex.join(["interleave", *sys.argv[1:]])
-    write_atomic(folder / FILE_NAME, as_markdown(table, command).encode())
-    pages = [folder / FILE_NAME]
+    write_atomic(folder / MARKDOWN_NAME, as_markdown(table, command).encode())
+    pages = [folder / MARKDOWN_NAME]
     critics = {each.key: each for each in table.exam.critics} if table.exam else {}
     shown = critics.get("critic") or next(iter(critics.values()), None)
     if shown is not None and examiner.failures:
@@ -121,7 +118,7 @@ def _write_pages(table: Table, examiner: Any, folder: Path) -> list[Path]:
 
 
 def _exit_code(table: Table) -> int:
-    """1 where something failed that was to be run; a row whose model is not there is no failure."""
+    """1 if something failed; a row whose model is not available is not a failure."""
     reasons = [reason for row in table.rows for reason in row.not_run.values()]
     reasons += table.exam.not_examined.values() if table.exam else []
     failed_tasks = any(line.failed > line.unreadable_plans for row in table.rows for line in row.lines)
@@ -129,8 +126,8 @@ def _exit_code(table: Table) -> int:
 
 
 def _default_folder(settings: TableSettings) -> Path:
-    """The same for the same models and seed, whatever part of the table is asked for."""
-    models = f"{settings.cast.trained}/{settings.cast.prompts}/{settings.generator}/{settings.seed}"
+    """The same for the same models and seed, whichever rows are asked for."""
+    models = f"{settings.agents.trained}/{settings.agents.prompts}/{settings.generator}/{settings.seed}"
     return Path("runs") / "bench" / f"mini-{ABLATION}-{hashlib.sha256(models.encode()).hexdigest()[:8]}"
 
 
@@ -172,7 +169,7 @@ def _suite_table(rows: tuple[TableRow, ...], suite: str) -> Any:
 
 
 def _cells(row: TableRow, line: Line, *, is_whole: bool) -> list[str]:
-    from interleave_mini.bench.ablation_markdown import points
+    from interleave_mini.bench.reports import points
 
     against = line.against.get("full" if is_whole else row.key, {})
     return [
@@ -188,7 +185,7 @@ def _cells(row: TableRow, line: Line, *, is_whole: bool) -> list[str]:
 def _exam_table(exam: ExamResult) -> Any:
     from rich.table import Table as Drawn
 
-    from interleave_mini.bench.ablation_markdown import points
+    from interleave_mini.bench.reports import points
 
     drawn = Drawn(
         title=f"exam: {exam.attempts:,} attempts, {exam.failures} failures",

@@ -1,7 +1,7 @@
-"""A chain of commands: each begins when those before it are done, several at once, and none is done twice.
+"""Runs a chain of commands in processes: each starts when its dependencies are done, and none runs twice.
 
-Every stage is a command of this program that a user could give alone. What it printed is in `logs/NAME.log`,
-how long it took in `stages.json`; the same chain on the same folder goes on where it stopped.
+Every stage is a command of this program that a user could run alone. Its output is in `logs/NAME.log`, its
+duration in `stages.json`; the same chain on the same folder resumes where it stopped.
 """
 
 from __future__ import annotations
@@ -21,26 +21,26 @@ from typing import NoReturn
 from interleave.errors import ConfigurationError, RunError
 
 RECORD = "stages.json"
-LOOK_EVERY_SECONDS = 0.2
-SHORT = 1
-TOLD_LINES = 6
-"""How much of a failed stage's log is shown."""
+POLL_SECONDS = 0.2
+EXIT_SHORT = 1
+LOG_LINES_SHOWN = 6
+"""Lines of a failed stage's log in the error message."""
 
 
 @dataclass(frozen=True)
 class Stage:
-    """One command, by what it is called here."""
+    """One command of the chain."""
 
     name: str
     command: tuple[str, ...]
     after: tuple[str, ...] = ()
     may_end_short: bool = False
-    """Whether it is done too when a few of its many items could not be (exit code 1)."""
-    even_so: bool = False
-    """Whether it begins too when stages before it have failed, and works with what there is."""
+    """Whether exit code 1 (a few of its many items failed) counts as done."""
+    after_failures: bool = False
+    """Whether it starts even when stages before it have failed, and works with what there is."""
 
     @property
-    def as_typed(self) -> str:
+    def command_line(self) -> str:
         return f"interleave {shlex.join(self.command)}"
 
 
@@ -53,30 +53,30 @@ def run_chain(
     say: Callable[[str], None] = lambda text: None,
     environment: Mapping[str, str] | None = None,
 ) -> dict[str, float]:
-    """Run what is not done yet; returns the seconds of every stage. Raises when one fails: at once, or with
-    `keep_going` after everything that does not need it."""
-    _refuse_loose_ends(stages)
+    """Run the stages that are not done; returns the seconds of each. Raises when one fails: at once, or with
+    `keep_going` after every stage that does not depend on it."""
+    _check_order(stages)
     logs = out / "logs"
     logs.mkdir(parents=True, exist_ok=True)
     record = _Record(out / RECORD)
     record.refuse_other_commands(stages)
-    waiting = _Waiting([stage for stage in stages if stage.name not in record.done])
-    running: dict[str, _Running] = {}
+    waiting = _Queue([stage for stage in stages if stage.name not in record.done])
+    running: dict[str, _Process] = {}
     failures: list[RunError] = []
-    before = signal.signal(signal.SIGTERM, _interrupt)  # else the stages would go on without their chain
+    before = signal.signal(signal.SIGTERM, _interrupt)  # else the stages would outlive the chain
     try:
         while waiting.stages or running:
             for stage in waiting.take_ready(record.done, at_once - len(running)):
-                say(f"{stage.name}: {stage.as_typed}")
-                running[stage.name] = _Running(stage, logs / f"{stage.name}.log", environment)
-            time.sleep(LOOK_EVERY_SECONDS)
+                say(f"{stage.name}: {stage.command_line}")
+                running[stage.name] = _Process(stage, logs / f"{stage.name}.log", environment)
+            time.sleep(POLL_SECONDS)
             for name, each in [(name, each) for name, each in running.items() if each.ended]:
                 del running[name]
                 if failure := each.failure:
                     if not keep_going:
                         raise failure
                     failures.append(failure)
-                    without = waiting.give_up(name)
+                    without = waiting.skip_dependants(name)
                     say(f"{name}: failed, and so not done: {', '.join(without) or 'nothing else'}")
                 else:
                     record.add(each.stage, each.seconds)
@@ -90,30 +90,30 @@ def run_chain(
     return record.done
 
 
-class _Waiting:
-    """The stages that have not begun, in their order."""
+class _Queue:
+    """The stages that have not started, in their order."""
 
     def __init__(self, stages: list[Stage]) -> None:
         self.stages = stages
-        self._given_up: set[str] = set()
+        self._skipped: set[str] = set()
 
-    def take_ready(self, done: Collection[str], room: int) -> list[Stage]:
-        """As many as there is room for, of those whose time has come."""
-        ready = [each for each in self.stages if self._may_begin(each, set(done))][: max(0, room)]
+    def take_ready(self, done: Collection[str], limit: int) -> list[Stage]:
+        """Up to `limit` stages whose dependencies are done."""
+        ready = [each for each in self.stages if self._may_begin(each, set(done))][: max(0, limit)]
         self.stages = [each for each in self.stages if each not in ready]
         return ready
 
     def _may_begin(self, stage: Stage, done: set[str]) -> bool:
-        return set(stage.after) <= (done | self._given_up if stage.even_so else done)
+        return set(stage.after) <= (done | self._skipped if stage.after_failures else done)
 
-    def give_up(self, failed: str) -> list[str]:
-        """Leave out what needs a stage that has failed; returns the names."""
-        self._given_up.add(failed)
+    def skip_dependants(self, failed: str) -> list[str]:
+        """Remove the stages that depend on a failed one; returns their names."""
+        self._skipped.add(failed)
         without = []
-        for stage in list(self.stages):  # dependants come after what they need
-            if not stage.even_so and not self._given_up.isdisjoint(stage.after):
+        for stage in list(self.stages):  # dependants come after their dependencies
+            if not stage.after_failures and not self._skipped.isdisjoint(stage.after):
                 self.stages.remove(stage)
-                self._given_up.add(stage.name)
+                self._skipped.add(stage.name)
                 without.append(stage.name)
         return without
 
@@ -122,8 +122,8 @@ def _interrupt(*_: object) -> NoReturn:
     raise KeyboardInterrupt
 
 
-class _Running:
-    """A stage under way, in a process of its own."""
+class _Process:
+    """A running stage, in a process of its own."""
 
     def __init__(self, stage: Stage, log: Path, environment: Mapping[str, str] | None) -> None:
         self.stage = stage
@@ -148,18 +148,18 @@ class _Running:
 
     @property
     def failure(self) -> RunError | None:
-        """What to tell when it has not ended well."""
-        if self.process.returncode in ((0, SHORT) if self.stage.may_end_short else (0,)):
+        """The error to raise when it has failed; None when it has succeeded."""
+        if self.process.returncode in ((0, EXIT_SHORT) if self.stage.may_end_short else (0,)):
             return None
-        last = self.log.read_text("utf-8", "replace").strip().splitlines()[-TOLD_LINES:]
+        last = self.log.read_text("utf-8", "replace").strip().splitlines()[-LOG_LINES_SHOWN:]
         return RunError(
             f"the stage {self.stage.name!r} ended with exit code {self.process.returncode}: "
             f"{' / '.join(line.strip() for line in last)} (the whole is in {self.log}). "
-            "Mend it, then give the same command again: what is done stays done"
+            "Fix it, then run the same command again: finished stages are not repeated"
         )
 
     def stop(self) -> None:
-        """Ask for an orderly end, and wait for it: trainings save their state first."""
+        """Terminate and wait: trainings save their state first."""
         self.process.terminate()
         try:
             self.process.wait(timeout=60)
@@ -168,7 +168,7 @@ class _Running:
 
 
 class _Record:
-    """Which stages are done, by which command, in how many seconds."""
+    """The finished stages: their commands and durations."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -181,22 +181,23 @@ class _Record:
         return {name: float(str(each["seconds"])) for name, each in self._stages.items()}
 
     def add(self, stage: Stage, seconds: float) -> None:
+
+        self._stages[stage.name] = {"command": stage.command_line, "seconds": round(seconds, 1)}
         from interleave.files import write_atomic
 
-        self._stages[stage.name] = {"command": stage.as_typed, "seconds": round(seconds, 1)}
         write_atomic(self.path, json.dumps(self._stages, indent=1).encode())
 
     def refuse_other_commands(self, stages: Sequence[Stage]) -> None:
         for stage in stages:
             before = self._stages.get(stage.name)
-            if before is not None and before["command"] != stage.as_typed:
+            if before is not None and before["command"] != stage.command_line:
                 raise ConfigurationError(
                     f"{self.path} has the stage {stage.name!r} done with other settings "
                     f"({before['command']}): choose another --out"
                 )
 
 
-def _refuse_loose_ends(stages: Sequence[Stage]) -> None:
+def _check_order(stages: Sequence[Stage]) -> None:
     names: set[str] = set()
     for stage in stages:
         if missing := set(stage.after) - names:

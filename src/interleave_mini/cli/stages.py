@@ -1,8 +1,7 @@
 """The stages that make the miniature's agents, from the grammar's seed to the ablation table.
 
-requests → collection → scores → selection → rows, once for all; then each agent learns from its rows:
-planner, critic and one agent for both jobs by copying (SFT), the critic further by trying (GRPO), and the
-variants of the ablation beside them.
+requests → collection → scores → selection → rows, once for all; then each agent trains on its rows: planner,
+critic and one agent for both roles by SFT, the critic further by GRPO, and the variants of the ablation.
 """
 
 from __future__ import annotations
@@ -20,25 +19,25 @@ ABLATIONS: Mapping[str, Mapping[str, float]] = {
     "critic-no-step": {"accuracy": 1.0, "semantics": 0.0, "quality": 0.0},
     "critic-no-accuracy": {"accuracy": 0.0, "semantics": 0.75, "quality": 0.25},
 }
-"""What is trained by GRPO, and the weights of its reward where they are not the usual ones."""
-WORK = {"story": 3, "continue": 2, "plans": 0.25}
-"""How much there is to do for a request, where it is not one picture."""
+"""The critics trained by GRPO, with the reward weights that differ from the defaults."""
+WORK_PER_REQUEST = {"story": 3, "continue": 2, "plans": 0.25}
+"""Relative work per request, where it is not one picture."""
 RATES = {"planner": 1e-3, "critic": 6e-4, "agent": 1e-3}
-"""Learning rates of copying: a critic has only to keep the sight it starts with."""
+"""Learning rates of SFT: lower for the critic, which must keep what vision pretraining taught it."""
 EXERCISES = {
     "planner": ("look", "compare"),
     "critic": ("look", "compare", "check", "judge", "judge", "judge", "word"),
 }
-"""What each learns to see from; one agent for both jobs begins as a critic."""
-FIRST = ("sft-planner", "sft-critic-sft")
-"""Variants wait for these: what is shipped has the machine to itself."""
+"""The exercises of vision pretraining; the agent for both roles starts from the critic's model."""
+SHIPPED = ("sft-planner", "sft-critic-sft")
+"""Variants wait for these: the models that are shipped train first."""
 
 
 @dataclass(frozen=True)
 class Sizes:
-    """How much of everything."""
+    """Amounts of data, steps and tasks."""
 
-    requests: Mapping[str, int] = field(  # a second corpus of a suite has another seed, and is made beside it
+    requests: Mapping[str, int] = field(  # a second corpus of a suite has another seed
         default_factory=lambda: {
             "story": 13_000,
             "continue": 2_400,
@@ -49,7 +48,7 @@ class Sizes:
         }
     )
     shapes: Mapping[str, str] = field(default_factory=lambda: {"planner": "planner", "critic": "critic"})
-    """The shapes of models: one agent for both jobs is as large as a critic."""
+    """Model shapes by role; the agent for both roles has the critic's."""
     plans: Mapping[str, int] = field(
         default_factory=lambda: {
             **{f"plans-story-{number}": 16_000 for number in range(1, 9)},
@@ -61,9 +60,9 @@ class Sizes:
             "plans-annotate-1": 6_000,
         }
     )
-    """Requests that are only planned: the planner needs no new pictures to learn from them."""
-    sight_minutes: Mapping[str, float] = field(default_factory=lambda: {"planner": 3.5, "critic": 8})
-    sight_batch: int = 256
+    """Requests that are only planned: the planner needs no pictures to learn from them."""
+    vision_minutes: Mapping[str, float] = field(default_factory=lambda: {"planner": 3.5, "critic": 8})
+    vision_batch: int = 256
     planner_steps: int = 3_600
     critic_steps: int = 1_800
     agent_steps: int = 1_800
@@ -81,8 +80,8 @@ TOY = Sizes(
     requests={"story": 24, "continue": 6, "edit": 6, "know": 6, "annotate": 6},
     shapes={"planner": "toy", "critic": "toy"},
     plans={"plans-story-1": 12},
-    sight_minutes={"planner": 0.02, "critic": 0.02},
-    sight_batch=8,
+    vision_minutes={"planner": 0.02, "critic": 0.02},
+    vision_batch=8,
     planner_steps=4,
     critic_steps=4,
     agent_steps=4,
@@ -96,7 +95,7 @@ TOY = Sizes(
 SMALL = Sizes(
     requests={"story": 800, "continue": 120, "edit": 240, "know": 120, "annotate": 120},
     plans={"plans-story-1": 800, "plans-know-1": 200},
-    sight_minutes={"planner": 0.5, "critic": 0.5},
+    vision_minutes={"planner": 0.5, "critic": 0.5},
     planner_steps=60,
     critic_steps=60,
     agent_steps=60,
@@ -110,7 +109,7 @@ SIZES = {"full": Sizes(), "small": SMALL, "toy": TOY}
 
 @dataclass(frozen=True)
 class Chain:
-    """Everything that decides the chain."""
+    """The settings of the chain, and the stages that follow from them."""
 
     out: Path
     sizes: Sizes
@@ -118,15 +117,15 @@ class Chain:
     """The spec of the generator that draws for data, rewards and the table."""
     pipeline: Path | None = None
     """Its folder, where it is not the one that ships."""
-    mistaken: str = "world?mistakes=0.6"
-    """A painter that errs on purpose, and whose mistakes are easy to tell."""
+    faulty_generator: str = "world?mistakes=0.6"
+    """A generator that errs on purpose, and whose mistakes are easy to see."""
     shards: int = 1
     workers: int = 0
     seed: int = 0
     vlm_options: str = ""
     """For the specs of learned agents in the table, e.g. batch=256."""
     concurrency: int = 16
-    """Tasks of the table under way at once."""
+    """Concurrent tasks of the table."""
 
     def path(self, *names: str) -> str:
         return str(self.out.joinpath(*names))
@@ -138,15 +137,15 @@ class Chain:
         for name, items in self.sizes.requests.items():
             suite, _, more = name.partition("-")
             yield Stage(f"requests-{name}", self._prompts(name, suite, items, self.seed + int(more or 0)))
-            collect = [self._collect(name), *self._drawn()]
-            collected = yield from self._dealt(f"collect-{name}", name, collect, (f"requests-{name}",))
-            scored += yield from self._dealt(f"score-{name}", name, [self._score(name)], collected)
+            collect = [self._collect(name), *self._generators()]
+            collected = yield from self._sharded(f"collect-{name}", name, collect, (f"requests-{name}",))
+            scored += yield from self._sharded(f"score-{name}", name, [self._score(name)], collected)
         for number, (name, items) in enumerate(self.sizes.plans.items(), start=1):
             suite = name.split("-")[1]
             yield Stage(f"requests-{name}", self._prompts(name, suite, items, self.seed + 100 + number))
             plan_only = [self._collect(name), ("--generator", "world", "--max-calls", "1")]
-            planned = yield from self._dealt(f"collect-{name}", name, plan_only, (f"requests-{name}",))
-            scored += yield from self._dealt(f"score-{name}", name, [self._score(name)], planned)
+            planned = yield from self._sharded(f"collect-{name}", name, plan_only, (f"requests-{name}",))
+            scored += yield from self._sharded(f"score-{name}", name, [self._score(name)], planned)
         select = ("data", "select", *self._collections, "--out", self.path("selection"))
         yield Stage("select", select, tuple(scored))
         yield Stage("export", self._export("selection", "rows"), ("select",))
@@ -155,12 +154,12 @@ class Chain:
     def _collections(self) -> tuple[str, ...]:
         return tuple(self.path("collections", name) for name in (*self.sizes.requests, *self.sizes.plans))
 
-    def _dealt(
+    def _sharded(
         self, name: str, corpus: str, words: Sequence[tuple[str, ...]], after: tuple[str, ...]
     ) -> Generator[Stage, None, tuple[str, ...]]:
-        """A command dealt out among processes, more of them for a larger corpus; returns their names."""
+        """A command split into shards, more of them for a larger corpus; returns the names of the stages."""
         items = {**self.sizes.requests, **self.sizes.plans}
-        work = {name: count * WORK.get(name.split("-")[0], 1) for name, count in items.items()}
+        work = {name: count * WORK_PER_REQUEST.get(name.split("-")[0], 1) for name, count in items.items()}
         shards = max(1, round(self.shards * work[corpus] / sum(work.values())))
         names = tuple(f"{name}.{shard}" for shard in range(1, shards + 1))
         for shard, each in enumerate(names, start=1):
@@ -171,7 +170,7 @@ class Chain:
     def unfiltered(self) -> Iterator[Stage]:
         out = self.path("selection-unfiltered")
         select = ("data", "select", *self._collections, "--no-filter", "--out", out)
-        yield Stage("select-unfiltered", select, FIRST)
+        yield Stage("select-unfiltered", select, SHIPPED)
         yield Stage(
             "export-unfiltered",
             self._export("selection-unfiltered", "rows-unfiltered"),
@@ -192,9 +191,9 @@ class Chain:
             *("--seed", str(self.seed), "--concurrency", "256"),
         )
 
-    def _drawn(self) -> Iterator[tuple[str, ...]]:
-        """Painters of different skill share the requests, so that the critic sees failures of every kind."""
-        for spec, share in {self.generator: 4, self.mistaken: 5}.items():
+    def _generators(self) -> Iterator[tuple[str, ...]]:
+        """Generators of different skill share the requests, so that the critic sees every kind of failure."""
+        for spec, share in {self.generator: 4, self.faulty_generator: 5}.items():
             yield ("--generator", spec, "--weight", str(share))
 
     def _score(self, name: str) -> tuple[str, ...]:
@@ -207,15 +206,15 @@ class Chain:
             *("--pictures", "referenced", "--no-annotation"),
         )
 
-    # Learning
+    # Training
 
     def planner(self) -> Iterator[Stage]:
-        yield from self._copying("planner", "planner", "rows", self.sizes.planner_steps, "planner")
+        yield from self._sft("planner", "planner", "rows", self.sizes.planner_steps, "planner")
 
-    def critic_by_copying(self) -> Iterator[Stage]:
-        yield from self._copying("critic", "critic-sft", "rows", self.sizes.critic_steps, "critic")
+    def critic_sft(self) -> Iterator[Stage]:
+        yield from self._sft("critic", "critic-sft", "rows", self.sizes.critic_steps, "critic")
 
-    def critic_by_trying(self, name: str = "critic") -> Iterator[Stage]:
+    def critic_grpo(self, name: str = "critic") -> Iterator[Stage]:
         weights = [
             word
             for part, weight in ABLATIONS[name].items()
@@ -231,35 +230,37 @@ class Chain:
             *("--device-batch", str(self.sizes.grpo["device_batch"]), "--trust-data", *settings, *weights),
         )
         yield Stage(f"grpo-{name}", command, ("sft-critic-sft",))
-        yield self._halved(name, f"grpo-{name}")
+        yield self._fp16_copy(name, f"grpo-{name}")
 
     def variants(self) -> Iterator[Stage]:
-        """What only the ablation needs."""
+        """Agents that only the ablation needs."""
         yield from self.unfiltered()
-        yield from self._copying(
+        yield from self._sft(
             "critic", "critic-unfiltered", "rows-unfiltered", self.sizes.critic_steps, "critic"
         )
-        yield from self._copying("agent", "agent", "rows", self.sizes.agent_steps, "critic")
+        yield from self._sft("agent", "agent", "rows", self.sizes.agent_steps, "critic")
         for name in ABLATIONS:
             if name != "critic":
-                yield from self.critic_by_trying(name)
+                yield from self.critic_grpo(name)
 
     def table(self, trained: Collection[str]) -> Iterator[Stage]:
-        """Every row by itself when its agents are there, long ones in two parts; then all together."""
-        from interleave_mini.bench.rows import ROWS
+        """Every row as soon as its agents are trained, long ones in two parts; then the whole table."""
+        from interleave_mini.bench.systems import ROWS
 
         parts = []
         for row in ROWS:
             if not row.learned <= set(trained):
-                continue  # the whole table says that it was not run
-            first = {"critic"} if row.critic in trained else set[str]()  # nothing slows what is shipped
-            after = tuple(f"agent-{name}" for name in sorted(row.learned | first)) or FIRST
+                continue  # the table says that it was not run
+            first = {"critic"} if row.critic in trained else set[str]()  # what is shipped trains first
+            after = tuple(f"agent-{name}" for name in sorted(row.learned | first)) or SHIPPED
             for number, some in enumerate([()] if row.further else [row.suites[:1], row.suites[1:]], start=1):
                 exam = self.sizes.exam if number == 1 and row.critic else 0
                 more = ("--rows", row.key, *(("--suites", ",".join(some)) if some else ()))
                 parts.append(f"table-{row.key}-{number}")
                 yield Stage(parts[-1], self._table(exam, *more), after, may_end_short=True)
-        yield Stage("table", self._table(self.sizes.exam), tuple(parts), may_end_short=True, even_so=True)
+        yield Stage(
+            "table", self._table(self.sizes.exam), tuple(parts), may_end_short=True, after_failures=True
+        )
 
     def _table(self, exam: int, *more: str) -> tuple[str, ...]:
         options = ("--vlm-options", self.vlm_options) if self.vlm_options else ()
@@ -271,23 +272,28 @@ class Chain:
             *("--out", self.path("table"), *more),
         )
 
-    def sight(self) -> Iterator[Stage]:
-        """Models that can see, one of each shape; every agent begins as one of them."""
+    def vision(self) -> Iterator[Stage]:
+        """Vision pretraining, one model of each shape; every agent starts from one of them."""
         for name, shape in self.sizes.shapes.items():
             fresh, out = self.path("fresh", name), self.path("sight", name)
             yield Stage(f"fresh-{name}", ("mini", "fresh", shape, "--out", fresh))
             command = (
                 *("mini", "train", "sight", fresh, "--out", out, "--workers", str(self.workers)),
-                *("--minutes", f"{self.sizes.sight_minutes[name]:g}", "--batch", str(self.sizes.sight_batch)),
+                *(
+                    "--minutes",
+                    f"{self.sizes.vision_minutes[name]:g}",
+                    "--batch",
+                    str(self.sizes.vision_batch),
+                ),
                 *("--exercises", ",".join(EXERCISES[name])),
-                *("--examine", str(8 * self.sizes.sight_batch)),
+                *("--examine", str(8 * self.sizes.vision_batch)),
                 *(("--generator", str(self.pipeline)) if self.pipeline else ()),
             )
             yield Stage(f"sight-{name}", command, (f"fresh-{name}",))
 
-    def _copying(self, job: str, name: str, rows: str, steps: int, shape: str) -> Iterator[Stage]:
+    def _sft(self, job: str, name: str, rows: str, steps: int, shape: str) -> Iterator[Stage]:
         model = self.path("sight", shape, "model")
-        before = {"planner": ("export",), "critic-sft": ("export",), "agent": FIRST}.get(
+        before = {"planner": ("export",), "critic-sft": ("export",), "agent": SHIPPED}.get(
             name, ("export-unfiltered",)
         )
         command = (
@@ -297,15 +303,17 @@ class Chain:
             *("--trust-data", *self._grouped(job)),
         )
         yield Stage(f"sft-{name}", command, (f"sight-{shape}", *before))
-        yield self._halved(name, f"sft-{name}")
+        yield self._fp16_copy(name, f"sft-{name}")
 
     def _grouped(self, job: str) -> tuple[str, ...]:
-        """Plans differ much in length, and each step mixes two lengths. Verdicts do not, but refusals are
-        the longer ones: a critic that saw lengths apart would see judgements apart."""
+        """Plans differ much in length: rows are grouped by length, and two device batches make a step.
+
+        Verdicts are not grouped: rejections are the longer ones, and every batch would hold one outcome only.
+        """
         if job == "critic":
             return ("--device-batch", str(self.sizes.batch), "--set", "training.group_by_length=false")
         return ("--device-batch", str(self.sizes.batch // 2))
 
-    def _halved(self, name: str, after: str) -> Stage:
+    def _fp16_copy(self, name: str, after: str) -> Stage:
         source, out = self.path("train", name, "model"), self.path("agents", name)
         return Stage(f"agent-{name}", ("mini", "halve", source, "--out", out), (after,))

@@ -6,7 +6,7 @@ import re
 
 from interleave.errors import InputError
 from interleave_mini.language.patterns import NotUnderstood, normalised
-from interleave_mini.language.references import THING, Manner, thing_described
+from interleave_mini.language.references import THING, Style, thing_described
 from interleave_mini.language.words import (
     BACKGROUND_OF_NOUN,
     BACKGROUND_OF_PHRASE,
@@ -51,37 +51,37 @@ _CLOSING = re.compile(r"nothing else|there is nothing else", re.IGNORECASE)
 _COMMA = re.compile(r", (?:and )?| and ", re.IGNORECASE)
 
 
-def describe(scene: Scene, manner: Manner = Manner()) -> str:
-    """A prompt that draws this scene from nothing."""
-    items = _items(scene, manner)
+def describe(scene: Scene, style: Style = Style()) -> str:
+    """A prompt that draws this scene without a source picture."""
+    items = _items(scene, style)
     place = PLACES[scene.background]
     if not items:
         return sentence(f"an empty {bare_noun(scene.background)}")
-    if manner.exact:
+    if style.exact:
         return f"{capitalised(place.noun)} with {listed(items)}. There is nothing else in the picture."
     ways = [f"{place.noun} with {listed(items)}"]
-    if manner.rng:
-        within = manner.rng.choice((place.within, *place.others))
+    if style.rng:
+        within = style.rng.choice((place.within, *place.others))
         ways += [f"draw {place.noun} with {listed(items)}", f"{within}, there is {listed(items)}"]
         ways.append(f"draw {listed(items)}, {within}")
-    return sentence(manner.rng.choice(ways) if manner.rng else ways[0])
+    return sentence(style.rng.choice(ways) if style.rng else ways[0])
 
 
-def _items(scene: Scene, manner: Manner) -> list[str]:
+def _items(scene: Scene, style: Style) -> list[str]:
     items, done = [], set[int]()
     for cell, thing in scene.things.items():
         if cell in done:
             continue
         row = _run(scene, cell)
-        if row > 1 and not manner.exact and thing.noun not in UNCOUNTABLE:
+        if row > 1 and not style.exact and thing.noun not in UNCOUNTABLE:
             items.append(f"{counted(row, thing)} {ROWS[cell // GRID]}")
             done |= set(range(cell, cell + row))
         else:
-            items.append(f"{manner.thing(thing)} {manner.position(cell)}")
+            items.append(f"{style.thing(thing)} {style.position(cell)}")
     if scene.gripper is not None:
         holds = scene.gripper.holds
         hand = f"a gripper holding {with_article(f'{holds} block')}" if holds else "an empty gripper"
-        items.append(f"{hand} {manner.position(scene.gripper.column)}")
+        items.append(f"{hand} {style.position(scene.gripper.column)}")
     return items
 
 
@@ -93,8 +93,8 @@ def _run(scene: Scene, cell: int) -> int:
     return count
 
 
-def read_description(text: str) -> Scene:
-    """The scene a description draws from nothing; raises when it is none."""
+def parse_description(text: str) -> Scene:
+    """Parse a description into its scene; raises `NotUnderstood` when it is not one."""
     first, *rest = [normalised(part) for part in re.split(r"(?<=[.!]) ", text) if normalised(part)] or [""]
     for pattern in _WHOLE:
         found = pattern.fullmatch(first)

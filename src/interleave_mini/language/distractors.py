@@ -1,6 +1,6 @@
-"""Company: things that stand by while a tale is told, and the sentence of a request that asks for them.
+"""Distractors: things that stay in every picture of a story, and the sentence that asks for them.
 
-Half of them look like something of the tale (its kind in another colour or size, or its colour in another
+Half of them look like something in the story (its kind in another colour or size, or its colour in another
 kind), because telling two such things apart is what generators find hard.
 """
 
@@ -16,25 +16,25 @@ from interleave_mini.language.gaps import kinds_of, usual
 from interleave_mini.language.patterns import Pattern, normalised
 from interleave_mini.language.references import THING, thing_described
 from interleave_mini.language.splits import held_out_template, is_held_out_pair
-from interleave_mini.language.story import Beat
+from interleave_mini.language.story import Step
 from interleave_mini.language.words import CELL_OF, POSITIONS, a, listed, one_of, sentence
 from interleave_mini.world.kinds import COLOURS, KINDS
 from interleave_mini.world.operations import Add, Impossible, apply_all
 from interleave_mini.world.scene import CELLS, GRID, Scene, Size, Thing
 
-MOST_THINGS, MOST_COMPANY, MOST_ON_THE_BENCH = 6, 4, 4
+MAX_THINGS, MAX_DISTRACTORS, MAX_WITH_GRIPPER = 6, 4, 4
 LOOK_ALIKES = 0.5
 _TRIES = 60
 
 _OUTDOORS = kinds_of("animal", "plant", "vehicle", "building", "toy")
 _INDOORS = kinds_of("household", "toy", "food", "tool")
-_AT = {
+_USUAL_AT = {
     **dict.fromkeys(("kitchen", "room", "workbench"), _INDOORS),
     "paper": kinds_of("animal", "plant", "vehicle", "building", "toy", "shape"),
     "sea": kinds_of("animal", "vehicle"),
 }
-"""What stands about where; all other places are out of doors."""
-_ONE_AND_ONLY = ("sun", "moon")
+"""Usual kinds by background; every other background is outdoors."""
+_UNIQUE = ("sun", "moon")
 
 AT_THE_START = (
     "There {is} {things} in every picture.",
@@ -62,37 +62,37 @@ _SENTENCES = re.compile(r"(?<=[.!?]) +")
 
 
 @dataclass(frozen=True)
-class Company:
-    """What stands where throughout a tale, and how a request says so."""
+class Distractors:
+    """Distractors by cell, and the sentence of a request that asks for them."""
 
     things: dict[int, Thing]
     wording: str = ""
     said: str = ""
 
-    def asked_for_in(self, request: str) -> str:
-        """The request with the sentence that asks for company, before or after it."""
+    def added_to(self, request: str) -> str:
+        """The request with the sentence that asks for distractors, before or after it."""
         parts = (self.said, request) if self.wording in AT_THE_START else (request, self.said)
         return " ".join(filter(None, parts))
 
 
-NOBODY = Company({})
+NO_DISTRACTORS = Distractors({})
 
 
-def join(beats: Sequence[Beat], company: Company) -> tuple[Beat, ...]:
-    """The same tale with company; raises `Impossible` when it stands in the way of something."""
-    if not company.things:
-        return tuple(beats)
-    first, *others = beats
-    scene = apply_all((Add(thing, cell) for cell, thing in company.things.items()), first.scene)
-    together = [replace(first, scene=scene, caption=f"{first.caption} {_also(company)}")]
-    for beat in others:
+def add_distractors(steps: Sequence[Step], distractors: Distractors) -> tuple[Step, ...]:
+    """The same story with distractors; raises `Impossible` when one of them is in the way."""
+    if not distractors.things:
+        return tuple(steps)
+    first, *others = steps
+    scene = apply_all((Add(thing, cell) for cell, thing in distractors.things.items()), first.scene)
+    together = [replace(first, scene=scene, caption=f"{first.caption} {_also(distractors)}")]
+    for step in others:
         before = together[-1].scene
-        together.append(replace(beat, before=before, scene=apply_all(beat.operations, before)))
+        together.append(replace(step, before=before, scene=apply_all(step.operations, before)))
     return tuple(together)
 
 
-def _also(company: Company) -> str:
-    things = [f"{a(thing)} {POSITIONS[cell][0]}" for cell, thing in company.things.items()]
+def _also(distractors: Distractors) -> str:
+    things = [f"{a(thing)} {POSITIONS[cell][0]}" for cell, thing in distractors.things.items()]
     return sentence(f"there {_verb(things, 'is', 'are')} also {listed(things)}")
 
 
@@ -100,88 +100,88 @@ def _verb(things: Sequence[object], one: str, many: str) -> str:
     return one if len(things) == 1 else many
 
 
-# Inviting
+# Sampling
 
 
-def invite(beats: Sequence[Beat], rng: Random) -> Company:
-    """Company that fits a tale, in cells that stay free all the way; nobody where there is no room."""
-    cells = _free_cells(beats)
-    most = MOST_ON_THE_BENCH if _is_handled(beats) else MOST_THINGS
-    room = min(most - max(len(beat.scene.things) for beat in beats), MOST_COMPANY, len(cells))
+def sample_distractors(steps: Sequence[Step], rng: Random) -> Distractors:
+    """Random distractors in cells that every step leaves free; none where no cell is left."""
+    cells = _free_cells(steps)
+    most = MAX_WITH_GRIPPER if _has_gripper(steps) else MAX_THINGS
+    room = min(most - max(len(step.scene.things) for step in steps), MAX_DISTRACTORS, len(cells))
     if room < 1:
-        return NOBODY
-    told = _told(beats)
+        return NO_DISTRACTORS
+    in_story = _things_of(steps)
     things: dict[int, Thing] = {}
     for cell in sorted(rng.sample(cells, rng.randint(1, room))):
-        things[cell] = _stranger(beats[0].scene, told, list(things.values()), rng)
+        things[cell] = _distractor(steps[0].scene, in_story, list(things.values()), rng)
     return _worded(things, rng)
 
 
-def _free_cells(beats: Sequence[Beat]) -> list[int]:
-    """Cells that no step uses; a gripper passes through all of the top row."""
-    first = GRID if _is_handled(beats) else 0
-    return [cell for cell in range(first, CELLS) if all(beat.scene.is_free(cell) for beat in beats)]
+def _free_cells(steps: Sequence[Step]) -> list[int]:
+    """Cells that no step uses; a gripper needs the whole top row."""
+    first = GRID if _has_gripper(steps) else 0
+    return [cell for cell in range(first, CELLS) if all(step.scene.is_free(cell) for step in steps)]
 
 
-def _is_handled(beats: Sequence[Beat]) -> bool:
-    return any(beat.scene.gripper is not None for beat in beats)
+def _has_gripper(steps: Sequence[Step]) -> bool:
+    return any(step.scene.gripper is not None for step in steps)
 
 
-def _told(beats: Sequence[Beat]) -> Counter[Thing]:
-    """What a tale tells of, and how many of each it shows at most in one picture."""
-    told: Counter[Thing] = Counter()
-    for beat in beats:
-        told |= Counter(beat.scene.things.values())
-    return told
+def _things_of(steps: Sequence[Step]) -> Counter[Thing]:
+    """The things of a story, with the highest count of each in one picture."""
+    things: Counter[Thing] = Counter()
+    for step in steps:
+        things |= Counter(step.scene.things.values())
+    return things
 
 
-def _stranger(scene: Scene, told: Counter[Thing], others: Sequence[Thing], rng: Random) -> Thing:
-    """A thing that is nowhere in the tale, though it may look like one that is."""
+def _distractor(scene: Scene, in_story: Counter[Thing], others: Sequence[Thing], rng: Random) -> Thing:
+    """A thing that is nowhere in the story, though it may look like one that is."""
     for _ in range(_TRIES):
-        thing = _candidate(scene, told, rng)
-        if thing not in told and thing not in others and not is_held_out_pair(thing):
+        thing = _candidate(scene, in_story, rng)
+        if thing not in in_story and thing not in others and not is_held_out_pair(thing):
             return thing
-    raise AssertionError("nothing else is left to stand by")
+    raise AssertionError("no distractor is left for this story")
 
 
-def _candidate(scene: Scene, told: Counter[Thing], rng: Random) -> Thing:
-    """Something that is usual in such a place, or a look-alike of what is told of."""
+def _candidate(scene: Scene, in_story: Counter[Thing], rng: Random) -> Thing:
+    """A thing that is usual on this background, or a look-alike of one in the story."""
     colour = rng.choice(list(COLOURS))
     if scene.gripper is not None:  # beside a gripper there is nothing but blocks
         return Thing("block", colour, Size.SMALL)
-    other = usual(rng.choice(_AT.get(scene.background, _OUTDOORS)), colour)
+    other = usual(rng.choice(_USUAL_AT.get(scene.background, _OUTDOORS)), colour)
     if rng.random() < 0.3:
         other = replace(other, size=Size.SMALL)
-    models = [thing for thing in told if thing.kind not in _ONE_AND_ONLY]
+    models = [thing for thing in in_story if thing.kind not in _UNIQUE]
     if rng.random() >= LOOK_ALIKES or not models:
         return other
     like = rng.choice(models)
     if rng.random() < 0.3:
         return replace(other, colour=like.colour, size=like.size)
     if (
-        rng.random() < 0.3 and told[like] == 1
+        rng.random() < 0.3 and in_story[like] == 1
     ):  # where equal things are counted, one more would be counted too
         return replace(like, size=Size.SMALL if like.size is Size.LARGE else Size.LARGE)
     return replace(like, colour=colour)
 
 
-def _worded(things: dict[int, Thing], rng: Random) -> Company:
+def _worded(things: dict[int, Thing], rng: Random) -> Distractors:
     wording = rng.choice(WORDINGS)
-    items = [f"{_called(thing, rng)} {_somewhere(cell, rng)}" for cell, thing in things.items()]
+    items = [f"{_called(thing, rng)} {_position(cell, rng)}" for cell, thing in things.items()]
     words = {
         "things": listed(items),
         "is": _verb(items, "is", "are"),
         "stays": _verb(items, "stays", "stay"),
     }
-    return Company(things, wording, sentence(_PATTERNS[wording].write(words)))
+    return Distractors(things, wording, sentence(_PATTERNS[wording].write(words)))
 
 
 def _called(thing: Thing, rng: Random) -> str:
-    goes_without_saying = thing.colour == KINDS[thing.kind].colour and rng.random() < 0.3
-    return a(thing, colour=not goes_without_saying)
+    leave_out_colour = thing.colour == KINDS[thing.kind].colour and rng.random() < 0.3
+    return a(thing, colour=not leave_out_colour)
 
 
-def _somewhere(cell: int, rng: Random) -> str:
+def _position(cell: int, rng: Random) -> str:
     short, *others = POSITIONS[cell]
     return rng.choice((short, short, short, *others))
 
@@ -189,19 +189,19 @@ def _somewhere(cell: int, rng: Random) -> str:
 # Reading
 
 
-def part_company(request: str) -> tuple[str, Company]:
-    """A request without the sentence that asks for company, and the company."""
+def split_distractors(request: str) -> tuple[str, Distractors]:
+    """A request without the sentence that asks for distractors, and the distractors."""
     first, *rest = sentences = _SENTENCES.split(request.strip())
     for said, others in ((sentences[-1], sentences[:-1]), (first, rest)):
-        if others and (company := _read(said)):
-            return " ".join(others), company
-    return request, NOBODY
+        if others and (distractors := _read(said)):
+            return " ".join(others), distractors
+    return request, NO_DISTRACTORS
 
 
-def _read(said: str) -> Company | None:
+def _read(said: str) -> Distractors | None:
     for wording, pattern in _PATTERNS.items():
         if words := pattern.read(normalised(said)):
-            return Company(_placed(words["things"]), wording, said)
+            return Distractors(_placed(words["things"]), wording, said)
     return None
 
 

@@ -1,9 +1,9 @@
-"""The gaps of a request: what can stand in them, how it is written, and how it is read back."""
+"""The gaps of a request: the values each can take, how they are written, and how they are parsed."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from random import Random
 from typing import Any, Protocol
@@ -40,7 +40,7 @@ class AThing:
 
     kinds: tuple[str, ...]
     article: bool = True
-    """Whether "a" belongs to it: without, it is "red cat"."""
+    """Whether it is written with "a": without it, it is "red cat"."""
 
     @property
     def regex(self) -> str:
@@ -233,11 +233,6 @@ def kinds_of(*categories: str, without: Iterable[str] = ()) -> tuple[str, ...]:
     return tuple(
         kind.name for kind in KINDS.values() if kind.category in categories and kind.name not in set(without)
     )
-
-
-def kinds_that(test: Callable[[Any], bool]) -> tuple[str, ...]:
-    """All kinds that pass a test."""
-    return tuple(kind.name for kind in KINDS.values() if test(kind))
 
 
 def _usual_noun(kind: str) -> str:

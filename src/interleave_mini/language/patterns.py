@@ -1,22 +1,37 @@
-"""Sentences with gaps, that can be written and read: "Add {thing} {where}"."""
+"""Sentence patterns with gaps, which write sentences and parse them: "Add {thing} {where}".
+
+Also the variants of a request: with and without "please", "step by step", "in four pictures".
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 
 from interleave.errors import InputError
+from interleave_mini.language.words import NUMBERS
 
 _GAP = re.compile(r"{(\w+)}")
 _SPACE = re.compile(r"\s+")
+_POLITE = re.compile(
+    r"^(?:please|kindly|can you|could you|i want you to|now)[, ]+(?:please )?", re.IGNORECASE
+)
+_TAIL = re.compile(
+    rf",? (?:step by step|please|in (?P<n>{'|'.join(NUMBERS)}|\d) (?:pictures|steps|images|scenes))$",
+    re.IGNORECASE,
+)
+LONGEST_TAIL = 40
+"""Characters searched for each tail, so that many tails cost no more than one long text."""
+_OPENINGS = ("", "show me ", "show ", "tell ", "draw ")
 
 
 class NotUnderstood(InputError):
-    """These words are in the language, but they do not say anything that can be done here."""
+    """The words are known, but they match no sentence that can be carried out here."""
 
 
 def normalised(text: str) -> str:
-    """One space between words, none around them, no stop at the end."""
+    """The text with single spaces between words and no full stop at the end."""
     return _SPACE.sub(" ", text).strip().rstrip(".!?").rstrip()
 
 
@@ -26,7 +41,7 @@ def filled(text: str, words: Mapping[str, str]) -> str:
 
 
 class Pattern:
-    """A sentence with gaps. The same object writes sentences and reads them back."""
+    """A sentence with gaps; the same object writes sentences and parses them."""
 
     def __init__(self, text: str, gaps: Mapping[str, str]) -> None:
         self.text = text
@@ -41,9 +56,32 @@ class Pattern:
         return filled(self.text, words)
 
     def read(self, text: str) -> dict[str, str] | None:
-        """What stands in the gaps of a normalised text, if it is this sentence."""
+        """The text in each gap of a normalised sentence; None when it does not match."""
         found = self._regex.fullmatch(text)
         return found.groupdict() if found else None
 
     def __repr__(self) -> str:
         return f"Pattern({self.text!r})"
+
+
+@dataclass(frozen=True)
+class Variant:
+    """A request in another wording; `steps` is the number of steps it named, if any."""
+
+    text: str
+    steps: int | None = None
+
+
+def variants(text: str) -> Iterator[Variant]:
+    """A normalised request as it is, then without polite openings and tails, with the usual openings."""
+    yield Variant(text)
+    bare, steps = _POLITE.sub("", text), None
+    end = len(bare)
+    while found := _TAIL.search(bare, max(0, end - LONGEST_TAIL), end):
+        end = found.start()
+        if said := found["n"]:
+            steps = int(said) if said.isdigit() else NUMBERS.index(said.lower())
+    bare = bare[:end]
+    for opening in _OPENINGS:
+        begun = bare if not opening else opening + bare[:1].lower() + bare[1:]
+        yield Variant(begun, steps)

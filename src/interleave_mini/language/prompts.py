@@ -1,4 +1,4 @@
-"""Prompts for a generator: written from scenes and operations, and understood by a painter that can read.
+"""Prompts for a generator: written from scenes and operations, and parsed back into scenes.
 
 A short prompt says what to do. An exact one also says where precisely, which size, and what must stay.
 """
@@ -10,10 +10,10 @@ import zlib
 from collections.abc import Sequence
 from random import Random
 
-from interleave_mini.language.descriptions import describe, read_description
+from interleave_mini.language.descriptions import describe, parse_description
 from interleave_mini.language.patterns import NotUnderstood, normalised
-from interleave_mini.language.references import Manner
-from interleave_mini.language.sentences import read_sentence, say_all
+from interleave_mini.language.references import Style
+from interleave_mini.language.sentences import parse_sentence, say_all
 from interleave_mini.language.words import (
     BACKGROUND_OF_NOUN,
     BACKGROUND_OF_PHRASE,
@@ -41,15 +41,15 @@ _PLACE_WORDS = {
 
 
 def scene_prompt(scene: Scene, *, exact: bool = False, rng: Random | None = None) -> str:
-    """A prompt that draws a scene from nothing."""
-    return describe(scene, Manner(exact, rng))
+    """A prompt that draws a scene without a source picture."""
+    return describe(scene, Style(exact, rng))
 
 
 def edit_prompt(
     operations: Sequence[Operation], scene: Scene, *, exact: bool = False, rng: Random | None = None
 ) -> str:
     """A prompt that turns one scene into the next."""
-    said = say_all(operations, scene, Manner(exact, rng))
+    said = say_all(operations, scene, Style(exact, rng))
     return f"{said} {_keeping(operations, scene)}" if exact else said
 
 
@@ -66,10 +66,10 @@ def _keeping(operations: Sequence[Operation], scene: Scene) -> str:
     return f"Keep {listed(kept)} unchanged." if kept else "Everything else is unchanged."
 
 
-def understand(prompt: str, before: Scene | None) -> Scene:
-    """The scene a prompt asks for, from the scene before it or from nothing; raises when it asks for none."""
+def parse_prompt(prompt: str, before: Scene | None) -> Scene:
+    """The scene a prompt asks for, given the scene before it; raises `NotUnderstood` if it does not parse."""
     try:
-        return read_description(prompt)
+        return parse_description(prompt)
     except NotUnderstood:
         if before is None:
             raise
@@ -77,21 +77,21 @@ def understand(prompt: str, before: Scene | None) -> Scene:
     for part in _SENTENCE.split(prompt.strip()):
         if not normalised(part) or _KEEPING.match(part):
             continue
-        after, asked = apply_all(read_sentence(part, after), after), True
+        after, asked = apply_all(parse_sentence(part, after), after), True
     if not asked:
         raise NotUnderstood(f"this asks for nothing: {prompt!r}")
     return after
 
 
 def is_exact(prompt: str) -> bool:
-    """Whether a prompt also says what must stay or that there is nothing else."""
+    """Whether a prompt also states what must stay, or that nothing else is in the picture."""
     return any(_KEEPING.match(part) for part in _SENTENCE.split(prompt.strip()))
 
 
 def literal_scene(prompt: str, before: Scene | None) -> Scene:
-    """What a painter makes of a text it does not understand: the things it names, wherever there is room."""
+    """A scene for a prompt that does not parse: the things it mentions, in the free cells."""
     words = normalised(prompt).lower()
-    # A painter that has not understood where to be is somewhere: always in the same place for the same words.
+    # Without a known background a hash of the text chooses one: the same text always gives the same one.
     anywhere = BACKGROUNDS[zlib.crc32(words.encode("utf-8", "replace")) % len(BACKGROUNDS)]
     background = before.background if before else anywhere
     for phrase, name in _PLACE_WORDS.items():

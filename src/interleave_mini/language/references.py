@@ -1,4 +1,4 @@
-"""Pointing at things and positions of a scene in words, and following such words."""
+"""References to things and positions of a scene, written and resolved: "the red cat at the top left"."""
 
 from __future__ import annotations
 
@@ -39,13 +39,13 @@ _RELATIVE_PARTS = re.compile(rf"(?P<relation>{one_of(RELATIONS)}) (?P<anchor>{RE
 
 
 @dataclass(frozen=True)
-class Manner:
-    """How something is said: shortly or exactly; with a random number generator, in many ways."""
+class Style:
+    """How something is worded: short or exact; with a random number generator, in varied words."""
 
     exact: bool = False
     rng: Random | None = None
     way: int = 0
-    """Which of the ways to say it, where chance does not decide."""
+    """Which of the wordings to use when there is no random number generator."""
 
     def choice(self, ways: Sequence[T]) -> T:
         return self.rng.choice(ways) if self.rng else ways[self.way % len(ways)]
@@ -62,7 +62,7 @@ class Manner:
         return self.position(cell)
 
     def thing(self, thing: Thing, *, like: Thing | None = None) -> str:
-        """A thing in words; its size is left out where it goes without saying."""
+        """A thing in words; its size is left out where it is the usual one."""
         if like is not None:
             says_size = self.exact or thing.size != like.size
         else:
@@ -86,7 +86,7 @@ class Manner:
 
 
 def thing_described(words: str) -> Described:
-    """Read "a small red cat"."""
+    """Parse "a small red cat"."""
     found = _THING_PARTS.fullmatch(words)
     if found is None:
         raise NotUnderstood(f"not a thing: {words!r}")
@@ -94,7 +94,7 @@ def thing_described(words: str) -> Described:
 
 
 def find(scene: Scene, words: str) -> int:
-    """Follow "the red cat at the top left" to its cell."""
+    """The cell of "the red cat at the top left"."""
     found = _REFERENCE_PARTS.fullmatch(words)
     if found is None:
         raise NotUnderstood(f"not a reference: {words!r}")
@@ -107,7 +107,7 @@ def find(scene: Scene, words: str) -> int:
 
 
 def find_position(scene: Scene, words: str) -> int:
-    """Follow "at the top left", "to the top left" or "left of the house" to a cell."""
+    """The cell of "at the top left", "to the top left" or "left of the house"."""
     words = words.lower()
     if relative := _RELATIVE_PARTS.fullmatch(words):
         cell = neighbour(find(scene, relative["anchor"]), RELATIONS[relative["relation"]])
@@ -126,5 +126,5 @@ def _beside(scene: Scene, cell: int) -> list[str]:
     for relation, step in RELATIONS.items():
         for anchor in scene.things:
             if anchor != cell and neighbour(anchor, step) == cell:
-                ways.append(f"{relation} {Manner().refer(scene, anchor)}")
+                ways.append(f"{relation} {Style().refer(scene, anchor)}")
     return ways

@@ -1,4 +1,4 @@
-"""Operations ⇄ sentences: how to ask for each of them, in many ways, and how such a sentence is read."""
+"""Operations ⇄ sentences: several wordings for each operation, written and parsed."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from interleave_mini.language.references import (
     THING,
     TO,
     WHERE,
-    Manner,
+    Style,
     find,
     find_position,
     thing_described,
@@ -69,10 +69,10 @@ Words = dict[str, str]
 
 @dataclass(frozen=True)
 class Speech:
-    """How one operation is spoken of: the first pattern asks for it, the second tells that it happens."""
+    """The wordings of one operation: the first pattern asks for it, the second states that it happens."""
 
     patterns: tuple[Pattern, ...]
-    write: Callable[[Any, Scene, Manner], Words]
+    write: Callable[[Any, Scene, Style], Words]
     read: Callable[[Words, Scene], Operation]
 
 
@@ -82,7 +82,7 @@ def _speech(write: Callable[..., Words], read: Callable[[Words, Scene], Operatio
 
 def _resizing(size: Size, *texts: str) -> Speech:
     return _speech(
-        lambda done, scene, manner: {"ref": manner.refer(scene, done.cell)},
+        lambda done, scene, style: {"ref": style.refer(scene, done.cell)},
         lambda words, scene: Resize(find(scene, words["ref"]), size),
         *texts,
     )
@@ -98,21 +98,21 @@ def _replacement(words: Words, scene: Scene) -> Operation:
     return Replace(cell, new)
 
 
-def _write_replacement(done: Replace, scene: Scene, manner: Manner) -> Words:
+def _write_replacement(done: Replace, scene: Scene, style: Style) -> Words:
     old = thing_at(scene, done.cell)
-    return {"ref": manner.refer(scene, done.cell), "thing": manner.thing(done.thing, like=old)}
+    return {"ref": style.refer(scene, done.cell), "thing": style.thing(done.thing, like=old)}
 
 
-def _write_change(done: ChangeState, scene: Scene, manner: Manner) -> Words:
+def _write_change(done: ChangeState, scene: Scene, style: Style) -> Words:
     old = thing_at(scene, done.cell)
     new = Thing(old.kind, old.colour, old.size, done.state)
-    return {"ref": manner.refer(scene, done.cell), "thing": manner.thing(new, like=old)}
+    return {"ref": style.refer(scene, done.cell), "thing": style.thing(new, like=old)}
 
 
-def _write_move(done: Move, scene: Scene, manner: Manner) -> Words:
+def _write_move(done: Move, scene: Scene, style: Style) -> Words:
     left_behind = scene.with_cell(done.cell, None)  # "move the cat left of the cat" would say nothing
-    where = manner.where(left_behind, done.to)
-    return {"ref": manner.refer(scene, done.cell), "to": to_position(where)}
+    where = style.where(left_behind, done.to)
+    return {"ref": style.refer(scene, done.cell), "to": to_position(where)}
 
 
 def _read_step(words: Words, scene: Scene) -> Operation:
@@ -131,9 +131,9 @@ def _read_put_down(words: Words, scene: Scene) -> Operation:
 
 SPEECH: dict[str, Speech] = {
     "add": _speech(
-        lambda done, scene, manner: {
-            "thing": manner.thing(done.thing),
-            "where": manner.where(scene, done.cell),
+        lambda done, scene, style: {
+            "thing": style.thing(done.thing),
+            "where": style.where(scene, done.cell),
         },
         lambda words, scene: Add(
             thing_described(words["thing"]).thing(), find_position(scene, words["where"])
@@ -146,7 +146,7 @@ SPEECH: dict[str, Speech] = {
         "Show {thing} {where}",
     ),
     "remove": _speech(
-        lambda done, scene, manner: {"ref": manner.refer(scene, done.cell)},
+        lambda done, scene, style: {"ref": style.refer(scene, done.cell)},
         lambda words, scene: Remove(find(scene, words["ref"])),
         "Remove {ref}",
         "{ref} disappears",
@@ -156,7 +156,7 @@ SPEECH: dict[str, Speech] = {
         "{ref} is gone",
     ),
     "recolour": _speech(
-        lambda done, scene, manner: {"ref": manner.refer(scene, done.cell), "colour": done.colour},
+        lambda done, scene, style: {"ref": style.refer(scene, done.cell), "colour": done.colour},
         lambda words, scene: Recolour(find(scene, words["ref"]), words["colour"].lower()),
         "Paint {ref} {colour}",
         "{ref} turns {colour}",
@@ -197,8 +197,8 @@ SPEECH: dict[str, Speech] = {
         "Bring {ref} {to}",
     ),
     "step": _speech(
-        lambda done, scene, manner: {
-            "ref": manner.refer(scene, done.cell),
+        lambda done, scene, style: {
+            "ref": style.refer(scene, done.cell),
             "direction": _direction(done),
         },
         _read_step,
@@ -206,9 +206,9 @@ SPEECH: dict[str, Speech] = {
         "Move {ref} one step {direction}",
     ),
     "swap": _speech(
-        lambda done, scene, manner: {
-            "ref": manner.refer(scene, done.cell),
-            "other": manner.refer(scene, done.other),
+        lambda done, scene, style: {
+            "ref": style.refer(scene, done.cell),
+            "other": style.refer(scene, done.other),
         },
         lambda words, scene: Swap(find(scene, words["ref"]), find(scene, words["other"])),
         "Swap {ref} and {other}",
@@ -216,7 +216,7 @@ SPEECH: dict[str, Speech] = {
         "Let {ref} and {other} change places",
     ),
     "travel": _speech(
-        lambda done, scene, manner: {"place": f"the {bare_noun(done.background)}"},
+        lambda done, scene, style: {"place": f"the {bare_noun(done.background)}"},
         lambda words, scene: ChangeBackground(BACKGROUND_OF_NOUN[words["place"].lower()]),
         "Change the background to {place}",
         "The scene changes to {place}",
@@ -224,7 +224,7 @@ SPEECH: dict[str, Speech] = {
         "Move everything to {place}",
     ),
     "pick": _speech(
-        lambda done, scene, manner: {"ref": manner.refer(scene, done.cell)},
+        lambda done, scene, style: {"ref": style.refer(scene, done.cell)},
         lambda words, scene: Pick(find(scene, words["ref"])),
         "Pick up {ref} with the gripper",
         "The gripper picks up {ref}",
@@ -232,8 +232,8 @@ SPEECH: dict[str, Speech] = {
         "Grasp {ref}",
     ),
     "place": _speech(
-        lambda done, scene, manner: {
-            "where": manner.where(scene, done.cell),
+        lambda done, scene, style: {
+            "where": style.where(scene, done.cell),
             "colour": (scene.gripper.holds if scene.gripper else None) or "",
         },
         _read_put_down,
@@ -257,14 +257,14 @@ def _direction(done: Move) -> str:
     raise NotUnderstood("not a single step")
 
 
-def speech_of(operation: Operation, manner: Manner) -> Speech:
-    """The way to speak of this operation."""
+def speech_of(operation: Operation, style: Style) -> Speech:
+    """The wordings of this operation."""
     match operation:
         case Resize():
             return SPEECH["grow" if operation.size is Size.LARGE else "shrink"]
         case Move():
             one_step = any(neighbour(operation.cell, step) == operation.to for step in DIRECTIONS.values())
-            says_step = one_step and not manner.exact and manner.rng and manner.rng.random() < 0.2
+            says_step = one_step and not style.exact and style.rng and style.rng.random() < 0.2
             return SPEECH["step" if says_step else "move"]
     names = {
         Add: "add",
@@ -280,22 +280,22 @@ def speech_of(operation: Operation, manner: Manner) -> Speech:
     return SPEECH[names[type(operation)]]
 
 
-def say(operation: Operation, scene: Scene, manner: Manner = Manner()) -> str:
+def say(operation: Operation, scene: Scene, style: Style = Style()) -> str:
     """One sentence that asks for an operation in a scene."""
-    speech = speech_of(operation, manner)
-    pattern = manner.choice(speech.patterns)
-    return sentence(pattern.write(speech.write(operation, scene, manner)))
+    speech = speech_of(operation, style)
+    pattern = style.choice(speech.patterns)
+    return sentence(pattern.write(speech.write(operation, scene, style)))
 
 
-def say_all(operations: Iterable[Operation], scene: Scene, manner: Manner = Manner()) -> str:
+def say_all(operations: Iterable[Operation], scene: Scene, style: Style = Style()) -> str:
     """A sentence for each operation; equal things that fill a row from the left are counted."""
     operations = tuple(operations)
     if row := _as_row(operations, scene):
-        pattern = manner.choice(_ADD_ROW)
+        pattern = style.choice(_ADD_ROW)
         return sentence(pattern.write(row))
     said = []
     for operation in operations:
-        said.append(say(operation, scene, manner))
+        said.append(say(operation, scene, style))
         scene = operation.apply(scene)
     return " ".join(said)
 
@@ -312,8 +312,8 @@ def _as_row(operations: tuple[Operation, ...], scene: Scene) -> Words | None:
     return {"count": count, "things": things, "row": ROWS[first // GRID]}
 
 
-def read_sentence(text: str, scene: Scene) -> tuple[Operation, ...]:
-    """The operations a sentence asks for in a scene; raises when it asks for none that can be done."""
+def parse_sentence(text: str, scene: Scene) -> tuple[Operation, ...]:
+    """Parse a sentence into operations on a scene; raises when none of them is possible."""
     text, problem = normalised(text), "it does not say what to change"
     for pattern in _ADD_ROW:
         if words := pattern.read(text):

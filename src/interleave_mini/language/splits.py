@@ -1,8 +1,8 @@
-"""What training may see, and what it never sees.
+"""The splits: what training may see, and what is held out.
 
-A request belongs to a split by a hash of what it says and shows. Besides, some templates and some pairs of
-kind and colour are held out whole: a request that has one of them is always a test request, and results on
-them are reported apart. Whoever makes training data asks here first.
+A hash of its text and pictures puts a request into a split. Besides, some templates and some pairs of kind
+and colour are held out entirely: a request with one of them is always a test request, and results on them are
+reported separately. Everything that makes training data must use these functions.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ UNSEEN_TEMPLATE, UNSEEN_PAIR = "template", "pair"
 
 
 def hashed_split(request: str) -> str:
-    """The split a request belongs to by itself: 90 % train, 5 % validation, 5 % test."""
+    """The split of a request by its hash: 90 % train, 5 % validation, 5 % test."""
     share = _hash(request) % 100
     return "train" if share < 90 else "validation" if share < 95 else "test"
 
@@ -26,6 +26,11 @@ def hashed_split(request: str) -> str:
 def is_held_out_pair(thing: Thing) -> bool:
     """Whether training never sees this kind in this colour."""
     return (thing.kind, thing.colour) in HELD_OUT_PAIRS
+
+
+def has_held_out_pair(scene: Scene) -> bool:
+    """Whether a thing of this scene is of a kind and colour that training never sees."""
+    return any(is_held_out_pair(thing) for thing in scene.things.values())
 
 
 def held_out_template(topic: str, templates: Sequence[str]) -> str | None:
@@ -43,9 +48,9 @@ def seen_templates(topic: str, templates: Sequence[str]) -> tuple[str, ...]:
 def unseen_in(
     topic: str, template: str, templates: Sequence[str], scenes: Iterable[Scene]
 ) -> tuple[str, ...]:
-    """What a request has that training never sees."""
+    """What in a request is held out from training."""
     unseen = [UNSEEN_TEMPLATE] if template == held_out_template(topic, templates) else []
-    if any(is_held_out_pair(thing) for scene in scenes for thing in scene.things.values()):
+    if any(map(has_held_out_pair, scenes)):
         unseen.append(UNSEEN_PAIR)
     return tuple(unseen)
 

@@ -1,4 +1,4 @@
-"""A tale: the true sequence of scenes behind a request, with the words that belong to each step."""
+"""A story: the true sequence of scenes behind a request, with the name and caption of each step."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 
 from interleave_mini.language.descriptions import describe
-from interleave_mini.language.references import Manner
+from interleave_mini.language.references import Style
 from interleave_mini.language.sentences import say_all
 from interleave_mini.language.words import plural, sentence
 from interleave_mini.world.kinds import KINDS
@@ -24,7 +24,7 @@ _OTHER_WORDS = {
 
 @dataclass(frozen=True)
 class Fact:
-    """Something a caption has to say, in one of these words."""
+    """A fact a caption has to state, by any one of these words."""
 
     words: tuple[str, ...]
 
@@ -33,15 +33,15 @@ class Fact:
 
 
 @dataclass(frozen=True)
-class Beat:
-    """One step of a tale: what has happened, how it looks, and what is said about it."""
+class Step:
+    """One step of a story: its scene, the operations that led to it, its name and its caption."""
 
     name: str
     caption: str
     scene: Scene
     operations: tuple[Operation, ...] = ()
     before: Scene | None = None
-    """None where the picture is drawn from nothing."""
+    """The scene before it; None for a picture drawn from text alone."""
 
     @property
     def prompt(self) -> str:
@@ -52,19 +52,19 @@ class Beat:
 
     @property
     def instruction(self) -> str:
-        """The same for a person."""
+        """The same step as an instruction to a person."""
         if self.before is None:
             return sentence(f"draw {_lowered(describe(self.scene))}")
-        return say_all(self.operations, self.before, Manner(way=1))
+        return say_all(self.operations, self.before, Style(way=1))
 
     @property
     def facts(self) -> tuple[Fact, ...]:
-        """What the caption must say: the things that are new or changed, and a new place."""
+        """What the caption must state: new or changed things, and a new background."""
         return facts_of(self)
 
 
-class Tale:
-    """Builds a true sequence: a first scene, and what happens then."""
+class Story:
+    """Builds a sequence of steps: a first scene, then the operations that change it."""
 
     def __init__(
         self,
@@ -76,32 +76,32 @@ class Tale:
         gripper: Gripper | None = None,
     ) -> None:
         scene = Scene.of(background, things, gripper)
-        self.beats = [Beat(name, sentence(caption), scene)]
+        self.steps = [Step(name, sentence(caption), scene)]
 
     @property
     def scene(self) -> Scene:
-        """How things stand now."""
-        return self.beats[-1].scene
+        """The scene after the last step."""
+        return self.steps[-1].scene
 
-    def then(self, *operations: Operation, name: str, caption: str) -> Tale:
-        """What happens next; raises `Impossible` when it cannot."""
+    def then(self, *operations: Operation, name: str, caption: str) -> Story:
+        """Append a step; raises `Impossible` when an operation cannot be applied."""
         before = self.scene
         after = apply_all(operations, before)
-        self.beats.append(Beat(name, sentence(caption), after, operations, before))
+        self.steps.append(Step(name, sentence(caption), after, operations, before))
         return self
 
 
-def facts_of(beat: Beat) -> tuple[Fact, ...]:
-    scene, before = beat.scene, beat.before
+def facts_of(step: Step) -> tuple[Fact, ...]:
+    scene, before = step.scene, step.before
     facts: dict[Fact, None] = {}
     for cell in range(len(scene.cells)):
         old = before.cells[cell] if before else None
         new = scene.cells[cell]
         if old != new:
             facts |= dict.fromkeys(_thing_facts(new or old, coloured=new is not None))
-    if any(isinstance(each, ChangeBackground) for each in beat.operations):
+    if any(isinstance(each, ChangeBackground) for each in step.operations):
         facts[Fact(_OTHER_WORDS.get(scene.background, (scene.background,)))] = None
-    for each in beat.operations:
+    for each in step.operations:
         if isinstance(each, Recolour):
             facts[Fact((each.colour,))] = None
     return tuple(facts)

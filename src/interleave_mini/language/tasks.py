@@ -1,4 +1,4 @@
-"""Tasks: requests with their truth, made from a seed or read from what a user has asked.
+"""Tasks: requests with their right answers, sampled from a seed or parsed from a user's request.
 
 Five suites: `story` (text in), `continue` (text and pictures in), `know` (riddles), `edit` (a picture and a
 sentence to think about), `annotate` (pictures in, text out).
@@ -15,12 +15,19 @@ from random import Random
 from interleave.errors import InputError
 from interleave.types import Part, Picture, Plan, PlanStep, Request, Text
 from interleave_mini.language.descriptions import describe
-from interleave_mini.language.distractors import NOBODY, UNSEEN_WORDING, Company, invite, join, part_company
-from interleave_mini.language.edits import EDITS, read_edit, sample_edit
-from interleave_mini.language.patterns import NotUnderstood, normalised
-from interleave_mini.language.references import Manner
-from interleave_mini.language.riddle_requests import RIDDLE_TOPICS
-from interleave_mini.language.sentences import read_sentence, say_all
+from interleave_mini.language.distractors import (
+    NO_DISTRACTORS,
+    UNSEEN_WORDING,
+    Distractors,
+    add_distractors,
+    sample_distractors,
+    split_distractors,
+)
+from interleave_mini.language.edits import EDITS, parse_edit, sample_edit
+from interleave_mini.language.patterns import NotUnderstood, normalised, variants
+from interleave_mini.language.references import Style
+from interleave_mini.language.riddles import RIDDLE_TOPICS
+from interleave_mini.language.sentences import parse_sentence, say_all
 from interleave_mini.language.splits import (
     UNSEEN_PAIR,
     UNSEEN_TEMPLATE,
@@ -29,12 +36,10 @@ from interleave_mini.language.splits import (
     split_of,
     unseen_in,
 )
-from interleave_mini.language.story import Beat
-from interleave_mini.language.topics import DOMAINS, Topic, Written
-from interleave_mini.language.variants import variants
-from interleave_mini.world.changes import changes
+from interleave_mini.language.story import Step
+from interleave_mini.language.topics import DOMAINS, Topic, TopicRequest
 from interleave_mini.world.drawing import draw
-from interleave_mini.world.operations import apply_all
+from interleave_mini.world.operations import apply_all, changes
 from interleave_mini.world.scene import Scene
 
 SUITES = ("story", "continue", "know", "edit", "annotate")
@@ -61,11 +66,11 @@ DESCRIBE = (
     "Write one sentence about each picture.",
 )
 SEEN_DESCRIBE = seen_templates("annotate", DESCRIBE)
-"""Those that training may see."""
-WITH_COMPANY = 0.68
-"""The share of stories told in company, of those with room for it; of all stories that makes about 60 %."""
+"""Wordings that training may see."""
+DISTRACTOR_SHARE = 0.68
+"""The share of stories with distractors, of those with room for them; about 60 % of all stories."""
 _TRIES = 20_000
-_TELLING = (
+_STORY_TOPICS = (
     *(("story", domain, topic) for domain, topics in DOMAINS.items() for topic in topics),
     *(("know", KNOWLEDGE, topic) for topic in RIDDLE_TOPICS),
 )
@@ -75,7 +80,7 @@ _DESCRIBE = {normalised(text).lower() for text in DESCRIBE}
 
 @dataclass(frozen=True)
 class Task:
-    """A request, and what a right answer to it is."""
+    """A request and its right answer."""
 
     suite: str
     domain: str
@@ -83,11 +88,11 @@ class Task:
     template: str
     parts: tuple[str | Scene, ...]
     """The request: texts, and scenes as pictures."""
-    beats: tuple[Beat, ...]
+    steps: tuple[Step, ...]
     """The steps of the answer."""
     first_number: int = 1
     unseen: tuple[str, ...] = ()
-    """What this request has that training never sees."""
+    """What in this request is held out from training."""
 
     @property
     def text(self) -> str:
@@ -106,7 +111,7 @@ class Task:
         return self.suite == "annotate"
 
     def request(self) -> Request:
-        """As a user would send it, with its pictures drawn."""
+        """The request as a user would send it, with its pictures drawn."""
         return Request(tuple(_as_part(part) for part in self.parts))
 
     def plan(self) -> Plan:
@@ -114,12 +119,12 @@ class Task:
         steps = tuple(
             PlanStep(
                 number=number,
-                name=beat.name,
-                instruction=beat.instruction,
-                prompt=None if self.text_only else beat.prompt,
-                caption=beat.caption,
+                name=step.name,
+                instruction=step.instruction,
+                prompt=None if self.text_only else step.prompt,
+                caption=step.caption,
             )
-            for number, beat in enumerate(self.beats, start=self.first_number)
+            for number, step in enumerate(self.steps, start=self.first_number)
         )
         return Plan(steps=steps, reasoning=f"{self.topic.capitalize()}: {len(steps)} to do.")
 
@@ -128,7 +133,7 @@ def _as_part(part: str | Scene) -> Part:
     return Text(part) if isinstance(part, str) else Picture(draw(part))
 
 
-# Making tasks
+# Sampling tasks
 
 
 def sample_task(suite: str, rng: Random) -> Task:
@@ -137,7 +142,7 @@ def sample_task(suite: str, rng: Random) -> Task:
 
 
 def tasks(suite: str, split: str, *, seed: int = 0) -> Iterator[Task]:
-    """Different tasks of a split, without end, always the same for a seed.
+    """An endless stream of distinct tasks of a split, the same for the same seed.
 
     A quarter of the test tasks have a wording and a quarter a pair of kind and colour that training never
     sees; the other half has neither.
@@ -163,45 +168,47 @@ def _story(rng: Random) -> Task:
     domain = rng.choice(list(DOMAINS))
     topic = rng.choice(DOMAINS[domain])
     written = topic.sample(rng)
-    accompanied = not topic.alone and rng.random() < WITH_COMPANY
-    company = invite(written.tale.beats, rng) if accompanied else NOBODY
-    return _told("story", domain, topic, written, company)
+    with_distractors = not topic.alone and rng.random() < DISTRACTOR_SHARE
+    distractors = sample_distractors(written.story.steps, rng) if with_distractors else NO_DISTRACTORS
+    return _story_task("story", domain, topic, written, distractors)
 
 
 def _know(rng: Random) -> Task:
     topic = rng.choice(RIDDLE_TOPICS)
-    return _told("know", KNOWLEDGE, topic, topic.sample(rng))
+    return _story_task("know", KNOWLEDGE, topic, topic.sample(rng))
 
 
-def _told(suite: str, domain: str, topic: Topic, written: Written, company: Company = NOBODY) -> Task:
-    beats = join(written.tale.beats, company)
-    unseen = unseen_in(topic.name, written.template, topic.templates, (beat.scene for beat in beats))
-    if company.wording == UNSEEN_WORDING and UNSEEN_TEMPLATE not in unseen:
+def _story_task(
+    suite: str, domain: str, topic: Topic, written: TopicRequest, distractors: Distractors = NO_DISTRACTORS
+) -> Task:
+    steps = add_distractors(written.story.steps, distractors)
+    unseen = unseen_in(topic.name, written.template, topic.templates, (step.scene for step in steps))
+    if distractors.wording == UNSEEN_WORDING and UNSEEN_TEMPLATE not in unseen:
         unseen = (UNSEEN_TEMPLATE, *unseen)
-    text = company.asked_for_in(written.text)
-    return Task(suite, domain, topic.name, written.template, (text,), beats, unseen=unseen)
+    text = distractors.added_to(written.text)
+    return Task(suite, domain, topic.name, written.template, (text,), steps, unseen=unseen)
 
 
 def _continue(rng: Random) -> Task:
     while True:
         whole = _story(rng)
-        if len(whole.beats) > 2 and "{n}" not in whole.template:  # the number would be that of all steps
+        if len(whole.steps) > 2 and "{n}" not in whole.template:  # the number would be that of all steps
             break
-    shown = rng.randint(1, len(whole.beats) - 1)
-    return _begun(whole, shown, rng.choice(GO_ON))
+    shown = rng.randint(1, len(whole.steps) - 1)
+    return _continuation(whole, shown, rng.choice(GO_ON))
 
 
-def _begun(whole: Task, shown: int, ending: str) -> Task:
+def _continuation(whole: Task, shown: int, ending: str) -> Task:
     parts: list[str | Scene] = [whole.text]
-    for number, beat in enumerate(whole.beats[:shown], start=1):
-        parts += [f"Step {number}: {beat.caption}", beat.scene]
+    for number, step in enumerate(whole.steps[:shown], start=1):
+        parts += [f"Step {number}: {step.caption}", step.scene]
     return Task(
         "continue",
         whole.domain,
         whole.topic,
         whole.template,
         (*parts, ending),
-        whole.beats[shown:],
+        whole.steps[shown:],
         shown + 1,
         whole.unseen,
     )
@@ -212,18 +219,18 @@ def _edit(rng: Random) -> Task:
     written = sample_edit(
         rng.choice(EDITS), rng, allowed=lambda thing: held_out or not is_held_out_pair(thing)
     )
-    before = written.beat.before or written.beat.scene
+    before = written.step.before or written.step.scene
     edit = written.edit
-    scenes = (before, written.beat.scene)
+    scenes = (before, written.step.scene)
     unseen = unseen_in(edit.name, written.template, edit.templates, scenes)
     return Task(
-        "edit", EDITING, edit.kind, written.template, (before, written.text), (written.beat,), unseen=unseen
+        "edit", EDITING, edit.kind, written.template, (before, written.text), (written.step,), unseen=unseen
     )
 
 
 def _annotate(rng: Random) -> Task:
     whole = _story(rng)
-    scenes = [beat.scene for beat in whole.beats]
+    scenes = [step.scene for step in whole.steps]
     task = _described(scenes, rng.choice(DESCRIBE))
     pair = tuple(each for each in whole.unseen if each == UNSEEN_PAIR)
     wording = unseen_in("annotate", task.template, DESCRIBE, ())
@@ -233,64 +240,64 @@ def _annotate(rng: Random) -> Task:
         whole.topic,
         task.template,
         task.parts,
-        task.beats,
+        task.steps,
         unseen=(*wording, *pair),
     )
 
 
 def _described(scenes: Sequence[Scene], ending: str) -> Task:
-    beats = [Beat("Picture 1", describe(scenes[0]), scenes[0])]
+    steps = [Step("Picture 1", describe(scenes[0]), scenes[0])]
     for number, (before, after) in enumerate(pairwise(scenes), start=2):
         happened = changes(before, after)
-        caption = say_all(happened, before, Manner(way=1)) if happened else "Nothing changes."
-        beats.append(Beat(f"Picture {number}", caption, after, happened, before))
-    return Task("annotate", "", "describing", ending, (*scenes, ending), tuple(beats))
+        caption = say_all(happened, before, Style(way=1)) if happened else "Nothing changes."
+        steps.append(Step(f"Picture {number}", caption, after, happened, before))
+    return Task("annotate", "", "describing", ending, (*scenes, ending), tuple(steps))
 
 
 _SAMPLERS = {"story": _story, "continue": _continue, "know": _know, "edit": _edit, "annotate": _annotate}
 
 
-# Reading tasks
+# Parsing tasks
 
 
-def read_task(parts: Sequence[str | Scene]) -> Task:
-    """The task behind a request of a user; raises `NotUnderstood` when the language has no such request."""
+def parse_task(parts: Sequence[str | Scene]) -> Task:
+    """Parse a user's request into its task; raises `NotUnderstood` when no template matches."""
     scenes = [part for part in parts if isinstance(part, Scene)]
     texts = [part for part in parts if isinstance(part, str) and part.strip()]
     if not scenes:
-        return _read_told(" ".join(texts))
+        return _read_story(" ".join(texts))
     last = normalised(texts[-1]).lower() if texts else ""
     if last in _DESCRIBE or not texts:
         return _described(scenes, texts[-1] if texts else DESCRIBE[0])
     if last in _GO_ON:
-        whole = _read_told(texts[0])
-        if len(scenes) >= len(whole.beats):
+        whole = _read_story(texts[0])
+        if len(scenes) >= len(whole.steps):
             raise NotUnderstood("there is nothing left to draw: all steps are there already")
-        return _begun(whole, len(scenes), texts[-1])
+        return _continuation(whole, len(scenes), texts[-1])
     return _read_edit(scenes[-1], " ".join(texts), tuple(parts))
 
 
-def _read_told(text: str) -> Task:
-    request, company = part_company(text)
+def _read_story(text: str) -> Task:
+    request, distractors = split_distractors(text)
     wrong_number = ""
     for variant in variants(normalised(request)):
-        for suite, domain, topic in _TELLING:
+        for suite, domain, topic in _STORY_TOPICS:
             written = topic.read(variant.text)
             if written is None:
                 continue
-            steps = len(written.tale.beats)
+            steps = len(written.story.steps)
             if variant.steps in (None, steps):
-                again = Written(request, written.template, {}, written.tale)
-                return _told(suite, domain, topic, again, company)
+                again = TopicRequest(request, written.template, {}, written.story)
+                return _story_task(suite, domain, topic, again, distractors)
             wrong_number = f"this takes {steps} pictures, not {variant.steps}"
     raise NotUnderstood(wrong_number or "none reads like this")
 
 
 def _read_edit(scene: Scene, text: str, parts: tuple[str | Scene, ...]) -> Task:
-    if found := read_edit(normalised(text), scene):
-        edit, beat = found
-        return Task("edit", EDITING, edit.kind, "", parts, (beat,))
-    operations = read_sentence(text, scene)
-    said = say_all(operations, scene, Manner(way=1))
-    beat = Beat("The change", said, apply_all(operations, scene), operations, scene)
-    return Task("edit", EDITING, "plain", "", parts, (beat,))
+    if found := parse_edit(normalised(text), scene):
+        edit, step = found
+        return Task("edit", EDITING, edit.kind, "", parts, (step,))
+    operations = parse_sentence(text, scene)
+    said = say_all(operations, scene, Style(way=1))
+    step = Step("The change", said, apply_all(operations, scene), operations, scene)
+    return Task("edit", EDITING, "plain", "", parts, (step,))

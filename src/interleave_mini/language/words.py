@@ -1,4 +1,4 @@
-"""Words for things, places and positions: how they are written, and how they are read back."""
+"""Words for things, backgrounds and positions, written and parsed."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ RELATIONS = {
 
 @dataclass(frozen=True)
 class Place:
-    """How people speak of a background."""
+    """The phrases for a background."""
 
     noun: str
     within: str
@@ -79,7 +79,7 @@ PLACES: dict[str, Place] = {
 
 
 def plural(noun: str) -> str:
-    """More than one of them."""
+    """The plural of a noun."""
     if noun in _PLURALS:
         return _PLURALS[noun]
     if noun.endswith("man"):
@@ -165,7 +165,7 @@ class Described:
     size: Size | None = None
 
     def thing(self, like: Thing | None = None) -> Thing:
-        """The thing that is meant; what was not said is as in `like`, or as is usual for its kind."""
+        """The thing described; what is not stated is as in `like`, or as is usual for its kind."""
         kind, state = NOUNS[self.noun]
         usual = like.colour if like is not None and like.kind == kind else KINDS[kind].colour
         size = self.size or (like.size if like is not None else Size.LARGE)
@@ -180,7 +180,7 @@ class Described:
 
 
 def described(words: str) -> Described:
-    """Read "small red cat"."""
+    """Parse "small red cat"."""
     found = _PARTS.fullmatch(words)
     if found is None:
         raise ValueError(f"not a thing: {words!r}")
@@ -189,7 +189,7 @@ def described(words: str) -> Described:
 
 
 def described_many(words: str) -> Described:
-    """Read "small red apples"."""
+    """Parse "small red apples"."""
     found = _PLURAL_PARTS.fullmatch(words)
     if found is None:
         raise ValueError(f"not things: {words!r}")

@@ -1,6 +1,7 @@
-"""The miniature's reader: picture → scene, and how good a picture is."""
+"""The miniature's reader: picture → scene (`scene_reader`), many callers at once (`batched_reader`), marks
+for how well a picture shows a scene (`scores`)."""
 
-from interleave_mini.reader.batched_reader import ReadingRoom, shared_room
+from interleave_mini.reader.batched_reader import BatchedReader, shared_batched_reader
 from interleave_mini.reader.scene_reader import Reader, Reading, shared_reader
 
-__all__ = ["Reader", "Reading", "ReadingRoom", "shared_reader", "shared_room"]
+__all__ = ["BatchedReader", "Reader", "Reading", "shared_batched_reader", "shared_reader"]

@@ -1,4 +1,4 @@
-"""The few array functions that numpy and torch spell differently, so that the reader is written once."""
+"""The few array functions that differ between numpy and torch, so that the reader is written once."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class NumpyArrays:
         return rows @ columns
 
     def smallest(self, values: Array, count: int) -> Array:
-        """The places of the smallest values of each row, the smallest first."""
+        """The indices of the smallest values of each row, the smallest first."""
         places = np.argpartition(values, count - 1, axis=1)[:, :count]
         order = np.argsort(np.take_along_axis(values, places, axis=1), axis=1, kind="stable")
         return np.take_along_axis(places, order, axis=1)
@@ -56,8 +56,8 @@ class TorchArrays:
         return self.torch.as_tensor(values, device=self.device, dtype=self.torch.long)
 
     def product(self, rows: Array, columns: Array) -> Array:
-        """In double precision on a GPU: a training may have told it to multiply with ten bits, and distances
-        are small differences of large products."""
+        """In double precision on a GPU: training may have enabled TF32 (ten bits), and distances are small
+        differences of large products."""
         if self.device.type != "cuda":
             return rows @ columns
         return (rows.double() @ columns.double()).to(self.torch.float32)

@@ -1,7 +1,7 @@
-"""The reading room: pictures that many ask about at once are read together, and none is read twice.
+"""A reader shared by concurrent callers: it batches their pictures and caches what it has read.
 
-Whoever asks waits for a future. One thread reads: all that has come in while it read the last pictures is its
-next batch, so nobody waits for company, and the more is asked at once the larger the batches are.
+Callers get futures. One thread reads: everything submitted while it read the last batch is the next batch, so
+no call waits for a batch to fill, and batches grow with the load.
 """
 
 from __future__ import annotations
@@ -22,49 +22,49 @@ from interleave_mini.reader.scene_reader import Reader, Reading, shared_reader
 if TYPE_CHECKING:
     from PIL.Image import Image
 
-READINGS_KEPT = 32_768
-AT_ONCE = 256
+CACHE_SIZE = 32_768
+MAX_BATCH = 256
 
 
-class ReadingRoom:
-    """A reader that many may ask, from threads and from coroutines."""
+class BatchedReader:
+    """A batching, caching reader for threads and coroutines."""
 
-    def __init__(self, reader: Reader | None = None, *, keep: int = READINGS_KEPT) -> None:
+    def __init__(self, reader: Reader | None = None, *, cache_size: int = CACHE_SIZE) -> None:
         self._reader = reader
-        self._keep = keep
-        self._kept: OrderedDict[str, Reading] = OrderedDict()
-        self._asked: dict[str, Future[Reading]] = {}
-        self._waiting: dict[str, Image] = {}
+        self._cache_size = cache_size
+        self._cache: OrderedDict[str, Reading] = OrderedDict()
+        self._pending: dict[str, Future[Reading]] = {}
+        self._queue: dict[str, Image] = {}
         self._lock = Lock()
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix="interleave-reader")
+        self._executor = ThreadPoolExecutor(1, thread_name_prefix="interleave-reader")
 
     def read(self, picture: Image) -> Reading:
-        """What is seen in a picture; waits."""
-        return self.ask(picture).result()
+        """Read one picture, blocking."""
+        return self.submit(picture).result()
 
     async def read_all(self, pictures: Sequence[Image]) -> list[Reading]:
-        """What is seen in some pictures, while other coroutines go on."""
-        return list(await asyncio.gather(*(asyncio.wrap_future(self.ask(each)) for each in pictures)))
+        """Read some pictures without blocking the event loop."""
+        return list(await asyncio.gather(*(asyncio.wrap_future(self.submit(each)) for each in pictures)))
 
-    def ask(self, picture: Image) -> Future[Reading]:
-        """The reading of a picture, as soon as it is there."""
+    def submit(self, picture: Image) -> Future[Reading]:
+        """A future of the reading of a picture."""
         key = pixel_digest(picture)
         with self._lock:
-            if (known := self._kept.get(key)) is not None:
-                self._kept.move_to_end(key)
+            if (known := self._cache.get(key)) is not None:
+                self._cache.move_to_end(key)
                 answer: Future[Reading] = Future()
                 answer.set_result(known)
                 return answer
-            if key not in self._asked:
-                self._asked[key] = Future()
-                self._waiting[key] = picture
-                self._thread.submit(self._take_turn)
-            return _view(self._asked[key])
+            if key not in self._pending:
+                self._pending[key] = Future()
+                self._queue[key] = picture
+                self._executor.submit(self._read_batch)
+            return _copied_future(self._pending[key])
 
-    def _take_turn(self) -> None:
-        """Read what waits, if anything still does: every question asks for a turn, many for nothing."""
+    def _read_batch(self) -> None:
+        """Read the queued pictures. Every submit schedules a call, so many calls find the queue empty."""
         with self._lock:
-            batch = {key: self._waiting.pop(key) for key in list(self._waiting)[:AT_ONCE]}
+            batch = {key: self._queue.pop(key) for key in list(self._queue)[:MAX_BATCH]}
         if not batch:
             return
         try:
@@ -72,27 +72,27 @@ class ReadingRoom:
                 zip(batch, self._read(list(batch.values())), strict=True)
             )
         except Exception:
-            found = {key: self._alone(picture) for key, picture in batch.items()}
-        self._answer(found)
+            found = {key: self._read_single(picture) for key, picture in batch.items()}
+        self._resolve(found)
 
     def _read(self, pictures: list[Image]) -> list[Reading]:
         if self._reader is None:
-            self._reader = _suitable_reader()
+            self._reader = _default_reader()
         return self._reader.read_many(pictures)
 
-    def _alone(self, picture: Image) -> Reading | BaseException:
-        """What one picture comes to, where a batch with it has failed."""
+    def _read_single(self, picture: Image) -> Reading | BaseException:
+        """One picture by itself, after a batch with it has failed: only the bad picture gets the error."""
         try:
             return self._read([picture])[0]
         except Exception as error:
             return error
 
-    def _answer(self, found: dict[str, Reading | BaseException]) -> None:
+    def _resolve(self, found: dict[str, Reading | BaseException]) -> None:
         with self._lock:
-            futures = {key: self._asked.pop(key) for key in found}
-            self._kept.update((key, each) for key, each in found.items() if isinstance(each, Reading))
-            while len(self._kept) > self._keep:
-                self._kept.popitem(last=False)
+            futures = {key: self._pending.pop(key) for key in found}
+            self._cache.update((key, each) for key, each in found.items() if isinstance(each, Reading))
+            while len(self._cache) > self._cache_size:
+                self._cache.popitem(last=False)
         for key, each in found.items():
             if isinstance(each, Reading):
                 futures[key].set_result(each)
@@ -100,25 +100,25 @@ class ReadingRoom:
                 futures[key].set_exception(each)
 
 
-def _view(answer: Future[Reading]) -> Future[Reading]:
-    """A future of one's own: who gives up waiting must not take the answer from the others."""
-    mine: Future[Reading] = Future()
+def _copied_future(answer: Future[Reading]) -> Future[Reading]:
+    """A future per caller: a caller that cancels must not cancel the result of the others."""
+    copy: Future[Reading] = Future()
 
-    def tell(done: Future[Reading]) -> None:
-        if not mine.set_running_or_notify_cancel():
+    def forward(done: Future[Reading]) -> None:
+        if not copy.set_running_or_notify_cancel():
             return
         error = done.exception()
         if error is not None:
-            mine.set_exception(error)
+            copy.set_exception(error)
         else:
-            mine.set_result(done.result())
+            copy.set_result(done.result())
 
-    answer.add_done_callback(tell)
-    return mine
+    answer.add_done_callback(forward)
+    return copy
 
 
-def _suitable_reader() -> Reader:
-    """On a GPU where this process has one in use already; else with numpy, which needs no torch."""
+def _default_reader() -> Reader:
+    """On the GPU if this process uses torch already; else numpy, which needs no torch."""
     torch = sys.modules.get("torch")
     if torch is not None and torch.cuda.is_available():
         return Reader("cuda")
@@ -126,9 +126,9 @@ def _suitable_reader() -> Reader:
 
 
 @cache
-def shared_room() -> ReadingRoom:
-    """The reading room of this process."""
-    return ReadingRoom()
+def shared_batched_reader() -> BatchedReader:
+    """The batched reader of this process."""
+    return BatchedReader()
 
 
-os.register_at_fork(after_in_child=shared_room.cache_clear)  # threads do not go along
+os.register_at_fork(after_in_child=shared_batched_reader.cache_clear)  # a forked child has no reader thread

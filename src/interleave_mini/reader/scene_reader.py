@@ -1,7 +1,7 @@
-"""Picture → scene, with a confidence for every cell. The reader sees nothing but the picture.
+"""Picture → scene, with a confidence for every cell, by template matching on the pixels alone.
 
-It knows what the world can draw and looks for the nearest of it: first the background from the rim that no
-thing covers, then in every cell a coarse shortlist, and the best of the shortlist at a finer resolution.
+The background is found from the border, which no thing covers. Every cell is then compared with all sprites
+at a coarse resolution, and the best few of them again at a finer one.
 """
 
 from __future__ import annotations
@@ -18,40 +18,67 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from interleave_mini.reader.arrays import Array, Arrays, NumpyArrays, TorchArrays
-from interleave_mini.reader.templates import HANDS_FROM, Templates, borders_of, cells_of, reduced
 from interleave_mini.world.backgrounds import SIDE, background
-from interleave_mini.world.batches import scene_of
+from interleave_mini.world.drawing import MARGIN, THINGS, atlas, scene_of
 from interleave_mini.world.kinds import BACKGROUNDS
 from interleave_mini.world.scene import CELLS, GRID, Scene
+from interleave_mini.world.sprites import CELL
 
 COARSE, FINE = 20, 40
 SHORTLIST = 5
-LOST = 60.0
-"""An error, root mean square of 255, at which a cell shows nothing the world could draw."""
+MAX_ERROR = 60.0
+"""The error (RMS, of 255) from which a cell counts as showing nothing the world can draw."""
 _BATCH, _DEVICE_BATCH = 8, 256
-"""Small batches stay in a CPU's cache; a GPU wants them large."""
-CELLS_KEPT = 65_536
+"""Small batches fit a CPU's cache; a GPU needs large ones."""
+CELL_CACHE_SIZE = 65_536
+FIRST_GRIPPER = 1 + len(THINGS)
+"""Rows of the atlas from here on are grippers, which are in the top row only."""
 CellKey = tuple[int, bytes]
-"""Where a cell lies, on which background, and a digest of its pixels."""
+"""Background and position of a cell as one number, and a digest of its pixels."""
 Cell = tuple[int, float, float]
-"""What a cell shows, as a row of the atlas; how sure that is; how far off its pixels are."""
+"""The atlas row of what a cell shows, the confidence, and the error of its pixels."""
 
 
 @dataclass(frozen=True)
 class Reading:
-    """What the reader sees in one picture."""
+    """The scene found in one picture, and how well it fits."""
 
     scene: Scene
     confidence: tuple[float, ...]
-    """For every cell, 0 to 1: how near the picture is to what is read, and how far from anything else."""
+    """For every cell, 0 to 1: high when the pixels are near the best template and far from the next."""
     errors: tuple[float, ...]
-    """For every cell, how far its pixels are from what is read: root mean square, of 255."""
+    """For every cell, the error of its pixels against the best template: RMS, of 255."""
     border_error: float
 
     @property
     def error(self) -> float:
-        """How far the whole picture is from what is read."""
+        """The error of the whole picture."""
         return float(np.sqrt(np.mean(np.square(self.errors))))
+
+
+@dataclass(frozen=True)
+class Templates:
+    """Sprites at one resolution: what a cell shows is `colour + (1 − opacity) · background`."""
+
+    side: int
+    colour: Array
+    """rows × (side·side·3), premultiplied, 0–255"""
+    opacity: Array
+    """rows × (side·side), 0–1"""
+    backgrounds: Array
+    """(backgrounds·cells) × (side·side·3), the cells of the empty backgrounds"""
+
+    @classmethod
+    def at(cls, side: int, arrays: Arrays) -> Templates:
+        sprites = reduced(atlas().astype(np.float32), side)
+        empty = np.stack([background(name) for name in BACKGROUNDS]).astype(np.float32)
+        rows = len(sprites)
+        return cls(
+            side,
+            arrays.floats(sprites[..., :3].reshape(rows, -1)),
+            arrays.floats(sprites[..., 3].reshape(rows, -1) / 255),
+            arrays.floats(reduced(cells_of(empty), side).reshape(len(BACKGROUNDS) * CELLS, -1)),
+        )
 
 
 class Reader:
@@ -63,9 +90,9 @@ class Reader:
         self.coarse = Templates.at(COARSE, self.arrays)
         self.fine = Templates.at(FINE, self.arrays)
         empty = np.stack([background(name) for name in BACKGROUNDS])
-        self._borders = [self.arrays.floats(rim) for rim in borders_of(empty)]
+        self._borders = [self.arrays.floats(border) for border in borders_of(empty)]
         self._norms = self._template_norms()
-        self._known: dict[CellKey, Cell] = {}
+        self._cell_cache: dict[CellKey, Cell] = {}
 
     def read(self, picture: Image.Image) -> Reading:
         """One picture, of any size."""
@@ -81,59 +108,62 @@ class Reader:
     def _read_batch(self, pixels: Any) -> list[Reading]:
         places, border_errors = map(self.arrays.to_numpy, self._backgrounds(pixels))
         spots = (places.reshape(-1, 1) * CELLS + np.arange(CELLS)).reshape(-1)
-        seen = self._look_at(cells_of(pixels), spots)
+        seen = self._read_cells(cells_of(pixels), spots)
         return [
-            _reading(int(place), seen[first : first + CELLS], float(rim))
-            for place, rim, first in zip(
+            _reading(int(place), seen[first : first + CELLS], float(border))
+            for place, border, first in zip(
                 places, border_errors, range(0, len(places) * CELLS, CELLS), strict=True
             )
         ]
 
-    def _look_at(self, cells: Any, spots: NDArray[np.int64]) -> list[Cell]:
-        """What is seen in cells; what was seen before in the very same pixels is not looked for again."""
+    def _read_cells(self, cells: Any, spots: NDArray[np.int64]) -> list[Cell]:
+        """The contents of cells; identical pixels are matched once and then cached."""
         if not isinstance(cells, np.ndarray):
-            return self._find(cells, spots)
+            return self._nearest_templates(cells, spots)
         keys = [(spot, sha256(cell).digest()) for spot, cell in zip(spots.tolist(), cells, strict=True)]
-        known = {key: found for key in keys if (found := self._known.get(key)) is not None}
+        known = {key: found for key in keys if (found := self._cell_cache.get(key)) is not None}
         new = {key: place for place, key in enumerate(keys) if key not in known}
         if new:
             places = list(new.values())
-            known.update(zip(new, self._find(cells[places], spots[places]), strict=True))
-            self._remember({key: known[key] for key in new})
+            known.update(zip(new, self._nearest_templates(cells[places], spots[places]), strict=True))
+            self._cache_cells({key: known[key] for key in new})
         return [known[key] for key in keys]
 
-    def _remember(self, cells: dict[CellKey, Cell]) -> None:
-        if len(self._known) + len(cells) > CELLS_KEPT:
-            self._known = {}
-        self._known.update(cells)
+    def _cache_cells(self, cells: dict[CellKey, Cell]) -> None:
+        if len(self._cell_cache) + len(cells) > CELL_CACHE_SIZE:
+            self._cell_cache = {}
+        self._cell_cache.update(cells)
 
-    def _find(self, pixels: Any, spots: NDArray[np.int64]) -> list[Cell]:
-        """The nearest the world could draw in each cell."""
+    def _nearest_templates(self, pixels: Any, spots: NDArray[np.int64]) -> list[Cell]:
+        """The best template for each cell."""
         where = self.arrays.integers(spots)
         fine = reduced(self.arrays.floats(pixels), FINE)
         coarse = reduced(fine, COARSE).reshape(len(fine), -1)
         candidates = self.arrays.smallest(self._coarse_errors(coarse, where), SHORTLIST)
         errors = self._fine_errors(fine.reshape(len(fine), -1), where, candidates)
-        return _nearest(self.arrays.to_numpy(candidates), self.arrays.to_numpy(errors))
+        return _best_of_shortlist(self.arrays.to_numpy(candidates), self.arrays.to_numpy(errors))
 
     def _backgrounds(self, pictures: Array) -> tuple[Array, Array]:
-        """The nearest background of each picture, and the error of its rim."""
-        rims = [self.arrays.floats(rim) for rim in borders_of(pictures)]
-        size = sum(rim.shape[1] for rim in rims)
-        squares = sum(self._distances(rim, known) for rim, known in zip(rims, self._borders, strict=True))
+        """The best background of each picture, and the error of its border."""
+        borders = [self.arrays.floats(border) for border in borders_of(pictures)]
+        size = sum(border.shape[1] for border in borders)
+        squares = sum(
+            self._distances(border, known) for border, known in zip(borders, self._borders, strict=True)
+        )
         places = self.arrays.smallest(squares, 1)[:, 0]
         off = sum(
-            ((rim - known[places]) ** 2).sum(axis=1) for rim, known in zip(rims, self._borders, strict=True)
+            ((border - known[places]) ** 2).sum(axis=1)
+            for border, known in zip(borders, self._borders, strict=True)
         )
         return places, (off / size) ** 0.5
 
     def _distances(self, rows: Array, known: Array) -> Array:
-        """The square distance of every row to every known one."""
+        """The squared distance of every row to every known one."""
         crossed = self.arrays.product(rows, known.T)
         return (rows**2).sum(axis=1).reshape(-1, 1) - 2 * crossed + (known**2).sum(axis=1)
 
     def _template_norms(self) -> Array:
-        """The square of `colour − opacity · background` for every place and template, summed once."""
+        """‖colour − opacity · background‖² for every background cell and template, computed once."""
         known = self.coarse
         per_pixel = known.backgrounds.reshape(len(known.backgrounds), -1, 3)
         opacity_3 = known.opacity.reshape(len(known.opacity), -1, 1)
@@ -145,7 +175,7 @@ class Reader:
         )
 
     def _coarse_errors(self, cells: Array, spots: Array) -> Array:
-        """The square distance of every cell to every template over its own background."""
+        """The squared distance of every cell to every template over the cell's own background."""
         known = self.coarse
         behind = known.backgrounds[spots]
         change = cells - behind
@@ -154,23 +184,23 @@ class Reader:
         squares = self._norms[spots] - 2 * (
             product(change, known.colour.T) - product(veiled, known.opacity.T)
         )
-        squares[spots % CELLS >= GRID, HANDS_FROM:] = 1e30
+        squares[spots % CELLS >= GRID, FIRST_GRIPPER:] = 1e30
         return squares
 
     def _fine_errors(self, cells: Array, spots: Array, candidates: Array) -> Array:
-        """Root mean square errors of the shortlisted templates at the finer resolution."""
+        """RMS errors of the shortlisted templates at the finer resolution."""
         known = self.fine
         behind = known.backgrounds[spots]
         change = (cells - behind).reshape(len(cells), 1, -1)
         opacity = known.opacity[candidates].reshape(*candidates.shape, -1, 1)
         off = known.colour[candidates]
         off -= (opacity * behind.reshape(len(cells), 1, -1, 3)).reshape(off.shape)
-        off -= change  # in place, as is the square: fresh memory costs more than the sums
+        off -= change  # in place, as is the square: allocating memory costs more than the arithmetic
         off *= off
         return off.mean(axis=2) ** 0.5
 
 
-def _nearest(candidates: NDArray[np.int64], errors: NDArray[np.float32]) -> list[Cell]:
+def _best_of_shortlist(candidates: NDArray[np.int64], errors: NDArray[np.float32]) -> list[Cell]:
     order = np.argsort(errors, axis=1, kind="stable")
     best = np.take_along_axis(candidates, order[:, :1], axis=1)[:, 0]
     nearest = np.take_along_axis(errors, order[:, :2], axis=1)
@@ -183,12 +213,12 @@ def _reading(place: int, cells: list[Cell], border_error: float) -> Reading:
     return Reading(scene_of(np.array([place, *rows])), confidence, errors, border_error)
 
 
-_sharing = Lock()
+_shared_lock = Lock()
 
 
 def shared_reader() -> Reader:
-    """The reader of this process: its templates take a moment to paint, so they are painted once."""
-    with _sharing:
+    """The reader of this process: painting its templates takes a moment, so it is done once."""
+    with _shared_lock:
         return _only_reader()
 
 
@@ -198,9 +228,9 @@ def _only_reader() -> Reader:
 
 
 def _confidence(error: NDArray[np.float32], next_error: NDArray[np.float32]) -> NDArray[np.floating[Any]]:
-    """1 where the pixels are just as drawn; 0 where another reading is as near, or nothing is."""
+    """1 where the pixels are exactly as drawn; 0 where the next template fits as well, or none fits."""
     apart = 1 - error / np.maximum(next_error, 1e-6)
-    near = np.clip(1 - error / LOST, 0, 1)
+    near = np.clip(1 - error / MAX_ERROR, 0, 1)
     return np.asarray(np.clip(apart * near, 0, 1))
 
 
@@ -215,3 +245,28 @@ def _at_size(picture: Image.Image) -> NDArray[np.uint8]:
     if picture.size != (SIDE, SIDE):
         picture = picture.resize((SIDE, SIDE), Image.Resampling.LANCZOS)
     return np.asarray(picture, dtype=np.uint8)
+
+
+def cells_of(pictures: Array) -> Array:
+    """n×256×256×3 pictures → (n·9)×80×80×3 cells."""
+    inner = pictures[:, MARGIN : SIDE - MARGIN, MARGIN : SIDE - MARGIN]
+    grid = inner.reshape(-1, GRID, CELL, GRID, CELL, 3).swapaxes(2, 3)
+    return grid.reshape(-1, CELL, CELL, 3)
+
+
+def reduced(cells: Array, side: int) -> Array:
+    """Cells with fewer pixels, each the mean of a square of the old ones; halved as often as it takes."""
+    while cells.shape[1] > side:
+        pairs = cells[:, 0::2] + cells[:, 1::2]
+        cells = (pairs[:, :, 0::2] + pairs[:, :, 1::2]) * 0.25
+    return cells
+
+
+def borders_of(pictures: Array) -> list[Array]:
+    """The four strips around the grid, which no thing ever covers, as rows of numbers."""
+    count = len(pictures)
+    top = pictures[:, :MARGIN].reshape(count, -1)
+    bottom = pictures[:, -MARGIN:].reshape(count, -1)
+    left = pictures[:, MARGIN:-MARGIN, :MARGIN].reshape(count, -1)
+    right = pictures[:, MARGIN:-MARGIN, -MARGIN:].reshape(count, -1)
+    return [top, bottom, left, right]

@@ -1,4 +1,4 @@
-"""How right and how good a picture is, from what the reader sees in it."""
+"""How correct and how clean a picture is, from its reading."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ def is_clear(reading: Reading, cell: int) -> bool:
 
 
 def shows(reading: Reading, scene: Scene) -> bool:
-    """Whether a picture shows just this scene, and everything in it clearly."""
+    """Whether a picture shows exactly this scene, with every cell clear."""
     return reading.scene == scene and all(is_clear(reading, cell) for cell in range(CELLS))
 
 
 def score(reading: Reading, target: Scene, before: Scene | None) -> Scores:
-    """Marks from 0 to 10: for what was to change and what was to stay, and for how it looks."""
+    """Marks from 0 to 10: semantics (what had to change and to stay) and quality (how clean it is)."""
     done = _success(reading, target, before)
     kept = _preservation(reading, target, before)
     return Scores(semantics=min(done, kept), quality=_quality(reading))
 
 
 def _success(reading: Reading, target: Scene, before: Scene | None) -> float:
-    """The share of what was to change that has changed as it should."""
+    """The share of the requested changes that are right."""
     cells = _to_change(target, before)
     marks = [_likeness(reading, target, cell) for cell in cells]
     if before is None or before.background != target.background:
@@ -41,7 +41,7 @@ def _success(reading: Reading, target: Scene, before: Scene | None) -> float:
 
 
 def _preservation(reading: Reading, target: Scene, before: Scene | None) -> float:
-    """Full marks, less a third for every cell (or the background) that should be as before and is not."""
+    """Full marks, minus a third for every cell (or the background) that changed and should not have."""
     kept = set(range(CELLS)) - set(_to_change(target, before))
     wrong = sum(
         reading.scene.cells[cell] != target.cells[cell] or not is_clear(reading, cell) for cell in kept

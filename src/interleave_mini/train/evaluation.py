@@ -1,43 +1,46 @@
-"""How well the generator draws, by the reader: from text, by operation, unseen pairs, chains of edits."""
+"""How well the generator draws, as the reader sees it: from text, by operation, unseen pairs, edit chains.
+
+`evaluate` runs after training, `QuickEval` every few minutes during it.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field
+from itertools import count as counter
+from pathlib import Path
 from random import Random
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 import numpy as np
+import torch
+from numpy.typing import NDArray
+from PIL import Image
 
 from interleave_mini.intervals import Estimate, estimate
 from interleave_mini.language.prompts import edit_prompt, scene_prompt
 from interleave_mini.language.splits import HELD_OUT_PAIRS
 from interleave_mini.reader import Reader, Reading
 from interleave_mini.reader.scores import shows
-from interleave_mini.train.examples import MOST_THINGS, random_operations, random_scene
+from interleave_mini.train.examples import MAX_THINGS, random_operations, random_scene
+from interleave_mini.train.flow import Flow, encode_prompts
 from interleave_mini.world.drawing import draw_many
 from interleave_mini.world.kinds import BACKGROUNDS, KINDS
 from interleave_mini.world.operations import Operation, apply_all
 from interleave_mini.world.scene import MIDDLE, Scene, Thing
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from interleave_mini.train.flow import Flow
-
 CHAIN = 10
+SAMPLES_SHOWN = 8
 
 
-class HasDraw(Protocol):
+class DrawFunction(Protocol):
     def __call__(
         self, prompts: Sequence[str], sources: Sequence[NDArray[np.uint8]], seed: int
     ) -> NDArray[np.uint8]: ...
 
 
-def drawing_with(flow: Flow, tokenizer: Any, *, batch: int = 128) -> HasDraw:
-    """The flow as a function on bytes; `sources` stand oldest first."""
-    import torch
-
-    from interleave_mini.train.flow import encode_prompts
+def draw_function(flow: Flow, tokenizer: Any, *, batch: int = 128) -> DrawFunction:
+    """The flow as a function from prompts and source pictures to pictures; `sources` are oldest first."""
 
     def draw(prompts: Sequence[str], sources: Sequence[NDArray[np.uint8]], seed: int) -> NDArray[np.uint8]:
         drawn = []
@@ -45,7 +48,7 @@ def drawing_with(flow: Flow, tokenizer: Any, *, batch: int = 128) -> HasDraw:
             part = list(prompts[start : start + batch])
             tokens = torch.as_tensor(encode_prompts(tokenizer, part, flow.shape)).to(flow.device)
             given = [torch.as_tensor(pictures[start : start + batch]) for pictures in sources]
-            # Every group has another size: compiled code would be made anew for each.
+            # Groups differ in size, and compiled code would be rebuilt for each.
             with torch.compiler.set_stance("force_eager"):
                 drawn.append(flow.draw(tokens, given, seed + start).cpu().numpy())
         return np.concatenate(drawn)
@@ -53,11 +56,11 @@ def drawing_with(flow: Flow, tokenizer: Any, *, batch: int = 128) -> HasDraw:
     return draw
 
 
-def evaluate(draw: HasDraw, reader: Reader, *, count: int, seed: int = 0) -> dict[str, Estimate]:
+def evaluate(draw: DrawFunction, reader: Reader, *, count: int, seed: int = 0) -> dict[str, Estimate]:
     """Shares of pictures that are strictly right, `count` of each sort."""
     rng = Random(f"evaluation/{seed}")
     results: dict[str, list[bool]] = {}
-    for things in range(1, MOST_THINGS + 1):
+    for things in range(1, MAX_THINGS + 1):
         scenes = [random_scene(rng, things) for _ in range(count)]
         prompts = [scene_prompt(scene) for scene in scenes]
         results[f"text, {things} things"] = right(draw, reader, prompts, (), scenes, seed)
@@ -68,7 +71,7 @@ def evaluate(draw: HasDraw, reader: Reader, *, count: int, seed: int = 0) -> dic
     return {name: estimate([float(one) for one in ones]) for name, ones in results.items()}
 
 
-def _unseen(draw: HasDraw, reader: Reader, rng: Random, count: int, seed: int) -> list[bool]:
+def _unseen(draw: DrawFunction, reader: Reader, rng: Random, count: int, seed: int) -> list[bool]:
     pairs = sorted(HELD_OUT_PAIRS)
     scenes = []
     for _ in range(count):
@@ -78,7 +81,7 @@ def _unseen(draw: HasDraw, reader: Reader, rng: Random, count: int, seed: int) -
     return right(draw, reader, [scene_prompt(scene) for scene in scenes], (), scenes, seed)
 
 
-def _edits(draw: HasDraw, reader: Reader, rng: Random, count: int, seed: int) -> dict[str, list[bool]]:
+def _edits(draw: DrawFunction, reader: Reader, rng: Random, count: int, seed: int) -> dict[str, list[bool]]:
     groups: dict[str, list[tuple[Scene, tuple[Operation, ...]]]] = {}
     wanted = 12
     for _ in range(count * 400):
@@ -94,16 +97,16 @@ def _edits(draw: HasDraw, reader: Reader, rng: Random, count: int, seed: int) ->
     for name, group in sorted(groups.items()):
         sources = draw_many([scene for scene, _ in group])
         targets = [apply_all(operations, scene) for scene, operations in group]
-        for manner in ("short", "exact"):
-            prompts = [edit_prompt(operations, scene, exact=manner == "exact") for scene, operations in group]
+        for style in ("short", "exact"):
+            prompts = [edit_prompt(operations, scene, exact=style == "exact") for scene, operations in group]
             found = right(draw, reader, prompts, (sources,), targets, seed)
-            results[f"edit, {name}, {manner}"] = found
-            results[f"edit, all, {manner}"] += found
+            results[f"edit, {name}, {style}"] = found
+            results[f"edit, all, {style}"] += found
     return results
 
 
-def _with_earlier(draw: HasDraw, reader: Reader, rng: Random, count: int, seed: int) -> list[bool]:
-    """Edits that are shown the picture before the last as well, which must not get in the way."""
+def _with_earlier(draw: DrawFunction, reader: Reader, rng: Random, count: int, seed: int) -> list[bool]:
+    """Edits that also get the picture before the last as a source, which must not distract."""
     earlier = [random_scene(rng, 3) for _ in range(count)]
     before = [apply_all(_some_operations(scene, rng), scene) for scene in earlier]
     steps = [_some_operations(scene, rng) for scene in before]
@@ -112,8 +115,8 @@ def _with_earlier(draw: HasDraw, reader: Reader, rng: Random, count: int, seed: 
     return right(draw, reader, prompts, (draw_many(earlier), draw_many(before)), targets, seed)
 
 
-def _chains(draw: HasDraw, reader: Reader, rng: Random, count: int, seed: int) -> dict[str, list[bool]]:
-    """Edits upon edits, each from the picture the model itself has drawn; right once, right for good."""
+def _chains(draw: DrawFunction, reader: Reader, rng: Random, count: int, seed: int) -> dict[str, list[bool]]:
+    """Chains of edits, each from the model's own last picture; a chain is right while every link is."""
     scenes = [random_scene(rng, 2) for _ in range(count)]
     pictures = draw_many(scenes)
     still_right = np.ones(count, bool)
@@ -132,21 +135,61 @@ def _chains(draw: HasDraw, reader: Reader, rng: Random, count: int, seed: int) -
 def _some_operations(scene: Scene, rng: Random) -> tuple[Operation, ...]:
     while True:
         operations = random_operations(scene, rng)
-        if operations and len(apply_all(operations, scene).things) <= MOST_THINGS - 1:
+        if operations and len(apply_all(operations, scene).things) <= MAX_THINGS - 1:
             return operations
 
 
 def right(
-    draw: HasDraw,
+    draw: DrawFunction,
     reader: Reader,
     prompts: Sequence[str],
     sources: Sequence[NDArray[np.uint8]],
     targets: Sequence[Scene],
     seed: int,
 ) -> list[bool]:
-    """Which of these pictures come out strictly right."""
+    """Which of these prompts are drawn strictly right."""
     return _right(reader.read_many(draw(prompts, sources, seed)), targets)
 
 
 def _right(readings: Sequence[Reading], targets: Sequence[Scene]) -> list[bool]:
     return [shows(reading, target) for reading, target in zip(readings, targets, strict=True)]
+
+
+@dataclass
+class QuickEval:
+    """A quick evaluation during training, always on the same prompts so that results can be compared."""
+
+    draw: DrawFunction
+    reader: Reader
+    folder: Path
+    pictures: int = 96
+    numbers: counter[int] = field(default_factory=counter)
+
+    def __call__(self) -> dict[str, float]:
+        """Shares of pictures that are strictly right: from text, by short edits, by exact edits."""
+        rng = Random("glance")
+        scenes = [random_scene(rng, 3) for _ in range(self.pictures)]
+        steps = [random_operations(scene, rng) or () for scene in scenes]
+        after = [apply_all(done, scene) for done, scene in zip(steps, scenes, strict=True)]
+        before = draw_many(scenes)
+        short, exact = (
+            [edit_prompt(done, scene, exact=exact) for done, scene in zip(steps, scenes, strict=True)]
+            for exact in (False, True)
+        )
+        drawn = {
+            "text": self.draw([scene_prompt(scene) for scene in scenes], (), seed=0),
+            "short": self.draw(short, (before,), seed=0),
+            "exact": self.draw(exact, (before,), seed=0),
+        }
+        self._save_samples([before, *drawn.values()])
+        return {
+            name: sum(map(shows, self.reader.read_many(pictures), scenes if name == "text" else after))
+            / self.pictures
+            for name, pictures in drawn.items()
+        }
+
+    def _save_samples(self, rows: list[NDArray[np.uint8]]) -> None:
+        """Rows: the pictures before, then those drawn from text, by short edits and by exact ones."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        sheet = np.concatenate([np.concatenate(list(row[:SAMPLES_SHOWN]), axis=1) for row in rows])
+        Image.fromarray(sheet).save(self.folder / f"{next(self.numbers):03}.png")

@@ -1,6 +1,6 @@
-"""What the generator learns from: a prompt, the picture it starts from if any, and the picture to draw.
+"""Training examples of the generator: a prompt, its source pictures if any, and the picture to draw.
 
-Everything is made on the fly from a seed. Kinds in colours that are held out never appear.
+They are sampled on the fly from a seed, without held-out pairs of kind and colour.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from random import Random
 
 from interleave_mini.language.prompts import edit_prompt, scene_prompt
-from interleave_mini.language.splits import HELD_OUT_PAIRS, hashed_split, is_held_out_pair
+from interleave_mini.language.splits import HELD_OUT_PAIRS, has_held_out_pair, hashed_split
 from interleave_mini.language.tasks import sample_task
 from interleave_mini.world.kinds import BACKGROUNDS, COLOURS, KINDS, NOUNS
 from interleave_mini.world.operations import (
@@ -32,11 +32,11 @@ from interleave_mini.world.operations import (
 )
 from interleave_mini.world.scene import CELLS, GRID, Gripper, Scene, Size, Thing
 
-MOST_THINGS = 6
+MAX_THINGS = 6
 FROM_NOTHING = 0.35
 FROM_STORIES = 0.3
 WITH_EARLIER = 0.12
-"""The share of edits that are also shown the picture before the last, as `--sources history` does."""
+"""The share of edits with the picture before the last as a second source, as with `--sources history`."""
 _NOUNS = tuple(NOUNS)
 _COLOURS = tuple(COLOURS)
 _PAIRS = tuple(
@@ -46,13 +46,13 @@ _PAIRS = tuple(
 
 @dataclass(frozen=True)
 class Example:
-    """One thing to learn. `before` is None where the picture is drawn from nothing."""
+    """One training example. `before` is None for a picture drawn from text alone."""
 
     prompt: str
     before: Scene | None
     after: Scene
     earlier: Scene | None = None
-    """What came before `before`, where that is shown too."""
+    """The scene before `before`, where it is a source too."""
 
     @property
     def sources(self) -> tuple[Scene, ...]:
@@ -61,10 +61,10 @@ class Example:
 
 
 def sample_example(rng: Random) -> Example:
-    """A random example of what the generator will be asked for."""
+    """A random example."""
     while True:
         made = _from_story(rng) if rng.random() < FROM_STORIES else _at_random(rng)
-        if made is not None and not _held_out(made.after):
+        if made is not None and not has_held_out_pair(made.after):
             return made
 
 
@@ -83,32 +83,32 @@ def _from_story(rng: Random) -> Example | None:
     task = sample_task("story", rng)
     if task.unseen or hashed_split(repr(task.parts)) != "train":
         return None
-    number = rng.randrange(len(task.beats))
-    beat = task.beats[number]
-    if beat.before is None:
-        return Example(_describe(beat.scene, rng), None, beat.scene)
+    number = rng.randrange(len(task.steps))
+    step = task.steps[number]
+    if step.before is None:
+        return Example(_describe(step.scene, rng), None, step.scene)
     has_earlier = number >= 2 and rng.random() < WITH_EARLIER
-    earlier = task.beats[number - 2].scene if has_earlier else None
-    return Example(_ask(beat.operations, beat.before, rng), beat.before, beat.scene, earlier)
+    earlier = task.steps[number - 2].scene if has_earlier else None
+    return Example(_ask(step.operations, step.before, rng), step.before, step.scene, earlier)
 
 
 def _earlier(scene: Scene, rng: Random) -> Scene | None:
-    """A scene from which this one may have come; None for most edits."""
+    """An earlier scene as a second source; None for most edits."""
     if rng.random() >= WITH_EARLIER:
         return None
     return apply_all(random_operations(scene, rng) or (), scene)
 
 
 def _describe(scene: Scene, rng: Random) -> str:
-    return _in_some_way(rng, lambda **manner: scene_prompt(scene, **manner))
+    return _in_some_way(rng, lambda **style: scene_prompt(scene, **style))
 
 
 def _ask(operations: tuple[Operation, ...], scene: Scene, rng: Random) -> str:
-    return _in_some_way(rng, lambda **manner: edit_prompt(operations, scene, **manner))
+    return _in_some_way(rng, lambda **style: edit_prompt(operations, scene, **style))
 
 
 def _in_some_way(rng: Random, say: Callable[..., str]) -> str:
-    """As a planner says it, in many other ways, or exactly."""
+    """In the planner's words, in varied words, or exactly."""
     chance = rng.random()
     if chance < 0.35:
         return say()
@@ -120,7 +120,7 @@ def random_scene(rng: Random, things: int | None = None) -> Scene:
     background = rng.choice(BACKGROUNDS)
     if things is None and rng.random() < 0.08:
         return _bench(background if rng.random() < 0.3 else "workbench", rng)
-    count = things if things is not None else rng.choices(range(MOST_THINGS + 1), (1, 5, 6, 5, 4, 3, 2))[0]
+    count = things if things is not None else rng.choices(range(MAX_THINGS + 1), (1, 5, 6, 5, 4, 3, 2))[0]
     cells = rng.sample(range(CELLS), count)
     chosen: dict[int, Thing] = {}
     for cell in cells:
@@ -143,7 +143,7 @@ def _bench(background: str, rng: Random) -> Scene:
 
 
 def random_operations(scene: Scene, rng: Random) -> tuple[Operation, ...] | None:
-    """One operation that can be done in this scene (sometimes two); None when chance finds none."""
+    """One possible operation in this scene (sometimes two); None when no try is possible."""
     made: list[Operation] = []
     for _ in range(2 if rng.random() < 0.08 else 1):
         operation = _random_operation(apply_all(made, scene), rng)
@@ -159,7 +159,7 @@ def _random_operation(scene: Scene, rng: Random) -> Operation | None:
         maker = rng.choice(makers)
         with suppress(Impossible, IndexError):
             operation = maker(scene, rng)
-            if not _held_out(operation.apply(scene)):
+            if not has_held_out_pair(operation.apply(scene)):
                 return operation
     return None
 
@@ -203,7 +203,3 @@ _HANDLING: tuple[Callable[[Scene, Random], Operation], ...] = (
     lambda scene, rng: Pick(_cell(scene, rng)),
     lambda scene, rng: Place(_free(scene, rng)),
 )
-
-
-def _held_out(scene: Scene) -> bool:
-    return any(is_held_out_pair(thing) for thing in scene.things.values())

@@ -1,4 +1,4 @@
-"""Second stage: text encoder and transformer together, by flow matching, from text and on edits."""
+"""Second stage of the generator: text encoder and transformer, trained together by flow matching."""
 
 from __future__ import annotations
 
@@ -7,31 +7,28 @@ from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 from random import Random
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import torch
 
+from interleave_mini.train.autoencoder import LatentSpace
 from interleave_mini.train.examples import Example, sample_example
-from interleave_mini.train.latents import LatentSpace
-from interleave_mini.train.model_parts import SHIFT, GeneratorShape, text_layers
-from interleave_mini.train.timed_schedule import Clock, Log, learning_rate
-from interleave_mini.train.weight_average import Average
-from interleave_mini.world.batches import EMPTY, TorchPainter, scene_codes
-
-if TYPE_CHECKING:
-    import torch
+from interleave_mini.train.generator_model import SHIFT, GeneratorShape, text_layers
+from interleave_mini.train.training_loop import Log, TimedSchedule, WeightAverage, learning_rate
+from interleave_mini.world.drawing import EMPTY, TorchPainter, scene_codes
 
 CHANGE_WEIGHT = 3.0
 SOURCE_NOISE = 0.12
-"""Noise on the picture an edit starts from: in use it was drawn by the model itself."""
-MOST_SKIPPED = 50
-KEEP_EVERY = 120.0
-"""Seconds between two states on disk."""
+"""Noise on the source of an edit: in use it is a picture drawn by the model itself."""
+MAX_SKIPPED = 50
+SAVE_EVERY = 120.0
+"""Seconds between two saved states."""
 SOURCE_TIME = 10
-"""Where the pipeline puts the first source on the time axis of positions; the second is as far again."""
-MOST_SOURCES = 2
+"""The position of the first source on the time axis of the position ids; the second is at twice that."""
+MAX_SOURCES = 2
 LOSS_NAMES = ("text", "edit", "history")
-"""What the log calls the loss of batches with no source, with one and with two."""
+"""Names in the log for the loss of batches with no source, with one and with two."""
 
 
 @dataclass(frozen=True)
@@ -46,25 +43,23 @@ class FlowTraining:
 
 @dataclass(frozen=True)
 class Batch:
-    """Examples with equally many sources, which stand oldest first."""
+    """Examples with the same number of sources, oldest first."""
 
     tokens: Any
     sources: tuple[Any, ...]
     after: Any
 
 
-class Examples:
-    """Batches without end, made by worker processes; every worker has its own seed."""
+class Examples(torch.utils.data.IterableDataset):  # type: ignore[misc]
+    """An endless stream of batches, made by worker processes; every worker has its own seed."""
 
-    def __init__(self, tokenizer: Any, shape: GeneratorShape, how: FlowTraining, seed: int) -> None:
-        self.tokenizer, self.shape, self.how, self.seed = tokenizer, shape, how, seed
+    def __init__(self, tokenizer: Any, shape: GeneratorShape, settings: FlowTraining, seed: int) -> None:
+        self.tokenizer, self.shape, self.settings, self.seed = tokenizer, shape, settings, seed
 
     def __iter__(self) -> Iterator[Batch]:
-        import torch
-
         worker = torch.utils.data.get_worker_info()
         rng = Random(f"{self.seed}/{worker.id if worker else 0}")
-        sizes = (self.how.text_batch, self.how.edit_batch, self.how.history_batch)
+        sizes = (self.settings.text_batch, self.settings.edit_batch, self.settings.history_batch)
         waiting: tuple[list[Example], ...] = tuple([] for _ in sizes)
         while True:
             example = sample_example(rng)
@@ -82,7 +77,7 @@ class Examples:
 
 
 def encode_prompts(tokenizer: Any, prompts: list[str], shape: GeneratorShape) -> np.ndarray[Any, Any]:
-    """Token numbers, padded to the fixed length, as the pipeline makes them."""
+    """Token ids, padded to the fixed length as the pipeline does."""
     encoded = tokenizer(prompts, padding="max_length", truncation=True, max_length=shape.sequence)
     return np.asarray(encoded["input_ids"], dtype=np.int64)
 
@@ -93,36 +88,33 @@ class Flow:
     def __init__(
         self, shape: GeneratorShape, space: LatentSpace, text_encoder: Any, transformer: Any, pad: int
     ) -> None:
-        import torch
-
-        self.torch = torch
         self.shape, self.space, self.pad = shape, space, pad
         self.text_encoder, self.transformer = text_encoder, transformer
         self.device = next(transformer.parameters()).device
         side = shape.side // 16
         grid = torch.cartesian_prod(torch.arange(1), torch.arange(side), torch.arange(side), torch.arange(1))
-        placed = [grid + torch.tensor([SOURCE_TIME * count, 0, 0, 0]) for count in range(MOST_SOURCES + 1)]
+        placed = [grid + torch.tensor([SOURCE_TIME * count, 0, 0, 0]) for count in range(MAX_SOURCES + 1)]
         words = torch.cartesian_prod(*(torch.arange(n) for n in (1, 1, 1, shape.sequence)))
         self.word_ids = words.to(self.device)
         self.picture_ids = [
-            torch.cat(placed[: count + 1]).to(self.device) for count in range(MOST_SOURCES + 1)
+            torch.cat(placed[: count + 1]).to(self.device) for count in range(MAX_SOURCES + 1)
         ]
 
-    def words(self, tokens: torch.Tensor) -> torch.Tensor:
-        """What the transformer is told."""
+    def text_states(self, tokens: torch.Tensor) -> torch.Tensor:
+        """The hidden states of the text encoder that condition the transformer."""
         states = self.text_encoder(
             input_ids=tokens,
             attention_mask=(tokens != self.pad).long(),
             output_hidden_states=True,
             use_cache=False,
         ).hidden_states
-        return self.torch.cat([states[layer] for layer in text_layers(self.shape)], dim=-1)
+        return torch.cat([states[layer] for layer in text_layers(self.shape)], dim=-1)
 
     def velocity(
         self, noisy: torch.Tensor, time: torch.Tensor, words: torch.Tensor, sources: Sequence[torch.Tensor]
     ) -> torch.Tensor:
         count, length = noisy.shape[:2]
-        pictures = self.torch.cat([noisy, *sources], dim=1) if sources else noisy
+        pictures = torch.cat([noisy, *sources], dim=1) if sources else noisy
         guessed = self.transformer(
             hidden_states=pictures,
             timestep=time,
@@ -135,7 +127,6 @@ class Flow:
         return guessed[:, :length]
 
     def loss(self, batch: Batch, painter: TorchPainter) -> torch.Tensor:
-        torch = self.torch
         with torch.no_grad():
             target = self.space.tokens(painter.paint(batch.after))
             given = batch.sources or (_emptied(batch.after),)
@@ -147,25 +138,24 @@ class Flow:
             even = torch.rand(len(target), device=self.device)
             time = SHIFT * even / (1 + (SHIFT - 1) * even)
             noisy = target + time.view(-1, 1, 1) * (noise - target)
-            sources = [self._as_if_drawn(start) for start in starts] if batch.sources else ()
-        guessed = self.velocity(noisy, time, self.words(batch.tokens), sources)
+            sources = [self._with_noise(start) for start in starts] if batch.sources else ()
+        guessed = self.velocity(noisy, time, self.text_states(batch.tokens), sources)
         return (weight * (guessed.float() - (noise - target)) ** 2).mean()
 
-    def _as_if_drawn(self, picture: torch.Tensor) -> torch.Tensor:
-        amount = SOURCE_NOISE * self.torch.rand(len(picture), 1, 1, device=self.device)
-        return picture + amount * self.torch.randn_like(picture)
+    def _with_noise(self, picture: torch.Tensor) -> torch.Tensor:
+        amount = SOURCE_NOISE * torch.rand(len(picture), 1, 1, device=self.device)
+        return picture + amount * torch.randn_like(picture)
 
     def draw(
         self, tokens: torch.Tensor, sources: Sequence[torch.Tensor], seed: int, steps: int | None = None
     ) -> torch.Tensor:
-        """Pictures as bytes, in as many steps as in use: what the pipeline does, for a whole batch."""
-        torch = self.torch
+        """Pictures as bytes: the sampling loop of the pipeline, for a whole batch."""
         steps = steps or self.shape.steps
         even = torch.linspace(1, 1 / steps, steps)
         times = [*(SHIFT * even / (1 + (SHIFT - 1) * even)).tolist(), 0.0]
         random = torch.Generator(self.device).manual_seed(seed)
         with torch.no_grad():
-            words = self.words(tokens)
+            words = self.text_states(tokens)
             starts = [self.space.tokens(pixels.to(self.device)) for pixels in sources]
             size = (len(tokens), (self.shape.side // 16) ** 2, 4 * self.shape.latent_channels)
             picture = torch.randn(size, generator=random, device=self.device)
@@ -185,35 +175,35 @@ def train_flow(
     flow: Flow,
     examples: Examples,
     painter: TorchPainter,
-    clock: Clock,
+    schedule: TimedSchedule,
     log: Log,
-    how: FlowTraining,
+    settings: FlowTraining,
     state: Path,
-    glance: Callable[[], dict[str, float]] = dict,
-) -> Average:
-    """Train until the clock says stop, and keep everything needed to go on in `state`.
+    quick_eval: Callable[[], dict[str, float]] = dict,
+) -> WeightAverage:
+    """Train until the schedule ends; `state` holds everything needed to resume.
 
-    Now and then the averaged weights are put in place for a `glance`, whose findings are logged.
+    Whenever the state is saved, `quick_eval` runs on the averaged weights and its result is logged.
     """
-    import torch
-
     on_gpu = flow.device.type == "cuda"
     modules = (flow.text_encoder, flow.transformer)
     for module in modules:
         module.train()
     parameters = [parameter for module in modules for parameter in module.parameters()]
-    optimizer = torch.optim.AdamW(parameters, lr=how.rate, betas=(0.9, 0.95), weight_decay=0.01, fused=on_gpu)
-    average = Average(*modules)
+    optimizer = torch.optim.AdamW(
+        parameters, lr=settings.rate, betas=(0.9, 0.95), weight_decay=0.01, fused=on_gpu
+    )
+    average = WeightAverage(*modules)
     if state.exists():
-        _restore(state, modules, optimizer, average)
+        _load_state(state, modules, optimizer, average)
     if on_gpu:
         flow.transformer.compile_repeated_blocks(fullgraph=True, dynamic=False)
-    loader = iter(torch.utils.data.DataLoader(_stream(examples), batch_size=None, num_workers=how.workers))
-    losses, kept = _Losses(log), clock.now
-    for step in clock.steps():
-        batch = _on(next(loader), flow.device)
+    loader = iter(torch.utils.data.DataLoader(examples, batch_size=None, num_workers=settings.workers))
+    losses, saved = _Losses(log), schedule.now
+    for step in schedule.steps():
+        batch = _to_device(next(loader), flow.device)
         for group in optimizer.param_groups:
-            group["lr"] = learning_rate(how.rate, clock.share)
+            group["lr"] = learning_rate(settings.rate, schedule.progress)
         with torch.autocast(flow.device.type, torch.bfloat16, enabled=on_gpu):
             loss = flow.loss(batch, painter)
         loss.backward()
@@ -222,22 +212,22 @@ def train_flow(
             optimizer.step()
             average.update()
             losses.add(batch, loss, norm)
-        else:  # one bad batch would spoil every weight for good
+        else:  # one bad batch would ruin every weight for good
             losses.skip(step, loss, norm)
         optimizer.zero_grad(set_to_none=True)
-        if step % how.log_every == 0:
-            losses.write(step, clock.spent)
-        if clock.now - kept > KEEP_EVERY:
-            _keep(state, modules, optimizer, average, clock)
+        if step % settings.log_every == 0:
+            losses.write(step, schedule.spent)
+        if schedule.now - saved > SAVE_EVERY:
+            _save_state(state, modules, optimizer, average, schedule)
             with average.in_place():
-                log.write(stage="glance", step=step, seconds=clock.spent, **glance())
-            kept = clock.now
-    _keep(state, modules, optimizer, average, clock)
+                log.write(stage="glance", step=step, seconds=schedule.spent, **quick_eval())
+            saved = schedule.now
+    _save_state(state, modules, optimizer, average, schedule)
     return average
 
 
 class _Losses:
-    """What was measured since the last line of the log, by the number of sources."""
+    """Losses since the last line of the log, by the number of sources."""
 
     def __init__(self, log: Log) -> None:
         self.log = log
@@ -255,7 +245,7 @@ class _Losses:
     def skip(self, step: int, loss: torch.Tensor, norm: torch.Tensor) -> None:
         self.skipped += 1
         self.log.write(stage="flow", step=step, skipped=self.skipped, loss=loss.item(), norm=norm.item())
-        if self.skipped > MOST_SKIPPED:
+        if self.skipped > MAX_SKIPPED:
             raise RuntimeError(f"{self.skipped} batches without a finite gradient: the training has diverged")
 
     def write(self, step: int, seconds: float) -> None:
@@ -265,19 +255,7 @@ class _Losses:
         self._start()
 
 
-def _stream(examples: Examples) -> Any:
-    import torch
-
-    class Stream(torch.utils.data.IterableDataset):  # type: ignore[misc]
-        def __iter__(self) -> Iterator[Batch]:
-            return iter(examples)
-
-    return Stream()
-
-
-def _on(batch: Batch, device: Any) -> Batch:
-    import torch
-
+def _to_device(batch: Batch, device: Any) -> Batch:
     tokens, after, *sources = (
         torch.as_tensor(each).long().to(device, non_blocking=True)
         for each in (batch.tokens, batch.after, *batch.sources)
@@ -285,24 +263,22 @@ def _on(batch: Batch, device: Any) -> Batch:
     return Batch(tokens, tuple(sources), after)
 
 
-def _keep(state: Path, modules: tuple[Any, ...], optimizer: Any, average: Average, clock: Clock) -> None:
-    import torch
-
+def _save_state(
+    state: Path, modules: tuple[Any, ...], optimizer: Any, average: WeightAverage, schedule: TimedSchedule
+) -> None:
     kept = {
         "modules": [module.state_dict() for module in modules],
         "optimizer": optimizer.state_dict(),
         "average": average.mean,
         "updates": average.updates,
-        "seconds": clock.spent,
+        "seconds": schedule.spent,
     }
     part = state.with_suffix(".part")
     torch.save(kept, part)
     part.replace(state)
 
 
-def _restore(state: Path, modules: tuple[Any, ...], optimizer: Any, average: Average) -> None:
-    import torch
-
+def _load_state(state: Path, modules: tuple[Any, ...], optimizer: Any, average: WeightAverage) -> None:
     kept = torch.load(state, weights_only=True, map_location=average.mean[0].device)
     for module, weights in zip(modules, kept["modules"], strict=True):
         module.load_state_dict(weights)
@@ -313,9 +289,7 @@ def _restore(state: Path, modules: tuple[Any, ...], optimizer: Any, average: Ave
 
 
 def seconds_spent(state: Path) -> float:
-    """The time already spent on a training that was kept here."""
-    import torch
-
+    """Seconds of training that went into a saved state."""
     if not state.exists():
         return 0.0
     return float(torch.load(state, weights_only=True, map_location="cpu")["seconds"])

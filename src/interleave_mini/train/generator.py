@@ -1,10 +1,10 @@
-"""The generator from nothing: tokenizer, VAE, flow, evaluation; a pipeline any diffusers user can load.
+"""Training of the generator from scratch: tokenizer, VAE, flow, evaluation; saved as a diffusers pipeline.
 
-OUT/vae        the trained VAE                 OUT/flow.pt       everything needed to go on
-OUT/samples    pictures drawn on the way
+OUT/vae        the trained VAE                 OUT/flow.pt       everything needed to resume
+OUT/samples    pictures drawn during training
 OUT/pipeline   the finished `Flux2KleinPipeline` in half precision
 OUT/log.jsonl  losses and times                OUT/evaluation.json
-A stage that is finished is not repeated; the same command goes on where it was stopped.
+A finished stage is not repeated; the same command resumes where it was stopped.
 """
 
 from __future__ import annotations
@@ -14,14 +14,15 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from interleave.errors import ConfigurationError
 from interleave_mini.intervals import Estimate
 from interleave_mini.reader import Reader
-from interleave_mini.train.autoencoder import VaeTraining, readable_share, train_vae
-from interleave_mini.train.evaluation import drawing_with, evaluate
+from interleave_mini.train.autoencoder import LatentSpace, VaeTraining, readable_share, train_vae
+from interleave_mini.train.evaluation import QuickEval, draw_function, evaluate
 from interleave_mini.train.flow import Examples, Flow, FlowTraining, seconds_spent, train_flow
-from interleave_mini.train.latents import LatentSpace
-from interleave_mini.train.model_parts import (
+from interleave_mini.train.generator_model import (
     SHAPES,
     build_pipeline,
     build_text_encoder,
@@ -29,22 +30,21 @@ from interleave_mini.train.model_parts import (
     build_vae,
     save_pipeline,
 )
-from interleave_mini.train.quick_eval import Glance
-from interleave_mini.train.timed_schedule import Clock, Log
-from interleave_mini.train.tokenizer import language_tokenizer
-from interleave_mini.world.batches import TorchPainter
+from interleave_mini.train.tokenizers import generator_tokenizer
+from interleave_mini.train.training_loop import Log, TimedSchedule
+from interleave_mini.world.drawing import TorchPainter
 
 
 @dataclass(frozen=True)
-class Orders:
-    """What a user wants trained."""
+class GeneratorTraining:
+    """The settings of a training run."""
 
     out: Path
     shape: str = "mini"
     vae_minutes: float = 10.0
     flow_minutes: float = 18.5
     stop_after: float | None = None
-    """Minutes after which this session stops the flow, to go on later."""
+    """Minutes after which this session stops the flow; run again to resume."""
     device: str | None = None
     workers: int = 0
     seed: int = 0
@@ -54,69 +54,71 @@ class Orders:
     flow: FlowTraining = field(default_factory=FlowTraining)
 
 
-def train_generator(orders: Orders) -> dict[str, Estimate]:
-    """Train what is not trained yet, save the pipeline, and return what the evaluation found."""
-    import torch
-
-    if orders.shape not in SHAPES:
-        raise ConfigurationError(f"no shape named {orders.shape!r}: choose one of {', '.join(SHAPES)}")
-    torch.manual_seed(orders.seed)
+def train_generator(settings: GeneratorTraining) -> dict[str, Estimate]:
+    """Train what is not trained yet, save the pipeline, return the evaluation; {} when stopped early."""
+    if settings.shape not in SHAPES:
+        raise ConfigurationError(f"no shape named {settings.shape!r}: choose one of {', '.join(SHAPES)}")
+    torch.manual_seed(settings.seed)
     torch.set_float32_matmul_precision("high")
     torch.backends.cudnn.benchmark = True
-    device = orders.device or ("cuda" if torch.cuda.is_available() else "cpu")
-    shape = SHAPES[orders.shape]
-    log = Log(orders.out / "log.jsonl")
+    device = settings.device or ("cuda" if torch.cuda.is_available() else "cpu")
+    shape = SHAPES[settings.shape]
+    log = Log(settings.out / "log.jsonl")
     painter = TorchPainter(device)
     reader = Reader(device)
-    tokenizer = language_tokenizer()
-    vae = _vae_stage(orders, shape, painter, reader, log)
+    tokenizer = generator_tokenizer()
+    vae = _vae_stage(settings, shape, painter, reader, log)
     text_encoder = build_text_encoder(shape, len(tokenizer)).to(device)
     transformer = build_transformer(shape).to(device)
     flow = Flow(shape, _space(vae, device), text_encoder, transformer, tokenizer.pad_token_id)
-    state = orders.out / "flow.pt"
-    clock = Clock(orders.flow_minutes, spent=seconds_spent(state), stop_after=orders.stop_after)
-    how = replace(orders.flow, workers=orders.workers)
-    # The seed moves on with the time spent: a second session does not repeat the examples of the first.
-    examples = Examples(tokenizer, shape, how, orders.seed + int(clock.before))
-    if not clock.is_over:
-        glance = Glance(drawing_with(flow, tokenizer), reader, orders.out / "samples")
-        average = train_flow(flow, examples, painter, clock, log, how, state, glance)
+    state = settings.out / "flow.pt"
+    schedule = TimedSchedule(
+        settings.flow_minutes, spent=seconds_spent(state), stop_after=settings.stop_after
+    )
+    flow_settings = replace(settings.flow, workers=settings.workers)
+    # The time spent is added to the seed: a second session must not repeat the examples of the first.
+    examples = Examples(tokenizer, shape, flow_settings, settings.seed + int(schedule.before))
+    if not schedule.is_over:
+        quick_eval = QuickEval(draw_function(flow, tokenizer), reader, settings.out / "samples")
+        average = train_flow(flow, examples, painter, schedule, log, flow_settings, state, quick_eval)
         average.swap()
-        if not clock.is_over:  # to be continued
+        if not schedule.is_over:
             return {}
     text_encoder.eval()
     transformer.eval()
     pipeline = build_pipeline(vae, text_encoder, tokenizer, transformer)
-    save_pipeline(pipeline, shape, orders.out / "pipeline")
-    found = evaluate(drawing_with(flow, tokenizer), reader, count=orders.evaluate, seed=orders.seed)
+    save_pipeline(pipeline, shape, settings.out / "pipeline")
+    found = evaluate(draw_function(flow, tokenizer), reader, count=settings.evaluate, seed=settings.seed)
     for name, share in found.items():
         log.write(stage="evaluation", what=name, **share.model_dump())
     shares = {name: share.model_dump() for name, share in found.items()}
-    (orders.out / "evaluation.json").write_text(json.dumps(shares, indent=1) + "\n", "utf-8")
+    (settings.out / "evaluation.json").write_text(json.dumps(shares, indent=1) + "\n", "utf-8")
     return found
 
 
-def _vae_stage(orders: Orders, shape: Any, painter: TorchPainter, reader: Reader, log: Log) -> Any:
+def _vae_stage(
+    settings: GeneratorTraining, shape: Any, painter: TorchPainter, reader: Reader, log: Log
+) -> Any:
     from diffusers import AutoencoderKLFlux2
 
-    folder, spent = orders.out / "vae", orders.out / "vae.json"
+    folder, spent = settings.out / "vae", settings.out / "vae.json"
     is_there = (folder / "config.json").exists()
     vae = AutoencoderKLFlux2.from_pretrained(folder) if is_there else build_vae(shape)
     before = json.loads(spent.read_bytes())["seconds"] if is_there and spent.exists() else 0.0
-    clock = Clock(orders.vae_minutes, spent=before)
-    if is_there and (clock.is_over or (orders.out / "flow.pt").exists()):  # the flow is bound to its VAE
+    schedule = TimedSchedule(settings.vae_minutes, spent=before)
+    if is_there and (
+        schedule.is_over or (settings.out / "flow.pt").exists()
+    ):  # a flow works with its own VAE only
         return vae.to(painter.device).eval()
-    train_vae(vae, painter, clock, log, orders.vae)
-    share = readable_share(vae, painter, reader, count=5 * orders.evaluate)
+    train_vae(vae, painter, schedule, log, settings.vae)
+    share = readable_share(vae, painter, reader, count=5 * settings.evaluate)
     log.write(stage="vae", readable_after_round_trip=share)
     vae.save_pretrained(folder, safe_serialization=True)
-    spent.write_text(json.dumps({"seconds": clock.spent}) + "\n", "utf-8")
+    spent.write_text(json.dumps({"seconds": schedule.spent}) + "\n", "utf-8")
     return vae
 
 
 def _space(vae: Any, device: str) -> LatentSpace:
-    import torch
-
     vae.requires_grad_(False)
     if not device.startswith("cuda"):
         return LatentSpace(vae)

@@ -1,11 +1,11 @@
-"""An agent that can see: a fresh model learns to look at the world's pictures, before it has any job.
+"""Vision pretraining: an untrained agent learns to see the world's pictures before it learns its task.
 
-Large agents start from models that have seen much; the miniature's would start from noise, and a few ten
-thousand rows of a job teach a small eye little. Pictures are painted on the device, never twice the same, and
-some of them pass through the generator's autoencoder, whose hand the agents will look at in use. It answers
-questions about them, and its eye learns to name what it looks at.
+Large agents start from models that have seen much; these start from random weights, and the few ten thousand
+rows of a task are too little to train a vision tower. Pictures are painted on the device and never repeated,
+and some pass through the generator's autoencoder, because in use the agents look at the generator's pictures.
+The model answers questions about them; an auxiliary head makes every vision token name what is in its cell.
 
-OUT/model      the model, to be trained for a job        OUT/log.jsonl   losses and times, and an examination
+OUT/model      the model, ready for its task        OUT/log.jsonl   losses, times and the final evaluation
 """
 
 from __future__ import annotations
@@ -14,9 +14,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import torch
 
 from interleave.backends.local.processors import load_processor
 from interleave.backends.local.silence import quiet
@@ -24,68 +25,69 @@ from interleave.backends.qwen3_vl.batched_vision import batch_vision
 from interleave.backends.qwen3_vl.uint8_pixels import use_uint8_pixels
 from interleave.backends.qwen3_vl.unmasked_attention import unmasked_attention
 from interleave_mini.oracle import ACCEPTED
-from interleave_mini.train.agents import refuse_no_model
-from interleave_mini.train.aux_head import Naming
-from interleave_mini.train.latents import LatentSpace
-from interleave_mini.train.timed_schedule import Clock, Log, learning_rate
+from interleave_mini.train.agent_model import check_model_folder
+from interleave_mini.train.autoencoder import LatentSpace
+from interleave_mini.train.training_loop import Log, TimedSchedule, learning_rate
 from interleave_mini.train.vision_examples import EXERCISES, Exercise, sample_exercise
-from interleave_mini.world.batches import TorchPainter, scene_codes
-from interleave_mini.world.scene import Scene
-
-if TYPE_CHECKING:
-    import torch
+from interleave_mini.world.backgrounds import SIDE
+from interleave_mini.world.drawing import ATLAS_SIZE, MARGIN, TorchPainter, scene_codes
+from interleave_mini.world.kinds import BACKGROUNDS
+from interleave_mini.world.scene import GRID, Scene
+from interleave_mini.world.sprites import CELL
 
 IGNORED = -100
 PAD_TO = 32
-THROUGH_THE_AUTOENCODER = 0.08
-"""A share only: a picture there and back costs as much as two exercises."""
+AUTOENCODED_SHARE = 0.08
+"""A share only: one round trip costs as much as two exercises."""
 LATENT_NOISE = 0.1
 CLIP = 1.0
-JUDGING = ("check", "judge")
-"""Exercises whose first word accepts or refuses."""
+VERDICT_EXERCISES = ("check", "judge")
+"""Exercises whose first token accepts or rejects."""
 
 
 @dataclass(frozen=True)
-class SightTraining:
-    """How it learns."""
+class VisionPretraining:
+    """The settings of vision pretraining."""
 
     exercises: tuple[str, ...] = EXERCISES
-    batch: int = 256
+    batch_size: int = 256
     rate: float = 1.5e-3
     weight_decay: float = 0.05
     workers: int = 0
     log_every: int = 100
-    naming: float = 1.0
-    """How much it counts what the eye can name, beside what is said."""
-    examined: int = 2048
-    """Exercises in the examination at the end."""
+    aux_weight: float = 1.0
+    """The weight of the auxiliary loss beside that of the answers."""
+    eval_examples: int = 2048
+    """Exercises in the evaluation at the end."""
 
 
 @dataclass(frozen=True)
-class Sheet:
-    """A batch of exercises of one kind, as numbers."""
+class Batch:
+    """A batch of exercises of one kind, tokenized."""
 
     name: str
     ids: Any
     labels: Any
     is_picture: Any
     codes: Any
-    """Pictures × ten, in the order in which they are asked about."""
+    """Scene codes, pictures × ten, in the order of the questions."""
 
 
-class Sheets:
-    """Batches without end, made by worker processes; every worker has its own seed."""
+class Batches(torch.utils.data.IterableDataset):  # type: ignore[misc]
+    """An endless stream of batches, made by worker processes; every worker has its own seed."""
 
-    def __init__(self, processor: Any, batch: int, seed: int, exercises: tuple[str, ...] = EXERCISES) -> None:
+    def __init__(
+        self, processor: Any, batch_size: int, seed: int, exercises: tuple[str, ...] = EXERCISES
+    ) -> None:
         self.tokenizer = processor.tokenizer
         self.template = processor.tokenizer.apply_chat_template
-        self.place = int(processor.image_token_id)
-        self.each = (256 // processor.image_processor.patch_size // processor.image_processor.merge_size) ** 2
-        self.batch, self.seed, self.exercises = batch, seed, exercises
+        self.image_token = int(processor.image_token_id)
+        self.tokens_per_image = (
+            256 // processor.image_processor.patch_size // processor.image_processor.merge_size
+        ) ** 2
+        self.batch_size, self.seed, self.exercises = batch_size, seed, exercises
 
-    def __iter__(self) -> Iterator[Sheet]:
-        import torch
-
+    def __iter__(self) -> Iterator[Batch]:
         worker = torch.utils.data.get_worker_info()
         rng = Random(f"sight/{self.seed}/{worker.id if worker else 0}")
         waiting: dict[str, list[Exercise]] = {name: [] for name in self.exercises}
@@ -93,14 +95,14 @@ class Sheets:
             exercise = sample_exercise(rng, self.exercises)
             some = waiting[exercise.name]
             some.append(exercise)
-            if len(some) == self.batch:
-                yield self.sheet(some)
+            if len(some) == self.batch_size:
+                yield self.batch(some)
                 some.clear()
 
-    def sheet(self, exercises: list[Exercise]) -> Sheet:
+    def batch(self, exercises: list[Exercise]) -> Batch:
         questions, answers = self._texts(exercises)
         said = self.tokenizer([*questions, *answers], add_special_tokens=False)["input_ids"]
-        asked = [self._with_places(ids) for ids in said[: len(exercises)]]
+        asked = [self._with_image_tokens(ids) for ids in said[: len(exercises)]]
         rows = list(zip(asked, said[len(exercises) :], strict=True))
         width = -(-max(len(ask) + len(say) for ask, say in rows) // PAD_TO) * PAD_TO
         ids = np.full((len(rows), width), self.tokenizer.pad_token_id, dtype=np.int64)
@@ -109,77 +111,77 @@ class Sheets:
             ids[row, : len(ask) + len(say)] = [*ask, *say]
             labels[row, len(ask) : len(ask) + len(say)] = say
         codes = scene_codes([scene for each in exercises for scene in each.pictures])
-        return Sheet(exercises[0].name, ids, labels, (ids == self.place).astype(np.int64), codes)
+        return Batch(exercises[0].name, ids, labels, (ids == self.image_token).astype(np.int64), codes)
 
     def _texts(self, exercises: list[Exercise]) -> tuple[list[str], list[str]]:
-        """Questions and answers as the chat template writes them: what a job will look like."""
+        """Questions and answers in the chat template, as in the later task."""
         conversations = [
             [{"role": "user", "content": [_as_content(part) for part in each.question]}] for each in exercises
         ]
         questions = self.template(conversations, tokenize=False, add_generation_prompt=True)
         return questions, [f"{each.answer}{self.tokenizer.eos_token}" for each in exercises]
 
-    def _with_places(self, ids: list[int]) -> list[int]:
-        return [token for each in ids for token in ([each] * self.each if each == self.place else [each])]
+    def _with_image_tokens(self, ids: list[int]) -> list[int]:
+        return [
+            token
+            for each in ids
+            for token in ([each] * self.tokens_per_image if each == self.image_token else [each])
+        ]
 
 
 def _as_content(part: Scene | str) -> dict[str, str]:
     return {"type": "text", "text": part} if isinstance(part, str) else {"type": "image"}
 
 
-class Seer:
-    """The model in training, with what paints its pictures."""
+class VisionPretrainer:
+    """The model in training, with the painter of its pictures."""
 
     def __init__(self, model: Any, painter: TorchPainter, space: LatentSpace | None, side: int) -> None:
-        import torch
-
-        self.torch = torch
         self.model, self.painter, self.space = model, painter, space
         self.grid = torch.tensor([[1, side, side]], device=painter.device)
 
-    def answers(self, sheet: Sheet) -> tuple[torch.Tensor, torch.Tensor]:
-        """What it would say at every place of an answer, and what is said there."""
-        pictures = self._painted(sheet.codes)
+    def answers(self, batch: Batch) -> tuple[torch.Tensor, torch.Tensor]:
+        """The logits at every token of an answer, and the right tokens."""
+        pictures = self._painted(batch.codes)
         hidden = self.model.model(
-            input_ids=sheet.ids,
-            attention_mask=self.torch.ones_like(sheet.ids),
-            mm_token_type_ids=sheet.is_picture,
+            input_ids=batch.ids,
+            attention_mask=torch.ones_like(batch.ids),
+            mm_token_type_ids=batch.is_picture,
             pixel_values=pictures.reshape(len(pictures) * int(self.grid[0, 1:].prod()), -1),
             image_grid_thw=self.grid.expand(len(pictures), 3),
             use_cache=False,
         ).last_hidden_state
-        wanted = sheet.labels[:, 1:]
+        wanted = batch.labels[:, 1:]
         spoken = wanted != IGNORED
         return self.model.lm_head(hidden[:, :-1][spoken]), wanted[spoken]
 
-    def loss(self, sheet: Sheet) -> torch.Tensor:
-        with self._half_precision():
-            logits, wanted = self.answers(sheet)
-        return self.torch.nn.functional.cross_entropy(logits.float(), wanted)
+    def loss(self, batch: Batch) -> torch.Tensor:
+        with self._autocast():
+            logits, wanted = self.answers(batch)
+        return torch.nn.functional.cross_entropy(logits.float(), wanted)
 
-    def marks(self, sheet: Sheet, accepting: int) -> tuple[torch.Tensor, torch.Tensor]:
-        """For each exercise, whether every token of its answer would be right, and whether the first one
-        accepts or refuses as it should."""
-        with self._half_precision():
-            logits, wanted = self.answers(sheet)
+    def correct(self, batch: Batch, accepting: int) -> tuple[torch.Tensor, torch.Tensor]:
+        """For each exercise, whether every token of its answer is right, and whether its first token accepts
+        or rejects as it should."""
+        with self._autocast():
+            logits, wanted = self.answers(batch)
         said = logits.argmax(dim=-1)
-        rows = (sheet.labels[:, 1:] != IGNORED).nonzero()[:, 0]
-        wrong = self.torch.zeros(len(sheet.ids), device=said.device)
+        rows = (batch.labels[:, 1:] != IGNORED).nonzero()[:, 0]
+        wrong = torch.zeros(len(batch.ids), device=said.device)
         wrong.index_add_(0, rows, (said != wanted).float())
-        first = self.torch.searchsorted(rows, self.torch.arange(len(sheet.ids), device=said.device))
+        first = torch.searchsorted(rows, torch.arange(len(batch.ids), device=said.device))
         return wrong == 0, (said[first] == accepting) == (wanted[first] == accepting)
 
-    def _half_precision(self) -> Any:
-        """For one step, never for many: within it, weights are turned to bf16 once and then remembered."""
+    def _autocast(self) -> Any:
+        """For one step only: autocast caches the bf16 weights, and they must not outlive an update."""
         kind = self.painter.device.type
-        return self.torch.autocast(kind, self.torch.bfloat16, enabled=kind == "cuda")
+        return torch.autocast(kind, torch.bfloat16, enabled=kind == "cuda")
 
     def _painted(self, codes: torch.Tensor) -> torch.Tensor:
-        """Pictures as the world paints them, or as the generator's hand would."""
-        torch = self.torch
+        """Pictures as the world paints them, a share of them as the generator's autoencoder renders them."""
         with torch.no_grad():
             pictures = self.painter.paint(codes)
-            some = int(THROUGH_THE_AUTOENCODER * len(pictures)) if self.space else 0
+            some = int(AUTOENCODED_SHARE * len(pictures)) if self.space else 0
             if self.space and some:
                 chosen = torch.randperm(len(pictures), device=pictures.device)[:some]
                 tokens = self.space.tokens(pictures[chosen])
@@ -188,21 +190,59 @@ class Seer:
         return pictures.contiguous()
 
 
-def train_sight(
+class AuxHead:
+    """A linear head on a vision tower: every token predicts what is in its cell, all together the background.
+
+    One sentence for a whole picture trains a vision tower slowly; a label for every token trains it much
+    faster. The head is thrown away afterwards.
+    """
+
+    def __init__(self, tower: Any, device: Any) -> None:
+        self.head = torch.nn.Linear(tower.config.out_hidden_size, ATLAS_SIZE + len(BACKGROUNDS)).to(device)
+        across = SIDE // tower.config.patch_size // tower.config.spatial_merge_size
+        self.cells = torch.tensor(cells_of_tokens(across), device=device)
+        self.seen: torch.Tensor | None = None
+        self._hook = tower.register_forward_hook(self._record)
+
+    def _record(self, _tower: Any, _inputs: Any, outputs: Any) -> None:
+        self.seen = outputs.pooler_output
+
+    def loss(self, codes: torch.Tensor) -> torch.Tensor:
+        """The cross-entropy of things and backgrounds, for the pictures of the last forward pass."""
+        if self.seen is None:
+            raise RuntimeError("the vision tower has not run")
+        tokens, self.seen = self.seen.view(len(codes), len(self.cells), -1), None
+        correct = self.head(tokens.float())
+        cross_entropy = torch.nn.functional.cross_entropy
+        things = cross_entropy(correct[..., :ATLAS_SIZE].flatten(0, 1), codes[:, 1 + self.cells].flatten())
+        return things + cross_entropy(correct[..., ATLAS_SIZE:].mean(dim=1), codes[:, 0])
+
+    def close(self) -> None:
+        """Remove the hook from the tower."""
+        self._hook.remove()
+
+
+def cells_of_tokens(across: int) -> list[int]:
+    """The cell that holds the centre of each token, for a picture of `across` tokens a side."""
+    step = SIDE // across
+    lines = [min(max((step // 2 + step * each - MARGIN) // CELL, 0), GRID - 1) for each in range(across)]
+    return [row * GRID + column for row in lines for column in lines]
+
+
+def pretrain_vision(
     fresh: Path,
     out: Path,
     minutes: float,
     *,
-    how: SightTraining = SightTraining(),
+    settings: VisionPretraining = VisionPretraining(),
     generator: Path | None = None,
     device: str | None = None,
     seed: int = 0,
 ) -> dict[str, float]:
-    """Train a fresh model until the time is over, save it, and return what the examination found."""
-    import torch
+    """Train an untrained model until the time is over, save it and return its evaluation."""
     from transformers import Qwen3VLForConditionalGeneration
 
-    refuse_no_model(fresh)
+    check_model_folder(fresh)
     torch.manual_seed(seed)
     torch.set_float32_matmul_precision("high")
     torch.backends.cudnn.benchmark = True
@@ -215,96 +255,93 @@ def train_sight(
         raise AssertionError("the agents' own processor returns uint8 pixels")
     log = Log(out / "log.jsonl")
     side = 256 // processor.image_processor.patch_size
-    seer = Seer(model, TorchPainter(device), _latent_space(generator, device), side)
-    loader = _loader(Sheets(processor, how.batch, seed, how.exercises), how.workers)
-    clock = Clock(minutes)
+    trainer = VisionPretrainer(model, TorchPainter(device), _latent_space(generator, device), side)
+    loader = _loader(Batches(processor, settings.batch_size, seed, settings.exercises), settings.workers)
+    schedule = TimedSchedule(minutes)
     with unmasked_attention(model):
-        _learn(seer, loader, clock, log, how, device)
+        _train(trainer, loader, schedule, log, settings, device)
         model.eval()
         accepting = processor.tokenizer(ACCEPTED, add_special_tokens=False)["input_ids"][0]
-        found = _examine(seer, loader, how, accepting, device)
-    log.write(stage="sight", examination=True, seconds=clock.spent, **found)
+        found = _evaluate(trainer, loader, settings, accepting, device)
+    log.write(stage="sight", examination=True, seconds=schedule.spent, **found)
     with quiet():
         model.save_pretrained(out / "model")
         load_processor(fresh, "qwen3_vl").save_pretrained(out / "model")
     return found
 
 
-def _learn(
-    seer: Seer, loader: Iterator[Sheet], clock: Clock, log: Log, how: SightTraining, device: str
+def _train(
+    trainer: VisionPretrainer,
+    loader: Iterator[Batch],
+    schedule: TimedSchedule,
+    log: Log,
+    settings: VisionPretraining,
+    device: str,
 ) -> None:
-    import torch
-
-    naming = Naming(seer.model.model.visual, device)
-    parameters = [*seer.model.parameters(), *naming.head.parameters()]
+    aux_head = AuxHead(trainer.model.model.visual, device)
+    parameters = [*trainer.model.parameters(), *aux_head.head.parameters()]
     optimizer = torch.optim.AdamW(
         parameters,
-        lr=how.rate,
+        lr=settings.rate,
         betas=(0.9, 0.98),
-        weight_decay=how.weight_decay,
+        weight_decay=settings.weight_decay,
         fused=device.startswith("cuda"),
     )
     losses: list[torch.Tensor] = []
-    seer.model.train()
-    for step in clock.steps():
+    trainer.model.train()
+    for step in schedule.steps():
         for group in optimizer.param_groups:
-            group["lr"] = learning_rate(how.rate, clock.share)
-        sheet = on_device(next(loader), device)
-        said, named = seer.loss(sheet), naming.loss(sheet.codes)
-        (said + how.naming * named).backward()
+            group["lr"] = learning_rate(settings.rate, schedule.progress)
+        batch = on_device(next(loader), device)
+        answer_loss, aux_loss = trainer.loss(batch), aux_head.loss(batch.codes)
+        (answer_loss + settings.aux_weight * aux_loss).backward()
         norm = torch.nn.utils.clip_grad_norm_(parameters, CLIP)
         if torch.isfinite(norm):
             optimizer.step()
-            losses.append(torch.stack([said, named]).detach())
+            losses.append(torch.stack([answer_loss, aux_loss]).detach())
         optimizer.zero_grad(set_to_none=True)
-        if step % how.log_every == 0 and losses:
-            saying, naming_loss = torch.stack(losses).mean(dim=0).tolist()
-            log.write(stage="sight", step=step, seconds=clock.spent, loss=saying, naming=naming_loss)
+        if step % settings.log_every == 0 and losses:
+            mean_answer, mean_aux = torch.stack(losses).mean(dim=0).tolist()
+            log.write(stage="sight", step=step, seconds=schedule.spent, loss=mean_answer, naming=mean_aux)
             losses.clear()
-    naming.close()
+    aux_head.close()
 
 
-def _examine(
-    seer: Seer, loader: Iterator[Sheet], how: SightTraining, accepting: int, device: str
+def _evaluate(
+    trainer: VisionPretrainer,
+    loader: Iterator[Batch],
+    settings: VisionPretraining,
+    accepting: int,
+    device: str,
 ) -> dict[str, float]:
-    """The share of exercises answered without a wrong word, and that of verdicts that are right."""
-    import torch
-
+    """The share of exercises answered without a wrong token, and the share of right verdicts."""
     right: dict[str, list[torch.Tensor]] = {}
     seen = 0
-    while seen < how.examined or not right.keys() >= set(how.exercises):
-        sheet = on_device(next(loader), device)
+    while seen < settings.eval_examples or not right.keys() >= set(settings.exercises):
+        batch = on_device(next(loader), device)
         with torch.no_grad():
-            words, verdicts = seer.marks(sheet, accepting)
-        right.setdefault(sheet.name, []).append(words)
-        if sheet.name in JUDGING:
-            right.setdefault(f"{sheet.name} verdicts", []).append(verdicts)
-        seen += len(sheet.ids)
+            words, verdicts = trainer.correct(batch, accepting)
+        right.setdefault(batch.name, []).append(words)
+        if batch.name in VERDICT_EXERCISES:
+            right.setdefault(f"{batch.name} verdicts", []).append(verdicts)
+        seen += len(batch.ids)
     return {name: float(torch.cat(some).float().mean()) for name, some in sorted(right.items())}
 
 
-def _loader(sheets: Sheets, workers: int) -> Iterator[Sheet]:
-    import torch
-
-    class Stream(torch.utils.data.IterableDataset):  # type: ignore[misc]
-        def __iter__(self) -> Iterator[Sheet]:
-            return iter(sheets)
-
-    return iter(torch.utils.data.DataLoader(Stream(), batch_size=None, num_workers=workers))
+def _loader(batches: Batches, workers: int) -> Iterator[Batch]:
+    return iter(torch.utils.data.DataLoader(batches, batch_size=None, num_workers=workers))
 
 
-def on_device(sheet: Sheet, device: str) -> Sheet:
-    """The same numbers as tensors there."""
-    import torch
-
-    tensors = (sheet.ids, sheet.labels, sheet.is_picture, sheet.codes)
-    return Sheet(
-        sheet.name, *(torch.as_tensor(each).long().to(device, non_blocking=True) for each in tensors)
+def on_device(batch: Batch, device: str) -> Batch:
+    """The same batch as tensors on a device."""
+    tensors = (batch.ids, batch.labels, batch.is_picture, batch.codes)
+    return Batch(
+        batch.name, *(torch.as_tensor(each).long().to(device, non_blocking=True) for each in tensors)
     )
 
 
 def _latent_space(generator: Path | None, device: str) -> LatentSpace | None:
-    """The autoencoder of a generator's folder."""
+    """The latent space of the autoencoder in a generator's folder."""
     if generator is None:
         return None
     from diffusers import AutoencoderKLFlux2

@@ -1,4 +1,4 @@
-"""A brush that paints flat, outlined shapes on a unit square: the one way things are drawn.
+"""A brush that paints flat, outlined shapes on a unit square, and the cache of what is painted.
 
 Every shape becomes a polygon before it is painted, so that drawings can be turned and curves are the same
 everywhere. The square is painted large and reduced, which makes the edges smooth.
@@ -7,13 +7,20 @@ everywhere. The square is painted large and reduced, which makes the edges smoot
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+import os
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import wraps
+from threading import RLock
+from typing import TypeVar, TypeVarTuple
 
 from PIL import Image, ImageDraw
 
 RGB = tuple[int, int, int]
 Point = tuple[float, float]
+
+Args = TypeVarTuple("Args")
+T = TypeVar("T")
 
 OVERSAMPLE = 4
 
@@ -33,7 +40,7 @@ BLUSH: RGB = (244, 150, 150)
 
 
 def mix(first: RGB, second: RGB, share: float) -> RGB:
-    """`first`, with this share of `second` stirred in."""
+    """`first` mixed with this share of `second`."""
     return tuple(round(a + (b - a) * share) for a, b in zip(first, second, strict=True))  # type: ignore[return-value]
 
 
@@ -102,7 +109,7 @@ class Brush:
         turn: float = 0,
         line: float | None = None,
     ) -> None:
-        """An ellipse around (x, y), turned clockwise by so many degrees."""
+        """An ellipse around (x, y), turned clockwise by `turn` degrees."""
         self.polygon(arc_points(x, y, rx, ry, 0, 360, turn=turn)[:-1], fill, line=line)
 
     def circle(self, x: float, y: float, r: float, fill: RGB, *, line: float | None = None) -> None:
@@ -271,3 +278,38 @@ def _between(before: Point, start: Point, end: Point, after: Point, t: float) ->
         for a, b, c, d in zip(before, start, end, after, strict=True)
     )
     return x, y
+
+
+def mirrored(right: Sequence[Point]) -> list[Point]:
+    """A whole outline from its right half, which begins and ends on the middle line x = 0.5."""
+    return [*right, *((1 - x, y) for x, y in right[-2:0:-1])]
+
+
+_paint_lock = RLock()
+
+
+def painted_once(paint: Callable[[*Args], T]) -> Callable[[*Args], T]:
+    """Cache the results of a painting function for ever, and let only one thread paint at a time.
+
+    Its arguments are the few kinds, sizes and backgrounds of the world, so the cache stays small.
+    """
+    cache: dict[tuple[*Args], T] = {}
+
+    @wraps(paint)
+    def painted(*args: *Args) -> T:
+        if args in cache:
+            return cache[args]
+        with _paint_lock:
+            if args not in cache:
+                cache[args] = paint(*args)
+            return cache[args]
+
+    return painted
+
+
+def _reset_lock() -> None:
+    global _paint_lock
+    _paint_lock = RLock()
+
+
+os.register_at_fork(after_in_child=_reset_lock)  # the thread that held it does not exist in the child

@@ -1,19 +1,46 @@
-"""Scene → pixels, one at a time or many. Integer arithmetic, so that a GPU paints the very same pixels."""
+"""Scene → pixels: with numpy one at a time, or with torch in batches on a GPU.
+
+The arithmetic is in integers, so both give the same pixels. For batches a scene is encoded as ten numbers:
+its background, and for each cell a row of the atlas of all sprites.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
 from interleave_mini.world.backgrounds import SIDE, background
-from interleave_mini.world.scene import GRID, Gripper, Scene, Thing
+from interleave_mini.world.kinds import BACKGROUNDS, COLOURS, KINDS
+from interleave_mini.world.scene import CELLS, GRID, Gripper, Scene, Size, Thing
 from interleave_mini.world.sprites import CELL, sprite
+
+if TYPE_CHECKING:
+    import torch
 
 Pixels = NDArray[np.uint8]
 MARGIN = (SIDE - GRID * CELL) // 2
+
+EMPTY = 0
+Codes = NDArray[np.int16]
+"""n × 10: background, then one row of the atlas per cell."""
+
+THINGS: tuple[Thing, ...] = tuple(
+    Thing(kind.name, colour, size, state)
+    for kind in KINDS.values()
+    for state in range(len(kind.states))
+    for colour in COLOURS
+    for size in Size
+)
+_GRIPPERS: tuple[str | None, ...] = (None, *COLOURS)
+ATLAS_SIZE = 1 + len(THINGS) + len(_GRIPPERS)
+_ROW = {thing: row for row, thing in enumerate(THINGS, start=1)}
+_FIRST_GRIPPER = 1 + len(THINGS)
+_GRIPPER_ROW = {holds: row for row, holds in enumerate(_GRIPPERS, start=_FIRST_GRIPPER)}
 
 
 def draw(scene: Scene) -> Image.Image:
@@ -40,7 +67,7 @@ def draw_many(scenes: Sequence[Scene]) -> Pixels:
 
 
 def occupants(scene: Scene) -> dict[int, Thing | Gripper]:
-    """What is to be seen in which cell, the gripper among the things."""
+    """Everything visible by cell, the gripper included."""
     seen: dict[int, Thing | Gripper] = dict(scene.things)
     if scene.gripper is not None:
         seen[scene.gripper.column] = scene.gripper
@@ -57,3 +84,61 @@ def laid_over(upper: Pixels, lower: Pixels) -> Pixels:
     """A premultiplied sprite over opaque pixels, rounded to the nearest."""
     see_through = 255 - upper[..., 3:].astype(np.uint16)
     return upper[..., :3] + ((lower * see_through + 127) // 255).astype(np.uint8)
+
+
+# Batches of scene codes
+
+
+def scene_codes(scenes: Sequence[Scene]) -> Codes:
+    """Encode scenes as numbers."""
+    codes = np.zeros((len(scenes), 1 + CELLS), np.int16)
+    for row, scene in enumerate(scenes):
+        codes[row, 0] = BACKGROUNDS.index(scene.background)
+        for cell, what in occupants(scene).items():
+            codes[row, 1 + cell] = _GRIPPER_ROW[what.holds] if isinstance(what, Gripper) else _ROW[what]
+    return codes
+
+
+def scene_of(codes: NDArray[np.integer]) -> Scene:
+    """Decode one scene; a gripper outside the top row is left out, and so is a second one."""
+    things, gripper = {}, None
+    for cell, row in enumerate(int(code) for code in codes[1:]):
+        if 1 <= row < _FIRST_GRIPPER:
+            things[cell] = THINGS[row - 1]
+        elif row >= _FIRST_GRIPPER and cell < GRID and gripper is None:
+            gripper = Gripper(cell, _GRIPPERS[row - _FIRST_GRIPPER])
+    return Scene.of(BACKGROUNDS[int(codes[0])], things, gripper)
+
+
+@cache
+def atlas() -> NDArray[np.uint8]:
+    """All sprites, one per row; row 0 is empty."""
+    everything: list[Thing | Gripper] = [*THINGS, *(Gripper(0, holds) for holds in _GRIPPERS)]
+    empty = np.zeros((CELL, CELL, 4), np.uint8)
+    return np.stack([empty, *map(sprite, everything)])
+
+
+class TorchPainter:
+    """Paints batches of scene codes as tensors."""
+
+    def __init__(self, device: str | torch.device = "cpu") -> None:
+        import torch
+
+        self.device = torch.device(device)
+        self.atlas = torch.from_numpy(atlas()).to(self.device)
+        everything = np.stack([background(name) for name in BACKGROUNDS])
+        self.backgrounds = torch.from_numpy(everything).to(self.device)
+
+    def paint(self, codes: torch.Tensor) -> torch.Tensor:
+        """n×10 codes → n×256×256×3 pixels (uint8), equal to what `draw_many` makes of the same scenes."""
+        import torch
+
+        codes = codes.to(self.device, torch.long)
+        pixels = self.backgrounds[codes[:, 0]].clone()
+        for cell in range(CELLS):
+            top, left = corner(cell)
+            spot = pixels[:, top : top + CELL, left : left + CELL]
+            upper = self.atlas[codes[:, 1 + cell]]
+            see_through = 255 - upper[..., 3:].to(torch.int32)
+            spot.copy_(upper[..., :3] + ((spot * see_through + 127) // 255).to(torch.uint8))
+        return pixels

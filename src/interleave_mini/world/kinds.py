@@ -1,4 +1,4 @@
-"""What there is in the miniature's world: kinds, their states, colours and backgrounds."""
+"""The inventory of the world: kinds of things with their states, colours, backgrounds."""
 
 from __future__ import annotations
 
@@ -38,11 +38,11 @@ class Kind:
     name: str
     category: str
     colour: str
-    """The colour it has when nobody says one."""
+    """Its default colour."""
     states: tuple[str, ...]
-    """What it is called in each of its states, in their natural order."""
+    """Its noun in each of its states, in their natural order."""
     usual: int = 0
-    """The state it is in when nobody says one."""
+    """Its default state."""
 
 
 def _plain(category: str, **colours: str) -> list[Kind]:
@@ -89,4 +89,4 @@ KINDS: dict[str, Kind] = {kind.name: kind for kind in _ALL}
 NOUNS: dict[str, tuple[str, int]] = {
     noun: (kind.name, state) for kind in _ALL for state, noun in enumerate(kind.states)
 }
-"""What a thing is called → its kind and state."""
+"""Noun → kind and state."""

@@ -1,23 +1,30 @@
-"""Mistakes that generators make, made on purpose: for critics to find and tests to catch."""
+"""Mistakes that generators make, made on purpose: for critics to find and tests to catch.
+
+A generator rarely paints something that was not mentioned. More often it carries out an edit wrongly: it
+recolours the small star instead of the large one, or changes the first of three things and not the others. A
+critic has to have seen such pictures.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from random import Random
 
 from interleave_mini.world.kinds import COLOURS, KINDS
-from interleave_mini.world.misunderstandings import misunderstood
+from interleave_mini.world.operations import ChangeBackground, Impossible, Operation, changes
 from interleave_mini.world.scene import CELLS, Scene, Size, Thing
 
-MISUNDERSTOOD = 0.6
-"""The share of mistakes that come of taking a wish wrongly, where there was a picture before."""
+WRONG_EDIT_SHARE = 0.6
+"""The share of mistakes that are wrong edits, where there was a picture before."""
+_TRIES = 8
 
 
-def spoiled(scene: Scene, rng: Random, before: Scene | None = None) -> Scene:
+def with_mistake(scene: Scene, rng: Random, before: Scene | None = None) -> Scene:
     """The scene with one mistake in it: never the same scene."""
-    if before is not None and rng.random() < MISUNDERSTOOD:
-        wrong = misunderstood(before, scene, rng)
+    if before is not None and rng.random() < WRONG_EDIT_SHARE:
+        wrong = wrong_edit(before, scene, rng)
         if wrong is not None:
             return wrong
     things = scene.things
@@ -61,3 +68,104 @@ def _something_extra(scene: Scene, rng: Random) -> Scene:
 def _changed(scene: Scene, rng: Random, change: Callable[[Thing], Thing | None]) -> Scene:
     cell, thing = rng.choice(list(scene.things.items()))
     return scene.with_cell(cell, change(thing))
+
+
+# Edits carried out wrongly
+
+
+def wrong_edit(before: Scene, after: Scene, rng: Random) -> Scene | None:
+    """The result of carrying out the edit from `before` to `after` wrongly; None when no try differs."""
+    try:
+        edit = changes(before, after)
+    except Impossible:  # a gripper cannot have done that
+        return None
+    for _ in range(_TRIES if edit else 0):
+        wrong = rng.choice(_WRONG_EDITS)(before, after, edit, rng)
+        if wrong is not None and wrong != after:
+            return wrong
+    return None
+
+
+def _not_done(before: Scene, after: Scene, edit: Sequence[Operation], rng: Random) -> Scene:
+    """One operation is left out, or all of them."""
+    left_out = rng.randrange(len(edit))
+    keeps = rng.random() < 0.5
+    done = [each for number, each in enumerate(edit) if keeps and number != left_out]
+    return _apply_possible(done, before)
+
+
+def _wrong_target(before: Scene, after: Scene, edit: Sequence[Operation], rng: Random) -> Scene | None:
+    """One operation is applied to another thing: the small star is painted instead of the large one."""
+    number = rng.randrange(len(edit))
+    redirected = _redirected(edit[number], before, after, rng)
+    if redirected is None:
+        return None
+    return _apply_possible((*edit[:number], redirected, *edit[number + 1 :]), before)
+
+
+def _extra_target(before: Scene, after: Scene, edit: Sequence[Operation], rng: Random) -> Scene | None:
+    """The edit is done, and one operation is applied to another thing as well."""
+    redirected = _redirected(rng.choice(edit), before, after, rng)
+    return None if redirected is None else _apply_possible((*edit, redirected), before)
+
+
+def _drawn_over_another(before: Scene, after: Scene, edit: Sequence[Operation], rng: Random) -> Scene | None:
+    """The changed thing is drawn where another one was, and the one to change is as before."""
+    changed = [cell for cell, thing in after.things.items() if before.cells[cell] not in (None, thing)]
+    if not changed:
+        return None
+    cell = rng.choice(changed)
+    other = _look_alike(cell, before, after, rng)
+    if other is None:
+        return None
+    return after.with_cell(cell, before.cells[cell]).with_cell(other, after.cells[cell])
+
+
+def _permuted(before: Scene, after: Scene, edit: Sequence[Operation], rng: Random) -> Scene | None:
+    """Two or three things stand in each other's cells."""
+    count = rng.choice((2, 3))
+    if len(after.things) < count:
+        return None
+    cells = rng.sample(list(after.things), count)
+    wrong = after
+    for cell, source in zip(cells, (*cells[1:], cells[0]), strict=True):
+        wrong = wrong.with_cell(cell, after.cells[source])
+    return wrong
+
+
+_WRONG_EDITS = (
+    _not_done,
+    *(_wrong_target, _wrong_target),  # often impossible, and what generators do most
+    _extra_target,
+    _drawn_over_another,
+    _permuted,
+)
+
+
+def _redirected(operation: Operation, before: Scene, after: Scene, rng: Random) -> Operation | None:
+    """The same operation on another thing, preferably a look-alike."""
+    if isinstance(operation, ChangeBackground) or before.cells[operation.cell] is None:
+        return None
+    other = _look_alike(operation.cell, before, after, rng)
+    return None if other is None else replace(operation, cell=other)
+
+
+def _look_alike(cell: int, before: Scene, after: Scene, rng: Random) -> int | None:
+    """The cell of another thing that should stay as it is; the more alike, the likelier."""
+    meant = before.cells[cell]
+    others = [each for each, thing in before.things.items() if each != cell and thing == after.cells[each]]
+    if meant is None or not others:
+        return None
+    return rng.choices(others, [1 + _likeness(meant, thing) for thing in map(before.things.get, others)])[0]
+
+
+def _likeness(one: Thing, other: Thing | None) -> int:
+    return 0 if other is None else 6 * (one.kind == other.kind) + 3 * (one.colour == other.colour)
+
+
+def _apply_possible(operations: Sequence[Operation], scene: Scene) -> Scene:
+    """Apply the operations in order, leaving out those that cannot be applied."""
+    for operation in operations:
+        with suppress(Impossible):
+            scene = operation.apply(scene)
+    return scene

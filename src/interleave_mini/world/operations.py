@@ -1,17 +1,21 @@
-"""What can happen between two scenes. Each operation says whether it can be done and does it."""
+"""Operations that turn one scene into another, and the operations that lie between two given scenes.
+
+`apply` checks that an operation is possible in a scene, and raises `Impossible` when it is not.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from interleave.errors import InputError
 from interleave_mini.world.kinds import KINDS
-from interleave_mini.world.scene import GRID, Gripper, Scene, Size, Thing
+from interleave_mini.world.scene import CELLS, GRID, Gripper, Scene, Size, Thing
 
 
 class Impossible(InputError):
-    """This cannot happen in this scene."""
+    """An operation that cannot be applied in this scene."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,7 +158,7 @@ Operation = (
 
 
 def apply_all(operations: Iterable[Operation], scene: Scene) -> Scene:
-    """One after the other."""
+    """Apply the operations in order."""
     for operation in operations:
         scene = operation.apply(scene)
     return scene
@@ -171,3 +175,65 @@ def thing_at(scene: Scene, cell: int) -> Thing:
 def _must_be_free(scene: Scene, cell: int) -> None:
     if not scene.is_free(cell):
         raise Impossible("the place is taken")
+
+
+# The operations between two scenes
+
+
+def changes(before: Scene, after: Scene) -> tuple[Operation, ...]:
+    """Operations that turn one scene into the other, found greedily: few, not always the fewest."""
+    found: list[Operation] = []
+    if before.background != after.background:
+        found.append(ChangeBackground(after.background))
+    now = apply_all(found, before)
+    if now.gripper != after.gripper:
+        found += _gripper_changes(now, after)
+        now = apply_all(found, before)
+    while different := [cell for cell in range(CELLS) if now.cells[cell] != after.cells[cell]]:
+        operation = _change_at(different[0], now, after)
+        found.append(operation)
+        now = operation.apply(now)
+    return tuple(found)
+
+
+def _gripper_changes(before: Scene, after: Scene) -> tuple[Operation, ...]:
+    """What the gripper has done: one pick or place, or two of them."""
+    below = range(GRID, CELLS)
+    single: list[tuple[Operation, ...]] = [
+        (operation(cell),) for operation in (Pick, Place) for cell in below
+    ]
+    double = [first + second for first in single for second in single]
+    possible = []
+    for operations in (*single, *double):
+        with suppress(Impossible):
+            result = apply_all(operations, before)
+            if result.gripper == after.gripper:
+                wrong = sum(a != b for a, b in zip(result.cells, after.cells, strict=True))
+                possible.append((wrong, len(operations), operations))
+    if not possible:
+        raise Impossible("the gripper cannot have done that")
+    return min(possible, key=lambda each: each[:2])[2]
+
+
+def _change_at(cell: int, now: Scene, after: Scene) -> Operation:
+    old, new = now.cells[cell], after.cells[cell]
+    others = [other for other in range(CELLS) if other != cell and now.cells[other] != after.cells[other]]
+    if old is not None:
+        for other in others:
+            if after.cells[other] == old and now.cells[other] is None and now.is_free(other):
+                return Move(cell, other)
+            if after.cells[other] == old and now.cells[other] == new:
+                return Swap(cell, other)
+    if new is None:
+        return Remove(cell)
+    if old is None:
+        source = next((other for other in others if now.cells[other] == new), None)
+        return Add(new, cell) if source is None else Move(source, cell)
+    if old.kind == new.kind:
+        if (old.size, old.state) == (new.size, new.state):
+            return Recolour(cell, new.colour)
+        if (old.colour, old.state) == (new.colour, new.state):
+            return Resize(cell, new.size)
+        if (old.colour, old.size) == (new.colour, new.size):
+            return ChangeState(cell, new.state)
+    return Replace(cell, new)

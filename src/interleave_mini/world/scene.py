@@ -20,7 +20,7 @@ class Size(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Thing:
-    """One thing: what it is, its colour, its size, and how far it has come where its kind has states."""
+    """One thing: its kind, colour, size and state."""
 
     kind: str
     colour: str
@@ -37,13 +37,13 @@ class Thing:
 
     @property
     def noun(self) -> str:
-        """What it is called in the state it is in: a frog that has just begun is 'frog spawn'."""
+        """Its noun in this state: a frog in state 0 is 'frog spawn'."""
         return KINDS[self.kind].states[self.state]
 
 
 @dataclass(frozen=True, slots=True)
 class Gripper:
-    """A robot's hand in the top row, above one of the columns, empty or holding a small block."""
+    """A robot gripper in the top row, above one of the columns, empty or holding a small block."""
 
     column: int
     holds: str | None = None

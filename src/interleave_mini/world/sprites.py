@@ -1,7 +1,7 @@
-"""Every thing as a small picture with see-through parts, painted when first needed and kept.
+"""Sprites: every thing as an RGBA picture of one cell, painted on first use and cached.
 
-All shades of a drawing are mixtures of the thing's colour with fixed ones, so a pixel is a straight line from
-what it is in black to what it is in white. Each drawing is painted twice and dyed eight times.
+All shades of a drawing are linear mixtures of the thing's colour with fixed colours, so a pixel in any colour
+lies between its values in black and in white. Each drawing is painted twice and tinted for all eight colours.
 """
 
 from __future__ import annotations
@@ -14,13 +14,12 @@ from PIL import Image
 
 from interleave_mini.world.art import DRAWINGS
 from interleave_mini.world.art.gripper import draw_gripper
-from interleave_mini.world.brush import RGB, Brush
+from interleave_mini.world.brush import RGB, Brush, painted_once
 from interleave_mini.world.kinds import COLOURS, KINDS, NOUNS
-from interleave_mini.world.paint_cache import painted_once
 from interleave_mini.world.scene import Gripper, Size, Thing
 
 CELL = 80
-"""The side of a cell in pixels; nothing ever reaches out of its own."""
+"""The side of a cell in pixels; no sprite is larger."""
 PIXELS = {Size.LARGE: 76, Size.SMALL: 44}
 _BOTTOM = 2
 _BLACK, _WHITE = (0, 0, 0), (255, 255, 255)
@@ -34,16 +33,16 @@ Sprite = NDArray[np.uint8]
 def sprite(what: Thing | Gripper) -> Sprite:
     """The picture of a thing or the gripper, in place in its cell."""
     if isinstance(what, Gripper):
-        black, white = _hand(what.holds is not None)
+        black, white = _gripper(what.holds is not None)
         colour = COLOURS[what.holds or "blue"]
     else:
         black, white = _drawing(what.noun, what.size)
         colour = COLOURS[what.colour]
-    return _dyed(black, white, colour)
+    return _tinted(black, white, colour)
 
 
-def _dyed(black: Sprite, white: Sprite, colour: RGB) -> Sprite:
-    """Between black and white, as far along as each channel of the colour is; rounded to the nearest."""
+def _tinted(black: Sprite, white: Sprite, colour: RGB) -> Sprite:
+    """Interpolate between black and white by each channel of the colour, rounded to the nearest."""
     share = np.array([*colour, 0], np.uint32)
     low, high = black.astype(np.uint32), white.astype(np.uint32)
     pixels = ((low * (255 - share) + high * share + 127) // 255).astype(np.uint8)
@@ -68,7 +67,7 @@ def _drawing(noun: str, size: Size) -> tuple[Sprite, Sprite]:
 
 
 @painted_once
-def _hand(holds: bool) -> tuple[Sprite, Sprite]:
+def _gripper(holds: bool) -> tuple[Sprite, Sprite]:
     def paint(colour: RGB) -> Image.Image:
         brush = Brush(CELL, colour)
         draw_gripper(brush, holds=holds)
@@ -83,7 +82,7 @@ def _in_black_and_white(paint: Callable[[RGB], Image.Image]) -> tuple[Sprite, Sp
 
 
 def _stands(noun: str) -> bool:
-    """What stands on the ground throws a little shadow."""
+    """Things on the ground have a small shadow."""
     kind = KINDS[NOUNS[noun][0]]
     floats = kind.category in {"weather", "shape"} and kind.name != "snowman"
     return not floats and noun not in _FLOATERS

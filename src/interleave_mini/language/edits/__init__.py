@@ -1,4 +1,4 @@
-"""Reasoning edits: one sentence about a given picture, whose result has to be thought out.
+"""Reasoning edits: one sentence about a given picture, whose result has to be inferred.
 
 Four kinds, as in RISEBench: temporal (what time does), causal (what an event does), spatial (where things end
 up) and logical (what a rule about the picture demands).
@@ -7,19 +7,19 @@ up) and logical (what a rule about the picture demands).
 from __future__ import annotations
 
 from interleave_mini.language.edits import causal, logical, spatial, temporal
-from interleave_mini.language.edits.edit import Edit, WrittenEdit, sample_edit
-from interleave_mini.language.story import Beat
+from interleave_mini.language.edits.edit import Edit, EditRequest, sample_edit
+from interleave_mini.language.story import Step
 from interleave_mini.world.scene import Scene
 
 EDITS: tuple[Edit, ...] = (*temporal.EDITS, *causal.EDITS, *spatial.EDITS, *logical.EDITS)
 
 
-def read_edit(text: str, scene: Scene) -> tuple[Edit, Beat] | None:
-    """The reasoning edit a normalised request asks for in a scene, and what it comes to."""
+def parse_edit(text: str, scene: Scene) -> tuple[Edit, Step] | None:
+    """Parse a normalised request into a reasoning edit and its step in this scene."""
     for edit in EDITS:
-        if beat := edit.read(text, scene):
-            return edit, beat
+        if step := edit.read(text, scene):
+            return edit, step
     return None
 
 
-__all__ = ["EDITS", "Edit", "WrittenEdit", "read_edit", "sample_edit"]
+__all__ = ["EDITS", "Edit", "EditRequest", "read_edit", "sample_edit"]

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from interleave_mini.language.edits.consequences import (
+from interleave_mini.language.edits.edit import (
     Consequence,
+    Edit,
+    Given,
     at_stage,
     of_kind,
     one_stage,
     place_becomes,
 )
-from interleave_mini.language.edits.edit import Edit, Given
 from interleave_mini.world.operations import Impossible, Operation, Recolour, Remove
 from interleave_mini.world.scene import Scene
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from interleave_mini.language.edits.consequences import Consequence
-from interleave_mini.language.edits.edit import Edit, Given
+from interleave_mini.language.edits.edit import Consequence, Edit, Given
 from interleave_mini.world.operations import Add, Impossible, Move, Operation, Swap
 from interleave_mini.world.scene import CELLS, GRID, Scene
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from interleave_mini.language.edits.consequences import at_stage, one_stage, place_becomes
-from interleave_mini.language.edits.edit import Edit
+from interleave_mini.language.edits.edit import Edit, at_stage, one_stage, place_becomes
 
 _GROWING = ("hen", "frog", "butterfly", "flower", "tree", "moon", "house")
 _WEARING = ("candle", "snowman", "apple", "cake")

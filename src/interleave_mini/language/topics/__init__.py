@@ -12,7 +12,7 @@ from interleave_mini.language.topics import (
     science,
     stories,
 )
-from interleave_mini.language.topics.topic import Topic, Written
+from interleave_mini.language.topics.topic import Topic, TopicRequest
 
 DOMAINS: dict[str, tuple[Topic, ...]] = {
     "visual stories": stories.TOPICS,
@@ -25,4 +25,4 @@ DOMAINS: dict[str, tuple[Topic, ...]] = {
     "patterns and puzzles": patterns.TOPICS,
 }
 
-__all__ = ["DOMAINS", "Topic", "Written"]
+__all__ = ["DOMAINS", "Topic", "TopicRequest"]

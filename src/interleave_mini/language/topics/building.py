@@ -13,9 +13,8 @@ from interleave_mini.language.gaps import (
     several,
     usual,
 )
-from interleave_mini.language.story import Tale
-from interleave_mini.language.topics.staging import different, hung_and_put, row, small, stage
-from interleave_mini.language.topics.topic import Topic
+from interleave_mini.language.story import Story
+from interleave_mini.language.topics.topic import Topic, different, hung_and_put, row, small, stage
 from interleave_mini.language.words import a, counted, listed, the, within
 from interleave_mini.world.operations import (
     Add,
@@ -32,43 +31,45 @@ from interleave_mini.world.scene import GRID, MIDDLE, Thing
 _ROW_NAMES = ("First row", "Second row", "Third row")
 
 
-def _house(house: Thing, place: str) -> Tale:
+def _house(house: Thing, place: str) -> Story:
     ground = stage(house, 0)
-    tale = Tale(place, {MIDDLE: ground}, name="Foundation", caption=f"{a(ground)} is laid {within(place)}")
-    tale.then(
+    story = Story(place, {MIDDLE: ground}, name="Foundation", caption=f"{a(ground)} is laid {within(place)}")
+    story.then(
         ChangeState(MIDDLE, 1), name="Walls", caption=f"{house.colour} walls go up: an unfinished house"
     )
-    return tale.then(ChangeState(MIDDLE, 2), name="Roof", caption=f"the roof is on: {the(house)} is finished")
+    return story.then(
+        ChangeState(MIDDLE, 2), name="Roof", caption=f"the roof is on: {the(house)} is finished"
+    )
 
 
-def _tower(bottom: str, middle: str, top: str, place: str) -> Tale:
+def _tower(bottom: str, middle: str, top: str, place: str) -> Story:
     first, second, third = (usual("block", colour) for colour in (bottom, middle, top))
-    tale = Tale(place, {7: first}, name="Bottom", caption=f"{a(first)} is put down {within(place)}")
-    tale.then(Add(second, MIDDLE), name="Middle", caption=f"{a(second)} goes on top of it")
-    return tale.then(Add(third, 1), name="Top", caption=f"{a(third)} at the very top: the tower stands")
+    story = Story(place, {7: first}, name="Bottom", caption=f"{a(first)} is put down {within(place)}")
+    story.then(Add(second, MIDDLE), name="Middle", caption=f"{a(second)} goes on top of it")
+    return story.then(Add(third, 1), name="Top", caption=f"{a(third)} at the very top: the tower stands")
 
 
-def _wall(rows: int, colour: str, place: str) -> Tale:
+def _wall(rows: int, colour: str, place: str) -> Story:
     block = usual("block", colour)
     blocks = counted(GRID, block)
-    tale = Tale(
+    story = Story(
         place,
         row(block, GRID, 6),
         name=_ROW_NAMES[0],
         caption=f"{blocks} make the bottom row {within(place)}",
     )
     for index in range(1, rows):
-        tale.then(
+        story.then(
             *(Add(block, cell) for cell in row(block, GRID, 6 - GRID * index)),
             name=_ROW_NAMES[index],
             caption=f"{blocks} are laid on top" + (": the wall is done" if index == rows - 1 else ""),
         )
-    return tale
+    return story
 
 
-def _tidying(toys: tuple[Thing, ...], place: str) -> Tale:
+def _tidying(toys: tuple[Thing, ...], place: str) -> Story:
     different(*toys)
-    tale = Tale(
+    story = Story(
         place,
         dict(enumerate(toys, 6)),
         name="A mess",
@@ -76,15 +77,15 @@ def _tidying(toys: tuple[Thing, ...], place: str) -> Tale:
     )
     for cell, toy in enumerate(toys, 6):
         last = ", and all is tidy" if toy is toys[-1] else ""
-        tale.then(Remove(cell), name=_named(toy), caption=f"{the(toy)} is put away{last}")
-    return tale
+        story.then(Remove(cell), name=_named(toy), caption=f"{the(toy)} is put away{last}")
+    return story
 
 
-def _lining_up(things: tuple[Thing, ...], place: str) -> Tale:
+def _lining_up(things: tuple[Thing, ...], place: str) -> Story:
     """Scattered at first, each of them moves straight down into the bottom row."""
     different(*things)
     scattered = dict(zip((0, MIDDLE, 2), things, strict=True))
-    tale = Tale(
+    story = Story(
         place,
         scattered,
         name="Scattered",
@@ -93,104 +94,104 @@ def _lining_up(things: tuple[Thing, ...], place: str) -> Tale:
     for (cell, thing), where in zip(
         scattered.items(), ("at the bottom left", "beside it", "at the right end"), strict=True
     ):
-        tale.then(Move(cell, 6 + cell % GRID), name=_named(thing), caption=f"{the(thing)} is put {where}")
-    return tale
+        story.then(Move(cell, 6 + cell % GRID), name=_named(thing), caption=f"{the(thing)} is put {where}")
+    return story
 
 
-def _unwrapping(gift: Thing, toy: Thing, place: str) -> Tale:
-    tale = Tale(place, {MIDDLE: gift}, name="A gift", caption=f"{a(gift)} waits {within(place)}")
-    tale.then(
+def _unwrapping(gift: Thing, toy: Thing, place: str) -> Story:
+    story = Story(place, {MIDDLE: gift}, name="A gift", caption=f"{a(gift)} waits {within(place)}")
+    story.then(
         ChangeState(MIDDLE, 1), name="Open", caption=f"off comes the {gift.colour} paper: an opened gift"
     )
-    tale.then(Add(toy, 5), name="Surprise", caption=f"{a(toy)} was inside")
-    return tale.then(
+    story.then(Add(toy, 5), name="Surprise", caption=f"{a(toy)} was inside")
+    return story.then(
         Remove(MIDDLE),
         name="Time to play",
         caption=f"the opened gift goes, and the {toy.noun} stays",
     )
 
 
-def _furnishing(things: tuple[Thing, ...]) -> Tale:
+def _furnishing(things: tuple[Thing, ...]) -> Story:
     different(*things)
     (start, first), *others = hung_and_put(things, ("clock",)).items()
-    tale = Tale(
+    story = Story(
         "room", {start: first}, name=_named(first), caption=f"{a(first)} is the first thing in the room"
     )
     for cell, thing in others:
         where = "hung up on the wall" if thing.kind == "clock" else "carried in"
-        tale.then(Add(thing, cell), name=_named(thing), caption=f"{a(thing)} is {where}")
-    return tale
+        story.then(Add(thing, cell), name=_named(thing), caption=f"{a(thing)} is {where}")
+    return story
 
 
-def _painting(building: Thing, colour: str, place: str) -> Tale:
+def _painting(building: Thing, colour: str, place: str) -> Story:
     bucket = usual("bucket", colour)
-    tale = Tale(place, {MIDDLE: building}, name="Before", caption=f"{a(building)} stands {within(place)}")
-    tale.then(Add(bucket, 5), name="Paint", caption=f"{a(bucket)} of paint is brought")
-    tale.then(
+    story = Story(place, {MIDDLE: building}, name="Before", caption=f"{a(building)} stands {within(place)}")
+    story.then(Add(bucket, 5), name="Paint", caption=f"{a(bucket)} of paint is brought")
+    story.then(
         Recolour(MIDDLE, colour), name="Painting", caption=f"now the {building.noun} is painted {colour}"
     )
-    return tale.then(Remove(5), name="Done", caption="the empty bucket is taken away")
+    return story.then(Remove(5), name="Done", caption="the empty bucket is taken away")
 
 
-def _old_and_new(first: Thing, second: Thing, third: Thing, place: str) -> Tale:
+def _old_and_new(first: Thing, second: Thing, third: Thing, place: str) -> Story:
     different(first, second, third)
-    tale = Tale(place, {MIDDLE: first}, name="Once", caption=f"once, {a(first)} stood {within(place)}")
-    tale.then(Replace(MIDDLE, second), name="Later", caption=f"it had to make way for {a(second)}")
-    return tale.then(Replace(MIDDLE, third), name="Today", caption=f"today, {a(third)} stands there instead")
+    story = Story(place, {MIDDLE: first}, name="Once", caption=f"once, {a(first)} stood {within(place)}")
+    story.then(Replace(MIDDLE, second), name="Later", caption=f"it had to make way for {a(second)}")
+    return story.then(Replace(MIDDLE, third), name="Today", caption=f"today, {a(third)} stands there instead")
 
 
-def _sorting(little: Thing, big: Thing, place: str) -> Tale:
+def _sorting(little: Thing, big: Thing, place: str) -> Story:
     different(little, big)
-    tale = Tale(
+    story = Story(
         place,
         {3: small(little)},
         name="The little one",
         caption=f"{a(small(little))} stands on the left {within(place)}",
     )
-    tale.then(Add(big, MIDDLE), name="The big one", caption=f"{a(big, size=True)} is put to its right")
-    return tale.then(
+    story.then(Add(big, MIDDLE), name="The big one", caption=f"{a(big, size=True)} is put to its right")
+    return story.then(
         Swap(3, MIDDLE),
         name="Sorted",
         caption=f"{the(big)} and {the(little)} change places: big before small",
     )
 
 
-def _fence(old: str, new: str, place: str) -> Tale:
+def _fence(old: str, new: str, place: str) -> Story:
     piece, bucket = usual("block", old), usual("bucket", new)
     fence = row(piece, GRID, GRID)
-    tale = Tale(
+    story = Story(
         place,
         fence | {7: bucket},
         name="The fence",
         caption=f"{counted(GRID, piece)} are a fence {within(place)}, and {a(bucket)} of paint stands ready",
     )
     for cell, which in zip(fence, ("left", "middle", "right"), strict=True):
-        tale.then(
+        story.then(
             Recolour(cell, new),
             name=f"The {which} piece",
             caption=f"the {which} block of the fence is painted {new}",
         )
-    return tale
+    return story
 
 
-def _by_colour(toys: str, away: str, stay: str, place: str) -> Tale:
+def _by_colour(toys: str, away: str, stay: str, place: str) -> Story:
     if away == stay:
         raise Impossible("nothing could be told apart by colour")
     gone, kept = usual(toys, away), usual(toys, stay)
     lying = dict.fromkeys((0, 5, 7), gone)
-    tale = Tale(
+    story = Story(
         place,
         lying | dict.fromkeys((2, 3), kept),
         name="A mess",
         caption=f"{counted(len(lying), gone)} and {counted(2, kept)} lie {within(place)}",
     )
     for cell, which in zip(lying, ("first", "second", "last"), strict=True):
-        tale.then(
+        story.then(
             Remove(cell),
             name=f"The {which} one",
             caption=f"the {which} {gone.colour} {gone.noun} is put away",
         )
-    return tale
+    return story
 
 
 def _named(thing: Thing) -> str:

@@ -13,9 +13,8 @@ from interleave_mini.language.gaps import (
     several,
     usual,
 )
-from interleave_mini.language.story import Tale
-from interleave_mini.language.topics.staging import different, row, small, stage
-from interleave_mini.language.topics.topic import Topic
+from interleave_mini.language.story import Story
+from interleave_mini.language.topics.topic import Topic, different, row, small, stage
 from interleave_mini.language.words import a, capitalised, counted, listed, the, within
 from interleave_mini.world.kinds import KINDS
 from interleave_mini.world.operations import Add, ChangeBackground, ChangeState, Remove, Resize
@@ -26,18 +25,18 @@ FULL_CUP = stage(usual("cup"), 2)
 _TABLE = within("kitchen")
 
 
-def _put_down(things: tuple[Thing, ...]) -> Tale:
+def _put_down(things: tuple[Thing, ...]) -> Story:
     """One thing after the other on the kitchen table, in the bottom row from the left."""
     different(*things)
     first, *others = things
-    tale = Tale("kitchen", {6: first}, name=_named(first), caption=f"first, {a(first)} is put {_TABLE}")
+    story = Story("kitchen", {6: first}, name=_named(first), caption=f"first, {a(first)} is put {_TABLE}")
     for cell, thing in enumerate(others, 7):
         beside = "it" if cell == 7 else "them"
-        tale.then(Add(thing, cell), name=_named(thing), caption=f"then {a(thing)} is put beside {beside}")
-    return tale
+        story.then(Add(thing, cell), name=_named(thing), caption=f"then {a(thing)} is put beside {beside}")
+    return story
 
 
-def _recipe(dish: Thing, ingredients: tuple[Thing, ...]) -> Tale:
+def _recipe(dish: Thing, ingredients: tuple[Thing, ...]) -> Story:
     used = [f"the {each.noun}" for each in ingredients]
     return _put_down(ingredients).then(
         *(Remove(6 + index) for index in range(len(ingredients))),
@@ -47,89 +46,89 @@ def _recipe(dish: Thing, ingredients: tuple[Thing, ...]) -> Tale:
     )
 
 
-def _cake(cake: Thing) -> Tale:
-    tale = Tale("kitchen", {6: EGG}, name="The egg", caption=f"an egg lies ready {_TABLE}")
-    tale.then(Add(FULL_CUP, 7), name="The milk", caption="a full cup of milk is put beside it")
-    tale.then(
+def _cake(cake: Thing) -> Story:
+    story = Story("kitchen", {6: EGG}, name="The egg", caption=f"an egg lies ready {_TABLE}")
+    story.then(Add(FULL_CUP, 7), name="The milk", caption="a full cup of milk is put beside it")
+    story.then(
         Remove(6),
         Remove(7),
         Add(small(cake), MIDDLE),
         name="The dough",
         caption=f"the egg and the full cup are stirred into {a(small(cake))}",
     )
-    return tale.then(
+    return story.then(
         Resize(MIDDLE, Size.LARGE), name="Baked", caption=f"in the oven, {the(cake)} rises and gets large"
     )
 
 
-def _bread(bread: Thing) -> Tale:
-    tale = Tale("kitchen", {6: FULL_CUP}, name="The water", caption=f"a full cup of water stands {_TABLE}")
-    tale.then(
+def _bread(bread: Thing) -> Story:
+    story = Story("kitchen", {6: FULL_CUP}, name="The water", caption=f"a full cup of water stands {_TABLE}")
+    story.then(
         Remove(6),
         Add(small(bread), MIDDLE),
         name="The dough",
         caption=f"the full cup is kneaded into {a(small(bread))}",
     )
-    return tale.then(
+    return story.then(
         Resize(MIDDLE, Size.LARGE), name="Baked", caption=f"in the oven, {the(bread)} rises and gets large"
     )
 
 
-def _fruit_plate(some: int, fruit: str, more: int, other: str, rest: int, last: str) -> Tale:
+def _fruit_plate(some: int, fruit: str, more: int, other: str, rest: int, last: str) -> Story:
     first, second, third = usual(fruit), usual(other), usual(last)
     different(first, second, third)
-    tale = Tale(
+    story = Story(
         "kitchen",
         row(first, some, 0),
         name="Top row",
         caption=f"{counted(some, first)} lie in the top row {_TABLE}",
     )
     for count, thing, cell, where in ((more, second, 3, "middle"), (rest, third, 6, "bottom")):
-        tale.then(
+        story.then(
             *(Add(thing, each) for each in row(thing, count, cell)),
             name=f"{capitalised(where)} row",
             caption=f"{counted(count, thing)} follow in the {where} row",
         )
-    return tale
+    return story
 
 
-def _laid_table(count: int, colour: str, dish: Thing) -> Tale:
+def _laid_table(count: int, colour: str, dish: Thing) -> Story:
     cup = usual("cup", colour)
-    tale = Tale("kitchen", row(cup, count, 6), name="Cups", caption=f"{counted(count, cup)} stand {_TABLE}")
-    tale.then(Add(usual("candle"), 1), name="A candle", caption="a candle is put behind them")
-    return tale.then(Add(dish, MIDDLE), name="Ready", caption=f"{a(dish)} in the middle: the table is laid")
+    story = Story("kitchen", row(cup, count, 6), name="Cups", caption=f"{counted(count, cup)} stand {_TABLE}")
+    story.then(Add(usual("candle"), 1), name="A candle", caption="a candle is put behind them")
+    return story.then(Add(dish, MIDDLE), name="Ready", caption=f"{a(dish)} in the middle: the table is laid")
 
 
-def _eaten_apple(apple: Thing, place: str) -> Tale:
+def _eaten_apple(apple: Thing, place: str) -> Story:
     core = stage(apple, 2)
-    tale = Tale(place, {MIDDLE: apple}, name="Whole", caption=f"{a(apple)} lies {within(place)}")
-    tale.then(ChangeState(MIDDLE, 1), name="A bite", caption=f"crunch: {the(apple)} is a bitten apple now")
-    return tale.then(ChangeState(MIDDLE, 2), name="The core", caption=f"only {a(core)} is left")
+    story = Story(place, {MIDDLE: apple}, name="Whole", caption=f"{a(apple)} lies {within(place)}")
+    story.then(ChangeState(MIDDLE, 1), name="A bite", caption=f"crunch: {the(apple)} is a bitten apple now")
+    return story.then(ChangeState(MIDDLE, 2), name="The core", caption=f"only {a(core)} is left")
 
 
-def _eaten_cake(hero: Thing, cake: Thing, place: str) -> Tale:
+def _eaten_cake(hero: Thing, cake: Thing, place: str) -> Story:
     half, piece = stage(cake, 1), stage(cake, 2)
-    tale = Tale(
+    story = Story(
         place, {3: hero, MIDDLE: cake}, name="A cake", caption=f"{a(hero)} gets {a(cake)} {within(place)}"
     )
-    tale.then(ChangeState(MIDDLE, 1), name="Half of it", caption=f"soon it is {a(half)}")
-    tale.then(ChangeState(MIDDLE, 2), name="One slice", caption=f"there is just {a(piece)} left")
-    return tale.then(
+    story.then(ChangeState(MIDDLE, 1), name="Half of it", caption=f"soon it is {a(half)}")
+    story.then(ChangeState(MIDDLE, 2), name="One slice", caption=f"there is just {a(piece)} left")
+    return story.then(
         Remove(MIDDLE), name="All gone", caption=f"the slice of cake is gone, and the {hero.noun} is full"
     )
 
 
-def _filled_cup(cup: Thing, place: str) -> Tale:
-    tale = Tale(
+def _filled_cup(cup: Thing, place: str) -> Story:
+    story = Story(
         place, {MIDDLE: cup}, name="Empty", caption=f"an empty {cup.colour} cup stands {within(place)}"
     )
-    tale.then(ChangeState(MIDDLE, 1), name="Half full", caption=f"the {cup.colour} cup is a half-full cup")
-    return tale.then(
+    story.then(ChangeState(MIDDLE, 1), name="Half full", caption=f"the {cup.colour} cup is a half-full cup")
+    return story.then(
         ChangeState(MIDDLE, 2), name="Full", caption=f"up to the brim: the {cup.colour} cup is a full cup"
     )
 
 
-def _picnic(food: tuple[Thing, ...], place: str) -> Tale:
+def _picnic(food: tuple[Thing, ...], place: str) -> Story:
     return _put_down(food).then(
         ChangeBackground(place),
         name="The picnic",

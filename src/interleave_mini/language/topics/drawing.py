@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from interleave_mini.language.gaps import AColour, AThing, Maybe, SomeThings, kinds_of, usual
-from interleave_mini.language.story import Tale
-from interleave_mini.language.topics.staging import different, hung_and_put, small
-from interleave_mini.language.topics.topic import Topic
+from interleave_mini.language.story import Story
+from interleave_mini.language.topics.topic import Topic, different, hung_and_put, small
 from interleave_mini.language.words import a, counted, the
 from interleave_mini.world.kinds import COLOURS
 from interleave_mini.world.operations import Add, Recolour, Resize
@@ -15,90 +14,92 @@ _SKY = ("sun", "cloud", "moon")
 _TOP, _BELOW = 1, 7
 
 
-def _house(house: Thing) -> Tale:
+def _house(house: Thing) -> Story:
     walls, roof = usual("square", house.colour), usual("triangle", "brown")
-    tale = Tale("paper", {MIDDLE: walls}, name="Walls", caption=f"{a(walls)} in the middle makes the walls")
-    tale.then(Add(roof, _TOP), name="Roof", caption=f"{a(roof)} above it is the roof")
-    return tale.then(Add(usual("sun"), 2), name="Sun", caption="a sun beside the roof finishes the picture")
+    story = Story("paper", {MIDDLE: walls}, name="Walls", caption=f"{a(walls)} in the middle makes the walls")
+    story.then(Add(roof, _TOP), name="Roof", caption=f"{a(roof)} above it is the roof")
+    return story.then(Add(usual("sun"), 2), name="Sun", caption="a sun beside the roof finishes the picture")
 
 
-def _face(eyes: str) -> Tale:
+def _face(eyes: str) -> Story:
     eye, nose = small(usual("circle", eyes)), small(usual("triangle", "orange"))
-    tale = Tale("paper", {0: eye, 2: eye}, name="Eyes", caption=f"{counted(2, eye)} at the top are the eyes")
-    tale.then(Add(nose, MIDDLE), name="Nose", caption=f"{a(nose)} between them is the nose")
-    return tale.then(Add(usual("heart"), _BELOW), name="Mouth", caption="a heart at the bottom is the mouth")
+    story = Story(
+        "paper", {0: eye, 2: eye}, name="Eyes", caption=f"{counted(2, eye)} at the top are the eyes"
+    )
+    story.then(Add(nose, MIDDLE), name="Nose", caption=f"{a(nose)} between them is the nose")
+    return story.then(Add(usual("heart"), _BELOW), name="Mouth", caption="a heart at the bottom is the mouth")
 
 
-def _snowman(hat: str) -> Tale:
+def _snowman(hat: str) -> Story:
     belly, brim = usual("circle"), small(usual("square", hat))
-    tale = Tale("paper", {_BELOW: belly}, name="Belly", caption="a large circle at the bottom is the belly")
-    tale.then(Add(small(belly), MIDDLE), name="Head", caption="a small circle on top of it is the head")
-    return tale.then(Add(brim, _TOP), name="Hat", caption=f"{a(brim)} on the head is the hat")
+    story = Story("paper", {_BELOW: belly}, name="Belly", caption="a large circle at the bottom is the belly")
+    story.then(Add(small(belly), MIDDLE), name="Head", caption="a small circle on top of it is the head")
+    return story.then(Add(brim, _TOP), name="Hat", caption=f"{a(brim)} on the head is the hat")
 
 
-def _tree(tree: Thing) -> Tale:
+def _tree(tree: Thing) -> Story:
     trunk, leaves = small(usual("square", "brown")), usual("triangle", tree.colour)
-    tale = Tale("paper", {_BELOW: trunk}, name="Trunk", caption=f"{a(trunk)} at the bottom is the trunk")
-    tale.then(Add(leaves, MIDDLE), name="Branches", caption=f"{a(leaves)} above it makes the branches")
-    return tale.then(Add(small(leaves), _TOP), name="Top", caption=f"{a(small(leaves))} is the treetop")
+    story = Story("paper", {_BELOW: trunk}, name="Trunk", caption=f"{a(trunk)} at the bottom is the trunk")
+    story.then(Add(leaves, MIDDLE), name="Branches", caption=f"{a(leaves)} above it makes the branches")
+    return story.then(Add(small(leaves), _TOP), name="Top", caption=f"{a(small(leaves))} is the treetop")
 
 
-def _rocket(rocket: Thing) -> Tale:
+def _rocket(rocket: Thing) -> Story:
     body, nose = usual("square", rocket.colour), usual("triangle", rocket.colour)
-    tale = Tale("paper", {MIDDLE: body}, name="Body", caption=f"{a(body)} in the middle is the body")
-    tale.then(Add(nose, _TOP), name="Nose", caption=f"{a(nose)} above it is the pointed nose")
-    return tale.then(Add(usual("star"), _BELOW), name="Fire", caption="a star below is the fire: lift-off")
+    story = Story("paper", {MIDDLE: body}, name="Body", caption=f"{a(body)} in the middle is the body")
+    story.then(Add(nose, _TOP), name="Nose", caption=f"{a(nose)} above it is the pointed nose")
+    return story.then(Add(usual("star"), _BELOW), name="Fire", caption="a star below is the fire: lift-off")
 
 
-def _landscape(things: tuple[Thing, ...]) -> Tale:
+def _landscape(things: tuple[Thing, ...]) -> Story:
     different(*things)
     (start, first), *others = hung_and_put(things, _SKY).items()
-    tale = Tale(
+    story = Story(
         "paper",
         {start: first},
         name=_named(first),
         caption=f"the picture begins with {a(first)} {_height(first)}",
     )
     for cell, thing in others:
-        tale.then(Add(thing, cell), name=_named(thing), caption=f"{a(thing)} is drawn {_height(thing)}")
-    return tale
+        story.then(Add(thing, cell), name=_named(thing), caption=f"{a(thing)} is drawn {_height(thing)}")
+    return story
 
 
-def _row_of_shapes(shapes: tuple[Thing, ...]) -> Tale:
+def _row_of_shapes(shapes: tuple[Thing, ...]) -> Story:
     different(*shapes)
     first, *others = shapes
-    tale = Tale("paper", {3: first}, name=_named(first), caption=f"{a(first)} is drawn on the left")
+    story = Story("paper", {3: first}, name=_named(first), caption=f"{a(first)} is drawn on the left")
     for cell, shape in enumerate(others, 4):
-        tale.then(Add(shape, cell), name=_named(shape), caption=f"{a(shape)} follows to the right")
-    return tale
+        story.then(Add(shape, cell), name=_named(shape), caption=f"{a(shape)} follows to the right")
+    return story
 
 
-def _big_and_small(first: Thing, second: Thing) -> Tale:
+def _big_and_small(first: Thing, second: Thing) -> Story:
     different(first, second)
-    tale = Tale(
+    story = Story(
         "paper",
         {3: first, 5: small(second)},
         name="Big and small",
         caption=f"{a(first, size=True)} is beside {a(small(second))}",
     )
-    tale.then(Resize(3, Size.SMALL), name="Both small", caption=f"{the(first)} is drawn small as well")
-    return tale.then(
+    story.then(Resize(3, Size.SMALL), name="Both small", caption=f"{the(first)} is drawn small as well")
+    return story.then(
         Resize(5, Size.LARGE), name="The other way", caption=f"and {the(second)} is drawn large instead"
     )
 
 
-def _colouring(first: Thing, second: Thing, one: str, two: str) -> Tale:
+def _colouring(first: Thing, second: Thing, one: str, two: str) -> Story:
     different(first, second)
-    tale = Tale(
+    story = Story(
         "paper", {3: first, 5: second}, name="The drawing", caption=f"{a(first)} and {a(second)} are drawn"
     )
     for cell, thing, colour in ((3, first, one), (5, second, two)):
-        tale.then(
+        story.then(
             Recolour(cell, colour),
             name=_named(thing),
             caption=f"the {thing.noun} is coloured {colour}",
         )
-    return tale
+    return story
 
 
 def _named(thing: Thing) -> str:

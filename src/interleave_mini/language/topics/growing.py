@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from interleave_mini.language.gaps import AColour, ANumber, AThing, kinds_of, maybe_place, several, usual
-from interleave_mini.language.story import Tale
-from interleave_mini.language.topics.staging import row, small, stage
-from interleave_mini.language.topics.topic import Topic
+from interleave_mini.language.story import Story
+from interleave_mini.language.topics.topic import Topic, row, small, stage
 from interleave_mini.language.words import a, capitalised, counted, plural, the, within
 from interleave_mini.world.operations import Add, ChangeState, Remove, Resize
 from interleave_mini.world.scene import MIDDLE, Size, Thing
@@ -13,18 +12,18 @@ from interleave_mini.world.scene import MIDDLE, Size, Thing
 _ORDINALS = ("first", "second", "third")
 
 
-def _life(grown: Thing, place: str, captions: tuple[str, ...]) -> Tale:
+def _life(grown: Thing, place: str, captions: tuple[str, ...]) -> Story:
     """One caption per state, each with a gap for the thing in that state."""
     stages = [stage(grown, state) for state in range(len(captions))]
     told = [caption.format(a(thing)) for caption, thing in zip(captions, stages, strict=True)]
     names = [capitalised(thing.noun) for thing in stages]
-    tale = Tale(place, {MIDDLE: stages[0]}, name=names[0], caption=f"{told[0]} {within(place)}")
+    story = Story(place, {MIDDLE: stages[0]}, name=names[0], caption=f"{told[0]} {within(place)}")
     for state in range(1, len(captions)):
-        tale.then(ChangeState(MIDDLE, state), name=names[state], caption=told[state])
-    return tale
+        story.then(ChangeState(MIDDLE, state), name=names[state], caption=told[state])
+    return story
 
 
-def _frog(hero: Thing, place: str) -> Tale:
+def _frog(hero: Thing, place: str) -> Story:
     return _life(
         hero,
         place,
@@ -37,7 +36,7 @@ def _frog(hero: Thing, place: str) -> Tale:
     )
 
 
-def _butterfly(hero: Thing, place: str) -> Tale:
+def _butterfly(hero: Thing, place: str) -> Story:
     return _life(
         hero,
         place,
@@ -45,11 +44,11 @@ def _butterfly(hero: Thing, place: str) -> Tale:
     )
 
 
-def _hen(hero: Thing, place: str) -> Tale:
+def _hen(hero: Thing, place: str) -> Story:
     return _life(hero, place, ("{} has been laid", "crack: {} hatches", "it has grown up into {}"))
 
 
-def _flower(plant: Thing, place: str) -> Tale:
+def _flower(plant: Thing, place: str) -> Story:
     return _life(
         plant,
         place,
@@ -57,41 +56,41 @@ def _flower(plant: Thing, place: str) -> Tale:
     )
 
 
-def _tree(plant: Thing, place: str) -> Tale:
+def _tree(plant: Thing, place: str) -> Story:
     return _life(
         plant, place, ("{} comes up", "some years later it is {}", "many years later {} stands there")
     )
 
 
-def _young_animal(hero: Thing, food: Thing, place: str) -> Tale:
+def _young_animal(hero: Thing, food: Thing, place: str) -> Story:
     baby = small(hero)
-    tale = Tale(place, {MIDDLE: baby}, name="Hungry", caption=f"{a(baby)} is hungry {within(place)}")
-    tale.then(Add(food, 5), name="Food", caption=f"it finds {a(food)}")
-    tale.then(Remove(5), name="Eaten", caption=f"yum: the {food.noun} is eaten up")
-    return tale.then(
+    story = Story(place, {MIDDLE: baby}, name="Hungry", caption=f"{a(baby)} is hungry {within(place)}")
+    story.then(Add(food, 5), name="Food", caption=f"it finds {a(food)}")
+    story.then(Remove(5), name="Eaten", caption=f"yum: the {food.noun} is eaten up")
+    return story.then(
         Resize(MIDDLE, Size.LARGE), name="Grown", caption=f"{the(hero)} has grown and is large now"
     )
 
 
-def _flower_bed(count: int, colour: str, place: str) -> Tale:
+def _flower_bed(count: int, colour: str, place: str) -> Story:
     seed, sprout, flower = (stage(usual("flower", colour), state) for state in (0, 1, 3))
     bed = row(seed, count, 6)
-    tale = Tale(
+    story = Story(
         place, bed, name="Sowing", caption=f"{counted(count, seed)} are sown side by side {within(place)}"
     )
     for later, name, happens in ((sprout, "Sprouting", "come up"), (flower, "Blooming", "are in bloom")):
-        tale.then(
+        story.then(
             *(ChangeState(cell, later.state) for cell in bed),
             name=name,
             caption=f"{counted(count, later)} {happens}",
         )
-    return tale
+    return story
 
 
-def _harvest(count: int, crop: str, place: str) -> Tale:
+def _harvest(count: int, crop: str, place: str) -> Story:
     ripe, bucket = usual(crop), usual("bucket")
     crops = row(ripe, count, 6)
-    tale = Tale(
+    story = Story(
         place,
         {MIDDLE: bucket} | crops,
         name="Ripe",
@@ -99,25 +98,25 @@ def _harvest(count: int, crop: str, place: str) -> Tale:
     )
     for index, cell in enumerate(crops):
         which = "last" if index == count - 1 else _ORDINALS[index]
-        tale.then(
+        story.then(
             Remove(cell), name=f"The {which} one", caption=f"the {which} {ripe.noun} goes into the bucket"
         )
-    return tale
+    return story
 
 
-def _orchard(count: int, colour: str, place: str) -> Tale:
+def _orchard(count: int, colour: str, place: str) -> Story:
     tree, apple = usual("tree"), usual("apple", colour)
     sapling = stage(tree, 1)
     young = row(sapling, count, 3)
-    tale = Tale(
+    story = Story(
         place, young, name="Planting", caption=f"{counted(count, sapling)} are planted {within(place)}"
     )
-    tale.then(
+    story.then(
         *(ChangeState(cell, tree.state) for cell in young),
         name="Growing",
         caption=f"years later, they have become {counted(count, tree)}",
     )
-    return tale.then(
+    return story.then(
         *(Add(apple, cell) for cell in row(apple, count, 6)),
         name="Apples",
         caption=f"{counted(count, apple)} lie ripe below the {plural(tree.noun)}",

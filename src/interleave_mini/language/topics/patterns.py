@@ -14,7 +14,7 @@ from interleave_mini.language.gaps import (
     kinds_of,
     usual,
 )
-from interleave_mini.language.story import Tale
+from interleave_mini.language.story import Story
 from interleave_mini.language.topics.topic import Topic
 from interleave_mini.language.words import (
     NUMBERS,
@@ -47,99 +47,99 @@ DIAGONALS = {
 }
 
 
-def _alternating(first: Thing, second: Thing, place: str) -> Tale:
+def _alternating(first: Thing, second: Thing, place: str) -> Story:
     _different(first, second)
-    tale = Tale(place, {LEFT: first}, name="First", caption=f"{a(first)} begins the row {within(place)}")
-    tale.then(Add(second, MIDDLE), name="Second", caption=f"{a(second)} comes next")
-    return tale.then(Add(first, RIGHT), name="Third", caption=f"then comes {a(first)} again")
+    story = Story(place, {LEFT: first}, name="First", caption=f"{a(first)} begins the row {within(place)}")
+    story.then(Add(second, MIDDLE), name="Second", caption=f"{a(second)} comes next")
+    return story.then(Add(first, RIGHT), name="Third", caption=f"then comes {a(first)} again")
 
 
-def _counting_up(count: int, things: Thing, place: str) -> Tale:
-    tale = Tale(place, {FIRST_CELL: things}, name="One", caption=f"one: {a(things)} {within(place)}")
+def _counting_up(count: int, things: Thing, place: str) -> Story:
+    story = Story(place, {FIRST_CELL: things}, name="One", caption=f"one: {a(things)} {within(place)}")
     for number in range(2, count + 1):
         words = counted(number, things)
-        tale.then(
+        story.then(
             Add(things, FIRST_CELL + number - 1),
             name=_first_word(words),
             caption=f"one more makes {words}",
         )
-    return tale
+    return story
 
 
-def _counting_in_steps(count: int, things: Thing, place: str) -> Tale:
+def _counting_in_steps(count: int, things: Thing, place: str) -> Story:
     row = dict.fromkeys(range(count), things)
     words = counted(count, things)
-    tale = Tale(place, row, name=_first_word(words), caption=f"{words} {within(place)}")
+    story = Story(place, row, name=_first_word(words), caption=f"{words} {within(place)}")
     for start in (3, 6):
         words = counted(count * (start // 3 + 1), things)
         row_of_adds = [Add(things, start + column) for column in range(count)]
-        tale.then(*row_of_adds, name=_first_word(words), caption=f"{NUMBERS[count]} more make {words}")
-    return tale
+        story.then(*row_of_adds, name=_first_word(words), caption=f"{NUMBERS[count]} more make {words}")
+    return story
 
 
-def _counting_down(count: int, things: Thing, place: str) -> Tale:
+def _counting_down(count: int, things: Thing, place: str) -> Story:
     row = {FIRST_CELL + index: things for index in range(count)}
     words = counted(count, things)
-    tale = Tale(place, row, name=_first_word(words), caption=f"{words} {within(place)}")
+    story = Story(place, row, name=_first_word(words), caption=f"{words} {within(place)}")
     for left in range(count - 1, 0, -1):
         words = counted(left, things) if left > 1 else f"one {things.colour} {things.noun}"
-        tale.then(
+        story.then(
             Remove(FIRST_CELL + left),
             name=_first_word(words),
             caption=f"one goes away, and {words} {'are' if left > 1 else 'is'} left",
         )
-    return tale
+    return story
 
 
-def _rainbow(kind: str, place: str) -> Tale:
+def _rainbow(kind: str, place: str) -> Story:
     thing = usual(kind, RAINBOW[0])
-    tale = Tale(place, {MIDDLE: thing}, name="Red", caption=f"the rainbow starts with {a(thing)}")
+    story = Story(place, {MIDDLE: thing}, name="Red", caption=f"the rainbow starts with {a(thing)}")
     for colour in RAINBOW[1:]:
-        tale.then(
+        story.then(
             Recolour(MIDDLE, colour), name=colour.capitalize(), caption=f"now the {thing.noun} is {colour}"
         )
-    return tale
+    return story
 
 
-def _growing_and_shrinking(thing: Thing, place: str) -> Tale:
+def _growing_and_shrinking(thing: Thing, place: str) -> Story:
     small = Thing(thing.kind, thing.colour, Size.SMALL, thing.state)
-    tale = Tale(place, {MIDDLE: small}, name="Small", caption=f"{a(small)} is {within(place)}")
-    tale.then(Resize(MIDDLE, Size.LARGE), name="Large", caption=f"{the(thing)} grows large")
-    return tale.then(
+    story = Story(place, {MIDDLE: small}, name="Small", caption=f"{a(small)} is {within(place)}")
+    story.then(Resize(MIDDLE, Size.LARGE), name="Large", caption=f"{the(thing)} grows large")
+    return story.then(
         Resize(MIDDLE, Size.SMALL), name="Small again", caption=f"{the(thing)} shrinks and is small again"
     )
 
 
-def _mirror(first: Thing, second: Thing, place: str) -> Tale:
+def _mirror(first: Thing, second: Thing, place: str) -> Story:
     _different(first, second)
-    tale = Tale(
+    story = Story(
         place, {3: first, 6: second}, name="Left side", caption=f"{a(first)} and {a(second)} are on the left"
     )
-    tale.then(Add(first, 5), name="First mirrored", caption=f"{a(first)} appears on the right as well")
-    return tale.then(
+    story.then(Add(first, 5), name="First mirrored", caption=f"{a(first)} appears on the right as well")
+    return story.then(
         Add(second, 8),
         name="All mirrored",
         caption=f"with {a(second)} at the bottom right the mirror is complete",
     )
 
 
-def _odd_one_out(things: Thing, odd: Thing, place: str) -> Tale:
+def _odd_one_out(things: Thing, odd: Thing, place: str) -> Story:
     _different(things, odd)
-    tale = Tale(
+    story = Story(
         place,
         {LEFT: things, MIDDLE: odd, RIGHT: things},
         name="The puzzle",
         caption=f"{a(odd)} stands between {counted(2, things)}",
     )
-    tale.then(Remove(MIDDLE), name="Odd one out", caption=f"{the(odd)} does not belong and goes away")
-    return tale.then(
+    story.then(Remove(MIDDLE), name="Odd one out", caption=f"{the(odd)} does not belong and goes away")
+    return story.then(
         Add(things, MIDDLE), name="Solved", caption=f"a third {things.colour} {things.noun} fills the gap"
     )
 
 
-def _reversing(things: tuple[Thing, ...]) -> Tale:
+def _reversing(things: tuple[Thing, ...]) -> Story:
     cells = (LEFT, MIDDLE, RIGHT)
-    tale = Tale(
+    story = Story(
         "paper",
         dict(zip(cells, things, strict=True)),
         name="The row",
@@ -150,40 +150,40 @@ def _reversing(things: tuple[Thing, ...]) -> Tale:
         ("then", "Swap two", MIDDLE),
         ("finally", "Reversed", LEFT),
     ):
-        pair = [the(tale.scene.things[each]) for each in (cell, cell + 1)]
-        tale.then(Swap(cell, cell + 1), name=name, caption=f"{when} {listed(pair)} change places")
-    return tale
+        pair = [the(story.scene.things[each]) for each in (cell, cell + 1)]
+        story.then(Swap(cell, cell + 1), name=name, caption=f"{when} {listed(pair)} change places")
+    return story
 
 
-def _diagonal(things: Thing, way: tuple[int, int, int], place: str) -> Tale:
+def _diagonal(things: Thing, way: tuple[int, int, int], place: str) -> Story:
     first, second, third = way
-    tale = Tale(place, {first: things}, name="One corner", caption=f"{a(things)} begins in one corner")
-    tale.then(
+    story = Story(place, {first: things}, name="One corner", caption=f"{a(things)} begins in one corner")
+    story.then(
         Add(things, second),
         name="Middle",
         caption=f"the second {things.colour} {things.noun} is in the middle",
     )
-    return tale.then(
+    return story.then(
         Add(things, third),
         name="Other corner",
         caption=f"the third {things.colour} {things.noun} completes the diagonal",
     )
 
 
-def _shell_game(first: str, second: str, third: str, moves: tuple[tuple[int, int], ...], place: str) -> Tale:
+def _shell_game(first: str, second: str, third: str, moves: tuple[tuple[int, int], ...], place: str) -> Story:
     if len({first, second, third}) < GRID:
         raise Impossible("cups of one colour cannot be told apart")
     cups = [usual("cup", colour) for colour in (first, second, third)]
-    tale = Tale(
+    story = Story(
         place,
         dict(enumerate(cups, LEFT)),
         name="Look closely",
         caption=f"{listed([a(cup) for cup in cups])} stand {within(place)}",
     )
     for (cell, other), name in zip(moves, ("First swap", "Second swap"), strict=True):
-        one, two = thing_at(tale.scene, cell), thing_at(tale.scene, other)
-        tale.then(Swap(cell, other), name=name, caption=f"{the(one)} and {the(two)} change places")
-    return tale
+        one, two = thing_at(story.scene, cell), thing_at(story.scene, other)
+        story.then(Swap(cell, other), name=name, caption=f"{the(one)} and {the(two)} change places")
+    return story
 
 
 def _first_word(words: str) -> str:

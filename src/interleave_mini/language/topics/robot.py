@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from interleave_mini.language.gaps import AColour, AThing, AWord
-from interleave_mini.language.story import Tale
+from interleave_mini.language.story import Story
 from interleave_mini.language.topics.topic import Topic
 from interleave_mini.language.words import POSITIONS, a, listed, to_position, with_article
 from interleave_mini.world.operations import Impossible, Pick, Place
@@ -35,127 +35,129 @@ BESIDE_THE_MIDDLE = {
 RELATION_TO_THE_MIDDLE = {3: "to the left of", 5: "to the right of", 7: "in front of"}
 
 
-def _bench(blocks: dict[int, str], caption: str, others: dict[int, Thing] | None = None) -> Tale:
+def _bench(blocks: dict[int, str], caption: str, others: dict[int, Thing] | None = None) -> Story:
     """Blocks of these colours on the bench, the empty gripper above the middle."""
     things = {cell: Thing("block", colour, Size.SMALL) for cell, colour in blocks.items()}
-    return Tale("workbench", things | (others or {}), name="Start", caption=caption, gripper=Gripper(CENTRE))
+    return Story("workbench", things | (others or {}), name="Start", caption=caption, gripper=Gripper(CENTRE))
 
 
-def _picked(tale: Tale, cell: int) -> Tale:
-    colour = _colour_at(tale, cell)
-    return tale.then(
+def _picked(story: Story, cell: int) -> Story:
+    colour = _colour_at(story, cell)
+    return story.then(
         Pick(cell),
         name=f"{colour.capitalize()} lifted",
         caption=f"the gripper picks up the {colour} block",
     )
 
 
-def _placed(tale: Tale, cell: int, where: str = "") -> Tale:
-    colour = _colour_held(tale)
-    return tale.then(
+def _placed(story: Story, cell: int, where: str = "") -> Story:
+    colour = _colour_held(story)
+    return story.then(
         Place(cell),
         name=f"{colour.capitalize()} placed",
         caption=f"it puts the {colour} block down {where or POSITIONS[cell][0]}",
     )
 
 
-def _carried(tale: Tale, start: int, end: int, *, name: str) -> Tale:
-    colour, goal = _colour_at(tale, start), to_position(POSITIONS[end][0])
-    return tale.then(
+def _carried(story: Story, start: int, end: int, *, name: str) -> Story:
+    colour, goal = _colour_at(story, start), to_position(POSITIONS[end][0])
+    return story.then(
         Pick(start), Place(end), name=name, caption=f"the gripper carries the {colour} block {goal}"
     )
 
 
-def _one_block(colour: str, start: int, end: int) -> Tale:
+def _one_block(colour: str, start: int, end: int) -> Story:
     if start == end:
         raise Impossible("the block is there already")
-    tale = _bench({start: colour}, f"{_a_block(colour)} lies {POSITIONS[start][0]} of the workbench")
-    return _placed(_picked(tale, start), end)
+    story = _bench({start: colour}, f"{_a_block(colour)} lies {POSITIONS[start][0]} of the workbench")
+    return _placed(_picked(story, start), end)
 
 
-def _two_blocks(first: str, second: str, way: tuple[int, int]) -> Tale:
+def _two_blocks(first: str, second: str, way: tuple[int, int]) -> Story:
     _different(first, second)
     start, end = way
-    tale = _bench(
+    story = _bench(
         {GRID + start: first, 2 * GRID + start: second},
         f"{_a_block(first)} and {_a_block(second)} lie {POSITIONS[GRID + start][0]}",
     )
     for row in (GRID, 2 * GRID):
-        _placed(_picked(tale, row + start), row + end)
-    return tale
+        _placed(_picked(story, row + start), row + end)
+    return story
 
 
-def _beside(block: str, other: str, cell: int) -> Tale:
+def _beside(block: str, other: str, cell: int) -> Story:
     _different(block, other)
-    tale = _bench(
+    story = _bench(
         {6: block, 4: other}, f"{_a_block(other)} lies in the middle, {_a_block(block)} at the bottom left"
     )
-    return _placed(_picked(tale, 6), cell, f"{RELATION_TO_THE_MIDDLE[cell]} the {other} block")
+    return _placed(_picked(story, 6), cell, f"{RELATION_TO_THE_MIDDLE[cell]} the {other} block")
 
 
-def _clearing(first: str, second: str, side: int) -> Tale:
+def _clearing(first: str, second: str, side: int) -> Story:
     _different(first, second)
-    tale = _bench(
+    story = _bench(
         {4: first, 7: second}, f"{_a_block(first)} and {_a_block(second)} are in the way in the middle"
     )
-    _carried(tale, 4, GRID + side, name="First block")
-    return _carried(tale, 7, 2 * GRID + side, name="All clear")
+    _carried(story, 4, GRID + side, name="First block")
+    return _carried(story, 7, 2 * GRID + side, name="All clear")
 
 
-def _swapping(first: str, second: str) -> Tale:
+def _swapping(first: str, second: str) -> Story:
     _different(first, second)
-    tale = _bench(
+    story = _bench(
         {3: first, 5: second}, f"{_a_block(first)} lies on the left, {_a_block(second)} on the right"
     )
-    _carried(tale, 3, 7, name="Make room")
-    _carried(tale, 5, 3, name="Right to left")
-    return _carried(tale, 7, 5, name="Swapped")
+    _carried(story, 3, 7, name="Make room")
+    _carried(story, 5, 3, name="Right to left")
+    return _carried(story, 7, 5, name="Swapped")
 
 
-def _lining_up(first: str, second: str, third: str) -> Tale:
+def _lining_up(first: str, second: str, third: str) -> Story:
     colours = (first, second, third)
     _different(*colours)
-    tale = _bench(
+    story = _bench(
         dict(zip((3, 8, 4), colours, strict=True)),
         f"{listed([_a_block(colour) for colour in colours])} lie about",
     )
-    tale.then(
+    story.then(
         Pick(3), Place(6), name="The first", caption=f"the {first} block starts the row at the bottom left"
     )
-    tale.then(Pick(8), Place(7), name="The second", caption=f"the {second} block goes next to it")
-    return tale.then(Pick(4), Place(8), name="In line", caption=f"the {third} block completes the bottom row")
+    story.then(Pick(8), Place(7), name="The second", caption=f"the {second} block goes next to it")
+    return story.then(
+        Pick(4), Place(8), name="In line", caption=f"the {third} block completes the bottom row"
+    )
 
 
-def _sorting(left: str, right: str) -> Tale:
+def _sorting(left: str, right: str) -> Story:
     _different(left, right)
-    tale = _bench(
+    story = _bench(
         {3: left, 6: right, 5: right, 8: left}, f"{left} and {right} blocks lie mixed up on both sides"
     )
-    _carried(tale, 6, 7, name="Aside")
-    _carried(tale, 8, 6, name=f"{left.capitalize()} left")
-    return _carried(tale, 7, 8, name=f"{right.capitalize()} right")
+    _carried(story, 6, 7, name="Aside")
+    _carried(story, 8, 6, name=f"{left.capitalize()} left")
+    return _carried(story, 7, 8, name=f"{right.capitalize()} right")
 
 
-def _handing_over(colour: str, friend: Thing) -> Tale:
-    tale = _bench(
+def _handing_over(colour: str, friend: Thing) -> Story:
+    story = _bench(
         {3: colour}, f"{_a_block(colour)} lies on the left, and {a(friend)} waits for it", {5: friend}
     )
-    return _placed(_picked(tale, 3), 4, f"right next to the {friend.noun}")
+    return _placed(_picked(story, 3), 4, f"right next to the {friend.noun}")
 
 
 def _a_block(colour: str) -> str:
     return with_article(f"{colour} block")
 
 
-def _colour_at(tale: Tale, cell: int) -> str:
-    block = tale.scene.cells[cell]
+def _colour_at(story: Story, cell: int) -> str:
+    block = story.scene.cells[cell]
     if block is None:
         raise Impossible("no block lies there")
     return block.colour
 
 
-def _colour_held(tale: Tale) -> str:
-    hand = tale.scene.gripper
+def _colour_held(story: Story) -> str:
+    hand = story.scene.gripper
     if hand is None or hand.holds is None:
         raise Impossible("the gripper holds no block")
     return hand.holds

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from interleave_mini.language.gaps import APlace, AThing, maybe_place, usual
-from interleave_mini.language.story import Tale
+from interleave_mini.language.story import Story
 from interleave_mini.language.topics.topic import Topic
 from interleave_mini.language.words import a, the, with_article, within
 from interleave_mini.world.kinds import KINDS
@@ -24,48 +24,50 @@ SUN = usual("sun")
 TOP, TOP_LEFT, TOP_RIGHT, BOTTOM = 1, 0, 2, 7
 
 
-def _moon_phases() -> Tale:
+def _moon_phases() -> Story:
     moon = Thing("moon", KINDS["moon"].colour, state=0)
-    tale = Tale("night", {MIDDLE: moon}, name="New moon", caption="it begins with the new moon, all dark")
-    tale.then(ChangeState(MIDDLE, 1), name="Crescent", caption="after a few nights there is a crescent moon")
-    tale.then(ChangeState(MIDDLE, 2), name="Half moon", caption="a week after the start it is a half moon")
-    return tale.then(
+    story = Story("night", {MIDDLE: moon}, name="New moon", caption="it begins with the new moon, all dark")
+    story.then(ChangeState(MIDDLE, 1), name="Crescent", caption="after a few nights there is a crescent moon")
+    story.then(ChangeState(MIDDLE, 2), name="Half moon", caption="a week after the start it is a half moon")
+    return story.then(
         ChangeState(MIDDLE, 3), name="Full moon", caption="after two weeks the moon is full and round"
     )
 
 
-def _burning_down(candle: Thing, place: str) -> Tale:
-    tale = Tale(place, {MIDDLE: candle}, name="New", caption=f"{a(candle)} has just been lit {within(place)}")
-    tale.then(
+def _burning_down(candle: Thing, place: str) -> Story:
+    story = Story(
+        place, {MIDDLE: candle}, name="New", caption=f"{a(candle)} has just been lit {within(place)}"
+    )
+    story.then(
         ChangeState(MIDDLE, 1), name="Half gone", caption=f"hours later {the(candle)} is a half-burned candle"
     )
-    return tale.then(
+    return story.then(
         ChangeState(MIDDLE, 2), name="Stub", caption=f"in the end only a candle stub is left of {the(candle)}"
     )
 
 
-def _melting(snowman: Thing) -> Tale:
-    tale = Tale("snow", {MIDDLE: snowman}, name="Winter", caption=f"{a(snowman)} stands in the snow")
-    tale.then(Add(SUN, TOP_RIGHT), name="Sunshine", caption="the sun comes out and warms the air")
-    tale.then(
+def _melting(snowman: Thing) -> Story:
+    story = Story("snow", {MIDDLE: snowman}, name="Winter", caption=f"{a(snowman)} stands in the snow")
+    story.then(Add(SUN, TOP_RIGHT), name="Sunshine", caption="the sun comes out and warms the air")
+    story.then(
         ChangeState(MIDDLE, 1),
         name="Dripping",
         caption=f"the warm air turns {the(snowman)} into a melting snowman",
     )
-    return tale.then(
+    return story.then(
         ChangeState(MIDDLE, 2),
         name="Puddle",
         caption=f"the melted snowman is {with_article(f'{snowman.colour} puddle')} with a hat",
     )
 
 
-def _day_and_night() -> Tale:
-    tale = Tale(
+def _day_and_night() -> Story:
+    story = Story(
         "meadow", {TOP_LEFT: SUN}, name="Morning", caption="in the morning the sun stands on the left"
     )
-    tale.then(Move(TOP_LEFT, TOP), name="Noon", caption="at noon the sun is high up")
-    tale.then(Move(TOP, TOP_RIGHT), name="Evening", caption="in the evening the sun has gone to the right")
-    return tale.then(
+    story.then(Move(TOP_LEFT, TOP), name="Noon", caption="at noon the sun is high up")
+    story.then(Move(TOP, TOP_RIGHT), name="Evening", caption="in the evening the sun has gone to the right")
+    return story.then(
         ChangeBackground("night"),
         Replace(TOP_RIGHT, usual("moon")),
         name="Night",
@@ -73,30 +75,30 @@ def _day_and_night() -> Tale:
     )
 
 
-def _nightfall(thing: Thing, place: str) -> Tale:
-    tale = Tale(
+def _nightfall(thing: Thing, place: str) -> Story:
+    story = Story(
         place,
         {MIDDLE: thing, TOP_LEFT: SUN},
         name="Day",
         caption=f"the sun shines on {a(thing)} {within(place)}",
     )
-    tale.then(Remove(TOP_LEFT), name="Sunset", caption="in the evening the sun goes down")
-    tale.then(ChangeBackground("night"), name="Night", caption=f"night falls over {the(thing)}")
-    return tale.then(
+    story.then(Remove(TOP_LEFT), name="Sunset", caption="in the evening the sun goes down")
+    story.then(ChangeBackground("night"), name="Night", caption=f"night falls over {the(thing)}")
+    return story.then(
         Add(usual("moon"), TOP), name="Moonrise", caption=f"the moon rises above the {thing.noun}"
     )
 
 
-def _seasons() -> Tale:
-    tale = Tale(
+def _seasons() -> Story:
+    story = Story(
         "meadow",
         {MIDDLE: usual("tree", "pink")},
         name="Spring",
         caption="in spring the tree is full of pink blossom",
     )
-    tale.then(Recolour(MIDDLE, "green"), name="Summer", caption="in summer the tree has green leaves")
-    tale.then(Recolour(MIDDLE, "orange"), name="Autumn", caption="in autumn the tree turns orange")
-    return tale.then(
+    story.then(Recolour(MIDDLE, "green"), name="Summer", caption="in summer the tree has green leaves")
+    story.then(Recolour(MIDDLE, "orange"), name="Autumn", caption="in autumn the tree turns orange")
+    return story.then(
         Recolour(MIDDLE, "brown"),
         ChangeBackground("snow"),
         name="Winter",
@@ -104,55 +106,55 @@ def _seasons() -> Tale:
     )
 
 
-def _rain(cup: Thing, place: str) -> Tale:
-    tale = Tale(place, {MIDDLE: cup}, name="Empty", caption=f"{a(cup)} stands empty {within(place)}")
-    tale.then(Add(usual("cloud"), TOP), name="A cloud", caption="a cloud comes, and it starts to rain")
-    tale.then(ChangeState(MIDDLE, 1), name="Half full", caption=f"the rain makes {the(cup)} a half-full cup")
-    return tale.then(ChangeState(MIDDLE, 2), name="Full", caption=f"soon {the(cup)} is a full cup")
+def _rain(cup: Thing, place: str) -> Story:
+    story = Story(place, {MIDDLE: cup}, name="Empty", caption=f"{a(cup)} stands empty {within(place)}")
+    story.then(Add(usual("cloud"), TOP), name="A cloud", caption="a cloud comes, and it starts to rain")
+    story.then(ChangeState(MIDDLE, 1), name="Half full", caption=f"the rain makes {the(cup)} a half-full cup")
+    return story.then(ChangeState(MIDDLE, 2), name="Full", caption=f"soon {the(cup)} is a full cup")
 
 
-def _evaporation(cup: Thing, place: str) -> Tale:
+def _evaporation(cup: Thing, place: str) -> Story:
     full = replace(cup, state=2)
-    tale = Tale(
+    story = Story(
         place,
         {MIDDLE: full, TOP_RIGHT: SUN},
         name="Full",
         caption=f"the sun shines on {a(full)} {within(place)}",
     )
-    tale.then(
+    story.then(
         ChangeState(MIDDLE, 1),
         name="Less water",
         caption=f"some water dries up: {the(cup)} is a half-full cup",
     )
-    return tale.then(ChangeState(MIDDLE, 0), name="Dry", caption=f"all the water is gone from {the(cup)}")
+    return story.then(ChangeState(MIDDLE, 0), name="Dry", caption=f"all the water is gone from {the(cup)}")
 
 
-def _on_and_off(lamp: Thing, place: str) -> Tale:
-    tale = Tale(place, {MIDDLE: lamp}, name="Off", caption=f"{a(lamp)} is switched off {within(place)}")
-    tale.then(ChangeState(MIDDLE, 1), name="On", caption=f"click: {the(lamp)} is now a glowing lamp")
-    return tale.then(ChangeState(MIDDLE, 0), name="Off again", caption=f"click: {the(lamp)} is off again")
+def _on_and_off(lamp: Thing, place: str) -> Story:
+    story = Story(place, {MIDDLE: lamp}, name="Off", caption=f"{a(lamp)} is switched off {within(place)}")
+    story.then(ChangeState(MIDDLE, 1), name="On", caption=f"click: {the(lamp)} is now a glowing lamp")
+    return story.then(ChangeState(MIDDLE, 0), name="Off again", caption=f"click: {the(lamp)} is off again")
 
 
-def _launch(rocket: Thing, place: str) -> Tale:
-    tale = Tale(place, {BOTTOM: rocket}, name="Ready", caption=f"{a(rocket)} stands ready {within(place)}")
-    tale.then(Move(BOTTOM, MIDDLE), name="Lift-off", caption=f"three, two, one: {the(rocket)} lifts off")
-    tale.then(Move(MIDDLE, TOP), name="High up", caption=f"{the(rocket)} climbs to the top of the sky")
-    return tale.then(
+def _launch(rocket: Thing, place: str) -> Story:
+    story = Story(place, {BOTTOM: rocket}, name="Ready", caption=f"{a(rocket)} stands ready {within(place)}")
+    story.then(Move(BOTTOM, MIDDLE), name="Lift-off", caption=f"three, two, one: {the(rocket)} lifts off")
+    story.then(Move(MIDDLE, TOP), name="High up", caption=f"{the(rocket)} climbs to the top of the sky")
+    return story.then(
         ChangeBackground("night"), name="Space", caption="it reaches space, where it is always night"
     )
 
 
-def _sunrise(place: str) -> Tale:
-    tale = Tale(place, {BOTTOM: SUN}, name="Dawn", caption=f"at dawn the sun comes up {within(place)}")
-    tale.then(Move(BOTTOM, MIDDLE), name="Morning", caption="in the morning the sun climbs to the middle")
-    return tale.then(Move(MIDDLE, TOP), name="Noon", caption="at noon the sun is at the top")
+def _sunrise(place: str) -> Story:
+    story = Story(place, {BOTTOM: SUN}, name="Dawn", caption=f"at dawn the sun comes up {within(place)}")
+    story.then(Move(BOTTOM, MIDDLE), name="Morning", caption="in the morning the sun climbs to the middle")
+    return story.then(Move(MIDDLE, TOP), name="Noon", caption="at noon the sun is at the top")
 
 
-def _passing_cloud(cloud: Thing, place: str) -> Tale:
-    tale = Tale(place, {TOP: SUN}, name="Sunny", caption=f"the sun shines {within(place)}")
-    tale.then(Add(cloud, TOP_LEFT), name="A cloud", caption=f"{a(cloud)} drifts in from the left")
-    tale.then(Remove(TOP), Move(TOP_LEFT, TOP), name="Covered", caption=f"{the(cloud)} now hides the sun")
-    return tale.then(
+def _passing_cloud(cloud: Thing, place: str) -> Story:
+    story = Story(place, {TOP: SUN}, name="Sunny", caption=f"the sun shines {within(place)}")
+    story.then(Add(cloud, TOP_LEFT), name="A cloud", caption=f"{a(cloud)} drifts in from the left")
+    story.then(Remove(TOP), Move(TOP_LEFT, TOP), name="Covered", caption=f"{the(cloud)} now hides the sun")
+    return story.then(
         Move(TOP, TOP_RIGHT),
         Add(SUN, TOP),
         name="Sunny again",

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from interleave_mini.language.gaps import AColour, APlace, AThing, SomeThings, kinds_of, several, usual
-from interleave_mini.language.story import Tale
-from interleave_mini.language.topics.staging import different, row
-from interleave_mini.language.topics.topic import Topic
+from interleave_mini.language.story import Story
+from interleave_mini.language.topics.topic import Topic, different, row
 from interleave_mini.language.words import a, bare_noun, counted, listed, the, within
 from interleave_mini.world.operations import (
     Add,
@@ -25,123 +24,125 @@ VEHICLES = kinds_of("vehicle")
 OUTDOORS = ("meadow", "beach", "night", "snow", "desert", "forest", "city")
 
 
-def _meeting(hero: Thing, friend: Thing, place: str) -> Tale:
+def _meeting(hero: Thing, friend: Thing, place: str) -> Story:
     different(hero, friend)
-    tale = Tale(place, {3: hero}, name="At first", caption=f"{a(hero)} stands {within(place)}")
-    tale.then(Add(friend, 5), name="A visitor", caption=f"{a(friend)} comes from the right")
-    tale.then(Move(5, 4), name="Hello", caption=f"{the(friend)} goes up to {the(hero)} and says hello")
-    return tale.then(
+    story = Story(place, {3: hero}, name="At first", caption=f"{a(hero)} stands {within(place)}")
+    story.then(Add(friend, 5), name="A visitor", caption=f"{a(friend)} comes from the right")
+    story.then(Move(5, 4), name="Hello", caption=f"{the(friend)} goes up to {the(hero)} and says hello")
+    return story.then(
         Add(Thing("heart", "pink", Size.SMALL), 1),
         name="Friends",
         caption="a heart: now they are friends",
     )
 
 
-def _joining(hero: Thing, friends: tuple[Thing, ...], place: str) -> Tale:
+def _joining(hero: Thing, friends: tuple[Thing, ...], place: str) -> Story:
     different(hero, *friends)
-    tale = Tale(place, {4: hero}, name="At first", caption=f"{a(hero)} sits {within(place)}")
+    story = Story(place, {4: hero}, name="At first", caption=f"{a(hero)} sits {within(place)}")
     for friend, cell in zip(friends, (3, 5, 7), strict=False):
-        tale.then(Add(friend, cell), name=f"The {friend.noun}", caption=f"{a(friend)} comes to play too")
-    return tale
+        story.then(Add(friend, cell), name=f"The {friend.noun}", caption=f"{a(friend)} comes to play too")
+    return story
 
 
-def _journey(hero: Thing, start: str, stop: str, end: str) -> Tale:
+def _journey(hero: Thing, start: str, stop: str, end: str) -> Story:
     if start == end:
         raise Impossible("a journey does not end where it began")
-    tale = Tale(start, {4: hero}, name="Setting out", caption=f"{a(hero)} sets out {within(start)}")
+    story = Story(start, {4: hero}, name="Setting out", caption=f"{a(hero)} sets out {within(start)}")
     for place in (stop, end):
-        tale.then(
+        story.then(
             ChangeBackground(place),
             name=f"The {bare_noun(place)}",
             caption=f"then {the(hero)} is {within(place)}",
         )
-    return tale
+    return story
 
 
-def _magic_paint(hero: Thing, first: str, second: str, place: str) -> Tale:
-    tale = Tale(place, {4: hero}, name="Before", caption=f"{a(hero)} finds a magic brush {within(place)}")
-    tale.then(Recolour(4, first), name=first.capitalize(), caption=f"one stroke: the {hero.noun} is {first}")
-    return tale.then(
+def _magic_paint(hero: Thing, first: str, second: str, place: str) -> Story:
+    story = Story(place, {4: hero}, name="Before", caption=f"{a(hero)} finds a magic brush {within(place)}")
+    story.then(Recolour(4, first), name=first.capitalize(), caption=f"one stroke: the {hero.noun} is {first}")
+    return story.then(
         Recolour(4, second), name=second.capitalize(), caption=f"another: now the {hero.noun} is {second}"
     )
 
 
-def _hide_and_seek(hero: Thing, friend: Thing, place: str) -> Tale:
+def _hide_and_seek(hero: Thing, friend: Thing, place: str) -> Story:
     different(hero, friend)
-    tale = Tale(
+    story = Story(
         place,
         {3: hero, 5: friend},
         name="Ready",
         caption=f"{a(hero)} and {a(friend)} play hide and seek {within(place)}",
     )
-    tale.then(Remove(5), name="Hiding", caption=f"{the(friend)} hides, and nobody can see it")
-    return tale.then(Add(friend, 7), name="Found", caption=f"there is {the(friend)}, at the bottom")
+    story.then(Remove(5), name="Hiding", caption=f"{the(friend)} hides, and nobody can see it")
+    return story.then(Add(friend, 7), name="Found", caption=f"there is {the(friend)}, at the bottom")
 
 
-def _walk(hero: Thing, place: str) -> Tale:
-    tale = Tale(place, {3: hero}, name="Left", caption=f"{a(hero)} starts on the left {within(place)}")
-    tale.then(Move(3, 4), name="Middle", caption=f"{the(hero)} walks to the middle")
-    return tale.then(Move(4, 5), name="Right", caption=f"{the(hero)} has reached the right side")
+def _walk(hero: Thing, place: str) -> Story:
+    story = Story(place, {3: hero}, name="Left", caption=f"{a(hero)} starts on the left {within(place)}")
+    story.then(Move(3, 4), name="Middle", caption=f"{the(hero)} walks to the middle")
+    return story.then(Move(4, 5), name="Right", caption=f"{the(hero)} has reached the right side")
 
 
-def _trade(hero: Thing, friend: Thing, place: str) -> Tale:
+def _trade(hero: Thing, friend: Thing, place: str) -> Story:
     different(hero, friend)
-    tale = Tale(
+    story = Story(
         place, {3: hero, 5: friend}, name="Before", caption=f"{a(hero)} and {a(friend)} stand {within(place)}"
     )
-    return tale.then(Swap(3, 5), name="After", caption=f"{the(hero)} and {the(friend)} have traded places")
+    return story.then(Swap(3, 5), name="After", caption=f"{the(hero)} and {the(friend)} have traded places")
 
 
-def _party(hero: Thing, place: str) -> Tale:
-    tale = Tale(place, {3: hero}, name="The guest", caption=f"{a(hero)} has a birthday {within(place)}")
-    tale.then(Add(Thing("balloon", "red"), 0), name="A balloon", caption="first comes a balloon")
-    tale.then(Add(Thing("cake", "pink"), 4), name="A cake", caption="then a cake is brought")
-    return tale.then(
+def _party(hero: Thing, place: str) -> Story:
+    story = Story(place, {3: hero}, name="The guest", caption=f"{a(hero)} has a birthday {within(place)}")
+    story.then(Add(Thing("balloon", "red"), 0), name="A balloon", caption="first comes a balloon")
+    story.then(Add(Thing("cake", "pink"), 4), name="A cake", caption="then a cake is brought")
+    return story.then(
         Add(Thing("gift", "purple"), 5), name="A gift", caption=f"last of all {the(hero)} gets a gift"
     )
 
 
-def _bedtime(hero: Thing, toy: Thing, place: str) -> Tale:
-    tale = Tale(
+def _bedtime(hero: Thing, toy: Thing, place: str) -> Story:
+    story = Story(
         place, {4: hero, 5: toy}, name="Playing", caption=f"{a(hero)} plays with {a(toy)} {within(place)}"
     )
-    tale.then(Remove(5), name="Tidy", caption=f"{the(toy)} is put away")
-    return tale.then(
+    story.then(Remove(5), name="Tidy", caption=f"{the(toy)} is put away")
+    return story.then(
         ChangeBackground("night"), name="Night", caption=f"night has come, and {the(hero)} sleeps"
     )
 
 
-def _ride(hero: Thing, vehicle: Thing, place: str) -> Tale:
-    tale = Tale(place, {3: hero}, name="Waiting", caption=f"{a(hero)} waits {within(place)}")
-    tale.then(Add(vehicle, 4), name="Arrival", caption=f"{a(vehicle)} arrives")
-    tale.then(Remove(3), name="All aboard", caption=f"{the(hero)} gets in")
-    return tale.then(Move(4, 5), name="Off", caption=f"{the(vehicle)} drives off to the right")
+def _ride(hero: Thing, vehicle: Thing, place: str) -> Story:
+    story = Story(place, {3: hero}, name="Waiting", caption=f"{a(hero)} waits {within(place)}")
+    story.then(Add(vehicle, 4), name="Arrival", caption=f"{a(vehicle)} arrives")
+    story.then(Remove(3), name="All aboard", caption=f"{the(hero)} gets in")
+    return story.then(Move(4, 5), name="Off", caption=f"{the(vehicle)} drives off to the right")
 
 
-def _lost_toy(hero: Thing, toy: Thing, place: str) -> Tale:
-    tale = Tale(place, {3: hero, 4: toy}, name="Together", caption=f"{a(hero)} has {a(toy)} {within(place)}")
-    tale.then(Remove(4), name="Lost", caption=f"oh no, {the(toy)} is lost")
-    return tale.then(Add(toy, 8), name="Found", caption=f"{the(toy)} lay at the bottom right all the time")
+def _lost_toy(hero: Thing, toy: Thing, place: str) -> Story:
+    story = Story(
+        place, {3: hero, 4: toy}, name="Together", caption=f"{a(hero)} has {a(toy)} {within(place)}"
+    )
+    story.then(Remove(4), name="Lost", caption=f"oh no, {the(toy)} is lost")
+    return story.then(Add(toy, 8), name="Found", caption=f"{the(toy)} lay at the bottom right all the time")
 
 
-def _brave(hero: Thing, giant: Thing, place: str) -> Tale:
+def _brave(hero: Thing, giant: Thing, place: str) -> Story:
     different(hero, giant)
     small = Thing(hero.kind, hero.colour, Size.SMALL, hero.state)
-    tale = Tale(
+    story = Story(
         place,
         {3: small, 5: giant},
         name="A giant",
         caption=f"{a(small)} meets {a(giant, size=True)} {within(place)}",
     )
-    tale.then(Resize(3, Size.LARGE), name="Courage", caption=f"{the(hero)} makes itself large")
-    return tale.then(Resize(5, Size.SMALL), name="Not so big", caption=f"and {the(giant)} feels small")
+    story.then(Resize(3, Size.LARGE), name="Courage", caption=f"{the(hero)} makes itself large")
+    return story.then(Resize(5, Size.SMALL), name="Not so big", caption=f"and {the(giant)} feels small")
 
 
-def _dance(dancers: tuple[Thing, ...], place: str) -> Tale:
+def _dance(dancers: tuple[Thing, ...], place: str) -> Story:
     """Two pairs, one above the other; each pair changes places, and then the two on the left do."""
     different(*dancers)
     first, second, third, fourth = dancers
-    tale = Tale(
+    story = Story(
         place,
         dict(zip((3, 5, 6, 8), dancers, strict=True)),
         name="The dance",
@@ -149,43 +150,43 @@ def _dance(dancers: tuple[Thing, ...], place: str) -> Tale:
     )
     turns = ((3, 5, first, second), (6, 8, third, fourth), (3, 6, second, fourth))
     for (cell, other, one, two), name in zip(turns, ("First turn", "Second turn", "Last turn"), strict=True):
-        tale.then(Swap(cell, other), name=name, caption=f"{the(one)} and {the(two)} change places")
-    return tale
+        story.then(Swap(cell, other), name=name, caption=f"{the(one)} and {the(two)} change places")
+    return story
 
 
-def _musical_chairs(players: tuple[Thing, ...], colour: str, place: str) -> Tale:
+def _musical_chairs(players: tuple[Thing, ...], colour: str, place: str) -> Story:
     """Every chair stands behind its player; from the right, one of each goes in every round."""
     different(*players)
     chair = usual("chair", colour)
-    tale = Tale(
+    story = Story(
         place,
         row(chair, GRID, 0) | dict(enumerate(players, GRID)),
         name="The music plays",
         caption=f"{listed([a(each) for each in players])} go round {counted(GRID, chair)} {within(place)}",
     )
     for column, name in ((2, "First round"), (1, "Last round")):
-        tale.then(
+        story.then(
             Remove(column),
             Remove(GRID + column),
             name=name,
             caption=f"the music stops: one chair is taken away, and {the(players[column])} is out",
         )
-    return tale
+    return story
 
 
-def _race(racers: str, first: str, second: str, third: str, place: str) -> Tale:
+def _race(racers: str, first: str, second: str, third: str, place: str) -> Story:
     if len({first, second, third}) < GRID:
         raise Impossible("the racers need different colours")
     winner, next_one, last = (usual(racers, colour) for colour in (first, second, third))
-    tale = Tale(
+    story = Story(
         place,
         {0: last, 3: winner, 6: next_one},
         name="The start",
         caption=f"{a(winner)}, {a(next_one)} and {a(last)} are at the start {within(place)}",
     )
-    tale.then(Move(6, 7), name="In the lead", caption=f"{the(next_one)} is in the lead")
-    tale.then(Move(3, 4), name="Catching up", caption=f"{the(winner)} catches up")
-    return tale.then(Move(4, 5), name="The finish", caption=f"{the(winner)} is at the finish first")
+    story.then(Move(6, 7), name="In the lead", caption=f"{the(next_one)} is in the lead")
+    story.then(Move(3, 4), name="Catching up", caption=f"{the(winner)} catches up")
+    return story.then(Move(4, 5), name="The finish", caption=f"{the(winner)} is at the finish first")
 
 
 HERO, FRIEND, PLACE = AThing(ANIMALS), AThing(ANIMALS), APlace(OUTDOORS)

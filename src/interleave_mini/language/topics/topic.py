@@ -1,43 +1,44 @@
-"""A topic: requests about one subject, and the one true tale behind each of them."""
+"""A topic: requests about one subject, and the one true story behind each of them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from random import Random
 from typing import Any
 
 from interleave_mini.language.gaps import Gap
 from interleave_mini.language.patterns import Pattern, filled
-from interleave_mini.language.story import Tale
+from interleave_mini.language.story import Story
 from interleave_mini.language.words import NUMBERS, sentence
 from interleave_mini.world.operations import Impossible
+from interleave_mini.world.scene import GRID, Size, Thing
 
 _TRIES = 200
 
 
 @dataclass(frozen=True)
-class Written:
-    """A request in words, with what stands in its gaps."""
+class TopicRequest:
+    """A request as text, with the values of its gaps and its story."""
 
     text: str
     template: str
     values: dict[str, Any]
-    tale: Tale
+    story: Story
 
 
 @dataclass(frozen=True)
 class Topic:
-    """One sub-category. `{n}` in a template is the number of the tale's steps, as a word."""
+    """One sub-category. `{n}` in a template is the number of the story's steps, as a word."""
 
     name: str
     gaps: Mapping[str, Gap]
-    plot: Callable[..., Tale]
-    """What happens, from what stands in the gaps (as keyword arguments)."""
+    plot: Callable[..., Story]
+    """The story, from the values of the gaps as keyword arguments."""
     templates: tuple[str, ...]
     alone: bool = False
-    """Whether anything else in its scenes would make nonsense of it."""
+    """Whether distractors would make nonsense of it."""
 
     @cached_property
     def patterns(self) -> tuple[Pattern, ...]:
@@ -46,24 +47,24 @@ class Topic:
             Pattern(text.rstrip(".!?"), {**regexes, "n": "|".join(NUMBERS)}) for text in self.templates
         )
 
-    def sample(self, rng: Random) -> Written:
+    def sample(self, rng: Random) -> TopicRequest:
         """A random request of this topic."""
         for _ in range(_TRIES):
             values = {name: gap.sample(rng) for name, gap in self.gaps.items()}
             try:
-                tale = self.plot(**values)
+                story = self.plot(**values)
             except Impossible:
                 continue
-            return self._written(rng.choice(self.templates), values, tale, rng)
-        raise AssertionError(f"the topic {self.name!r} has no possible tale")
+            return self._written(rng.choice(self.templates), values, story, rng)
+        raise AssertionError(f"the topic {self.name!r} has no possible story")
 
-    def _written(self, template: str, values: dict[str, Any], tale: Tale, rng: Random) -> Written:
+    def _written(self, template: str, values: dict[str, Any], story: Story, rng: Random) -> TopicRequest:
         words = {name: gap.write(values[name], rng) for name, gap in self.gaps.items()}
-        words["n"] = NUMBERS[len(tale.beats)]
-        return Written(sentence(filled(template, words)), template, values, tale)
+        words["n"] = NUMBERS[len(story.steps)]
+        return TopicRequest(sentence(filled(template, words)), template, values, story)
 
-    def read(self, text: str) -> Written | None:
-        """A normalised request of this topic, with its tale; None when it is none."""
+    def read(self, text: str) -> TopicRequest | None:
+        """Parse a normalised request of this topic, with its story; None when no template matches."""
         for template, pattern in zip(self.templates, self.patterns, strict=True):
             if (words := pattern.read(text)) is None:
                 continue
@@ -71,10 +72,43 @@ class Topic:
             if len(values) < len(self.gaps):
                 raise AssertionError(f"{template!r} leaves gaps of the topic {self.name!r} open")
             try:
-                tale = self.plot(**values)
+                story = self.plot(**values)
             except Impossible:
                 continue
-            if "n" in words and words["n"].lower() != NUMBERS[len(tale.beats)]:
+            if "n" in words and words["n"].lower() != NUMBERS[len(story.steps)]:
                 continue
-            return Written(text, template, values, tale)
+            return TopicRequest(text, template, values, story)
         return None
+
+
+# What many plots share
+
+
+def stage(thing: Thing, state: int) -> Thing:
+    """The same thing, earlier or later in its life."""
+    return replace(thing, state=state)
+
+
+def small(thing: Thing) -> Thing:
+    return replace(thing, size=Size.SMALL)
+
+
+def row(thing: Thing, count: int, first: int) -> dict[int, Thing]:
+    """Equal things in a row, from the left."""
+    return {first + column: thing for column in range(count)}
+
+
+def hung_and_put(things: Sequence[Thing], high: Sequence[str]) -> dict[int, Thing]:
+    """High things fill the top row from the left, all others the bottom row, in their order."""
+    hung = [thing for thing in things if thing.kind in high]
+    put = [thing for thing in things if thing.kind not in high]
+    if max(len(hung), len(put)) > GRID:
+        raise Impossible("there is no room for so many things in one row")
+    cells = {thing: cell for cell, thing in enumerate(hung)}
+    cells |= {thing: 2 * GRID + cell for cell, thing in enumerate(put)}
+    return {cells[thing]: thing for thing in things}
+
+
+def different(*things: Thing) -> None:
+    if len({thing.kind for thing in things}) < len(things):
+        raise Impossible("the same kind of thing twice")

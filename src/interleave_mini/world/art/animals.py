@@ -16,6 +16,7 @@ from interleave_mini.world.brush import (
     Brush,
     Point,
     arc_points,
+    mirrored,
 )
 
 COMB: RGB = (206, 44, 60)
@@ -33,11 +34,6 @@ def _joined(brush: Brush, parts: Sequence[Sequence[Point]], fill: RGB) -> None:
 
 def _oval(x: float, y: float, rx: float, ry: float, turn: float = 0) -> list[Point]:
     return arc_points(x, y, rx, ry, 0, 360, turn=turn)[:-1]
-
-
-def _mirrored(right: Sequence[Point]) -> list[Point]:
-    """A whole rim from its right half, which begins and ends on the middle line x = 0.5."""
-    return [*right, *((1 - x, y) for x, y in right[-2:0:-1])]
 
 
 def _leg(x: float, top: float, width: float, bottom: float = 0.94) -> list[Point]:
@@ -199,7 +195,7 @@ def duck(brush: Brush) -> None:
 
 def egg(brush: Brush) -> None:
     shell = [(0.5, 0.06), (0.68, 0.17), (0.81, 0.4), (0.84, 0.62), (0.73, 0.86), (0.5, 0.94)]
-    brush.blob(_mirrored(shell), brush.main)
+    brush.blob(mirrored(shell), brush.main)
     brush.ellipse(0.34, 0.36, 0.05, 0.12, brush.pale, turn=24, line=0)
     specks = [(0.55, 0.3, 0.03), (0.68, 0.48, 0.04), (0.48, 0.54, 0.035), (0.31, 0.62, 0.03)]
     specks += [(0.6, 0.7, 0.032), (0.43, 0.8, 0.028), (0.74, 0.66, 0.022)]
@@ -299,7 +295,7 @@ def butterfly_egg(brush: Brush) -> None:
     leaf = [(0.05, 0.78), (0.2, 0.8), (0.5, 0.76), (0.8, 0.82), (0.95, 0.93), (0.5, 0.95), (0.15, 0.89)]
     brush.blob(leaf, LEAF)
     shell = [(0.5, 0.07), (0.7, 0.15), (0.83, 0.38), (0.82, 0.64), (0.7, 0.83), (0.5, 0.87)]
-    brush.blob(_mirrored(shell), brush.main)
+    brush.blob(mirrored(shell), brush.main)
     for bend in (-0.24, -0.09, 0.09, 0.24):
         rib = [(0.5 + bend * 0.2, 0.15), (0.5 + bend, 0.47), (0.5 + bend * 0.75, 0.78)]
         brush.curve(rib, brush.dark, 0.034)
@@ -329,7 +325,7 @@ def chrysalis(brush: Brush) -> None:
     brush.blob([(0.78, 0.13), (0.86, 0.19), (0.95, 0.28), (0.83, 0.29), (0.77, 0.22)], LEAF)
     brush.stroke([(0.5, 0.1), (0.5, 0.2)], WHITE, 0.05)
     case = [(0.5, 0.17), (0.61, 0.2), (0.7, 0.31), (0.78, 0.48), (0.73, 0.68), (0.6, 0.86), (0.5, 0.95)]
-    brush.blob(_mirrored(case), brush.main)
+    brush.blob(mirrored(case), brush.main)
     brush.curve([(0.24, 0.46), (0.38, 0.45), (0.49, 0.58), (0.49, 0.84)], brush.dark, 0.04)
     brush.curve([(0.3, 0.56), (0.37, 0.62), (0.41, 0.74)], brush.dark, 0.04)
     for y, reach in ((0.46, 0.27), (0.58, 0.26), (0.69, 0.22), (0.8, 0.14)):

@@ -118,7 +118,7 @@ def _rafters(brush: Brush) -> None:
 
 
 def _battlement(left: float, top: float, right: float, bottom: float, merlons: int) -> list[Point]:
-    """A wall with so many teeth on top."""
+    """A wall with battlements."""
     step = (right - left) / (2 * merlons - 1)
     teeth: list[Point] = []
     for index in range(2 * merlons - 1):

@@ -1,4 +1,4 @@
-"""The robot's hand: it hangs from the top of its cell."""
+"""The robot gripper, which hangs from the top of its cell."""
 
 from __future__ import annotations
 

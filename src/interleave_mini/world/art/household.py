@@ -1,4 +1,4 @@
-"""What stands about in a home."""
+"""Household things."""
 
 from __future__ import annotations
 

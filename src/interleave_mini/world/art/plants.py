@@ -5,7 +5,19 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 
-from interleave_mini.world.brush import BLUSH, CREAM, GOLD, LEAF, RGB, SOIL, WHITE, WOOD, Brush, Point
+from interleave_mini.world.brush import (
+    BLUSH,
+    CREAM,
+    GOLD,
+    LEAF,
+    RGB,
+    SOIL,
+    WHITE,
+    WOOD,
+    Brush,
+    Point,
+    mirrored,
+)
 
 # Shared pieces
 
@@ -13,11 +25,6 @@ from interleave_mini.world.brush import BLUSH, CREAM, GOLD, LEAF, RGB, SOIL, WHI
 def _stem(brush: Brush, points: Sequence[Point], fill: RGB, width: float) -> None:
     brush.curve(points, brush.ink, width + 2 * brush.line)
     brush.curve(points, fill, width)
-
-
-def _mirrored(right: Sequence[Point]) -> list[Point]:
-    """A whole rim from its right half, which begins and ends on the middle line x = 0.5."""
-    return [*right, *((1 - x, y) for x, y in right[-2:0:-1])]
 
 
 def _soil(brush: Brush, half: float = 0.3) -> None:
@@ -47,7 +54,7 @@ def _leaf(
 def flower_seed(brush: Brush) -> None:
     _soil(brush, 0.42)
     seed = [(0.5, 0.05), (0.6, 0.18), (0.75, 0.42), (0.77, 0.68), (0.64, 0.87), (0.5, 0.9)]
-    brush.blob(_mirrored(seed), brush.main)
+    brush.blob(mirrored(seed), brush.main)
     for bend in (-0.16, 0.0, 0.16):
         stripe = [(0.5 + bend * 0.3, 0.24), (0.5 + bend, 0.52), (0.5 + bend * 0.7, 0.78)]
         brush.curve(stripe, brush.dark, 0.044)
@@ -68,11 +75,11 @@ def flower_bud(brush: Brush) -> None:
     for turn in (-155, -25):
         _leaf(brush, (0.5, 0.92), 0.32, 0.12, turn, LEAF)
     bud = [(0.5, 0.05), (0.65, 0.16), (0.78, 0.36), (0.76, 0.58), (0.62, 0.72), (0.5, 0.74)]
-    brush.blob(_mirrored(bud), brush.main)
+    brush.blob(mirrored(bud), brush.main)
     brush.curve([(0.49, 0.07), (0.37, 0.22), (0.42, 0.42), (0.64, 0.56)], brush.ink, 0.026)
     brush.curve([(0.57, 0.15), (0.62, 0.3), (0.56, 0.48)], brush.ink, 0.026)
     sepals = [(0.5, 0.56), (0.6, 0.66), (0.73, 0.56), (0.64, 0.73), (0.5, 0.77)]
-    brush.polygon(_mirrored(sepals), LEAF)
+    brush.polygon(mirrored(sepals), LEAF)
 
 
 def flower(brush: Brush) -> None:
@@ -145,9 +152,9 @@ def cactus(brush: Brush) -> None:
 
 def mushroom(brush: Brush) -> None:
     foot = [(0.5, 0.5), (0.6, 0.52), (0.61, 0.74), (0.68, 0.9), (0.5, 0.95)]
-    brush.blob(_mirrored(foot), CREAM)
+    brush.blob(mirrored(foot), CREAM)
     cap = [(0.5, 0.06), (0.72, 0.12), (0.9, 0.32), (0.95, 0.56), (0.8, 0.66), (0.5, 0.68)]
-    brush.blob(_mirrored(cap), brush.main)
+    brush.blob(mirrored(cap), brush.main)
     for x, y, rx in ((0.4, 0.24, 0.085), (0.7, 0.34, 0.07), (0.2, 0.46, 0.05), (0.5, 0.52, 0.06)):
         brush.ellipse(x, y, rx, 0.065, WHITE, line=0)
 

@@ -6,8 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from interleave_mini.world.backgrounds import built, land, shore, surfaces
-from interleave_mini.world.brush import WHITE, Brush
-from interleave_mini.world.paint_cache import painted_once
+from interleave_mini.world.brush import WHITE, Brush, painted_once
 
 SIDE = 256
 

@@ -1,4 +1,4 @@
-"""Fresh planners and critics: small models of the real Qwen3-VL class that know nothing yet."""
+"""Untrained planners and critics: small models of the real Qwen3-VL class, with random weights."""
 
 from __future__ import annotations
 
@@ -7,10 +7,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from interleave.backends.local.processors import image_text_processor
 from interleave.backends.local.silence import quiet
 from interleave.errors import ConfigurationError
-from interleave_mini.train.agent_tokenizer import agent_tokenizer
+from interleave_mini.train.tokenizers import agent_tokenizer
 
 
 @dataclass(frozen=True)
@@ -21,8 +23,8 @@ class AgentShape:
     feed_forward: int = 480
     layers: int = 4
     heads: int = 8
-    shared_heads: int = 4
-    """Keys and values: each serves two heads."""
+    kv_heads: int = 4
+    """Heads of keys and values: each serves two query heads."""
     vision_hidden: int = 128
     vision_layers: int = 3
     vision_heads: int = 4
@@ -31,7 +33,7 @@ class AgentShape:
     context: int = 1536
     vocabulary: int = 2048
     samples: int = 3000
-    """Tasks from which the tokenizer learns its words."""
+    """Tasks in the corpus of the tokenizer."""
 
 
 PLANNER = AgentShape()
@@ -41,7 +43,7 @@ TOY = AgentShape(
     feed_forward=64,
     layers=2,
     heads=2,
-    shared_heads=1,
+    kv_heads=1,
     vision_hidden=32,
     vision_layers=1,
     vision_heads=2,
@@ -49,13 +51,12 @@ TOY = AgentShape(
     samples=40,
 )
 SHAPES = {"planner": PLANNER, "critic": CRITIC, "agent": CRITIC, "toy": TOY}
-_MERGED = 2
-"""Patches a side that become one token."""
+_MERGE_SIZE = 2
+"""Patches per side that are merged into one token."""
 
 
 def write_fresh_agent(folder: Path, shape: str, *, seed: int = 0) -> Path:
-    """A model with random weights and its processor, as a folder that every training starts from."""
-    import torch
+    """Write a model with random weights and its processor as a folder to train from."""
     from transformers import Qwen3VLForConditionalGeneration
 
     if shape not in SHAPES:
@@ -68,7 +69,7 @@ def write_fresh_agent(folder: Path, shape: str, *, seed: int = 0) -> Path:
     model.generation_config.pad_token_id = tokenizer.pad_token_id
     with quiet():
         model.save_pretrained(folder)
-        image_text_processor("qwen3_vl", tokenizer, _eyes(sizes)).save_pretrained(folder)
+        image_text_processor("qwen3_vl", tokenizer, _image_processor(sizes)).save_pretrained(folder)
     return folder
 
 
@@ -88,7 +89,7 @@ def agent_config(shape: AgentShape, tokenizer: Any) -> Any:
             "intermediate_size": shape.feed_forward,
             "num_hidden_layers": shape.layers,
             "num_attention_heads": shape.heads,
-            "num_key_value_heads": shape.shared_heads,
+            "num_key_value_heads": shape.kv_heads,
             "head_dim": head,
             "max_position_embeddings": shape.context,
             "rope_parameters": {
@@ -105,7 +106,7 @@ def agent_config(shape: AgentShape, tokenizer: Any) -> Any:
             "intermediate_size": 4 * shape.vision_hidden,
             "num_heads": shape.vision_heads,
             "patch_size": shape.patch,
-            "spatial_merge_size": _MERGED,
+            "spatial_merge_size": _MERGE_SIZE,
             "temporal_patch_size": 1,
             "out_hidden_size": shape.hidden,
             "num_position_embeddings": (shape.side // shape.patch) ** 2,
@@ -119,33 +120,32 @@ def agent_config(shape: AgentShape, tokenizer: Any) -> Any:
     )
 
 
-def _eyes(shape: AgentShape) -> Any:
-    """What cuts pictures into patches; larger ones are scaled to the size it was trained on."""
+def _image_processor(shape: AgentShape) -> Any:
+    """Cuts pictures into patches, after scaling them to the size used in training."""
     from transformers.models.qwen2_vl.image_processing_pil_qwen2_vl import Qwen2VLImageProcessorPil
 
-    area = {"shortest_edge": shape.side**2, "longest_edge": shape.side**2}  # areas, whatever their names say
+    area = {"shortest_edge": shape.side**2, "longest_edge": shape.side**2}  # areas, despite their names
     return Qwen2VLImageProcessorPil(
         patch_size=shape.patch,
         temporal_patch_size=1,
-        merge_size=_MERGED,
+        merge_size=_MERGE_SIZE,
         size=area,
         image_mean=[0.5, 0.5, 0.5],
         image_std=[0.5, 0.5, 0.5],
     )
 
 
-def refuse_no_model(folder: Path) -> None:
-    """Raise where there is none: the library would look for its name on the Hub."""
+def check_model_folder(folder: Path) -> None:
+    """Raise `ConfigurationError` for a folder without a model: the library would look it up on the Hub."""
     if not (folder / "config.json").is_file():
         raise ConfigurationError(f"{folder} is not the folder of a model: it has no config.json")
 
 
-def halve(model: Path, out: Path) -> Path:
-    """A copy of a trained model in half precision; nothing else of it changes."""
-    import torch
+def to_fp16(model: Path, out: Path) -> Path:
+    """Write a copy of a trained model in half precision; its other files are copied."""
     from transformers import AutoModelForImageTextToText
 
-    refuse_no_model(model)
+    check_model_folder(model)
     with quiet():
         AutoModelForImageTextToText.from_pretrained(model, dtype=torch.float16).save_pretrained(out)
     for each in sorted(model.iterdir()):

@@ -1,4 +1,4 @@
-"""Which words of a request the miniature does not know, said before any model runs."""
+"""The vocabulary of the language, and the check for unknown words that runs before any model."""
 
 from __future__ import annotations
 
@@ -12,8 +12,7 @@ from interleave.types import Request
 from interleave_mini.language.distractors import WORDINGS
 from interleave_mini.language.edits import EDITS
 from interleave_mini.language.edits.edit import CATEGORIES
-from interleave_mini.language.riddle_requests import RIDDLE_TOPICS
-from interleave_mini.language.riddles import RIDDLES
+from interleave_mini.language.riddles import RIDDLE_TOPICS, RIDDLES
 from interleave_mini.language.sentences import SPEECH
 from interleave_mini.language.tasks import DESCRIBE, GO_ON
 from interleave_mini.language.topics import DOMAINS
@@ -32,10 +31,10 @@ from interleave_mini.world.kinds import COLOURS, KINDS, NOUNS
 
 _WORD = re.compile(r"[^\W\d_]+(?:['’-][^\W\d_]+)*")
 _GAP = re.compile(r"{\w+}")
-_ALREADY_THERE = re.compile(r"^step \d+:.*$", re.IGNORECASE | re.MULTILINE)
-"""The captions of steps a user has already: they may say anything."""
-_SHOWN = 6
-LONGEST_WORD = 40
+_GIVEN_STEP = re.compile(r"^step \d+:.*$", re.IGNORECASE | re.MULTILINE)
+"""Captions of steps the user gives: they may contain any words."""
+_MAX_SHOWN = 6
+MAX_WORD_LENGTH = 40
 EXAMPLES = (
     "How a frog grows up, step by step, in four pictures",
     "Tell the story of a cat and a dog that become friends in the meadow.",
@@ -68,32 +67,32 @@ def vocabulary() -> frozenset[str]:
 
 
 def unknown_words(text: str) -> list[str]:
-    """The words of a text that the language does not have, each once, in order."""
-    known, asked = vocabulary(), _ALREADY_THERE.sub("", text)
+    """The words of a text that are not in the vocabulary, each once, in order."""
+    known, asked = vocabulary(), _GIVEN_STEP.sub("", text)
     return list(dict.fromkeys(word for word in _WORD.findall(asked) if word.lower() not in known))
 
 
-def refuse_foreign_words(request: Request) -> None:
-    """Raise with a helpful answer when a request has words the miniature does not know."""
+def check_words(request: Request) -> None:
+    """Raise `InputError` with suggestions when a request has unknown words."""
     foreign = unknown_words(request.text)
     if not foreign:
         return
-    named = ", ".join(f"“{one_line(word, LONGEST_WORD)}”" for word in foreign[:_SHOWN])
-    more = f" and {len(foreign) - _SHOWN} more" if len(foreign) > _SHOWN else ""
+    named = ", ".join(f"“{one_line(word, MAX_WORD_LENGTH)}”" for word in foreign[:_MAX_SHOWN])
+    more = f" and {len(foreign) - _MAX_SHOWN} more" if len(foreign) > _MAX_SHOWN else ""
     raise InputError(
-        f"the miniature does not know {named}{more}.{_instead(foreign[:_SHOWN])} "
+        f"the miniature does not know {named}{more}.{_suggestions(foreign[:_MAX_SHOWN])} "
         f"It can draw for example {', '.join(_some_nouns())}; try “{EXAMPLES[0]}”. {REAL_MODELS}"
     )
 
 
-def _instead(foreign: list[str]) -> str:
-    pairs = [(word, _close(word.lower())) for word in foreign if len(word) <= LONGEST_WORD]
+def _suggestions(foreign: list[str]) -> str:
+    pairs = [(word, _close_match(word.lower())) for word in foreign if len(word) <= MAX_WORD_LENGTH]
     hints = [f"“{close}” for “{word}”" for word, close in pairs if close][:2]
     return f" Did you mean {' and '.join(hints)}?" if hints else ""
 
 
-def _close(word: str) -> str | None:
-    """A word that was perhaps meant: rather something to draw than any other."""
+def _close_match(word: str) -> str | None:
+    """The closest known word: something to draw if possible, else any word."""
     things = sorted({*NOUNS, *(plural(noun) for noun in NOUNS), *COLOURS})
     swapped = [thing for thing in things if len(thing) == len(word) and sorted(thing) == sorted(word)]
     close = swapped or difflib.get_close_matches(word, things, 1, 0.8)
@@ -104,9 +103,9 @@ def _close(word: str) -> str | None:
 def _some_nouns() -> list[str]:
     """A few things to draw, from different categories."""
     by_category = {kind.category: kind.states[kind.usual] for kind in KINDS.values()}
-    return [plural(noun) for noun in list(by_category.values())[:_SHOWN]]
+    return [plural(noun) for noun in list(by_category.values())[:_MAX_SHOWN]]
 
 
 def _regex_words(regex: str) -> str:
-    """The words of a gap: its expression, with everything but letters taken out."""
+    """The words in the regular expression of a gap."""
     return re.sub(r"\\.|[^a-zA-Z'’-]+", " ", regex)

@@ -1,4 +1,7 @@
-"""`interleave mini train planner|critic|all`: the miniature's agents, by the project's own commands."""
+"""`interleave mini fresh|halve` and `interleave mini train …`: the miniature's models from scratch.
+
+The agents are trained by a chain of the product's own commands (`stages.py`, run by `chain.py`).
+"""
 
 from __future__ import annotations
 
@@ -30,6 +33,35 @@ Seed = Annotated[int, typer.Option(help="Seeds everything.")]
 Only = Annotated[bool, typer.Option("--dry-run", help="Print the commands and do nothing.")]
 
 
+def generator(
+    out: Annotated[Path, typer.Option(help="Where checkpoints, log and the finished pipeline go.")],
+    shape: Annotated[str, typer.Option(help="mini (what will be shipped) or toy (for a try).")] = "mini",
+    vae_minutes: Annotated[float, typer.Option(min=0, help="Time for the picture encoder.")] = 10,
+    flow_minutes: Annotated[float, typer.Option(min=0, help="Time for text encoder and transformer.")] = 18.5,
+    stop_after: Annotated[
+        float | None,
+        typer.Option(min=0, help="Stop the second after so many minutes; run again to go on."),
+    ] = None,
+    device: Annotated[str | None, typer.Option(help="cuda, cpu…; by default a GPU if there is one.")] = None,
+    workers: Annotated[int, typer.Option(min=0, help="Processes that write examples.")] = 0,
+    evaluate: Annotated[int, typer.Option(min=1, help="Pictures of each sort in the evaluation.")] = 200,
+    seed: Annotated[int, typer.Option(help="Seeds everything.")] = 0,
+    debug: options.Debug = False,
+) -> int:
+    """Train the generator, a small FLUX.2-klein, on the world's own scenes; prints where the pipeline is."""
+    from interleave_mini.train.generator import GeneratorTraining, train_generator
+
+    settings = GeneratorTraining(
+        out, shape, vae_minutes, flow_minutes, stop_after, device, workers, seed, evaluate
+    )
+    if not train_generator(settings):
+        typer.echo("stopped: the same command goes on", err=True)
+        return 1
+    typer.echo(f"use it with: --generator diffusers:{(out / 'pipeline').absolute()}", err=True)
+    typer.echo(str(out / "pipeline"))
+    return 0
+
+
 def planner(
     out: Out,
     size: Size = "full",
@@ -43,7 +75,7 @@ def planner(
 ) -> int:
     """Train the planner: data from the grammar's seed, then supervised fine-tuning."""
     chain = _chain(out, size, generator, shards, workers, seed)
-    return _carry_out([*chain.sight(), *chain.data(), *chain.planner()], chain, at_once, dry_run)
+    return _run([*chain.vision(), *chain.data(), *chain.planner()], chain, at_once, dry_run)
 
 
 def critic(
@@ -59,8 +91,8 @@ def critic(
 ) -> int:
     """Train the critic: data from the grammar's seed, supervised fine-tuning, then GRPO."""
     chain = _chain(out, size, generator, shards, workers, seed)
-    stages = [*chain.sight(), *chain.data(), *chain.critic_by_copying(), *chain.critic_by_trying()]
-    return _carry_out(stages, chain, at_once, dry_run)
+    stages = [*chain.vision(), *chain.data(), *chain.critic_sft(), *chain.critic_grpo()]
+    return _run(stages, chain, at_once, dry_run)
 
 
 def everything(
@@ -106,11 +138,11 @@ def everything(
         concurrency=concurrency,
     )
     learned = [
-        *chain.sight(),
+        *chain.vision(),
         *chain.data(),
         *chain.planner(),
-        *chain.critic_by_copying(),
-        *chain.critic_by_trying(),
+        *chain.critic_sft(),
+        *chain.critic_grpo(),
         *(() if no_variants else chain.variants()),
     ]
     if first:
@@ -118,7 +150,7 @@ def everything(
     trained = {each.name.removeprefix("agent-") for each in learned if each.name.startswith("agent-")}
     table = chain.table(trained)
     stages = [*first, *learned, *(() if no_table else table)]
-    return _carry_out(stages, chain, at_once, dry_run, keep_going)
+    return _run(stages, chain, at_once, dry_run, keep_going)
 
 
 def fresh(
@@ -128,13 +160,13 @@ def fresh(
     debug: options.Debug = False,
 ) -> int:
     """Write a model with random weights and the miniature's tokenizer, to train from."""
-    from interleave_mini.train.agents import write_fresh_agent
+    from interleave_mini.train.agent_model import write_fresh_agent
 
     typer.echo(str(write_fresh_agent(out, shape, seed=seed)))
     return 0
 
 
-def sight(
+def vision(
     fresh: Annotated[Path, typer.Argument(metavar="MODEL", help="What `mini fresh` has written.")],
     out: Annotated[Path, typer.Option(help="Where the log and the finished model go.")],
     minutes: Annotated[float, typer.Option(min=0, help="Time to learn.")] = 5,
@@ -159,26 +191,35 @@ def sight(
     debug: options.Debug = False,
 ) -> int:
     """Teach a fresh model to look at pictures of the world, before it has any job."""
-    from interleave_mini.backends.mini_generator import WEIGHTS
+    from interleave_mini.backends import WEIGHTS
     from interleave_mini.train.vision_examples import exercises_named
-    from interleave_mini.train.vision_pretrain import SightTraining, train_sight
+    from interleave_mini.train.vision_pretrain import VisionPretraining, pretrain_vision
 
     chosen = exercises_named(exercises.split(","))
-    how = SightTraining(exercises=chosen, batch=batch, workers=workers, examined=examine)
-    train_sight(fresh, out, minutes, how=how, generator=generator or WEIGHTS, device=device, seed=seed)
+    pretrain_vision(
+        fresh,
+        out,
+        minutes,
+        settings=VisionPretraining(
+            exercises=chosen, batch_size=batch, workers=workers, eval_examples=examine
+        ),
+        generator=generator or WEIGHTS / "generator",
+        device=device,
+        seed=seed,
+    )
     typer.echo(str(out / "model"))
     return 0
 
 
-def halve(
+def to_fp16(
     model: Annotated[Path, typer.Argument(metavar="MODEL", help="A trained model's folder.")],
     out: Annotated[Path, typer.Option(help="The folder of the copy.")],
     debug: options.Debug = False,
 ) -> int:
     """Copy a trained model in half precision, as it is shipped."""
-    from interleave_mini.train.agents import halve as copy
+    from interleave_mini.train.agent_model import to_fp16 as write_fp16
 
-    typer.echo(str(copy(model, out)))
+    typer.echo(str(write_fp16(model, out)))
     return 0
 
 
@@ -190,16 +231,14 @@ def _chain(out: Path, size: str, generator: str, shards: int, workers: int, seed
     return Chain(out, SIZES[size], generator, shards=shards, workers=workers, seed=seed)
 
 
-def _carry_out(
-    stages: Iterable[Stage], chain: Chain, at_once: int, dry_run: bool, keep_going: bool = False
-) -> int:
+def _run(stages: Iterable[Stage], chain: Chain, at_once: int, dry_run: bool, keep_going: bool = False) -> int:
     from interleave.cli.run_command import say
     from interleave_mini.cli.chain import run_chain
 
     stages = list(stages)
     if dry_run:
         for stage in stages:
-            typer.echo(stage.as_typed)
+            typer.echo(stage.command_line)
         return 0
     threads = max(1, (os.cpu_count() or 1) // at_once)
     seconds = run_chain(

@@ -1,8 +1,4 @@
-"""`world`: the miniature's world as its own painter. It understands the language and draws without a model.
-
-A perfect painter is the upper bound for generators and the straight edge for everything that measures them;
-`?mistakes=0.3` lets it err on purpose, now and then, so that a critic has something to find.
-"""
+"""`world`: the generator that draws the miniature's world by rule, without a model and without torch."""
 
 from __future__ import annotations
 
@@ -18,11 +14,15 @@ from interleave.errors import BackendError, ConfigurationError
 
 
 class WorldPainter:
-    """Draws what a prompt asks for, from the picture before; for a text it cannot follow, what it names."""
+    """Parses the prompt and draws the scene it asks for, starting from the source picture if there is one.
+
+    It is the upper bound for generators. With `?mistakes=0.3` it errs on purpose in that share of its
+    pictures, so that a critic has something to find. From a prompt it cannot parse it draws the things named.
+    """
 
     class Options(BackendOptions):
         mistakes: float = Field(default=0.0, ge=0, le=1)
-        """The share of pictures spoiled on purpose; exact prompts spoil half as many."""
+        """The share of pictures with a mistake made on purpose; half of it for exact prompts."""
 
     def __init__(self, *, spec: Spec, options: Options) -> None:
         if spec.model or spec.base_url:
@@ -39,17 +39,17 @@ class WorldPainter:
 
     def _paint(self, request: ImageRequest) -> Image.Image:
         from interleave_mini.language.patterns import NotUnderstood
-        from interleave_mini.language.prompts import is_exact, literal_scene, understand
-        from interleave_mini.reader import shared_room
+        from interleave_mini.language.prompts import is_exact, literal_scene, parse_prompt
+        from interleave_mini.reader import shared_batched_reader
         from interleave_mini.world import draw
-        from interleave_mini.world.mistakes import spoiled
+        from interleave_mini.world.mistakes import with_mistake
         from interleave_mini.world.operations import Impossible
 
-        before = shared_room().read(request.sources[0]).scene if request.sources else None
+        before = shared_batched_reader().read(request.sources[0]).scene if request.sources else None
         try:
-            scene = understand(request.prompt, before)
+            scene = parse_prompt(request.prompt, before)
         except (NotUnderstood, Impossible):
             scene = literal_scene(request.prompt, before)
         rng = Random(f"{request.seed}/{request.prompt}")
         share = self.options.mistakes * (0.5 if is_exact(request.prompt) else 1)
-        return draw(spoiled(scene, rng, before) if rng.random() < share else scene)
+        return draw(with_mistake(scene, rng, before) if rng.random() < share else scene)

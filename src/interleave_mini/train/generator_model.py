@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from interleave.backends.local.pipelines import SETTINGS_FILE as SETTINGS_NAME
-from interleave.backends.local.pipelines import CallSettings
+import torch
+from interleave.backends.local.pipeline_settings import FILE_NAME as SETTINGS_NAME
+from interleave.backends.local.pipeline_settings import CallSettings
 
 
 @dataclass(frozen=True)
@@ -26,9 +27,9 @@ class GeneratorShape:
     double_layers: int = 1
     single_layers: int = 6
     rope: tuple[int, int, int, int] = (8, 24, 24, 8)
-    """How the head's dimensions are shared between picture number, row, column and word."""
+    """How a head's dimensions are split between picture number, row, column and word."""
     sequence: int = 80
-    """Tokens of a prompt; longer ones are cut."""
+    """Tokens of a prompt; longer prompts are truncated."""
     steps: int = 4
     side: int = 256
 
@@ -100,12 +101,12 @@ def build_transformer(shape: GeneratorShape) -> Any:
 
 
 def text_layers(shape: GeneratorShape) -> tuple[int, ...]:
-    """The layers of the text encoder that the transformer is shown: the last three."""
+    """The text encoder layers whose states condition the transformer: the last three."""
     return tuple(range(shape.text_layers - 2, shape.text_layers + 1))
 
 
 def build_pipeline(vae: Any, text_encoder: Any, tokenizer: Any, transformer: Any) -> Any:
-    """The whole as the pipeline class people know."""
+    """The parts as one diffusers pipeline."""
     from diffusers import FlowMatchEulerDiscreteScheduler, Flux2KleinPipeline
 
     return Flux2KleinPipeline(
@@ -119,15 +120,13 @@ def build_pipeline(vae: Any, text_encoder: Any, tokenizer: Any, transformer: Any
 
 
 SHIFT = 3.0
-"""How much of the way is spent where the picture is still mostly noise, in training and in use."""
+"""The timestep shift of flow matching, in training and in use: more steps at high noise."""
 
 
 def save_pipeline(pipeline: Any, shape: GeneratorShape, folder: Path) -> None:
-    """Half precision, with what a call needs to know beside it; any diffusers user can load it."""
-    import torch
-
+    """Save in half precision, with the call settings beside it; `from_pretrained` loads it."""
     pipeline.to(torch.float16).save_pretrained(folder, safe_serialization=True, max_shard_size="12MB")
-    pipeline.to(torch.float32)  # what is measured next is what was saved
+    pipeline.to(torch.float32)  # the evaluation that follows uses these fp16-rounded weights
     settings = CallSettings(
         num_inference_steps=shape.steps,
         guidance_scale=1.0,

@@ -1,17 +1,32 @@
-"""`mini`: the miniature's own planner and critic, small Qwen3-VL models that ship in this package."""
+"""The miniature's learned models, all called `mini`: its generator, its planner and its critic.
+
+What computes by rule, without a model, is in `oracle.py` (planner, critic, scorer) and `world_painter.py`.
+"""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
 
-import interleave_mini as mini
+from interleave.backends.generators.diffusers import DiffusersGenerator
 from interleave.backends.vlms.transformers import TransformersVlm
 from interleave.config.specs import Spec
 from interleave.errors import ConfigurationError
 
-WEIGHTS = Path(mini.__file__).parent / "weights"
+WEIGHTS = Path(__file__).parent / "weights"
 ROLES = ("planner", "critic")
+
+
+class MiniGenerator(DiffusersGenerator):
+    """The diffusers backend on the weights in this package; it takes the same options."""
+
+    def __init__(self, *, spec: Spec, options: DiffusersGenerator.Options) -> None:
+        if spec.model or spec.base_url:
+            raise ConfigurationError(
+                f"{str(spec)!r}: 'mini' is the model in this package and takes no name and no address; "
+                "a model of your own is 'diffusers:./folder'"
+            )
+        super().__init__(spec=replace(spec, model=str(WEIGHTS / "generator")), options=options)
 
 
 class MiniAgent(TransformersVlm):
@@ -19,7 +34,7 @@ class MiniAgent(TransformersVlm):
 
     class Options(TransformersVlm.Options):
         guess: bool = False
-        """Whether it may plan requests that read like none it has learned; most of such plans are wrong."""
+        """Whether to plan requests that match no template it was trained on; most such plans are wrong."""
 
     def __init__(self, *, spec: Spec, options: Options, role: str) -> None:
         if spec.model or spec.base_url:
@@ -31,6 +46,6 @@ class MiniAgent(TransformersVlm):
             raise ConfigurationError(
                 f"'mini' is no {role}: it plans and judges; the miniature's scorer is 'oracle'"
             )
-        if options.compile is None:  # it would take longer than many documents do
+        if options.compile is None:  # compiling takes longer than many documents do
             options = options.model_copy(update={"compile": False})
         super().__init__(spec=replace(spec, model=str(WEIGHTS / role)), options=options)

@@ -1,1 +1,0 @@
-"""The miniature's models and its painter, as backends."""

@@ -1,0 +1,109 @@
+"""Edits carried out wrongly: what a faulty painter draws instead, and what a critic has to notice."""
+
+from __future__ import annotations
+
+from collections import Counter
+from itertools import islice
+from random import Random
+
+import pytest
+
+from interleave_mini.language.tasks import tasks
+from interleave_mini.train import vision_examples
+from interleave_mini.train.vision_examples import sample_exercise
+from interleave_mini.world.mistakes import (
+    _drawn_over_another,
+    _extra_target,
+    _not_done,
+    _permuted,
+    _wrong_target,
+    with_mistake,
+    wrong_edit,
+)
+from interleave_mini.world.operations import Recolour, Remove, apply_all
+from interleave_mini.world.scene import Scene, Size, Thing
+
+LARGE, SMALL, DOG = Thing("star", "green"), Thing("star", "green", Size.SMALL), Thing("dog", "red")
+BEFORE = Scene.of("night", {2: LARGE, 4: SMALL, 8: DOG})
+EDIT = (Recolour(2, "orange"),)
+AFTER = apply_all(EDIT, BEFORE)
+
+
+def test_an_edit_of_one_operation_not_done_is_the_picture_before() -> None:
+    assert _not_done(BEFORE, AFTER, EDIT, Random(0)) == BEFORE
+
+
+def test_of_two_operations_one_or_both_are_not_done() -> None:
+    both = (*EDIT, Remove(8))
+    after = apply_all(both, BEFORE)
+    seen = {_not_done(BEFORE, after, both, Random(seed)) for seed in range(40)}
+    assert seen == {BEFORE, AFTER, Remove(8).apply(BEFORE)}
+
+
+def test_the_wrong_target_is_the_look_alike_most_often() -> None:
+    drawn = Counter(_wrong_target(BEFORE, AFTER, EDIT, Random(seed)) for seed in range(200))
+    star, dog = (Recolour(cell, "orange").apply(BEFORE) for cell in (4, 8))
+    assert set(drawn) == {star, dog}
+    assert drawn[star] > 4 * drawn[dog]
+
+
+def test_with_an_extra_target_the_edit_itself_is_done_as_asked() -> None:
+    drawn = {_extra_target(BEFORE, AFTER, EDIT, Random(seed)) for seed in range(60)}
+    assert drawn == {Recolour(cell, "orange").apply(AFTER) for cell in (4, 8)}
+
+
+def test_what_is_drawn_over_another_leaves_the_first_as_it_was() -> None:
+    drawn = {_drawn_over_another(BEFORE, AFTER, EDIT, Random(seed)) for seed in range(60)}
+    assert drawn == {BEFORE.with_cell(cell, AFTER.cells[2]) for cell in (4, 8)}
+
+
+def test_permuted_things_are_the_same_things_elsewhere() -> None:
+    for seed in range(20):
+        drawn = _permuted(BEFORE, AFTER, EDIT, Random(seed))
+        assert drawn is not None
+        assert drawn != AFTER
+        assert Counter(drawn.things.values()) == Counter(AFTER.things.values())
+
+
+def test_there_is_no_wrong_edit_where_nothing_was_asked_for() -> None:
+    assert wrong_edit(BEFORE, BEFORE, Random(0)) is None
+
+
+def test_a_gripper_that_came_from_nowhere_has_no_wrong_edit() -> None:
+    from interleave_mini.world.scene import Gripper
+
+    appeared = Scene.of("workbench", {}, Gripper(0, "red"))
+    assert wrong_edit(Scene("workbench"), appeared, Random(0)) is None
+    assert with_mistake(appeared, Random(0), Scene("workbench")) != appeared
+
+
+@pytest.mark.parametrize("suite", ["story", "edit"])
+def test_mistakes_in_steps_of_plans_often_leave_them_undone(suite: str) -> None:
+    rng, undone, all_of_them = Random(3), 0, 0
+    for task in islice(tasks(suite, "train", seed=3), 40):
+        for step in task.steps:
+            if step.before is None:
+                continue
+            wrong = with_mistake(step.scene, rng, step.before)
+            assert wrong != step.scene
+            undone += wrong == step.before
+            all_of_them += 1
+    assert 0.05 < undone / all_of_them < 0.4
+
+
+def test_edits_to_judge_are_never_those_of_the_test_split(monkeypatch: pytest.MonkeyPatch) -> None:
+    held_out = next(tasks("story", "test", seed=1))
+    monkeypatch.setattr(vision_examples, "sample_task", lambda suite, rng: held_out)
+    rng, theirs = Random(2), {(step.prompt, step.scene) for step in held_out.steps}
+    made = [vision_examples._sample_edit(rng) for _ in range(40)]
+    assert theirs.isdisjoint((edit.prompt, edit.after) for edit in made)
+
+
+def test_some_judgements_are_about_edits_of_the_wrong_thing() -> None:
+    """The picture has changed, but in the wrong place: nothing odd to see, only something not done."""
+    rng, found = Random(5), 0
+    for _ in range(150):
+        exercise = sample_exercise(rng, ("judge",))
+        before, shown = exercise.pictures
+        found += exercise.answer.count("instead of") >= 2 and before.background == shown.background
+    assert found > 10
