@@ -9,7 +9,7 @@ import pytest
 from PIL import Image
 
 from interleave.agents.planner import wanted_steps
-from interleave.backends.registry import refuse_undrawable, suited
+from interleave.backends.registry import adapt_request, refuse_undrawable
 from interleave.cli.request_input import build_request, read_markdown
 from interleave.errors import InputError
 from interleave.types import Part, Request, Text
@@ -136,25 +136,25 @@ def test_requests_of_the_world_are_taken_as_they_are(suite: str, planner: str) -
     rng = Random(suite)
     for _ in range(5):
         request = sample_task(suite, rng).request()
-        assert suited(request, planner) is request
+        assert adapt_request(request, planner) is request
 
 
 def test_a_foreign_word_is_named() -> None:
     with pytest.raises(InputError, match="does not know “dragon”"):
-        suited(Request.of("Tell the story of a dragon"), "oracle")
+        adapt_request(Request.of("Tell the story of a dragon"), "oracle")
 
 
 @pytest.mark.parametrize(("typed", "meant"), [("forg", "frog"), ("dgo", "dog"), ("bleu", "blue")])
 def test_a_mistyped_word_is_taken_for_something_to_draw(typed: str, meant: str) -> None:
     with pytest.raises(InputError, match=f"Did you mean “{meant}” for “{typed}”"):
-        suited(Request.of(f"Tell the story of a {typed}"), "mini")
+        adapt_request(Request.of(f"Tell the story of a {typed}"), "mini")
 
 
 def test_a_foreign_picture_is_named() -> None:
     photo = Image.linear_gradient("L").convert("RGB")
     drawn = sample_task("edit", Random(1)).request().pictures[0]
     with pytest.raises(InputError, match="picture 2 is not of the miniature's world"):
-        suited(Request.of([drawn, photo, "What comes next? Finish it."]), "oracle")
+        adapt_request(Request.of([drawn, photo, "What comes next? Finish it."]), "oracle")
 
 
 @pytest.mark.parametrize(
@@ -162,14 +162,14 @@ def test_a_foreign_picture_is_named() -> None:
 )
 def test_known_words_that_make_no_request_are_refused_with_two_that_read_like_it(request_: str) -> None:
     with pytest.raises(InputError, match=r"no such request .*Requests it knows read like “.+” or “.+”"):
-        suited(Request.of(request_), "mini")
+        adapt_request(Request.of(request_), "mini")
 
 
 def test_a_planner_told_to_guess_takes_known_words_and_no_others() -> None:
     request = Request.of("Draw a robot")
-    assert suited(request, "mini?guess=true") is request
+    assert adapt_request(request, "mini?guess=true") is request
     with pytest.raises(InputError, match="“dragon”"):
-        suited(Request.of("Draw a dragon"), "mini?guess=true")
+        adapt_request(Request.of("Draw a dragon"), "mini?guess=true")
 
 
 def test_prompts_of_a_plan_with_foreign_words_are_refused_for_the_miniatures_generator_only() -> None:

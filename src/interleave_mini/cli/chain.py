@@ -181,10 +181,9 @@ class _Record:
         return {name: float(str(each["seconds"])) for name, each in self._stages.items()}
 
     def add(self, stage: Stage, seconds: float) -> None:
-
-        self._stages[stage.name] = {"command": stage.command_line, "seconds": round(seconds, 1)}
         from interleave.files import write_atomic
 
+        self._stages[stage.name] = {"command": stage.command_line, "seconds": round(seconds, 1)}
         write_atomic(self.path, json.dumps(self._stages, indent=1).encode())
 
     def refuse_other_commands(self, stages: Sequence[Stage]) -> None:

@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from interleave.backends.local.pipeline_settings import FILE_NAME as SETTINGS_NAME
-from interleave.backends.local.pipeline_settings import CallSettings
+
+from interleave.backends.local.pipelines import SETTINGS_FILE as SETTINGS_NAME
+from interleave.backends.local.pipelines import CallSettings
 
 
 @dataclass(frozen=True)
