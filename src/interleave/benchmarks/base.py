@@ -189,7 +189,14 @@ class Benchmark(ABC):
     def question(self, key: str, item: Item, output: Output | None, context: Context) -> Question:
         """One of them. Raises `Unparsed` where it needs an earlier answer that has no value."""
 
+    def criterion(self, key: str, item: Item) -> str:
+        """What a question asks, for a reader of the page."""
+        return key
+
     # numbers
+
+    full_marks: ClassVar[float] = 1.0
+    """What the measures of the first number are for an item that is solved."""
 
     def worst(self, key: str) -> Any:
         """The value that `zero` gives a question without one."""

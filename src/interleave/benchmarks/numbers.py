@@ -338,6 +338,7 @@ class Gap(Value):
     low: float | None
     high: float | None
     items: int
+    digits: int = 2
 
     @property
     def is_clear(self) -> bool:
@@ -356,12 +357,13 @@ def paired(
 
     shared = [identity for identity in groups if identity in ours and identity in theirs]
     if not shared:
-        return Gap(name=number.name, value=None, low=None, high=None, items=0)
+        return Gap(name=number.name, value=None, low=None, high=None, items=0, digits=number.digits)
     names = list(ours[shared[0]])
     order = [groups[identity] for identity in shared]
-    tables = [
-        Table(order, {name: [side[identity][name] for identity in shared] for name in names})
-        for side in (ours, theirs)
+    pairs = {name: [(ours[identity][name], theirs[identity][name]) for identity in shared] for name in names}
+    tables = [  # an item that one side has no value for is left out of both
+        Table(order, {name: [None if None in pair else pair[side] for pair in pairs[name]] for name in names})
+        for side in (0, 1)
     ]
     gaps = [
         number.aggregate(tables[0].taking(rows)) - number.aggregate(tables[1].taking(rows))
@@ -369,11 +371,13 @@ def paired(
     ]
     there = [gap for gap in gaps if gap == gap]
     low, high = np.quantile(there, (0.025, 0.975)) if there else (float("nan"), float("nan"))
+    there_in = [[None not in pair for pair in pairs[name]] for name in number.measures]
     value = number.aggregate(tables[0]) - number.aggregate(tables[1])
     return Gap(
         name=number.name,
         value=_shown(value, number),
         low=_shown(float(low), number),
         high=_shown(float(high), number),
-        items=len(shared),
+        items=sum(map(any, zip(*there_in, strict=True))),
+        digits=number.digits,
     )

@@ -5,6 +5,10 @@ from __future__ import annotations
 import tomllib
 from importlib import resources
 
+from pydantic import Field
+
+from interleave.benchmarks.base import Benchmark
+from interleave.benchmarks.stages import Scored, judge_name
 from interleave.types import Value
 
 
@@ -14,6 +18,8 @@ class PublishedRow(Value):
     system: str
     numbers: dict[str, float]
     """By the names that our numbers have."""
+    groups: dict[str, float] = Field(default_factory=dict)
+    """The headline of each group, where it is published."""
     source: str
     """Where it stands."""
     judge: str = ""
@@ -29,3 +35,40 @@ def published_rows(benchmark: str) -> tuple[PublishedRow, ...]:
         return ()
     stored = tomllib.loads(path.read_text("utf-8"))
     return tuple(PublishedRow.model_validate(row) for row in stored["rows"])
+
+
+def differs_in(benchmark: Benchmark, scored: Scored, row: PublishedRow) -> tuple[str, ...]:
+    """In what a published row was made otherwise than ours: `judge`, `prompts`, `items`."""
+    found = []
+    if judge_name(scored.judge) != (row.judge or benchmark.judge.name):
+        found.append("judge")
+    if not scored.prompts.startswith("official"):
+        found.append("prompts")
+    if is_sample(scored):
+        found.append("items")
+    return tuple(found)
+
+
+def is_sample(scored: Scored) -> bool:
+    """Whether only some items of the data were taken."""
+    return "+first" in scored.description.revision
+
+
+def differences_from_published(benchmark: Benchmark, scored: Scored) -> list[str]:
+    """Why our numbers must not be read beside the published ones, where they must not."""
+    found = []
+    if judge_name(scored.judge) != benchmark.judge.name:
+        found.append(
+            f"published numbers were judged by {benchmark.judge.name}, these by {judge_name(scored.judge)}: "
+            "they cannot be compared"
+        )
+    if not scored.prompts.startswith("official"):
+        found.append("the judge was asked in our words, not the benchmark's: small differences mean nothing")
+    if is_sample(scored):
+        found.append(f"only {scored.outcome.items:,} items were taken; published numbers are of all")
+    if scored.outcome.coverage < 1 and scored.outcome.missing != "official":
+        found.append(
+            f"{1 - scored.outcome.coverage:.1%} of the items lack an answer of the judge and count as "
+            f"{scored.outcome.missing!r}, not as upstream's script counts them"
+        )
+    return found

@@ -178,9 +178,10 @@ def read_description(folder: Path) -> Description | None:
         raise RunError(f"{path} cannot be read ({str(error).splitlines()[0]})") from None
 
 
-def read_scored(folder: Path) -> list[Scored]:
-    """All numbers of a folder, the newest first."""
-    paths = sorted((folder / SCORES).glob("*.json"), key=lambda path: -path.stat().st_mtime)
+def read_scored(folder: Path, only: Path | None = None) -> list[Scored]:
+    """All numbers of a folder, the newest first, or those of one of its files."""
+    found = (folder / SCORES).glob("*.json") if only is None else [only]
+    paths = sorted(found, key=lambda path: -path.stat().st_mtime)
     if not paths:
         raise InputError(f"{folder} has no scores: `interleave bench NAME score --out {folder}` makes them")
     try:

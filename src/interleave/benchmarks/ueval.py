@@ -86,6 +86,10 @@ class UEval(Benchmark):
             lambda reply: truth_of(field_of(json_object(reply), "criteria_met")),
         )
 
+    def criterion(self, key: str, item: Item) -> str:
+        kind, number = key.split("/")
+        return f"{kind}: {item.facts[kind][int(number)]}"
+
     def worst(self, key: str) -> Any:
         return False
 

@@ -77,15 +77,20 @@ def _as_json(row: Benchmark) -> dict[str, str]:
 
 @app.command("compare")
 def compare(
-    ours: Annotated[Path, typer.Argument(metavar="A", help="The folder of a system.")],
-    theirs: Annotated[Path, typer.Argument(metavar="B", help="The folder of another, same benchmark.")],
+    ours: Annotated[
+        Path, typer.Argument(metavar="A", help="The folder of a system, or a file of its scores/.")
+    ],
+    theirs: Annotated[Path, typer.Argument(metavar="B", help="Another one, of the same benchmark.")],
+    data: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="The benchmark's data. [default: where A found it]")
+    ] = None,
     json_output: options.Json = False,
 ) -> int:
     """Two systems on the same items: paired differences with 95 % intervals, wins and losses side by side."""
     from interleave.benchmarks.compare import compare_folders, write_comparison
 
     comparison = compare_folders(ours, theirs)
-    page = write_comparison(comparison, ours, theirs)
+    page = write_comparison(comparison, ours, theirs, data)
     if json_output:
         typer.echo(comparison.model_dump_json())
         return 0
@@ -94,11 +99,19 @@ def compare(
 
     table = Table("", "A − B", "95 %", "items", title=f"{ours} against {theirs}", title_justify="left")
     for gap in comparison.gaps:
-        shown = "–" if gap.value is None else f"{gap.value:+.2f}"
-        bounds = "–" if gap.low is None or gap.high is None else f"{gap.low:+.2f} to {gap.high:+.2f}"
-        table.add_row(gap.name, shown, bounds, f"{gap.items:,}")
+        digits = gap.digits
+        shown = "–" if gap.value is None else f"{gap.value:+.{digits}f}"
+        bounds = (
+            "–" if gap.low is None or gap.high is None else f"{gap.low:+.{digits}f} to {gap.high:+.{digits}f}"
+        )
+        table.add_row(gap.name, shown, bounds, f"{gap.items:,}", style="bold" if gap.is_clear else "")
     console = Console(stderr=True)
     console.print(table)
+    console.print(
+        f"{len(comparison.wins):,} wins of A, {len(comparison.losses):,} losses, {comparison.ties:,} ties; "
+        "bold: the interval does not hold zero",
+        highlight=False,
+    )
     for note in comparison.notes:
         console.print(note, style="yellow", highlight=False)
     typer.echo(str(page))

@@ -8,13 +8,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import typer
+from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from interleave.backends.registry import load_vlm
 from interleave.benchmarks.base import Benchmark
 from interleave.benchmarks.judge import JudgeSession, estimate
-from interleave.benchmarks.published import published_rows
+from interleave.benchmarks.published import differences_from_published, published_rows
 from interleave.benchmarks.records import by_item
 from interleave.benchmarks.report import write_report
 from interleave.benchmarks.run import SYSTEMS, System, run_system
@@ -26,10 +28,11 @@ from interleave.benchmarks.stages import (
     judge_prompts,
     open_workspace,
 )
+from interleave.benchmarks.views import as_published, bounds_of, in_digits
 from interleave.config.run_config import Limits
 from interleave.errors import ConfigurationError
 from interleave.runs.resolve import resolve, split_choices
-from interleave.text import count, slug
+from interleave.text import count, slug, visible
 
 if TYPE_CHECKING:
     from interleave.benchmarks.numbers import Measured
@@ -231,64 +234,60 @@ def _dry_run(workspace: Workspace, given: BenchOptions, console: Console) -> int
 def print_numbers(benchmark: Benchmark, scored: Scored, console: Console) -> None:
     """Our numbers, those of the groups, and what others have published."""
     outcome = scored.outcome
-    table = Table(title=f"{benchmark.title}: {scored.description.system}", title_justify="left")
+    title = f"{benchmark.title}: {scored.description.system}, judged by {judge_name(scored.judge)}"
+    table = Table(box=SIMPLE_HEAD, title=title, title_justify="left", title_style="bold", pad_edge=False)
     for name in ("", "value", "95 %", "items"):
-        table.add_column(name, justify="left" if not name else "right")
-    for number in outcome.numbers:
-        table.add_row(number.name, *_cells(number))
+        table.add_column(name, justify="left" if not name else "right", no_wrap=bool(name))
+    for place, number in enumerate(outcome.numbers):
+        table.add_row(number.name, *_cells(number), style="bold" if place == 0 else "")
+    if outcome.by_group:
+        table.add_section()
+        table.add_row(f"{outcome.numbers[0].name} by group", style="dim")
     for group, numbers in outcome.by_group.items():
-        if group == next(iter(outcome.by_group)):
-            table.add_section()
-        table.add_row(group, *_cells(numbers[0]))
+        table.add_row(f"  {visible(group)}", *_cells(numbers[0]))
     console.print(table)
+    lacking = "" if outcome.coverage == 1 else f"; a question without an answer counts as {outcome.missing!r}"
     console.print(
-        f"coverage {outcome.coverage:.1%} of {count(outcome.items, 'item')}; without an answer counts as "
-        f"{outcome.missing}; {outcome.numbers[0].id}",
-        highlight=False,
+        f"coverage {outcome.coverage:.1%} of {count(outcome.items, 'item')}{lacking}", highlight=False
     )
+    if unusual := {status: number for status, number in outcome.statuses.items() if status != "ok"}:
+        said = ", ".join(f"{number:,} {status}" for status, number in unusual.items())
+        console.print(f"questions without an answer: {said}", style="yellow", highlight=False)
+    console.print(outcome.numbers[0].id, style="dim", highlight=False, soft_wrap=True)
     if benchmark.about:
         console.print(benchmark.about, style="dim", highlight=False)
     _print_published(benchmark, scored, console)
 
 
 def _cells(number: Measured) -> list[str]:
-    if number.value is None:
-        return ["–", "–", f"{number.items:,}"]
-    bounds = (
-        "–"
-        if number.low is None or number.high is None
-        else f"{number.low:.{number.digits}f}–{number.high:.{number.digits}f}"
-    )
-    return [f"{number.value:.{number.digits}f}", bounds, f"{number.items:,}"]
+    return [in_digits(number.value, number.digits), bounds_of(number), f"{number.items:,}"]
 
 
 def _print_published(benchmark: Benchmark, scored: Scored, console: Console) -> None:
     rows = published_rows(benchmark.name)
-    if not rows:
+    ours = {number.name: number for number in scored.outcome.numbers}
+    shown = [name for name in ours if any(name in row.numbers for row in rows)]
+    if not shown:
         return
-    names = [number.name for number in scored.outcome.numbers]
-    shown = [name for name in names if any(name in row.numbers for row in rows)]
-    table = Table(title="published", title_justify="left")
+    table = Table(
+        box=SIMPLE_HEAD, title="published", title_justify="left", title_style="bold", pad_edge=False
+    )
     table.add_column("system")
     for name in shown:
         table.add_column(name, justify="right")
     table.add_column("source")
+    mine = [in_digits(ours[name].value, ours[name].digits) for name in shown]
+    table.add_row(f"ours: {scored.description.system}", *mine, judge_name(scored.judge), style="bold")
+    notes: list[str] = []
     for row in rows:
-        cells = [f"{row.numbers[name]:g}" if name in row.numbers else "" for name in shown]
-        table.add_row(row.system, *cells, row.source + (f" ({row.note})" if row.note else ""))
+        if row.note and row.note not in notes:
+            notes.append(row.note)
+        mark = f" [{notes.index(row.note) + 1}]" if row.note else ""
+        cells = [as_published(row.numbers.get(name), ours[name].digits) for name in shown]
+        judge = f", judged by {row.judge}" if row.judge else ""
+        table.add_row(row.system, *cells, Text(row.source + judge + mark))
     console.print(table)
+    for place, note in enumerate(notes, start=1):
+        console.print(Text(f"[{place}] {note}"), style="dim")
     for difference in differences_from_published(benchmark, scored):
-        console.print(difference, style="yellow", highlight=False)
-
-
-def differences_from_published(benchmark: Benchmark, scored: Scored) -> list[str]:
-    """Why our numbers must not be read beside the published ones, where they must not."""
-    found = []
-    if judge_name(scored.judge) != benchmark.judge.name:
-        found.append(
-            f"published numbers were judged by {benchmark.judge.name}, these by {judge_name(scored.judge)}: "
-            "they cannot be compared"
-        )
-    if scored.prompts.startswith("reworded"):
-        found.append("the judge was asked in our words, not the benchmark's: small differences mean nothing")
-    return found
+        console.print(Text(difference), style="yellow")
