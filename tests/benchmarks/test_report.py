@@ -33,7 +33,7 @@ def parsed(page: str) -> Any:
 
 
 def words(element: Any) -> str:
-    return " ".join("".join(element.itertext()).split())
+    return " ".join(" ".join(element.itertext()).split())
 
 
 def articles(page: str) -> list[Any]:
