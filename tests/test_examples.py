@@ -40,7 +40,8 @@ def test_every_example_is_listed_and_tried() -> None:
 def test_examples_use_the_public_interface_only() -> None:
     for path in FOLDER.glob("*.py"):
         assert not re.search(
-            r"(from|import) interleave\w*\.|from interleave\w* import _", path.read_text("utf-8")
+            r"(from|import) interleave\w*\.(?!benchmarks\.)|from interleave\w* import _",
+            path.read_text("utf-8"),
         )
 
 
@@ -121,6 +122,43 @@ def test_own_requests_become_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     )
     assert Path("rows/trl/critic_sft.parquet") in rows
     assert len(list(Path("collection/runs").glob("*/*/run.json"))) == len(example.REQUESTS)
+
+
+@pytest.mark.filterwarnings("default")
+def test_a_benchmark_is_a_task_of_inspect() -> None:
+    pytest.importorskip("inspect_ai")
+    from inspect_ai import eval as evaluate
+    from inspect_ai.model import ModelOutput, ModelUsage, get_model
+
+    replies = iter(['{"criteria_met": true}', "no idea", "no idea", "no idea"] * 8)
+
+    def grader(*_: object) -> ModelOutput:
+        reply = ModelOutput.from_content("mockllm/model", next(replies))
+        reply.usage = ModelUsage()  # else tokens would be counted with a vocabulary from the network
+        return reply
+
+    rows = [
+        {"id": number, "task": "art", "prompt": "A lake?", "text_rubrics": ["a"], "image_rubrics": ["b"]}
+        for number in range(2)
+    ]
+    Path("data").mkdir()
+    Path("data/test.json").write_text(json.dumps(rows))
+    task = imported("inspect_task.py").interleave_bench
+    (log,) = evaluate(
+        task(data="data", profile="dry-run"),
+        model="mockllm/model",
+        model_roles={"grader": get_model("mockllm/model", custom_outputs=grader)},
+        max_samples=1,
+        display="none",
+        log_dir="logs",
+    )
+    assert log.status == "success", log.error
+    assert log.results is not None
+    metrics = {name: each.value for name, each in log.results.scores[0].metrics.items()}
+    assert metrics == {"macro_avg": 50, "item_avg": 50, "text_avg_rate": 100, "image_avg_rate": 0}
+    files = Path("runs/inspect").rglob("judge/*.jsonl")
+    records = [json.loads(line) for path in files for line in path.read_text().splitlines()]
+    assert sorted(record["status"] for record in records) == ["ok", "ok", "unparsed", "unparsed"]
 
 
 @pytest.mark.slow
