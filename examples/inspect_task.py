@@ -112,9 +112,8 @@ def numbers(benchmark: str) -> Metric:
     """The benchmark's own numbers instead of a mean of scores."""
 
     def compute(scores: list[SampleScore]) -> dict[str, float]:
-        rows = [each.score.metadata or {} for each in scores]
-        names = rows[0]["measures"] if rows else {}
-        columns = {name: [row["measures"][name] for row in rows] for name in names}
+        rows = [each.score.metadata for each in scores if each.score.metadata]
+        columns = {name: [row["measures"][name] for row in rows] for name in rows[0]["measures"]}
         table = Table([row["group"] for row in rows], columns)
         found = find_benchmark(benchmark).numbers()
         return {number.name: number.aggregate(table) * number.scale for number in found}
