@@ -10,6 +10,8 @@ from interleave.errors import ConfigurationError, did_you_mean
 
 TABLE = {
     "ueval": "interleave.benchmarks.ueval:UEval",
+    "wise": "interleave.benchmarks.wise:WiseLegacy",
+    "wise-verified": "interleave.benchmarks.wise:WiseVerified",
 }
 
 
