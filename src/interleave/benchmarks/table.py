@@ -10,6 +10,8 @@ from interleave.errors import ConfigurationError, did_you_mean
 
 TABLE = {
     "ueval": "interleave.benchmarks.ueval:UEval",
+    "rise": "interleave.benchmarks.rise:Rise",
+    "rise64": "interleave.benchmarks.rise:Rise64",
     "wise": "interleave.benchmarks.wise:WiseLegacy",
     "wise-verified": "interleave.benchmarks.wise:WiseVerified",
 }
