@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import json
 import os
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +30,12 @@ FILE_OF = {"culture": 0, "time": 1, "space": 1, "biology": 2, "physics": 2, "che
 VERSIONS = [WiseLegacy(), WiseVerified()]
 
 
+@pytest.fixture(autouse=True)
+def few_resamples(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Intervals have tests of their own."""
+    monkeypatch.setattr("interleave.benchmarks.numbers.RESAMPLES", 20)
+
+
 def write_data(folder: Path, version: WiseLegacy | WiseVerified) -> Path:
     """A checkout with seven prompts."""
     files: list[list[dict[str, Any]]] = [[], [], []]
@@ -53,7 +58,7 @@ def write_data(folder: Path, version: WiseLegacy | WiseVerified) -> Path:
     return folder
 
 
-def write_pictures(folder: Path, ids: Iterator[str] | list[str]) -> Path:
+def write_pictures(folder: Path, ids: list[str]) -> Path:
     folder.mkdir()
     for place, each in enumerate(ids):
         Image.new("RGB", (8, 8), (place, 0, 0)).save(folder / f"{each}.png")
