@@ -435,7 +435,7 @@ def accuracy(solved: dict[str, int]) -> float:
             items.append(Item(f"{group}_{number}", group, (), facts))
             records[items[-1].id] = right if number < solved[group] else wrong
     keys = {item.id: RISE.keys(item, None) for item in items}
-    table = Scorable(RISE, items, keys, records, "official").table()
+    table = Scorable(RISE, items, keys, records).table()
     return 100 * RISE.numbers()[0].aggregate(table)
 
 

@@ -16,6 +16,7 @@ from interleave.benchmarks.base import JudgeRecord, Unparsed
 from interleave.benchmarks.numbers import Missing, Outcome, Scorable, Table
 from interleave.benchmarks.prompts import official_prompts, reworded_prompts
 from interleave.benchmarks.published import published_rows
+from interleave.benchmarks.stages import open_workspace
 from interleave.benchmarks.wise import CATEGORIES, KEY, WiseLegacy, WiseVerified
 from interleave.cli.main import run
 from interleave.errors import InputError
@@ -243,10 +244,11 @@ def test_layout_and_judgements_round(
     )
     assert run([*common, "judge", "--import-judge", str(results)]) == 0
     capsys.readouterr()
-    run([*common, "score", "--json"])
+    run([*common, "score", "--import-judge", str(results), "--json"])
     outcome = Outcome.model_validate(json.loads(capsys.readouterr().out)["outcome"])
     assert outcome.statuses == {"ok": 6, "unparsed": 1}
     assert outcome.numbers[0].value == pytest.approx(0.8)
+    assert "@Qwen3.5-35B-A3B@imported-" in outcome.numbers[0].id  # not asked in our words
     records = list(verified.import_judgements(verified.read(data), results))
     assert records[1].reply == "Score: 1"
     (results / "b.jsonl").write_text('{"prompt_id": 999, "score": 1}')
@@ -368,7 +370,8 @@ def test_golden_board_of_the_verified() -> None:
 
 
 @pytest.mark.parametrize("version", VERSIONS, ids=lambda version: version.name)
-def test_golden_data(version: WiseLegacy | WiseVerified) -> None:
-    data = version.read(board("."))
+def test_golden_data(version: WiseLegacy | WiseVerified, tmp_path: Path) -> None:
+    board(".")
+    data = open_workspace(version, tmp_path).dataset
     assert len(data.items) == 1000
     assert [int(item.id) for item in data.items] == list(range(1, 1001))

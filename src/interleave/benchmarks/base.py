@@ -171,6 +171,8 @@ class Benchmark(ABC):
     judge: ClassVar[Judge]
     hub: ClassVar[HubData | None] = None
     """Where the data is, unless a folder is given."""
+    checkout: ClassVar[str] = ""
+    """The name of the repository that has the data in it, which a folder of data may have too."""
     official_prompts: ClassVar[Mapping[str, Constant]] = {}
     """Where the judge's templates stand in a checkout of the benchmark."""
     asks_as: ClassVar[str | None] = None

@@ -22,6 +22,7 @@ from interleave.files import read_bytes, why
 
 REWORDED = "reworded"
 OFFICIAL = "official"
+IMPORTED = "imported"
 _GAP = re.compile(r"\{(\w+)\}")
 MAX_SOURCE_BYTES = 5_000_000
 
@@ -31,7 +32,7 @@ class JudgePrompts:
     """Templates by name."""
 
     label: str
-    """`reworded`, or `official`."""
+    """`reworded`, `official`, or `imported` where others have asked."""
     templates: Mapping[str, str]
 
     @cached_property

@@ -245,6 +245,7 @@ class Rise64(Rise):
     name = "rise64"
     title = "RISEBench-64"
     hub = None
+    checkout = "RISEBench"
     asks_as = "rise"
     about = "64 items: an accuracy near 30 has a standard error of 5.7 points; boards are of the 360"
     file = "data_total.json"

@@ -145,7 +145,7 @@ def open_workspace(
     benchmark: Benchmark, folder: Path, data: Path | None = None, items: int | None = None
 ) -> Workspace:
     """Find and check the data; nothing is written yet."""
-    found, source = find_data(benchmark.name, data, benchmark.hub)
+    found, source = find_data(benchmark.name, data, benchmark.hub, checkout=benchmark.checkout)
     dataset = benchmark.read(found)
     named = Dataset(dataset.items, dataset.revision, source, dataset.notes)
     return Workspace(benchmark, named.first(items), folder)

@@ -64,6 +64,7 @@ class _Wise(Benchmark):
     """What both versions share."""
 
     licence = "none stated"
+    checkout = "WISE"
     folders: ClassVar[tuple[str, ...]]
     """Where a checkout keeps the data."""
     files: ClassVar[tuple[str, ...]]

@@ -14,6 +14,8 @@ from rich.table import Table
 from interleave.backends.registry import load_vlm
 from interleave.benchmarks.base import Benchmark
 from interleave.benchmarks.judge import Judged, JudgeSession, estimate
+from interleave.benchmarks.prompts import IMPORTED as ASKED_ELSEWHERE
+from interleave.benchmarks.prompts import JudgePrompts
 from interleave.benchmarks.published import published_rows
 from interleave.benchmarks.records import by_item
 from interleave.benchmarks.report import write_report
@@ -74,7 +76,12 @@ def run_stages(benchmark: Benchmark, stage: str, given: BenchOptions) -> int:
     name = _outputs_name(workspace, given)
     if stage == "export":
         return _export(workspace, name)
-    prompts = judge_prompts(benchmark, given.judge_prompts)
+    asked_elsewhere = given.judgements is not None and given.judge_prompts is None
+    prompts = (
+        JudgePrompts(ASKED_ELSEWHERE, {})
+        if asked_elsewhere
+        else judge_prompts(benchmark, given.judge_prompts)
+    )
     judged = workspace.judged(name, given.judge or benchmark.judge.spec, prompts)
     if stage in ("all", "judge"):
         if given.judgements is not None:
