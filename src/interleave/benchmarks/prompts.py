@@ -62,10 +62,10 @@ class Constant:
 
     file: str
     name: str | None = None
-    text: int | None = None
-    """Which "text" of the messages in the function of that name, from 0, where nothing is assigned."""
     gaps: Mapping[str, str] | None = None
     """Upstream's names of gaps, and ours."""
+    text: int | None = None
+    """Which "text" of the messages in the function of that name, from 0, where nothing is assigned."""
 
 
 def official_prompts(checkout: Path, places: Mapping[str, Constant]) -> JudgePrompts:

@@ -203,8 +203,8 @@ class WiseLegacy(_Wise):
         "to 0.08; unweighted_compat is the plain mean of categories that scripts copied from BAGEL print"
     )
     official_prompts: ClassVar[Mapping[str, Constant]] = {
-        "system": Constant("WISE_legacy/gpt_eval.py", "build_evaluation_messages", 0),
-        "user": Constant("WISE_legacy/gpt_eval.py", "build_evaluation_messages", 1, _GAPS),
+        "system": Constant("WISE_legacy/gpt_eval.py", "build_evaluation_messages", text=0),
+        "user": Constant("WISE_legacy/gpt_eval.py", "build_evaluation_messages", _GAPS, text=1),
     }
     folders = ("WISE_legacy/data", "data")
     files = ("cultural_common_sense.json", "spatio-temporal_reasoning.json", "natural_science.json")
@@ -264,8 +264,8 @@ class WiseVerified(_Wise):
     judge = Judge("Qwen3.5-35B-A3B", "openai:Qwen3.5-35B-A3B@http://127.0.0.1:8000/v1")
     about = "the judge is an open model: serve it with thinking off, as upstream does"
     official_prompts: ClassVar[Mapping[str, Constant]] = {
-        "system": Constant("vllm_eval.py", "build_evaluation_messages", 0),
-        "user": Constant("vllm_eval.py", "build_evaluation_messages", 1, _GAPS),
+        "system": Constant("vllm_eval.py", "build_evaluation_messages", text=0),
+        "user": Constant("vllm_eval.py", "build_evaluation_messages", _GAPS, text=1),
     }
     folders = ("data_verified",)
     files = (
