@@ -5,6 +5,8 @@ from __future__ import annotations
 import tomllib
 from importlib import resources
 
+from pydantic import Field
+
 from interleave.types import Value
 
 
@@ -14,6 +16,8 @@ class PublishedRow(Value):
     system: str
     numbers: dict[str, float]
     """By the names that our numbers have."""
+    groups: dict[str, float] = Field(default_factory=dict)
+    """The headline of each group, where it is published."""
     source: str
     """Where it stands."""
     judge: str = ""

@@ -13,6 +13,10 @@ if TYPE_CHECKING:
 
 TABLE = {
     "ueval": "interleave.benchmarks.ueval:UEval",
+    "rise": "interleave.benchmarks.rise:Rise",
+    "rise64": "interleave.benchmarks.rise:Rise64",
+    "wise": "interleave.benchmarks.wise:WiseLegacy",
+    "wise-verified": "interleave.benchmarks.wise:WiseVerified",
 }
 
 
