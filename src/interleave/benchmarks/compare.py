@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from interleave.benchmarks.numbers import Gap, paired
@@ -19,7 +20,7 @@ class Comparison(Value):
     benchmark: str
     gaps: tuple[Gap, ...]
     wins: tuple[str, ...]
-    """Items where A has more, by the first measure; the largest difference first."""
+    """Items where A has more of what the headline number is made of; the largest difference first."""
     losses: tuple[str, ...]
     ties: int
     notes: tuple[str, ...] = ()
@@ -44,12 +45,8 @@ def compare_scored(ours: Scored, theirs: Scored) -> Comparison:
     shared = [item for item in ours.groups if item in a and item in b]
     if not shared:
         raise InputError("A and B have no item in common")
-    first = benchmark.numbers()[0].measures[0]
-    differences = {
-        item: (a[item][first] or 0.0) - (b[item][first] or 0.0)
-        for item in shared
-        if a[item][first] is not None or b[item][first] is not None
-    }
+    headline = benchmark.numbers()[0].measures
+    differences = {item: _mean(a[item], headline) - _mean(b[item], headline) for item in shared}
     ranked = sorted(differences, key=lambda item: -abs(differences[item]))
     return Comparison(
         benchmark=name,
@@ -59,6 +56,11 @@ def compare_scored(ours: Scored, theirs: Scored) -> Comparison:
         ties=sum(difference == 0 for difference in differences.values()),
         notes=tuple(_notes(ours, theirs, len(shared))),
     )
+
+
+def _mean(measures: Mapping[str, float | None], names: Sequence[str]) -> float:
+    """Of the measures of the headline number; what an item lacks counts as nothing."""
+    return sum(measures[name] or 0.0 for name in names) / len(names)
 
 
 def _notes(ours: Scored, theirs: Scored, shared: int) -> list[str]:

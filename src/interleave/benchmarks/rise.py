@@ -41,9 +41,8 @@ from interleave.benchmarks.parsing import labelled, number_of, score_after, with
 from interleave.benchmarks.prompts import Constant
 from interleave.benchmarks.sheets import read_sheet
 from interleave.errors import InputError
-from interleave.files import why
+from interleave.files import why, write_atomic
 from interleave.pictures import decode_picture, encode_png, read_picture
-from interleave.runs.store import write_whole
 from interleave.types import Picture, Text
 
 if TYPE_CHECKING:
@@ -211,7 +210,7 @@ class Rise(Benchmark):
             if output is not None and output.images:
                 path = folder / "images" / f"{item.group}_reasoning" / f"{item.id}.png"
                 path.parent.mkdir(parents=True, exist_ok=True)
-                write_whole(path, encode_png(read_picture(base / output.images[-1])))
+                write_atomic(path, encode_png(read_picture(base / output.images[-1])))
 
     def import_outputs(self, dataset: Dataset, folder: Path) -> Iterator[Output]:
         images = folder / "images" if (folder / "images").is_dir() else folder
@@ -376,7 +375,7 @@ def _unpack(archive: Path, target: Path) -> None:
                 parts = path.parts[1:] if path.parts[0] == target.name else path.parts
                 goal = making / _inside("/".join(parts), str(archive))
                 goal.parent.mkdir(parents=True, exist_ok=True)
-                write_whole(goal, packed.read(entry))
+                write_atomic(goal, packed.read(entry))
         making.rename(target)
     except (OSError, RuntimeError, zipfile.BadZipFile, zlib.error) as error:
         raise InputError(f"{archive} cannot be unpacked ({error}): unpack it and give --data") from None

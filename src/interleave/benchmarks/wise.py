@@ -33,8 +33,8 @@ from interleave.benchmarks.outputs import Output, OutputPart
 from interleave.benchmarks.parsing import labelled, number_of, score_after, without_thoughts
 from interleave.benchmarks.prompts import Constant
 from interleave.errors import InputError
+from interleave.files import write_atomic
 from interleave.pictures import encode_png, read_picture
-from interleave.runs.store import write_whole
 from interleave.types import Picture, Text
 
 WHOLE = 1000
@@ -155,7 +155,7 @@ class _Wise(Benchmark):
         for item in dataset.items:
             output = outputs.get(item.id)
             if output is not None and output.images:
-                write_whole(folder / f"{item.id}.png", encode_png(read_picture(base / output.images[-1])))
+                write_atomic(folder / f"{item.id}.png", encode_png(read_picture(base / output.images[-1])))
 
     def import_outputs(self, dataset: Dataset, folder: Path) -> Iterator[Output]:
         found = 0
