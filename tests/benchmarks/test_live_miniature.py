@@ -95,6 +95,7 @@ def measured(system: str, folder: Path, data: Path, truth: list[Task]) -> Scored
     return scored
 
 
+@pytest.mark.slow
 def test_full_beats_plan_beats_base(data: Path, tmp_path: Path, truth: list[Task]) -> None:
     scored = {name: measured(name, tmp_path / name, data, truth) for name in ("base", "plan", "full")}
     images: dict[str, Any] = {
