@@ -25,7 +25,7 @@ LAYERS: list[set[str]] = [
     {"batches"},
     {"render"},
     {"api"},
-    {"data", "service", "training"},
+    {"benchmarks", "data", "service", "training"},
     {"cli"},
     {"__init__", "__main__"},
 ]

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
+from pathlib import Path
+
+import pytest
 
 import interleave
 
@@ -85,7 +89,7 @@ def test_a_name_that_is_not_there_is_an_attribute_error() -> None:
 
 def test_a_bare_import_brings_no_heavy_library() -> None:
     script = (
-        "import sys, interleave, interleave.cli.main, interleave.cli.train, interleave.cli.train.options; "
+        "import sys, interleave, interleave.cli.main, interleave.cli.train; "
         "heavy = ('torch', 'transformers', 'diffusers', 'numpy', 'PIL', 'jinja2'); "
         "print([name for name in heavy if name in sys.modules])"
     )
@@ -104,3 +108,29 @@ def test_options_reach_through_for_type_checkers() -> None:
     for function in (interleave.generate, interleave.generate_many, interleave.plan, interleave.resume):
         assert function.__annotations__["return"] in ("RunResult", "BatchSummary", "Plan")
         assert "Unpack" in str(function.__annotations__)
+
+
+USER_CODE = """
+import interleave
+
+def draw(request: str) -> interleave.Plan:
+    made: interleave.RunResult = interleave.generate(request, profile="dry-run", max_attempts=3)
+    assert made.status == "done"
+    return interleave.plan(request, planner="scripted")
+
+interleave.generate("A frog", max_attempt=3)
+"""
+
+
+@pytest.mark.slow
+def test_strict_type_checking_reaches_through_the_public_names(tmp_path: Path) -> None:
+    (tmp_path / "user.py").write_text(USER_CODE)
+    checked = subprocess.run(
+        [sys.executable, "-m", "mypy", "--strict", "--cache-dir", str(tmp_path / "cache"), "user.py"],
+        cwd=tmp_path,
+        env={**os.environ, "MYPYPATH": str(Path(interleave.__file__).parents[1])},
+        capture_output=True,
+        text=True,
+    )
+    found = [line for line in checked.stdout.splitlines() if ": error:" in line]
+    assert len(found) == 1 and "max_attempt" in found[0], checked.stdout

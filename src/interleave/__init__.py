@@ -13,51 +13,161 @@ from typing import TYPE_CHECKING, Any
 
 from interleave.version import __version__
 
-if TYPE_CHECKING:
-    from interleave.agents.critic import Critic, CriticInput
-    from interleave.agents.planner import Planner
-    from interleave.agents.scorer import Scorer
+if TYPE_CHECKING:  # `as` tells type checkers that a name is exported
+    from interleave.agents.critic import Critic as Critic
+    from interleave.agents.critic import CriticInput as CriticInput
+    from interleave.agents.planner import Planner as Planner
+    from interleave.agents.scorer import Scorer as Scorer
     from interleave.api import (
-        LimitOptions,
-        PlanOptions,
-        RunOptions,
-        generate,
-        generate_many,
-        plan,
-        resume,
-        stream,
-        stream_many,
+        LimitOptions as LimitOptions,
+    )
+    from interleave.api import (
+        PlanOptions as PlanOptions,
+    )
+    from interleave.api import (
+        RunOptions as RunOptions,
+    )
+    from interleave.api import (
+        generate as generate,
+    )
+    from interleave.api import (
+        generate_many as generate_many,
+    )
+    from interleave.api import (
+        plan as plan,
+    )
+    from interleave.api import (
+        resume as resume,
+    )
+    from interleave.api import (
+        stream as stream,
+    )
+    from interleave.api import (
+        stream_many as stream_many,
     )
     from interleave.backends.protocols import (
-        GeneratorCapabilities,
-        ImageGenerator,
-        ImageRequest,
-        Message,
-        Reply,
-        Sampling,
-        VisionLanguageModel,
-        VlmCapabilities,
+        GeneratorCapabilities as GeneratorCapabilities,
     )
-    from interleave.backends.registry import BackendInfo, load_generator, load_vlm
-    from interleave.batches.batch import BatchSummary, Ended
+    from interleave.backends.protocols import (
+        ImageGenerator as ImageGenerator,
+    )
+    from interleave.backends.protocols import (
+        ImageRequest as ImageRequest,
+    )
+    from interleave.backends.protocols import (
+        Message as Message,
+    )
+    from interleave.backends.protocols import (
+        Reply as Reply,
+    )
+    from interleave.backends.protocols import (
+        Sampling as Sampling,
+    )
+    from interleave.backends.protocols import (
+        VisionLanguageModel as VisionLanguageModel,
+    )
+    from interleave.backends.protocols import (
+        VlmCapabilities as VlmCapabilities,
+    )
+    from interleave.backends.registry import (
+        BackendInfo as BackendInfo,
+    )
+    from interleave.backends.registry import (
+        load_generator as load_generator,
+    )
+    from interleave.backends.registry import (
+        load_vlm as load_vlm,
+    )
+    from interleave.batches.batch import BatchSummary as BatchSummary
+    from interleave.batches.batch import Ended as Ended
     from interleave.errors import (
-        BackendError,
-        ConfigurationError,
-        Failure,
-        FolderInUse,
-        InputError,
-        InterleaveError,
-        LimitReached,
-        MissingDependency,
-        ReplyError,
-        RunError,
-        StorageError,
+        BackendError as BackendError,
     )
-    from interleave.events import Attempt, Drawn, Judged, Planned, StepFinished
-    from interleave.pictures import read_picture
-    from interleave.runs.record import RunRecord, comparable, read_record
-    from interleave.runs.run import Event, RunResult, ShownStep
-    from interleave.types import Outcome, Picture, Plan, PlanStep, Request, Scores, Slot, Text, Verdict
+    from interleave.errors import (
+        ConfigurationError as ConfigurationError,
+    )
+    from interleave.errors import (
+        Failure as Failure,
+    )
+    from interleave.errors import (
+        FolderInUse as FolderInUse,
+    )
+    from interleave.errors import (
+        InputError as InputError,
+    )
+    from interleave.errors import (
+        InterleaveError as InterleaveError,
+    )
+    from interleave.errors import (
+        LimitReached as LimitReached,
+    )
+    from interleave.errors import (
+        MissingDependency as MissingDependency,
+    )
+    from interleave.errors import (
+        ReplyError as ReplyError,
+    )
+    from interleave.errors import (
+        RunError as RunError,
+    )
+    from interleave.errors import (
+        StorageError as StorageError,
+    )
+    from interleave.events import (
+        Attempt as Attempt,
+    )
+    from interleave.events import (
+        Drawn as Drawn,
+    )
+    from interleave.events import (
+        Judged as Judged,
+    )
+    from interleave.events import (
+        Planned as Planned,
+    )
+    from interleave.events import (
+        StepFinished as StepFinished,
+    )
+    from interleave.pictures import read_picture as read_picture
+    from interleave.runs.record import (
+        RunRecord as RunRecord,
+    )
+    from interleave.runs.record import (
+        comparable as comparable,
+    )
+    from interleave.runs.record import (
+        read_record as read_record,
+    )
+    from interleave.runs.run import Event as Event
+    from interleave.runs.run import RunResult as RunResult
+    from interleave.runs.run import ShownStep as ShownStep
+    from interleave.types import (
+        Outcome as Outcome,
+    )
+    from interleave.types import (
+        Picture as Picture,
+    )
+    from interleave.types import (
+        Plan as Plan,
+    )
+    from interleave.types import (
+        PlanStep as PlanStep,
+    )
+    from interleave.types import (
+        Request as Request,
+    )
+    from interleave.types import (
+        Scores as Scores,
+    )
+    from interleave.types import (
+        Slot as Slot,
+    )
+    from interleave.types import (
+        Text as Text,
+    )
+    from interleave.types import (
+        Verdict as Verdict,
+    )
 
 _MODULES = {
     "agents.critic": ("Critic", "CriticInput"),

@@ -144,7 +144,15 @@ VLMS = {
     ),
 }
 
-SHIPPED: dict[Kind, Mapping[str, BackendInfo]] = {"generator": GENERATORS, "vlm": VLMS, "agent": {}}
+AGENTS = {
+    "none": BackendInfo(
+        "interleave.agents.none:NoAgent",
+        "leaves a role out: the planner (one picture of the request) or the critic (accepts all)",
+        note="{} from “none”, which leaves this role out; no model took part.",
+    ),
+}
+
+SHIPPED: dict[Kind, Mapping[str, BackendInfo]] = {"generator": GENERATORS, "vlm": VLMS, "agent": AGENTS}
 GROUPS: dict[Kind, str] = {"generator": "generators", "vlm": "vlms", "agent": "agents"}
 """The entry-point group of each kind. Agents compute plans, verdicts or scores: they are not prompted."""
 AGENT_KINDS: tuple[Kind, ...] = ("vlm", "agent")
@@ -178,7 +186,7 @@ def check_agent(spec: str | Spec, role: str) -> None:
 
 def is_agent(spec: str | Spec) -> bool:
     """Whether a spec names an agent that computes, rather than a model that is prompted."""
-    return _parsed(spec).name in plugins.installed(GROUPS["agent"])
+    return _parsed(spec).name in known_names("agent")
 
 
 def adapt_request(request: Request, planner: str | Spec) -> Request:

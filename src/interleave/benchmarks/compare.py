@@ -209,7 +209,8 @@ def _items(benchmark: Benchmark, scored: Scored, data: Path | None) -> tuple[dic
     """The items with their prompts, where the data is at hand; without it ids have to do."""
     there = Path(scored.description.data)
     try:
-        found, _ = find_data(benchmark.name, data or (there if there.exists() else None), benchmark.hub)
+        given = data or (there if there.exists() else None)
+        found, _ = find_data(benchmark.name, given, benchmark.hub, checkout=benchmark.checkout)
         return {item.id: item for item in benchmark.read(found).items}, []
     except InterleaveError as error:
         return {}, [f"prompts are not shown, because the data was not found ({error}); --data names it"]

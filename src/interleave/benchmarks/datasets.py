@@ -31,14 +31,16 @@ class HubData:
     """Only these, as patterns; all where there are none."""
 
 
-def find_data(name: str, given: Path | None, hub: HubData | None) -> tuple[Path, str]:
+def find_data(name: str, given: Path | None, hub: HubData | None, *, checkout: str = "") -> tuple[Path, str]:
     """The folder of the data, and where it is from."""
     if given is not None:
         if not given.exists():
             raise InputError(f"--data {given}: there is no such folder")
         return given, str(given)
-    if (root := os.environ.get(VARIABLE)) and (folder := Path(root, name)).exists():
-        return folder, str(folder)
+    if root := os.environ.get(VARIABLE):
+        for folder in (Path(root, each) for each in (name, checkout) if each):
+            if folder.exists():
+                return folder, str(folder)
     if hub is None:
         raise ConfigurationError(
             f"the data of {name} is not on the Hub in a form that can be read safely: give its folder with "

@@ -7,7 +7,7 @@ the bootstrap over items: all questions about an item stay together, because the
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -86,6 +86,12 @@ class Number:
     digits: int = 2
     measures: tuple[str, ...] = ()
     """Those it is made of."""
+    within: Aggregate | None = None
+    """What is shown of one group, where the aggregate itself needs them all."""
+
+    @property
+    def of_a_group(self) -> Number:
+        return self if self.within is None else replace(self, aggregate=self.within)
 
 
 def item_mean(name: str, measure: str, *, scale: float = 1.0, digits: int = 2) -> Number:
@@ -110,7 +116,7 @@ def group_mean(
             return sum(there) / len(there) if there else float("nan")
         return sum(weight * means.get(group, float("nan")) for group, weight in weights.items())
 
-    return Number(name, aggregate, scale, digits, (measure,))
+    return Number(name, aggregate, scale, digits, (measure,), lambda table: table.mean(measure))
 
 
 def mean_of(name: str, *parts: Number, scale: float | None = None, digits: int | None = None) -> Number:
@@ -268,7 +274,7 @@ def outcome_of(scorable: Scorable, label: Label, *, notes: Sequence[str] = ()) -
         statuses=scorable.statuses,
         numbers=tuple(measured(number, scorable, scorable.items, label) for number in numbers),
         by_group={
-            name: tuple(measured(number, scorable, members, label) for number in numbers[:1])
+            name: tuple(measured(number.of_a_group, scorable, members, label) for number in numbers[:1])
             for name, members in groups.items()
             if len(groups) > 1
         },

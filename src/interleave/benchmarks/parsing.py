@@ -11,6 +11,8 @@ from interleave.benchmarks.base import Unparsed
 
 _FENCE = re.compile(r"```(?:json)?[ \t]*\n(.*?)```", re.DOTALL | re.IGNORECASE)
 _THINK = re.compile(r"\A.*</think>", re.DOTALL)
+_DIGITS = r"[0-9]{1,6}+"
+_RANGE = r"[\s*]{0,4}(?:[-–—,]|to\b|or\b|and\b)[\s*]{0,4}[0-9]"
 MAX_REPLY_CHARACTERS = 200_000
 TRUE = {"true", "yes", "y", "1"}
 FALSE = {"false", "no", "n", "0", "not sure", "unsure", "unknown"}
@@ -46,6 +48,27 @@ def _loaded(text: str) -> Any:
 
 def _refuse(name: str) -> Any:
     raise ValueError(name)
+
+
+def score_after(label: str) -> re.Pattern[str]:
+    """Finds numbers after a label, with markdown and a colon between them, for `labelled`."""
+    return re.compile(
+        rf"\b(?:{label})\b[\s*_`:：=]{{0,20}}+({_DIGITS}(?:\.{_DIGITS})?+)(?:\s?/\s?({_DIGITS}))?+({_RANGE})?",
+        re.IGNORECASE,
+    )
+
+
+def labelled(reply: str, pattern: re.Pattern[str], *, low: int, high: int) -> int:
+    """The whole number after a label, the same wherever the label stands; a range such as 1-5 is none."""
+    found = set()
+    for match in pattern.finditer(_bounded(reply)):
+        number, most, more = match.groups()
+        if more is not None or (most is not None and int(most) != high):
+            raise Unparsed(f"{match[0][:60]!r} is not one number")
+        found.add(int(number_of(number, low=low, high=high, whole=True)))
+    if len(found) != 1:
+        raise Unparsed("the reply has no score" if not found else f"the reply has the scores {sorted(found)}")
+    return found.pop()
 
 
 def number_of(value: Any, *, low: float, high: float, whole: bool = False) -> float:

@@ -22,6 +22,7 @@ from interleave.files import read_bytes, why
 
 REWORDED = "reworded"
 OFFICIAL = "official"
+IMPORTED = "imported"
 _GAP = re.compile(r"\{(\w+)\}")
 MAX_SOURCE_BYTES = 5_000_000
 
@@ -31,7 +32,7 @@ class JudgePrompts:
     """Templates by name."""
 
     label: str
-    """`reworded`, or `official`."""
+    """`reworded`, `official`, or `imported` where others have asked."""
     templates: Mapping[str, str]
 
     @cached_property
@@ -63,6 +64,8 @@ class Constant:
     name: str | None = None
     gaps: Mapping[str, str] | None = None
     """Upstream's names of gaps, and ours."""
+    text: int | None = None
+    """Which "text" of the messages in the function of that name, from 0, where nothing is assigned."""
 
 
 def official_prompts(checkout: Path, places: Mapping[str, Constant]) -> JudgePrompts:
@@ -88,6 +91,11 @@ def _constant(checkout: Path, place: Constant) -> str:
         tree = ast.parse(source)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         raise InputError(f"{path} is no Python file ({error})") from None
+    if place.text is not None:
+        texts = _message_texts(tree, place.name)
+        if place.text < len(texts):
+            return texts[place.text]
+        raise InputError(f"{path}: {place.name} has no such text: it is another version of the benchmark")
     for node in ast.walk(tree):
         if isinstance(node, ast.Assign) and any(
             isinstance(target, ast.Name) and target.id == place.name for target in node.targets
@@ -96,6 +104,20 @@ def _constant(checkout: Path, place: Constant) -> str:
             if text is not None:
                 return text
     raise InputError(f"{path} assigns no text to {place.name}: it is another version of the benchmark")
+
+
+def _message_texts(tree: ast.Module, function: str) -> list[str]:
+    """The values of "text" in the dictionaries of a function, as they stand in the file."""
+    found = [
+        (value.lineno, text)
+        for definition in ast.walk(tree)
+        if isinstance(definition, ast.FunctionDef) and definition.name == function
+        for node in ast.walk(definition)
+        if isinstance(node, ast.Dict)
+        for key, value in zip(node.keys, node.values, strict=True)
+        if isinstance(key, ast.Constant) and key.value == "text" and (text := _string(value)) is not None
+    ]
+    return [text for _, text in sorted(found)]
 
 
 def _string(node: ast.expr) -> str | None:

@@ -8,6 +8,7 @@ from importlib import resources
 from pydantic import Field
 
 from interleave.benchmarks.base import Benchmark
+from interleave.benchmarks.prompts import REWORDED
 from interleave.benchmarks.stages import Scored, judge_name
 from interleave.types import Value
 
@@ -42,7 +43,7 @@ def differs_in(benchmark: Benchmark, scored: Scored, row: PublishedRow) -> tuple
     found = []
     if judge_name(scored.judge) != (row.judge or benchmark.judge.name):
         found.append("judge")
-    if not scored.prompts.startswith("official"):
+    if scored.prompts.startswith(REWORDED):
         found.append("prompts")
     if is_sample(scored):
         found.append("items")
@@ -62,7 +63,7 @@ def differences_from_published(benchmark: Benchmark, scored: Scored) -> list[str
             f"published numbers were judged by {benchmark.judge.name}, these by {judge_name(scored.judge)}: "
             "they cannot be compared"
         )
-    if not scored.prompts.startswith("official"):
+    if scored.prompts.startswith(REWORDED):
         found.append("the judge was asked in our words, not the benchmark's: small differences mean nothing")
     if is_sample(scored):
         found.append(f"only {scored.outcome.items:,} items were taken; published numbers are of all")

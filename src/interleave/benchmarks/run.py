@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from interleave.agents.critic import CriticInput
 from interleave.api import batch_of
 from interleave.batches.batch import Ended
 from interleave.batches.requests import items_of
@@ -18,7 +17,6 @@ from interleave.config.run_config import RunConfig
 from interleave.errors import ConfigurationError, RunError
 from interleave.runs.record import RunRecord, read_record
 from interleave.runs.resolve import load_models, resolve, split_choices
-from interleave.types import Outcome, Plan, PlanStep, Request, Verdict
 
 SYSTEMS = {
     "base": "the generator alone: one picture from the request itself, no text",
@@ -47,22 +45,8 @@ class System:
         chosen = {key: value for key, value in self.options.items() if value is not None}
         if self.name == "full":
             return chosen
-        chosen |= {"critic": AcceptAll(), "max_attempts": 1}
-        return chosen if self.name == "plan" else {**chosen, "planner": OnePicture()}
-
-
-class OnePicture:
-    """A planner for the generator alone: the request itself is the prompt of one picture."""
-
-    async def plan(self, request: Request) -> Plan:
-        return Plan(steps=(PlanStep(number=1, prompt=request.text),))
-
-
-class AcceptAll:
-    """A critic that accepts every picture."""
-
-    async def judge(self, seen: CriticInput) -> Verdict:
-        return Verdict(outcome=Outcome.ACCEPTED)
+        chosen |= {"critic": "none", "max_attempts": 1}
+        return chosen if self.name == "plan" else {**chosen, "planner": "none"}
 
 
 Progress = Callable[[int, int, int], None]

@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import pkgutil
+from typing import TYPE_CHECKING
 
 from interleave import plugins
-from interleave.benchmarks.base import Benchmark
 from interleave.errors import ConfigurationError, did_you_mean
+
+if TYPE_CHECKING:
+    from interleave.benchmarks.base import Benchmark
 
 TABLE = {
     "ueval": "interleave.benchmarks.ueval:UEval",
+    "rise": "interleave.benchmarks.rise:Rise",
+    "rise64": "interleave.benchmarks.rise:Rise64",
+    "wise": "interleave.benchmarks.wise:WiseLegacy",
+    "wise-verified": "interleave.benchmarks.wise:WiseVerified",
 }
 
 
@@ -17,6 +24,7 @@ def find_benchmark(name: str) -> Benchmark:
     """The benchmark of a name; raises `ConfigurationError` with the nearest one where there is none."""
     if name in TABLE:
         made = pkgutil.resolve_name(TABLE[name])
-        return made if isinstance(made, Benchmark) else made()
+        benchmark: Benchmark = made() if isinstance(made, type) else made
+        return benchmark
     known = [*TABLE, *plugins.installed("benchmarks")]
     raise ConfigurationError(f"no benchmark named {name!r}. {did_you_mean(name, known)}")

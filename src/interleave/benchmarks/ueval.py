@@ -20,6 +20,7 @@ from interleave.benchmarks.base import (
     Dataset,
     Item,
     Judge,
+    MissingOutput,
     Policy,
     Question,
     Status,
@@ -68,7 +69,8 @@ class UEval(Benchmark):
         return [f"{kind}/{number}" for kind in ("text", "image") for number in range(len(item.facts[kind]))]
 
     def question(self, key: str, item: Item, output: Output | None, context: Context) -> Question:
-        assert output is not None
+        if output is None:
+            raise MissingOutput("there is no output")
         kind, number = key.split("/")
         template = "text" if kind == "text" else "image_closed" if item.group in CLOSED else "image_open"
         asked = context.prompts.fill(

@@ -152,7 +152,7 @@ def _command_of(name: str) -> Callable[..., int]:
             typer.Option(
                 "--import-judge",
                 metavar="PATH",
-                help="What the official script wrote for its judge.",
+                help="What the official script wrote for its judge; to score it later, name it again.",
                 rich_help_panel=DATA,
             ),
         ] = None,

