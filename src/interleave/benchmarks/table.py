@@ -10,6 +10,7 @@ from interleave.errors import ConfigurationError, did_you_mean
 
 TABLE = {
     "ueval": "interleave.benchmarks.ueval:UEval",
+    "viescore": "interleave.benchmarks.viescore:VIEScore",
 }
 
 
