@@ -9,6 +9,9 @@ from interleave.benchmarks.base import Benchmark
 from interleave.errors import ConfigurationError, did_you_mean
 
 TABLE = {
+    "gedit": "interleave.benchmarks.gedit:GEdit",
+    "imgedit": "interleave.benchmarks.imgedit:ImgEdit",
+    "kris": "interleave.benchmarks.kris:KRIS",
     "ueval": "interleave.benchmarks.ueval:UEval",
     "viescore": "interleave.benchmarks.viescore:VIEScore",
 }

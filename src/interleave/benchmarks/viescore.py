@@ -30,6 +30,7 @@ from interleave.benchmarks.base import (
     Unparsed,
 )
 from interleave.benchmarks.datasets import digest_of
+from interleave.benchmarks.edits import read_object
 from interleave.benchmarks.judge import NO_OUTPUT
 from interleave.benchmarks.numbers import Number, Table
 from interleave.benchmarks.outputs import Output
@@ -161,22 +162,24 @@ class VIEScore(Benchmark):
 
     def import_judgements(self, dataset: Dataset, path: Path) -> Iterator[JudgeRecord]:
         """Read a `results_…` folder: TASK/MODEL/SC.json and PQ.json, by the names of the pictures."""
-        stored: dict[Path, Mapping[str, Any]] = {}
-        for item in dataset.items:
-            task, model, uid = item.id.split("/")
+        stored: dict[tuple[str, str], Mapping[str, Any]] = {}
+        for group in dict.fromkeys(item.group for item in dataset.items):
             for key in vie.KEYS:
-                file = path / task / model / f"{key.upper()}.json"
-                if file not in stored:
-                    stored[file] = _object(file) if file.exists() else {}
-                if (entry := stored[file].get(uid)) is not None:
-                    yield _imported(item, key, entry, f"{file}: {uid}")
-        if not any(stored.values()):
+                file = path / group / f"{key.upper()}.json"
+                if file.exists():
+                    stored[group, key] = read_object(file)
+        if not stored:
             raise InputError(f"{path} has no TASK/MODEL/SC.json: give one of VIEScore's results_… folders")
+        for item in dataset.items:
+            uid = item.id.rsplit("/", 1)[1]
+            for key in vie.KEYS:
+                if (entry := stored.get((item.group, key), {}).get(uid)) is not None:
+                    yield _imported(item, key, entry)
 
 
-def _imported(item: Item, key: str, entry: Any, where: str) -> JudgeRecord:
-    if not isinstance(entry, Mapping) or "score" not in entry:
-        raise InputError(f"{where} has no 'score'")
+def _imported(item: Item, key: str, entry: Any) -> JudgeRecord:
+    if not isinstance(entry, dict) or "score" not in entry:
+        raise InputError(f"{item.id}: {key.upper()}.json has no 'score' for it")
     said = str(entry.get("reasoning") or "")
     value, failure = None, "upstream drew a random score" if said.startswith(GUESSED) else ""
     if not failure:
@@ -198,7 +201,7 @@ def _imported(item: Item, key: str, entry: Any, where: str) -> JudgeRecord:
 
 
 def _items(name: str, task: Task, sheets: Sequence[Mapping[str, Any]], museum: Path | None) -> Iterator[Item]:
-    index = _object(museum / LOOKUP) if museum is not None else {}
+    index = read_object(museum / LOOKUP) if museum is not None else {}
     first = sheets[0]
     for model in task.models:
         for uid, row in first.items():
@@ -266,18 +269,6 @@ def _rating(cell: Any, where: str) -> tuple[float, float]:
     except (TypeError, ValueError):
         pass
     raise InputError(f"{where}: {cell!r:.40} is no rating such as [0.5, 1]")
-
-
-def _object(path: Path) -> Mapping[str, Any]:
-    try:
-        found = json.loads(read_bytes(path, most_bytes=MAX_FILE_BYTES))
-    except OSError as error:
-        raise InputError(f"{path} cannot be read ({why(error)})") from None
-    except (ValueError, RecursionError) as error:
-        raise InputError(f"{path} is not JSON ({error})") from None
-    if not isinstance(found, dict):
-        raise InputError(f"{path} is not an object")
-    return found
 
 
 Averaged = Callable[[Iterable[float]], float]
