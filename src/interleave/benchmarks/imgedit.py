@@ -61,7 +61,8 @@ COUNTS = {
 PLACES = {
     kind: Constant("Benchmark/Basic/prompts.json", kind, {"<edit_prompt>": "instruction"}) for kind in LABELS
 }
-LIST = "basic_edit.json"
+LISTS = ("basic_edit.json", "singleturn.json")
+"""The list of items, as the repository and as the archive of pictures name it."""
 SCORES = "scores"
 REASONING = "brief reasoning"
 _LINE = re.compile(
@@ -83,10 +84,11 @@ class ImgEdit(Benchmark):
     )
 
     def read(self, folder: Path) -> Dataset:
-        path = folder if folder.is_file() else next(iter(sorted(folder.rglob(LIST))), None)
+        lists = [path for name in LISTS for path in sorted(folder.rglob(name))]
+        path = folder if folder.is_file() else next(iter(lists), None)
         if path is None:
             raise InputError(
-                f"{folder} has no {LIST}: give a folder with it and the pictures of Benchmark.tar"
+                f"{folder} has no {LISTS[0]}: give a folder with it and the pictures of Benchmark.tar"
             )
         rows = read_object(path)
         items = [_item(key, row, f"{path}: {key!r}") for key, row in rows.items()]
@@ -151,7 +153,7 @@ class ImgEdit(Benchmark):
 def read_three(reply: str, labels: Sequence[str]) -> list[float]:
     """The three scores of a reply, a line each; raises `Unparsed` for more, fewer or others.
 
-    They are put in the order of the labels; where a judge names them otherwise, the order of its lines counts.
+    They are put in the order of the labels; where a judge names them otherwise, in that of its lines.
     """
     found: dict[str, int] = {}
     for line in without_thoughts(reply).splitlines():

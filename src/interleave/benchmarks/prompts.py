@@ -58,7 +58,7 @@ def reworded_prompts(benchmark: str) -> JudgePrompts:
 
 @dataclass(frozen=True)
 class Constant:
-    """Where a template stands in a checkout: a name of a Python file, a key of a JSON file, or a text file."""
+    """Where a template is in a checkout: by name in a Python file, by key in a JSON file, or a whole file."""
 
     file: str
     name: str | None = None
