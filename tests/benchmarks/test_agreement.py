@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
 import pytest
 
 from interleave.benchmarks.agreement import (
     fisher_mean,
+    group_spearman,
     pair_accuracy,
     ranks,
     spearman,
@@ -43,6 +45,18 @@ def test_what_has_no_correlation_has_no_number() -> None:
     assert math.isnan(spearman([], []))
     with pytest.raises(ValueError, match="3 values"):
         spearman([1, 2, 3], [1, 2])
+
+
+def test_groups_have_correlations_of_their_own() -> None:
+    random = np.random.default_rng(0)
+    groups = random.integers(5, size=300)
+    ours, theirs = random.integers(4, size=300) / 3, random.integers(6, size=300) / 5
+    found = group_spearman(ours, theirs, groups, 6)
+    for place in range(5):
+        rows = groups == place
+        assert ranks(ours, groups)[rows].tolist() == ranks(ours[rows]).tolist()
+        assert found[place] == pytest.approx(spearman(ours[rows], theirs[rows]))
+    assert math.isnan(found[5])
 
 
 def test_means_of_correlations() -> None:

@@ -222,8 +222,8 @@ def _item(category: str, key: str, row: Any, folder: Path) -> Item:
 
 def _frame(path: Path) -> int | None:
     """The number of a frame, which its name ends in."""
-    match = re.search(r"\d+-(\d+)", path.name)
-    return int(match[1]) if match else None
+    last = path.stem.rpartition("-")[2]
+    return int(last) if last.isdecimal() and last != path.stem else None
 
 
 def _missing_frame(sources: Sequence[Path]) -> int:

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from interleave.benchmarks import vie
-from interleave.benchmarks.agreement import fisher_mean, spearman, tanh_mean
+from interleave.benchmarks.agreement import fisher_mean, group_spearman, tanh_mean
 from interleave.benchmarks.base import (
     Answers,
     Benchmark,
@@ -287,11 +287,8 @@ def model_correlations(table: Table, measure: str) -> dict[str, float]:
 
     ours, human = table.columns[measure], table.columns[f"human_{measure}"]
     there = ~np.isnan(ours)
-    found = {}
-    for place, name in enumerate(table.names):
-        rows = there & (table.groups == place)
-        found[name] = spearman(ours[rows], human[rows])
-    return found
+    found = group_spearman(ours[there], human[there], table.groups[there], len(table.names))
+    return dict(zip(table.names, found.tolist(), strict=True))
 
 
 def task_mean(correlations: Mapping[str, float], mean: Averaged) -> float:
