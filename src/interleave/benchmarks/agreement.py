@@ -77,7 +77,8 @@ def group_spearman(
         np.bincount(groups, weights=each, minlength=count) for each in (a * b, a * a, b * b)
     )
     spread = np.sqrt(ours_squared * theirs_squared)
-    return np.divide(products, spread, out=np.full(count, np.nan), where=spread > 0)
+    found: Array = np.divide(products, spread, out=np.full(count, np.nan), where=spread > 0)
+    return found
 
 
 def fisher_mean(correlations: Iterable[float]) -> float:
