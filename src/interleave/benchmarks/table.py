@@ -12,11 +12,15 @@ if TYPE_CHECKING:
     from interleave.benchmarks.base import Benchmark
 
 TABLE = {
+    "gedit": "interleave.benchmarks.gedit:GEdit",
+    "imgedit": "interleave.benchmarks.imgedit:ImgEdit",
+    "kris": "interleave.benchmarks.kris:KRIS",
     "ueval": "interleave.benchmarks.ueval:UEval",
     "rise": "interleave.benchmarks.rise:Rise",
     "rise64": "interleave.benchmarks.rise:Rise64",
     "wise": "interleave.benchmarks.wise:WiseLegacy",
     "wise-verified": "interleave.benchmarks.wise:WiseVerified",
+    "viescore": "interleave.benchmarks.viescore:VIEScore",
 }
 
 

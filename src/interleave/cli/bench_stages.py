@@ -168,7 +168,7 @@ def _export(workspace: Workspace, name: str) -> int:
     return 0
 
 
-def _judge(workspace: Workspace, judged: Any, given: BenchOptions, console: Console) -> None:
+def _judge(workspace: Workspace, judged: Judged, given: BenchOptions, console: Console) -> None:
     vlm = load_vlm(judged.judge, "judge")
     expected = estimate(judged, vlm, retry_failed=given.retry_failed)
     console.print(_spoken(expected.questions, expected.already, expected.cost), highlight=False)
@@ -201,6 +201,7 @@ def _import_judgements(workspace: Workspace, judged: Judged, given: Path) -> Non
     try:
         for item, each in records.items():
             for record in each.values():
+                # upstream's files do not say which output was judged: it is the one that is there
                 made = {"output": about[item], "judge": judged.judge, "prompts": judged.prompts.identity}
                 journal.append(record.model_copy(update=made))
         journal.sync()
