@@ -73,7 +73,7 @@ class GEdit(Benchmark):
     title = "GEdit-Bench"
     licence = "MIT"
     judge = Judge("gpt-4.1", "openai:gpt-4.1")
-    hub = HubData("stepfun-ai/GEdit-Bench", "main", ("*.parquet", "data/*.parquet"))
+    hub = HubData("stepfun-ai/GEdit-Bench", files=("*.parquet", "data/*.parquet"))
     official_prompts = vie.official_places("GEdit-Bench/viescore/vie_prompts.py", ("tie",))
     about = (
         "means of eleven edit types, 0 to 10; O is the mean of sqrt(SC × PQ), not the root of the means; "

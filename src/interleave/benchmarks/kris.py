@@ -101,7 +101,7 @@ class KRIS(Benchmark):
     title = "KRIS-Bench"
     licence = "Apache-2.0"
     judge = Judge("gpt-4o", "openai:gpt-4o")
-    hub = HubData("Liang0223/KRIS_Bench", "main")
+    hub = HubData("Liang0223/KRIS_Bench")
     official_prompts = PLACES
     about = (
         "(score - 1) × 25, the flat mean of all scores as in BAGEL's script; upstream's special question for "

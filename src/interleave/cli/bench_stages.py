@@ -43,6 +43,7 @@ class BenchOptions:
 
     out: Path | None
     data: Path | None
+    data_revision: str | None
     items: int | None
     outputs: Path | None
     judgements: Path | None
@@ -63,7 +64,7 @@ def run_stages(benchmark: Benchmark, stage: str, given: BenchOptions) -> int:
     """Carry out one stage, or all of them; returns the exit code."""
     console = Console(stderr=True)
     folder = given.out or default_folder(benchmark, given)
-    workspace = open_workspace(benchmark, folder, given.data, given.items)
+    workspace = open_workspace(benchmark, folder, given.data, given.items, given.data_revision)
     for note in workspace.dataset.notes:
         console.print(f"{benchmark.title}: {note}", highlight=False)
     if given.dry_run:
