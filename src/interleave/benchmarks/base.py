@@ -31,6 +31,10 @@ class Unparsed(InterleaveError):
     """A reply of the judge that holds no value, or more than one."""
 
 
+class MissingOutput(Unparsed):
+    """An output without what a question is about, such as a picture."""
+
+
 @dataclass(frozen=True)
 class Item:
     """One task of a benchmark."""
@@ -169,6 +173,8 @@ class Benchmark(ABC):
     """Where the data is, unless a folder is given."""
     official_prompts: ClassVar[Mapping[str, Constant]] = {}
     """Where the judge's templates stand in a checkout of the benchmark."""
+    asks_as: ClassVar[str | None] = None
+    """The benchmark whose words it asks in, where it has none of its own."""
     tests: ClassVar[Literal["systems", "critics"]] = "systems"
     about: ClassVar[str] = ""
     """What a reader of the numbers must know, in a sentence."""

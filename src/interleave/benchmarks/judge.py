@@ -22,6 +22,7 @@ from interleave.benchmarks.base import (
     Dataset,
     Item,
     JudgeRecord,
+    MissingOutput,
     Question,
     Status,
     Unparsed,
@@ -247,6 +248,8 @@ class JudgeSession:
             question = await self.disk.run(
                 lambda: judged.benchmark.question(key, item, judged.output(item), context)
             )
+        except MissingOutput as error:
+            return base.model_copy(update={"reason": str(error)})
         except Unparsed as error:  # it needs an earlier answer that has no value
             return base.model_copy(update={"status": "unparsed", "reason": str(error)})
         return await self._answered(question, base)

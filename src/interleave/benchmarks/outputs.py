@@ -12,6 +12,7 @@ from typing import Literal
 from PIL.Image import Image
 from pydantic import ValidationError
 
+from interleave.benchmarks.datasets import digest_of
 from interleave.errors import InputError
 from interleave.files import read_lines, why, write_atomic
 from interleave.pictures import read_picture
@@ -28,6 +29,8 @@ class OutputPart(Value):
 
     text: str | None = None
     image: str | None = None
+    digest: str = ""
+    """Of the picture's file, where its name says nothing of what it shows."""
 
 
 class Output(Value):
@@ -50,8 +53,11 @@ class Output(Value):
 
     @cached_property
     def digest(self) -> str:
-        """Names what is judged: texts as they are, pictures by their names, which are digests of them."""
-        shown = [part.text if part.image is None else ["image", Path(part.image).name] for part in self.parts]
+        """Names what is judged: texts as they are, pictures by digests, which in runs are their names."""
+        shown = [
+            part.text if part.image is None else ["image", part.digest or Path(part.image).name]
+            for part in self.parts
+        ]
         return hashlib.sha256(json.dumps(shown).encode()).hexdigest()[:16]
 
     def pictures(self, base: Path) -> list[Image]:
@@ -68,6 +74,15 @@ def output_of(item: str, record: RunRecord, run: str) -> Output:
             parts.append(OutputPart(image=f"{run}/images/{step.attempt.image}"))
     status = record.status if record.status in ("done", "short") else "failed"
     return Output(item=item, status=status, reason=record.reason, parts=tuple(parts), run=run)
+
+
+def with_digests(output: Output, base: Path) -> Output:
+    """The output of another program, whose pictures may change under the same name."""
+    parts = tuple(
+        part if part.image is None else part.model_copy(update={"digest": digest_of([base / part.image])})
+        for part in output.parts
+    )
+    return output.model_copy(update={"parts": parts})
 
 
 def write_outputs(path: Path, outputs: Iterable[Output]) -> None:

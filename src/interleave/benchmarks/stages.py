@@ -21,7 +21,7 @@ from interleave.benchmarks.datasets import find_data
 from interleave.benchmarks.judge import Judged
 from interleave.benchmarks.numbers import Label, Missing, Outcome, Scorable, outcome_of
 from interleave.benchmarks.outputs import FOLDER as OUTPUTS
-from interleave.benchmarks.outputs import Output, read_outputs, write_outputs
+from interleave.benchmarks.outputs import Output, read_outputs, with_digests, write_outputs
 from interleave.benchmarks.prompts import JudgePrompts, official_prompts, reworded_prompts
 from interleave.errors import ConfigurationError, InputError, RunError
 from interleave.files import make_folder, write_atomic
@@ -102,7 +102,10 @@ class Workspace:
     def keep_imported(self, path: Path) -> dict[str, Output]:
         """Take outputs that were made elsewhere."""
         try:
-            outputs = {output.item: output for output in self.benchmark.import_outputs(self.dataset, path)}
+            outputs = {
+                output.item: with_digests(output, self.folder)
+                for output in self.benchmark.import_outputs(self.dataset, path)
+            }
         except NotImplementedError:
             raise ConfigurationError(f"{self.benchmark.name} has no outputs to import") from None
         write_outputs(self.folder / OUTPUTS / f"{IMPORTED}.jsonl", outputs.values())
@@ -151,7 +154,7 @@ def open_workspace(
 def judge_prompts(benchmark: Benchmark, checkout: Path | None) -> JudgePrompts:
     """Our words, or those of a checkout of the benchmark."""
     if checkout is None:
-        return reworded_prompts(benchmark.name)
+        return reworded_prompts(benchmark.asks_as or benchmark.name)
     if not benchmark.official_prompts:
         raise ConfigurationError(f"where {benchmark.name} keeps its judge's prompts is not known here")
     return official_prompts(checkout, benchmark.official_prompts)

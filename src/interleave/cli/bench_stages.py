@@ -13,7 +13,7 @@ from rich.table import Table
 
 from interleave.backends.registry import load_vlm
 from interleave.benchmarks.base import Benchmark
-from interleave.benchmarks.judge import JudgeSession, estimate
+from interleave.benchmarks.judge import Judged, JudgeSession, estimate
 from interleave.benchmarks.published import published_rows
 from interleave.benchmarks.records import by_item
 from interleave.benchmarks.report import write_report
@@ -78,7 +78,7 @@ def run_stages(benchmark: Benchmark, stage: str, given: BenchOptions) -> int:
     judged = workspace.judged(name, given.judge or benchmark.judge.spec, prompts)
     if stage in ("all", "judge"):
         if given.judgements is not None:
-            _import_judgements(workspace, judged.path, given.judgements)
+            _import_judgements(workspace, judged, given.judgements)
         else:
             _judge(workspace, judged, given, console)
     if stage == "judge":
@@ -181,15 +181,21 @@ def _judge(workspace: Workspace, judged: Any, given: BenchOptions, console: Cons
         console.print(f"judge: {said}", highlight=False)
 
 
-def _import_judgements(workspace: Workspace, path: Path, given: Path) -> None:
+def _import_judgements(workspace: Workspace, judged: Judged, given: Path) -> None:
+    """Take the judge's verdicts from upstream's files, as verdicts on the outputs of this folder."""
     from interleave.runs.folder import open_journal
 
-    records = by_item(workspace.benchmark.import_judgements(workspace.dataset, given))
-    journal = open_journal(path.parent, path.name)
     try:
-        for each in records.values():
+        records = by_item(workspace.benchmark.import_judgements(workspace.dataset, given))
+    except NotImplementedError:
+        raise ConfigurationError(f"{workspace.benchmark.name} has no judgements to import") from None
+    about = {item.id: judged.digest(item) for item in workspace.dataset.items}
+    journal = open_journal(judged.path.parent, judged.path.name)
+    try:
+        for item, each in records.items():
             for record in each.values():
-                journal.append(record)
+                made = {"output": about[item], "judge": judged.judge, "prompts": judged.prompts.identity}
+                journal.append(record.model_copy(update=made))
         journal.sync()
     finally:
         journal.close()
