@@ -9,6 +9,8 @@ from interleave.benchmarks.base import Benchmark
 from interleave.errors import ConfigurationError, did_you_mean
 
 TABLE = {
+    "comm-continue": "interleave.benchmarks.comm:CoMMContinue",
+    "comm-document": "interleave.benchmarks.comm:CoMMDocument",
     "ueval": "interleave.benchmarks.ueval:UEval",
 }
 
