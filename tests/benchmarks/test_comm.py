@@ -365,6 +365,7 @@ def test_the_whole_chain(
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "none")
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("interleave.benchmarks.numbers.RESAMPLES", 20)
     data(tmp_path / "d", row("a", 2))
 
     def says(text: str, number: int) -> str:

@@ -11,6 +11,8 @@ from interleave.errors import ConfigurationError, did_you_mean
 TABLE = {
     "comm-continue": "interleave.benchmarks.comm:CoMMContinue",
     "comm-document": "interleave.benchmarks.comm:CoMMDocument",
+    "opening": "interleave.benchmarks.opening:OpenING",
+    "opening-pairs": "interleave.benchmarks.opening:OpenINGPairs",
     "ueval": "interleave.benchmarks.ueval:UEval",
 }
 
