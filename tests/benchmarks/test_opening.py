@@ -422,14 +422,33 @@ def test_upstreams_agreements(upstream: Path, judge: str, pairs: int, expected: 
     path = upstream / "Interleaved_Arena" / judge
     records = {record.item: {record.key: record} for record in benchmark.import_judgements(dataset, path)}
     assert len(dataset.items) == 4302 and len(records) == pairs
-    scorable = Scorable(
-        benchmark, dataset.items, {i.id: (FORWARD,) for i in dataset.items}, records, "official"
-    )
+    scorable = Scorable(benchmark, dataset.items, {i.id: (FORWARD,) for i in dataset.items}, records, "drop")
     table = scorable.table()
     found = {number.name: number.aggregate(table) * number.scale for number in benchmark.numbers()}
     names = ("agreement_fdt_forward", "agreement_with_ties_forward", "agreement_no_ties_forward")
     assert tuple(round(found[name], 2) for name in names) == expected
     assert all(found[f"win_rate_rank_{rule}"] > 0.9 for rule in RULES)
+
+
+def test_upstreams_win_rates(upstream: Path) -> None:
+    """IntJudge's columns of the leaderboard; other rows stand there from a slightly larger set of pairs."""
+    path = upstream / "Interleaved_Arena" / "intjudge_rag-judge_modelAB_results_new.json"
+    rows = json.loads(path.read_text())
+    names = sorted({each[side]["name"] for each in rows for side in ("model_A", "model_B")})
+    first, second = (
+        np.array([float(names.index(each[side]["name"])) for each in rows]) for side in ("model_A", "model_B")
+    )
+    codes = np.array([float(VERDICTS.index(each["winner"])) for each in rows])
+    rates = {rule: win_rates(first, second, [codes], rule, len(names)) for rule in RULES}
+    for name, *expected in (
+        ("VILA-U", 68.66, 58.58, 36.94, 55.41),
+        ("Emu3", 54.01, 54.48, 39.04, 53.21),
+        ("SEED-X", 53.76, 54.32, 36.15, 52.88),
+        ("Emu2", 36.60, 31.84, 19.36, 38.96),
+        ("Show-o", 33.65, 24.22, 13.59, 35.53),
+    ):
+        place = names.index(name)
+        assert [round(100 * float(rates[rule][place]), 2) for rule in RULES] == expected
 
 
 def test_upstreams_table_of_marks(upstream: Path) -> None:

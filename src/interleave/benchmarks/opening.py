@@ -64,7 +64,7 @@ ENDING = "_output"
 MODEL = "InterleaveThinker"
 HUMAN = "Human"
 UNSEEN = ("anole", "GPT-4+DALL-E3", "SEED-LLaMA", "NExT-GPT")
-"""Upstream's list of models that its own judge was not trained on. No model of the data has the second name."""
+"""Upstream's list of models that its own judge was not trained on; the data does not know the second."""
 FORWARD, REVERSE = "ab", "ba"
 VERDICTS = ("A", "B", "Tie(A)", "Tie(B)")
 RULES = ("fdt", "no_tie", "tie_0", "tie_half")
