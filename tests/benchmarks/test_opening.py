@@ -131,6 +131,9 @@ def test_the_data_is_read(folder: Path) -> None:
     with pytest.raises(InputError, match=r"test_data\.jsonl"):
         OpenING().read(folder / "OpenING-benchmark" / "images")
     path = folder / "OpenING-benchmark" / "test_data.jsonl"
+    path.write_text(json.dumps(row("1", image="../../secret.jpg")))
+    with pytest.raises(InputError, match="leads out"):
+        OpenING().read(folder)
     for broken in ({**row("1"), "conversations": []}, {**row("1"), "total_uid": 5}):
         path.write_text(json.dumps(broken))
         with pytest.raises(InputError, match="row 1"):
@@ -154,6 +157,9 @@ def test_the_judge_sees_square_pictures_with_running_numbers(folder: Path, tmp_p
     )
     sizes = {part.image.size for part in question.messages[1].parts if isinstance(part, Picture)}
     assert sizes == {(512, 512)}
+    lost = OpenING().read(folder).items[1]
+    with pytest.raises(MissingOutput, match=r"gone\.jpg"):
+        OpenING().question(SCORES, lost, answer(tmp_path, "a"), context)
     parse = question.parse
     assert parse(json.dumps(scores()))["content_richness"] == 9.0
     assert parse(json.dumps({"scores": scores()})) == parse(f"```json\n{json.dumps(scores())}\n```")

@@ -28,7 +28,7 @@ from interleave.benchmarks.base import (
     Unparsed,
 )
 from interleave.benchmarks.datasets import digest_of, field, read_rows
-from interleave.benchmarks.interleaved import as_jpeg, copy_picture, within
+from interleave.benchmarks.interleaved import as_jpeg, copy_picture, file_name, within
 from interleave.benchmarks.numbers import Number, item_mean
 from interleave.benchmarks.outputs import Output, OutputPart
 from interleave.benchmarks.parsing import field_of, json_object, number_of
@@ -233,7 +233,7 @@ class CoMM(Benchmark):
     def export(self, dataset: Dataset, outputs: Mapping[str, Output], base: Path, folder: Path) -> None:
         for item in dataset.items:
             if (output := outputs.get(item.id)) is not None:
-                self._export(item, output, base, folder / f"{_file_name(item.id)}_{self.task}")
+                self._export(item, output, base, folder / f"{file_name(item.id)}_{self.task}")
 
     def _export(self, item: Item, output: Output, base: Path, sample: Path) -> None:
         asked = [part for part in item.parts if isinstance(part, str | Path)]
@@ -259,7 +259,7 @@ class CoMM(Benchmark):
         write_atomic(sample / RESULTS, json.dumps(result, ensure_ascii=False, indent=4).encode())
 
     def import_outputs(self, dataset: Dataset, folder: Path) -> Iterator[Output]:
-        known = {_file_name(item.id): item.id for item in dataset.items}
+        known = {file_name(item.id): item.id for item in dataset.items}
         samples = self._samples(folder)
         if not samples:
             raise InputError(f"{folder} has no folder *_{self.task} with a {RESULTS}")
@@ -276,7 +276,7 @@ class CoMM(Benchmark):
             yield Output(item=known[name], parts=parts)
 
     def import_judgements(self, dataset: Dataset, path: Path) -> Iterator[JudgeRecord]:
-        known = {_file_name(item.id): item.id for item in dataset.items}
+        known = {file_name(item.id): item.id for item in dataset.items}
         samples = sorted(path.glob(f"*_{self.task}/evaluation_results.json"))
         if not samples:
             raise InputError(f"{path} has no folder *_{self.task} with an evaluation_results.json")
@@ -421,10 +421,6 @@ def _by_step(pieces: Sequence[Shown]) -> Iterator[Shown]:
             yield from (part.strip() for part in re.split(r"(?=\(\d{1,4}\)\s)", piece) if part.strip())
         else:
             yield piece
-
-
-def _file_name(identity: str) -> str:
-    return re.sub(r"[/\\\0]", "_", identity)
 
 
 # documents

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import re
 import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -24,16 +25,30 @@ def as_jpeg(image: Image, size: tuple[int, int]) -> Image:
     return decode_picture(coded.getvalue())
 
 
+def below(folder: Path, name: str) -> Path:
+    """A file of a folder, there or not; raises `InputError` for a name that leads out of it."""
+    root = os.path.abspath(folder)
+    path = Path(os.path.normpath(os.path.join(root, name)))  # by name alone: image folders are often links
+    if not path.is_relative_to(root):
+        raise InputError(f"{name!r:.80} leads out of {folder}")
+    return path
+
+
 def within(folder: Path, *names: str) -> Path | None:
     """The first of these files that is there; names that lead out of the folder are not there."""
-    root = os.path.abspath(folder)
     for name in names:
-        path = Path(
-            os.path.normpath(os.path.join(root, name))
-        )  # by name alone: image folders are often links
-        if path.is_relative_to(root) and path.is_file():
+        try:
+            path = below(folder, name)
+        except InputError:
+            continue
+        if path.is_file():
             return path
     return None
+
+
+def file_name(identity: str) -> str:
+    """The name of an item's file or folder: an id must not choose where it is written."""
+    return re.sub(r"[/\\\0]", "_", identity)
 
 
 def copy_picture(source: Path, target: Path) -> None:

@@ -30,7 +30,7 @@ from interleave.benchmarks.base import (
     Unparsed,
 )
 from interleave.benchmarks.datasets import MAX_FILE_BYTES, digest_of, field, read_rows
-from interleave.benchmarks.interleaved import as_jpeg, copy_picture, within
+from interleave.benchmarks.interleaved import as_jpeg, below, copy_picture, file_name, within
 from interleave.benchmarks.numbers import Number, Table, item_mean
 from interleave.benchmarks.outputs import Output, OutputPart
 from interleave.benchmarks.parsing import field_of, json_object, number_of, without_thoughts
@@ -122,9 +122,10 @@ class OpenING(Benchmark):
 
     def question(self, key: str, item: Item, output: Output | None, context: Context) -> Question:
         assert output is not None
+        asked = _complete(item.facts["input"])
         shown = [
-            *_parts(item.facts["input"], "INPUT:", 0),
-            *_parts(_of_output(output, context.folder), "OUTPUT:", len(item.facts["input"].pictures)),
+            *_parts(asked, "INPUT:", 0),
+            *_parts(_of_output(output, context.folder), "OUTPUT:", len(asked.pictures)),
             Text("Reply with the JSON object alone."),
         ]
         return Question(
@@ -151,26 +152,27 @@ class OpenING(Benchmark):
         for item in dataset.items:
             if (output := outputs.get(item.id)) is None:
                 continue
+            stem = file_name(item.id)
             steps: list[dict[str, str | None]] = []
             for text, picture in _of_output(output, base).steps:
                 name = None
                 if picture is not None:
-                    name = f"{item.id}-o-{len(steps)}{picture.suffix}"
+                    name = f"{stem}-o-{len(steps)}{picture.suffix}"
                     copy_picture(picture, target / name)
                 steps.append({"text": text, "image": name})
             row = {
                 **item.facts["row"],
                 "conversations": [item.facts["row"]["conversations"][0], {"output": steps}],
             }
-            write_atomic(target / f"{item.id}.json", json.dumps(row, ensure_ascii=False, indent=4).encode())
+            write_atomic(target / f"{stem}.json", json.dumps(row, ensure_ascii=False, indent=4).encode())
 
     def import_outputs(self, dataset: Dataset, folder: Path) -> Iterator[Output]:
         folder = _one_system(folder)
-        known = {item.id for item in dataset.items}
+        known = {file_name(item.id): item.id for item in dataset.items}
         for path in sorted(path for path in folder.iterdir() if path.suffix in (".json", ".jsonl")):
             if path.stem not in known:
                 raise InputError(f"{path} answers {path.stem!r}, which is no item")
-            yield Output(item=path.stem, parts=tuple(_output_parts(_document(path))))
+            yield Output(item=known[path.stem], parts=tuple(_output_parts(_document(path))))
 
     def import_judgements(self, dataset: Dataset, path: Path) -> Iterator[JudgeRecord]:
         """The file of scores; FILE#MODEL where it has those of several models."""
@@ -473,7 +475,7 @@ def _item(row: dict[str, Any], number: int, folder: Path) -> tuple[Item, int]:
     where = f"row {number}"
     identity, group = field(row, "total_uid", str, where), field(row, "meta_task_name", str, where)
     turns = _turns(row, where)
-    asked = _steps(turns[0], "input", lambda name: folder / name, where)
+    asked = _steps(turns[0], "input", lambda name: below(folder, name), where)
     parts: list[str | Path] = []
     for text, picture in asked.steps:
         parts += [text] if text else []
@@ -501,6 +503,13 @@ def _steps(turn: Mapping[str, Any], name: str, place: Callable[[str], Path | Non
     return Document(tuple(steps))
 
 
+def _complete(asked: Document) -> Document:
+    """A request of which all pictures are there: without them, an answer cannot be judged."""
+    if lost := [path for path in asked.pictures if not path.is_file()]:
+        raise MissingOutput(f"{lost[0]}, which the request shows, is not there")
+    return asked
+
+
 def _read_object(path: Path) -> dict[str, Any]:
     try:
         found = json.loads(read_bytes(path, most_bytes=MAX_FILE_BYTES))
@@ -525,12 +534,12 @@ def _document(path: Path) -> Document:
 
 def _one_system(folder: Path) -> Path:
     """The folder of one system's answers, or the only one in a folder of such folders."""
-    below = sorted(path for path in folder.glob(f"*{ENDING}") if path.is_dir())
-    if len(below) > 1:
-        raise InputError(f"{folder} has answers of {len(below)} systems: give one, such as {below[0]}")
-    if not below and not folder.is_dir():
+    systems = sorted(path for path in folder.glob(f"*{ENDING}") if path.is_dir())
+    if len(systems) > 1:
+        raise InputError(f"{folder} has answers of {len(systems)} systems: give one, such as {systems[0]}")
+    if not systems and not folder.is_dir():
         raise InputError(f"{folder} is no folder of answers")
-    return below[0] if below else folder
+    return systems[0] if systems else folder
 
 
 def _output_parts(document: Document) -> Iterator[OutputPart]:
@@ -621,15 +630,13 @@ class _Documents:
         row = self.data.get(item)
         if row is None:
             raise MissingOutput(f"{DATA_FILE} with item {item} is not below {self.root}")
-        asked = _steps(_turns(row, item)[0], "input", lambda name: self.data_folder / name, item)
-        if lost := [path for path in asked.pictures if not path.is_file()]:
-            raise MissingOutput(f"{lost[0]} is not there")
-        return asked
+        turn = _turns(row, item)[0]
+        return _complete(_steps(turn, "input", lambda name: below(self.data_folder, name), item))
 
     def _human(self, item: str) -> Document | None:
         if (row := self.data.get(item)) is None:
             return None
-        document = _steps(_turns(row, item)[1], "output", lambda name: self.data_folder / name, item)
+        document = _steps(_turns(row, item)[1], "output", lambda name: below(self.data_folder, name), item)
         return document if all(path.is_file() for path in document.pictures) else None
 
 
