@@ -183,7 +183,8 @@ class CoMM(Benchmark):
         return (DOCUMENT, DESCRIPTIONS, FIDELITY)
 
     def question(self, key: str, item: Item, output: Output | None, context: Context) -> Question:
-        assert output is not None
+        if output is None:
+            raise MissingOutput("there is no output")
         asked = [part for part in item.parts if isinstance(part, str | Path)]
         first = len(_pictures(asked))
         answered = _cut(_document(output, context.folder), MOST_PICTURES - first)

@@ -71,7 +71,6 @@ RULES = ("fdt", "no_tie", "tie_0", "tie_half")
 """What a tie is worth: a win of the side it leans to, nothing played, no win, half a win for both."""
 _CLEAR = re.compile(r"\b([AB]) is better\b")
 _TIE = re.compile(r"\b[Tt][Ii][Ee]\s?\(\s?([AB])\b")
-_BARE = re.compile(r"\s*([AB])\s*[.!]?\s*")
 _NO_LICENCE = "none stated"
 
 
@@ -121,7 +120,8 @@ class OpenING(Benchmark):
         return (SCORES,)
 
     def question(self, key: str, item: Item, output: Output | None, context: Context) -> Question:
-        assert output is not None
+        if output is None:
+            raise MissingOutput("there is no output")
         asked = _complete(item.facts["input"])
         shown = [
             *_parts(asked, "INPUT:", 0),
@@ -319,8 +319,8 @@ class OpenINGPairs(Benchmark):
 def verdict_of(reply: str) -> str:
     """One of the four verdicts; raises `Unparsed` where a reply has none, or several."""
     said = without_thoughts(reply).replace("*", "").replace('"', "").replace("`", "")
-    if bare := _BARE.fullmatch(said):
-        return bare[1]
+    if (bare := said.strip().rstrip(".")) in ("A", "B"):
+        return bare
     found = {f"Tie({side})" for side in _TIE.findall(said)} | set(_CLEAR.findall(said))
     if len(found) != 1:
         raise Unparsed(
