@@ -12,15 +12,19 @@ if TYPE_CHECKING:
     from interleave.benchmarks.base import Benchmark
 
 TABLE = {
+    "comm-continue": "interleave.benchmarks.comm:CoMMContinue",
+    "comm-document": "interleave.benchmarks.comm:CoMMDocument",
     "gedit": "interleave.benchmarks.gedit:GEdit",
     "imgedit": "interleave.benchmarks.imgedit:ImgEdit",
     "kris": "interleave.benchmarks.kris:KRIS",
-    "ueval": "interleave.benchmarks.ueval:UEval",
+    "opening": "interleave.benchmarks.opening:OpenING",
+    "opening-pairs": "interleave.benchmarks.opening:OpenINGPairs",
     "rise": "interleave.benchmarks.rise:Rise",
     "rise64": "interleave.benchmarks.rise:Rise64",
+    "ueval": "interleave.benchmarks.ueval:UEval",
+    "viescore": "interleave.benchmarks.viescore:VIEScore",
     "wise": "interleave.benchmarks.wise:WiseLegacy",
     "wise-verified": "interleave.benchmarks.wise:WiseVerified",
-    "viescore": "interleave.benchmarks.viescore:VIEScore",
 }
 
 
