@@ -59,6 +59,8 @@ def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Hub]:
                 self.wfile.write(data)
 
         def _data(self, path: list[str]) -> tuple[bytes | None, dict[str, str]]:
+            if "tree" in path and path[-1] not in state.commits:
+                return None, {"X-Error-Code": "RevisionNotFound"}
             if "tree" in path:
                 files = state.commits[path[-1]].items()
                 tree = [
