@@ -89,6 +89,12 @@ def _constant(checkout: Path, place: Constant) -> str:
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         raise InputError(f"{path} is no Python file ({error})") from None
     for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef) and node.name == place.name:
+            for each in node.body:
+                if isinstance(each, ast.Return) and each.value is not None:
+                    text = _string(each.value)
+                    if text is not None:
+                        return text
         if isinstance(node, ast.Assign) and any(
             isinstance(target, ast.Name) and target.id == place.name for target in node.targets
         ):

@@ -142,14 +142,18 @@ def open_workspace(
     benchmark: Benchmark, folder: Path, data: Path | None = None, items: int | None = None
 ) -> Workspace:
     """Find and check the data; nothing is written yet."""
-    found, source = find_data(benchmark.name, data, benchmark.hub)
+    found, source = find_data(benchmark.data_as or benchmark.name, data, benchmark.hub)
     dataset = benchmark.read(found)
     named = Dataset(dataset.items, dataset.revision, source, dataset.notes)
     return Workspace(benchmark, named.first(items), folder)
 
 
-def judge_prompts(benchmark: Benchmark, checkout: Path | None) -> JudgePrompts:
-    """Our words, or those of a checkout of the benchmark."""
+def judge_prompts(benchmark: Benchmark, checkout: Path | None, pack: str | None = None) -> JudgePrompts:
+    """Our words, those of a checkout of the benchmark, or those of a prompt pack."""
+    if (own := benchmark.words(pack)) is not None:
+        if checkout is not None:
+            raise ConfigurationError(f"{benchmark.name} asks in the words of a prompt pack: --prompts PACK")
+        return own
     if checkout is None:
         return reworded_prompts(benchmark.name)
     if not benchmark.official_prompts:

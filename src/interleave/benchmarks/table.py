@@ -10,6 +10,13 @@ from interleave.errors import ConfigurationError, did_you_mean
 
 TABLE = {
     "ueval": "interleave.benchmarks.ueval:UEval",
+    "mmrb2-edit": "interleave.benchmarks.mmrb2:Mmrb2Edit",
+    "mmrb2-edit-critic": "interleave.benchmarks.mmrb2:Mmrb2EditCritic",
+    "mmrb2-interleaved": "interleave.benchmarks.mmrb2:Mmrb2Interleaved",
+    "editscore-bench": "interleave.benchmarks.editscore_bench:EditScoreBench",
+    "editscore-bench-critic": "interleave.benchmarks.editscore_bench:EditScoreBenchCritic",
+    "editreward-bench": "interleave.benchmarks.editreward_bench:EditRewardBench",
+    "editreward-bench-critic": "interleave.benchmarks.editreward_bench:EditRewardBenchCritic",
 }
 
 

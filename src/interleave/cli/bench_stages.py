@@ -74,7 +74,7 @@ def run_stages(benchmark: Benchmark, stage: str, given: BenchOptions) -> int:
     name = _outputs_name(workspace, given)
     if stage == "export":
         return _export(workspace, name)
-    prompts = judge_prompts(benchmark, given.judge_prompts)
+    prompts = judge_prompts(benchmark, given.judge_prompts, given.choices.get("prompts"))
     judged = workspace.judged(name, given.judge or benchmark.judge.spec, prompts)
     if stage in ("all", "judge"):
         if given.judgements is not None:
@@ -284,7 +284,7 @@ def _print_published(benchmark: Benchmark, scored: Scored, console: Console) -> 
 def differences_from_published(benchmark: Benchmark, scored: Scored) -> list[str]:
     """Why our numbers must not be read beside the published ones, where they must not."""
     found = []
-    if judge_name(scored.judge) != benchmark.judge.name:
+    if benchmark.tests == "systems" and judge_name(scored.judge) != benchmark.judge.name:
         found.append(
             f"published numbers were judged by {benchmark.judge.name}, these by {judge_name(scored.judge)}: "
             "they cannot be compared"
