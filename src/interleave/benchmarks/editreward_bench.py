@@ -156,7 +156,7 @@ class EditRewardBench(Benchmark):
         return WRONG
 
     def official(self, measure: str, key: str, status: Status) -> Policy:
-        """A reply without a vote is wrong upstream; a failed call is left out, and makes its ranking wrong."""
+        """A reply without a vote is wrong upstream; a failed call is left out, and its ranking is wrong."""
         of_rankings = measure in ("ranked", "rankings") and not key.startswith("2/")
         if status in ("unparsed", "refused") or of_rankings:
             return "zero"
