@@ -8,12 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from critic_data import Asked, Critic, ask, cell, judged, outcome, picture, values, verdict
+from critic_data import Asked, Critic, ask, cell, judged, outcome, picture, scorable, values, verdict
 from judge_server import judge_server
 
 from interleave.backends.protocols import Reply
 from interleave.benchmarks.mmrb2 import Mmrb2Edit, Mmrb2EditCritic, Mmrb2Interleaved
 from interleave.benchmarks.records import by_item
+from interleave.benchmarks.stages import open_workspace
 from interleave.cli.main import run
 from interleave.errors import InputError
 from interleave.runs.folder import open_journal
@@ -82,6 +83,7 @@ def test_a_good_judge_is_right_in_both_orders(built: Path, tmp_path: Path) -> No
     assert text.index("[ORIGINAL PROMPT") < text.index("Make p") < text.index("[RESPONSE A:]")
     assert values(work) == {
         "accuracy": 100.0,
+        "accuracy_single_source": 100.0,
         "right_in_both_orders": 100.0,
         "forward_accuracy": 100.0,
         "reverse_accuracy": 100.0,
@@ -133,6 +135,27 @@ def test_a_picture_that_is_damaged_costs_its_own_questions_only(built: Path, tmp
     records = ask(work, Critic(brighter))
     assert {item for (item, _), record in records.items() if record.status == "unparsed"} == {"p0", "p1"}
     assert "cannot be shown" in records[("p0", "forward")].reason
+
+
+def test_prompts_with_several_sources_are_told_apart(built: Path, tmp_path: Path) -> None:
+    several = pairs()
+    several[0]["prompt_content"].append(["image", "input_images/in.png"])
+    several[1]["prompt_content"] = several[0]["prompt_content"]
+    (built / "edit.json").write_text(json.dumps({"pairs": several}))
+    benchmark = Mmrb2EditCritic()
+    work = judged(benchmark, benchmark.read(built), tmp_path / "out")
+    ask(work, Critic(lambda asked: verdict(True, 0.01 + asked.levels[1] / 255 * (asked.levels[1] > 120))))
+    assert values(work)["pair_acc"] == 100.0
+    assert scorable(work).table().columns["single_pairs"].tolist()[2:] == [1.0, 1.0]
+    assert scorable(work).item_measures["p0"]["single_pairs"] is None
+
+
+def test_both_ways_read_the_same_data(built: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    built.rename(tmp_path / "mmrb2-edit")
+    monkeypatch.setenv("INTERLEAVE_BENCH_DATA", str(tmp_path))
+    ways = [open_workspace(made, tmp_path / "out").dataset for made in (Mmrb2Edit(), Mmrb2EditCritic())]
+    assert len(ways[0].items) == 4 and ways[0].revision == ways[1].revision
+    assert ways[0].first(2).items[1].group == "hq-edit"
 
 
 def test_upstreams_judgements_are_read(built: Path, tmp_path: Path) -> None:
@@ -246,6 +269,7 @@ def test_our_critic_sees_each_edit_alone(built: Path, tmp_path: Path) -> None:
     assert work.prompts.identity.startswith("pack-default-")
     assert values(work) == {
         "pair_acc": 50.0,
+        "pair_acc_single_source": 50.0,
         "pair_acc_half_ties": 62.5,
         "accepts_chosen": 75.0,
         "accepts_rejected": 75.0,

@@ -44,7 +44,7 @@ from interleave.benchmarks.critics import (
 )
 from interleave.benchmarks.datasets import HubData, field
 from interleave.benchmarks.judge import NO_OUTPUT
-from interleave.benchmarks.numbers import Number, Table, one_group
+from interleave.benchmarks.numbers import Number, Table
 from interleave.benchmarks.outputs import Output
 from interleave.benchmarks.parsing import without_thoughts
 from interleave.benchmarks.picture_tables import TableRow, revision_of, showing, table_files, text_rows
@@ -157,7 +157,7 @@ class EditRewardBench(Benchmark):
 
     def official(self, measure: str, key: str, status: Status) -> Policy:
         """A reply without a vote is wrong upstream; a failed call is left out, and its ranking is wrong."""
-        of_rankings = measure in ("ranked", "rankings") and not key.startswith("2/")
+        of_rankings = measure.startswith("rank") and not key.startswith("2/")
         if status in ("unparsed", "refused") or of_rankings:
             return "zero"
         return "drop"
@@ -168,8 +168,7 @@ class EditRewardBench(Benchmark):
         right = [vote == _expected(pair) for pair, vote in zip(pairs, votes, strict=True) if vote is not None]
         whole = None not in votes
         return {
-            "ranked": float(item.facts["whole"] and all(right)) if whole else None,
-            "rankings": 1.0 if whole else None,
+            **_ranking(item, (item.facts["whole"] and all(right)) if whole else None),
             "right": float(sum(right)) if right else None,
             "pairs": float(len(right)) if right else None,
         }
@@ -359,8 +358,18 @@ def _expected(pair: Compared) -> str:
 
 
 def _rankings() -> list[Number]:
-    whole = ratio("ranking_acc", "ranked", "rankings", digits=2)
-    return [whole, *(one_group(f"ranking_acc_k{size}", f"K={size}", whole) for size in RANKINGS)]
+    parts = ["", *(f"_k{size}" for size in RANKINGS)]
+    return [ratio(f"ranking_acc{part}", f"ranked{part}", f"rankings{part}", digits=2) for part in parts]
+
+
+def _ranking(item: Item, right: bool | None) -> dict[str, float | None]:
+    """Whether a ranking is right, among all and among those of its size; None where it is left out."""
+    found: dict[str, float | None] = {}
+    for part in ("", *(f"_k{size}" for size in RANKINGS)):
+        counts = right is not None and part in ("", f"_k{item.facts['size']}")
+        found |= {f"ranked{part}": float(bool(right)) if counts else None}
+        found |= {f"rankings{part}": 1.0 if counts else None}
+    return found
 
 
 def _ordered(pair: Compared) -> tuple[str, str]:
@@ -372,7 +381,7 @@ def _ordered(pair: Compared) -> tuple[str, str]:
 def _ranked(item: Item, said: Mapping[str, Any]) -> dict[str, float | None]:
     """Whether scores put all pairs in order; a tie of people takes equal scores, and theirs alone does."""
     if None in said.values():
-        return {"ranked": None, "rankings": None}
+        return _ranking(item, None)
     right = item.facts["whole"] and WRONG not in said.values()
     if right:
         scores = dict(zip(said, scores_of(list(said.values())), strict=True))
@@ -380,7 +389,7 @@ def _ranked(item: Item, said: Mapping[str, Any]) -> dict[str, float | None]:
             _sign(scores[pair.letters[0]] - scores[pair.letters[1]]) == pair.sign
             for pair in item.facts["pairs"]
         )
-    return {"ranked": float(right), "rankings": 1.0}
+    return _ranking(item, right)
 
 
 def _gaps(item: Item, said: Mapping[str, Any]) -> dict[str, float | None]:

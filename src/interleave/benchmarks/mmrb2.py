@@ -78,6 +78,10 @@ class Listed:
     def text(self) -> str:
         return "\n".join(value for kind, value in self.content if kind == "text")
 
+    @property
+    def pictures(self) -> int:
+        return sum(kind == "image" for kind, _ in self.content)
+
     def parts(self) -> list[Part]:
         return [
             Text(value) if kind == "text" else Picture(read_picture(self.folder / value))
@@ -92,6 +96,11 @@ class Tabled:
     text: str
     row: TableRow
     column: str
+
+    @property
+    def pictures(self) -> int:
+        """By their places; where there are none, all stand at the end, and one is taken to be there."""
+        return len(_IMAGE.findall(self.text)) or 1
 
     def parts(self) -> list[Part]:
         """Pictures in the order of their places, whatever number these have; the rest at the end."""
@@ -221,6 +230,13 @@ class Mmrb2Edit(Mmrb2):
         "ask": Constant(PROMPTS_FILE, "get_image_edit_prompt")
     }
 
+    def measures(self, item: Item, answers: Answers) -> Mapping[str, float | None]:
+        return _with_single(item, super().measures(item, answers), ("right", "answered"))
+
+    def numbers(self) -> Sequence[Number]:
+        first, *rest = super().numbers()
+        return [first, ratio("accuracy_single_source", "single_right", "single_answered"), *rest]
+
 
 class Mmrb2Interleaved(Mmrb2):
     """Documents of text and pictures."""
@@ -243,7 +259,7 @@ class Mmrb2EditCritic(Mmrb2Edit):
     official_prompts: ClassVar[Mapping[str, Constant]] = {}
     about = (
         "each picture is judged alone; pair_acc compares the probabilities of acceptance, a tie is wrong; "
-        "the critic sees one source: the last, where a prompt has several"
+        "the critic sees one source, the last: …_single_source is over the prompts that have no more"
     )
 
     def words(self, pack: str | None) -> JudgePrompts:
@@ -263,13 +279,24 @@ class Mmrb2EditCritic(Mmrb2Edit):
 
     def measures(self, item: Item, answers: Answers) -> Mapping[str, float | None]:
         chosen = item.facts["chosen"].lower()
-        return pair_measures([(answers[chosen], answers[OTHER[chosen.upper()].lower()])])
+        found = pair_measures([(answers[chosen], answers[OTHER[chosen.upper()].lower()])])
+        return _with_single(item, found, ("right", "pairs"))
 
     def numbers(self) -> Sequence[Number]:
-        return critic_numbers()
+        first, *rest = critic_numbers()
+        return [first, ratio("pair_acc_single_source", "single_right", "single_pairs"), *rest]
 
     def import_judgements(self, dataset: Dataset, path: Path) -> Iterator[JudgeRecord]:
         raise NotImplementedError
+
+
+def _with_single(
+    item: Item, measures: Mapping[str, float | None], names: Sequence[str]
+) -> dict[str, float | None]:
+    """Some measures once more, for prompts with one picture alone: scorers of edits see no more than one."""
+    prompt = item.facts["prompt"]
+    alone = prompt is not None and prompt.pictures == 1
+    return {**measures, **{f"single_{name}": measures[name] if alone else None for name in names}}
 
 
 def _listed_items(path: Path) -> Iterator[Item]:
