@@ -196,8 +196,8 @@ def test_pairs_that_stand_there_twice_and_rankings_that_lack_some_are_named(tmp_
     benchmark = EditRewardBench()
     found = benchmark.read(write(tmp_path / "data", rows))
     assert [item.id for item in found.items] == ["2pair/t0", "2pair/t0#2", "3pair/g3"]
-    assert "1 pairs stand there again, 1 of them with another label" in found.notes
-    assert any("1 rankings lack pairs" in note for note in found.notes)
+    assert "pairs that stand there again: 1, of them with another label: 1" in found.notes
+    assert any("rankings that lack pairs: 1;" in note for note in found.notes)
     work = judged(benchmark, found, tmp_path / "out")
     ask(work, Critic(brighter))
     numbers = values(work)

@@ -280,9 +280,11 @@ def _items(rows: Sequence[tuple[dict[str, Any], TableRow]]) -> tuple[list[Item],
         items.append(Item(name, f"K={count}", (instruction,), facts))
     notes = []
     if repeated:
-        notes.append(f"{repeated:,} pairs stand there again, {opposite:,} of them with another label")
+        notes.append(f"pairs that stand there again: {repeated:,}, of them with another label: {opposite:,}")
     if broken := sum(not item.facts["whole"] for item in items):
-        notes.append(f"{broken:,} rankings lack pairs: upstream counts them as wrong, and so are they here")
+        notes.append(
+            f"rankings that lack pairs: {broken:,}; upstream counts them as wrong, and so are they here"
+        )
     return items, notes
 
 
