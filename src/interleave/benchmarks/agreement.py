@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     Array = np.ndarray[Any, np.dtype[np.float64]]
+    Places = np.ndarray[Any, np.dtype[np.int64]]
 
 DIGITS = 9
 """Values that agree to so many digits are equal: means of roots differ by float noise alone."""
@@ -18,17 +19,28 @@ MOST = 1 - 1e-7
 """What a correlation of one counts as, whose z is infinite."""
 
 
-def ranks(values: Sequence[float] | Array, *, digits: int | None = DIGITS) -> Array:
-    """Ranks from one, ties with the mean of theirs; with `digits` None only identical floats are tied."""
+def ranks(
+    values: Sequence[float] | Array, groups: Places | None = None, *, digits: int | None = DIGITS
+) -> Array:
+    """Ranks from one, within each group where there are any; ties have the mean of theirs.
+
+    With `digits` None only identical floats are tied.
+    """
     import numpy as np
 
     given = np.asarray(values, dtype=np.float64)
     if digits is not None:
         given = np.round(given, digits)
-    _, places, counts = np.unique(given, return_inverse=True, return_counts=True)
-    last = np.cumsum(counts)
-    means: Array = (last - counts + 1 + last) / 2
-    return means[places]
+    places = np.zeros(len(given), dtype=np.int64) if groups is None else groups
+    order = np.lexsort((given, places))
+    given, places = given[order], places[order]
+    new_group = np.diff(places, prepend=-1) != 0
+    first = np.flatnonzero(new_group | (np.diff(given, prepend=np.nan) != 0))
+    counts = np.diff(first, append=len(given))
+    begin = np.maximum.accumulate(np.where(new_group, np.arange(len(given)), 0))  # of each row's group
+    found = np.empty(len(given))
+    found[order] = np.repeat(first + (counts - 1) / 2, counts) - begin + 1
+    return found
 
 
 def spearman(
@@ -37,14 +49,36 @@ def spearman(
     """The rank correlation; NaN where either side has fewer than two different values."""
     import numpy as np
 
-    a, b = ranks(ours, digits=digits), ranks(theirs, digits=digits)
-    if len(a) != len(b):
-        raise ValueError(f"{len(a)} values cannot be correlated with {len(b)}")
-    if len(a) < 2:
-        return float("nan")
-    a, b = a - a.mean(), b - b.mean()
-    spread = float(np.sqrt((a @ a) * (b @ b)))
-    return float(a @ b) / spread if spread else float("nan")
+    if len(ours) != len(theirs):
+        raise ValueError(f"{len(ours)} values cannot be correlated with {len(theirs)}")
+    return float(group_spearman(ours, theirs, np.zeros(len(ours), dtype=np.int64), 1, digits=digits)[0])
+
+
+def group_spearman(
+    ours: Sequence[float] | Array,
+    theirs: Sequence[float] | Array,
+    groups: Places,
+    count: int,
+    *,
+    digits: int | None = DIGITS,
+) -> Array:
+    """The rank correlation within each of `count` groups, all at once: a bootstrap asks for many."""
+    import numpy as np
+
+    members = np.bincount(groups, minlength=count)
+
+    def centred(values: Sequence[float] | Array) -> Array:
+        found = ranks(values, groups, digits=digits)
+        found -= ((members + 1) / 2)[groups]  # the mean of ranks, ties or not
+        return found
+
+    a, b = centred(ours), centred(theirs)
+    products, ours_squared, theirs_squared = (
+        np.bincount(groups, weights=each, minlength=count) for each in (a * b, a * a, b * b)
+    )
+    spread = np.sqrt(ours_squared * theirs_squared)
+    found: Array = np.divide(products, spread, out=np.full(count, np.nan), where=spread > 0)
+    return found
 
 
 def fisher_mean(correlations: Iterable[float]) -> float:
