@@ -315,7 +315,7 @@ def read_reply(reply: Reply, question: Question, record: JudgeRecord) -> JudgeRe
         update |= {"status": "unparsed", "reason": "the reply was cut off"}
     else:
         try:
-            update["value"] = question.parse(reply.text)
+            update["value"] = question.parse(reply.text) if question.read is None else question.read(reply)
         except InterleaveError as error:
             update |= {"status": "unparsed", "reason": str(error)}
     return record.model_copy(update=update)

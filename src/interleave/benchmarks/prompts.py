@@ -104,6 +104,12 @@ def _constant(checkout: Path, place: Constant) -> str:
             return texts[place.text]
         raise InputError(f"{path}: {place.name} has no such text: it is another version of the benchmark")
     for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef) and node.name == place.name:
+            for each in node.body:
+                if isinstance(each, ast.Return) and each.value is not None:
+                    text = _string(each.value)
+                    if text is not None:
+                        return text
         if isinstance(node, ast.Assign) and any(
             isinstance(target, ast.Name) and target.id == place.name for target in node.targets
         ):

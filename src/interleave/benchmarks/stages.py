@@ -153,7 +153,7 @@ def open_workspace(
     Data of the Hub has the commit that is asked for, else the one this folder began with.
     """
     found, source = find_data(
-        benchmark.name,
+        benchmark.data_as or benchmark.name,
         data,
         benchmark.hub,
         checkout=benchmark.checkout,
@@ -173,8 +173,12 @@ def _recorded_revision(folder: Path, benchmark: Benchmark) -> str | None:
     return commit if repository == benchmark.hub.repository else None
 
 
-def judge_prompts(benchmark: Benchmark, checkout: Path | None) -> JudgePrompts:
-    """Our words, or those of a checkout of the benchmark."""
+def judge_prompts(benchmark: Benchmark, checkout: Path | None, pack: str | None = None) -> JudgePrompts:
+    """Our words, those of a checkout of the benchmark, or those of a prompt pack."""
+    if (own := benchmark.words(pack)) is not None:
+        if checkout is not None:
+            raise ConfigurationError(f"{benchmark.name} asks in the words of a prompt pack: --prompts PACK")
+        return own
     if checkout is None:
         return reworded_prompts(benchmark.asks_as or benchmark.name)
     if not benchmark.official_prompts:

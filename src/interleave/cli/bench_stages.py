@@ -81,7 +81,7 @@ def run_stages(benchmark: Benchmark, stage: str, given: BenchOptions) -> int:
     prompts = (
         JudgePrompts(ASKED_ELSEWHERE, {})
         if asked_elsewhere
-        else judge_prompts(benchmark, given.judge_prompts)
+        else judge_prompts(benchmark, given.judge_prompts, given.choices.get("prompts"))
     )
     judged = workspace.judged(name, given.judge or benchmark.judge.spec, prompts)
     if stage in ("all", "judge"):
@@ -299,7 +299,7 @@ def _print_published(benchmark: Benchmark, scored: Scored, console: Console) -> 
 def differences_from_published(benchmark: Benchmark, scored: Scored) -> list[str]:
     """Why our numbers must not be read beside the published ones, where they must not."""
     found = []
-    if judge_name(scored.judge) != benchmark.judge.name:
+    if benchmark.tests == "systems" and judge_name(scored.judge) != benchmark.judge.name:
         found.append(
             f"published numbers were judged by {benchmark.judge.name}, these by {judge_name(scored.judge)}: "
             "they cannot be compared"
