@@ -63,6 +63,16 @@ def pair_slots(seen: CriticInput) -> dict[str, str | tuple[Picture]]:
     }
 
 
+def critic_sampling(token_probabilities: bool = True, slot: Slot = Slot()) -> Sampling:
+    """How a critic's reply is decoded; built only here."""
+    return Sampling(token_probabilities=token_probabilities, schema=VERDICT_SCHEMA, slot=slot)
+
+
+def read_verdict(reply: Reply) -> Verdict:
+    """The verdict in a critic's reply, with its confidence; raises `ReplyError`."""
+    return parse_verdict(reply).model_copy(update={"confidence": acceptance_probability(reply)})
+
+
 class VlmCritic:
     """A critic that prompts a vision-language model."""
 
@@ -72,11 +82,7 @@ class VlmCritic:
 
     async def judge(self, seen: CriticInput) -> Verdict:
         """The verdict; a reply that stays unreadable is an outcome of its own, never a rejection."""
-        sampling = Sampling(
-            token_probabilities=self.vlm.capabilities.token_probabilities,
-            schema=VERDICT_SCHEMA,
-            slot=seen.slot,
-        )
+        sampling = critic_sampling(self.vlm.capabilities.token_probabilities, seen.slot)
         reader = _VerdictReader()
         try:
             return await ask(
@@ -93,14 +99,14 @@ class _VerdictReader:
         self.asked_for_a_prompt = False
 
     def read(self, reply: Reply) -> Verdict:
-        verdict = parse_verdict(reply)
+        verdict = read_verdict(reply)
         lacks_prompt = verdict.outcome is Outcome.REJECTED and verdict.refined_prompt is None
         if lacks_prompt and not self.asked_for_a_prompt:
             self.asked_for_a_prompt = True
             raise ReplyError(
                 "the picture is refused, but no better prompt is given: write one", reply=reply.text
             )
-        return verdict.model_copy(update={"confidence": acceptance_probability(reply)})
+        return verdict
 
 
 def acceptance_probability(reply: Reply) -> float | None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from interleave.backends.protocols import Message, Sampling
+from interleave.backends.protocols import Message, Reply, Sampling
 from interleave.benchmarks.datasets import HubData
 from interleave.benchmarks.prompts import Constant, JudgePrompts
 from interleave.errors import InterleaveError
@@ -96,6 +96,8 @@ class Question:
     parse: Callable[[str], Any]
     """The value of a reply, as JSON can hold it; raises `Unparsed`."""
     sampling: Sampling = field(default_factory=Sampling)
+    read: Callable[[Reply], Any] | None = None
+    """The value of a whole reply, where it takes more than the text, such as token probabilities."""
 
 
 class JudgeRecord(Value):
@@ -177,6 +179,8 @@ class Benchmark(ABC):
     """Where the judge's templates stand in a checkout of the benchmark."""
     asks_as: ClassVar[str | None] = None
     """The benchmark whose words it asks in, where it has none of its own."""
+    data_as: ClassVar[str | None] = None
+    """The benchmark whose data it reads, where it has none of its own."""
     tests: ClassVar[Literal["systems", "critics"]] = "systems"
     about: ClassVar[str] = ""
     """What a reader of the numbers must know, in a sentence."""
@@ -188,6 +192,10 @@ class Benchmark(ABC):
         """The items of a folder; raises `InputError` for files that are missing or have another form."""
 
     # judging
+
+    def words(self, pack: str | None) -> JudgePrompts | None:
+        """The words it asks in, where they are not those of a judge but those of a prompt pack."""
+        return None
 
     @abstractmethod
     def keys(self, item: Item, output: Output | None) -> Sequence[str]:

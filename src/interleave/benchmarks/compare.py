@@ -7,14 +7,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from interleave.benchmarks.base import Benchmark, Item, JudgeRecord
-from interleave.benchmarks.datasets import find_data
 from interleave.benchmarks.numbers import Gap, paired
 from interleave.benchmarks.outputs import FOLDER as OUTPUTS
 from interleave.benchmarks.outputs import Output, read_outputs
 from interleave.benchmarks.records import FOLDER as JUDGE
 from interleave.benchmarks.records import read_records, record_file
 from interleave.benchmarks.report import Filter, group_classes
-from interleave.benchmarks.stages import SCORES, Scored, judge_name, read_scored
+from interleave.benchmarks.stages import SCORES, Scored, judge_name, open_workspace, read_scored
 from interleave.benchmarks.table import find_benchmark
 from interleave.benchmarks.views import AnswerView, ItemView, Pages, VerdictView, headline_of, in_digits
 from interleave.errors import InputError, InterleaveError
@@ -180,7 +179,7 @@ def render_comparison(
 ) -> str:
     """The page as HTML: no script, nothing loaded but pictures of the two folders."""
     benchmark = find_benchmark(comparison.benchmark)
-    items, notes = _items(benchmark, ours.scored, data)
+    items, notes = _items(benchmark, ours, data)
     duels = _duels(comparison, ours, theirs, items, Pages(benchmark, page))
     groups = dict.fromkeys(duel.item.group for duel in duels)
     return page_template("compare.html.j2", package="interleave.benchmarks").render(
@@ -205,13 +204,12 @@ def render_comparison(
     )
 
 
-def _items(benchmark: Benchmark, scored: Scored, data: Path | None) -> tuple[dict[str, Item], list[str]]:
+def _items(benchmark: Benchmark, side: Side, data: Path | None) -> tuple[dict[str, Item], list[str]]:
     """The items with their prompts, where the data is at hand; without it ids have to do."""
-    there = Path(scored.description.data)
+    there = Path(side.scored.description.data)
     try:
-        given = data or (there if there.exists() else None)
-        found, _ = find_data(benchmark.name, given, benchmark.hub, checkout=benchmark.checkout)
-        return {item.id: item for item in benchmark.read(found).items}, []
+        found = open_workspace(benchmark, side.folder, data or (there if there.exists() else None))
+        return {item.id: item for item in found.dataset.items}, []
     except InterleaveError as error:
         return {}, [f"prompts are not shown, because the data was not found ({error}); --data names it"]
 

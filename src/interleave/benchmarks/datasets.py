@@ -1,6 +1,7 @@
 """Finding a benchmark's data: a folder that is given, one below `$INTERLEAVE_BENCH_DATA`, or the Hub.
 
-What comes from the Hub has a pinned revision. Pickled files are never opened: they can run code.
+The commit of what comes from the Hub is written down by the first stage, and later stages read the same one.
+Pickled files are never opened: they can run code.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ import hashlib
 import json
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -25,14 +26,21 @@ class HubData:
     """A data set on the Hub."""
 
     repository: str
-    revision: str
-    """A commit: a name such as `main` would mean something else tomorrow."""
+    revision: str = "main"
+    """A commit, or the branch whose newest commit a new folder begins with."""
     files: tuple[str, ...] = ()
     """Only these, as patterns; all where there are none."""
 
 
-def find_data(name: str, given: Path | None, hub: HubData | None, *, checkout: str = "") -> tuple[Path, str]:
-    """The folder of the data, and where it is from."""
+def find_data(
+    name: str,
+    given: Path | None,
+    hub: HubData | None,
+    *,
+    checkout: str = "",
+    revision: str | None = None,
+) -> tuple[Path, str]:
+    """The folder of the data, and where it is from: a path, or a repository of the Hub with a commit."""
     if given is not None:
         if not given.exists():
             raise InputError(f"--data {given}: there is no such folder")
@@ -46,10 +54,12 @@ def find_data(name: str, given: Path | None, hub: HubData | None, *, checkout: s
             f"the data of {name} is not on the Hub in a form that can be read safely: give its folder with "
             f"--data, or set {VARIABLE} to a folder that has {name!r} in it (docs: benchmarks)"
         )
-    return _from_hub(hub), f"{hub.repository}@{hub.revision}"
+    folder = _from_hub(replace(hub, revision=revision or hub.revision))
+    return folder, f"{hub.repository}@{folder.name}"
 
 
 def _from_hub(hub: HubData) -> Path:
+    """The snapshot of a commit, in a folder of that name."""
     try:
         from huggingface_hub import snapshot_download
     except ImportError:
@@ -64,6 +74,7 @@ def _from_hub(hub: HubData) -> Path:
                 revision=hub.revision,
                 allow_patterns=list(hub.files) or None,
                 ignore_patterns=["*.pth", "*.pt", "*.pkl", "*.pickle", "*.bin"],
+                endpoint=os.environ.get("HF_ENDPOINT"),  # the library reads it only when it is imported
             )
         )
     except Exception as error:  # of the library, the network or the disk: they have no common base

@@ -141,7 +141,7 @@ def estimate(judged: Judged, vlm: VisionLanguageModel, *, retry_failed: bool = F
     waiting, questions, already = judged.open_questions(judged.records(), retry_failed=retry_failed)
     if judged.benchmark.tests == "systems":
         without = [item for item in waiting if judged.digest(item) == NO_OUTPUT]
-        questions -= sum(len(judged.keys(item)) for item in without)  # nobody is asked about nothing
+        questions -= sum(len(judged.keys(item)) for item in without)  # without an output there is no question
     price = vlm.capabilities.typical_price
     return Estimate(questions, already, None if price is None else round(price * questions, 2))
 
@@ -315,7 +315,7 @@ def read_reply(reply: Reply, question: Question, record: JudgeRecord) -> JudgeRe
         update |= {"status": "unparsed", "reason": "the reply was cut off"}
     else:
         try:
-            update["value"] = question.parse(reply.text)
+            update["value"] = question.parse(reply.text) if question.read is None else question.read(reply)
         except InterleaveError as error:
             update |= {"status": "unparsed", "reason": str(error)}
     return record.model_copy(update=update)

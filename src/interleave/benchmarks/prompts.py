@@ -1,7 +1,8 @@
 """The words a judge is asked with: ours (labelled "reworded"), or those of a checkout of the benchmark.
 
 Ours lie in `judge_prompts/NAME.toml`: one template a key, with `{gaps}`. A checkout is parsed, never
-executed: we take string constants of its Python files by name, or whole text files.
+executed: we take string constants of its Python files by name, texts of its JSON files by key, or whole text
+files.
 """
 
 from __future__ import annotations
@@ -58,7 +59,7 @@ def reworded_prompts(benchmark: str) -> JudgePrompts:
 
 @dataclass(frozen=True)
 class Constant:
-    """Where a template stands in a checkout: a string assigned to a name in a Python file, or a text file."""
+    """Where a template is in a checkout: by name in a Python file, by key in a JSON file, or a whole file."""
 
     file: str
     name: str | None = None
@@ -66,6 +67,8 @@ class Constant:
     """Upstream's names of gaps, and ours."""
     text: int | None = None
     """Which "text" of the messages in the function of that name, from 0, where nothing is assigned."""
+    formatted: bool = False
+    """Whether upstream fills it with `str.format`, which turns two braces into one."""
 
 
 def official_prompts(checkout: Path, places: Mapping[str, Constant]) -> JudgePrompts:
@@ -73,6 +76,8 @@ def official_prompts(checkout: Path, places: Mapping[str, Constant]) -> JudgePro
     found = {}
     for key, place in places.items():
         text = _constant(checkout, place)
+        if place.formatted:
+            text = text.replace("{{", "{").replace("}}", "}")
         for theirs, ours in (place.gaps or {}).items():
             text = text.replace(theirs, "{" + ours + "}")
         found[key] = text
@@ -87,6 +92,8 @@ def _constant(checkout: Path, place: Constant) -> str:
         raise InputError(f"{path} cannot be read ({why(error)}): give a checkout of the benchmark") from None
     if place.name is None:
         return source
+    if path.suffix == ".json":
+        return _json_text(source, path, place.name)
     try:
         tree = ast.parse(source)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
@@ -97,6 +104,12 @@ def _constant(checkout: Path, place: Constant) -> str:
             return texts[place.text]
         raise InputError(f"{path}: {place.name} has no such text: it is another version of the benchmark")
     for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef) and node.name == place.name:
+            for each in node.body:
+                if isinstance(each, ast.Return) and each.value is not None:
+                    text = _string(each.value)
+                    if text is not None:
+                        return text
         if isinstance(node, ast.Assign) and any(
             isinstance(target, ast.Name) and target.id == place.name for target in node.targets
         ):
@@ -118,6 +131,16 @@ def _message_texts(tree: ast.Module, function: str) -> list[str]:
         if isinstance(key, ast.Constant) and key.value == "text" and (text := _string(value)) is not None
     ]
     return [text for _, text in sorted(found)]
+
+
+def _json_text(source: str, path: Path, name: str) -> str:
+    try:
+        found = json.loads(source)
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"{path} is not JSON ({error})") from None
+    if not isinstance(found, dict) or not isinstance(found.get(name), str):
+        raise InputError(f"{path} has no text {name!r}: it is another version of the benchmark")
+    return str(found[name])
 
 
 def _string(node: ast.expr) -> str | None:

@@ -38,10 +38,15 @@ def published_rows(benchmark: str) -> tuple[PublishedRow, ...]:
     return tuple(PublishedRow.model_validate(row) for row in stored["rows"])
 
 
+def measured_name(benchmark: Benchmark, scored: Scored) -> str:
+    """What was measured: a system, or the judge itself where critics are tested."""
+    return judge_name(scored.judge) if benchmark.tests == "critics" else scored.description.system
+
+
 def differs_in(benchmark: Benchmark, scored: Scored, row: PublishedRow) -> tuple[str, ...]:
     """In what a published row was made otherwise than ours: `judge`, `prompts`, `items`."""
     found = []
-    if judge_name(scored.judge) != (row.judge or benchmark.judge.name):
+    if benchmark.tests == "systems" and judge_name(scored.judge) != (row.judge or benchmark.judge.name):
         found.append("judge")
     if scored.prompts.startswith(REWORDED):
         found.append("prompts")
@@ -58,7 +63,7 @@ def is_sample(scored: Scored) -> bool:
 def differences_from_published(benchmark: Benchmark, scored: Scored) -> list[str]:
     """Why our numbers must not be read beside the published ones, where they must not."""
     found = []
-    if judge_name(scored.judge) != benchmark.judge.name:
+    if benchmark.tests == "systems" and judge_name(scored.judge) != benchmark.judge.name:
         found.append(
             f"published numbers were judged by {benchmark.judge.name}, these by {judge_name(scored.judge)}: "
             "they cannot be compared"

@@ -8,7 +8,12 @@ from pathlib import Path
 
 from interleave.benchmarks.judge import Judged
 from interleave.benchmarks.numbers import Measured
-from interleave.benchmarks.published import differences_from_published, differs_in, published_rows
+from interleave.benchmarks.published import (
+    differences_from_published,
+    differs_in,
+    measured_name,
+    published_rows,
+)
 from interleave.benchmarks.records import spent
 from interleave.benchmarks.stages import Scored, Workspace, judge_name, score_name
 from interleave.benchmarks.views import (
@@ -99,7 +104,7 @@ def render_report(workspace: Workspace, scored: Scored, judged: Judged) -> str:
     facts = [
         ("system", scored.description.system),
         *scored.description.models.items(),
-        ("outputs", scored.outputs),
+        ("outputs", scored.outputs if benchmark.tests == "systems" else ""),
         ("judge", judge_name(scored.judge)),
         ("judge's prompts", scored.prompts),
         ("data", scored.description.data),
@@ -113,7 +118,7 @@ def render_report(workspace: Workspace, scored: Scored, judged: Judged) -> str:
     columns, rows = published_views(workspace, scored)
     group_numbers = [numbers[0] for numbers in outcome.by_group.values()]
     return page_template("benchmark.html.j2", package="interleave.benchmarks").render(
-        title=f"{benchmark.title}: {scored.description.system}",
+        title=f"{benchmark.title}: {measured_name(benchmark, scored)}",
         benchmark=benchmark,
         headline=outcome.numbers[0],
         numbers=[number_row(number) for number in outcome.numbers],
@@ -237,7 +242,7 @@ def published_views(workspace: Workspace, scored: Scored) -> tuple[list[str], li
     mine = [ours[name] for name in names] + [outcome.by_group[name][0] for name in groups]
     views = [
         PublishedView(
-            f"ours: {scored.description.system}",
+            f"ours: {measured_name(benchmark, scored)}",
             tuple(in_digits(number.value, number.digits) for number in mine),
             judge_name(scored.judge),
             ours=True,

@@ -79,7 +79,7 @@ class Rise(Benchmark):
     licence = "none stated"
     judge = Judge("gpt-4.1-2025-04-14", "openai:gpt-4.1-2025-04-14?detail=high")
     hub: ClassVar[HubData | None] = HubData(
-        "PhoenixZ/RISEBench", "main", ("datav2_total_w_subtask.json", ARCHIVE)
+        "PhoenixZ/RISEBench", files=("datav2_total_w_subtask.json", ARCHIVE)
     )
     about = (
         "boards before April 2026 show v1, later ones v2; with 360 items an accuracy near 30 has a standard "

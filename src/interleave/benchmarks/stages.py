@@ -142,17 +142,43 @@ class Workspace:
 
 
 def open_workspace(
-    benchmark: Benchmark, folder: Path, data: Path | None = None, items: int | None = None
+    benchmark: Benchmark,
+    folder: Path,
+    data: Path | None = None,
+    items: int | None = None,
+    data_revision: str | None = None,
 ) -> Workspace:
-    """Find and check the data; nothing is written yet."""
-    found, source = find_data(benchmark.name, data, benchmark.hub, checkout=benchmark.checkout)
+    """Find and check the data; nothing is written yet.
+
+    Data of the Hub has the commit that is asked for, else the one this folder began with.
+    """
+    found, source = find_data(
+        benchmark.data_as or benchmark.name,
+        data,
+        benchmark.hub,
+        checkout=benchmark.checkout,
+        revision=data_revision or _recorded_revision(folder, benchmark),
+    )
     dataset = benchmark.read(found)
     named = Dataset(dataset.items, dataset.revision, source, dataset.notes)
     return Workspace(benchmark, named.first(items), folder)
 
 
-def judge_prompts(benchmark: Benchmark, checkout: Path | None) -> JudgePrompts:
-    """Our words, or those of a checkout of the benchmark."""
+def _recorded_revision(folder: Path, benchmark: Benchmark) -> str | None:
+    """The commit of the Hub's data that a folder began with."""
+    there = read_description(folder)
+    if there is None or benchmark.hub is None:
+        return None
+    repository, _, commit = there.data.rpartition("@")
+    return commit if repository == benchmark.hub.repository else None
+
+
+def judge_prompts(benchmark: Benchmark, checkout: Path | None, pack: str | None = None) -> JudgePrompts:
+    """Our words, those of a checkout of the benchmark, or those of a prompt pack."""
+    if (own := benchmark.words(pack)) is not None:
+        if checkout is not None:
+            raise ConfigurationError(f"{benchmark.name} asks in the words of a prompt pack: --prompts PACK")
+        return own
     if checkout is None:
         return reworded_prompts(benchmark.asks_as or benchmark.name)
     if not benchmark.official_prompts:

@@ -12,9 +12,24 @@ if TYPE_CHECKING:
     from interleave.benchmarks.base import Benchmark
 
 TABLE = {
-    "ueval": "interleave.benchmarks.ueval:UEval",
+    "comm-continue": "interleave.benchmarks.comm:CoMMContinue",
+    "comm-document": "interleave.benchmarks.comm:CoMMDocument",
+    "editreward-bench": "interleave.benchmarks.editreward_bench:EditRewardBench",
+    "editreward-bench-critic": "interleave.benchmarks.editreward_bench:EditRewardBenchCritic",
+    "editscore-bench": "interleave.benchmarks.editscore_bench:EditScoreBench",
+    "editscore-bench-critic": "interleave.benchmarks.editscore_bench:EditScoreBenchCritic",
+    "gedit": "interleave.benchmarks.gedit:GEdit",
+    "imgedit": "interleave.benchmarks.imgedit:ImgEdit",
+    "kris": "interleave.benchmarks.kris:KRIS",
+    "mmrb2-edit": "interleave.benchmarks.mmrb2:Mmrb2Edit",
+    "mmrb2-edit-critic": "interleave.benchmarks.mmrb2:Mmrb2EditCritic",
+    "mmrb2-interleaved": "interleave.benchmarks.mmrb2:Mmrb2Interleaved",
+    "opening": "interleave.benchmarks.opening:OpenING",
+    "opening-pairs": "interleave.benchmarks.opening:OpenINGPairs",
     "rise": "interleave.benchmarks.rise:Rise",
     "rise64": "interleave.benchmarks.rise:Rise64",
+    "ueval": "interleave.benchmarks.ueval:UEval",
+    "viescore": "interleave.benchmarks.viescore:VIEScore",
     "wise": "interleave.benchmarks.wise:WiseLegacy",
     "wise-verified": "interleave.benchmarks.wise:WiseVerified",
 }

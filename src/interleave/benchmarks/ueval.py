@@ -46,7 +46,7 @@ class UEval(Benchmark):
     title = "UEval"
     licence = "MIT"
     judge = Judge("gemini-2.5-pro", "gemini:gemini-2.5-pro")
-    hub = HubData("zlab-princeton/UEval", "main", ("*.parquet", "data/*.parquet", "*.json*"))
+    hub = HubData("zlab-princeton/UEval", files=("*.parquet", "data/*.parquet", "*.json*"))
     about = "macro_avg is the leaderboard's mean of eight tasks; item_avg is what the official script prints"
 
     def read(self, folder: Path) -> Dataset:

@@ -134,6 +134,14 @@ def _command_of(name: str) -> Callable[..., int]:
                 rich_help_panel=DATA,
             ),
         ] = None,
+        data_revision: Annotated[
+            str | None,
+            typer.Option(
+                metavar="COMMIT",
+                help="The commit of the data on the Hub. [default: the folder's, else the newest]",
+                rich_help_panel=DATA,
+            ),
+        ] = None,
         items: Annotated[
             int | None,
             typer.Option(min=1, help="Only so many items, of all groups in turn.", rich_help_panel=DATA),
@@ -218,6 +226,7 @@ def _command_of(name: str) -> Callable[..., int]:
             BenchOptions(
                 out=out,
                 data=data,
+                data_revision=data_revision,
                 items=items,
                 outputs=outputs,
                 judgements=judgements,

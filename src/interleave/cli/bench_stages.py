@@ -18,7 +18,7 @@ from interleave.benchmarks.base import Benchmark
 from interleave.benchmarks.judge import Judged, JudgeSession, estimate
 from interleave.benchmarks.prompts import IMPORTED as ASKED_ELSEWHERE
 from interleave.benchmarks.prompts import JudgePrompts
-from interleave.benchmarks.published import differences_from_published, published_rows
+from interleave.benchmarks.published import differences_from_published, measured_name, published_rows
 from interleave.benchmarks.records import by_item
 from interleave.benchmarks.report import write_report
 from interleave.benchmarks.run import SYSTEMS, System, run_system
@@ -46,6 +46,7 @@ class BenchOptions:
 
     out: Path | None
     data: Path | None
+    data_revision: str | None
     items: int | None
     outputs: Path | None
     judgements: Path | None
@@ -66,7 +67,7 @@ def run_stages(benchmark: Benchmark, stage: str, given: BenchOptions) -> int:
     """Carry out one stage, or all of them; returns the exit code."""
     console = Console(stderr=True)
     folder = given.out or default_folder(benchmark, given)
-    workspace = open_workspace(benchmark, folder, given.data, given.items)
+    workspace = open_workspace(benchmark, folder, given.data, given.items, given.data_revision)
     for note in workspace.dataset.notes:
         console.print(f"{benchmark.title}: {note}", highlight=False)
     if given.dry_run:
@@ -83,7 +84,7 @@ def run_stages(benchmark: Benchmark, stage: str, given: BenchOptions) -> int:
     prompts = (
         JudgePrompts(ASKED_ELSEWHERE, {})
         if asked_elsewhere
-        else judge_prompts(benchmark, given.judge_prompts)
+        else judge_prompts(benchmark, given.judge_prompts, given.choices.get("prompts"))
     )
     judged = workspace.judged(name, given.judge or benchmark.judge.spec, prompts)
     if stage in ("all", "judge"):
@@ -171,7 +172,7 @@ def _export(workspace: Workspace, name: str) -> int:
     return 0
 
 
-def _judge(workspace: Workspace, judged: Any, given: BenchOptions, console: Console) -> None:
+def _judge(workspace: Workspace, judged: Judged, given: BenchOptions, console: Console) -> None:
     vlm = load_vlm(judged.judge, "judge")
     expected = estimate(judged, vlm, retry_failed=given.retry_failed)
     console.print(_spoken(expected.questions, expected.already, expected.cost), highlight=False)
@@ -204,6 +205,7 @@ def _import_judgements(workspace: Workspace, judged: Judged, given: Path) -> Non
     try:
         for item, each in records.items():
             for record in each.values():
+                # upstream's files do not say which output was judged: it is the one that is there
                 made = {"output": about[item], "judge": judged.judge, "prompts": judged.prompts.identity}
                 journal.append(record.model_copy(update=made))
         journal.sync()
@@ -247,7 +249,8 @@ def _dry_run(workspace: Workspace, given: BenchOptions, console: Console) -> int
 def print_numbers(benchmark: Benchmark, scored: Scored, console: Console) -> None:
     """Our numbers, those of the groups, and what others have published."""
     outcome = scored.outcome
-    title = f"{benchmark.title}: {scored.description.system}, judged by {judge_name(scored.judge)}"
+    judged_by = "" if benchmark.tests == "critics" else f", judged by {judge_name(scored.judge)}"
+    title = f"{benchmark.title}: {measured_name(benchmark, scored)}{judged_by}"
     table = Table(box=SIMPLE_HEAD, title=title, title_justify="left", title_style="bold", pad_edge=False)
     for name in ("", "value", "95 %", "items"):
         table.add_column(name, justify="left" if not name else "right", no_wrap=bool(name))
@@ -290,7 +293,7 @@ def _print_published(benchmark: Benchmark, scored: Scored, console: Console) -> 
         table.add_column(name, justify="right")
     table.add_column("source")
     mine = [in_digits(ours[name].value, ours[name].digits) for name in shown]
-    table.add_row(f"ours: {scored.description.system}", *mine, judge_name(scored.judge), style="bold")
+    table.add_row(f"ours: {measured_name(benchmark, scored)}", *mine, judge_name(scored.judge), style="bold")
     notes: list[str] = []
     for row in rows:
         if row.note and row.note not in notes:
