@@ -23,12 +23,12 @@ from inspect_ai.solver import Generate, Solver, TaskState, solver
 import interleave
 from interleave.benchmarks.base import Answers, Dataset
 from interleave.benchmarks.judge import Judged, JudgeSession
-from interleave.benchmarks.numbers import Table
+from interleave.benchmarks.numbers import Table, item_scores
 from interleave.benchmarks.outputs import Output
 from interleave.benchmarks.run import System, run_system
 from interleave.benchmarks.stages import Workspace, judge_prompts, open_workspace
 from interleave.benchmarks.table import find_benchmark
-from interleave.benchmarks.views import anchor_of, headline_of
+from interleave.benchmarks.views import anchor_of
 
 FINISH = {"max_tokens": "length", "model_length": "length", "content_filter": "content_filter"}
 
@@ -99,7 +99,7 @@ def judged(work: Workspace, checkout: Path | None) -> Scorer:
         records = session.known[item.id]
         measures = benchmark.measures(item, Answers(records, lambda key, status: benchmark.worst(key)))
         return Score(
-            value=headline_of(measures, benchmark.numbers()[0].measures) or 0.0,
+            value=(item_scores(benchmark, benchmark.numbers(), item.group, measures) or (0.0,))[0],
             explanation="\n".join(f"{key}: {each.status} {each.reply}" for key, each in records.items()),
             metadata={"measures": dict(measures), "group": item.group},
         )

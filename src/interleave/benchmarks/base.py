@@ -212,7 +212,11 @@ class Benchmark(ABC):
     # numbers
 
     full_marks: ClassVar[float] = 1.0
-    """What the measures of the first number are for an item that is solved."""
+    """What the first number is, before it is scaled, for an item that is solved."""
+
+    def item_score(self, measures: Mapping[str, float | None]) -> float | None:
+        """What pages sort an item by, where no number has a value for one item alone."""
+        return None
 
     def worst(self, key: str) -> Any:
         """The value that `zero` gives a question without one."""

@@ -77,6 +77,7 @@ class CoMM(Benchmark):
     """Upstream's name, with which the folders of its results end."""
     licence = "CC-BY-4.0 (pictures: their websites')"
     judge = Judge("gpt-4o", "openai:gpt-4o")
+    full_marks = 10.0
     asks_as = "comm"
     official_prompts: ClassVar[Mapping[str, Constant]] = {
         DOCUMENT: Constant(f"{_PROMPTS}/document_completeness_image_coherence.json"),

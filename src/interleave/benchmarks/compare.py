@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from interleave.benchmarks.base import Benchmark, Item, JudgeRecord
-from interleave.benchmarks.numbers import Gap, paired
+from interleave.benchmarks.numbers import Gap, item_scores, paired
 from interleave.benchmarks.outputs import FOLDER as OUTPUTS
 from interleave.benchmarks.outputs import Output, read_outputs
 from interleave.benchmarks.records import FOLDER as JUDGE
@@ -15,7 +15,7 @@ from interleave.benchmarks.records import read_records, record_file
 from interleave.benchmarks.report import Filter, group_classes
 from interleave.benchmarks.stages import SCORES, Scored, judge_name, open_workspace, read_scored
 from interleave.benchmarks.table import find_benchmark
-from interleave.benchmarks.views import AnswerView, ItemView, Pages, VerdictView, headline_of, in_digits
+from interleave.benchmarks.views import AnswerView, ItemView, Pages, VerdictView, in_digits
 from interleave.errors import InputError, InterleaveError
 from interleave.files import write_atomic
 from interleave.render.html import page_template
@@ -29,13 +29,13 @@ class Comparison(Value):
     benchmark: str
     gaps: tuple[Gap, ...]
     wins: tuple[str, ...]
-    """Items where A has more, by the mean of what the first number is made of; the most first."""
+    """Items where A has more; the largest difference first."""
     losses: tuple[str, ...]
     ties: int
     left_out: int = 0
     """Items that one of them has no value for."""
-    differences: dict[str, float]
-    """A less B, by item."""
+    scores: dict[str, tuple[float, float]]
+    """Of A and B, by item: by the first number that has a value for both."""
     notes: tuple[str, ...] = ()
     """What is wrong with comparing the two."""
 
@@ -128,21 +128,22 @@ def compare_scored(ours: Scored, theirs: Scored) -> Comparison:
     shared = [item for item in ours.groups if item in a and item in b]
     if not shared:
         raise InputError("A and B have no item in common")
-    headline = benchmark.numbers()[0].measures
-    differences = {}
-    for item in shared:
-        mine, yours = headline_of(a[item], headline), headline_of(b[item], headline)
-        if mine is not None and yours is not None:
-            differences[item] = round(mine - yours, 9)
+    numbers = benchmark.numbers()
+    scores = {
+        item: (found[0], found[1])
+        for item in shared
+        if (found := item_scores(benchmark, numbers, ours.groups[item], a[item], b[item])) is not None
+    }
+    differences = {item: round(mine - yours, 9) for item, (mine, yours) in scores.items()}
     ranked = sorted(differences, key=lambda item: -abs(differences[item]))
     return Comparison(
         benchmark=name,
-        gaps=tuple(paired(number, ours.groups, a, b) for number in benchmark.numbers()),
+        gaps=tuple(paired(number, ours.groups, a, b) for number in numbers),
         wins=tuple(item for item in ranked if differences[item] > 0),
         losses=tuple(item for item in ranked if differences[item] < 0),
         ties=sum(difference == 0 for difference in differences.values()),
         left_out=len(shared) - len(differences),
-        differences=differences,
+        scores=scores,
         notes=tuple(_notes(ours, theirs, len(shared))),
     )
 
@@ -218,22 +219,20 @@ def _duels(
     comparison: Comparison, ours: Side, theirs: Side, items: Mapping[str, Item], pages: Pages
 ) -> list[Duel]:
     benchmark = pages.benchmark
-    headline = benchmark.numbers()[0].measures
     outputs = [side.outputs(benchmark) for side in (ours, theirs)]
     records = [side.records(each) for side, each in zip((ours, theirs), outputs, strict=True)]
     classes = group_classes(ours.scored.groups.values())
     won = set(comparison.wins)
     duels = []
-    for identity in sorted(
-        (*comparison.wins, *comparison.losses), key=lambda each: -abs(comparison.differences[each])
-    ):
+    differences = {item: mine - yours for item, (mine, yours) in comparison.scores.items()}
+    for identity in sorted((*comparison.wins, *comparison.losses), key=lambda each: -abs(differences[each])):
         group = ours.scored.groups[identity]
         known = items.get(identity)
         item = known or Item(identity, group)
         found = [each.get(identity, {}) for each in records]
         keys = list(dict.fromkeys(key for each in found for key in each))
         measures = [side.scored.outcome.measures[identity] for side in (ours, theirs)]
-        scores = [in_digits(headline_of(each, headline)) for each in measures]
+        scores = [in_digits(score) for score in comparison.scores[identity]]
         answers = [
             pages.answer(item, each.get(identity), side.folder, said, measured, keys, known is not None)
             for side, each, said, measured in zip((ours, theirs), outputs, found, measures, strict=True)
@@ -242,7 +241,7 @@ def _duels(
             Duel(
                 pages.item(item),
                 identity in won,
-                comparison.differences[identity],
+                differences[identity],
                 (scores[0], scores[1]),
                 (answers[0], answers[1]),
                 tuple(zip(answers[0].verdicts, answers[1].verdicts, strict=True)),

@@ -73,6 +73,7 @@ class GEdit(Benchmark):
     title = "GEdit-Bench"
     licence = "MIT"
     judge = Judge("gpt-4.1", "openai:gpt-4.1")
+    full_marks = 10.0
     hub = HubData("stepfun-ai/GEdit-Bench", files=("*.parquet", "data/*.parquet"))
     official_prompts = vie.official_places("GEdit-Bench/viescore/vie_prompts.py", ("tie",))
     about = (

@@ -77,6 +77,7 @@ class ImgEdit(Benchmark):
     title = "ImgEdit-Bench (Basic)"
     licence = "none given"
     judge = Judge("gpt-4o", "openai:gpt-4o")
+    full_marks = 5.0
     official_prompts = PLACES
     about = (
         "overall is the mean of nine edit types, 1 to 5, item_avg the mean over items; the paper's judge is "

@@ -101,6 +101,7 @@ class KRIS(Benchmark):
     title = "KRIS-Bench"
     licence = "Apache-2.0"
     judge = Judge("gpt-4o", "openai:gpt-4o")
+    full_marks = 100.0
     hub = HubData("Liang0223/KRIS_Bench")
     official_prompts = PLACES
     about = (

@@ -141,6 +141,21 @@ def one_group(name: str, group: str, part: Number) -> Number:
     return Number(name, aggregate, part.scale, part.digits, part.measures)
 
 
+def item_scores(
+    benchmark: Benchmark, numbers: Sequence[Number], group: str, *sides: Mapping[str, float | None]
+) -> tuple[float, ...] | None:
+    """How good an item is by itself, for each of these measures of it: by the first number that all have."""
+    own = [benchmark.item_score(measures) for measures in sides]
+    if None not in own:
+        return tuple(score for score in own if score is not None)
+    tables = [Table([group], {name: [value] for name, value in each.items()}) for each in sides]
+    for number in numbers:
+        found = tuple(number.of_a_group.aggregate(table) for table in tables)
+        if all(value == value for value in found):
+            return found
+    return None
+
+
 class Measured(Value):
     """A number, how sure it is, and what it was made of."""
 

@@ -93,6 +93,7 @@ class OpenING(Benchmark):
     title = "OpenING"
     licence = _NO_LICENCE
     judge = Judge("gpt-4o", "openai:gpt-4o")
+    full_marks = 10.0
     official_prompts: ClassVar[Mapping[str, Constant]] = {
         SCORES: Constant("prompts/detailed_score_system.txt")
     }

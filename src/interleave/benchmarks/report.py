@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from interleave.benchmarks.judge import Judged
-from interleave.benchmarks.numbers import Measured
+from interleave.benchmarks.numbers import Measured, item_scores
 from interleave.benchmarks.published import (
     differences_from_published,
     differs_in,
@@ -22,7 +22,6 @@ from interleave.benchmarks.views import (
     Pages,
     as_published,
     bounds_of,
-    headline_of,
     in_digits,
 )
 from interleave.files import write_atomic
@@ -61,15 +60,11 @@ class Entry:
 
     item: ItemView
     answer: AnswerView
-    headline: float | None
+    score: float | None
     below: bool
     """Whether it has less than full marks."""
     group: str
     """The class that the filter of its group names."""
-
-    @property
-    def score(self) -> str:
-        return in_digits(self.headline)
 
     @property
     def classes(self) -> str:
@@ -144,11 +139,12 @@ def entries_of(workspace: Workspace, scored: Scored, judged: Judged) -> list[Ent
     """The items, those without a value first, then by their score from the lowest."""
     benchmark, records = workspace.benchmark, judged.records()
     pages = Pages(benchmark, workspace.folder)
-    measures = scored.outcome.measures
-    names = benchmark.numbers()[0].measures
-    # a benchmark that does not say what full marks are has at least what some item got
-    seen = [value for each in measures.values() for name in names if (value := each.get(name)) is not None]
-    full = max([benchmark.full_marks, *seen])
+    measures, numbers = scored.outcome.measures, benchmark.numbers()
+    scores: dict[str, float | None] = {}
+    for item in workspace.dataset.items:
+        found = item_scores(benchmark, numbers, item.group, measures[item.id])
+        scores[item.id] = found[0] if found is not None else None
+    full = max([benchmark.full_marks, *(score for score in scores.values() if score is not None)])
     classes = group_classes(item.group for item in workspace.dataset.items)
     entries = [
         Entry(
@@ -161,16 +157,14 @@ def entries_of(workspace: Workspace, scored: Scored, judged: Judged) -> list[Ent
                 measures[item.id],
                 judged.keys(item),
             ),
-            headline_of(measures[item.id], names),
-            any((value := measures[item.id].get(name)) is not None and value < full for name in names),
+            scores[item.id],
+            (score := scores[item.id]) is not None and score < full,
             classes[item.group],
         )
         for item in workspace.dataset.items
     ]
     worst = float("-inf")
-    return sorted(
-        entries, key=lambda entry: (worst if entry.headline is None else entry.headline, entry.item.id)
-    )
+    return sorted(entries, key=lambda entry: (worst if entry.score is None else entry.score, entry.item.id))
 
 
 def group_classes(groups: Iterable[str]) -> dict[str, str]:

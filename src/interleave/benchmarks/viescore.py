@@ -153,6 +153,11 @@ class VIEScore(Benchmark):
         found = {name: None if score is None else score / vie.HIGHEST for name, score in ours.items()}
         return {**found, **{f"human_{name}": score for name, score in item.facts["human"].items()}}
 
+    def item_score(self, measures: Mapping[str, float | None]) -> float | None:
+        """How near the judge is to the raters: a correlation says nothing of one picture."""
+        ours, theirs = measures["O"], measures["human_O"]
+        return None if ours is None or theirs is None else 1 - abs(ours - theirs)
+
     def numbers(self) -> Sequence[Number]:
         order = ("O", "SC", "PQ")
         return [

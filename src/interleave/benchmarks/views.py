@@ -237,15 +237,20 @@ def bounds_of(number: Measured) -> str:
     return f"{number.low:.{number.digits}f} to {number.high:.{number.digits}f}"
 
 
-def headline_of(measures: Mapping[str, float | None], names: Sequence[str]) -> float | None:
-    """What an item is ranked by: the mean of the measures that make up the first number."""
-    there = [value for name in names if (value := measures.get(name)) is not None]
-    return sum(there) / len(there) if there else None
-
-
 def _simple_facts(facts: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """Facts that can be read: what people said of an item, mostly."""
     for name, value in facts.items():
-        shown = value_of(value) if isinstance(value, str | int | float | list | tuple | dict) else ""
+        shown = value_of(value) if _is_simple(value) else ""
         if shown:
             yield name, shown if len(shown) <= 400 else f"{shown[:399]}…"
+
+
+def _is_simple(value: Any) -> bool:
+    match value:
+        case str() | int() | float():
+            return True
+        case list() | tuple():
+            return all(map(_is_simple, value))
+        case dict():
+            return all(map(_is_simple, value.values()))
+    return False
