@@ -10,15 +10,19 @@ from typing import Any
 
 import html5lib
 import pytest
+from PIL import Image
 from rich.console import Console
 from scored_folders import Made, make, write_data
 
 from interleave.benchmarks import numbers
+from interleave.benchmarks.base import Dataset, Item
 from interleave.benchmarks.compare import Side, compare_scored, render_comparison, write_comparison
-from interleave.benchmarks.numbers import item_mean, paired
-from interleave.benchmarks.prompts import JudgePrompts
+from interleave.benchmarks.numbers import item_mean, item_scores, paired
+from interleave.benchmarks.prompts import JudgePrompts, reworded_prompts
 from interleave.benchmarks.published import PublishedRow, differs_in
 from interleave.benchmarks.report import render_report, write_report
+from interleave.benchmarks.stages import open_workspace
+from interleave.benchmarks.ueval import UEval
 from interleave.benchmarks.views import anchor_of, value_of, words_of
 from interleave.cli.bench_stages import print_numbers
 from interleave.cli.main import run
@@ -197,6 +201,38 @@ def test_an_item_that_one_side_lacks_is_left_out_of_both() -> None:
     theirs = {"1": {"x": 0.0}, "2": {"x": 1.0}, "3": {"x": 0.0}}
     gap = paired(item_mean("m", "x"), dict.fromkeys(ours, "a"), ours, theirs)
     assert (gap.value, gap.items) == (0.5, 2)
+
+
+def test_an_item_is_ranked_by_the_first_number_that_all_sides_have() -> None:
+    benchmark = UEval()
+    found = benchmark.numbers()
+    assert item_scores(benchmark, found, "art", {"text": 1.0, "image": 0.5}) == (0.75,)
+    assert item_scores(benchmark, found, "art", {"text": 0.5, "image": None}) == (0.5,)
+    sides = {"text": 1.0, "image": 0.0}, {"text": 0.5, "image": None}
+    assert item_scores(benchmark, found, "art", *sides) == (1.0, 0.5)
+    assert item_scores(benchmark, found, "art", {"text": None, "image": None}) is None
+
+
+def test_critics_are_named_by_their_model_and_shown_with_what_people_said(tmp_path: Path) -> None:
+    class Pairs(UEval):
+        tests = "critics"
+
+        def read(self, folder: Path) -> Dataset:
+            picture = Image.new("RGB", (8, 8))
+            facts = {"text": ("a",), "image": (), "human": "B <b>", "hidden": object()}
+            return Dataset((Item("p1", "edit", ("Which?", picture), facts),), "r", "tests")
+
+    workspace = open_workspace(Pairs(), tmp_path / "out", write_data(tmp_path / "data", 1))
+    workspace.describe("critic", {})
+    judged = workspace.judged("critic", "openai:my-critic", reworded_prompts("ueval"))
+    page = render_report(workspace, workspace.score("critic", judged, "drop"), judged)
+    tree = parsed(page)
+    (article,) = tree.iter(f"{SPACE}article")
+    assert "human B <b>" in words(article) and "hidden" not in words(article)
+    assert "not asked" in words(article) and "there is no output" not in words(article)
+    assert "ours: my-critic" in page and "they cannot be compared" not in page
+    (picture,) = article.iter(f"{SPACE}img")
+    assert (tmp_path / "out" / picture.get("src")).is_file()
 
 
 def test_the_table_of_the_terminal(made: Made) -> None:

@@ -74,7 +74,7 @@ def differences_from_published(benchmark: Benchmark, scored: Scored) -> list[str
         found.append(f"only {scored.outcome.items:,} items were taken; published numbers are of all")
     if scored.outcome.coverage < 1 and scored.outcome.missing != "official":
         found.append(
-            f"{1 - scored.outcome.coverage:.1%} of the items lack an answer of the judge and count as "
-            f"{scored.outcome.missing!r}, not as upstream's script counts them"
+            f"{1 - scored.outcome.coverage:.1%} of the items lack an answer of the judge, which counts as "
+            f"{scored.outcome.missing!r} and not as upstream's script counts it"
         )
     return found

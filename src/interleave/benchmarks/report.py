@@ -97,7 +97,7 @@ def render_report(workspace: Workspace, scored: Scored, judged: Judged) -> str:
     pages = Pages(benchmark, workspace.folder)
     _, cost = spent(judged.path)
     facts = [
-        ("system", scored.description.system),
+        ("system", scored.description.system if benchmark.tests == "systems" else ""),
         *scored.description.models.items(),
         ("outputs", scored.outputs if benchmark.tests == "systems" else ""),
         ("judge", judge_name(scored.judge)),
