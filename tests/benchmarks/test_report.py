@@ -165,11 +165,11 @@ def test_comparing_shows_both_sides_and_warns_of_another_judge(
     compared = compare_scored(made.scored, other.scored)
     assert compared.losses == ("0", "7", "item 1", "2", "3") and compared.wins == ()
     assert compared.ties == 3
-    assert any("another judge (openai:judge and openai:other)" in note for note in compared.notes)
+    assert any("differ in the judge (openai:judge and openai:other)" in note for note in compared.notes)
     assert any("rule for missing answers" in note for note in compared.notes)
     page = write_comparison(compared, tmp_path / "a", tmp_path / "b")
     text = page.read_text("utf-8")
-    assert "another judge" in text and "A: not met" in text and "B: met" in text
+    assert "differ in the judge" in text and "A: not met" in text and "B: met" in text
     found = articles(text)
     first = words(found[0])
     assert found[0].get("id") == "item-0"

@@ -159,7 +159,7 @@ def _notes(ours: Scored, theirs: Scored, shared: int) -> list[str]:
     ):
         if a != b:
             notes.append(
-                f"A and B have another {what} ({a} and {b}): the difference is not that of the systems alone"
+                f"A and B differ in the {what} ({a} and {b}): the difference is not that of the systems alone"
             )
     if shared < max(len(ours.groups), len(theirs.groups)):
         notes.append(f"only the {shared:,} items that both have are compared")
