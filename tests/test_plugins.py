@@ -34,6 +34,7 @@ crayon = crayon_box.plugin:REQUESTS
 broken = crayon_box.plugin:CRAYON
 [interleave.benchmarks]
 doodle = crayon_box.plugin:doodle
+scribble = crayon_box.plugin:Scribble
 [interleave.commands]
 sharpen = crayon_box.plugin:app
 """
@@ -42,6 +43,7 @@ import typer
 from PIL import Image
 from pydantic import BaseModel
 from interleave import BackendInfo, GeneratorCapabilities
+from interleave.benchmarks.ueval import UEval
 from interleave.data.prompts.stage import RequestSource
 from interleave.data.prompts.corpus import RequestRow
 
@@ -62,6 +64,10 @@ def requests(folder, items, *, suites, split, seed, progress):
     return [RequestRow(id=f"wax-{n}", request=f"A line in {n + 1} pictures") for n in range(items)]
 
 REQUESTS = RequestSource(requests, items=3)
+
+class Scribble(UEval):
+    name = "scribble"
+    asks_as = "ueval"
 
 def doodle(items: int = 2) -> int:
     "Doodles, counted."
@@ -136,6 +142,17 @@ def test_commands_and_benchmarks_of_a_package_are_run(capsys: pytest.CaptureFixt
     assert run(["sharpen", "pencil"]) == 0
     assert run(["bench", "doodle", "--items", "5"]) == 0
     assert capsys.readouterr().out == "sharp\n5 doodles\n"
+
+
+@pytest.mark.usefixtures("crayons")
+def test_a_benchmark_of_a_package_has_all_stages(capsys: pytest.CaptureFixture[str]) -> None:
+    row = {"id": 1, "task": "art", "prompt": "A line", "text_rubrics": ["it is one"], "image_rubrics": []}
+    Path("data.json").write_text(json.dumps([row]))
+    doubles = ["--planner", "scripted", "--generator", "solid?size=64", "--system", "plan"]
+    assert run(["bench", "scribble", "run", "--data", "data.json", "--out", "out", *doubles]) == 0
+    assert json.loads(Path("out/bench.json").read_text())["benchmark"] == "scribble"
+    assert run(["bench", "scribble", "export", "--data", "data.json", "--out", "out"]) == 0
+    assert json.loads(Path(capsys.readouterr().out.split()[-1], "outputs.json").read_text())[0]["id"] == "1"
 
 
 @pytest.mark.usefixtures("crayons")

@@ -9,7 +9,7 @@
 | interleave.prompt_packs    | a package whose folder holds prompt packs (`NAME/pack.toml`)                |
 | interleave.recipes         | a package whose folder holds training recipes (`NAME.toml`)                 |
 | interleave.request_sources | a `RequestSource` for `data prompts --source NAME`                          |
-| interleave.benchmarks      | a command function, run by `interleave bench NAME`                          |
+| interleave.benchmarks      | a `Benchmark`, or a command of its own, run by `interleave bench NAME`      |
 | interleave.commands        | a typer application, run by `interleave NAME`                               |
 
 Names are listed without importing anything; a package is imported when one of its names is used.

@@ -38,8 +38,20 @@ TABLE = {
 def find_benchmark(name: str) -> Benchmark:
     """The benchmark of a name; raises `ConfigurationError` with the nearest one where there is none."""
     if name in TABLE:
-        made = pkgutil.resolve_name(TABLE[name])
-        benchmark: Benchmark = made() if isinstance(made, type) else made
-        return benchmark
-    known = [*TABLE, *plugins.installed("benchmarks")]
-    raise ConfigurationError(f"no benchmark named {name!r}. {did_you_mean(name, known)}")
+        found = pkgutil.resolve_name(TABLE[name])
+    elif (point := plugins.installed("benchmarks").get(name)) is not None:
+        found = plugins.load(point, f"the benchmark {name!r}")
+    else:
+        known = [*TABLE, *plugins.installed("benchmarks")]
+        raise ConfigurationError(f"no benchmark named {name!r}. {did_you_mean(name, known)}")
+    if not is_benchmark(found):
+        raise ConfigurationError(f"{name!r} is a command of its own: `interleave bench {name}` is all it has")
+    benchmark: Benchmark = found() if isinstance(found, type) else found
+    return benchmark
+
+
+def is_benchmark(found: object) -> bool:
+    """Whether a package's entry is a `Benchmark`, or the class of one; else it is a command of its own."""
+    from interleave.benchmarks.base import Benchmark
+
+    return isinstance(found, Benchmark) or (isinstance(found, type) and issubclass(found, Benchmark))

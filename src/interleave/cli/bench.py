@@ -6,11 +6,11 @@ import json
 from collections.abc import Callable
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
-from interleave.benchmarks.table import TABLE, find_benchmark
+from interleave.benchmarks.table import TABLE, find_benchmark, is_benchmark
 from interleave.cli import options
 
 if TYPE_CHECKING:
@@ -255,7 +255,14 @@ def _command_of(name: str) -> Callable[..., int]:
     return bench
 
 
+def add_benchmark(name: str, benchmark: object = None) -> None:
+    """Add the command of a benchmark: one of the table, a package's own, or a package's own command."""
+    if benchmark is not None and not is_benchmark(benchmark):
+        app.command(name)(cast(Callable[..., int], benchmark))
+        return
+    said = f"The benchmark {name}: run a system, ask the judge, score, report."
+    app.command(name, help=said)(_command_of(name))
+
+
 for _name in TABLE:
-    app.command(_name, help=f"The benchmark {_name}: run a system, ask the judge, score, report.")(
-        _command_of(_name)
-    )
+    add_benchmark(_name)

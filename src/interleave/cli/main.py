@@ -52,9 +52,8 @@ def _add_plugins(arguments: list[str]) -> frozenset[str]:
         app.add_typer(plugins.load(plugins.installed("commands")[name], f"the command {name!r}"), name=name)
     benchmarks = {name for name in plugins.installed("benchmarks") if verb == "bench"}
     for name in benchmarks - {command.name for command in bench.app.registered_commands}:
-        bench.app.command(name)(
-            plugins.load(plugins.installed("benchmarks")[name], f"the benchmark {name!r}")
-        )
+        point = plugins.installed("benchmarks")[name]
+        bench.add_benchmark(name, plugins.load(point, f"the benchmark {name!r}"))
     return frozenset(commands | {f"bench {name}" for name in benchmarks})
 
 
