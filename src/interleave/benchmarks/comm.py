@@ -27,14 +27,14 @@ from interleave.benchmarks.base import (
     Question,
     Unparsed,
 )
-from interleave.benchmarks.datasets import digest_of, field, read_rows
+from interleave.benchmarks.datasets import digest_of, field, read_object, read_rows
 from interleave.benchmarks.interleaved import as_jpeg, copy_picture, file_name, within
 from interleave.benchmarks.numbers import Number, item_mean
 from interleave.benchmarks.outputs import Output, OutputPart
 from interleave.benchmarks.parsing import field_of, json_object, number_of
 from interleave.benchmarks.prompts import Constant
 from interleave.errors import InputError
-from interleave.files import make_folder, read_bytes, why, write_atomic
+from interleave.files import make_folder, write_atomic
 from interleave.pictures import read_picture
 from interleave.types import Part, Picture, Text
 
@@ -165,7 +165,7 @@ class CoMM(Benchmark):
         }
 
     def _from_results(self, identity: str, sample: Path) -> Item:
-        found = _result(sample / RESULTS)
+        found = read_object(sample / RESULTS)
         text = field(found, "model_input", str, str(sample / RESULTS))
         pictures = _named(found, "input_image_list", sample, "origin")
         parts = tuple(_interleaved(text, pictures))
@@ -268,7 +268,7 @@ class CoMM(Benchmark):
         for name, sample in samples.items():
             if name not in known:
                 raise InputError(f"{sample} answers {name!r}, which is no item")
-            found = _result(sample / RESULTS)
+            found = read_object(sample / RESULTS)
             text = field(found, "model_output", str, str(sample / RESULTS))
             pieces = _interleaved(text, _named(found, "prediction_image_list", sample, "."))
             parts = tuple(
@@ -287,7 +287,7 @@ class CoMM(Benchmark):
             if identity is None:
                 raise InputError(f"{sample.parent} judges what is no item")
             try:
-                found = _result(sample)
+                found = read_object(sample)
                 marks = {name: _mark(_at(found, place)) for name, place in IMPORTED.items()}
                 fidelity = _mark(_at(found, ("text fidelity to images", "Score"))) or 0.0
             except (InputError, Unparsed):
@@ -376,18 +376,6 @@ def _steps_of(row: Mapping[str, Any], root: Path, where: str) -> tuple[list[list
                     raise InputError(f"{where}: step {place + 1} has {piece!r:.60}")
         steps.append(pieces)
     return steps, missing
-
-
-def _result(path: Path) -> dict[str, Any]:
-    try:
-        found = json.loads(read_bytes(path, most_bytes=MAX_RESULT_BYTES))
-    except OSError as error:
-        raise InputError(f"{path} cannot be read ({why(error)})") from None
-    except (ValueError, RecursionError) as error:
-        raise InputError(f"{path} is not JSON ({error})") from None
-    if not isinstance(found, dict):
-        raise InputError(f"{path} is not an object")
-    return found
 
 
 def _named(

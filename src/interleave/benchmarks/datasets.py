@@ -129,6 +129,19 @@ def read_rows(path: Path, *, columns: Sequence[str] | None = None) -> Iterator[d
     yield from found
 
 
+def read_object(path: Path) -> dict[str, Any]:
+    """The object of a JSON file; raises `InputError` for what is none."""
+    try:
+        found = json.loads(read_bytes(path, most_bytes=MAX_FILE_BYTES))
+    except OSError as error:
+        raise InputError(f"{path} cannot be read ({why(error)})") from None
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"{path} is not JSON ({error})") from None
+    if not isinstance(found, dict):
+        raise InputError(f"{path} is not an object")
+    return found
+
+
 def _parquet_rows(path: Path, columns: Sequence[str] | None) -> Iterator[dict[str, Any]]:
     try:
         import pyarrow.parquet

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import io
-import json
 import os
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -13,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from interleave.benchmarks.base import Dataset, Item, Unparsed
 from interleave.benchmarks.outputs import Output, OutputPart
 from interleave.errors import InputError
-from interleave.files import make_folder, read_bytes, why, write_atomic
+from interleave.files import make_folder, write_atomic
 from interleave.pictures import encode_png, read_picture
 
 if TYPE_CHECKING:
@@ -62,19 +61,6 @@ def outputs_of(dataset: Dataset, path_of: Callable[[Item], Path | None]) -> Iter
 def first_file(*paths: Path) -> Path | None:
     """The first that exists."""
     return next((path for path in paths if path.is_file()), None)
-
-
-def read_object(path: Path) -> Mapping[str, Any]:
-    """The object of a JSON file; raises `InputError` for what is none."""
-    try:
-        found = json.loads(read_bytes(path, most_bytes=MAX_FILE_BYTES))
-    except OSError as error:
-        raise InputError(f"{path} cannot be read ({why(error)})") from None
-    except (ValueError, RecursionError) as error:
-        raise InputError(f"{path} is not JSON ({error})") from None
-    if not isinstance(found, dict):
-        raise InputError(f"{path} is not an object")
-    return found
 
 
 def cache_folder(name: str) -> Path:

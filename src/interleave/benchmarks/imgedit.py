@@ -24,8 +24,8 @@ from interleave.benchmarks.base import (
     Question,
     Unparsed,
 )
-from interleave.benchmarks.datasets import digest_of, field
-from interleave.benchmarks.edits import edited_picture, outputs_of, read_object, save_picture
+from interleave.benchmarks.datasets import digest_of, field, read_object
+from interleave.benchmarks.edits import edited_picture, outputs_of, save_picture
 from interleave.benchmarks.judge import NO_OUTPUT
 from interleave.benchmarks.numbers import Number, group_mean, item_mean
 from interleave.benchmarks.outputs import Output

@@ -26,8 +26,8 @@ from interleave.benchmarks.base import (
     Status,
     Unparsed,
 )
-from interleave.benchmarks.datasets import HubData, digest_of, field
-from interleave.benchmarks.edits import edited_picture, first_file, outputs_of, read_object, save_picture
+from interleave.benchmarks.datasets import HubData, digest_of, field, read_object
+from interleave.benchmarks.edits import edited_picture, first_file, outputs_of, save_picture
 from interleave.benchmarks.judge import NO_OUTPUT
 from interleave.benchmarks.numbers import Number, Table
 from interleave.benchmarks.outputs import Output

@@ -34,7 +34,7 @@ from interleave.benchmarks.critics import (
     pair_measures,
     ratio,
 )
-from interleave.benchmarks.datasets import HubData, field
+from interleave.benchmarks.datasets import HubData, field, read_object
 from interleave.benchmarks.judge import NO_OUTPUT
 from interleave.benchmarks.numbers import Number
 from interleave.benchmarks.outputs import Output
@@ -42,7 +42,6 @@ from interleave.benchmarks.parsing import field_of, json_object
 from interleave.benchmarks.picture_tables import TableRow, revision_of, showing, table_files, text_rows
 from interleave.benchmarks.prompts import Constant, JudgePrompts
 from interleave.errors import InputError
-from interleave.files import read_bytes, why
 from interleave.pictures import read_picture
 from interleave.types import Part, Picture, Text
 
@@ -209,7 +208,7 @@ class Mmrb2(Benchmark):
         ]
 
     def import_judgements(self, dataset: Dataset, path: Path) -> Iterator[JudgeRecord]:
-        found = _json_file(path)
+        found = read_object(path)
         known = [item.id for item in dataset.items if item.id in found]
         if not known:
             raise InputError(f"{path} has judgements of no pair of {dataset.source}")
@@ -300,7 +299,7 @@ def _with_single(
 
 
 def _listed_items(path: Path) -> Iterator[Item]:
-    pairs = _json_file(path).get("pairs")
+    pairs = read_object(path).get("pairs")
     if not isinstance(pairs, list) or not all(isinstance(pair, dict) for pair in pairs):
         raise InputError(f"{path} has no list of pairs")
     for number, pair in enumerate(pairs, start=1):
@@ -382,18 +381,6 @@ def _letter(reply: str) -> str:
 def _upright(order: str, said: str) -> str:
     """The side that was named, whatever the order it was shown in."""
     return said if order == "forward" else OTHER.get(said, said)
-
-
-def _json_file(path: Path) -> dict[str, Any]:
-    try:
-        found = json.loads(read_bytes(path, most_bytes=MAX_FILE_BYTES))
-    except OSError as error:
-        raise InputError(f"{path} cannot be read ({why(error)})") from None
-    except (ValueError, RecursionError) as error:
-        raise InputError(f"{path} is not JSON ({error})") from None
-    if not isinstance(found, dict):
-        raise InputError(f"{path} is not an object")
-    return found
 
 
 def _imported(identity: str, key: str, predicted: Any, path: Path) -> JudgeRecord:

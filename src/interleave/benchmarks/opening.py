@@ -29,14 +29,14 @@ from interleave.benchmarks.base import (
     Question,
     Unparsed,
 )
-from interleave.benchmarks.datasets import MAX_FILE_BYTES, digest_of, field, read_rows
+from interleave.benchmarks.datasets import digest_of, field, read_object, read_rows
 from interleave.benchmarks.interleaved import as_jpeg, below, copy_picture, file_name, within
 from interleave.benchmarks.numbers import Number, Table, item_mean
 from interleave.benchmarks.outputs import Output, OutputPart
 from interleave.benchmarks.parsing import field_of, json_object, number_of, without_thoughts
 from interleave.benchmarks.prompts import Constant
 from interleave.errors import InputError
-from interleave.files import make_folder, read_bytes, why, write_atomic
+from interleave.files import make_folder, write_atomic
 from interleave.pictures import read_picture
 from interleave.types import Part, Picture, Text
 
@@ -511,22 +511,10 @@ def _complete(asked: Document) -> Document:
     return asked
 
 
-def _read_object(path: Path) -> dict[str, Any]:
-    try:
-        found = json.loads(read_bytes(path, most_bytes=MAX_FILE_BYTES))
-    except OSError as error:
-        raise InputError(f"{path} cannot be read ({why(error)})") from None
-    except (ValueError, RecursionError) as error:
-        raise InputError(f"{path} is not JSON ({error})") from None
-    if not isinstance(found, dict):
-        raise InputError(f"{path} is not an object")
-    return found
-
-
 def _document(path: Path) -> Document:
     """A system's answer; a picture that is named but not there is left out, as upstream does."""
     return _steps(
-        _turns(_read_object(path), str(path))[1],
+        _turns(read_object(path), str(path))[1],
         "output",
         lambda name: within(path.parent, name.rsplit("/", 1)[-1]),
         str(path),

@@ -29,8 +29,7 @@ from interleave.benchmarks.base import (
     Question,
     Unparsed,
 )
-from interleave.benchmarks.datasets import digest_of
-from interleave.benchmarks.edits import read_object
+from interleave.benchmarks.datasets import digest_of, read_object
 from interleave.benchmarks.judge import NO_OUTPUT
 from interleave.benchmarks.numbers import Number, Table
 from interleave.benchmarks.outputs import Output
