@@ -49,6 +49,17 @@ def test_an_interval_holds_the_truth_about_as_often_as_it_says() -> None:
     assert 50 <= held <= 60
 
 
+def test_equal_values_are_not_certain() -> None:
+    low, high = interval(Table(["a"] * 10, {"x": [1.0] * 10}), item_mean("m", "x").aggregate)
+    assert (low, high) == (0.7, 1.0)
+    marks = interval(Table(["a"] * 10, {"x": [4.0] * 10}), item_mean("m", "x").aggregate)
+    assert all(math.isnan(bound) for bound in marks)
+    same = {str(number): {"x": 1.0} for number in range(10)}
+    none = {str(number): {"x": 0.0} for number in range(10)}
+    gap = paired(item_mean("m", "x"), dict.fromkeys(same, "a"), same, none)
+    assert (gap.value, gap.low, gap.high) == (1.0, 0.7, 1.0)
+
+
 def test_a_paired_difference_is_surer_than_its_sides() -> None:
     draw = random.Random(3)
     hard = [draw.random() for _ in range(200)]

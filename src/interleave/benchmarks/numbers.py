@@ -43,6 +43,16 @@ class Table:
     def __len__(self) -> int:
         return len(self.groups)
 
+    @property
+    def has_fractions(self) -> bool:
+        """Whether every value is from 0 to 1."""
+        import numpy as np
+
+        return all(
+            bool(np.all((column[~np.isnan(column)] >= 0) & (column[~np.isnan(column)] <= 1)))
+            for column in self.columns.values()
+        )
+
     def taking(self, rows: Array) -> Table:
         """The same table with these rows, some perhaps several times."""
         chosen = Table.__new__(Table)
@@ -328,16 +338,29 @@ def _shown(value: float, number: Number) -> float | None:
 
 def interval(table: Table, aggregate: Aggregate, *, seed: int = 0) -> tuple[float, float]:
     """The 95 % interval of the bootstrap over items, drawn within their groups: groups are not a sample."""
-    import numpy as np
-
     if len(table) < 2:
         return float("nan"), float("nan")
     values = [aggregate(table.taking(rows)) for rows in _resamples(table, seed)]
+    return _bounds(values, len(table), least=0.0 if table.has_fractions else None)
+
+
+def _bounds(values: Sequence[float], items: int, *, least: float | None) -> tuple[float, float]:
+    """The middle 95 % of resampled values.
+
+    Where all agree, the rule of three: what was not seen in n items is rarer than 3 in n. That holds for
+    fractions, from `least` to 1; for other values nothing is known.
+    """
+    import numpy as np
+
     there = [value for value in values if value == value]
     if not there:
         return float("nan"), float("nan")
-    low, high = np.quantile(there, (0.025, 0.975))
-    return float(low), float(high)
+    if max(there) - min(there) > 1e-12:
+        low, high = np.quantile(there, (0.025, 0.975))
+        return float(low), float(high)
+    if least is None:
+        return float("nan"), float("nan")
+    return max(least, there[0] - 3 / items), min(1.0, there[0] + 3 / items)
 
 
 def _resamples(table: Table, seed: int) -> list[Array]:
@@ -374,8 +397,6 @@ def paired(
 
     `groups` has the group of every item; `ours` and `theirs` the measures by item.
     """
-    import numpy as np
-
     shared = [identity for identity in groups if identity in ours and identity in theirs]
     if not shared:
         return Gap(name=number.name, value=None, low=None, high=None, items=0, digits=number.digits)
@@ -390,15 +411,15 @@ def paired(
         number.aggregate(tables[0].taking(rows)) - number.aggregate(tables[1].taking(rows))
         for rows in _resamples(tables[0], 0)
     ]
-    there = [gap for gap in gaps if gap == gap]
-    low, high = np.quantile(there, (0.025, 0.975)) if there else (float("nan"), float("nan"))
+    fractions = all(table.has_fractions for table in tables)
+    low, high = _bounds(gaps, len(shared), least=-1.0 if fractions else None)
     there_in = [[None not in pair for pair in pairs[name]] for name in number.measures]
     value = number.aggregate(tables[0]) - number.aggregate(tables[1])
     return Gap(
         name=number.name,
         value=_shown(value, number),
-        low=_shown(float(low), number),
-        high=_shown(float(high), number),
+        low=_shown(low, number),
+        high=_shown(high, number),
         items=sum(map(any, zip(*there_in, strict=True))),
         digits=number.digits,
     )
