@@ -37,8 +37,12 @@ class GeneratorCapabilities:
     """US dollars a picture; 0 where it is free, None where it is not known."""
     concurrency: int | None = None
     """How many pictures it can draw at once; None for no limit."""
+    first_concurrency: int | None = None
+    """How many calls are made at once until it is known to take more; None: as many as `concurrency`."""
+    timeout: float | None = None
+    """Seconds that one try may take, which it keeps itself; None for the default."""
     deadline: float | None = None
-    """Seconds that a picture may take, with all retries; None for the default."""
+    """Seconds that a picture may take, with all retries; None for the default. Waits do not count."""
 
 
 @runtime_checkable
@@ -109,8 +113,12 @@ class VlmCapabilities:
     """Whether the same messages, decoded greedily, get the same answer every time."""
     concurrency: int | None = None
     """How many calls it takes at once; None for no limit."""
+    first_concurrency: int | None = None
+    """How many calls are made at once until it is known to take more; None: as many as `concurrency`."""
+    timeout: float | None = None
+    """Seconds that one try may take, which it keeps itself; None for the default."""
     deadline: float | None = None
-    """Seconds that an answer may take, with all retries; None for the default."""
+    """Seconds that an answer may take, with all retries; None for the default. Waits do not count."""
     typical_price: float | None = None
     """US dollars of a typical call, for estimates; None where it is not known."""
 

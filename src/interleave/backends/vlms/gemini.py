@@ -11,7 +11,7 @@ from pydantic import Field
 from interleave.backends.protocols import Message, Reply, Sampling, VlmCapabilities
 from interleave.backends.remote.http_client import as_backend_errors
 from interleave.backends.remote.http_errors import bad_reply, refused
-from interleave.backends.remote.keys import GEMINI_URL, key_for
+from interleave.backends.remote.keys import GEMINI_URL, GEMINI_VERSION, key_for
 from interleave.backends.remote.limits import CHAT_BYTES
 from interleave.backends.remote.options import RemoteOptions, max_tokens_for
 from interleave.backends.remote.prices import token_price, typical_price
@@ -52,6 +52,8 @@ class GeminiVlm:
     """A Gemini model."""
 
     class Options(RemoteOptions):
+        api_version: str = GEMINI_VERSION
+        """The version in the address; proxies may know another one."""
         max_tokens: int | None = Field(default=None, ge=16, le=1_000_000)
         """The most tokens of a reply, reasoning included, instead of 4096."""
         thinking: Literal["minimal", "low", "medium", "high"] | None = None
@@ -76,6 +78,8 @@ class GeminiVlm:
         self.capabilities = VlmCapabilities(
             knows_its_price=self.price is not None,
             concurrency=options.concurrency,
+            first_concurrency=options.first_concurrency(base_url),
+            timeout=options.seconds(VLM_DEADLINE_SECONDS),
             deadline=options.deadline(VLM_DEADLINE_SECONDS),
             typical_price=typical_price(self.price),
         )
@@ -85,6 +89,7 @@ class GeminiVlm:
             key=key_for(base_url, options.key, header="x-goog-api-key", prefix=""),
             seconds=options.seconds(VLM_DEADLINE_SECONDS),
             max_bytes=CHAT_BYTES,
+            api_version=options.api_version,
         )
 
     async def complete(self, messages: Sequence[Message], sampling: Sampling) -> Reply:

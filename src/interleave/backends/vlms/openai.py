@@ -86,6 +86,8 @@ class OpenAIVlm:
             token_probabilities=options.logprobs,
             knows_its_price=self.price is not None,
             concurrency=options.concurrency,
+            first_concurrency=options.first_concurrency(base_url),
+            timeout=options.seconds(VLM_DEADLINE_SECONDS),
             deadline=options.deadline(VLM_DEADLINE_SECONDS),
             typical_price=typical_price(self.price),
         )
