@@ -175,7 +175,7 @@ def test_a_small_beginning_spares_the_timeouts() -> None:
 
     timeouts, most = run(working())
     assert timeouts == 0
-    assert 4 <= most <= 6  # more than six would wait longer than half of their time
+    assert 4 <= most <= 8  # about six wait for half of their time
 
 
 def test_a_server_that_does_many_things_at_once_is_soon_asked_for_many() -> None:

@@ -53,6 +53,8 @@ class CallLimit:
         self.most = math.inf if most is None else most
         self.limit = min(self.most, math.inf if first is None else first)
         self.in_flight = 0
+        self._peak = 0
+        """The most in flight since the limit last fell: where there is no limit, half of that is one."""
         self._timeout = timeout
         self._what = what
         self._clock = clock
@@ -83,6 +85,7 @@ class CallLimit:
         """Hold one of the places for calls, waiting for it if all are taken."""
         await self._wait(slot)
         self._calls += 1
+        self._peak = max(self._peak, self.in_flight)
         number, among, started = self._calls, self.in_flight, self._clock()
         try:
             yield
@@ -139,10 +142,10 @@ class CallLimit:
         if number <= self._ignored:
             return
         self._timeouts += 1
-        now = min(self.limit, self.in_flight)
+        now = min(self.limit, self._peak)
         if self._timeouts < TIMEOUTS or now <= 1:
             return
         self.limit = max(1, int(now) // 2)
-        self._timeouts, self._ignored = 0, self._calls
+        self._timeouts, self._ignored, self._peak = 0, self._calls, 0
         self._has_fallen, self._answers_since = True, 0
         log.warning("%s does not answer in time: from here on %d at once", self._what, self.limit)

@@ -79,6 +79,8 @@ class Sampling:
     """Whether the reply should have token probabilities, where the backend can give them."""
     schema: Mapping[str, Any] | None = None
     """A JSON schema of the answer, for backends with constrained decoding."""
+    reask: bool = False
+    """Whether an earlier reply could not be read."""
     slot: Slot = Slot()
 
 
@@ -119,6 +121,8 @@ class VlmCapabilities:
     """Seconds that one try may take, which it keeps itself; None for the default."""
     deadline: float | None = None
     """Seconds that an answer may take, with all retries; None for the default. Waits do not count."""
+    reply_options: frozenset[str] = frozenset()
+    """Options of its spec that help where replies are cut off or unreadable: `max_tokens`, `json_schema`."""
     typical_price: float | None = None
     """US dollars of a typical call, for estimates; None where it is not known."""
 

@@ -252,7 +252,7 @@ def _load(spec: str | Spec, kinds: tuple[Kind, ...], what: str, *, role: str) ->
     parameters = inspect.signature(backend).parameters.values()
     takes_role = any(each.name == "role" or each.kind is each.VAR_KEYWORD for each in parameters)
     built = backend(spec=parsed, options=options, **({"role": role} if takes_role else {}))
-    return keep_limits(built, _shared_options(parsed), parsed.name)
+    return keep_limits(built, shared_options(parsed), parsed.name)
 
 
 def _look_up(spec: str | Spec, kinds: tuple[Kind, ...], what: str) -> tuple[Any, Spec, BaseModel]:
@@ -301,14 +301,15 @@ def _options(backend: Any, spec: Spec) -> BaseModel:
         if key not in own and key not in shared:
             known = {*own, *shared}
             raise ConfigurationError(f"{spec.name!r} has no option {key!r}. {did_you_mean(key, known)}")
-    _shared_options(spec)
+    shared_options(spec)
     return _validated(backend.Options, spec, {key: spec.options[key] for key in spec.options if key in own})
 
 
-def _shared_options(spec: Spec) -> BackendOptions:
-    shared = BackendOptions.model_fields
-    given = {key: spec.options[key] for key in spec.options if key in shared}
-    return cast(BackendOptions, _validated(BackendOptions, spec, given))
+def shared_options(spec: str | Spec) -> BackendOptions:
+    """The options of a spec that every backend takes."""
+    parsed, shared = _parsed(spec), BackendOptions.model_fields
+    given = {key: parsed.options[key] for key in parsed.options if key in shared}
+    return cast(BackendOptions, _validated(BackendOptions, parsed, given))
 
 
 def _validated(model: Any, spec: Spec, values: Mapping[str, str]) -> BaseModel:

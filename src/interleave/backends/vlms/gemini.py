@@ -24,6 +24,7 @@ from interleave.backends.remote.responses import (
     token_count,
     usage_missing,
 )
+from interleave.backends.remote.schemas import without_string_bounds
 from interleave.backends.remote.sdks import gemini_clients
 from interleave.backends.retries import VLM_DEADLINE_SECONDS
 from interleave.config.specs import Spec
@@ -60,8 +61,9 @@ class GeminiVlm:
         """The thinking level of a Gemini 3 model."""
         thinking_budget: int | None = Field(default=None, ge=-1, le=100_000)
         """The most reasoning tokens of a Gemini 2.5 model; 0 for none, -1 for no limit."""
-        json_schema: bool = False
-        """Whether to constrain replies to the JSON schema of the answer."""
+        json_schema: bool | None = None
+        """Whether to constrain replies to the JSON schema of the answer; unset: only after a reply that could
+        not be read."""
         price_in: float | None = Field(default=None, ge=0)
         price_out: float | None = Field(default=None, ge=0)
         """US dollars per million tokens, instead of the table's."""
@@ -81,6 +83,7 @@ class GeminiVlm:
             first_concurrency=options.first_concurrency(base_url),
             timeout=options.seconds(VLM_DEADLINE_SECONDS),
             deadline=options.deadline(VLM_DEADLINE_SECONDS),
+            reply_options=frozenset({"max_tokens"} if options.json_schema else {"max_tokens", "json_schema"}),
             typical_price=typical_price(self.price),
         )
         self._client = gemini_clients(
@@ -121,9 +124,10 @@ class GeminiVlm:
             config["thinking_config"] = {"thinking_level": options.thinking.upper()}
         elif options.thinking_budget is not None:
             config["thinking_config"] = {"thinking_budget": options.thinking_budget}
-        if options.json_schema and sampling.schema is not None:
+        wanted = sampling.reask if options.json_schema is None else options.json_schema
+        if wanted and sampling.schema is not None:
             config["response_mime_type"] = "application/json"
-            config["response_json_schema"] = dict(sampling.schema)
+            config["response_json_schema"] = without_string_bounds(sampling.schema)
         return genai.GenerateContentConfig(**config)
 
     def _reply(self, answer: dict[str, Any]) -> Reply:
