@@ -196,3 +196,29 @@ def test_the_contract_refuses_a_concurrency_that_is_none(concurrency: Any) -> No
     plugin = Plugin(spec=Spec("plugin"), options=Plugin.Options())
     plugin.capabilities = GeneratorCapabilities(concurrency=concurrency)
     assert result_of(plugin, Known()) == (Status.FAILED, f"its concurrency is {concurrency!r}")
+
+
+@pytest.mark.parametrize(
+    ("spec", "first"),
+    [
+        ("openai:m@http://127.0.0.1:8000/v1", 4),
+        ("openai:m@https://example.com/v1", 4),
+        ("openai:m@http://127.0.0.1:8000/v1?concurrency=64", None),
+        ("openai:gpt-5", None),
+        ("openai:m@https://openrouter.ai/api/v1", None),
+        ("gemini:gemini-3.5-flash", None),
+        ("gemini:m@http://127.0.0.1:4000", 4),
+    ],
+)
+def test_a_server_that_is_not_a_vendors_gets_few_calls_at_first(
+    spec: str, first: int | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for variable in ("OPENAI_API_KEY", "OPENROUTER_API_KEY", "GEMINI_API_KEY"):
+        monkeypatch.setenv(variable, "sk-a-key-of-a-test")
+    assert load_vlm(spec, "planner").capabilities.first_concurrency == first
+
+
+def test_services_get_few_pictures_at_first() -> None:
+    two = load_generator("http://127.0.0.1:1,http://127.0.0.1:2").capabilities
+    assert (two.first_concurrency, two.concurrency) == (8, 16)
+    assert load_generator("openai-images:m@http://127.0.0.1:1/v1").capabilities.first_concurrency == 4

@@ -97,8 +97,12 @@ class Check:
     def __str__(self) -> str:
         return self.promise
 
-    async def on(self, backend: object, known: Known = Known()) -> Result:
-        """Run the trial; any exception becomes a result."""
+    async def on(self, backend: object, known: Known = Known(), *, has_answered: bool = False) -> Result:
+        """Run the trial; any exception becomes a result.
+
+        A backend that `has_answered` fails by itself; before that, any failure that may pass counts as one of
+        reaching it.
+        """
         started = time.monotonic()
 
         def ended(status: Status, reason: str = "", *, unreachable: bool = False) -> Result:
@@ -115,7 +119,8 @@ class Check:
         except TimeoutError:
             return ended(Status.FAILED, f"not done within {CHECK_SECONDS:g} s", unreachable=True)
         except BackendError as error:
-            return ended(Status.FAILED, str(error), unreachable=error.kind in AWAY)
+            away = error.kind in AWAY or (error.transient and not has_answered)
+            return ended(Status.FAILED, str(error), unreachable=away)
         except Exception as error:  # a backend may raise anything, but only BackendError is allowed
             wrong = f"raised {type(error).__name__} instead of BackendError: {error}"
             return ended(Status.FAILED, wrong)

@@ -40,6 +40,10 @@ async def it_is_a_model(vlm: VisionLanguageModel, known: Known) -> None:
     must(isinstance(vlm.capabilities, VlmCapabilities), f"its capabilities are a {type(vlm.capabilities)}")
 
 
+async def a_question_in_text_alone_is_answered(vlm: VisionLanguageModel, known: Known) -> None:
+    must(bool((await ask(vlm, known, *TEXT_QUESTION)).text), "the reply is empty")
+
+
 async def a_reply_has_text_and_says_how_it_ended(vlm: VisionLanguageModel, known: Known) -> None:
     reply = await ask(vlm, known)
     must(isinstance(reply, Reply), f"it returned a {type(reply).__name__}, not a Reply")
@@ -179,6 +183,7 @@ def only_repeatable(vlm: VisionLanguageModel, known: Known) -> None:
 
 VLM_CHECKS = (
     Check("it is a model and says what it can do", it_is_a_model),
+    Check("a question in text alone is answered", a_question_in_text_alone_is_answered),
     Check("a reply has text and says how it ended", a_reply_has_text_and_says_how_it_ended),
     Check("a greedy answer is the same every time", a_greedy_answer_is_the_same_every_time),
     Check("a price is given where it is promised", a_price_is_given_where_it_is_promised),
