@@ -226,3 +226,10 @@ def test_one_timeout_says_nothing() -> None:
         return limit.limit
 
     assert run(working()) == 8
+
+
+def test_a_model_that_says_it_takes_no_call_at_all_gets_one_at_a_time() -> None:
+    async def working() -> bool:
+        return await hold(on_a_jumping_clock(0), SerialServer(1), 20)
+
+    assert run(working())

@@ -222,3 +222,11 @@ def test_services_get_few_pictures_at_first() -> None:
     two = load_generator("http://127.0.0.1:1,http://127.0.0.1:2").capabilities
     assert (two.first_concurrency, two.concurrency) == (8, 16)
     assert load_generator("openai-images:m@http://127.0.0.1:1/v1").capabilities.first_concurrency == 4
+
+
+def test_a_backend_without_capabilities_is_told_so_by_the_contract() -> None:
+    async def examining() -> list[Status]:
+        retried = RetriedGenerator("it", object())  # type: ignore[arg-type]
+        return [each.status async for each in contract.examine(retried, Known(), quick=True)]
+
+    assert asyncio.run(examining())[0] is Status.FAILED

@@ -50,7 +50,7 @@ class CallLimit:
 
         `timeout` is the seconds that one try may take; without it the limit does not rise.
         """
-        self.most = math.inf if most is None else most
+        self.most = math.inf if most is None else max(1, most)  # a plugin that says 0 must not hang a run
         self.limit = min(self.most, math.inf if first is None else first)
         self.in_flight = 0
         self._peak = 0

@@ -14,6 +14,7 @@ import logging
 import random
 import time
 from collections.abc import Awaitable, Callable, Sequence
+from functools import cached_property
 from typing import TYPE_CHECKING, TypeVar
 
 from interleave.backends.concurrency import CallLimit
@@ -154,11 +155,14 @@ class RetriedVlm:
         self.what = what
         self.vlm = vlm
         self.policy = policy or RetryPolicy()
-        self.limit = CallLimit.of(vlm.capabilities, seconds=VLM_DEADLINE_SECONDS, what=what)
 
     @property
     def capabilities(self) -> VlmCapabilities:
         return self.vlm.capabilities
+
+    @cached_property
+    def limit(self) -> CallLimit:
+        return CallLimit.of(self.capabilities, seconds=VLM_DEADLINE_SECONDS, what=self.what)
 
     async def complete(self, messages: Sequence[Message], sampling: Sampling) -> Reply:
         return await self.policy.call(
@@ -177,11 +181,14 @@ class RetriedGenerator:
         self.what = what
         self.generator = generator
         self.policy = policy or RetryPolicy()
-        self.limit = CallLimit.of(generator.capabilities, seconds=IMAGE_DEADLINE_SECONDS, what=what)
 
     @property
     def capabilities(self) -> GeneratorCapabilities:
         return self.generator.capabilities
+
+    @cached_property
+    def limit(self) -> CallLimit:
+        return CallLimit.of(self.capabilities, seconds=IMAGE_DEADLINE_SECONDS, what=self.what)
 
     async def generate(self, request: ImageRequest) -> Image:
         return await self.policy.call(
