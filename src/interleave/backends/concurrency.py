@@ -118,10 +118,10 @@ class CallLimit:
 
     def _admit(self) -> None:
         while self._queue and self.in_flight < self.limit:
-            _, _, waiting = heappop(self._queue)
-            if not waiting.done():
+            _, _, place = heappop(self._queue)
+            if not place.done():
                 self.in_flight += 1
-                waiting.set_result(None)
+                place.set_result(None)
 
     def _answered(self, seconds: float, among: int) -> None:
         """Raise the limit if the answer was quick; `among` calls were in flight when its call was made."""
