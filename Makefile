@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 EXTRAS := dev,api,local,serve,train,ray
 
-.PHONY: setup demo test test-all bench lint format docs clean
+.PHONY: setup demo test test-all test-servers bench lint format docs clean
 
 setup: $(READY)
 
@@ -25,6 +25,9 @@ test: $(READY)
 
 test-all: $(READY)
 	$(BIN)/python -m pytest
+
+test-servers: $(READY)
+	$(BIN)/python -m pytest tests/servers
 
 bench: $(READY)
 	$(BIN)/python perf/startup.py

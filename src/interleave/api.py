@@ -227,7 +227,7 @@ def plan(request: Requestable, **options: Unpack[PlanOptions]) -> Plan:
 
 
 async def _plan(request: Request, chosen: Choices) -> Plan:
-    config, pack = resolve(chosen)
+    config, pack = resolve(chosen, only_plans=True)
     request = adapted_request(request, config)
     backend = load_agent(chosen.planner, config.planner, "planner")
     planner = planner_from(backend, pack, max_steps=config.max_steps)

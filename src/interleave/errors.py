@@ -124,16 +124,17 @@ class OutOfMemory(BackendError):
 class ReplyError(InterleaveError, ValueError):
     """A model answered, but not in the agreed form."""
 
-    def __init__(self, problem: str, *, reply: str = "") -> None:
+    def __init__(self, problem: str, *, reply: str = "", advice: str = "") -> None:
         super().__init__(problem)
         self.problem = problem
+        """In words for the model, which is asked again with them."""
         self.reply = reply
+        self.advice = advice
+        """What the person who runs the model can do about it."""
 
     def __str__(self) -> str:
-        if not self.reply:
-            return self.problem
-        tail = self.reply[-EVIDENCE_CHARACTERS:]
-        return f"{self.problem} (the reply ended with {tail!r})"
+        evidence = f" (the reply ended with {self.reply[-EVIDENCE_CHARACTERS:]!r})" if self.reply else ""
+        return self.problem + evidence + (f". {self.advice}" if self.advice else "")
 
 
 class UnreadableLiteral(InterleaveError, ValueError):

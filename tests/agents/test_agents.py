@@ -215,3 +215,44 @@ def test_a_score_is_the_lower_of_two_marks_each_and_overall_their_geometric_mean
 def test_E06_marks_that_cannot_be_read_are_a_failure_never_a_number() -> None:
     with pytest.raises(ReplyError):
         score(*['{"score": [7, NaN]}'] * 8)
+
+
+def reading(*options: str) -> type[Model]:
+    return type("Reading", (Model,), {"capabilities": VlmCapabilities(reply_options=frozenset(options))})
+
+
+@pytest.mark.parametrize(
+    ("options", "reply", "advice"),
+    [
+        (("max_tokens", "json_schema"), Reply("{", "length"), "?max_tokens=16384"),
+        (("max_tokens", "json_schema"), Reply("no plan"), "?json_schema=true"),
+        (("max_tokens",), Reply("no plan"), None),
+        ((), Reply("{", "length"), None),
+        (("max_tokens", "json_schema"), Reply("no", "content_filter"), None),
+    ],
+)
+def test_a_planner_that_stays_unreadable_is_explained_to_the_person(
+    options: tuple[str, ...], reply: Reply, advice: str | None
+) -> None:
+    model = reading(*options)(*[reply] * 4)
+    with pytest.raises(ReplyError) as failure:
+        make_plan(model)
+    assert (advice in str(failure.value)) if advice else ("?" not in str(failure.value))
+    told = " ".join(message.text for messages, _ in model.asked[1:] for message in messages[2:])
+    assert "?max_tokens" not in told, "the advice is not for the model"
+    assert "?json_schema" not in told
+
+
+def test_only_a_question_asked_again_says_that_it_is() -> None:
+    model = Model("no plan", "no plan", plan_reply(2))
+    make_plan(model)
+    assert [sampling.reask for _, sampling in model.asked] == [False, True, True]
+
+
+@pytest.mark.parametrize(("request_text", "most"), [("a story", 7), ("a story in three pictures", 3)])
+def test_the_schema_of_a_plan_has_room_for_the_steps_that_are_allowed(request_text: str, most: int) -> None:
+    model = Model(plan_reply(3))
+    make_plan(model, request_text, max_steps=7)
+    schema = model.asked[0][1].schema
+    assert schema is not None
+    assert schema["properties"]["execution_plan"]["maxItems"] == most

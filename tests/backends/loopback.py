@@ -121,6 +121,8 @@ class Loopback:
         self.jobs: dict[str, dict[str, Any]] = {}
         self.uploads: dict[str, bytes] = {}
         self.cancelled: list[str] = []
+        self.looks_in_queue = 0
+        """How often ComfyUI is asked before a workflow of ours is no longer in its queue."""
         self.in_flight = self.most_in_flight = 0
         self._number = 0
         self._open: set[asyncio.Task[None]] = set()
@@ -173,6 +175,7 @@ class Loopback:
         self.jobs.clear()
         self.uploads.clear()
         self.cancelled.clear()
+        self.looks_in_queue = 0
         self.in_flight = self.most_in_flight = 0
 
     def fails_with(self, fault: Fault) -> None:
@@ -348,6 +351,9 @@ class Loopback:
         if self.mood == "failed job":
             told = ["execution_error", {"exception_message": "CUDA out of memory"}]
             return Answer.of({job: {"outputs": {}, "status": {"status_str": "error", "messages": [told]}}})
+        if self.mood == "cancelled job":
+            told = ["execution_interrupted", {"prompt_id": job, "node_id": "3", "executed": []}]
+            return Answer.of({job: {"outputs": {}, "status": {"status_str": "error", "messages": [told]}}})
         images = (
             [] if self.mood == "empty" else [{"filename": f"{job}.png", "subfolder": "", "type": "output"}]
         )
@@ -358,14 +364,25 @@ class Loopback:
         if asked.method == "POST":
             self.cancelled += asked.json["delete"]
             return Answer(b"", 200, {})
-        running = [] if self.mood == "lost" else [[0, job, {}, {}, []] for job in self.jobs]
-        return Answer.of({"queue_running": running, "queue_pending": []})
+        ours = [] if self.mood == "lost" else [[0, job, {}, {}, []] for job in self.jobs]
+        if self.looks_in_queue:
+            self.looks_in_queue -= 1
+            return Answer.of({"queue_running": [[0, "another", {}, {}, []]], "queue_pending": ours})
+        return Answer.of({"queue_running": ours, "queue_pending": []})
+
+    async def forget(self, asked: Asked) -> Answer:
+        assert asked.json["free_memory"]
+        if self.mood == "files deleted":
+            self.mood = "well"
+        return Answer(b"", 200, {})
 
     async def interrupt(self, asked: Asked) -> Answer:
         self.cancelled.append(f"interrupted {asked.json['prompt_id']}")
         return Answer(b"", 200, {})
 
     async def view(self, asked: Asked) -> Answer:
+        if self.mood == "files deleted":
+            return Answer(b"", 404, {})
         graph = self.jobs[asked.query["filename"].removesuffix(".png")]
         loaded = [n["inputs"]["image"] for n in graph.values() if n["class_type"] == "LoadImage"]
         seed = next(n["inputs"]["seed"] for n in graph.values() if "seed" in n["inputs"])
@@ -387,6 +404,7 @@ ROUTES: list[tuple[str, Callable[[Loopback, Asked], Awaitable[Answer]]]] = [
     (r"^/history/", Loopback.history),
     (r"^/queue$", Loopback.queue),
     (r"^/interrupt$", Loopback.interrupt),
+    (r"^/free$", Loopback.forget),
     (r"^/view$", Loopback.view),
 ]
 

@@ -35,7 +35,7 @@ def four() -> Iterator[list[Loopback]]:
         server.stop()
 
 
-def at(servers: list[Loopback], options: str = "probe=0.05&timeout=600") -> ImageGenerator:
+def at(servers: list[Loopback], options: str = "probe=0.05&timeout=600&concurrency=64") -> ImageGenerator:
     return load_generator(",".join(server.url for server in servers) + f"?{options}")
 
 

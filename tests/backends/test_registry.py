@@ -107,7 +107,9 @@ def test_an_unknown_option_is_refused_by_its_key() -> None:
 
 
 def test_every_backend_can_be_told_how_many_calls_it_takes_and_nothing_unknown() -> None:
-    with pytest.raises(ConfigurationError, match=r"'scripted' has no option 'x'. Known: concurrency\."):
+    with pytest.raises(
+        ConfigurationError, match=r"'scripted' has no option 'x'. Known: concurrency, timeout\."
+    ):
         load_vlm("scripted?x=1", "planner")
     assert load_vlm("scripted?concurrency=3", "planner").capabilities.concurrency == 3
     assert load_generator("solid?concurrency=2").capabilities.concurrency == 2

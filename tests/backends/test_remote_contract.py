@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 
+import loopback as wire
 import pytest
 from loopback import SIDE, Loopback
 
-from interleave.backends.contract import Check, Known, Status, checks_for
+from interleave.backends.contract import Check, Known, Status, checks_for, examine
 from interleave.backends.registry import load_generator, load_vlm
 
 GENERATORS = {
@@ -47,3 +48,33 @@ def test_a_generator_keeps_its_contract(spec: str, check: Check, loopback: Loopb
 @pytest.mark.parametrize("spec", VLMS.values(), ids=VLMS)
 def test_a_model_keeps_its_contract(spec: str, check: Check, loopback: Loopback) -> None:
     keeps(check, load_vlm(spec.format(url=loopback.url), "planner"), Known("planner", repeatable=True))
+
+
+def without_eyes(number: int, asked: wire.Asked) -> wire.Fault | None:
+    """A server with a model of text alone, as llama.cpp says it."""
+    told = {"error": {"code": 500, "message": "image input is not supported", "type": "server_error"}}
+    return wire.status(500, told) if b"image_url" in asked.body else None
+
+
+def results_of(spec: str, role: str) -> dict[str, Status]:
+    async def examining() -> dict[str, Status]:
+        vlm = load_vlm(spec, role)
+        return {each.check: each.status async for each in examine(vlm, Known(role=role), quick=True)}
+
+    return asyncio.run(examining())
+
+
+def test_a_planner_of_text_alone_passes(loopback: Loopback) -> None:
+    loopback.fault = without_eyes
+    results = results_of(f"openai:smol@{loopback.url}/v1", "planner")
+    assert Status.FAILED not in results.values()
+    assert results["a reply has text and says how it ended"] is Status.PASSED
+    assert results["a question with a picture is answered"] is Status.SKIPPED
+    assert results["pictures without words are answered"] is Status.SKIPPED
+
+
+def test_a_critic_of_text_alone_fails_and_is_not_called_unreachable(loopback: Loopback) -> None:
+    loopback.fault = without_eyes
+    results = results_of(f"openai:smol@{loopback.url}/v1", "critic")
+    assert results["a question with a picture is answered"] is Status.FAILED
+    assert len(results) == len(checks_for("critic", quick=True)), "it was given up as unreachable"

@@ -358,3 +358,16 @@ def test_C26_a_connection_the_server_closed_while_idle_costs_nothing(
 
     loopback.fails_with(close_when_used_again)
     asyncio.run(twice())
+
+
+def test_a_server_that_refuses_for_another_reason_than_a_key_is_quoted(loopback: Loopback) -> None:
+    told = {"detail": "this server answers only to localhost"}
+    loopback.fails_with(wire.status(403, told))
+    error = outcome_of("http", loopback.url)
+    assert error.kind is Failure.DENIED
+    assert "answered 403: this server answers only to localhost (if it wants a key" in str(error)
+
+
+def test_a_server_that_wants_a_key_is_said_to(loopback: Loopback) -> None:
+    loopback.fails_with(wire.status(401, {"detail": "Not authenticated"}))
+    assert "it wants a key: name the environment variable" in str(outcome_of("http", loopback.url))

@@ -15,6 +15,7 @@ import pytest
 from loopback import Asked, Fault, Loopback
 
 import interleave
+from interleave.agents.prompts import load_pack
 from interleave.backends.contract import Known, examine
 from interleave.backends.registry import load_generator
 from interleave.cli.main import run
@@ -243,3 +244,11 @@ def test_a_missing_key_is_named_with_the_variable(capsys: pytest.CaptureFixture[
     assert "OPENAI_API_KEY is not set" in capsys.readouterr().err
     assert run(["generate", "x", "--generator", "gemini:gemini-2.5-flash-image", "--out", "run"]) == 2
     assert "GEMINI_API_KEY is not set" in capsys.readouterr().err
+
+
+def test_a_plan_needs_a_planner_and_nothing_else(loopback: Loopback) -> None:
+    """With the profile of the miniature, whose critic understands only its own prompts."""
+    made = interleave.plan("A frog in two pictures", profile="mini", planner=f"openai:m@{loopback.url}/v1")
+    assert len(made.steps) == 2
+    system = loopback.of("/chat")[0].json["messages"][0]["content"]
+    assert system == load_pack().messages("planner_text", {"request": "x"})[0].text

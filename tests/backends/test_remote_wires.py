@@ -442,6 +442,34 @@ def test_comfyui_a_cancelled_call_is_taken_back(loopback: Loopback) -> None:
     assert "job-1" in loopback.cancelled
 
 
+# proxies
+
+
+def test_gemini_says_the_version_of_its_api_whatever_the_environment_says(
+    loopback: Loopback, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GOOGLE_GENAI_API_VERSION", "v1")
+    draw(f"gemini:gemini-3-pro-image@{loopback.url}")
+    draw(f"gemini:gemini-3-pro-image@{loopback.url}?api_version=v1alpha")
+    paths = [asked.path for asked in loopback.asked]
+    assert [path.split("/")[1] for path in paths] == ["v1beta", "v1alpha"]
+
+
+def test_a_proxy_that_refuses_response_format_is_asked_without_it(loopback: Loopback) -> None:
+    told = {"error": {"message": "litellm.UnsupportedParamsError: m does not support ['response_format']"}}
+    loopback.fault = lambda number, asked: (
+        wire.status(400, told) if b"response_format" in asked.body else None
+    )
+
+    async def twice() -> None:
+        generator = load_generator(f"openai-images:m@{loopback.url}/v1")
+        for number in range(2):
+            assert (await generator.generate(ImageRequest("a cat", number))).size == (wire.SIDE, wire.SIDE)
+
+    asyncio.run(twice())
+    assert ["response_format" in asked.json for asked in loopback.asked] == [True, False, False]
+
+
 # what cannot work is said before anything is sent
 
 BAD_SPECS = {

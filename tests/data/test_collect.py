@@ -197,8 +197,8 @@ def test_a_folder_that_cannot_be_used_is_refused_before_models_are_loaded(capsys
 def test_the_models_of_a_mixture_share_planner_critic_turns_and_disk() -> None:
     one, other = CollectConfig({}, (SMALL, OTHER)).worker(Path("made")).models.values()
     assert one.planner is other.planner
-    assert one.semaphores["critic"] is other.semaphores["critic"]
-    assert one.semaphores["generator"] is not other.semaphores["generator"]
+    assert one.limits["critic"] is other.limits["critic"]
+    assert one.limits["generator"] is not other.limits["generator"]
     assert one.disk is other.disk
     assert one.retries is other.retries
 

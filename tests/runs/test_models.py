@@ -1,4 +1,4 @@
-"""The semaphore of a model, and shared syncs: no call is forgotten, and one failure is not another's."""
+"""The limit on calls to a model, and shared syncs: no call is forgotten, and one failure is not another's."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ from pathlib import Path
 
 import pytest
 
+from interleave.backends.concurrency import CallLimit
 from interleave.errors import StorageError
 from interleave.runs.disk import Disk
 from interleave.runs.journal import Continued, Journal
-from interleave.runs.models import CallSemaphore
 from interleave.types import Slot
 from work import HANGS_AFTER
 
 
 def test_calls_take_turns_in_the_order_in_which_they_came() -> None:
     async def order() -> list[int]:
-        semaphore, served = CallSemaphore(1), []
+        limit, served = CallLimit(1), []
 
         async def call(number: int) -> None:
-            async with semaphore.acquire(Slot(1, 1)):
+            async with limit.acquire(Slot(1, 1)):
                 served.append(number)
                 await asyncio.sleep(0)
 
@@ -33,10 +33,10 @@ def test_calls_take_turns_in_the_order_in_which_they_came() -> None:
 
 def test_redrawing_goes_first() -> None:
     async def order() -> list[int]:
-        semaphore, served = CallSemaphore(1), []
+        limit, served = CallLimit(1), []
 
         async def call(attempt: int) -> None:
-            async with semaphore.acquire(Slot(1, attempt)):
+            async with limit.acquire(Slot(1, attempt)):
                 served.append(attempt)
                 await asyncio.sleep(0)
 
@@ -49,11 +49,11 @@ def test_redrawing_goes_first() -> None:
 @pytest.mark.parametrize("cancelled", [[0], [1], [2], [1, 2], [0, 1, 2, 3]], ids=str)
 def test_a_cancelled_call_never_takes_a_turn_with_it(cancelled: list[int]) -> None:
     async def served() -> int:
-        semaphore, done = CallSemaphore(1), 0
+        limit, done = CallLimit(1), 0
 
         async def call() -> None:
             nonlocal done
-            async with semaphore.acquire(Slot(1, 1)):
+            async with limit.acquire(Slot(1, 1)):
                 await asyncio.sleep(0.001)
                 done += 1
 
@@ -62,7 +62,7 @@ def test_a_cancelled_call_never_takes_a_turn_with_it(cancelled: list[int]) -> No
         for number in cancelled:
             tasks[number].cancel()
         await asyncio.wait_for(asyncio.gather(*tasks, return_exceptions=True), timeout=HANGS_AFTER)
-        async with asyncio.timeout(HANGS_AFTER), semaphore.acquire(Slot(1, 1)):  # the semaphore still opens
+        async with asyncio.timeout(HANGS_AFTER), limit.acquire(Slot(1, 1)):  # the limit still has its place
             return done
 
     assert asyncio.run(served()) == 6 - len(cancelled)
@@ -70,12 +70,12 @@ def test_a_cancelled_call_never_takes_a_turn_with_it(cancelled: list[int]) -> No
 
 def test_a_call_cancelled_in_the_moment_of_its_turn_passes_it_on() -> None:
     async def served() -> bool:
-        semaphore = CallSemaphore(1)
-        holding = semaphore.acquire(Slot(1, 1))
+        limit = CallLimit(1)
+        holding = limit.acquire(Slot(1, 1))
         await holding.__aenter__()
 
         async def call() -> None:
-            async with semaphore.acquire(Slot(1, 1)):
+            async with limit.acquire(Slot(1, 1)):
                 pass
 
         waiting = asyncio.create_task(call())
@@ -83,7 +83,7 @@ def test_a_call_cancelled_in_the_moment_of_its_turn_passes_it_on() -> None:
         await holding.__aexit__(None, None, None)  # the turn is given to the one who waits,
         waiting.cancel()  # who is cancelled before it can take it
         await asyncio.gather(waiting, return_exceptions=True)
-        async with asyncio.timeout(HANGS_AFTER), semaphore.acquire(Slot(1, 1)):
+        async with asyncio.timeout(HANGS_AFTER), limit.acquire(Slot(1, 1)):
             return True
 
     assert asyncio.run(served())
@@ -91,11 +91,11 @@ def test_a_call_cancelled_in_the_moment_of_its_turn_passes_it_on() -> None:
 
 def test_without_a_limit_nobody_waits() -> None:
     async def at_once() -> int:
-        semaphore, inside, most = CallSemaphore(None), 0, 0
+        limit, inside, most = CallLimit(None), 0, 0
 
         async def call() -> None:
             nonlocal inside, most
-            async with semaphore.acquire(Slot(1, 1)):
+            async with limit.acquire(Slot(1, 1)):
                 inside += 1
                 most = max(most, inside)
                 await asyncio.sleep(0)

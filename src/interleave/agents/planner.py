@@ -6,7 +6,7 @@ from typing import Protocol
 
 from interleave.agents.prompts import PromptPack
 from interleave.agents.reask import ask
-from interleave.agents.replies import PLAN_SCHEMA, parse_plan
+from interleave.agents.replies import parse_plan, plan_schema
 from interleave.backends.protocols import Message, Reply, Sampling, VisionLanguageModel
 from interleave.errors import ConfigurationError, ReplyError
 from interleave.step_counts import named_step_count
@@ -45,7 +45,8 @@ class VlmPlanner:
             return _checked(parse_plan(reply), request, wanted, self.max_steps, reply.text)
 
         messages = planner_messages(request, self.pack)
-        return await ask(self.vlm, messages, read, sampling=Sampling(schema=PLAN_SCHEMA), pack=self.pack)
+        sampling = Sampling(schema=plan_schema(wanted or self.max_steps))
+        return await ask(self.vlm, messages, read, sampling=sampling, pack=self.pack)
 
 
 def wanted_steps(request: Request, max_steps: int) -> int | None:

@@ -48,24 +48,28 @@ def _object_schema(**properties: Any) -> dict[str, Any]:
     return {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
 
 
-_TEXT_OR_NULL = {"type": ["string", "null"]}
-PLAN_SCHEMA = _object_schema(
-    execution_plan={
-        "type": "array",
-        "items": _object_schema(
-            step_number={"type": "integer"},
-            step_name=_TEXT_OR_NULL,
-            instruction=_TEXT_OR_NULL,
-            prompt=_TEXT_OR_NULL,
-            auxiliary_text=_TEXT_OR_NULL,
-        ),
-    }
+MAX_TEXT = 1000
+"""Characters of a text under a schema: within a string a weak model may repeat itself until its token limit.
+llama.cpp refuses bounds of 2000 and more."""
+_TEXT = {"type": "string", "maxLength": MAX_TEXT}
+_TEXT_OR_NULL = {"type": ["string", "null"], "maxLength": MAX_TEXT}
+_STEP_SCHEMA = _object_schema(
+    step_number={"type": "integer"},
+    step_name=_TEXT_OR_NULL,
+    instruction=_TEXT_OR_NULL,
+    prompt=_TEXT_OR_NULL,
+    auxiliary_text=_TEXT_OR_NULL,
 )
-VERDICT_SCHEMA = _object_schema(previous_step_success={"type": "boolean"}, refine_prompt={"type": "string"})
+VERDICT_SCHEMA = _object_schema(previous_step_success={"type": "boolean"}, refine_prompt=_TEXT)
 MARKS_SCHEMA = _object_schema(
-    score={"type": "array", "items": {"type": "number"}}, reasoning={"type": "string"}
+    score={"type": "array", "items": {"type": "number"}, "maxItems": 2}, reasoning=_TEXT
 )
 """The same forms as JSON schemas, for backends with constrained decoding."""
+
+
+def plan_schema(max_steps: int) -> dict[str, Any]:
+    """The JSON schema of a plan with at most so many steps."""
+    return _object_schema(execution_plan={"type": "array", "items": _STEP_SCHEMA, "maxItems": max_steps})
 
 
 def parse_plan(reply: Reply | str) -> Plan:

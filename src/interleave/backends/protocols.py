@@ -37,8 +37,12 @@ class GeneratorCapabilities:
     """US dollars a picture; 0 where it is free, None where it is not known."""
     concurrency: int | None = None
     """How many pictures it can draw at once; None for no limit."""
+    first_concurrency: int | None = None
+    """How many calls are made at once until it is known to take more; None: as many as `concurrency`."""
+    timeout: float | None = None
+    """Seconds that one try may take, which it keeps itself; None for the default."""
     deadline: float | None = None
-    """Seconds that a picture may take, with all retries; None for the default."""
+    """Seconds that a picture may take, with all retries; None for the default. Waits do not count."""
 
 
 @runtime_checkable
@@ -75,6 +79,8 @@ class Sampling:
     """Whether the reply should have token probabilities, where the backend can give them."""
     schema: Mapping[str, Any] | None = None
     """A JSON schema of the answer, for backends with constrained decoding."""
+    reask: bool = False
+    """Whether an earlier reply could not be read."""
     slot: Slot = Slot()
 
 
@@ -109,8 +115,14 @@ class VlmCapabilities:
     """Whether the same messages, decoded greedily, get the same answer every time."""
     concurrency: int | None = None
     """How many calls it takes at once; None for no limit."""
+    first_concurrency: int | None = None
+    """How many calls are made at once until it is known to take more; None: as many as `concurrency`."""
+    timeout: float | None = None
+    """Seconds that one try may take, which it keeps itself; None for the default."""
     deadline: float | None = None
-    """Seconds that an answer may take, with all retries; None for the default."""
+    """Seconds that an answer may take, with all retries; None for the default. Waits do not count."""
+    reply_options: frozenset[str] = frozenset()
+    """Options of its spec that help where replies are cut off or unreadable: `max_tokens`, `json_schema`."""
     typical_price: float | None = None
     """US dollars of a typical call, for estimates; None where it is not known."""
 

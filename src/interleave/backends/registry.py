@@ -4,6 +4,7 @@ A package adds a backend with an entry point in one of the groups `interleave.ge
 and `interleave.agents` (see `interleave.plugins`). It names a class, or a `BackendInfo` that names one and
 says more about it. The class is built with the keyword arguments `spec`, `options` and, if it has such a
 parameter, `role`; `options` is an instance of its inner `Options` model, which lists the keys it takes.
+`concurrency` and `timeout` are taken and kept for every backend.
 """
 
 from __future__ import annotations
@@ -21,7 +22,8 @@ from pydantic import BaseModel, ValidationError
 
 from interleave import plugins
 from interleave.backends.protocols import ImageGenerator, VisionLanguageModel
-from interleave.config.specs import Spec, parse_spec
+from interleave.backends.spec_limits import keep_limits
+from interleave.config.specs import BackendOptions, Spec, parse_spec
 from interleave.errors import ConfigurationError, InterleaveError, MissingDependency, did_you_mean
 from interleave.types import Request
 from interleave.validation_errors import problem_with
@@ -257,7 +259,8 @@ def _load(spec: str | Spec, kinds: tuple[Kind, ...], what: str, *, role: str) ->
     backend, parsed, options = _look_up(spec, kinds, what)
     parameters = inspect.signature(backend).parameters.values()
     takes_role = any(each.name == "role" or each.kind is each.VAR_KEYWORD for each in parameters)
-    return backend(spec=parsed, options=options, **({"role": role} if takes_role else {}))
+    built = backend(spec=parsed, options=options, **({"role": role} if takes_role else {}))
+    return keep_limits(built, shared_options(parsed), parsed.name)
 
 
 def _look_up(spec: str | Spec, kinds: tuple[Kind, ...], what: str) -> tuple[Any, Spec, BaseModel]:
@@ -301,12 +304,25 @@ def _import(info: BackendInfo, what: str) -> Any:
 
 
 def _options(backend: Any, spec: Spec) -> BaseModel:
-    known = backend.Options.model_fields
+    own, shared = backend.Options.model_fields, BackendOptions.model_fields
     for key in spec.options:
-        if key not in known:
+        if key not in own and key not in shared:
+            known = {*own, *shared}
             raise ConfigurationError(f"{spec.name!r} has no option {key!r}. {did_you_mean(key, known)}")
+    shared_options(spec)
+    return _validated(backend.Options, spec, {key: spec.options[key] for key in spec.options if key in own})
+
+
+def shared_options(spec: str | Spec) -> BackendOptions:
+    """The options of a spec that every backend takes."""
+    parsed, shared = _parsed(spec), BackendOptions.model_fields
+    given = {key: parsed.options[key] for key in parsed.options if key in shared}
+    return cast(BackendOptions, _validated(BackendOptions, parsed, given))
+
+
+def _validated(model: Any, spec: Spec, values: Mapping[str, str]) -> BaseModel:
     try:
-        return cast(BaseModel, backend.Options.model_validate(spec.options))
+        return cast(BaseModel, model.model_validate(values))
     except ValidationError as error:
         first = error.errors()[0]
         key = ".".join(str(place) for place in first["loc"])

@@ -1,7 +1,8 @@
 """The one retry policy. Backends switch the retries of their SDK off; nothing else retries a call.
 
 Only transient `BackendError`s are retried, with at most five tries in all, after jittered backoff or after
-the time the server asked for. Retries come out of a shared budget, a fifth of the calls made plus ten a
+the time the server asked for. Every try takes a place within the limit on calls in flight; waiting for it
+does not count against the deadline. Retries come out of a shared budget, a fifth of the calls made plus ten a
 second, so that an outage does not cause a storm; when it is empty, a call waits for it within its deadline.
 Every call to a model goes through here, so its result is checked and keys are removed here.
 """
@@ -13,8 +14,11 @@ import logging
 import random
 import time
 from collections.abc import Awaitable, Callable, Sequence
+from functools import cached_property
 from typing import TYPE_CHECKING, TypeVar
 
+from interleave.backends.concurrency import CallLimit
+from interleave.backends.deadlines import TIMEOUT_ADVICE, Deadline
 from interleave.backends.protocols import (
     GeneratorCapabilities,
     ImageGenerator,
@@ -26,7 +30,8 @@ from interleave.backends.protocols import (
     VlmCapabilities,
 )
 from interleave.backends.result_checks import checked, clean_errors
-from interleave.errors import BackendError
+from interleave.errors import BackendError, Failure
+from interleave.types import Slot
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -87,35 +92,55 @@ class RetryPolicy:
         self.first_delay = first_delay
         self.budget = budget or RetryBudget()
 
-    async def call(self, what: str, attempt: Callable[[], Awaitable[T]], *, deadline: float) -> T:
-        """Await `attempt()` until it succeeds; `deadline` is seconds for all tries and waits together."""
-        ends_at = _now() + deadline
+    async def call(
+        self,
+        what: str,
+        attempt: Callable[[], Awaitable[T]],
+        *,
+        deadline: float | Deadline,
+        limit: CallLimit | None = None,
+        slot: Slot = Slot(),
+    ) -> T:
+        """Await `attempt()` until it succeeds; `deadline` is for all tries and the delays between them."""
+        deadline = deadline if isinstance(deadline, Deadline) else Deadline(deadline)
+        limit = limit or CallLimit(None)
         self.budget.call_made()
         for number in range(1, self.tries + 1):
             try:
-                async with asyncio.timeout_at(ends_at) as window:
-                    with clean_errors():
-                        return checked(await attempt(), what)
-            except TimeoutError as error:
-                if not window.expired():
-                    raise  # a timeout of the attempt's own, not of this deadline
-                raise BackendError(f"{what}: no answer within {deadline:g} s", transient=True) from error
+                async with limit.acquire(slot):  # a try that waits for its place holds none
+                    return await self._try(what, attempt, deadline)
             except BackendError as error:
-                if not error.transient or number == self.tries:
+                if not error.transient or number == self.tries or deadline.expired:
                     raise
-                await self._wait(what, error, number, ends_at)
+                await self._wait(what, error, number, deadline)
         raise AssertionError("unreachable: the last try returns or raises")
 
-    async def _wait(self, what: str, error: BackendError, number: int, ends_at: float) -> None:
+    async def _try(self, what: str, attempt: Callable[[], Awaitable[T]], deadline: Deadline) -> T:
+        try:
+            async with deadline.running():
+                with clean_errors():
+                    return checked(await attempt(), what)
+        except TimeoutError as error:
+            if not deadline.expired:
+                raise  # a timeout of the attempt's own, not of this deadline
+            raise BackendError(
+                f"{what}: no answer within {deadline.seconds:g} s{TIMEOUT_ADVICE}",
+                transient=True,
+                kind=Failure.TIMEOUT,
+            ) from error
+
+    async def _wait(self, what: str, error: BackendError, number: int, deadline: Deadline) -> None:
         delay = self._delay(error, number)
-        if _now() + delay >= ends_at:
+        if delay >= deadline.left:
             raise error
         log.warning("%s: %s; trying again in %.1f s", what, error, delay)
-        await asyncio.sleep(delay)
-        while not self.budget.take():
-            if _now() >= ends_at:
-                raise error
-            await asyncio.sleep(BUDGET_POLL_SECONDS)
+        try:
+            async with deadline.running():
+                await asyncio.sleep(delay)
+                while not self.budget.take():
+                    await asyncio.sleep(BUDGET_POLL_SECONDS)
+        except TimeoutError:
+            raise error from None
 
     def _delay(self, error: BackendError, number: int) -> float:
         if error.retry_after is not None and error.retry_after >= 0:
@@ -135,11 +160,17 @@ class RetriedVlm:
     def capabilities(self) -> VlmCapabilities:
         return self.vlm.capabilities
 
+    @cached_property
+    def limit(self) -> CallLimit:
+        return CallLimit.of(self.capabilities, seconds=VLM_DEADLINE_SECONDS, what=self.what)
+
     async def complete(self, messages: Sequence[Message], sampling: Sampling) -> Reply:
         return await self.policy.call(
             self.what,
             lambda: self.vlm.complete(messages, sampling),
             deadline=self.capabilities.deadline or VLM_DEADLINE_SECONDS,
+            limit=self.limit,
+            slot=sampling.slot,
         )
 
 
@@ -155,13 +186,15 @@ class RetriedGenerator:
     def capabilities(self) -> GeneratorCapabilities:
         return self.generator.capabilities
 
+    @cached_property
+    def limit(self) -> CallLimit:
+        return CallLimit.of(self.capabilities, seconds=IMAGE_DEADLINE_SECONDS, what=self.what)
+
     async def generate(self, request: ImageRequest) -> Image:
         return await self.policy.call(
             self.what,
             lambda: self.generator.generate(request),
             deadline=self.capabilities.deadline or IMAGE_DEADLINE_SECONDS,
+            limit=self.limit,
+            slot=request.slot,
         )
-
-
-def _now() -> float:
-    return asyncio.get_running_loop().time()

@@ -14,6 +14,7 @@ from contextlib import aclosing
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from interleave.backends.concurrency import CallLimit
 from interleave.backends.protocols import Message, Reply, VisionLanguageModel
 from interleave.backends.retries import VLM_DEADLINE_SECONDS, RetryPolicy
 from interleave.benchmarks.base import (
@@ -35,7 +36,6 @@ from interleave.errors import BackendError, Failure, InterleaveError, LimitReach
 from interleave.runs.disk import Disk
 from interleave.runs.folder import open_journal
 from interleave.runs.limits import Meter, refuse_unpriced
-from interleave.runs.models import CallSemaphore
 from interleave.runs.outage import OutageRetry, TryResult
 
 REASKS = 2
@@ -165,7 +165,7 @@ class JudgeSession:
         self.retry_failed, self.reasks = retry_failed, reasks
         self.outage_retry = outage_retry or OutageRetry(limits.max_seconds)
         self.retries = RetryPolicy()
-        self.semaphore = CallSemaphore(vlm.capabilities.concurrency)
+        self.limit = CallLimit.of(vlm.capabilities, seconds=VLM_DEADLINE_SECONDS, what="the judge")
         self.disk = Disk()
         self.known = judged.records()
         self.waiting, questions, already = judged.open_questions(self.known, retry_failed=retry_failed)
@@ -291,10 +291,13 @@ class JudgeSession:
 
         price = self.vlm.capabilities.typical_price
         deadline = self.vlm.capabilities.deadline or VLM_DEADLINE_SECONDS
-        async with self.semaphore.acquire(question.sampling.slot):
-            reply = await self.retries.call(
-                "the judge", lambda: self.meter.call(call, price=price), deadline=deadline
-            )
+        reply = await self.retries.call(
+            "the judge",
+            lambda: self.meter.call(call, price=price),
+            deadline=deadline,
+            limit=self.limit,
+            slot=question.sampling.slot,
+        )
         self.meter.spend(reply.cost)
         return reply
 

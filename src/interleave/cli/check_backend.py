@@ -65,20 +65,22 @@ def check_profile(name: str, *, tiny: bool, quick: bool, json_output: bool) -> i
 def run_checks(spec: str, role: str, *, quick: bool, show: bool) -> list[Result]:
     """Load the backend of a spec and run the checks of its role on it."""
     from interleave.backends.contract import Known
-    from interleave.backends.registry import is_agent, load_generator, load_vlm
+    from interleave.backends.registry import is_agent, load_generator, load_vlm, shared_options
     from interleave.backends.retries import RetriedGenerator, RetriedVlm
 
     if role not in ROLES:
         raise ConfigurationError(f"--role {role!r} is not one of {', '.join(ROLES)}")
     if is_agent(spec) and role != "generator":
         raise ConfigurationError(f"{spec!r} is a program, not a model: there is nothing to check")
+    asked = shared_options(spec)
     backend: object
     if role == "generator":
         backend = RetriedGenerator(spec, load_generator(spec))
     else:
         backend = RetriedVlm(spec, load_vlm(spec, role))
     _say_price(backend)
-    results = asyncio.run(_results(backend, Known(role=role), quick))
+    known = Known(role=role, concurrency=asked.concurrency, timeout=asked.timeout)
+    results = asyncio.run(_results(backend, known, quick))
     if show:
         _print(results)
     return results

@@ -52,13 +52,15 @@ class Spec:
 
 
 class BackendOptions(Value):
-    """The options that every backend takes; each adds its own."""
+    """The options that every backend takes, and that are kept for it; each adds its own."""
 
     concurrency: int | None = Field(default=None, ge=1, le=100_000)
     """How many calls may be in flight at once."""
+    timeout: float | None = Field(default=None, gt=0, le=86_400)
+    """Seconds for one try; time in a queue does not count where it is known."""
 
 
-TUNING = frozenset({*BackendOptions.model_fields, "timeout", "key", "port", "probe"})
+TUNING = frozenset({*BackendOptions.model_fields, "key", "port", "probe"})
 """Options that change how fast a run goes, not how it comes out."""
 
 

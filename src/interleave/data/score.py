@@ -18,6 +18,7 @@ from typing import Protocol
 from interleave.agents.critic import CriticInput
 from interleave.agents.prompts import DEFAULT_PACK, PromptPack, load_pack
 from interleave.agents.scorer import Scorer, VlmScorer
+from interleave.backends.concurrency import CallLimit
 from interleave.backends.protocols import Message, Reply, Sampling, VisionLanguageModel, VlmCapabilities
 from interleave.backends.registry import load_agent
 from interleave.backends.retries import VLM_DEADLINE_SECONDS, RetryPolicy
@@ -29,7 +30,6 @@ from interleave.data.trajectories import Trajectory, read_trajectory, run_names
 from interleave.errors import BackendError, Failure, InterleaveError, LimitReached, StorageError
 from interleave.runs.disk import Disk
 from interleave.runs.limits import Meter, refuse_unpriced
-from interleave.runs.models import CallSemaphore
 from interleave.runs.outage import OutageRetry, TryResult
 from interleave.runs.record import AttemptRecord, StepRecord
 from interleave.types import Scores
@@ -95,7 +95,7 @@ class VlmScorerClient:
         self.pack = pack
         self.meter = meter
         self.retries = RetryPolicy()
-        self.semaphore = CallSemaphore(vlm.capabilities.concurrency)
+        self.limit = CallLimit.of(vlm.capabilities, seconds=VLM_DEADLINE_SECONDS, what="the scorer")
 
     async def score(self, seen: CriticInput, usage: Usage) -> Scores:
         return await VlmScorer(_MeteredVlm(self, usage), self.pack).score(seen)
@@ -112,8 +112,9 @@ class VlmScorerClient:
                 self.meter.spend(-expected)
 
         deadline = self.vlm.capabilities.deadline or VLM_DEADLINE_SECONDS
-        async with self.semaphore.acquire(sampling.slot):
-            reply = await self.retries.call("the scorer", self._within_limits(call), deadline=deadline)
+        reply = await self.retries.call(
+            "the scorer", self._within_limits(call), deadline=deadline, limit=self.limit, slot=sampling.slot
+        )
         self.meter.spend(reply.cost)
         return reply
 

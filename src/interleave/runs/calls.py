@@ -7,7 +7,6 @@ made, and its result synced to disk before the pipeline goes on.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
@@ -16,6 +15,7 @@ from PIL.Image import Image
 
 from interleave.agents.critic import Critic, CriticInput
 from interleave.agents.planner import GivenPlan, Planner
+from interleave.backends.deadlines import Deadline
 from interleave.backends.protocols import (
     GeneratorCapabilities,
     ImageGenerator,
@@ -88,7 +88,7 @@ class CallRunner:
         price: float | None,
         deadline: float,
     ) -> tuple[T, float]:
-        """Make a call that the journal cannot answer; returns its result and how long it took."""
+        """Make a call that the journal cannot answer; returns its result and how long it was worked on."""
 
         place = {"role": role, "call": slot.call, "step": slot.step, "attempt": slot.attempt}
 
@@ -104,10 +104,10 @@ class CallRunner:
                     self.journal.append(CallFailed.model_validate(place | failure))
                     raise
 
-        async with self.models.semaphores[role].acquire(slot):  # waiting here does not use up the deadline
-            started = time.monotonic()
-            result = await self.models.retries.call(f"the {role}", once, deadline=deadline)
-            return result, round(time.monotonic() - started, 3)
+        within = Deadline(deadline)
+        limit = self.models.limits[role]
+        result = await self.models.retries.call(f"the {role}", once, deadline=within, limit=limit, slot=slot)
+        return result, round(within.elapsed, 3)
 
     async def store_reply(self, reply: Replied) -> None:
         """Journal a model's reply; it is on disk when this returns."""

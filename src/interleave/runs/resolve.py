@@ -61,12 +61,16 @@ def split_choices(choices: dict[str, Any]) -> tuple[Choices, Limits]:
         raise ConfigurationError(f"there is no option {unknown!r}. {did_you_mean(unknown, known)}") from None
 
 
-def resolve(chosen: Choices) -> tuple[RunConfig, PromptPack]:
-    """The whole configuration: the user's choices, and the profile's where there is none."""
+def resolve(chosen: Choices, *, only_plans: bool = False) -> tuple[RunConfig, PromptPack]:
+    """The whole configuration: the user's choices, and the profile's where there is none.
+
+    With `only_plans` no critic is asked, so the prompts need not suit the profile's.
+    """
     profile = load_profile(chosen.profile)
     planner, critic, generator = map(_spec_or_object, (chosen.planner, chosen.critic, chosen.generator))
     asked = GivenPlan(chosen.plan) if chosen.plan else planner  # with a plan, no planner is asked
-    pack = load_pack(choose_pack(profile, prompts=chosen.prompts, planner=asked, critic=critic))
+    judge = planner if only_plans and critic is None else critic
+    pack = load_pack(choose_pack(profile, prompts=chosen.prompts, planner=asked, critic=judge))
     values = {
         "planner": _role(planner, profile, "planner"),
         "critic": _role(critic, profile, "critic"),

@@ -12,6 +12,8 @@ from typing import Any
 import pytest
 from concurrent_calls import at_once
 
+from clocks import SkippingLoop, run_skipping
+from interleave.backends.deadlines import Deadline
 from interleave.backends.local import batching
 from interleave.backends.local.batching import BatchQueue, QueuedCall, device_executor
 from interleave.errors import OutOfMemory
@@ -363,3 +365,53 @@ def test_a_device_has_one_thread_for_all_queues_and_event_loops() -> None:
         assert asyncio.run(queue.submit(number)) == number
     assert len(threads) == 1
     assert device_executor("test") is not device_executor("another")
+
+
+async def until_counted(deadline: Deadline) -> None:
+    """Until the loop knows that the call has been taken out of the queue."""
+    while deadline._waits or deadline._window is None:
+        await asyncio.sleep(0.001)
+
+
+def test_time_in_the_queue_does_not_count_against_a_deadline(executor: ThreadPoolExecutor) -> None:
+    """The first call is computed for 110 s and the second waits as long; each has 120 s."""
+    loop, model = SkippingLoop(), Doubler()
+    queue = Queue(model, executor=executor)
+
+    async def timed(number: int, deadline: Deadline) -> int:
+        async with deadline.running():
+            return await queue.submit(number)
+
+    async def story() -> None:
+        model.go.clear()
+        one, two = Deadline(120), Deadline(120)
+        first = asyncio.create_task(timed(1, one))
+        await asyncio.to_thread(model.busy.wait, HANGS_AFTER)
+        await until_counted(one)
+        second = asyncio.create_task(timed(2, two))
+        await asyncio.sleep(0.01)
+        loop.ahead += 110
+        model.go.set()
+        assert (await first, await second) == (2, 4)
+        assert one.elapsed >= 110 > two.elapsed
+
+    run_skipping(loop, story())
+
+
+def test_time_in_which_a_call_is_computed_counts(executor: ThreadPoolExecutor) -> None:
+    loop, model = SkippingLoop(), Doubler()
+    queue = Queue(model, executor=executor)
+
+    async def story() -> None:
+        model.go.clear()
+        deadline = Deadline(120)
+        with pytest.raises(TimeoutError):
+            async with deadline.running():
+                call = asyncio.create_task(queue.submit(1))
+                await asyncio.to_thread(model.busy.wait, HANGS_AFTER)
+                await until_counted(deadline)
+                loop.ahead += 121
+                await call
+        model.go.set()
+
+    run_skipping(loop, story())

@@ -37,8 +37,10 @@ def checks_for(role: str, *, quick: bool = False) -> tuple[Check, ...]:
 
 async def examine(backend: object, known: Known, *, quick: bool = False) -> AsyncGenerator[Result]:
     """Run every check and yield its result; stops at the first that finds the backend unreachable."""
-    for check in checks_for(known.role, quick=quick):
-        result = await check.on(backend, known)
+    has_answered = False
+    for number, check in enumerate(checks_for(known.role, quick=quick)):
+        result = await check.on(backend, known, has_answered=has_answered)
+        has_answered |= number > 0 and result.status is Status.PASSED  # the first check makes no call
         yield result
         if result.unreachable:
             return

@@ -10,11 +10,16 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from interleave.errors import BackendError
+from interleave.backends.protocols import GeneratorCapabilities, VlmCapabilities
+from interleave.errors import BackendError, Failure
 
 CHECK_SECONDS = 1800.0
 """The time limit of a check."""
 CANCEL_SECONDS = 5.0
+MAX_CALLS_AT_ONCE = 16
+"""A check of the limit on concurrency makes no more calls than this."""
+AWAY = {Failure.UNREACHABLE, Failure.TIMEOUT, Failure.BUSY}
+"""Failures that say nothing about a promise, because the backend did not answer."""
 
 PROMPTS = {
     "one letter": "x",
@@ -52,6 +57,9 @@ class Known:
     """The size of all its pictures, if it is known."""
     repeatable: bool | None = None
     """Whether equal requests give equal results; None: as its capabilities say."""
+    concurrency: int | None = None
+    timeout: float | None = None
+    """What its spec asks for, if it does."""
 
 
 @dataclass(frozen=True)
@@ -89,8 +97,12 @@ class Check:
     def __str__(self) -> str:
         return self.promise
 
-    async def on(self, backend: object, known: Known = Known()) -> Result:
-        """Run the trial; any exception becomes a result."""
+    async def on(self, backend: object, known: Known = Known(), *, has_answered: bool = False) -> Result:
+        """Run the trial; any exception becomes a result.
+
+        A backend that `has_answered` fails by itself; before that, any failure that may pass counts as one of
+        reaching it.
+        """
         started = time.monotonic()
 
         def ended(status: Status, reason: str = "", *, unreachable: bool = False) -> Result:
@@ -107,7 +119,8 @@ class Check:
         except TimeoutError:
             return ended(Status.FAILED, f"not done within {CHECK_SECONDS:g} s", unreachable=True)
         except BackendError as error:
-            return ended(Status.FAILED, str(error), unreachable=error.transient)
+            away = error.kind in AWAY or (error.transient and not has_answered)
+            return ended(Status.FAILED, str(error), unreachable=away)
         except Exception as error:  # a backend may raise anything, but only BackendError is allowed
             wrong = f"raised {type(error).__name__} instead of BackendError: {error}"
             return ended(Status.FAILED, wrong)
@@ -118,6 +131,26 @@ def must(kept: bool, otherwise: str) -> None:
     """Fail the check, with this reason, unless the promise is kept."""
     if not kept:
         raise BrokenPromise(otherwise)
+
+
+def limits_said(capabilities: GeneratorCapabilities | VlmCapabilities, known: Known) -> None:
+    """Fail unless capabilities have sensible limits, and those that the spec asks for.
+
+    Raises `NotPromised` where there is no limit on concurrency that a trial could reach.
+    """
+    concurrency, timeout = capabilities.concurrency, capabilities.timeout
+    whole = isinstance(concurrency, int) and not isinstance(concurrency, bool)
+    must(concurrency is None or (whole and concurrency > 0), f"its concurrency is {concurrency!r}")
+    must(timeout is None or (isinstance(timeout, int | float) and timeout > 0), f"its timeout is {timeout!r}")
+    for name, asked, said in (
+        ("concurrency", known.concurrency, concurrency),
+        ("timeout", known.timeout, timeout),
+    ):
+        must(asked in (None, said), f"its spec asks for {name}={asked}, and its capabilities say {said}")
+    if concurrency is None:
+        raise NotPromised("it takes any number of calls at once: ?concurrency=N limits them")
+    if concurrency >= MAX_CALLS_AT_ONCE:
+        raise NotPromised(f"it takes {concurrency} calls at once, more than are tried")
 
 
 @contextmanager

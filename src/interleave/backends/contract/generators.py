@@ -8,15 +8,18 @@ from functools import partial
 from PIL import Image
 
 from interleave.backends.contract.checks import (
+    MAX_CALLS_AT_ONCE,
     PROMPTS,
     Check,
     Known,
     NotPromised,
     ends_when_cancelled,
+    limits_said,
     must,
     refusal_allowed,
 )
 from interleave.backends.protocols import GeneratorCapabilities, ImageGenerator, ImageRequest
+from interleave.backends.retries import RetriedGenerator
 from interleave.errors import BackendError
 from interleave.types import Slot
 
@@ -157,6 +160,36 @@ async def a_cancelled_call_ends_and_breaks_nothing(generator: ImageGenerator, kn
     must(same(before, after), "after a cancelled call, the same request gave another picture")
 
 
+async def the_limits_of_its_spec_are_kept(generator: ImageGenerator, known: Known) -> None:
+    capabilities = generator.capabilities
+    limits_said(capabilities, known)
+    counted = _Counted(generator)
+    limited = RetriedGenerator("it", counted)
+    calls = min(capabilities.concurrency or 0, MAX_CALLS_AT_ONCE) + 1
+    await asyncio.gather(*(draw(limited, f"cat number {number}") for number in range(calls)))
+    must(
+        counted.most <= (capabilities.concurrency or calls),
+        f"{counted.most} calls were in flight at once, and it takes {capabilities.concurrency}",
+    )
+
+
+class _Counted:
+    """Counts the calls in flight to a generator."""
+
+    def __init__(self, generator: ImageGenerator) -> None:
+        self.generator = generator
+        self.capabilities = generator.capabilities
+        self.most = self._in_flight = 0
+
+    async def generate(self, request: ImageRequest) -> Image.Image:
+        self._in_flight += 1
+        self.most = max(self.most, self._in_flight)
+        try:
+            return await self.generator.generate(request)
+        finally:
+            self._in_flight -= 1
+
+
 async def draw(
     generator: ImageGenerator, prompt: str = "a cat on a mat", seed: int = 7, *sources: Image.Image
 ) -> Image.Image:
@@ -208,6 +241,7 @@ GENERATOR_CHECKS = (
         pictures_drawn_at_once_are_those_drawn_one_by_one,
         thorough=True,
     ),
+    Check("the concurrency and the timeout of its spec are kept", the_limits_of_its_spec_are_kept),
     Check("a cancelled call ends and breaks nothing", a_cancelled_call_ends_and_breaks_nothing),
     *(
         Check(

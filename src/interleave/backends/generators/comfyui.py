@@ -3,6 +3,9 @@
 Export the workflow with *Export (API)*. For each picture the sources are uploaded, and the prompt, the seed
 and the file names are written into a copy of the workflow; that is queued and polled, and its picture is
 fetched. In most workflows the inputs for them are found automatically; options name them in the others.
+
+ComfyUI draws one picture at a time. The time that a workflow waits in its queue does not count against the
+timeout, and a server that is being restarted is waited for.
 """
 
 from __future__ import annotations
@@ -10,15 +13,17 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import uuid
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Iterator
 from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from pydantic import Field
 
+from interleave.backends.deadlines import Deadline, waiting
 from interleave.backends.generators.comfyui_workflow import Workflow, read_workflow
 from interleave.backends.protocols import GeneratorCapabilities, ImageRequest
+from interleave.backends.remote.endpoints import EndpointPool
 from interleave.backends.remote.http_client import (
     EXPECT_ANYTHING,
     EXPECT_PICTURE,
@@ -34,7 +39,7 @@ from interleave.backends.remote.options import RemoteOptions
 from interleave.backends.remote.responses import expect, json_of, label, optional
 from interleave.backends.retries import IMAGE_DEADLINE_SECONDS
 from interleave.config.specs import Spec
-from interleave.errors import BackendError, ConfigurationError
+from interleave.errors import BackendError, ConfigurationError, Failure
 from interleave.pictures import encode_png
 
 if TYPE_CHECKING:
@@ -43,6 +48,10 @@ if TYPE_CHECKING:
 
 FIRST_POLL_SECONDS, LONGEST_POLL_SECONDS = 0.1, 2.0
 CANCEL_SECONDS = 5.0
+PROBE_SECONDS = 2.0
+"""Between two looks at a server that is away."""
+CONCURRENCY = 2
+"""One picture is drawn while the sources of the next are uploaded; more would only wait in the queue."""
 
 
 class ComfyUIGenerator:
@@ -85,7 +94,8 @@ class ComfyUIGenerator:
             text_to_image=self.text is not None,
             seeds=all(workflow.seeds for workflow in workflows),
             price_per_image=options.price,
-            concurrency=options.concurrency,
+            concurrency=options.concurrency or CONCURRENCY,
+            timeout=options.seconds(IMAGE_DEADLINE_SECONDS),
             deadline=options.deadline(IMAGE_DEADLINE_SECONDS),
         )
         url, key = spec.base_url.rstrip("/"), key_for(spec.base_url, options.key)
@@ -96,14 +106,16 @@ class ComfyUIGenerator:
             ),
             lambda http: http,
         )
+        self.pool = EndpointPool([url], self._is_healthy, probe_seconds=PROBE_SECONDS)
 
     async def generate(self, request: ImageRequest) -> Image:
         check_sources(self.where, request, self.capabilities)
         workflow = self.edit if request.sources else self.text
         if workflow is None:
             raise BackendError(f"{self.where}: no workflow fits this request")
+        deadline = Deadline(self.seconds)
         try:
-            async with asyncio.timeout(self.seconds):
+            async with self.pool.acquire(wait_seconds=self.seconds), deadline.running():
                 with as_backend_errors(self.where):
                     data = await self._run_workflow(workflow, request)
         except TimeoutError:
@@ -138,37 +150,46 @@ class ComfyUIGenerator:
 
     async def _outputs(self, http: httpx2.AsyncClient, job: str) -> dict[str, Any]:
         """Poll until the workflow is done, and return its outputs; raises if it failed or was lost."""
-        pause = FIRST_POLL_SECONDS
+        with waiting():  # behind other workflows, its own and those of others
+            pauses = _pauses()
+            while await self._is_queued(http, job, "queue_pending"):
+                await asyncio.sleep(next(pauses))
+        pauses = _pauses()
         while True:
             entry = await self._history(http, job)
             if entry is not None:
                 self._raise_if_failed(entry)
                 return optional(entry.get("outputs"), dict, "outputs", self.where) or {}
-            if not await self._is_queued(http, job) and await self._history(http, job) is None:
+            in_queue = await self._is_queued(http, job, "queue_running", "queue_pending")
+            if not in_queue and await self._history(http, job) is None:
                 raise unreachable(self.where, "it no longer knows the workflow: was it restarted?")
-            await asyncio.sleep(pause)
-            pause = min(pause * 1.5, LONGEST_POLL_SECONDS)
+            await asyncio.sleep(next(pauses))
 
     async def _history(self, http: httpx2.AsyncClient, job: str) -> dict[str, Any] | None:
         history = json_of(await http.get(f"/history/{quote(job, safe='')}"))
         return optional(history.get(job), dict, "history", self.where)
 
-    async def _is_queued(self, http: httpx2.AsyncClient, job: str, *, running: bool = False) -> bool:
+    async def _is_queued(self, http: httpx2.AsyncClient, job: str, *lists: str) -> bool:
         queue = json_of(await http.get("/queue"))
-        lists = ("queue_running",) if running else ("queue_running", "queue_pending")
         queued = [optional(queue.get(name), list, name, self.where) or [] for name in lists]
         return any(job in entry for entries in queued for entry in entries if isinstance(entry, list))
+
+    async def _is_healthy(self, url: str) -> bool:
+        with as_backend_errors(self.where):
+            await self._client().get("/queue")
+        return True
 
     def _raise_if_failed(self, entry: dict[str, Any]) -> None:
         status = optional(entry.get("status"), dict, "status", self.where) or {}
         if status.get("status_str") != "error":
             return
-        messages = optional(status.get("messages"), list, "messages", self.where) or []
-        errors = [
-            each[1]
-            for each in messages
-            if isinstance(each, list) and each[:1] == ["execution_error"] and each[1:]
-        ]
+        listed = optional(status.get("messages"), list, "messages", self.where) or []
+        messages = [each for each in listed if isinstance(each, list) and each]
+        if any(each[0] == "execution_interrupted" for each in messages):
+            raise BackendError(
+                f"{self.where}: the workflow was cancelled there, in its window or by another program"
+            )
+        errors = [each[1] for each in messages if each[0] == "execution_error" and each[1:]]
         reasons = [each.get("exception_message") for each in errors if isinstance(each, dict)]
         reason = shorten(" ".join(each for each in reasons if isinstance(each, str))) or "no reason given"
         raise BackendError(
@@ -189,7 +210,23 @@ class ComfyUIGenerator:
         saved = [picture for picture in named if picture.get("type") == "output"]
         chosen = (saved or named)[0]
         place = {name: str(chosen.get(name) or "") for name in ("filename", "subfolder", "type")}
-        return (await http.get("/view", params=place, extensions=EXPECT_PICTURE)).content
+        try:
+            return (await http.get("/view", params=place, extensions=EXPECT_PICTURE)).content
+        except BackendError as error:
+            if error.kind is not Failure.INVALID:
+                raise
+            await self._forget_results(http)
+            raise bad_reply(
+                self.where,
+                f"its picture {place['filename']!r} is gone: were its output files deleted? "
+                "It is asked to forget its earlier results",
+            ) from None
+
+    async def _forget_results(self, http: httpx2.AsyncClient) -> None:
+        """Empty ComfyUI's cache: for an equal workflow it names a file again instead of drawing it."""
+        body = {"free_memory": True, "unload_models": False}
+        with suppress(BackendError):
+            await http.post("/free", json=body, extensions=EXPECT_ANYTHING)
 
     @asynccontextmanager
     async def _cancel_if_abandoned(self, http: httpx2.AsyncClient, job: str) -> AsyncGenerator[None]:
@@ -200,6 +237,13 @@ class ComfyUIGenerator:
             with suppress(BackendError, TimeoutError):
                 async with asyncio.timeout(CANCEL_SECONDS):
                     await http.post("/queue", json={"delete": [job]}, extensions=EXPECT_ANYTHING)
-                    if await self._is_queued(http, job, running=True):
+                    if await self._is_queued(http, job, "queue_running"):
                         await http.post("/interrupt", json={"prompt_id": job}, extensions=EXPECT_ANYTHING)
             raise
+
+
+def _pauses() -> Iterator[float]:
+    pause = FIRST_POLL_SECONDS
+    while True:
+        yield pause
+        pause = min(pause * 1.5, LONGEST_POLL_SECONDS)

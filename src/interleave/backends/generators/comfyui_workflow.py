@@ -1,14 +1,16 @@
 """A ComfyUI workflow in API form, and its inputs for the prompt, the seed and the sources.
 
-The prompt replaces `{{prompt}}` in a text, or else the text that a sampler's `positive` input is linked to;
-the seed goes into every number called `seed` or `noise_seed`; sources go into the `LoadImage` nodes, in the
-order of their numbers.
+The prompt replaces `{{prompt}}` in a text, or else the text that a sampler or guider is linked to by its
+`positive` input, or by what its class calls that; the seed goes into every number called `seed` or
+`noise_seed`, or into the number that such an input is linked to; sources go into the `LoadImage` nodes, in
+the order of their numbers.
 """
 
 from __future__ import annotations
 
 import copy
 import json
+import logging
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -16,9 +18,16 @@ from typing import Any
 from interleave.errors import ConfigurationError
 from interleave.files import read_text, why
 
+log = logging.getLogger(__name__)
+
 PROMPT = "{{prompt}}"
 SEED_INPUTS = ("seed", "noise_seed")
 LOADER = "LoadImage"
+POSITIVE_INPUTS = ("positive", "cond1", "conditioning")
+"""What samplers and guiders call the prompt: DualCFGGuider says `cond1`, BasicGuider `conditioning`. Nodes
+that pass a negative prompt on have a `conditioning` too, so it counts only where the others are missing."""
+NEGATIVE_INPUTS = ("negative", "cond2")
+NUMBER_INPUTS = ("value", "seed", "noise_seed", "int", "number")
 TEXT_INPUTS = ("text", "prompt", "string", "value", "clip_l", "t5xxl")
 
 Input = tuple[str, str]
@@ -65,6 +74,13 @@ def read_workflow(path: str, places: Mapping[str, str | None], loaders: tuple[st
                 f"the workflow {path!r} has no node {node!r}. It has: {_node_list(graph)}"
             )
     seeds = _chosen(graph, places.get("seed"), path) or tuple(_seed_places(graph))
+    if not seeds and (linked := _linked_seeds(graph)):
+        log.warning(
+            "the seed %s of the workflow %r comes from another node, where no number was found: its pictures "
+            "are not repeatable. Name the place with ?seed=NODE.INPUT",
+            linked[0],
+            path,
+        )
     return Workflow(graph, tuple(prompts), seeds, loaders)
 
 
@@ -113,14 +129,14 @@ def _placeholders(graph: Graph) -> tuple[Input, ...]:
 
 
 def _positive_texts(graph: Graph) -> tuple[Input, ...]:
-    """The texts that the `positive` inputs of samplers and guiders are linked to."""
-    seen: set[str] = set()  # shared, so that no node is visited for two samplers
-    return tuple(
-        place
-        for content in graph.values()
-        if _is_link(content["inputs"].get("positive"))
-        for place in _linked_texts(graph, content["inputs"]["positive"][0], seen)
-    )
+    """The texts that the positive inputs of samplers and guiders are linked to."""
+    for name in POSITIVE_INPUTS:
+        seen: set[str] = set()  # shared, so that no node is visited for two samplers
+        starts = [content["inputs"].get(name) for content in graph.values()]
+        links = [start[0] for start in starts if _is_link(start)]
+        if texts := tuple(place for link in links for place in _linked_texts(graph, link, seen)):
+            return texts
+    return ()
 
 
 def _linked_texts(graph: Graph, start: str, seen: set[str]) -> Iterator[Input]:
@@ -136,15 +152,46 @@ def _linked_texts(graph: Graph, start: str, seen: set[str]) -> Iterator[Input]:
         if own:
             yield from own
             continue
-        links = [value[0] for name, value in inputs.items() if _is_link(value) and name != "negative"]
+        links = [
+            value[0] for name, value in inputs.items() if _is_link(value) and name not in NEGATIVE_INPUTS
+        ]
         pending += reversed(links)
 
 
 def _seed_places(graph: Graph) -> Iterator[Input]:
-    for node, content in graph.items():
+    """The seeds of a workflow, each once: several samplers may be linked to one number."""
+    places = dict[Input, None]()
+    for node in graph:
         for name in SEED_INPUTS:
-            if isinstance(content["inputs"].get(name), int):
-                yield node, name
+            if (place := _number_place(graph, node, name)) is not None:
+                places[place] = None
+    yield from places
+
+
+def _linked_seeds(graph: Graph) -> list[str]:
+    return [
+        f"{node}.{name}"
+        for node, content in graph.items()
+        for name in SEED_INPUTS
+        if _is_link(content["inputs"].get(name))
+    ]
+
+
+def _number_place(graph: Graph, node: str, name: str) -> Input | None:
+    """The input that holds the number: this one, or the one that it is linked to."""
+    for _ in range(len(graph) + 1):  # links may form a cycle
+        value = graph[node]["inputs"].get(name)
+        if isinstance(value, int):
+            return node, name
+        if not _is_link(value) or value[0] not in graph:
+            return None
+        node = value[0]
+        inputs = graph[node]["inputs"]
+        following = [each for each in NUMBER_INPUTS if each in inputs]
+        if not following:
+            return None
+        name = following[0]
+    return None
 
 
 def _of_class(graph: Graph, kind: str) -> list[str]:

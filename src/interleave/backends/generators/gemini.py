@@ -16,7 +16,7 @@ from interleave.backends.protocols import GeneratorCapabilities, ImageRequest
 from interleave.backends.remote.http_client import as_backend_errors
 from interleave.backends.remote.http_errors import no_picture, refused
 from interleave.backends.remote.image_encoding import check_sources, picture_from_base64
-from interleave.backends.remote.keys import GEMINI_URL, key_for
+from interleave.backends.remote.keys import GEMINI_URL, GEMINI_VERSION, key_for
 from interleave.backends.remote.limits import PICTURE_BYTES
 from interleave.backends.remote.options import RemoteOptions
 from interleave.backends.remote.prices import family, picture_price
@@ -63,6 +63,8 @@ class GeminiGenerator:
     """One of Google's image models."""
 
     class Options(RemoteOptions):
+        api_version: str = GEMINI_VERSION
+        """The version in the address; proxies may know another one."""
         aspect_ratio: str = Field(default="1:1", pattern=r"^\d{1,2}:\d{1,2}$")
         size: Literal["1K", "2K", "4K"] = "1K"
         price: float | None = Field(default=None, ge=0)
@@ -91,6 +93,8 @@ class GeminiGenerator:
             seeds=False,
             price_per_image=price,
             concurrency=options.concurrency,
+            first_concurrency=options.first_concurrency(base_url),
+            timeout=options.seconds(IMAGE_DEADLINE_SECONDS),
             deadline=options.deadline(IMAGE_DEADLINE_SECONDS),
         )
         self._client = gemini_clients(
@@ -99,6 +103,7 @@ class GeminiGenerator:
             key=key_for(base_url, options.key, header="x-goog-api-key", prefix=""),
             seconds=options.seconds(IMAGE_DEADLINE_SECONDS),
             max_bytes=PICTURE_BYTES,
+            api_version=options.api_version,
         )
 
     async def generate(self, request: ImageRequest) -> Image:

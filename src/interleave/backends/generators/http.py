@@ -21,7 +21,7 @@ from interleave.backends.remote.http_errors import bad_reply
 from interleave.backends.remote.image_encoding import check_sources, picture_from_base64, png_base64
 from interleave.backends.remote.keys import key_for
 from interleave.backends.remote.limits import PICTURE_BYTES
-from interleave.backends.remote.options import RemoteOptions
+from interleave.backends.remote.options import FIRST_CONCURRENCY, RemoteOptions
 from interleave.backends.remote.responses import json_of
 from interleave.backends.retries import IMAGE_DEADLINE_SECONDS
 from interleave.config.specs import Spec
@@ -82,6 +82,8 @@ class HttpGenerator:
             seeds=options.seeds,
             price_per_image=options.price,
             concurrency=options.concurrency or IN_FLIGHT_PER_ENDPOINT * len(urls),
+            first_concurrency=None if options.concurrency else FIRST_CONCURRENCY * len(urls),
+            timeout=self.seconds,
             deadline=options.deadline(IMAGE_DEADLINE_SECONDS),
         )
         self.pool = EndpointPool(urls, self._is_healthy, probe_seconds=options.probe)

@@ -7,6 +7,7 @@ Servers differ in how they use that API; `SERVERS` has one row for each. A reque
 from __future__ import annotations
 
 import asyncio
+import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -24,11 +25,13 @@ from interleave.backends.remote.responses import first_item, json_of
 from interleave.backends.remote.sdks import openai_clients
 from interleave.backends.retries import IMAGE_DEADLINE_SECONDS
 from interleave.config.specs import Spec
-from interleave.errors import ConfigurationError
+from interleave.errors import BackendError, ConfigurationError, Failure
 from interleave.pictures import encode_png
 
 if TYPE_CHECKING:
     from PIL.Image import Image
+
+log = logging.getLogger(__name__)
 
 OPENAI_SIZES = ("1024x1024", "1024x1536", "1536x1024")
 PRICED_PIXELS = 1024 * 1024
@@ -106,6 +109,7 @@ class OpenAIImagesGenerator:
         self.where = f"openai-images:{spec.model} at {base_url}"
         self.server = SERVERS[options.server or _default_server(spec.model, base_url)]
         self.size = options.size or self.server.size
+        self._asks_for_base64 = self.server.sends_response_format
         _refuse_unknown_options(spec, options, self.server)
         if self.server is SERVERS["openai"]:
             _refuse_wrong_size(spec.model, self.size)
@@ -117,6 +121,8 @@ class OpenAIImagesGenerator:
             seeds=self.server.seeds,
             price_per_image=_price(spec.model, base_url, options, self.size),
             concurrency=options.concurrency,
+            first_concurrency=options.first_concurrency(base_url),
+            timeout=options.seconds(IMAGE_DEADLINE_SECONDS),
             deadline=options.deadline(IMAGE_DEADLINE_SECONDS),
         )
         self._client = openai_clients(
@@ -130,11 +136,23 @@ class OpenAIImagesGenerator:
 
     async def generate(self, request: ImageRequest) -> Image:
         check_sources(self.where, request, self.capabilities)
-        arguments = self._arguments(request)
         sources = [
             (f"source-{number}.png", await asyncio.to_thread(encode_png, source), "image/png")
             for number, source in enumerate(request.sources, 1)
         ]
+        try:
+            encoded = await self._ask(request, sources)
+        except BackendError as error:
+            if not self._asks_for_base64 or not _refuses_response_format(error):
+                raise
+            log.warning("%s; asking without response_format from here on", error)
+            self._asks_for_base64 = False
+            encoded = await self._ask(request, sources)
+        return await asyncio.to_thread(picture_from_base64, encoded, where=self.where)
+
+    async def _ask(self, request: ImageRequest, sources: list[tuple[str, bytes, str]]) -> object:
+        """The picture, as base64."""
+        arguments = self._arguments(request)
         with as_backend_errors(self.where):
             images = self._client().images.with_raw_response
             if sources:
@@ -143,8 +161,7 @@ class OpenAIImagesGenerator:
                 response = await images.edit(image=image, **arguments)
             else:
                 response = await images.generate(**arguments)
-            encoded = self._picture_field(json_of(response.http_response))
-        return await asyncio.to_thread(picture_from_base64, encoded, where=self.where)
+            return self._picture_field(json_of(response.http_response))
 
     def _arguments(self, request: ImageRequest) -> dict[str, Any]:
         options = self.options
@@ -161,7 +178,7 @@ class OpenAIImagesGenerator:
             for name, wire in WIRE_NAMES.items()
             if getattr(options, name) is not None and not (name == "input_fidelity" and not request.sources)
         }
-        if self.server.sends_response_format:
+        if self._asks_for_base64:
             extra["response_format"] = "b64_json"
         if self.server.seeds:
             extra["seed"] = request.seed
@@ -172,6 +189,11 @@ class OpenAIImagesGenerator:
         if first.get("b64_json") is None and first.get("url"):
             raise bad_reply(self.where, "it holds an address instead of a picture, and nothing is fetched")
         return first.get("b64_json")
+
+
+def _refuses_response_format(error: BackendError) -> bool:
+    """Whether a server refused a request for this field: proxies such as LiteLLM do for some models."""
+    return error.kind is Failure.INVALID and "response_format" in str(error)
 
 
 def _default_server(model: str, base_url: str) -> str:

@@ -2,9 +2,9 @@
 
 A model in this process blocks, and a GPU does one thing at a time. So every device has one thread, the
 executor that all models on it share, and every model has a queue of calls. When the thread comes to a queue,
-it takes the oldest call and with it those behind it that can be computed in the same batch. A call that is
-cancelled in the queue is never computed; one that is cancelled while it is computed is marked, so that the
-model can stop early.
+it takes the oldest call and with it those behind it that can be computed in the same batch. The deadline of a
+call stands still while it is in the queue. A call that is cancelled there is never computed; one that is
+cancelled while it is computed is marked, so that the model can stop early.
 
 Decoding many replies takes hardly longer than decoding one, while every picture takes as long as the first.
 So a queue of prompts can have low priority: it defers to the other queues of its device until its own batch
@@ -29,6 +29,7 @@ from functools import cache
 from typing import Any, Generic, TypeVar
 from weakref import WeakKeyDictionary, WeakSet
 
+from interleave.backends.deadlines import waiting
 from interleave.backends.local.library_errors import clear_frames
 from interleave.errors import OutOfMemory
 
@@ -54,6 +55,8 @@ class QueuedCall(Generic[Input, Result]):
 
     input: Input
     future: Future[Result] = field(default_factory=Future)
+    started: Future[None] = field(default_factory=Future)
+    """Done when the call is taken out of the queue."""
     queued_at: float = field(default_factory=lambda: time.monotonic())
     _cancelled: threading.Event = field(default_factory=threading.Event)
 
@@ -115,9 +118,12 @@ class BatchQueue(Generic[Input, Result]):
             self._waiting.append(call)
         self._executor.submit(self._run_next_batch)
         try:
+            with waiting():  # for the calls before it, however many
+                await asyncio.wrap_future(call.started)
             return await asyncio.wrap_future(call.future)
         except asyncio.CancelledError:
             call.cancel()
+            call.future.cancel()
             with self._lock:
                 if call in self._waiting:
                     self._waiting.remove(call)
@@ -133,6 +139,9 @@ class BatchQueue(Generic[Input, Result]):
         batch = [call for call in self._take_batch() if call.future.set_running_or_notify_cancel()]
         if not batch:
             return
+        for call in batch:
+            if call.started.set_running_or_notify_cancel():
+                call.started.set_result(None)
         started = time.monotonic()
         self._compute(batch)
         concurrent = len(batch) > 1 or bool(self._waiting)

@@ -24,6 +24,7 @@ from collections.abc import Mapping
 from email.utils import parsedate_to_datetime
 from typing import Any
 
+from interleave.backends.deadlines import TIMEOUT_ADVICE
 from interleave.backends.remote.keys import Key
 from interleave.backends.remote.limits import UnreadableJson, parse_json
 from interleave.errors import BackendError, Failure
@@ -88,8 +89,7 @@ def status_error(
     if codes & _WRONG_KEY:  # Google answers 400 to a wrong key
         kind = Failure.DENIED
     if kind is Failure.DENIED:
-        # The message of such a response often repeats the key, so it is not shown.
-        return BackendError(f"{where} answered {status}: {_key_problem(key)}", kind=kind)
+        return BackendError(f"{where} answered {status}: {_denial(status, fields, key)}", kind=kind)
     transient = kind is not Failure.INVALID and status not in _PERMANENT
     said = shorten(fields.get("message"))
     parts = [f"{where} answered {status}", said, "" if transient else ADVICE.get(status, "")]
@@ -122,7 +122,9 @@ def unreachable(where: str, reason: str, *, permanent: bool = False) -> BackendE
 
 def timed_out(where: str, seconds: float) -> BackendError:
     return BackendError(
-        f"{where} gave no whole answer within {seconds:g} s", transient=True, kind=Failure.TIMEOUT
+        f"{where} gave no whole answer within {seconds:g} s{TIMEOUT_ADVICE}",
+        transient=True,
+        kind=Failure.TIMEOUT,
     )
 
 
@@ -201,9 +203,21 @@ def _error_fields(body: bytes) -> dict[str, Any]:
         return raw
     inner = value.get("error")
     if isinstance(inner, dict):
-        return inner
+        return {**inner, "message": _node_errors(value.get("node_errors")) or inner.get("message")}
     message = inner if isinstance(inner, str) else value.get("detail", value.get("message", ""))
     return {**value, "message": message if isinstance(message, str) else json.dumps(message)[:1000]}
+
+
+def _node_errors(found: object) -> str:
+    """What ComfyUI says is wrong with the nodes of a workflow; its message only says that something is."""
+    said = []
+    for number, node in found.items() if isinstance(found, dict) else ():
+        errors = node.get("errors") if isinstance(node, dict) else None
+        for error in errors if isinstance(errors, list) else ():
+            if isinstance(error, dict):
+                words = [each for each in (error.get("message"), error.get("details")) if each]
+                said.append(f"node {number} ({node.get('class_type')}): {': '.join(map(str, words))}")
+    return "; ".join(said)
 
 
 def shorten(text: object) -> str:
@@ -211,7 +225,11 @@ def shorten(text: object) -> str:
     return one_line(redacted(str(text or "")[: 20 * EXCERPT_CHARACTERS], message=True), EXCERPT_CHARACTERS)
 
 
-def _key_problem(key: Key | None) -> str:
-    if key is None:
-        return "it wants a key: name the environment variable that holds it with ?key=NAME"
-    return f"the key in {key.variable} is not accepted, or may not do this"
+def _denial(status: int, fields: Mapping[str, Any], key: Key | None) -> str:
+    if key is not None:  # the message of such a response often repeats the key, so it is not shown
+        return f"the key in {key.variable} is not accepted, or may not do this"
+    advice = "name the environment variable that holds it with ?key=NAME"
+    said = shorten(fields.get("message"))
+    if status == 403 and said:  # a server may also refuse an address, a host or a country
+        return f"{said} (if it wants a key, {advice})"
+    return f"it wants a key: {advice}"

@@ -23,6 +23,8 @@ PLACEHOLDER = "kept-out-of-sight"
 OPENAI_URL = "https://api.openai.com/v1"
 GEMINI_URL = "https://generativelanguage.googleapis.com"
 """The addresses of OpenAI's and Google's own services."""
+GEMINI_VERSION = "v1beta"
+"""The version of Google's API that has its newest models."""
 
 KEY_VARIABLES = {
     "api.openai.com": "OPENAI_API_KEY",

@@ -5,14 +5,16 @@ from __future__ import annotations
 from pydantic import Field
 
 from interleave.backends.protocols import Sampling
+from interleave.backends.remote.keys import usual_variable
 from interleave.config.specs import BackendOptions
+
+FIRST_CONCURRENCY = 4
+"""Calls in flight to a server of one's own until it is known to take more: many do one thing at a time."""
 
 
 class RemoteOptions(BackendOptions):
     """Options of a model behind a network."""
 
-    timeout: float | None = Field(default=None, gt=0, le=86_400)
-    """Seconds for one attempt, from the first byte sent to the last one read."""
     key: str | None = Field(default=None, pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,99}$")
     """The environment variable that holds the key; never the key itself."""
 
@@ -23,6 +25,12 @@ class RemoteOptions(BackendOptions):
     def deadline(self, default: float) -> float | None:
         """How long all attempts together may take, if that is longer than the default."""
         return self.timeout if self.timeout is not None and self.timeout > default else None
+
+    def first_concurrency(self, url: str) -> int | None:
+        """How many calls are made at once at first; a vendor's service takes any number."""
+        if self.concurrency is not None or usual_variable(url) is not None:
+            return None
+        return FIRST_CONCURRENCY
 
 
 def max_tokens_for(sampling: Sampling, chosen: int | None) -> int:

@@ -44,7 +44,7 @@ def openai_clients(
 
 
 def gemini_clients(
-    where: str, *, base_url: str, key: Key | None, seconds: float, max_bytes: int
+    where: str, *, base_url: str, key: Key | None, seconds: float, max_bytes: int, api_version: str
 ) -> PerLoop[Client]:
     """Google's client for the Gemini API."""
 
@@ -55,7 +55,11 @@ def gemini_clients(
 
         # The SDK insists on a synchronous client as well, which is never used.
         unused = httpx2.Client(verify=ssl_context(), trust_env=False)
-        options = HttpOptions(base_url=base_url, httpx_async_client=http, httpx_client=unused)
+        # The version is always said: the default is that of the SDK or of the environment, and proxies that
+        # speak this API may know only one.
+        options = HttpOptions(
+            base_url=base_url, api_version=api_version, httpx_async_client=http, httpx_client=unused
+        )
         return Client(api_key=PLACEHOLDER, vertexai=False, http_options=options)
 
     return PerLoop(

@@ -11,7 +11,7 @@ from pydantic import Field
 from interleave.backends.protocols import Message, Reply, Sampling, VlmCapabilities
 from interleave.backends.remote.http_client import as_backend_errors
 from interleave.backends.remote.http_errors import bad_reply, refused
-from interleave.backends.remote.keys import GEMINI_URL, key_for
+from interleave.backends.remote.keys import GEMINI_URL, GEMINI_VERSION, key_for
 from interleave.backends.remote.limits import CHAT_BYTES
 from interleave.backends.remote.options import RemoteOptions, max_tokens_for
 from interleave.backends.remote.prices import token_price, typical_price
@@ -24,6 +24,7 @@ from interleave.backends.remote.responses import (
     token_count,
     usage_missing,
 )
+from interleave.backends.remote.schemas import without_string_bounds
 from interleave.backends.remote.sdks import gemini_clients
 from interleave.backends.retries import VLM_DEADLINE_SECONDS
 from interleave.config.specs import Spec
@@ -52,14 +53,17 @@ class GeminiVlm:
     """A Gemini model."""
 
     class Options(RemoteOptions):
+        api_version: str = GEMINI_VERSION
+        """The version in the address; proxies may know another one."""
         max_tokens: int | None = Field(default=None, ge=16, le=1_000_000)
         """The most tokens of a reply, reasoning included, instead of 4096."""
         thinking: Literal["minimal", "low", "medium", "high"] | None = None
         """The thinking level of a Gemini 3 model."""
         thinking_budget: int | None = Field(default=None, ge=-1, le=100_000)
         """The most reasoning tokens of a Gemini 2.5 model; 0 for none, -1 for no limit."""
-        json_schema: bool = False
-        """Whether to constrain replies to the JSON schema of the answer."""
+        json_schema: bool | None = None
+        """Whether to constrain replies to the JSON schema of the answer; unset: only after a reply that could
+        not be read."""
         price_in: float | None = Field(default=None, ge=0)
         price_out: float | None = Field(default=None, ge=0)
         """US dollars per million tokens, instead of the table's."""
@@ -76,7 +80,10 @@ class GeminiVlm:
         self.capabilities = VlmCapabilities(
             knows_its_price=self.price is not None,
             concurrency=options.concurrency,
+            first_concurrency=options.first_concurrency(base_url),
+            timeout=options.seconds(VLM_DEADLINE_SECONDS),
             deadline=options.deadline(VLM_DEADLINE_SECONDS),
+            reply_options=frozenset({"max_tokens"} if options.json_schema else {"max_tokens", "json_schema"}),
             typical_price=typical_price(self.price),
         )
         self._client = gemini_clients(
@@ -85,6 +92,7 @@ class GeminiVlm:
             key=key_for(base_url, options.key, header="x-goog-api-key", prefix=""),
             seconds=options.seconds(VLM_DEADLINE_SECONDS),
             max_bytes=CHAT_BYTES,
+            api_version=options.api_version,
         )
 
     async def complete(self, messages: Sequence[Message], sampling: Sampling) -> Reply:
@@ -116,9 +124,10 @@ class GeminiVlm:
             config["thinking_config"] = {"thinking_level": options.thinking.upper()}
         elif options.thinking_budget is not None:
             config["thinking_config"] = {"thinking_budget": options.thinking_budget}
-        if options.json_schema and sampling.schema is not None:
+        wanted = sampling.reask if options.json_schema is None else options.json_schema
+        if wanted and sampling.schema is not None:
             config["response_mime_type"] = "application/json"
-            config["response_json_schema"] = dict(sampling.schema)
+            config["response_json_schema"] = without_string_bounds(sampling.schema)
         return genai.GenerateContentConfig(**config)
 
     def _reply(self, answer: dict[str, Any]) -> Reply:

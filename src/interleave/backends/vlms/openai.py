@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import codecs
+import logging
 import math
 import re
 from collections.abc import Iterator, Sequence
@@ -20,7 +21,7 @@ from interleave.backends.protocols import Message, Reply, Sampling, Token, VlmCa
 from interleave.backends.remote.http_client import as_backend_errors
 from interleave.backends.remote.http_errors import bad_reply
 from interleave.backends.remote.image_encoding import data_url
-from interleave.backends.remote.keys import OPENAI_URL, key_for
+from interleave.backends.remote.keys import OPENAI_URL, key_for, usual_variable
 from interleave.backends.remote.limits import CHAT_BYTES
 from interleave.backends.remote.options import RemoteOptions, max_tokens_for
 from interleave.backends.remote.prices import token_price, typical_price
@@ -33,11 +34,14 @@ from interleave.backends.remote.responses import (
     token_count,
     usage_missing,
 )
+from interleave.backends.remote.schemas import without_string_bounds
 from interleave.backends.remote.sdks import openai_clients
 from interleave.backends.retries import VLM_DEADLINE_SECONDS
 from interleave.config.specs import Spec
 from interleave.errors import BackendError, ConfigurationError, Failure
 from interleave.types import Part, Text
+
+log = logging.getLogger(__name__)
 
 _REASONING_MODEL = re.compile(r"(?:.*/)?(?:o\d|gpt-[5-9])(?!.*chat)")
 """OpenAI's reasoning models: reasoning counts towards their token limit, and they refuse a temperature."""
@@ -61,8 +65,9 @@ class OpenAIVlm:
         reasoning: Literal["none", "minimal", "low", "medium", "high", "xhigh"] | None = None
         logprobs: bool = False
         """Whether the server gives token probabilities, from which the critic's confidence is computed."""
-        json_schema: bool = False
-        """Whether to constrain replies to the JSON schema of the answer."""
+        json_schema: bool | None = None
+        """Whether to constrain replies to the JSON schema of the answer; unset: only after a reply that could
+        not be read, if the server can."""
         detail: Literal["low", "high", "auto"] | None = None
         """The resolution at which OpenAI's models see pictures."""
         price_in: float | None = Field(default=None, ge=0)
@@ -86,9 +91,16 @@ class OpenAIVlm:
             token_probabilities=options.logprobs,
             knows_its_price=self.price is not None,
             concurrency=options.concurrency,
+            first_concurrency=options.first_concurrency(base_url),
+            timeout=options.seconds(VLM_DEADLINE_SECONDS),
             deadline=options.deadline(VLM_DEADLINE_SECONDS),
+            reply_options=frozenset({"max_tokens"} if options.json_schema else {"max_tokens", "json_schema"}),
             typical_price=typical_price(self.price),
         )
+        self._takes_schemas = True
+        """Until it has refused one."""
+        # OpenAI and Azure refuse a schema with a bound on strings.
+        self._bounds_strings = usual_variable(base_url) is None
         self._client = openai_clients(
             self.where,
             base_url=base_url,
@@ -101,13 +113,29 @@ class OpenAIVlm:
     async def complete(self, messages: Sequence[Message], sampling: Sampling) -> Reply:
         arguments = await asyncio.to_thread(self._arguments, messages, sampling)
         try:
-            with as_backend_errors(self.where):
-                chats = self._client().chat.completions.with_raw_response
-                return self._reply(json_of((await chats.create(**arguments)).http_response))
+            return await self._ask(arguments)
         except BackendError as error:
             if error.kind is not Failure.REFUSED:
                 raise
             return Reply("", "content_filter", cost=None if self.price is None else 0.0)
+
+    async def _ask(self, arguments: dict[str, Any]) -> Reply:
+        try:
+            return await self._send(arguments)
+        except BackendError as error:
+            if error.kind is not Failure.INVALID or "response_format" not in arguments:
+                raise
+            # Many servers refuse a schema, in words of their own: whether it was that is seen without it.
+            without = {name: value for name, value in arguments.items() if name != "response_format"}
+            reply = await self._send(without)
+            self._takes_schemas = False
+            log.warning("%s; it cannot hold replies to a JSON schema, and is asked without", error)
+            return reply
+
+    async def _send(self, arguments: dict[str, Any]) -> Reply:
+        with as_backend_errors(self.where):
+            chats = self._client().chat.completions.with_raw_response
+            return self._reply(json_of((await chats.create(**arguments)).http_response))
 
     def _arguments(self, messages: Sequence[Message], sampling: Sampling) -> dict[str, Any]:
         options = self.options
@@ -124,8 +152,10 @@ class OpenAIVlm:
             arguments["reasoning_effort"] = options.reasoning
         if options.logprobs and sampling.token_probabilities:
             arguments["logprobs"] = True
-        if options.json_schema and sampling.schema is not None:
-            schema = {"name": "answer", "schema": dict(sampling.schema), "strict": True}
+        wanted = sampling.reask if options.json_schema is None else options.json_schema
+        if wanted and self._takes_schemas and sampling.schema is not None:
+            bounded = sampling.schema if self._bounds_strings else without_string_bounds(sampling.schema)
+            schema = {"name": "answer", "schema": dict(bounded), "strict": True}
             arguments["response_format"] = {"type": "json_schema", "json_schema": schema}
         return arguments
 

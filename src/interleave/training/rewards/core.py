@@ -22,6 +22,7 @@ from dataclasses import replace
 
 from interleave.agents.literals import MAX_CHARACTERS
 from interleave.agents.replies import JUDGEMENT_KEYS, REFINEMENT_KEYS, parse_verdict
+from interleave.backends.deadlines import Deadline
 from interleave.backends.retries import IMAGE_DEADLINE_SECONDS
 from interleave.errors import Failure, InterleaveError, ReplyError
 from interleave.text import MAX_FIELD_CHARACTERS, one_line, unusable
@@ -93,12 +94,13 @@ class RewardCore:
         request = RedrawRequest(
             sample.planned_prompt, prompt, sample.sources, group_seed(self.seed, step, sample.id)
         )
+        deadline = Deadline(self.deadline)
         try:
-            async with asyncio.timeout(self.deadline) as window:
+            async with deadline.running():
                 redraw, cached = await self.redraws.redraw(request)
             result = self._rewarded(sample, completion, False, redraw, Case.REDRAWN)
         except TimeoutError:
-            cause = f"no reward within {self.deadline:g} s" if window.expired() else "the backend timed out"
+            cause = f"no reward within {self.deadline:g} s" if deadline.expired else "the backend timed out"
             return _masked(cause, prompt)
         except Exception as error:  # a plugin's backend may raise anything; one sample must not end the step
             known = isinstance(error, InterleaveError)
