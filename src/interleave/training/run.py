@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from transformers import TrainerCallback
 
+from interleave.backends.local.saved_models import make_loadable
 from interleave.backends.local.silence import quiet
 from interleave.errors import ConfigurationError, InterleaveError, LimitReached, OutOfMemory
 from interleave.text import count
@@ -89,6 +90,8 @@ def _finish(trainer: Any, output: OutputFolder, learner: TrainableModel) -> str:
     (output.model / "training_args.bin").unlink(missing_ok=True)  # a pickle, and not needed
     use = how_to_use(output.model, learner.base, adapter=adapter)
     if trainer.accelerator.is_main_process:
+        with checkpoints.reporting_disk_errors(output.model):
+            make_loadable(output.model, learner.folder)
         output.finish(steps=trainer.state.global_step, note=use)
     return use
 
