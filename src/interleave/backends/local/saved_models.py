@@ -1,11 +1,11 @@
 """The files of a saved model that other programs and other releases of transformers look for.
 
 transformers 5 saves a processor as one `processor_config.json`, and ours of a Qwen-VL model has no part for
-videos. Stock `AutoProcessor` (also in LLaMA-Factory, ms-swift, verl and vLLM) refuses such a folder: it wants a
-video processor, though no video is ever shown. transformers 4.57 looks for the parts in files of their own, and
-reads the special tokens of transformers 5, a list under `extra_special_tokens`, as a table; the frequencies of
-rotary positions it looks for under `rope_theta` and `rope_scaling` instead of `rope_parameters`. Each release
-reads what is written here; what a folder already has is left alone.
+videos. Stock `AutoProcessor` (also in LLaMA-Factory, ms-swift, verl and vLLM) refuses such a folder: it wants
+a video processor, though no video is ever shown. transformers 4.57 looks for the parts in files of their own,
+and reads the special tokens of transformers 5, a list under `extra_special_tokens`, as a table; the
+frequencies of rotary positions it looks for under `rope_theta` and `rope_scaling` instead of
+`rope_parameters`. Each release reads what is written here; what a folder already has is left alone.
 """
 
 from __future__ import annotations
