@@ -51,8 +51,8 @@ async def compute_score(
     if result.total is None:
         raise RewardUnhealthy(
             f"reward_unhealthy: no reward for row {sample.id!r} ({result.cause}), and verl cannot mask one. "
-            "Fix the generator or the scorer; verl goes on from its last checkpoint. Its default trainer ends "
-            "no step for this: launch/verl-grpo.sh has the settings that do"
+            "Fix the generator or the scorer; verl goes on from its last checkpoint. Its default trainer "
+            "ends no step for this: launch/verl-grpo.sh has the settings that do"
         )
     return {"score": result.total, **record_of(result, sample)}
 
