@@ -109,8 +109,10 @@ def export(
 
 
 def _print_summary(manifest: Manifest) -> None:
+    from interleave.data.export.stage import row_path
+
     for name, number in manifest.counts.items():
         if "/" in name:
-            typer.echo(f"  {number:>9,} rows  {name}", err=True)
+            typer.echo(f"  {number:>9,} rows  {row_path(name)}", err=True)
     for note in manifest.notes[:20]:
         typer.echo(note, err=True)

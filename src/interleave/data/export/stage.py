@@ -30,6 +30,7 @@ from interleave.data.export.worker import (
     target_files,
 )
 from interleave.data.formats import FORMATS, RowFile, format_named, open_rows
+from interleave.data.formats.run_files import RowLengths
 from interleave.data.manifest import Manifest, file_digest, read_manifest, write_manifest
 from interleave.data.outputs import atomic_folder
 from interleave.data.parallel_map import Progress, chunks, map_in_order
@@ -52,11 +53,11 @@ CARD_ROWS = {
 }
 CARD_LOADING = {
     "trl": '`datasets.load_dataset("parquet", data_files="trl/critic_sft.parquet")`',
-    "llamafactory": "`--dataset_dir llamafactory --dataset interleave_critic_sft`; no reinforcement learning",
-    "swift": "`--dataset critic_sft.jsonl`, run from the folder `swift` or with ROOT_IMAGE_DIR set to it",
+    "llamafactory": "`llamafactory-cli train train_critic_sft.yaml` in `llamafactory`; no reinforcement learning",
+    "swift": "`swift/train_critic_sft.sh`, `swift/train_critic_rl.sh`; ROOT_IMAGE_DIR is the folder `swift`",
     "verl": "`data.train_files=verl/critic_rl.parquet`, `data.image_key=images`"
     "; SFT: `data.messages_key=messages`",
-    "easyr1": "`data.train_files=easyr1/critic_rl.jsonl`, `data.image_dir=easyr1`; the answer is JSON",
+    "easyr1": "`easyr1/train_critic_rl.sh`, run in a checkout of EasyR1; the answer is JSON",
     "reference": "its own `critic_rl.jsonl`; absolute paths, so it stays where it was made",
 }
 
@@ -261,14 +262,19 @@ def _refuse_problems(output: _Output, options: ExportOptions) -> None:
 def _finish(
     staging: Path, job: ExportJob, output: _Output, selection: Path, options: ExportOptions
 ) -> Manifest:
+    lengths = RowLengths(
+        {kind: each.longest for kind, each in output.lengths.items()}, counted=options.tokenizer is not None
+    )
     for name in options.formats:
+        files = {
+            kind if split == TRAIN else f"{kind}_{split}": output.path((format_name, split, kind))
+            for format_name, split, kind in sorted(output.files)
+            if format_name == name
+        }
         if (finish := FORMATS[name].finish) is not None:
-            files = {
-                kind if split == TRAIN else f"{kind}_{split}": output.path((format_name, split, kind))
-                for format_name, split, kind in sorted(output.files)
-                if format_name == name
-            }
             finish(staging / name, files)
+        if files and (write_run_files := FORMATS[name].run_files) is not None:
+            write_run_files(staging / name, files, lengths)
     manifest = _manifest(job, output, selection, options)
     write_manifest(staging / MANIFEST_NAME, manifest)
     write_card(staging, manifest, job, output.lengths, output.models)
@@ -339,7 +345,7 @@ def _card_lines(
     kinds = sorted({name.split("/")[2] for name in _row_counts(manifest)})
     yield from (f"| `{kind}` | {CARD_ROWS[kind]} |" for kind in kinds)
     yield "\n## Files\n\n| file | rows |\n|---|--:|"
-    yield from (f"| `{_row_path(name)}` | {rows:,} |" for name, rows in _row_counts(manifest).items())
+    yield from (f"| `{row_path(name)}` | {rows:,} |" for name, rows in _row_counts(manifest).items())
     yield "\n## Loading\n"
     yield from (f"- {FORMATS[name].trainer}: {CARD_LOADING[name]}" for name in job.formats)
     yield "\n## How it was made\n"
@@ -374,7 +380,7 @@ def _front_matter(manifest: Manifest, job: ExportJob) -> Iterator[str]:
             yield f"- config_name: {kind}\n  data_files:"
             for split in ("train", "validation"):
                 if (name := f"trl/{split}/{kind}") in manifest.counts:
-                    yield f"  - split: {split}\n    path: {_row_path(name)}"
+                    yield f"  - split: {split}\n    path: {row_path(name)}"
     yield "---\n"
 
 
@@ -382,7 +388,8 @@ def _row_counts(manifest: Manifest) -> dict[str, int]:
     return {name: rows for name, rows in manifest.counts.items() if name.count("/") == 2}
 
 
-def _row_path(name: str) -> str:
+def row_path(name: str) -> str:
+    """The file of the rows that the manifest counts under a name, relative to the export."""
     form, split, kind = name.split("/")
     inner = "" if split == "train" else f"{split}/"
     return f"{form}/{inner}{kind}{FORMATS[form].suffix}"
