@@ -13,7 +13,7 @@ from itertools import chain, groupby
 from pathlib import Path
 from typing import Any
 
-from interleave.agents.prompts import PromptPack, load_pack
+from interleave.agents.prompts import DEFAULT_PACK, PromptPack, load_pack
 from interleave.data.export.images import PictureForm
 from interleave.data.export.joined import JoinedFile, read_items, refuse_pickle
 from interleave.data.export.rows import TRAIN, Kind, Lengths, checked_tokenizer
@@ -53,7 +53,7 @@ CARD_ROWS = {
 }
 CARD_LOADING = {
     "trl": '`datasets.load_dataset("parquet", data_files="trl/critic_sft.parquet")`',
-    "llamafactory": "`llamafactory-cli train train_critic_sft.yaml` in `llamafactory`; no reinforcement learning",
+    "llamafactory": "`llamafactory-cli train train_critic_sft.yaml` in `llamafactory`; no RL",
     "swift": "`swift/train_critic_sft.sh`, `swift/train_critic_rl.sh`; ROOT_IMAGE_DIR is the folder `swift`",
     "verl": "`data.train_files=verl/critic_rl.parquet`, `data.image_key=images`"
     "; SFT: `data.messages_key=messages`",
@@ -85,19 +85,21 @@ class ExportOptions:
 
 
 def export(
-    selection: Path,
+    selection: Path | None,
     out: Path,
     options: ExportOptions = ExportOptions(),
     *,
     replace: bool = False,
     progress: Progress = lambda done, total: None,
 ) -> Manifest:
-    """Write the rows of a selection in every requested format; returns the manifest."""
+    """Write the rows of a selection, or of joined files alone, in every requested format."""
+    if selection is None and not options.joined:
+        raise ConfigurationError("name what 'data select' has left, or files to write as rows with --join")
     for name in options.formats:
         format_named(name)
     for each in options.joined:
         refuse_pickle(each.path)
-    read = read_collection_paths(selection, options.collections)
+    read = read_collection_paths(selection, options.collections) if selection else {}
     folders = {name: Path(os.path.abspath(path)) for name, path in read.items()}
     pack, any_pack = _prompt_pack(folders, options.prompts)
     with atomic_folder(out, MANIFEST_NAME, replace=replace) as staging:
@@ -137,8 +139,8 @@ def _schemas(options: ExportOptions) -> dict[tuple[str, Kind], Any]:
 
 def _prompt_pack(folders: dict[str, Path], wanted: str | None) -> tuple[PromptPack, bool]:
     """The prompt pack of the rows, and whether runs made with another pack are used."""
-    if wanted is not None:
-        return load_pack(wanted), True
+    if wanted is not None or not folders:
+        return load_pack(wanted or DEFAULT_PACK), True
     first = _first_trajectory(folders)
     used = first.record.config.prompts
     pack = load_pack(used.name)
@@ -160,9 +162,11 @@ def _first_trajectory(folders: dict[str, Path]) -> Trajectory:
 
 
 def _run_tasks(
-    selection: Path, folders: dict[str, Path], runs: dict[str, list[str]], options: ExportOptions
+    selection: Path | None, folders: dict[str, Path], runs: dict[str, list[str]], options: ExportOptions
 ) -> Iterator[Task]:
     """All runs of all collections, each with its selected attempts; both are in the same order."""
+    if selection is None:
+        return
     selected = _by_run(read_selection(selection))
     next_selected = next(selected, None)
     for collection, folder in folders.items():
@@ -260,7 +264,7 @@ def _refuse_problems(output: _Output, options: ExportOptions) -> None:
 
 
 def _finish(
-    staging: Path, job: ExportJob, output: _Output, selection: Path, options: ExportOptions
+    staging: Path, job: ExportJob, output: _Output, selection: Path | None, options: ExportOptions
 ) -> Manifest:
     lengths = RowLengths(
         {kind: each.longest for kind, each in output.lengths.items()}, counted=options.tokenizer is not None
@@ -281,7 +285,7 @@ def _finish(
     return manifest
 
 
-def _manifest(job: ExportJob, output: _Output, selection: Path, options: ExportOptions) -> Manifest:
+def _manifest(job: ExportJob, output: _Output, selection: Path | None, options: ExportOptions) -> Manifest:
     rows = {f"{name}/{split}/{kind}": count for (name, split, kind), count in sorted(output.rows.items())}
     tokens = {
         f"{kind} tokens, {what}": number
@@ -293,7 +297,7 @@ def _manifest(job: ExportJob, output: _Output, selection: Path, options: ExportO
     notes = [f"tokens are {how}, without those of a chat template"]
     if output.escaped:
         notes.append(f"{output.escaped} rows had marks or control tokens in their texts, which were broken")
-    notes += _changes(output, selection)
+    notes += _changes(output, selection) if selection else []
     notes += [f"{number} × {why}" for why, number in sorted(output.skipped.items()) if number]
     notes += [f"left out: {problem}" for problem in output.problems[:100]]
     return Manifest(
@@ -309,7 +313,7 @@ def _manifest(job: ExportJob, output: _Output, selection: Path, options: ExportO
             "annotation": options.annotation,
         },
         inputs={
-            "selection": file_digest(selection / SELECTION_MANIFEST),
+            **({"selection": file_digest(selection / SELECTION_MANIFEST)} if selection else {}),
             **{each.path.name: file_digest(each.path) for each in options.joined},
             **{path.name: file_digest(path) for path in options.held_out},
         },
