@@ -22,7 +22,7 @@ from interleave.training.sft import reporters, train_sft
 def test_the_trainers_own_reporters_are_taken_by_name() -> None:
     assert reporters(()) == []
     assert reporters(("tensorboard",)) == ["tensorboard"]
-    with pytest.raises(ConfigurationError, match="'wandbb' is unknown.*wandb"):
+    with pytest.raises(ConfigurationError, match=r"'wandbb' is unknown.*wandb"):
         reporters(("wandbb",))
 
 
