@@ -27,6 +27,7 @@ from interleave.text import count
 from interleave.types import MAX_REQUEST_PICTURES, Part, Picture, Plan, PlanStep, Request, Text
 
 NAMES_ITS_STEPS = "not cut: the request names its number of steps, and the pack has no wording for the rest"
+HAS_PICTURES = "not cut: the request has pictures itself, and the pack does not go on from those"
 TOO_SHORT = "not cut: no step with a picture has a step after it"
 NAMES_SOURCES = "not cut: a later step starts from a picture that is the user's after the cut"
 TOO_LONG = "not cut: with its steps the request is longer than one may be"
@@ -86,7 +87,11 @@ def continuation_rows(
 ) -> Iterator[TrainingRow]:
     """A row with the beginning of a document as the request and the rest of its plan as the answer."""
     wordings, random = wordings_of(pack.name), Random(f"{prefix}/continued")
-    cuts = _cuts(steps, sum(isinstance(part, Picture) for part in opening))
+    given = sum(isinstance(part, Picture) for part in opening)
+    if given and not wordings.cut_with_pictures:
+        skipped[HAS_PICTURES] += 1
+        return
+    cuts = _cuts(steps, given)
     if not cuts:
         skipped[TOO_SHORT] += 1
         return

@@ -26,6 +26,8 @@ class Wordings(Value):
 
     separator: str = " "
     """Between the texts and pictures of a request that is put together from parts."""
+    cut_with_pictures: bool = True
+    """Whether documents that begin with pictures of the user are cut."""
     go_on: tuple[str, ...] = (
         "Please continue from here.",
         "Go on with the remaining steps.",
