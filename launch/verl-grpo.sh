@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # GRPO of the critic with verl 0.9 on several nodes, with the same reward as `interleave train grpo`.
-# Start Ray on every node first (`ray start --head` on one, `ray start --address=HEAD:6379` on the others), install
-# interleavethinker[api] beside verl on all of them, then run this on the head:
+# Install `verl[verl-core]>=0.9.1` (plain `verl` lacks what it imports), vLLM as verl documents it, and
+# interleavethinker[api] on every node, and start Ray on them (`ray start --head` on one, `ray start
+# --address=HEAD:6379` on the others); then run this on the head:
 #   DATA=export/verl MODEL=trained/critic/model GENERATOR=http://draw-1:8011 SCORER=openai:NAME@http://judge:8000/v1 launch/verl-grpo.sh
 # Checked without verl by: interleave train grpo … --config qwen3-vl-8b-grpo --check --launch launch/verl-grpo.sh
 set -euo pipefail
@@ -13,19 +14,25 @@ SCORER=${SCORER:-gemini:gemini-2.5-pro}
 NODES=${NODES:-2}
 GPUS=${GPUS:-8}
 OUT=${OUT:-trained/critic-verl}
-REWARD=$(python -c "import interleave.training.trainers.verl as shim; print(shim.__file__)")
+# Nothing is validated unless trainer.test_freq is set, but verl opens the file, and small exports have none.
+VALIDATION=${VALIDATION:-$DATA/validation/critic_rl.parquet}
+[ -f "$VALIDATION" ] || VALIDATION=$DATA/critic_rl.parquet
+REWARD=$(python -c "import interleave.training.trainers.verl as reward; print(reward.__file__)")
+# Where a reward failed: marked by the reward function, read by this estimator, in every process of the job.
+export VERL_USE_EXTERNAL_MODULES=interleave.training.trainers.verl_advantages
 
+# Hydra reads commas, = and brackets in a value as its own grammar, unless the value stands in single quotes.
 python -m verl.trainer.main_ppo \
-    algorithm.adv_estimator=grpo \
+    algorithm.adv_estimator=interleave_grpo \
     algorithm.use_kl_in_reward=False \
-    data.train_files="$DATA/critic_rl.parquet" \
-    data.val_files="$DATA/validation/critic_rl.parquet" \
+    data.train_files="'$DATA/critic_rl.parquet'" \
+    data.val_files="'$VALIDATION'" \
     data.train_batch_size=16 \
     data.max_prompt_length=16384 \
     data.max_response_length=4096 \
     data.image_key=images \
     data.truncation=error \
-    actor_rollout_ref.model.path="$MODEL" \
+    actor_rollout_ref.model.path="'$MODEL'" \
     actor_rollout_ref.model.enable_gradient_checkpointing=True \
     actor_rollout_ref.actor.optim.lr=2e-6 \
     actor_rollout_ref.actor.optim.weight_decay=0.01 \
@@ -44,17 +51,19 @@ python -m verl.trainer.main_ppo \
     actor_rollout_ref.rollout.gpu_memory_utilization=0.5 \
     actor_rollout_ref.rollout.log_prob_micro_batch_size_per_gpu=1 \
     actor_rollout_ref.ref.log_prob_micro_batch_size_per_gpu=1 \
-    reward.custom_reward_function.path="$REWARD" \
+    reward.custom_reward_function.path="'$REWARD'" \
     reward.custom_reward_function.name=compute_score \
-    +reward.custom_reward_function.reward_kwargs.generator="$GENERATOR" \
-    +reward.custom_reward_function.reward_kwargs.scorer="$SCORER" \
+    +reward.custom_reward_function.reward_kwargs.generator="'$GENERATOR'" \
+    +reward.custom_reward_function.reward_kwargs.scorer="'$SCORER'" \
+    +reward.custom_reward_function.reward_kwargs.failed=mark \
     reward.num_workers=8 \
+    +ray_kwargs.ray_init.runtime_env.env_vars.VERL_USE_EXTERNAL_MODULES="$VERL_USE_EXTERNAL_MODULES" \
     trainer.nnodes="$NODES" \
     trainer.n_gpus_per_node="$GPUS" \
     trainer.total_epochs=1 \
     trainer.save_freq=50 \
     trainer.val_before_train=False \
-    trainer.default_local_dir="$OUT" \
+    trainer.default_local_dir="'$OUT'" \
     trainer.logger='["console","tensorboard"]' \
     trainer.project_name=interleave \
     trainer.experiment_name=critic-grpo

@@ -142,6 +142,26 @@ def test_an_annotation_task_gives_steps_of_text_only() -> None:
     assert plan.steps[0].text == "The gripper opens."
 
 
+def captions(number: int) -> str:
+    steps = [
+        {"step_number": n, "instruction": None, "prompt": None, "auxiliary_text": f"Text {n}."}
+        for n in range(1, number + 1)
+    ]
+    return json.dumps({"execution_plan": steps})
+
+
+@pytest.mark.parametrize(
+    "wish", ["Write a caption for every picture.", "Describe each image in one sentence, please."]
+)
+def test_captions_are_as_many_as_the_pictures_given(wish: str) -> None:
+    model = Model(captions(3), captions(2))
+    assert len(make_plan(model, [RED, BLUE, wish]).steps) == 2
+    assert "3 texts for 2 pictures" in model.asked[1][0][-1].text
+    assert len(make_plan(Model(captions(1)), [RED, BLUE, wish]).steps) == 1, "one text may hold them all"
+    assert len(make_plan(Model(captions(3)), [RED, BLUE, "What happens here?"]).steps) == 3
+    assert len(make_plan(Model(plan_reply(3)), [RED, BLUE, wish]).steps) == 3, "pictures are no captions"
+
+
 def test_the_critic_sees_before_and_after_and_both_prompts() -> None:
     seen = critic_input("the plan", "the prompt used", (RED,), BLUE)
     _, user = critic_messages(seen, PACK)

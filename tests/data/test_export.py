@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import signal
 import subprocess
@@ -17,7 +18,7 @@ import pytest
 from run_folders import REFUSED, Try, picture, random_collection, write_run
 
 from interleave.agents.critic import critic_input, critic_messages
-from interleave.agents.planner import planner_messages
+from interleave.agents.planner import named_steps, planner_messages
 from interleave.agents.prompts import load_pack
 from interleave.agents.replies import parse_plan, parse_verdict
 from interleave.cli.main import run
@@ -25,8 +26,9 @@ from interleave.data.export import stage
 from interleave.data.export.critic_rows import attempts_of, critic_rows
 from interleave.data.export.images import PictureForm
 from interleave.data.export.planner_rows import planner_rows
-from interleave.data.export.rows import TrainingRow, picture_tokens
+from interleave.data.export.rows import TrainingRow, picture_tokens, with_image_marks
 from interleave.data.export.stage import ExportOptions, export
+from interleave.data.export.wordings import wordings_of
 from interleave.data.export.worker import split_of
 from interleave.data.formats import FORMATS
 from interleave.data.select.rules import ThresholdOptions
@@ -35,7 +37,9 @@ from interleave.data.select.stage import SelectOptions, select
 from interleave.data.trajectories import Trajectory, read_collection
 from interleave.errors import ConfigurationError, InputError, RunError
 from interleave.pictures import decode_picture, pixel_digest, read_picture
-from interleave.types import Picture, Text
+from interleave.step_counts import named_step_count
+from interleave.text import count
+from interleave.types import Picture, Request, Text
 
 SWIFT = ExportOptions(formats=("swift",), validation=0)
 
@@ -248,10 +252,23 @@ def test_a_begun_document_is_continued_with_the_numbers_going_on(tmp_path: Path)
     plan = parse_plan(row.completion or "")
     assert [step.number for step in plan.steps] == list(range(cut + 1, 4))
     assert len(row.pictures) == cut
-    shown = [part.text for part in row.prompt[-1].parts if isinstance(part, Text)]
-    assert [text for text in shown if text.startswith("Step")] == [
+    assert re.findall(r"Step \d+: [^.]*\.", flat(row)) == [
         f"Step {number}: This is {number}." for number in range(1, cut + 1)
     ]
+
+
+def flat(row: TrainingRow) -> str:
+    """The last message as most trainers show it to a model."""
+    return with_image_marks(row.prompt[-1])["content"]
+
+
+def test_the_parts_of_a_begun_document_are_set_apart_by_a_space(tmp_path: Path) -> None:
+    rows, _ = plans_of(tmp_path, request="A flower in the meadow.")
+    text = flat(rows["continued-after-"])
+    assert "in the meadow. Step 1: This is 1. <image> " in text
+    assert "  " not in text
+    assert flat(rows["annotated"]).count("<image>") == 3
+    assert "<image> " in flat(rows["annotated"])
 
 
 def test_where_a_document_is_cut_depends_on_its_id_alone(tmp_path: Path) -> None:
@@ -268,15 +285,56 @@ def test_where_a_document_is_cut_depends_on_its_id_alone(tmp_path: Path) -> None
     assert len(cuts) > 1
 
 
-def test_a_request_that_names_its_number_of_steps_is_not_cut(tmp_path: Path) -> None:
+def test_a_request_that_names_its_number_of_steps_is_cut_with_the_number_that_is_left(tmp_path: Path) -> None:
     rows, skipped = plans_of(tmp_path, request="How a flower grows, in three pictures")
-    assert set(rows) == {"plan", "annotated"}
-    assert skipped == {"not cut: the request names its number of steps": 1}
+    assert set(rows) == {"plan", "annotated", "asked", "continued-after-"}
+    assert not skipped
+    row = rows["continued-after-"]
+    left = len(parse_plan(row.completion or "").steps)
+    parts = [part for part in row.prompt[-1].parts if not isinstance(part, Picture)]
+    assert named_steps(Request((Picture(picture("x")), *parts[-1:]))) == left, "in use it is counted so"
+    assert "three pictures" in flat(row)
+
+
+def test_a_pack_without_a_wording_for_the_rest_cuts_no_counted_request(tmp_path: Path) -> None:
+    write_run(tmp_path, "run", [[Try()], [Try()]], request="How a flower grows, in two pictures")
+    [trajectory] = read_collection(tmp_path)
+    skipped: Counter[str] = Counter()
+    mini = {row.id for row in planner_rows("run", trajectory, load_pack("mini"), skipped)}
+    assert mini == {"run/plan", "run/annotated"}
+    [reason] = skipped
+    assert reason.startswith("not cut: the request names its number of steps")
+
+
+def test_every_wording_says_what_it_is_for() -> None:
+    real, mini = wordings_of("default"), wordings_of("mini")
+    assert not set(real.go_on) <= set(mini.go_on), "real data has wordings of its own"
+    assert all(named_step_count(each) is None for each in real.go_on)
+    for left in (1, 2, 12):
+        assert {named_step_count(each.format(steps=count(left, "step"))) for each in real.go_on_for} == {left}
+
+
+def test_a_question_about_the_pictures_is_answered_in_words(tmp_path: Path) -> None:
+    answers = set()
+    for name in "abcdefgh":
+        write_run(tmp_path, name, [[Try()], [Try()], [Try()]])
+    for trajectory in read_collection(tmp_path):
+        [row] = [
+            row
+            for row in planner_rows(trajectory.name, trajectory, load_pack(), Counter())
+            if row.id.endswith("/asked")
+        ]
+        [answer] = parse_plan(row.completion or "").steps
+        assert answer.prompt is None and answer.instruction is None
+        assert len(row.pictures) == 3
+        answers.add(answer.caption)
+    assert answers <= {f"This is {n}." for n in (1, 2, 3)} | {f"Picture {n}." for n in (1, 2, 3)}
+    assert len(answers) > 2
 
 
 def test_a_request_that_would_grow_too_long_is_not_cut(tmp_path: Path) -> None:
     rows, skipped = plans_of(tmp_path, request="x" * 65_520)
-    assert set(rows) == {"plan", "annotated"}
+    assert set(rows) == {"plan", "annotated", "asked"}
     assert skipped == {"not cut: with its steps the request is longer than one may be": 1}
 
 
@@ -294,7 +352,7 @@ def test_annotation_can_be_left_out_of_an_export(tmp_path: Path) -> None:
     for annotation in (True, False):
         out = exported(tmp_path / "col", tmp_path, replace(SWIFT, annotation=annotation))
         counts.append(len(swift_rows(out, "planner_sft")))
-    assert counts == [3, 2]
+    assert counts == [4, 2]
 
 
 def test_pictures_that_were_not_accepted_are_not_annotated(tmp_path: Path) -> None:
@@ -310,7 +368,10 @@ def test_a_request_with_pictures_keeps_them_in_their_order(tmp_path: Path) -> No
     [trajectory] = read_collection(tmp_path)
     assert said(row.prompt) == said(planner_messages(trajectory.request, load_pack()))
     assert [isinstance(part, Picture) for part in row.prompt[-1].parts] == [False, True, False]
-    assert skipped["not cut: the request has pictures itself"] == 1
+    assert not skipped
+    begun = rows["continued-after-"]
+    assert begun.pictures[0] == row.pictures[0], "the user's own picture comes first"
+    assert len(begun.pictures) == 1 + int(begun.id.rsplit("-", 1)[1])
 
 
 def test_many_pictures_are_scaled_as_they_are_in_use(tmp_path: Path) -> None:

@@ -51,7 +51,8 @@ def document(folder: Path, *, steps: int = 3) -> dict[str, Any]:
 
 def test_documents_of_comm_are_continued_and_annotated(selection: Path, tmp_path: Path) -> None:
     (tmp_path / "comm.json").write_text(json.dumps([document(tmp_path)]))
-    continued, annotated = joined_rows(selection, JoinedFile("comm", tmp_path / "comm.json"))
+    continued, annotated, asked = joined_rows(selection, JoinedFile("comm", tmp_path / "comm.json"))
+    assert len(asked["images"]) == 3
     cut = len(continued["images"])
     rest = parse_plan(continued["messages"][-1]["content"]).steps
     assert [(step.number, step.prompt) for step in rest] == [

@@ -296,3 +296,19 @@ def test_a_full_disk_leaves_nothing_behind_and_says_so(tmp_path: Path, stage: st
     assert done.returncode == 3
     assert "nothing was left behind" in done.stderr and "Traceback" not in done.stderr
     assert sorted(path.name for path in tmp_path.iterdir()) == before
+
+
+def test_a_collection_without_scores_gives_rows_for_a_planner(tmp_path: Path) -> None:
+    from interleave.data.export.stage import ExportOptions, export
+
+    collection = random_collection(tmp_path / "unscored", Random("unscored"), 5)
+    shutil.rmtree(collection / "scores")
+    manifest = select([collection], tmp_path / "chosen")
+    assert manifest.counts["sft"] == manifest.counts["rl"] == 0
+    assert manifest.counts["dropped"] == manifest.counts["attempts"]
+    assert any("'unscored' was never scored" in note for note in manifest.notes)
+    rows = export(tmp_path / "chosen", tmp_path / "rows", ExportOptions(("swift",), validation=0))
+    assert rows.counts["swift/train/planner_sft"] > 0
+    assert "swift/train/critic_sft" not in rows.counts
+    with pytest.raises(InputError, match="has no scores"):
+        select([collection], tmp_path / "named", SelectOptions(scores="oracle"))

@@ -240,3 +240,40 @@ def test_K14_validation_rows_that_are_trained_on_are_reported_or_refused(tmp_pat
     assert "1 of 1 validation rows are also trained on" in " ".join(said)
     with pytest.raises(ConfigurationError, match="--fail-on-leak"):
         open_rows(job(tmp_path, fail_on_leak=True), said.append)
+
+
+def as_text(messages: list[dict[str, Any]]) -> list[tuple[str, str]]:
+    """Messages as a chat template joins their parts."""
+    return [
+        (message["role"], "".join(part.get("text", "<image>") for part in message["content"]))
+        for message in messages
+    ]
+
+
+@pytest.mark.parametrize("form", ["embedded", "referenced"])
+def test_rows_for_verl_are_those_for_trl(form: str, tmp_path: Path) -> None:
+    import sys
+
+    sys.path.insert(0, str(Path(__file__).parents[1] / "data"))
+    from random import Random
+
+    from run_folders import random_collection  # type: ignore[import-not-found]
+
+    from interleave.data.export.images import PictureForm
+    from interleave.data.export.stage import ExportOptions, export
+    from interleave.data.select.stage import select
+
+    select([random_collection(tmp_path / "col", Random("verl"), 30)], tmp_path / "chosen")
+    for name in ("trl", "verl"):
+        options = ExportOptions((name,), validation=0, pictures=PictureForm(form))
+        export(tmp_path / "chosen", tmp_path / name, options)
+    found = [find_rows(tmp_path / name, "grpo")[0] for name in ("trl", "verl")]
+    assert [files.folder.name for files in found] == ["trl", "verl"]
+    trl, verl = (read_rows(files, "grpo") for files in found)
+    assert len(trl) == len(verl) > 0
+    for mine, theirs in zip(trl, verl, strict=True):
+        for name in mine.keys() - {"prompt", "images", "sources"}:
+            assert mine[name] == theirs[name]
+        assert as_text(mine["prompt"]) == as_text(theirs["prompt"])
+        for name in ("images", "sources"):
+            assert [each.tobytes() for each in mine[name]] == [each.tobytes() for each in theirs[name]]

@@ -112,6 +112,13 @@ def test_the_result_loads_straight_into_the_transformers_backend(
     assert reply.text
 
 
+def test_the_result_has_what_other_programs_look_for(schooled: dict[str, Any]) -> None:
+    names = {path.name for path in (schooled["out"] / "model").iterdir()}
+    assert {"preprocessor_config.json", "video_preprocessor_config.json"} <= names
+    tokenizer = json.loads((schooled["out"] / "model" / "tokenizer_config.json").read_text())
+    assert "extra_special_tokens" not in tokenizer, "transformers 4 would read it as a table"
+
+
 @pytest.mark.parametrize("task", ["critic", "planner"])
 def test_labels_cover_the_answer_only(toy: Path, data: Path, task: Any) -> None:
     learner = load_trainable_model(recipe(toy).model)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -204,6 +206,61 @@ def test_the_launch_file_of_verl_says_what_the_recipe_says() -> None:
     settings = verl_settings((LAUNCH / "verl-grpo.sh").read_text("utf-8"))
     assert settings["reward.custom_reward_function.reward_kwargs.generator"] == "http://localhost:8011"
     assert settings["data.train_files"] == "export/verl/critic_rl.parquet"
+    assert settings["data.val_files"] == "export/verl/critic_rl.parquet", "small exports have no other"
+
+
+@pytest.mark.parametrize(
+    ("replaced", "by", "problem"),
+    [
+        ("generator=\"'$GENERATOR'\"", 'generator="$GENERATOR"', "generator is not quoted for Hydra"),
+        ("scorer=\"'$SCORER'\"", "scorer=http://a:1,http://b:1", "scorer is not quoted for Hydra"),
+        ("adv_estimator=interleave_grpo", "adv_estimator=grpo", "would be dropped one by one"),
+        ("reward_kwargs.failed=mark", "reward_kwargs.failed=raise", "would be dropped one by one"),
+        ("use_kl_in_reward=False", "use_kl_in_reward=True", "use_kl_in_reward is 'True'"),
+        ('[ -f "$VALIDATION" ] ||', "#", "data.val_files is"),
+    ],
+)
+def test_a_launch_file_of_verl_that_would_fail_or_teach_wrongly_is_refused(
+    replaced: str, by: str, problem: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "rows").mkdir()
+    (tmp_path / "rows" / "critic_rl.parquet").touch()
+    monkeypatch.setenv("DATA", str(tmp_path / "rows"))
+    monkeypatch.setenv("GENERATOR", "http://a:1,http://b:2?timeout=3")
+    recipe = load_recipe("qwen3-vl-8b-grpo", task="grpo")
+    text = (LAUNCH / "verl-grpo.sh").read_text("utf-8")
+    assert read_launch(LAUNCH / "verl-grpo.sh", recipe).problems == ()
+    assert replaced in text
+    (tmp_path / "other.sh").write_text(text.replace(replaced, by))
+    problems = read_launch(tmp_path / "other.sh", recipe).problems
+    assert len(problems) == 1
+    assert problem in problems[0]
+
+
+def test_the_launch_file_of_verl_composes_with_any_spec(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What the shell hands to verl is read by Hydra where it is installed, and by its rules in our words."""
+    specs = {"GENERATOR": "http://a:1,http://b:2", "SCORER": "openai:m@http://h:1/v1?timeout=3&top_p=1"}
+    program = tmp_path / "python"
+    program.write_text('#!/bin/sh\n[ "$1" = -c ] && echo /reward.py || printf "%s\\n" "$@"\n')
+    program.chmod(0o755)
+    environment = {**os.environ, **specs, "PATH": f"{tmp_path}:{os.environ['PATH']}"}
+    said = subprocess.run(
+        [LAUNCH / "verl-grpo.sh"], env=environment, capture_output=True, text=True, check=True
+    )
+    given = dict(line.split("=", 1) for line in said.stdout.splitlines()[2:])
+    options = "+reward.custom_reward_function.reward_kwargs"
+    assert given[f"{options}.generator"] == f"'{specs['GENERATOR']}'"
+    assert given[f"{options}.scorer"] == f"'{specs['SCORER']}'"
+    assert given["data.val_files"] == "'export/verl/critic_rl.parquet'"
+    try:
+        from hydra.core.override_parser.overrides_parser import OverridesParser
+    except ImportError:
+        return
+    parsed = OverridesParser.create().parse_overrides(said.stdout.splitlines()[2:])
+    values = {each.key_or_group: each.value() for each in parsed}
+    assert str(values[f"{options[1:]}.generator"].text) == specs["GENERATOR"]
 
 
 def test_a_user_trains_stops_and_goes_on(

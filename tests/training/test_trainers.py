@@ -19,6 +19,7 @@ from interleave.errors import ConfigurationError, InputError
 from interleave.training.rewards.health import RewardUnhealthy
 from interleave.training.rewards.samples import Case, Result
 from interleave.training.trainers import easyr1, ms_swift, shared, verl
+from interleave.training.trainers.marked_rewards import marked, unmarked
 from interleave.training.trainers.trl import is_outage
 
 SPECS = {"generator": "world", "scorer": "oracle"}
@@ -75,6 +76,97 @@ def test_verl_cannot_mask_so_a_failure_ends_the_step(wrong: dict[str, Any]) -> N
     options = {**SPECS, "patience": 0, "deadline": 1e-6}
     with pytest.raises(RewardUnhealthy, match="verl cannot mask"):
         asyncio.run(verl.compute_score(solution_str=reject("x"), **verl_record(wrong), **options))
+
+
+def verl_grpo(
+    token_level_rewards: Any, response_mask: Any, index: Any, norm_adv_by_std_in_grpo: bool = True
+) -> tuple[Any, Any]:
+    """The arithmetic of verl's GRPO in our words: each reward against the mean and spread of its group."""
+    import torch
+
+    scores = token_level_rewards.sum(dim=-1)
+    advantages = torch.zeros_like(scores)
+    for group in set(index):
+        places = [place for place, each in enumerate(index) if each == group]
+        spread = scores[places].std() if norm_adv_by_std_in_grpo else torch.tensor(1.0)
+        advantages[places] = (scores[places] - scores[places].mean()) / (spread + 1e-6)
+    return advantages[:, None] * response_mask, advantages[:, None] * response_mask
+
+
+def verl_advantages_of(rewards: list[tuple[float | None, bool]], index: list[str]) -> list[float]:
+    """What verl's default trainer makes of a step's rewards, each a number at the last token of a reply."""
+    import torch
+
+    from interleave.training.trainers.verl_advantages import interleave_grpo
+
+    given = torch.zeros(len(rewards), 3)
+    given[:, 2] = torch.tensor([marked(total, drawn=drawn) for total, drawn in rewards])
+    advantages, _ = interleave_grpo(
+        given, torch.ones(len(rewards), 3), index, {"norm_adv_by_std_in_grpo": True}, grpo=verl_grpo
+    )
+    return [float(each) for each in advantages[:, 0]]
+
+
+@pytest.fixture
+def no_failures_yet() -> Any:
+    shared.health.cache_clear()
+    yield
+    shared.health.cache_clear()
+
+
+DRAWN, TAKEN, FAILED = (0.9, True), (0.7, False), (None, False)
+
+
+def test_verl_gives_a_failed_reward_no_advantage(no_failures_yet: None) -> None:
+    others = [(0.5 + place / 100, True) for place in range(12)]
+    rewards = [TAKEN, DRAWN, (0.8, True), (0.85, True), (0.75, True), FAILED, *others]
+    index = ["a"] * 6 + ["b"] * 12
+    advantages = verl_advantages_of(rewards, index)
+    assert advantages[5] == 0
+    assert advantages[0] < 0 < advantages[1]
+    assert sum(advantages[:6]) == pytest.approx(0, abs=1e-5), "the others keep their mean"
+    without = verl_advantages_of([*rewards[:5], *others], ["a"] * 5 + ["b"] * 12)
+    assert advantages[6:] == pytest.approx(without[5:], abs=1e-5), "other groups are as they were"
+
+
+def test_verl_learns_nothing_from_a_group_of_which_much_failed(no_failures_yet: None) -> None:
+    others = [(0.5 + place / 100, True) for place in range(12)]
+    advantages = verl_advantages_of([TAKEN, DRAWN, FAILED, *others], ["a"] * 3 + ["b"] * 12)
+    assert advantages[:3] == [0, 0, 0]
+
+
+def test_verl_ends_with_an_error_when_many_rewards_fail(no_failures_yet: None) -> None:
+    with pytest.raises(RewardUnhealthy, match=r"3 of 8 redraws failed .*verl goes on from its last"):
+        verl_advantages_of([FAILED] * 3 + [DRAWN] * 5 + [TAKEN] * 4, ["a"] * 6 + ["b"] * 6)
+
+
+def test_verl_is_told_of_a_failure_by_a_mark(wrong: dict[str, Any]) -> None:
+    options = {**SPECS, "failed": "mark", "patience": 0}
+    reply = reject(wrong["planned_prompt"])
+    drawn = asyncio.run(verl.compute_score(solution_str=reply, **verl_record(wrong), **options))
+    taken = asyncio.run(verl.compute_score(solution_str=accept(), **verl_record(wrong), **options))
+    failed = asyncio.run(
+        verl.compute_score(solution_str=reject("x"), **verl_record(wrong), **options, deadline=1e-6)
+    )
+    assert unmarked(failed["score"]) == (None, False)
+    assert unmarked(taken["score"]) == (pytest.approx(0.7), False)
+    assert unmarked(drawn["score"])[1]
+    assert drawn.keys() == taken.keys() == failed.keys(), "verl wants the same names from every sample"
+
+
+@pytest.mark.parametrize("total", [0.0, 0.2, 0.7, 1.0, -3.25, 9.5])
+@pytest.mark.parametrize("drawn", [False, True])
+def test_a_mark_changes_a_reward_by_next_to_nothing(total: float, drawn: bool) -> None:
+    value = marked(total, drawn=drawn)
+    assert value == pytest.approx(total, abs=1e-6)
+    assert unmarked(value) == (value, drawn)
+
+
+def test_verl_reads_the_estimator_where_it_is_installed() -> None:
+    from interleave.training.trainers import verl_advantages
+
+    pytest.importorskip("verl", reason="verl needs GPUs and an environment of its own")
+    assert verl_advantages.register()
 
 
 def easyr1_record(row: dict[str, Any], response: str) -> dict[str, Any]:
@@ -138,6 +230,22 @@ def test_pictures_come_in_every_form(tmp_path: Path, monkeypatch: pytest.MonkeyP
         assert shared.as_picture(form, tmp_path).getpixel((0, 0)) == (255, 0, 0)
     with pytest.raises(InputError, match="bytes or a path are expected"):
         shared.as_picture(42, tmp_path)
+
+
+@pytest.mark.parametrize("variable", ["INTERLEAVE_IMAGES", "ROOT_IMAGE_DIR"])
+def test_paths_start_from_the_folder_that_the_environment_names(
+    variable: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wrong: dict[str, Any]
+) -> None:
+    from PIL import Image
+
+    (tmp_path / "pictures").mkdir()
+    Image.new("RGB", (4, 4), "red").save(tmp_path / "pictures" / "red.png")
+    monkeypatch.delenv("INTERLEAVE_IMAGES", raising=False)
+    monkeypatch.delenv("ROOT_IMAGE_DIR", raising=False)
+    with pytest.raises(InputError):
+        shared.sample_of({**wrong, "sources": ["red.png"]})
+    monkeypatch.setenv(variable, str(tmp_path / "pictures"))
+    assert len(shared.sample_of({**wrong, "sources": ["red.png"]}).sources) == 1
 
 
 def test_a_missing_spec_is_asked_for() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Protocol
 
 from interleave.agents.prompts import PromptPack
@@ -12,6 +13,13 @@ from interleave.errors import ConfigurationError, ReplyError
 from interleave.step_counts import named_step_count
 from interleave.text import count as counted
 from interleave.types import Plan, Request, Text
+
+_FOR_EACH = re.compile(
+    r"\b(?:caption|describe|label|annotate|sentence|text|words|instruction)\b[^.?!\n]{0,60}"
+    r"\b(?:each|every)\s+(?:picture|image|photo|frame|panel)\b",
+    re.IGNORECASE,
+)
+"""A wish for one text for each picture that is given."""
 
 
 class Planner(Protocol):
@@ -81,6 +89,20 @@ def _checked(plan: Plan, request: Request, wanted: int | None, max_steps: int, r
     if wanted is not None and count != wanted:
         have = counted(count, "step")
         raise ReplyError(f"the plan has {have}, and the user asked for exactly {wanted}", reply=reply)
+    pictures = _captions_wanted(request) if wanted is None and _is_words(plan) else 0
+    if pictures and count not in (1, pictures):  # a single text may hold all of them
+        have, given = counted(count, "text"), counted(pictures, "picture")
+        raise ReplyError(f"the answer has {have} for {given}, and one for each was asked for", reply=reply)
     if not request.pictures and plan.steps[0].number != 1:
         raise ReplyError(f"the first step must have number 1, not {plan.steps[0].number}", reply=reply)
     return plan
+
+
+def _is_words(plan: Plan) -> bool:
+    """Whether nothing is to be drawn: the user asked for words."""
+    return all(step.prompt is None for step in plan.steps)
+
+
+def _captions_wanted(request: Request) -> int:
+    """The number of pictures, where the request asks for a text for each of them; else 0."""
+    return len(request.pictures) if _FOR_EACH.search(request.text) else 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
 from collections.abc import Iterable, Mapping
@@ -13,8 +14,17 @@ from interleave.errors import ConfigurationError
 from interleave.training.recipes import Recipe
 
 SHARDED = {"FSDP": "FSDP", "DEEPSPEED": "DeepSpeed ZeRO"}
+ESTIMATOR, MODULE = "interleave_grpo", "interleave.training.trainers.verl_advantages"
+"""What leaves samples without a reward out, and where verl finds it."""
+REWARD_OPTIONS = "reward.custom_reward_function.reward_kwargs"
 _DEFAULT = re.compile(r"\$\{(\w+):-([^}]{0,1000})\}")
+_ASSIGNED = re.compile(r"^(?:export )?(\w+)=(\S*)$")
+_UNLESS_FILE = re.compile(r'^\[ -f "\$(\w+)" \] \|\| (\w+)=(\S+)$')
+"""The one condition that is understood: another file where the first is missing."""
 _SETTING = re.compile(r"\s*+\+{0,2}([\w.]+)=(.*)")
+_QUOTED = re.compile(r"'(?:[^'\\]|\\.)*'")
+_PLAIN = re.compile(r"[\w/\-+.$%*@?|:]*")
+"""What Hydra reads as one value without quotes."""
 
 
 @dataclass(frozen=True)
@@ -88,17 +98,29 @@ def _wrong_batches(recipe: Recipe, processes: int) -> Iterable[str]:
 
 
 def _verl(path: Path, recipe: Recipe) -> LaunchFile:
-    settings = verl_settings(path.read_text("utf-8"))
+    script = path.read_text("utf-8")
+    settings = verl_settings(script)
     nodes, gpus = (int(settings.get(f"trainer.{name}", "1")) for name in ("nnodes", "n_gpus_per_node"))
     wanted = {
-        "algorithm.adv_estimator": "grpo",
+        "algorithm.adv_estimator": ESTIMATOR,
+        f"{REWARD_OPTIONS}.failed": "mark",
+        "ray_kwargs.ray_init.runtime_env.env_vars.VERL_USE_EXTERNAL_MODULES": MODULE,
+    }
+    problems = [
+        f"{key} is {settings.get(key)!r}, not {value!r}: samples whose reward failed would be dropped one by "
+        "one, which teaches to accept wrong pictures"
+        for key, value in wanted.items()
+        if settings.get(key) != value
+    ]
+    wanted = {
         "data.train_batch_size": str(recipe.grpo.prompts),
         "actor_rollout_ref.rollout.n": str(recipe.grpo.samples),
         "actor_rollout_ref.actor.ppo_mini_batch_size": str(recipe.grpo.prompts // recipe.grpo.updates),
         "actor_rollout_ref.actor.use_kl_loss": str(bool(recipe.grpo.kl)),
+        "algorithm.use_kl_in_reward": "False",
         "reward.custom_reward_function.name": "compute_score",
     }
-    problems = [
+    problems += [
         f"{key} is {settings.get(key)!r}, and the recipe says {value!r}"
         for key, value in wanted.items()
         if str(settings.get(key)).lower() != value.lower()
@@ -115,23 +137,68 @@ def _verl(path: Path, recipe: Recipe) -> LaunchFile:
         if not _equal(settings.get(key), number)
     ]
     for key in ("generator", "scorer"):
-        if f"reward.custom_reward_function.reward_kwargs.{key}" not in settings:
-            problems.append(f"reward.custom_reward_function.reward_kwargs.{key} is missing")
+        if f"{REWARD_OPTIONS}.{key}" not in settings:
+            problems.append(f"{REWARD_OPTIONS}.{key} is missing")
+    problems += [*_unquoted(script), *_missing_files(settings)]
     return LaunchFile(path, "verl", nodes * gpus, nodes, True, tuple(problems))
 
 
-def verl_settings(script: str) -> dict[str, str]:
-    """The settings that a script gives to verl, its variables replaced by their defaults."""
-    plain = _DEFAULT.sub(lambda match: match[2], script)
-    names = dict(re.findall(r"^(\w+)=(\S*)$", plain, re.MULTILINE))
-    settings = {}
-    for line in plain.splitlines():
-        if (match := _SETTING.match(line)) and "." in match[1]:
-            value = " ".join(shlex.split(match[2].removesuffix("\\")))
-            settings[match[1]] = re.sub(
-                r"\$\{?(\w+)\}?", lambda name: " ".join(shlex.split(names.get(name[1], name[0]))), value
+def _unquoted(script: str) -> Iterable[str]:
+    """Values that Hydra would not read as one text: bare variables, and bare commas, = or brackets."""
+    for key, value in _arguments(script).items():
+        if _QUOTED.fullmatch(value) or value.startswith(("[", "{")):
+            continue
+        resolved = _resolved(value, _variables(script))
+        if not _PLAIN.fullmatch(resolved) or (f".{key}".endswith((".generator", ".scorer")) and "$" in value):
+            yield f"{key} is not quoted for Hydra, which reads , = and brackets itself: write {key}=\"'…'\""
+
+
+def _missing_files(settings: Mapping[str, str]) -> Iterable[str]:
+    """Row files that are not there, where their export is on this machine."""
+    train = Path(settings.get("data.train_files", ""))
+    for key in ("data.train_files", "data.val_files"):
+        if train.parent.is_dir() and not Path(settings.get(key, "")).is_file():
+            yield (
+                f"{key} is {settings.get(key)!r}, which does not exist: verl opens it even where nothing is "
+                "validated. Small exports have no validation rows: name data.train_files again"
             )
+
+
+def verl_settings(script: str) -> dict[str, str]:
+    """The settings that a script gives to verl, its variables replaced as a shell would."""
+    names = _variables(script)
+    settings = {}
+    for key, value in _arguments(script).items():
+        resolved = _resolved(value, names)
+        quoted = _QUOTED.fullmatch(resolved)
+        settings[key] = resolved[1:-1].replace("\\'", "'") if quoted else resolved
     return settings
+
+
+def _arguments(script: str) -> dict[str, str]:
+    """The arguments of the form `key.key=value`, as they are before variables are replaced."""
+    found = (_SETTING.match(line) for line in script.splitlines())
+    return {
+        match[1]: " ".join(shlex.split(match[2].removesuffix("\\")))
+        for match in found
+        if match and "." in match[1]
+    }
+
+
+def _variables(script: str) -> dict[str, str]:
+    """The variables of a script: from the environment, else the defaults it gives."""
+    names: dict[str, str] = {}
+    for line in script.splitlines():
+        if assigned := _ASSIGNED.match(line):
+            value = _DEFAULT.sub(lambda match: os.environ.get(match[1]) or match[2], assigned[2])
+            names[assigned[1]] = _resolved(" ".join(shlex.split(value)), names)
+        elif (other := _UNLESS_FILE.match(line)) and not Path(names.get(other[1], "")).is_file():
+            names[other[2]] = _resolved(other[3], names)
+    return names
+
+
+def _resolved(text: str, names: Mapping[str, str]) -> str:
+    return re.sub(r"\$\{?(\w+)\}?", lambda name: names.get(name[1], name[0]), text)
 
 
 def _equal(text: str | None, number: float) -> bool:

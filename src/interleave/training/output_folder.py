@@ -30,7 +30,7 @@ RECORD = "training.json"
 ROWS = "rows"
 """Very large data files are unpacked here before the training begins."""
 FREE = {
-    "training": {"save_every", "keep", "log_every", "workers", "picture_cache_mb"},
+    "training": {"save_every", "keep", "log_every", "workers", "picture_cache_mb", "report_to", "push_to"},
     "reward": {
         "concurrency",
         "deadline",

@@ -92,6 +92,10 @@ class TrainingPart(Value):
     validation_rows: int = Field(default=256, ge=1)
     workers: int = Field(default=0, ge=0, le=128)
     """Data-loader processes."""
+    report_to: tuple[str, ...] = ()
+    """Further places for the log, by the names of the trainer: wandb, trackio, mlflow, …"""
+    push_to: str = ""
+    """Upload the result to this repository on the Hub, `ORG/NAME`, as a private one where it is new."""
     picture_cache_mb: int = Field(default=256, ge=0)
     """A cache of decoded pictures, in memory that all data-loader processes share."""
 

@@ -21,6 +21,7 @@ from pyarrow import types
 from interleave.errors import ConfigurationError, InputError
 from interleave.pictures import decode_picture, read_picture
 from interleave.training.shared_memory_images import shared_picture
+from interleave.training.verl_rows import as_trl_rows, is_for_verl
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -75,7 +76,8 @@ def find_rows(data: Path, task: Task) -> tuple[RowFiles, RowFiles | None]:
         return RowFiles((data,)), None
     if not data.is_dir():
         raise ConfigurationError(f"the data {str(data)!r} does not exist: name an export, or a parquet file")
-    folder = data if _files(data, FILES[task]) else data / "trl"
+    folders = (data, data / "trl", *((data / "verl",) if task == "grpo" else ()))
+    folder = next((each for each in folders if _files(each, FILES[task])), data / "trl")
     train = _files(folder, FILES[task])
     if train is None:
         raise _no_rows(data, task)
@@ -117,6 +119,8 @@ def read_rows(files: RowFiles, task: Task, *, limit: int | None = None, cache: P
         table.validate(full=True)  # text that is not UTF-8 would end the training when it is read
     except (OSError, pyarrow.ArrowException) as error:
         raise InputError(f"{files.paths[0]} cannot be read as parquet ({_first_line(error)})") from None
+    if is_for_verl(table.schema):
+        table = as_trl_rows(table)
     check_columns(table.schema, files.paths[0], task)
     if table.num_rows == 0:
         raise InputError(f"{files.paths[0]} has no rows")

@@ -15,8 +15,15 @@ from typing import TYPE_CHECKING, Any
 import torch
 from transformers import TrainerCallback
 
+from interleave.backends.local.saved_models import make_loadable
 from interleave.backends.local.silence import quiet
-from interleave.errors import ConfigurationError, InterleaveError, LimitReached, OutOfMemory
+from interleave.errors import (
+    ConfigurationError,
+    InterleaveError,
+    LimitReached,
+    OutOfMemory,
+    StorageError,
+)
 from interleave.text import count
 from interleave.training import checkpoints
 from interleave.training.checkpoints import refuse_other_processes
@@ -79,7 +86,11 @@ def run_training(
         trainer.train(resume_from_checkpoint=str(resume) if resume else None)
     if monitor.reason is not None:
         raise monitor.reason
-    return _finish(trainer, output, learner)
+    use = _finish(trainer, output, learner)
+    if trainer.accelerator.is_main_process and job.recipe.training.push_to:
+        push(output.model, job.recipe.training.push_to)
+        trainer.say(f"uploaded to {job.recipe.training.push_to}")
+    return use
 
 
 def _finish(trainer: Any, output: OutputFolder, learner: TrainableModel) -> str:
@@ -89,8 +100,27 @@ def _finish(trainer: Any, output: OutputFolder, learner: TrainableModel) -> str:
     (output.model / "training_args.bin").unlink(missing_ok=True)  # a pickle, and not needed
     use = how_to_use(output.model, learner.base, adapter=adapter)
     if trainer.accelerator.is_main_process:
+        with checkpoints.reporting_disk_errors(output.model):
+            make_loadable(output.model, learner.folder)
         output.finish(steps=trainer.state.global_step, note=use)
     return use
+
+
+def push(folder: Path, repository: str) -> None:
+    """Upload a result to the Hub; it stays on this machine whatever happens."""
+    from huggingface_hub import HfApi
+    from huggingface_hub.errors import HfHubHTTPError, HFValidationError
+
+    try:
+        api = HfApi()
+        api.create_repo(repository, private=True, exist_ok=True)
+        api.upload_folder(repo_id=repository, folder_path=folder, commit_message="Trained by interleave")
+    except (HfHubHTTPError, HFValidationError, OSError, ValueError) as error:
+        reason = " ".join(str(error).split())[:200]
+        raise StorageError(
+            f"the result is in {folder}, but was not uploaded to {repository!r} ({reason}): log in with "
+            f"`hf auth login`, then upload it: hf upload {repository} {folder}"
+        ) from None
 
 
 @contextmanager

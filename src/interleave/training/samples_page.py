@@ -6,11 +6,10 @@ import base64
 import io
 import math
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -69,9 +68,10 @@ class SamplePage:
         *,
         most: int = 8,
     ) -> None:
-        """Add some answers of a step: those of its first groups."""
-        rows = zip(scored.samples, scored.completions, scored.results, pictures, strict=True)
-        self._cards.extend(partial(_scored, step, *row) for row in islice(rows, most))
+        """Add some answers of a step: to as many different rows as there are."""
+        rows = list(zip(scored.samples, scored.completions, scored.results, pictures, strict=True))
+        places = spread([sample.id for sample in scored.samples], most)
+        self._cards.extend(partial(_scored, step, *rows[place]) for place in places)
 
     def write(self) -> Path:
         self._written = time.monotonic()
@@ -84,6 +84,20 @@ class SamplePage:
             self.write()
 
 
+def spread(ids: Sequence[str], most: int) -> list[int]:
+    """The places of some items, in order: one of each id, then a second of each, and so on.
+
+    Copies of a row differ by a number at the end of their ids alone.
+    """
+    seen: Counter[str] = Counter()
+    turns = []
+    for place, name in enumerate(ids):
+        row = name.partition("#")[0]
+        turns.append((seen[row], place))
+        seen[row] += 1
+    return sorted(place for _, place in sorted(turns)[:most])
+
+
 def write_page(path: Path, title: str, shown: Sequence[SampleCard]) -> None:
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(Path(__file__).parent / "templates"), autoescape=True
@@ -94,7 +108,8 @@ def write_page(path: Path, title: str, shown: Sequence[SampleCard]) -> None:
 
 def sft_page(model: Any, processor: Any, rows: Any, folder: Path) -> Path:
     """A page of the trained model's answers to a few rows, beside the expected ones."""
-    taken = [rows[index] for index in range(min(SFT_SHOWN, len(rows)))]
+    ids = rows.with_format(None)["id"] if "id" in rows.column_names else [str(n) for n in range(len(rows))]
+    taken = [rows[index] for index in spread(list(ids), SFT_SHOWN)]
     wanted = [_text(row["completion"]) for row in taken]
     longest = max(len(processor.tokenizer(text)["input_ids"]) for text in wanted)
     answers = answer_greedily(model, processor, taken, min(SFT_TOKENS, longest + 16))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -12,10 +12,12 @@ import numpy as np
 import pyarrow.compute as arrow
 import torch
 from transformers import PrinterCallback
+from transformers.integrations import INTEGRATION_TO_CALLBACK, get_available_reporting_integrations
 from transformers.models.qwen3_vl.modeling_qwen3_vl import Qwen3VLTextDecoderLayer, Qwen3VLVisionBlock
 from trl import SFTConfig, SFTTrainer
 
 from interleave.backends.qwen3_vl.unmasked_attention import unmasked_attention
+from interleave.errors import ConfigurationError, MissingDependency, did_you_mean
 from interleave.training.checkpoints import CheckpointMixin
 from interleave.training.collator import SftCollator
 from interleave.training.inspection import TrainingRows, open_rows
@@ -150,10 +152,24 @@ def common_arguments(recipe: Recipe, output: OutputFolder, *, validating: bool) 
         "dataloader_prefetch_factor": 4 if training.workers else None,
         "dataloader_pin_memory": cuda,
         "remove_unused_columns": False,
-        "report_to": "none",
+        "report_to": reporters(training.report_to),
+        "run_name": output.folder.name,
         "disable_tqdm": True,
         "log_level": "error",
     }
+
+
+def reporters(names: Sequence[str]) -> list[str]:
+    """The trainer's own reporters of these names; raises for one that is unknown or not installed."""
+    known = sorted(INTEGRATION_TO_CALLBACK)
+    for name in names:
+        if name not in INTEGRATION_TO_CALLBACK:
+            raise ConfigurationError(f"training.report_to: {name!r} is unknown. {did_you_mean(name, known)}")
+        if name not in get_available_reporting_integrations():
+            raise MissingDependency(
+                f"training.report_to: {name!r} is not installed. Install it with: pip install {name}"
+            )
+    return list(names)
 
 
 def add_callbacks(trainer: Any, monitor: TrainingMonitor, log: TrainingLog) -> None:

@@ -15,8 +15,11 @@ if TYPE_CHECKING:
 
 
 def export(
-    selection: Annotated[Path, typer.Argument(metavar="SELECTION", help="What 'data select' has left.")],
     out: Annotated[Path, typer.Option("--out", metavar="DIR", help="The folder of the export.")],
+    selection: Annotated[
+        Path | None,
+        typer.Argument(metavar="[SELECTION]", help="What 'data select' has left; none to only join files."),
+    ] = None,
     formats: Annotated[
         list[str] | None,
         typer.Option(
@@ -47,7 +50,11 @@ def export(
     ] = False,
     join: Annotated[
         list[str] | None,
-        typer.Option(metavar="comm:FILE|sharegpt:FILE", help="Interleaved data of others; may be repeated."),
+        typer.Option(
+            metavar="FORMAT:FILE",
+            help="Data of others: comm, sharegpt, or the reference's planner_sft, critic_sft, critic_rl; "
+            "may be repeated.",
+        ),
     ] = None,
     collection: Annotated[
         list[Path] | None,
@@ -109,8 +116,10 @@ def export(
 
 
 def _print_summary(manifest: Manifest) -> None:
+    from interleave.data.export.stage import row_path
+
     for name, number in manifest.counts.items():
         if "/" in name:
-            typer.echo(f"  {number:>9,} rows  {name}", err=True)
+            typer.echo(f"  {number:>9,} rows  {row_path(name)}", err=True)
     for note in manifest.notes[:20]:
         typer.echo(note, err=True)

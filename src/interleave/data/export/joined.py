@@ -4,6 +4,9 @@
 `{"type": "text", "content": …}` and `{"type": "image", "image_path": …}`. They become continuation and
 annotation rows like our own trajectories. `sharegpt` is conversations with `<image>` for each picture: only
 here is that word in a text read as a picture.
+
+`planner_sft`, `critic_sft` and `critic_rl` are the files of those names that the reference is trained on:
+conversations with its own words, and attempts with their scores, which get the words of the prompt pack.
 """
 
 from __future__ import annotations
@@ -17,10 +20,13 @@ from pathlib import Path
 from typing import Any, Literal
 
 from interleave.agents.prompts import PromptPack
+from interleave.agents.replies import parse_plan, parse_verdict
 from interleave.backends.protocols import Message
 from interleave.data.export.images import ImageFiles
+from interleave.data.export.joined_documents import JoinedDocument, joined_picture, sample_of
 from interleave.data.export.planner_rows import ShownStep, annotation_rows, continuation_rows
-from interleave.data.export.rows import PLANNER_SFT, TrainingRow
+from interleave.data.export.reference_attempts import read_attempt
+from interleave.data.export.rows import CRITIC_SFT, PLANNER_SFT, Kind, TrainingRow
 from interleave.errors import ConfigurationError, InputError, InterleaveError, did_you_mean
 from interleave.files import read_lines, read_text, why
 from interleave.text import storable_in
@@ -28,7 +34,6 @@ from interleave.types import Part, Picture, PlanStep, Text
 
 _IMAGE_MARK = re.compile(r"<image>", re.IGNORECASE)
 _ROLES = {"human": "user", "user": "user", "gpt": "assistant", "assistant": "assistant", "system": "system"}
-IMAGE_FOLDERS = ("", "images")
 MAX_LIST_BYTES = 1_000_000_000
 """For a file that is one JSON list, which is read into memory."""
 MAX_LINES_BYTES = 100_000_000_000
@@ -44,21 +49,13 @@ class JoinedFile:
 
     @classmethod
     def parse(cls, text: str) -> JoinedFile:
-        """From `comm:PATH` or `sharegpt:PATH`."""
+        """From `comm:PATH`, `sharegpt:PATH` and the like."""
         form, colon, path = text.partition(":")
         if not colon or not path:
             raise ConfigurationError(f"--join {text!r}: write FORMAT:PATH, e.g. comm:train.json")
         if form not in READERS:
             raise ConfigurationError(f"no format named {form!r} to join. {did_you_mean(form, READERS)}")
         return cls(form, Path(path))
-
-
-@dataclass(frozen=True)
-class JoinedDocument:
-    """One document: its rows, and the text that decides its split."""
-
-    text: str
-    rows: tuple[TrainingRow, ...]
 
 
 Numbered = tuple[int, Any]
@@ -142,7 +139,8 @@ def _comm(
             plan = PlanStep(number=number, instruction=text, prompt=text)
         else:
             plan = PlanStep(number=number, caption=text)
-        steps.append(ShownStep(plan, _picture(files, folder, paths[0]) if paths else None, accepted=True))
+        shown = joined_picture(files, folder, paths[0]) if paths else None
+        steps.append(ShownStep(plan, shown, accepted=True))
     opening = [Text(f"Show step by step, with pictures: {title}")]
     rows = (
         *continuation_rows(name, opening, steps, pack, skipped, files),
@@ -151,8 +149,36 @@ def _comm(
     return JoinedDocument(title, rows)
 
 
-def _sharegpt(
+def _planner_sft(
     name: str, folder: Path, item: Mapping[str, Any], pack: PromptPack, skipped: Counter[str]
+) -> JoinedDocument:
+    """A row of the reference's planner: its answer must be a plan."""
+    document = _sharegpt(name, folder, item, pack, skipped)
+    parse_plan(document.rows[0].completion or "")
+    return document
+
+
+def _critic_sft(
+    name: str, folder: Path, item: Mapping[str, Any], pack: PromptPack, skipped: Counter[str]
+) -> JoinedDocument:
+    """A row of the reference's critic: two pictures, and an answer that is a verdict."""
+    document = _sharegpt(name, folder, item, pack, skipped, kind=CRITIC_SFT)
+    [row] = document.rows
+    if len(row.pictures) != 2:
+        raise InputError(f"a critic sees the picture before and the one after, not {len(row.pictures)}")
+    parse_verdict(row.completion or "")
+    # All attempts of a document lie in one folder; its prompts differ from attempt to attempt.
+    return JoinedDocument(sample_of(item["images"][1]), document.rows)
+
+
+def _sharegpt(
+    name: str,
+    folder: Path,
+    item: Mapping[str, Any],
+    pack: PromptPack,
+    skipped: Counter[str],
+    *,
+    kind: Kind = PLANNER_SFT,
 ) -> JoinedDocument:
     """A conversation: the last answer is the completion, everything before is the prompt."""
     turns = [_turn(turn) for turn in item.get("messages") or item["conversations"]]
@@ -165,9 +191,9 @@ def _sharegpt(
     if _IMAGE_MARK.search(turns[-1][1]):
         raise InputError("the answer has a picture in it, which a planner cannot write")
     files = ImageFiles()
-    pictures = iter([_picture(files, folder, path) for path in images])
+    pictures = iter([joined_picture(files, folder, path) for path in images])
     prompt = tuple(Message(role, tuple(_parts(text, pictures))) for role, text in turns[:-1])
-    row = TrainingRow(name, PLANNER_SFT, prompt, files.refs(prompt), completion=turns[-1][1])
+    row = TrainingRow(name, kind, prompt, files.refs(prompt), completion=turns[-1][1])
     return JoinedDocument(" ".join(text for role, text in turns if role == "user"), (row,))
 
 
@@ -187,22 +213,10 @@ def _parts(text: str, pictures: Iterator[Picture]) -> Iterator[Part]:
             yield Text(piece)
 
 
-def _picture(files: ImageFiles, folder: Path, name: str) -> Picture:
-    """A picture beside the file or below it; raises for one elsewhere."""
-    for subfolder in IMAGE_FOLDERS:
-        try:
-            path = (folder / subfolder / name).resolve()
-            is_inside, is_there = path.is_relative_to(folder.resolve()), path.exists()
-        except (OSError, RuntimeError) as error:  # a name that is too long, or a symlink loop
-            raise InputError(f"the picture {name[:80]!r} cannot be read ({error})") from None
-        if not is_inside:
-            raise InputError(f"the picture {name[:80]!r} lies outside the folder of the file")
-        if is_there:
-            return Picture(files.read(path))
-    raise InputError(f"the picture {name[:80]!r} is not there")
-
-
 READERS: Mapping[str, Callable[[str, Path, Any, PromptPack, Counter[str]], JoinedDocument]] = {
     "comm": _comm,
     "sharegpt": _sharegpt,
+    "planner_sft": _planner_sft,
+    "critic_sft": _critic_sft,
+    "critic_rl": read_attempt,
 }

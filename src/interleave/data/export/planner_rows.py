@@ -1,8 +1,8 @@
 """The planner's rows, from every trajectory, whether or not its pictures were accepted.
 
-At most three rows each: the whole plan for the original request; the first steps with their pictures, cut at
-a random step, with the rest of the plan as the answer; and the pictures alone with the texts of their steps
-as the answer (sub-task annotation).
+At most four rows each: the whole plan for the original request; the first steps with their pictures, cut at a
+random step, with the rest of the plan as the answer; the pictures alone with the texts of their steps as the
+answer (sub-task annotation); and a question about the pictures, answered in words.
 """
 
 from __future__ import annotations
@@ -19,38 +19,21 @@ from interleave.agents.prompts import PromptPack
 from interleave.agents.replies import render_plan
 from interleave.data.export.images import ImageFiles
 from interleave.data.export.rows import PLANNER_SFT, TrainingRow
+from interleave.data.export.wordings import Wordings, wordings_of
 from interleave.data.trajectories import Trajectory
 from interleave.errors import InputError
 from interleave.step_counts import named_step_count
+from interleave.text import count
 from interleave.types import MAX_REQUEST_PICTURES, Part, Picture, Plan, PlanStep, Request, Text
 
-NAMES_ITS_STEPS = "not cut: the request names its number of steps"
+NAMES_ITS_STEPS = "not cut: the request names its number of steps, and the pack has no wording for the rest"
+HAS_PICTURES = "not cut: the request has pictures itself, and the pack does not go on from those"
 TOO_SHORT = "not cut: no step with a picture has a step after it"
 NAMES_SOURCES = "not cut: a later step starts from a picture that is the user's after the cut"
 TOO_LONG = "not cut: with its steps the request is longer than one may be"
-HAS_PICTURES = "not cut: the request has pictures itself"
 NOT_ACCEPTED = "not annotated: a picture was not accepted"
 TOO_FEW = "not annotated: fewer than two pictures with text"
 TOO_MANY = f"not annotated: more than {MAX_REQUEST_PICTURES} pictures"
-CONTINUE = (
-    "Please continue from here.",
-    "Go on with the remaining steps.",
-    "This is how it begins. Draw the rest.",
-    "What comes next? Finish it.",
-    "Draw what happens next, until the end.",
-    "Show the steps that are still missing.",
-    "Now carry on until it is finished.",
-    "Tell the rest of it, step by step.",
-)
-DESCRIBE = (
-    "Describe each picture in one sentence.",
-    "Write a caption for every picture.",
-    "Tell in words what happens from picture to picture.",
-    "Label each step of this sequence.",
-    "What happens in these pictures? One sentence for each.",
-    "Say in words what each picture shows.",
-    "Describe what changes from one picture to the next.",
-)
 
 
 @dataclass(frozen=True)
@@ -71,10 +54,7 @@ def planner_rows(
         return
     request, steps, files = trajectory.request, shown_steps(trajectory), ImageFiles()
     yield plan_row(f"{prefix}/plan", request, plan, pack, files)
-    if request.pictures:
-        skipped[HAS_PICTURES] += 1
-    else:
-        yield from continuation_rows(prefix, request.parts, steps, pack, skipped, files)
+    yield from continuation_rows(prefix, request.parts, steps, pack, skipped, files)
     if annotation:
         yield from annotation_rows(prefix, steps, pack, skipped, files)
 
@@ -106,18 +86,27 @@ def continuation_rows(
     files: ImageFiles,
 ) -> Iterator[TrainingRow]:
     """A row with the beginning of a document as the request and the rest of its plan as the answer."""
-    text = "\n".join(part.text for part in opening if isinstance(part, Text))
-    if named_step_count(text) is not None:  # in use, a plan with another number of steps is refused
-        skipped[NAMES_ITS_STEPS] += 1
+    wordings, random = wordings_of(pack.name), Random(f"{prefix}/continued")
+    given = sum(isinstance(part, Picture) for part in opening)
+    if given and not wordings.cut_with_pictures:
+        skipped[HAS_PICTURES] += 1
         return
-    cuts = _cuts(steps)
+    cuts = _cuts(steps, given)
     if not cuts:
         skipped[TOO_SHORT] += 1
         return
-    random = Random(f"{prefix}/continued")
     cut = random.choice(cuts)
+    text = "\n".join(part.text for part in opening if isinstance(part, Text))
+    if named_step_count(text) is None:
+        wish = random.choice(wordings.go_on)
+    elif wordings.go_on_for:  # the number of all steps is not that of the rest: the wish names it
+        wish = random.choice(wordings.go_on_for).format(steps=count(len(steps) - cut, "step"))
+    else:
+        skipped[NAMES_ITS_STEPS] += 1
+        return
+    parts = (*opening, *_shown_parts(steps[:cut]), Text(wish))
     try:
-        request = Request((*opening, *_shown_parts(steps[:cut]), Text(random.choice(CONTINUE))))
+        request = Request(joined_parts(parts, wordings.separator))
         rest = Plan(steps=tuple(step.plan for step in steps[cut:]))
     except InputError:
         skipped[TOO_LONG] += 1
@@ -131,7 +120,7 @@ def continuation_rows(
 def annotation_rows(
     prefix: str, steps: Sequence[ShownStep], pack: PromptPack, skipped: Counter[str], files: ImageFiles
 ) -> Iterator[TrainingRow]:
-    """A row with the pictures of a document as the request and the texts of its steps as the answer."""
+    """Rows with the pictures of a document as the request: their texts, or an answer, in words."""
     pictured = [step for step in steps if step.picture is not None]
     if len(pictured) < 2 or not all(step.plan.text for step in pictured):
         skipped[TOO_FEW] += 1
@@ -140,24 +129,80 @@ def annotation_rows(
     elif not all(step.accepted for step in pictured):  # the text would not match the picture
         skipped[NOT_ACCEPTED] += 1
     else:
-        random = Random(f"{prefix}/annotated")
-        pictures = (step.picture for step in pictured if step.picture is not None)
-        request = Request((*pictures, Text(random.choice(DESCRIBE))))
-        texts = (
-            PlanStep(number=number, name=step.plan.name, caption=step.plan.text)
-            for number, step in enumerate(pictured, start=1)
-        )
-        yield plan_row(f"{prefix}/annotated", request, Plan(steps=tuple(texts)), pack, files)
+        wordings = wordings_of(pack.name)
+        wish = Random(f"{prefix}/annotated").choice(wordings.describe)
+        texts = [(step.plan.name, step.plan.text) for step in pictured]
+        yield _row_in_words(f"{prefix}/annotated", pictured, wish, texts, pack, files)
+        if asked := _question(pictured, wordings, Random(f"{prefix}/asked")):
+            question, answer = asked
+            yield _row_in_words(f"{prefix}/asked", pictured, question, [(None, answer)], pack, files)
 
 
-def _cuts(steps: Sequence[ShownStep]) -> list[int]:
-    """The step counts to cut after: at least one picture before, a step after, and not too many pictures."""
+def _row_in_words(
+    name: str,
+    pictured: Sequence[ShownStep],
+    wish: str,
+    texts: Sequence[tuple[str | None, str]],
+    pack: PromptPack,
+    files: ImageFiles,
+) -> TrainingRow:
+    """A row that shows the pictures of a document and is answered by steps of text alone."""
+    pictures = (step.picture for step in pictured if step.picture is not None)
+    request = Request(joined_parts((*pictures, Text(wish)), wordings_of(pack.name).separator))
+    answer = (
+        PlanStep(number=number, name=title, caption=text)
+        for number, (title, text) in enumerate(texts, start=1)
+    )
+    return plan_row(name, request, Plan(steps=tuple(answer)), pack, files)
+
+
+def _question(pictured: Sequence[ShownStep], wordings: Wordings, random: Random) -> tuple[str, str] | None:
+    """A question about a document whose answer its plan holds, and the answer."""
+    texts = [step.plan.text for step in pictured]
+    place = random.randrange(len(texts))
+    asked: list[tuple[str, str]] = [
+        (wording.format(number=place + 1), texts[place]) for wording in wordings.ask_step
+    ]
+    if texts.count(texts[place]) == 1:
+        asked += [
+            (wording.format(text=texts[place]), f"Picture {place + 1}.") for wording in wordings.ask_place
+        ]
+    if place + 1 < len(texts):
+        asked += [(wording.format(number=place + 1), texts[place + 1]) for wording in wordings.ask_next]
+    return random.choice(asked) if asked else None
+
+
+def joined_parts(parts: Sequence[Part], separator: str) -> tuple[Part, ...]:
+    """The parts with neighbouring texts made one, and a separator wherever two parts meet without a space."""
+    joined: list[Part] = []
+    for part in parts:
+        before = joined[-1] if joined else None
+        if isinstance(part, Text) and isinstance(before, Text) and separator:
+            joined[-1] = Text(f"{_apart(before.text, separator)}{part.text}")
+        elif isinstance(part, Text):
+            joined.append(Text(f"{separator}{part.text}") if isinstance(before, Picture) else part)
+        else:
+            if isinstance(before, Text):
+                joined[-1] = Text(_apart(before.text, separator))
+            joined.append(part)
+    return tuple(joined)
+
+
+def _apart(text: str, separator: str) -> str:
+    return text if text[-1:].isspace() else f"{text}{separator}"
+
+
+def _cuts(steps: Sequence[ShownStep], given: int) -> list[int]:
+    """The step counts to cut after: at least one picture drawn, a step after, and not too many pictures.
+
+    `given` is the number of pictures that the request has itself.
+    """
     cuts, pictures = [], 0
     for position, step in enumerate(steps[:-1], start=1):
         if step.plan.prompt is not None and step.picture is None:
             break  # the run ended here
         pictures += step.picture is not None
-        if 0 < pictures <= MAX_REQUEST_PICTURES:
+        if 0 < pictures <= MAX_REQUEST_PICTURES - given:
             cuts.append(position)
     return cuts
 

@@ -13,7 +13,7 @@ from itertools import chain, groupby
 from pathlib import Path
 from typing import Any
 
-from interleave.agents.prompts import PromptPack, load_pack
+from interleave.agents.prompts import DEFAULT_PACK, PromptPack, load_pack
 from interleave.data.export.images import PictureForm
 from interleave.data.export.joined import JoinedFile, read_items, refuse_pickle
 from interleave.data.export.rows import TRAIN, Kind, Lengths, checked_tokenizer
@@ -30,6 +30,7 @@ from interleave.data.export.worker import (
     target_files,
 )
 from interleave.data.formats import FORMATS, RowFile, format_named, open_rows
+from interleave.data.formats.run_files import RowLengths
 from interleave.data.manifest import Manifest, file_digest, read_manifest, write_manifest
 from interleave.data.outputs import atomic_folder
 from interleave.data.parallel_map import Progress, chunks, map_in_order
@@ -52,11 +53,11 @@ CARD_ROWS = {
 }
 CARD_LOADING = {
     "trl": '`datasets.load_dataset("parquet", data_files="trl/critic_sft.parquet")`',
-    "llamafactory": "`--dataset_dir llamafactory --dataset interleave_critic_sft`; no reinforcement learning",
-    "swift": "`--dataset critic_sft.jsonl`, run from the folder `swift` or with ROOT_IMAGE_DIR set to it",
+    "llamafactory": "`llamafactory-cli train train_critic_sft.yaml` in `llamafactory`; no RL",
+    "swift": "`swift/train_critic_sft.sh`, `swift/train_critic_rl.sh`; ROOT_IMAGE_DIR is the folder `swift`",
     "verl": "`data.train_files=verl/critic_rl.parquet`, `data.image_key=images`"
     "; SFT: `data.messages_key=messages`",
-    "easyr1": "`data.train_files=easyr1/critic_rl.jsonl`, `data.image_dir=easyr1`; the answer is JSON",
+    "easyr1": "`easyr1/train_critic_rl.sh`, run in a checkout of EasyR1; the answer is JSON",
     "reference": "its own `critic_rl.jsonl`; absolute paths, so it stays where it was made",
 }
 
@@ -84,19 +85,21 @@ class ExportOptions:
 
 
 def export(
-    selection: Path,
+    selection: Path | None,
     out: Path,
     options: ExportOptions = ExportOptions(),
     *,
     replace: bool = False,
     progress: Progress = lambda done, total: None,
 ) -> Manifest:
-    """Write the rows of a selection in every requested format; returns the manifest."""
+    """Write the rows of a selection, or of joined files alone, in every requested format."""
+    if selection is None and not options.joined:
+        raise ConfigurationError("name what 'data select' has left, or files to write as rows with --join")
     for name in options.formats:
         format_named(name)
     for each in options.joined:
         refuse_pickle(each.path)
-    read = read_collection_paths(selection, options.collections)
+    read = read_collection_paths(selection, options.collections) if selection else {}
     folders = {name: Path(os.path.abspath(path)) for name, path in read.items()}
     pack, any_pack = _prompt_pack(folders, options.prompts)
     with atomic_folder(out, MANIFEST_NAME, replace=replace) as staging:
@@ -136,8 +139,8 @@ def _schemas(options: ExportOptions) -> dict[tuple[str, Kind], Any]:
 
 def _prompt_pack(folders: dict[str, Path], wanted: str | None) -> tuple[PromptPack, bool]:
     """The prompt pack of the rows, and whether runs made with another pack are used."""
-    if wanted is not None:
-        return load_pack(wanted), True
+    if wanted is not None or not folders:
+        return load_pack(wanted or DEFAULT_PACK), True
     first = _first_trajectory(folders)
     used = first.record.config.prompts
     pack = load_pack(used.name)
@@ -159,9 +162,11 @@ def _first_trajectory(folders: dict[str, Path]) -> Trajectory:
 
 
 def _run_tasks(
-    selection: Path, folders: dict[str, Path], runs: dict[str, list[str]], options: ExportOptions
+    selection: Path | None, folders: dict[str, Path], runs: dict[str, list[str]], options: ExportOptions
 ) -> Iterator[Task]:
     """All runs of all collections, each with its selected attempts; both are in the same order."""
+    if selection is None:
+        return
     selected = _by_run(read_selection(selection))
     next_selected = next(selected, None)
     for collection, folder in folders.items():
@@ -259,23 +264,28 @@ def _refuse_problems(output: _Output, options: ExportOptions) -> None:
 
 
 def _finish(
-    staging: Path, job: ExportJob, output: _Output, selection: Path, options: ExportOptions
+    staging: Path, job: ExportJob, output: _Output, selection: Path | None, options: ExportOptions
 ) -> Manifest:
+    lengths = RowLengths(
+        {kind: each.longest for kind, each in output.lengths.items()}, counted=options.tokenizer is not None
+    )
     for name in options.formats:
+        files = {
+            kind if split == TRAIN else f"{kind}_{split}": output.path((format_name, split, kind))
+            for format_name, split, kind in sorted(output.files)
+            if format_name == name
+        }
         if (finish := FORMATS[name].finish) is not None:
-            files = {
-                kind if split == TRAIN else f"{kind}_{split}": output.path((format_name, split, kind))
-                for format_name, split, kind in sorted(output.files)
-                if format_name == name
-            }
             finish(staging / name, files)
+        if files and (write_run_files := FORMATS[name].run_files) is not None:
+            write_run_files(staging / name, files, lengths)
     manifest = _manifest(job, output, selection, options)
     write_manifest(staging / MANIFEST_NAME, manifest)
     write_card(staging, manifest, job, output.lengths, output.models)
     return manifest
 
 
-def _manifest(job: ExportJob, output: _Output, selection: Path, options: ExportOptions) -> Manifest:
+def _manifest(job: ExportJob, output: _Output, selection: Path | None, options: ExportOptions) -> Manifest:
     rows = {f"{name}/{split}/{kind}": count for (name, split, kind), count in sorted(output.rows.items())}
     tokens = {
         f"{kind} tokens, {what}": number
@@ -287,7 +297,7 @@ def _manifest(job: ExportJob, output: _Output, selection: Path, options: ExportO
     notes = [f"tokens are {how}, without those of a chat template"]
     if output.escaped:
         notes.append(f"{output.escaped} rows had marks or control tokens in their texts, which were broken")
-    notes += _changes(output, selection)
+    notes += _changes(output, selection) if selection else []
     notes += [f"{number} × {why}" for why, number in sorted(output.skipped.items()) if number]
     notes += [f"left out: {problem}" for problem in output.problems[:100]]
     return Manifest(
@@ -303,7 +313,7 @@ def _manifest(job: ExportJob, output: _Output, selection: Path, options: ExportO
             "annotation": options.annotation,
         },
         inputs={
-            "selection": file_digest(selection / SELECTION_MANIFEST),
+            **({"selection": file_digest(selection / SELECTION_MANIFEST)} if selection else {}),
             **{each.path.name: file_digest(each.path) for each in options.joined},
             **{path.name: file_digest(path) for path in options.held_out},
         },
@@ -339,7 +349,7 @@ def _card_lines(
     kinds = sorted({name.split("/")[2] for name in _row_counts(manifest)})
     yield from (f"| `{kind}` | {CARD_ROWS[kind]} |" for kind in kinds)
     yield "\n## Files\n\n| file | rows |\n|---|--:|"
-    yield from (f"| `{_row_path(name)}` | {rows:,} |" for name, rows in _row_counts(manifest).items())
+    yield from (f"| `{row_path(name)}` | {rows:,} |" for name, rows in _row_counts(manifest).items())
     yield "\n## Loading\n"
     yield from (f"- {FORMATS[name].trainer}: {CARD_LOADING[name]}" for name in job.formats)
     yield "\n## How it was made\n"
@@ -374,7 +384,7 @@ def _front_matter(manifest: Manifest, job: ExportJob) -> Iterator[str]:
             yield f"- config_name: {kind}\n  data_files:"
             for split in ("train", "validation"):
                 if (name := f"trl/{split}/{kind}") in manifest.counts:
-                    yield f"  - split: {split}\n    path: {_row_path(name)}"
+                    yield f"  - split: {split}\n    path: {row_path(name)}"
     yield "---\n"
 
 
@@ -382,7 +392,8 @@ def _row_counts(manifest: Manifest) -> dict[str, int]:
     return {name: rows for name, rows in manifest.counts.items() if name.count("/") == 2}
 
 
-def _row_path(name: str) -> str:
+def row_path(name: str) -> str:
+    """The file of the rows that the manifest counts under a name, relative to the export."""
     form, split, kind = name.split("/")
     inner = "" if split == "train" else f"{split}/"
     return f"{form}/{inner}{kind}{FORMATS[form].suffix}"

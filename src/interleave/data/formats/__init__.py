@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from interleave.data.export.images import ImageWriter, PictureForm
 from interleave.data.export.rows import CRITIC_RL, KINDS, SFT_KINDS, Kind, TrainingRow
-from interleave.data.formats import json_formats, trl, verl
+from interleave.data.formats import json_formats, run_files, trl, verl
+from interleave.data.formats.run_files import RunFiles
 from interleave.errors import ConfigurationError, did_you_mean
 
 if TYPE_CHECKING:
@@ -39,6 +40,8 @@ class Format:
     schema: Callable[[Kind, PictureForm], pyarrow.Schema] | None = None
     finish: Callable[[Path, Mapping[str, Path]], None] | None = None
     """Writes additional files; gets the row files of the format by name."""
+    run_files: RunFiles | None = None
+    """Writes files that start a training on the rows."""
 
 
 FORMATS: Mapping[str, Format] = {
@@ -49,10 +52,17 @@ FORMATS: Mapping[str, Format] = {
         SFT_KINDS,
         json_formats.encode_llamafactory,
         finish=json_formats.write_dataset_info,
+        run_files=run_files.write_llamafactory,
     ),
-    "swift": Format("ms-swift", ".jsonl", KINDS, json_formats.encode_swift),
+    "swift": Format("ms-swift", ".jsonl", KINDS, json_formats.encode_swift, run_files=run_files.write_swift),
     "verl": Format("verl", ".parquet", KINDS, verl.encode, schema=verl.schema),
-    "easyr1": Format("EasyR1", ".jsonl", (CRITIC_RL,), json_formats.encode_easyr1),
+    "easyr1": Format(
+        "EasyR1",
+        ".jsonl",
+        (CRITIC_RL,),
+        json_formats.encode_easyr1,
+        run_files=run_files.write_easyr1,
+    ),
     "reference": Format("the reference's EasyR1", ".jsonl", (CRITIC_RL,), json_formats.encode_reference),
 }
 

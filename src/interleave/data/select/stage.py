@@ -15,7 +15,7 @@ from typing import Any
 from interleave.data.manifest import Manifest, file_digest, write_manifest
 from interleave.data.outputs import atomic_folder
 from interleave.data.parallel_map import Progress, chunks, gc_paused, map_in_order
-from interleave.data.score_file import read_scores, score_files, score_names
+from interleave.data.score_file import AttemptKey, Unscored, read_scores, score_files, score_names
 from interleave.data.select.rules import (
     DROPPED,
     MAX_COPIES,
@@ -48,6 +48,7 @@ from interleave.data.select.selection import (
 from interleave.data.trajectories import Trajectory, digest_line, read_trajectory, run_names
 from interleave.errors import InputError
 from interleave.text import count
+from interleave.types import Scores
 
 RUNS_AT_ONCE = 200
 
@@ -122,6 +123,10 @@ def _manifest(
     skipped = [f"{count(number, 'run')} left out: {why}" for why, number in sorted(reader.skipped.items())]
     if reader.unknown_scores:
         skipped.append(f"{count(reader.unknown_scores, 'score')} of attempts that are not there")
+    skipped += [
+        f"{name!r} was never scored: rows for a planner, none for a critic (`interleave data score`)"
+        for name in reader.unscored
+    ]
     return Manifest(
         stage="select",
         options={
@@ -206,13 +211,14 @@ class _CollectionReader:
         self.skipped: Counter[str] = Counter()
         self.digests: dict[str, str] = {}
         self.unknown_scores = 0
+        self.unscored: list[str] = []
+        """Collections without any scores."""
         self.runs = 0
 
     def steps(self, name: str, collection: Path) -> Iterator[ScoredStep]:
         """The steps of a collection that have attempts, in order of run and number."""
         names = run_names(collection)
-        scores = read_scores(collection, self.options.scores)
-        self._note_scores(name, collection)
+        scores = self._scores(name, collection)
         digest, used, done = hashlib.sha256(), 0, 0
         workers = self.options.workers if len(names) > 10 * RUNS_AT_ONCE else 1  # a worker is slow to start
         for batch in map_in_order(partial(summarize_runs, collection), chunks(names, RUNS_AT_ONCE), workers):
@@ -230,10 +236,16 @@ class _CollectionReader:
         self.unknown_scores += len(scores) - used
         self.digests[name] = digest.hexdigest()
 
-    def _note_scores(self, name: str, collection: Path) -> None:
+    def _scores(self, name: str, collection: Path) -> Mapping[AttemptKey, Scores | Unscored]:
+        """The scores of a collection; none where it was never scored: planners learn from it all the same."""
+        if self.options.scores is None and not score_names(collection):
+            self.unscored.append(name)
+            return {}
+        scores = read_scores(collection, self.options.scores)
         scorer = self.options.scores or score_names(collection)[0]
         for path in score_files(collection, scorer):
             self.digests[f"{name}/scores/{path.name}"] = file_digest(path)
+        return scores
 
 
 @dataclass(frozen=True)

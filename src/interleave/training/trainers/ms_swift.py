@@ -4,21 +4,19 @@ It is called with the replies of a batch and a list for each column of the rows,
 `interleave data export --format swift`. ms-swift counts a reward of None as 0, which is the worst there is:
 a failed sample gets the mean of its group instead, so that its advantage is zero, a group of which much
 failed gets its mean throughout, and a step in which more than a tenth of all redraws failed ends with an
-error. Where a group is spread over several processes, the mean is that of its part in this one.
+error. Where a group is spread over several processes, the mean is that of its part in this one. GRPO of
+ms-swift needs the package msgspec, which it does not install.
 """
 
 from __future__ import annotations
 
 import importlib
-import os
 from collections.abc import Sequence
 from typing import Any
 
-from interleave.training.trainers.shared import OPTIONS, core_of, filled_step, reward_loop, sample_of
+from interleave.training.trainers.shared import core_of, filled_step, reward_loop, sample_of
 
 COLUMNS = ("id", "planned_prompt", "used_prompt", "sources", "success", "semantics", "quality")
-IMAGES, FOLDER = OPTIONS["images"], "ROOT_IMAGE_DIR"
-"""Where pictures lie; ms-swift has a variable of its own for it."""
 PLACES = ("swift.rewards", "swift.plugin")
 """Where releases of ms-swift keep their table of rewards."""
 
@@ -30,7 +28,7 @@ class InterleaveReward:
         self.options = options
 
     def __call__(self, completions: Sequence[str], **columns: Any) -> list[float]:
-        images = self.options.get("images") or os.environ.get(IMAGES, os.environ.get(FOLDER))
+        images = self.options.get("images")
         samples = [
             sample_of({name: columns[name][index] for name in COLUMNS if name in columns}, images)
             for index in range(len(completions))

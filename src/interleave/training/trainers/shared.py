@@ -2,7 +2,8 @@
 
 Options come as keyword arguments where a trainer passes them on, else from the environment:
 INTERLEAVE_GENERATOR, INTERLEAVE_SCORER, INTERLEAVE_PROMPTS, INTERLEAVE_IMAGES (the folder that relative paths
-of pictures start from), INTERLEAVE_REWARD_SEED, INTERLEAVE_CONCURRENCY, INTERLEAVE_DEADLINE.
+of pictures start from; or ROOT_IMAGE_DIR), INTERLEAVE_REWARD_SEED, INTERLEAVE_CONCURRENCY,
+INTERLEAVE_DEADLINE.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import os
 import threading
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Coroutine, Hashable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -45,6 +46,8 @@ OPTIONS = {
     "concurrency": "INTERLEAVE_CONCURRENCY",
     "deadline": "INTERLEAVE_DEADLINE",
 }
+SWIFT_FOLDER = "ROOT_IMAGE_DIR"
+"""ms-swift's own name for the folder of pictures, which its users set anyway."""
 
 
 def chosen(options: Mapping[str, Any]) -> dict[str, str]:
@@ -79,9 +82,14 @@ def _core(options: tuple[tuple[str, str], ...], weights: tuple[tuple[str, str], 
 
 def sample_of(record: Mapping[str, Any], images: str | None = None) -> Sample:
     """A sample from a record whose pictures are bytes, paths or pictures."""
-    folder = Path(images or os.environ.get(OPTIONS["images"], "."))
+    folder = Path(images or picture_folder() or ".")
     sources = [as_picture(each, folder) for each in _listed(record.get("sources"))]
     return Sample.of_row({**record, "sources": sources})
+
+
+def picture_folder() -> str | None:
+    """The folder that relative paths start from, as the environment names it."""
+    return os.environ.get(OPTIONS["images"]) or os.environ.get(SWIFT_FOLDER)
 
 
 def as_picture(stored: Any, folder: Path) -> Image:
@@ -119,8 +127,24 @@ def health() -> Health:
 
 def filled_step(samples: Sequence[Sample], results: Sequence[Result], trainer: str) -> list[float]:
     """The rewards of a step for a trainer that cannot mask; too many failures end it with an error."""
-    step = screen(samples, results)
-    causes = [result.cause for result in results if result.cause]
+    return filled_rewards(
+        [result.total for result in results],
+        [result.case is Case.REDRAWN for result in results],
+        [sample.id for sample in samples],
+        [result.cause for result in results if result.cause],
+        trainer,
+    )[0]
+
+
+def filled_rewards(
+    totals: Sequence[float | None],
+    drawn: Sequence[bool],
+    groups: Sequence[Hashable],
+    causes: Sequence[str],
+    trainer: str,
+) -> tuple[list[float], tuple[float | None, ...]]:
+    """The same for bare rewards; also those that are learned from, None for the others."""
+    step = screened(totals, drawn, groups)
     health().note(step, causes)
     saved = f"{trainer} goes on from its last checkpoint"
     if step.discarded:
@@ -130,9 +154,7 @@ def filled_step(samples: Sequence[Sample], results: Sequence[Result], trainer: s
         )
     if health().unhealthy:
         raise health().complaint(saved=saved)
-    return filled_with_group_mean(
-        [result.total for result in results], step.totals, [sample.id for sample in samples]
-    )
+    return filled_with_group_mean(totals, step.totals, groups), step.totals
 
 
 def record_of(result: Result, sample: Sample) -> dict[str, float]:

@@ -1,0 +1,74 @@
+"""Rows of an export for verl, read as those for TRL: a training by verl can be checked before it runs.
+
+verl marks pictures by `<image>` in the text, and keeps what a reward needs in `reward_model` and
+`extra_info`. In an export no other text has that mark.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pyarrow
+
+from interleave.data.export.rows import IMAGE_MARK
+
+_TEXT = pyarrow.string()
+_PICTURES = pyarrow.list_(pyarrow.struct([("bytes", pyarrow.binary()), ("path", _TEXT)]))
+_PARTS = pyarrow.list_(pyarrow.struct([("type", _TEXT), ("text", _TEXT)]))
+SCHEMA = pyarrow.schema(
+    [
+        ("id", _TEXT),
+        ("prompt", pyarrow.list_(pyarrow.struct([("role", _TEXT), ("content", _PARTS)]))),
+        ("images", _PICTURES),
+        ("planned_prompt", _TEXT),
+        ("used_prompt", _TEXT),
+        ("sources", _PICTURES),
+        ("success", pyarrow.bool_()),
+        ("semantics", pyarrow.float64()),
+        ("quality", pyarrow.float64()),
+    ]
+)
+
+
+def is_for_verl(schema: pyarrow.Schema) -> bool:
+    """Whether these are rows for GRPO by verl."""
+    return {"prompt", "images", "reward_model", "extra_info"} <= set(schema.names)
+
+
+def as_trl_rows(table: pyarrow.Table) -> pyarrow.Table:
+    """The same rows with the columns of an export for TRL."""
+    batches = [
+        pyarrow.RecordBatch.from_pylist([_row(each) for each in batch.to_pylist()], schema=SCHEMA)
+        for batch in table.to_batches(max_chunksize=256)
+    ]
+    return pyarrow.Table.from_batches(batches, schema=SCHEMA)
+
+
+def _row(row: Mapping[str, Any]) -> dict[str, Any]:
+    extra, truth = row["extra_info"] or {}, (row["reward_model"] or {}).get("ground_truth") or {}
+    return {
+        "id": extra.get("id"),
+        "prompt": [
+            {"role": message["role"], "content": _parts(message["content"])} for message in row["prompt"]
+        ],
+        "images": [_picture(each) for each in row["images"] or ()],
+        "planned_prompt": extra.get("planned_prompt"),
+        "used_prompt": extra.get("used_prompt"),
+        "sources": [_picture(each) for each in extra.get("sources") or ()],
+        **{name: truth.get(name) for name in ("success", "semantics", "quality")},
+    }
+
+
+def _parts(content: str) -> list[dict[str, Any]]:
+    parts: list[dict[str, Any]] = []
+    for place, text in enumerate(content.split(IMAGE_MARK)):
+        if place:
+            parts.append({"type": "image", "text": None})
+        if text:
+            parts.append({"type": "text", "text": text})
+    return parts
+
+
+def _picture(stored: Mapping[str, Any]) -> dict[str, Any]:
+    return {"bytes": stored.get("bytes"), "path": stored.get("image") or stored.get("path")}
