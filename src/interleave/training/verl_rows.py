@@ -11,8 +11,8 @@ from typing import Any
 
 import pyarrow
 
-from interleave.data.export.rows import IMAGE_MARK
-
+IMAGE_MARK = "<image>"
+"""verl's mark of a picture in a text."""
 _TEXT = pyarrow.string()
 _PICTURES = pyarrow.list_(pyarrow.struct([("bytes", pyarrow.binary()), ("path", _TEXT)]))
 _PARTS = pyarrow.list_(pyarrow.struct([("type", _TEXT), ("text", _TEXT)]))
