@@ -15,9 +15,9 @@ import pytest
 from collections_made import MIXED, collect, comparables, write_requests, write_rows
 
 from interleave.batches.batch import Batch, Ended, read_index
-from interleave.data.collect import CollectConfig, Workload
+from interleave.batches.ray_executor import RayOptions, ray_executor
+from interleave.data.collect import CollectConfig, CollectWork, Workload
 from interleave.data.manifest import COLLECTION_MANIFEST
-from interleave.data.ray_executor import RayOptions, ray_executor
 
 ray = pytest.importorskip("ray")
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore::Warning")]
@@ -73,7 +73,9 @@ def test_A02_the_requests_of_killed_workers_are_done_by_others() -> None:
                     os.kill(process, signal.SIGKILL)
         return all_ended
 
-    with ray_executor(recipe, folder, Path(requests), RayOptions(workers=2, concurrency=4)) as executor:
+    with ray_executor(
+        CollectWork(recipe, Path(requests).absolute()), folder, RayOptions(workers=2, concurrency=4)
+    ) as executor:
         batch = Batch(folder, recipe.assignment(), executor)
         all_ended = asyncio.run(kill_two_and_go_on())
     assert len(killed) == 2

@@ -65,6 +65,8 @@ class Workspace:
     benchmark: Benchmark
     dataset: Dataset
     folder: Path
+    data: Path
+    """Where the data lies."""
 
     def describe(self, system: str, models: Mapping[str, str]) -> None:
         """Write down what is measured here; refuse a folder where that is something else."""
@@ -161,7 +163,7 @@ def open_workspace(
     )
     dataset = benchmark.read(found)
     named = Dataset(dataset.items, dataset.revision, source, dataset.notes)
-    return Workspace(benchmark, named.first(items), folder)
+    return Workspace(benchmark, named.first(items), folder, found)
 
 
 def _recorded_revision(folder: Path, benchmark: Benchmark) -> str | None:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 app = typer.Typer(help="Measure planners, critics and generators.", no_args_is_help=True)
 
-DATA, JUDGE = "Data", "Judging"
+DATA, RUN, JUDGE = "Data", "Many machines", "Judging"
 CONCURRENCY = 16
 
 
@@ -212,6 +212,19 @@ def _command_of(name: str) -> Callable[..., int]:
             typer.Option(help="Stop judging before it costs more US dollars.", rich_help_panel=JUDGE),
         ] = None,
         concurrency: Annotated[int, typer.Option(min=1, help="Items under way at once.")] = CONCURRENCY,
+        shard: Annotated[
+            str | None,
+            typer.Option(metavar="K/N", help="With run: only this part of the items.", rich_help_panel=RUN),
+        ] = None,
+        engine: Annotated[
+            str, typer.Option(help="local, or ray: workers on a cluster.", rich_help_panel=RUN)
+        ] = "local",
+        workers: Annotated[
+            int, typer.Option(min=1, help="With ray: how many workers.", rich_help_panel=RUN)
+        ] = 1,
+        worker_gpus: Annotated[
+            float, typer.Option(min=0, help="With ray: GPUs for each worker.", rich_help_panel=RUN)
+        ] = 0.0,
         dry_run: Annotated[
             bool, typer.Option("--dry-run", help="Only say what would be done, and what it would cost.")
         ] = False,
@@ -247,6 +260,10 @@ def _command_of(name: str) -> Callable[..., int]:
                 retry_failed=retry_failed,
                 max_cost=max_cost,
                 concurrency=concurrency,
+                shard=shard,
+                engine=engine,
+                workers=workers,
+                worker_gpus=worker_gpus,
                 dry_run=dry_run,
                 json_output=json_output,
             ),

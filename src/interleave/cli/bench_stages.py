@@ -14,6 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from interleave.backends.registry import load_vlm
+from interleave.batches.assignment import Shard
 from interleave.benchmarks.base import Benchmark
 from interleave.benchmarks.judge import Judged, JudgeSession, estimate
 from interleave.benchmarks.prompts import IMPORTED as ASKED_ELSEWHERE
@@ -21,7 +22,7 @@ from interleave.benchmarks.prompts import JudgePrompts
 from interleave.benchmarks.published import differences_from_published, measured_name, published_rows
 from interleave.benchmarks.records import by_item
 from interleave.benchmarks.report import write_report
-from interleave.benchmarks.run import SYSTEMS, System, run_system
+from interleave.benchmarks.run import SYSTEMS, Cluster, System, run_system
 from interleave.benchmarks.stages import (
     IMPORTED,
     Scored,
@@ -32,7 +33,7 @@ from interleave.benchmarks.stages import (
 )
 from interleave.benchmarks.views import as_published, bounds_of, in_digits
 from interleave.config.run_config import Limits
-from interleave.errors import ConfigurationError
+from interleave.errors import ConfigurationError, did_you_mean
 from interleave.runs.resolve import resolve, split_choices
 from interleave.text import count, slug, visible
 
@@ -59,6 +60,10 @@ class BenchOptions:
     retry_failed: bool
     max_cost: float | None
     concurrency: int
+    shard: str | None
+    engine: str
+    workers: int
+    worker_gpus: float
     dry_run: bool
     json_output: bool
 
@@ -66,6 +71,8 @@ class BenchOptions:
 def run_stages(benchmark: Benchmark, stage: str, given: BenchOptions) -> int:
     """Carry out one stage, or all of them; returns the exit code."""
     console = Console(stderr=True)
+    if given.shard is not None and stage != "run":
+        raise ConfigurationError("--shard is for the stage run: judge and score when all shards have ended")
     folder = given.out or default_folder(benchmark, given)
     workspace = open_workspace(benchmark, folder, given.data, given.items, given.data_revision)
     for note in workspace.dataset.notes:
@@ -147,10 +154,28 @@ def _run(workspace: Workspace, given: BenchOptions, console: Console) -> None:
                 workspace.dataset.items,
                 System(given.system, given.choices),
                 workspace.folder,
-                concurrency=given.concurrency,
+                concurrency=given.concurrency * (given.workers if given.engine == "ray" else 1),
+                shard=Shard.parse(given.shard),
+                cluster=_cluster(workspace, given),
                 progress=progress,
             )
         )
+
+
+def _cluster(workspace: Workspace, given: BenchOptions) -> Cluster | None:
+    """The Ray workers that were asked for; None for this process."""
+    from interleave.batches.ray_executor import RayOptions
+
+    if given.engine == "local":
+        if given.workers > 1 or given.worker_gpus:
+            raise ConfigurationError("--workers and --worker-gpus are for --engine ray")
+        return None
+    if given.engine != "ray":
+        raise ConfigurationError(
+            f"no engine named {given.engine!r}. {did_you_mean(given.engine, ['local', 'ray'])}"
+        )
+    options = RayOptions(given.workers, given.concurrency, given.worker_gpus)
+    return Cluster(workspace.benchmark.name, workspace.data, options)
 
 
 def _outputs_name(workspace: Workspace, given: BenchOptions) -> str:

@@ -76,6 +76,20 @@ class CollectConfig:
         return self.weights or tuple(1.0 for _ in self.generators)
 
 
+@dataclass(frozen=True)
+class CollectWork:
+    """What a worker on another machine needs to collect."""
+
+    config: CollectConfig
+    requests: Path
+
+    def worker(self, folder: Path) -> Worker:
+        return self.config.worker(folder)
+
+    def items(self) -> list[Item]:
+        return read_requests(self.requests, skip_bad=True)[0]
+
+
 def _assignment(configs: list[RunConfig], weights: tuple[float, ...]) -> Assignment:
     first = configs[0]
     if len(configs) == 1:

@@ -14,8 +14,8 @@ from interleave.cli import request_input as inputs
 
 if TYPE_CHECKING:
     from interleave.batches.batch import Executor
+    from interleave.batches.ray_executor import RayOptions
     from interleave.data.collect import CollectConfig
-    from interleave.data.ray_executor import RayOptions
 
 
 def collect(
@@ -72,10 +72,10 @@ def collect(
     """
     from interleave.batches.assignment import Shard
     from interleave.batches.batch import DEFAULT_CONCURRENCY, Batch, refuse_unusable_folder
+    from interleave.batches.ray_executor import RayOptions
     from interleave.cli.batch_command import run_batch
     from interleave.cli.run_command import say
     from interleave.data.collect import CollectConfig, Workload, write_collection_manifest
-    from interleave.data.ray_executor import RayOptions
     from interleave.runs.outage import OutageRetry
 
     choices = {
@@ -120,11 +120,12 @@ def _executor(
     engine: str, config: CollectConfig, out: Path, requests: Path, ray_options: RayOptions
 ) -> Iterator[Executor]:
     """What carries out the requests: this process, or workers on a cluster."""
-    from interleave.data.ray_executor import ray_executor
+    from interleave.batches.ray_executor import ray_executor
+    from interleave.data.collect import CollectWork
     from interleave.errors import ConfigurationError, did_you_mean
 
     if engine == "ray":
-        with ray_executor(config, out, requests, ray_options) as executor:
+        with ray_executor(CollectWork(config, requests.absolute()), out, ray_options) as executor:
             yield executor
     elif engine == "local":
         if ray_options.workers > 1 or ray_options.gpus:

@@ -1,8 +1,8 @@
 """Carries out requests on Ray actors, each with models of its own and the code that one process uses.
 
 A request goes to the actor with the fewest requests in flight. When an actor dies, its requests go to others,
-which continue their run folders. All machines must see the collection and the requests under the same path,
-as on a shared disk, and have this package installed.
+which continue their run folders. All machines must see the batch and the files of its requests under the same
+path, as on a shared disk, and have this package installed.
 """
 
 from __future__ import annotations
@@ -10,16 +10,15 @@ from __future__ import annotations
 import logging
 import os
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from interleave.batches.batch import Ended, run_folder
-from interleave.batches.requests import Item, read_requests
+from interleave.batches.requests import Item
 from interleave.batches.worker import Worker
-from interleave.data.collect import CollectConfig
 from interleave.errors import BackendError, ConfigurationError, InputError, MissingDependency
 from interleave.text import count
 
@@ -44,13 +43,25 @@ class RayOptions:
     """GPUs reserved for each worker."""
 
 
+class RemoteWork(Protocol):
+    """What a worker process is told: how to load its models and where the requests are. It is pickled."""
+
+    def worker(self, folder: Path) -> Worker:
+        """Load the models, ready to carry out requests below this folder."""
+        ...
+
+    def items(self) -> Iterable[Item]:
+        """All requests, read on this machine."""
+        ...
+
+
 class RayWorker:
     """The Ray actor: loads its models at the first call."""
 
-    def __init__(self, config: CollectConfig, folder: str, requests: str, home: str) -> None:
+    def __init__(self, work: RemoteWork, folder: str, home: str) -> None:
         with suppress(OSError):  # so that relative paths in specs mean the same here
             os.chdir(home)
-        self._config, self._folder, self._requests = config, Path(folder), Path(requests)
+        self._work, self._folder = work, Path(folder)
         self._worker: Worker | None = None
         self._items: dict[str, Item] = {}
 
@@ -65,13 +76,13 @@ class RayWorker:
         worker = self._prepared()
         item = self._items.get(identity)
         if item is None or item.digest != digest:
-            raise InputError(f"{self._requests} is not the same file on all machines (the id {identity!r})")
+            raise InputError(f"the requests are not the same on all machines (the id {identity!r})")
         return (await worker.execute(replace(item, generator=generator))).model_dump()
 
     def _prepared(self) -> Worker:
         if self._worker is None:
-            self._items = {item.id: item for item in read_requests(self._requests, skip_bad=True)[0]}
-            self._worker = self._config.worker(self._folder)
+            self._items = {item.id: item for item in self._work.items()}
+            self._worker = self._work.worker(self._folder)
         return self._worker
 
 
@@ -136,9 +147,7 @@ def _prepare(workers: list[Any]) -> tuple[str, ...]:
 
 
 @contextmanager
-def ray_executor(
-    config: CollectConfig, folder: Path, requests: Path, options: RayOptions
-) -> Iterator[RayExecutor]:
+def ray_executor(work: RemoteWork, folder: Path, options: RayOptions) -> Iterator[RayExecutor]:
     """An executor on the cluster of RAY_ADDRESS, or on this machine; its processes end with the block."""
     ray = _import_ray()
     _connect(ray, options)
@@ -151,7 +160,7 @@ def ray_executor(
             num_gpus=options.gpus,
             scheduling_strategy="SPREAD",
         )
-        arguments = (config, str(folder.absolute()), str(requests.absolute()), os.getcwd())
+        arguments = (work, str(folder.absolute()), os.getcwd())
         yield RayExecutor(lambda: actor.remote(*arguments), options.workers)
     finally:
         ray.shutdown()
