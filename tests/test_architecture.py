@@ -56,6 +56,7 @@ TRAINING_LOOPS = {
         "run",
         "samples_page",
         "sft",
+        "verl_rows",
     )
 }
 """Imported by a command that trains and by nothing else: these import heavy libraries as any module would."""

@@ -71,6 +71,7 @@ def test_packages_are_looked_through_once_and_again_when_one_has_come(
         return distributions()
 
     monkeypatch.setattr(plugins, "distributions", noted)
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)  # a new __pycache__ would look like a new package
     install("crayon", "crayons:Crayon")
     for _ in range(3):
         assert "crayon" in known_backends("generator") and "chalk" not in known_backends("generator")
