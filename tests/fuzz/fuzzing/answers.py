@@ -398,7 +398,8 @@ def comfyui_seeds() -> list[bytes]:
 
 @target(comfyui_seeds, words=(*HEADERS, b'"job"', b'"status_str": "error"', b'"images": null'), weight=0.3)
 def comfyui_answers(data: bytes) -> bool:
-    spec = f"comfyui:{workflow_file()}@http://127.0.0.1:PORT?key={VARIABLE}&timeout={SECONDS}"
+    # short: a server that is gone in the middle of a job is waited for until the deadline
+    spec = f"comfyui:{workflow_file()}@http://127.0.0.1:PORT?key={VARIABLE}&timeout=1"
     pauses = comfyui.FIRST_POLL_SECONDS, comfyui.LONGEST_POLL_SECONDS
     comfyui.FIRST_POLL_SECONDS = comfyui.LONGEST_POLL_SECONDS = 0.0
     try:
