@@ -18,14 +18,12 @@ from interleave.backends.protocols import Message, Reply, Sampling, VlmCapabilit
 from interleave.benchmarks.base import Context, Dataset, Item, JudgeRecord, MissingOutput, Unparsed
 from interleave.benchmarks.judge import Judged, JudgeSession
 from interleave.benchmarks.numbers import Missing, Scorable
-from interleave.benchmarks.opening import (
-    CRITERIA,
+from interleave.benchmarks.opening import CRITERIA, SCORES, OpenING
+from interleave.benchmarks.opening_pairs import (
     FORWARD,
     REVERSE,
     RULES,
-    SCORES,
     VERDICTS,
-    OpenING,
     OpenINGPairs,
     swapped,
     verdict_of,

@@ -25,7 +25,7 @@ TABLE = {
     "mmrb2-edit-critic": "interleave.benchmarks.mmrb2:Mmrb2EditCritic",
     "mmrb2-interleaved": "interleave.benchmarks.mmrb2:Mmrb2Interleaved",
     "opening": "interleave.benchmarks.opening:OpenING",
-    "opening-pairs": "interleave.benchmarks.opening:OpenINGPairs",
+    "opening-pairs": "interleave.benchmarks.opening_pairs:OpenINGPairs",
     "rise": "interleave.benchmarks.rise:Rise",
     "rise64": "interleave.benchmarks.rise:Rise64",
     "ueval": "interleave.benchmarks.ueval:UEval",
