@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any
 
 Says = Callable[[str, int], "str | int | None"]
@@ -81,6 +82,17 @@ def judge_server(says: Says) -> Iterator[JudgeServer]:
         server.shutdown()
         thread.join()
         server.server_close()
+
+
+def importing(data: Path, outputs: Path, judge: JudgeServer) -> list[str]:
+    """The options of `bench` that take outputs made elsewhere to this judge."""
+    paths = ["--data", str(data), "--import", str(outputs), "--out", "out"]
+    return [*paths, "--judge", judge.spec, "--json"]
+
+
+def printed_numbers(printed: str) -> dict[str, float | None]:
+    """The numbers of what `bench --json` prints, by name."""
+    return {each["name"]: each["value"] for each in json.loads(printed)["outcome"]["numbers"]}
 
 
 def _asked(body: dict[str, Any]) -> tuple[str, int]:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from judge_server import judge_server
+from judge_server import importing, judge_server, printed_numbers
 from pictures import put_picture
 from PIL import Image
 
@@ -83,37 +83,23 @@ def bench(*arguments: str) -> int:
     return run(["bench", "gedit", *arguments])
 
 
-def numbers_of(printed: str) -> dict[str, float | None]:
-    return {each["name"]: each["value"] for each in json.loads(printed)["outcome"]["numbers"]}
-
-
 def test_good_unreadable_refused_and_missing(
     data: Path, edits: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "none")
     with judge_server(says) as judge:
-        common = [
-            "--data",
-            str(data),
-            "--import",
-            str(edits),
-            "--out",
-            "out",
-            "--judge",
-            judge.spec,
-            "--json",
-        ]
+        common = importing(data, edits, judge)
         assert bench(*common) == 1
         scored = json.loads(capsys.readouterr().out)["outcome"]
         # SC, PQ and so on; the reply that cannot be read is asked for three times, the refusal once
         assert sorted(judge.pictures) == [1, 1, 1, 2, 2, 2, 2, 2]
         assert scored["statuses"] == {"ok": 4, "unparsed": 1, "refused": 1, "missing_output": 2}
         assert bench("score", *common) == 1
-        zero = numbers_of(capsys.readouterr().out)
+        zero = printed_numbers(capsys.readouterr().out)
         assert bench("score", *common, "--missing", "drop") == 1
-        drop = numbers_of(capsys.readouterr().out)
+        drop = printed_numbers(capsys.readouterr().out)
         assert bench("score", *common, "--missing", "official") == 1
-        official = numbers_of(capsys.readouterr().out)
+        official = printed_numbers(capsys.readouterr().out)
     # two types; a: sqrt(4 × 9) = 6, b: 0, c: 0
     assert zero["O_en"] == pytest.approx((6 + 0) / 2 / 2)
     assert zero["SC_en"] == pytest.approx((4 + 0) / 2 / 2)
@@ -130,7 +116,7 @@ def test_a_system_is_run_on_the_sources(
     monkeypatch.setenv("OPENAI_API_KEY", "none")
     with judge_server(lambda *_: '{"score": [9, 4]}') as judge:
         assert bench("--data", str(data), "--out", "out", *DOUBLES, "--judge", judge.spec, "--json") == 0
-        assert numbers_of(capsys.readouterr().out)["O_cn"] == 4
+        assert printed_numbers(capsys.readouterr().out)["O_cn"] == 4
         assert bench("export", "--data", str(data), "--out", "out", *DOUBLES) == 0
     official = Path(capsys.readouterr().out.strip())
     exported = official / "fullset" / "color_alter" / "en"
@@ -178,7 +164,7 @@ def test_what_upstream_wrote_for_its_judge(
             writer.writerow({"edited_image": edited, "sementics_score": sc, "quality_score": 9})
     given = ["--data", str(data), "--import", str(edits), "--out", "out", "--missing", "drop", "--json"]
     assert bench(*given, "--import-judge", str(table.parent)) == 1
-    assert numbers_of(capsys.readouterr().out)["O_en"] == pytest.approx(
+    assert printed_numbers(capsys.readouterr().out)["O_en"] == pytest.approx(
         (6 + math.sqrt(8.5 * 9)) / 2, abs=1e-6
     )
     table.write_text(table.read_text().replace("color_alter/en/a", "color_alter/en/z"))

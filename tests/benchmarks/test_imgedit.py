@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from judge_server import judge_server
+from judge_server import importing, judge_server, printed_numbers
 from pictures import put_picture
 
 from interleave.benchmarks import numbers
@@ -62,31 +62,17 @@ def bench(*arguments: str) -> int:
     return run(["bench", "imgedit", *arguments])
 
 
-def values(printed: str) -> dict[str, float | None]:
-    return {each["name"]: each["value"] for each in json.loads(printed)["outcome"]["numbers"]}
-
-
 def test_the_chain(
     data: Path, edits: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "none")
     with judge_server(says) as judge:
-        common = [
-            "--data",
-            str(data),
-            "--import",
-            str(edits),
-            "--out",
-            "out",
-            "--judge",
-            judge.spec,
-            "--json",
-        ]
+        common = importing(data, edits, judge)
         assert bench(*common) == 1
-        zero = values(capsys.readouterr().out)
+        zero = printed_numbers(capsys.readouterr().out)
         assert judge.pictures == [2] * 5  # one of the three is asked for three times
         assert bench("score", *common, "--missing", "official") == 1
-        official = values(capsys.readouterr().out)
+        official = printed_numbers(capsys.readouterr().out)
     assert official["overall"] == pytest.approx((3.33 + 4) / 2)
     assert official["item_avg"] == pytest.approx((3.33 + 4) / 2)
     assert official["overall_capped"] == pytest.approx((10 / 3 + 2) / 2, abs=1e-6)
@@ -104,8 +90,8 @@ def test_what_upstream_wrote_for_its_judge(
     assert bench(*given, "--import-judge", str(edits)) == 1
     printed = capsys.readouterr().out
     assert json.loads(printed)["outcome"]["statuses"] == {"ok": 1, "api_error": 1, "unparsed": 1}
-    assert values(printed)["overall"] == 3
-    assert values(printed)["overall_capped"] == 1
+    assert printed_numbers(printed)["overall"] == 3
+    assert printed_numbers(printed)["overall_capped"] == 1
 
 
 def test_the_layout_goes_out_and_comes_back(data: Path, edits: Path, tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from judge_server import judge_server
+from judge_server import importing, judge_server, printed_numbers
 from pictures import put_picture
 
 from interleave.benchmarks import numbers
@@ -76,32 +76,18 @@ def bench(*arguments: str) -> int:
     return run(["bench", "kris", *arguments])
 
 
-def values(printed: str) -> dict[str, float | None]:
-    return {each["name"]: each["value"] for each in json.loads(printed)["outcome"]["numbers"]}
-
-
 def test_the_chain(
     data: Path, edits: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "none")
     with judge_server(says) as judge:
-        common = [
-            "--data",
-            str(data),
-            "--import",
-            str(edits),
-            "--out",
-            "out",
-            "--judge",
-            judge.spec,
-            "--json",
-        ]
+        common = importing(data, edits, judge)
         assert bench(*common) == 1
         printed = capsys.readouterr().out
         assert json.loads(printed)["outcome"]["statuses"] == {"ok": 13, "unparsed": 1, "refused": 1}
-        zero = values(printed)
+        zero = printed_numbers(printed)
         assert bench("score", *common, "--missing", "official") == 1
-        official = values(capsys.readouterr().out)
+        official = printed_numbers(capsys.readouterr().out)
     # five of VC 50, five of VQ 100, IF 25 75 25 and one of KP 25
     assert official["overall"] == pytest.approx((250 + 500 + 125 + 25) / 14, abs=1e-6)
     assert zero["overall"] == pytest.approx((250 + 500 + 125 + 25) / 16, abs=1e-6)
@@ -149,7 +135,7 @@ def test_what_upstream_wrote_for_its_judge(
     (edits / "color_change" / "metrics.json").write_text(json.dumps({"1": other}))
     given = ["--data", str(data), "--import", str(edits), "--out", "out", "--missing", "official", "--json"]
     assert bench(*given, "--import-judge", str(edits)) == 1
-    assert values(capsys.readouterr().out)["overall"] == pytest.approx((100 + 50 + 75 + 50 + 75) / 5)
+    assert printed_numbers(capsys.readouterr().out)["overall"] == pytest.approx((100 + 50 + 75 + 50 + 75) / 5)
     with pytest.raises(InputError, match=r"metrics\.json"):
         list(KRIS().import_judgements(KRIS().read(data), data))
 

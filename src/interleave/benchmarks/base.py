@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 from interleave.backends.protocols import Message, Reply, Sampling
 from interleave.benchmarks.datasets import HubData
 from interleave.benchmarks.prompts import Constant, JudgePrompts
-from interleave.errors import InterleaveError
+from interleave.errors import ConfigurationError, InterleaveError
 from interleave.types import Request, Value
 
 if TYPE_CHECKING:
@@ -238,12 +238,12 @@ class Benchmark(ABC):
 
     def export(self, dataset: Dataset, outputs: Mapping[str, Output], base: Path, folder: Path) -> None:
         """Write outputs as upstream's own scripts want them."""
-        raise NotImplementedError
+        raise ConfigurationError(f"{self.name} has no outputs that could be exported")
 
     def import_outputs(self, dataset: Dataset, folder: Path) -> Iterator[Output]:
         """Read outputs that were made elsewhere, from the official layout."""
-        raise NotImplementedError
+        raise ConfigurationError(f"{self.name} has no outputs to import")
 
     def import_judgements(self, dataset: Dataset, path: Path) -> Iterator[JudgeRecord]:
         """Read what upstream's own script has written for its judge."""
-        raise NotImplementedError
+        raise ConfigurationError(f"{self.name} has no judgements to import")

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import re
+from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
@@ -114,9 +115,9 @@ class CoMM(Benchmark):
             raise InputError(f"{folder} has no item for {self.task} ({'; '.join(notes) or 'nothing found'})")
         return Dataset(kept, digest_of(files), str(folder), (f"{len(kept):,} items", *notes))
 
+    @abstractmethod
     def request(self, topic: str, steps: Sequence[Sequence[Shown]]) -> tuple[Shown, ...] | None:
         """What a system is asked, from the steps of a document; None where there is nothing to ask."""
-        raise NotImplementedError
 
     def given(self, steps: Sequence[Any]) -> int:
         """How many steps of the document the system is given."""

@@ -8,15 +8,17 @@ probabilities, the one that is accepted.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from interleave.agents.critic import critic_input, critic_messages, critic_sampling, read_verdict
 from interleave.agents.prompts import DEFAULT_PACK, PackDescription, PromptPack, load_pack
 from interleave.backends.protocols import Reply
-from interleave.benchmarks.base import Context, Judge, Question
+from interleave.benchmarks.base import Context, Dataset, Judge, JudgeRecord, Policy, Question, Status
 from interleave.benchmarks.numbers import Number, Table
-from interleave.benchmarks.prompts import JudgePrompts
+from interleave.benchmarks.prompts import Constant, JudgePrompts
+from interleave.errors import ConfigurationError
 from interleave.types import Verdict
 
 if TYPE_CHECKING:
@@ -41,10 +43,25 @@ MEASURES = (
 )
 
 
-def pack_words(pack: str | None) -> JudgePrompts:
-    """The critic's prompt of a pack, as the words of a judge."""
-    loaded = load_pack(pack or DEFAULT_PACK)
-    return JudgePrompts(f"pack-{loaded.name}", {CRITIC: loaded.texts[CRITIC]})
+class AskedAsInARun:
+    """What benchmarks have in common that ask a critic as the loop does: goes before the benchmark's class.
+
+    Upstream does not ask in this way, so there are no official prompts, failures or judgements of it.
+    """
+
+    name: ClassVar[str]
+    official_prompts: ClassVar[Mapping[str, Constant]] = {}
+
+    def words(self, pack: str | None) -> JudgePrompts:
+        """The critic's prompt of a pack, as the words of a judge."""
+        loaded = load_pack(pack or DEFAULT_PACK)
+        return JudgePrompts(f"pack-{loaded.name}", {CRITIC: loaded.texts[CRITIC]})
+
+    def official(self, measure: str, key: str, status: Status) -> Policy:
+        return "drop"
+
+    def import_judgements(self, dataset: Dataset, path: Path) -> Iterator[JudgeRecord]:
+        raise ConfigurationError(f"{self.name} has no judgements to import")
 
 
 def critic_question(prompt: str, sources: Sequence[Image], image: Image, context: Context) -> Question:

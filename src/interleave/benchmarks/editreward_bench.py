@@ -35,9 +35,9 @@ from interleave.benchmarks.base import (
 from interleave.benchmarks.critics import (
     OUR_CRITIC,
     WRONG,
+    AskedAsInARun,
     critic_numbers,
     critic_question,
-    pack_words,
     pair_measures,
     ratio,
     scores_of,
@@ -192,20 +192,16 @@ class EditRewardBench(Benchmark):
             raise InputError(f"{path} has votes on no pair of {dataset.source}")
 
 
-class EditRewardBenchCritic(EditRewardBench):
+class EditRewardBenchCritic(AskedAsInARun, EditRewardBench):
     """The same edits, each seen alone by a critic as it runs."""
 
     name = "editreward-bench-critic"
     title = "EditReward-Bench (TIGER-Lab), asked as the critic of a run"
     data_as = "editreward-bench"
-    official_prompts: ClassVar[Mapping[str, Constant]] = {}
     about = (
         "edits are ranked by the probabilities of acceptance; equal ones are a tie. Numbers in _tuned "
         "call small differences a tie by a threshold chosen on these same labels, as upstream does"
     )
-
-    def words(self, pack: str | None) -> JudgePrompts:
-        return pack_words(pack)
 
     def keys(self, item: Item, output: Output | None) -> Sequence[str]:
         return _letters(item)
@@ -214,9 +210,6 @@ class EditRewardBenchCritic(EditRewardBench):
         with showing():
             source, made = _shown(item, key)
         return critic_question(item.prompt, [source], made, context)
-
-    def official(self, measure: str, key: str, status: Status) -> Policy:
-        return "drop"  # upstream does not ask in this way
 
     def measures(self, item: Item, answers: Answers) -> Mapping[str, float | None]:
         pairs: Sequence[Compared] = item.facts["pairs"]
@@ -235,9 +228,6 @@ class EditRewardBenchCritic(EditRewardBench):
             Number("pair_acc_with_ties_tuned", _tuned, 100, 2, used),
             *critic_numbers(),
         ]
-
-    def import_judgements(self, dataset: Dataset, path: Path) -> Iterator[JudgeRecord]:
-        raise NotImplementedError
 
 
 # data

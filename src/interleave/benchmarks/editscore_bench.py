@@ -30,10 +30,10 @@ from interleave.benchmarks.base import (
 from interleave.benchmarks.critics import (
     OUR_CRITIC,
     WRONG,
+    AskedAsInARun,
     critic_numbers,
     critic_question,
     group_ratio,
-    pack_words,
     pair_measures,
     scores_of,
 )
@@ -186,20 +186,16 @@ class EditScoreBench(Benchmark):
             raise InputError(f"{path} has marks of no picture of {dataset.source}")
 
 
-class EditScoreBenchCritic(EditScoreBench):
+class EditScoreBenchCritic(AskedAsInARun, EditScoreBench):
     """The same pictures, each seen by a critic as it runs."""
 
     name = "editscore-bench-critic"
     title = "EditReward-Bench (EditScore), asked as the critic of a run"
     data_as = "editscore-bench"
-    official_prompts: ClassVar[Mapping[str, Constant]] = {}
     about = (
         "one verdict on each picture serves all three dimensions; pairs are compared by the probabilities of "
         "acceptance, a tie is wrong; the other numbers are over the pairs of the dimension overall"
     )
-
-    def words(self, pack: str | None) -> JudgePrompts:
-        return pack_words(pack)
 
     def keys(self, item: Item, output: Output | None) -> Sequence[str]:
         return [str(place) for place in range(len(item.facts["pictures"]))]
@@ -209,9 +205,6 @@ class EditScoreBenchCritic(EditScoreBench):
         with showing():
             source, made = edited.shown()
         return critic_question(edited.instruction, [source], made, context)
-
-    def official(self, measure: str, key: str, status: Status) -> Policy:
-        return "drop"  # upstream does not ask in this way
 
     def measures(self, item: Item, answers: Answers) -> Mapping[str, float | None]:
         said = {key: answers[key] for key in self.keys(item, None)}
@@ -230,9 +223,6 @@ class EditScoreBenchCritic(EditScoreBench):
 
     def numbers(self) -> Sequence[Number]:
         return [*_accuracies(), *critic_numbers()]
-
-    def import_judgements(self, dataset: Dataset, path: Path) -> Iterator[JudgeRecord]:
-        raise NotImplementedError
 
 
 def _items(rows: Sequence[tuple[dict[str, Any], TableRow]]) -> Iterator[Item]:

@@ -92,6 +92,8 @@ class ImgEdit(Benchmark):
                 f"{folder} has no {LISTS[0]}: give a folder with it and the pictures of Benchmark.tar"
             )
         rows = read_object(path)
+        if not rows:
+            raise InputError(f"{path} has no items")
         items = [_item(key, row, f"{path}: {key!r}") for key, row in rows.items()]
         root = _root(folder if folder.is_dir() else path.parent, [item.facts["file"] for item in items])
         placed = tuple(_placed(item, root) for item in items)

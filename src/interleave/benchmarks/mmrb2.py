@@ -28,9 +28,9 @@ from interleave.benchmarks.base import (
 from interleave.benchmarks.critics import (
     OUR_CRITIC,
     WRONG,
+    AskedAsInARun,
     critic_numbers,
     critic_question,
-    pack_words,
     pair_measures,
     ratio,
 )
@@ -40,7 +40,7 @@ from interleave.benchmarks.numbers import Number
 from interleave.benchmarks.outputs import Output
 from interleave.benchmarks.parsing import field_of, json_object
 from interleave.benchmarks.picture_tables import TableRow, revision_of, showing, table_files, text_rows
-from interleave.benchmarks.prompts import Constant, JudgePrompts
+from interleave.benchmarks.prompts import Constant
 from interleave.errors import InputError
 from interleave.pictures import read_picture
 from interleave.types import Part, Picture, Text
@@ -249,20 +249,16 @@ class Mmrb2Interleaved(Mmrb2):
     }
 
 
-class Mmrb2EditCritic(Mmrb2Edit):
+class Mmrb2EditCritic(AskedAsInARun, Mmrb2Edit):
     """The same edits, each seen alone by a critic as it runs."""
 
     name = "mmrb2-edit-critic"
     title = "MMRB2 edit, asked as the critic of a run"
     data_as = "mmrb2-edit"
-    official_prompts: ClassVar[Mapping[str, Constant]] = {}
     about = (
         "each picture is judged alone; pair_acc compares the probabilities of acceptance, a tie is wrong; "
         "the critic sees one source, the last: …_single_source is over the prompts that have no more"
     )
-
-    def words(self, pack: str | None) -> JudgePrompts:
-        return pack_words(pack)
 
     def keys(self, item: Item, output: Output | None) -> Sequence[str]:
         return SIDES
@@ -284,9 +280,6 @@ class Mmrb2EditCritic(Mmrb2Edit):
     def numbers(self) -> Sequence[Number]:
         first, *rest = critic_numbers()
         return [first, ratio("pair_acc_single_source", "single_right", "single_pairs"), *rest]
-
-    def import_judgements(self, dataset: Dataset, path: Path) -> Iterator[JudgeRecord]:
-        raise NotImplementedError
 
 
 def _with_single(

@@ -103,13 +103,10 @@ class Workspace:
 
     def keep_imported(self, path: Path) -> dict[str, Output]:
         """Take outputs that were made elsewhere."""
-        try:
-            outputs = {
-                output.item: with_digests(output, self.folder)
-                for output in self.benchmark.import_outputs(self.dataset, path)
-            }
-        except NotImplementedError:
-            raise ConfigurationError(f"{self.benchmark.name} has no outputs to import") from None
+        outputs = {
+            output.item: with_digests(output, self.folder)
+            for output in self.benchmark.import_outputs(self.dataset, path)
+        }
         write_outputs(self.folder / OUTPUTS / f"{IMPORTED}.jsonl", outputs.values())
         return outputs
 

@@ -8,6 +8,7 @@ have nothing in common. In both, the weights of the categories are their shares 
 from __future__ import annotations
 
 import re
+from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
@@ -139,9 +140,9 @@ class _Wise(Benchmark):
             Sampling(max_tokens=self.room),
         )
 
+    @abstractmethod
     def parse(self, reply: str) -> Any:
         """The value of a reply."""
-        raise NotImplementedError
 
     # numbers
 
@@ -165,7 +166,7 @@ class _Wise(Benchmark):
                 found += 1
                 yield Output(item=item.id, parts=(OutputPart(image=str(path.resolve())),))
         if not found:
-            raise InputError(f"{folder} has no picture named after an id, such as {dataset.items[0].id}.png")
+            raise InputError(f"{folder} has no picture named after an item, as ID.png")
 
     def import_judgements(self, dataset: Dataset, path: Path) -> Iterator[JudgeRecord]:
         """The rows of `…_results.jsonl`; the replies beside them in JSON files, where those are there."""
@@ -187,9 +188,9 @@ class _Wise(Benchmark):
                     made |= {"status": "unparsed", "reason": str(error)}
                 yield record.model_copy(update=made)
 
+    @abstractmethod
     def value(self, row: Mapping[str, Any]) -> Any:
         """What a row of upstream's scores says."""
-        raise NotImplementedError
 
 
 class WiseLegacy(_Wise):

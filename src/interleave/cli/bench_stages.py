@@ -221,10 +221,7 @@ def _import_judgements(workspace: Workspace, judged: Judged, given: Path) -> Non
     """Take the judge's verdicts from upstream's files, as verdicts on the outputs of this folder."""
     from interleave.runs.folder import open_journal
 
-    try:
-        records = by_item(workspace.benchmark.import_judgements(workspace.dataset, given))
-    except NotImplementedError:
-        raise ConfigurationError(f"{workspace.benchmark.name} has no judgements to import") from None
+    records = by_item(workspace.benchmark.import_judgements(workspace.dataset, given))
     about = {item.id: judged.digest(item) for item in workspace.dataset.items}
     journal = open_journal(judged.path.parent, judged.path.name)
     try:
