@@ -229,7 +229,6 @@ def _command_of(name: str) -> Callable[..., int]:
             bool, typer.Option("--dry-run", help="Only say what would be done, and what it would cost.")
         ] = False,
         json_output: options.Json = False,
-        debug: options.Debug = False,
     ) -> int:
         from interleave.cli.bench_stages import BenchOptions, run_stages
 

@@ -98,7 +98,6 @@ def mini(
         ),
     ] = None,
     json_output: options.Json = False,
-    debug: options.Debug = False,
 ) -> int:
     """The miniature's benchmark: five suites whose truth is known, scored from the pictures alone.
 

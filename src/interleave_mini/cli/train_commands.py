@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from interleave.cli import options
 from interleave_mini.cli.stages import SIZES, Chain
 
 if TYPE_CHECKING:
@@ -46,7 +45,6 @@ def generator(
     workers: Annotated[int, typer.Option(min=0, help="Processes that write examples.")] = 0,
     evaluate: Annotated[int, typer.Option(min=1, help="Pictures of each sort in the evaluation.")] = 200,
     seed: Annotated[int, typer.Option(help="Seeds everything.")] = 0,
-    debug: options.Debug = False,
 ) -> int:
     """Train the generator, a small FLUX.2-klein, on the world's own scenes; prints where the pipeline is."""
     from interleave_mini.train.generator import GeneratorTraining, train_generator
@@ -71,7 +69,6 @@ def planner(
     at_once: AtOnce = 1,
     seed: Seed = 0,
     dry_run: Only = False,
-    debug: options.Debug = False,
 ) -> int:
     """Train the planner: data from the grammar's seed, then supervised fine-tuning."""
     chain = _chain(out, size, generator, shards, workers, seed)
@@ -87,7 +84,6 @@ def critic(
     at_once: AtOnce = 1,
     seed: Seed = 0,
     dry_run: Only = False,
-    debug: options.Debug = False,
 ) -> int:
     """Train the critic: data from the grammar's seed, supervised fine-tuning, then GRPO."""
     chain = _chain(out, size, generator, shards, workers, seed)
@@ -118,7 +114,6 @@ def everything(
         bool, typer.Option("--keep-going", help="When a stage fails, finish what does not need it.")
     ] = False,
     dry_run: Only = False,
-    debug: options.Debug = False,
 ) -> int:
     """Train all three models and the variants of the ablation, and fill the ablation table."""
     from interleave_mini.cli.chain import Stage
@@ -157,7 +152,6 @@ def fresh(
     shape: Annotated[str, typer.Argument(metavar="planner|critic|agent|toy")],
     out: Annotated[Path, typer.Option(help="The folder of the model.")],
     seed: Seed = 0,
-    debug: options.Debug = False,
 ) -> int:
     """Write a model with random weights and the miniature's tokenizer, to train from."""
     from interleave_mini.train.agent_model import write_fresh_agent
@@ -188,7 +182,6 @@ def vision(
     workers: Annotated[int, typer.Option(min=0, help="Processes that make exercises.")] = 0,
     device: Annotated[str | None, typer.Option(help="cuda, cpu…; by default a GPU if there is one.")] = None,
     seed: Seed = 0,
-    debug: options.Debug = False,
 ) -> int:
     """Teach a fresh model to look at pictures of the world, before it has any job."""
     from interleave_mini.backends import WEIGHTS
@@ -214,7 +207,6 @@ def vision(
 def to_fp16(
     model: Annotated[Path, typer.Argument(metavar="MODEL", help="A trained model's folder.")],
     out: Annotated[Path, typer.Option(help="The folder of the copy.")],
-    debug: options.Debug = False,
 ) -> int:
     """Copy a trained model in half precision, as it is shipped."""
     from interleave_mini.train.agent_model import to_fp16 as write_fp16

@@ -64,7 +64,6 @@ def collect(
     ] = False,
     dry_run: options.DryRun = False,
     json_output: options.Json = False,
-    debug: options.Debug = False,
 ) -> int:
     """Carry out requests, each in a run folder below COLLECTION; the same command continues.
 

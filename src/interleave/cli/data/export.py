@@ -77,7 +77,6 @@ def export(
     ] = None,
     replace: Annotated[bool, typer.Option("--replace", help="Replace an existing export.")] = False,
     json_output: options.Json = False,
-    debug: options.Debug = False,
 ) -> int:
     """Write rows for trainers: planner SFT, critic SFT, critic RL, and both jobs for one agent.
 

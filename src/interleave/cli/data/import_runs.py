@@ -25,7 +25,6 @@ def import_runs(
         ),
     ] = "default",
     json_output: options.Json = False,
-    debug: options.Debug = False,
 ) -> int:
     """Import runs of the reference system: its data records in both shapes, and its UEval results.
 

@@ -56,7 +56,6 @@ def prompts(
         bool, typer.Option("--skip-bad", help="With --from: leave out lines that cannot be used.")
     ] = False,
     json_output: options.Json = False,
-    debug: options.Debug = False,
 ) -> int:
     """Make a corpus of requests: a JSONL file, with a manifest that says what made it."""
     from rich.console import Console

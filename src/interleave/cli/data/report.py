@@ -26,7 +26,6 @@ def report(
     shown: Annotated[int, typer.Option(min=0, max=500, help="How many runs to show with pictures.")] = 24,
     seed: Annotated[int, typer.Option(help="Seed of the random sample of runs.")] = 0,
     json_output: options.Json = False,
-    debug: options.Debug = False,
 ) -> int:
     """Show a collection as one HTML page with charts and a sample of its runs; it needs no network."""
     from rich.console import Console

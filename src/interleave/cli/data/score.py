@@ -44,7 +44,6 @@ def score(
         bool, typer.Option("--retry-failed", help="Score again what could not be scored.")
     ] = False,
     json_output: options.Json = False,
-    debug: options.Debug = False,
 ) -> int:
     """Score semantics and quality of every attempt of COLLECTION; the same command continues.
 

@@ -59,7 +59,6 @@ def select(
     ] = None,
     replace: Annotated[bool, typer.Option("--replace", help="Replace an existing selection.")] = False,
     json_output: options.Json = False,
-    debug: options.Debug = False,
 ) -> int:
     """Assign every attempt to sft or rl, or drop it with a reason.
 

@@ -25,7 +25,6 @@ def sequences(
     ] = None,
     replace: Annotated[bool, typer.Option("--replace", help="Replace existing sequences.")] = False,
     json_output: options.Json = False,
-    debug: options.Debug = False,
 ) -> int:
     """Write interleaved sequences: the steps of the plan with their accepted pictures.
 
