@@ -18,6 +18,7 @@ from interleave.backends.retries import RetriedVlm
 from interleave.batches.assignment import Assignment
 from interleave.batches.batch import DEFAULT_CONCURRENCY, Batch, BatchSummary, Ended, refuse_unusable_folder
 from interleave.batches.requests import items_of
+from interleave.batches.watcher import Watcher
 from interleave.batches.worker import Worker
 from interleave.config.run_config import Limits, RunConfig
 from interleave.render.html import write_document
@@ -203,21 +204,23 @@ async def stream_many(
             yield ended
 
 
-def open_batch(folder: Path, **options: Unpack[RunOptions]) -> Batch:
+def open_batch(folder: Path, *, watcher: Watcher | None = None, **options: Unpack[RunOptions]) -> Batch:
     """Check all that can be checked, load the models that all runs share, and open the folder."""
     chosen, limits = split_choices(dict(options))
     config, pack = resolve(chosen)
     refuse_unusable_folder(folder, Assignment(config=config))
     models = load_models(config, pack, chosen)
     refuse_unpriced(limits, models.prices_known(planner_is_asked=config.plan is None))
-    return batch_of(folder, config, limits, models)
+    return batch_of(folder, config, limits, models, watcher)
 
 
-def batch_of(folder: Path, config: RunConfig, limits: Limits, models: Models) -> Batch:
+def batch_of(
+    folder: Path, config: RunConfig, limits: Limits, models: Models, watcher: Watcher | None = None
+) -> Batch:
     """A batch whose runs all use the same models, in this process."""
     assignment = Assignment(config=config)
-    worker = Worker(folder, assignment, limits, {config.generator.identity: models})
-    return Batch(folder, assignment, worker, outage_retry=OutageRetry(limits.max_seconds))
+    worker = Worker(folder, assignment, limits, {config.generator.identity: models}, watcher=watcher)
+    return Batch(folder, assignment, worker, outage_retry=OutageRetry(limits.max_seconds), watcher=watcher)
 
 
 def plan(request: Requestable, **options: Unpack[PlanOptions]) -> Plan:
