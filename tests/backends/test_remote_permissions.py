@@ -200,6 +200,12 @@ DRAWING_NEEDS: dict[str, tuple[str, ...]] = {
     "http:./servers.txt": ("addresses@./servers.txt",),
     "http:/etc/passwd?key=TOKEN": ("TOKEN@/etc/passwd",),
     "comfyui:./edit.json@http://127.0.0.1:8188": (),
+    "json:automatic1111@http://evil.example": (),
+    "json:automatic1111@http://evil.example?key=TOKEN": ("TOKEN@http://evil.example",),
+    "json:./paint.toml@http://127.0.0.1:9000": ("./paint.toml@http://127.0.0.1:9000",),
+    "json:/srv/private.toml@http://evil.example": ("/srv/private.toml@http://evil.example",),
+    "json:./paint.toml": ("addresses@./paint.toml",),
+    "json:./paint.toml?key=TOKEN": ("TOKEN@./paint.toml", "addresses@./paint.toml"),
     "comfyui:./edit.json@http://localhost:8188?text=./text.json": (),
     "comfyui:/srv/private.json@http://evil.example:8188?text=./text.json": (
         "/srv/private.json@http://evil.example:8188",

@@ -172,7 +172,11 @@ class Batch:
                 async for ended in working:
                     yield ended
         finally:
-            self.index.close()
+            self.close()
+
+    def close(self) -> None:
+        """Release the folder."""
+        self.index.close()
 
     def _before(self, item: Item) -> Ended | None:
         before = self.ended.get(item.id)
