@@ -128,8 +128,8 @@ def test_an_answer_of_success_that_says_it_failed_is_a_failure_with_its_reason(l
 
 
 def test_an_answer_without_the_named_field_says_which_fields_it_has(loopback: Loopback) -> None:
-    loopback.fails_with(wire.page(b'{"detail": 1, "pictures": []}', "application/json"))
-    with pytest.raises(BackendError, match=r"no 'images\.0' in it; it has the fields detail, pictures"):
+    loopback.fails_with(wire.page(b'{"detail": 1, "out": {"a": 1, "b": 2}}', "application/json"))
+    with pytest.raises(BackendError, match=r"stands at images\.0; it has the fields detail, out\.a, out\.b"):
         draw(f"json:automatic1111@{loopback.url}")
 
 

@@ -190,11 +190,18 @@ class LiveBatchProgress(BatchProgress):
 
     def __init__(self, console: Console, clock: Callable[[], float] = time.monotonic) -> None:
         from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+        from rich.table import Column
 
         super().__init__(clock)
-        words = TextColumn("{task.fields[words]}", style="dim", markup=False)
-        columns = (BarColumn(20), TimeElapsedColumn(), TextColumn("{task.description}", markup=False), words)
-        self.bar = Progress(*columns, console=console)
+        rest = Column(ratio=1, no_wrap=True, overflow="ellipsis")  # the first to be cut on a narrow terminal
+        self.bar = Progress(
+            BarColumn(16),
+            TimeElapsedColumn(),
+            TextColumn("{task.description}", markup=False, table_column=Column(no_wrap=True)),
+            TextColumn("{task.fields[words]}", style="dim", markup=False, table_column=rest),
+            console=console,
+            expand=True,
+        )
         self.task = self.bar.add_task("", total=1.0, words="")
 
     def show(self, words: str) -> None:

@@ -15,7 +15,8 @@ from interleave.backends.generators.json_mapping import (
     SIZE,
     ApiDescription,
     CallDescription,
-    found_at,
+    contents,
+    look_up,
     needs_size,
     read_description,
     size_values,
@@ -40,7 +41,7 @@ from interleave.backends.remote.image_encoding import (
 from interleave.backends.remote.keys import Key, key_for
 from interleave.backends.remote.limits import PICTURE_BYTES
 from interleave.backends.remote.options import RemoteOptions
-from interleave.backends.remote.responses import expect, json_of
+from interleave.backends.remote.responses import json_of
 from interleave.backends.remote.server_kinds import naming_what_is_there
 from interleave.backends.retries import IMAGE_DEADLINE_SECONDS
 from interleave.config.specs import Spec
@@ -130,20 +131,17 @@ class JsonApiGenerator:
 
     def _picture_in(self, call: CallDescription, answer: dict[str, Any]) -> str:
         """What stands where the picture should stand; raises with the server's reason where it gives one."""
-        try:
-            found = expect(found_at(call.picture, answer, self.where), str, call.picture, self.where)
-        except BackendError:
-            try:
-                reason = found_at(call.error, answer, self.where)
-            except BackendError:
-                reason = None
-            if reason:
-                raise bad_reply(self.where, f"it says it failed: {shorten(reason)}") from None
-            raise
+        found = next((each for place in call.places if isinstance(each := look_up(place, answer), str)), None)
+        if found is None:
+            if reason := look_up(call.error, answer):
+                raise bad_reply(self.where, f"it says it failed: {shorten(reason)}")
+            raise bad_reply(
+                self.where, f"no picture stands at {' or '.join(call.places)}; {contents(answer)}"
+            )
         if not call.fetch and found.startswith(("http://", "https://")):
             raise bad_reply(
                 self.where,
-                f"an address stands at {call.picture!r}, not a picture: if it is on the same server, "
+                f"an address stands there instead of a picture: if it is on the same server, "
                 f"add fetch = true to {self.file}",
                 permanent=True,
             )

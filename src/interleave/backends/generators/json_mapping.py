@@ -33,7 +33,6 @@ from typing import Any, Literal
 
 from pydantic import Field, ValidationError, field_validator, model_validator
 
-from interleave.backends.remote.http_errors import bad_reply
 from interleave.errors import ConfigurationError, did_you_mean
 from interleave.files import parse_toml, read_text, why
 from interleave.types import Value
@@ -75,8 +74,8 @@ class CallDescription(Value):
     """The most pictures in {sources}."""
     answer: Literal["json", "picture"] = "json"
     """Whether the answer is JSON with a picture in it, or the picture itself."""
-    picture: str = ""
-    """Where the picture stands in a JSON answer, e.g. images.0, as base64 or a data URL."""
+    picture: str | tuple[str, ...] = ()
+    """Where the picture stands in a JSON answer, e.g. images.0; the first of several places that has one."""
     fetch: bool = False
     """Whether an address of the picture stands there instead, on the same server."""
     error: str = "error"
@@ -103,6 +102,10 @@ class CallDescription(Value):
         if self.send == "form" and any(isinstance(each, dict | list) for each in self.body.values()):
             raise ValueError("a form has no lists or tables: its fields are texts and numbers")
         return self
+
+    @property
+    def places(self) -> tuple[str, ...]:
+        return (self.picture,) if isinstance(self.picture, str) else self.picture
 
     @property
     def names(self) -> set[str]:
@@ -177,24 +180,27 @@ def read_description(name: str) -> ApiDescription:
         raise ConfigurationError(f"{name!r}: {first_problem(error)}") from None
 
 
-def found_at(place: str, answer: Any, where: str) -> Any:
-    """What stands at a place of an answer; raises `BackendError` that says what is there instead."""
-    value, passed = answer, ""
+def look_up(place: str, answer: Any) -> Any:
+    """What stands at a place of an answer; None if there is nothing."""
+    value = answer
     for piece in place.split("."):
-        if isinstance(value, dict) and piece in value:
-            value = value[piece]
+        if isinstance(value, dict):
+            value = value.get(piece)
         elif isinstance(value, list) and piece.isdecimal() and int(piece) < len(value):
             value = value[int(piece)]
         else:
-            raise bad_reply(where, f"there is no {place!r} in it; {passed or 'it'} has {_contents(value)}")
-        passed = f"{passed}.{piece}" if passed else piece
+            return None
     return value
 
 
-def _contents(value: Any) -> str:
-    if isinstance(value, dict):
-        return f"the fields {', '.join(map(str, list(value)[:MAX_KEYS_SHOWN])) or 'none'}"
-    return f"{len(value)} items" if isinstance(value, list) else "no fields"
+def contents(answer: dict[str, Any]) -> str:
+    """Which fields an answer has, with those of the objects in it."""
+    names = [
+        f"{name}.{inner}" if isinstance(value, dict) and value else name
+        for name, value in answer.items()
+        for inner in (value if isinstance(value, dict) and value else [""])
+    ]
+    return f"it has the fields {', '.join(names[:MAX_KEYS_SHOWN]) or 'none'}"
 
 
 def _names_in(value: Any) -> Iterator[str]:
