@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 from PIL import Image
@@ -129,3 +129,17 @@ def test_lines_of_a_newer_version_are_read_and_others_are_refused() -> None:
     for bad in ("{}", "nothing", '{"event": "drawn"}', '{"event": "danced", "version": 1}'):
         with pytest.raises(interleave.InputError, match="not a line of events"):
             read_event_line(bad)
+
+
+COMMON = {"event", "version", "time", "run", "id"}
+PAGE = (Path(__file__).parents[2] / "docs" / "reference" / "json.md").read_text("utf-8")
+
+
+@pytest.mark.parametrize("kind", get_args(EventLine), ids=lambda kind: kind.__name__)
+def test_every_field_of_every_line_is_on_the_page(kind: Any) -> None:
+    name = kind.model_fields["event"].default
+    (row,) = [line for line in PAGE.splitlines() if line.startswith(f"| `{name}` |")]
+    fields = set(kind.model_fields) - COMMON
+    if "the fields of `--json`" in row:
+        row = PAGE.partition("## `--json-events`")[0]
+    assert {field for field in fields if f"`{field}`" not in row} == set()
