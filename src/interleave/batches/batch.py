@@ -35,7 +35,7 @@ from interleave.runs.disk import Disk
 from interleave.runs.folder import folder_lock, open_journal, refuse_foreign_folder
 from interleave.runs.journal import Line, folder_in_use, is_being_written
 from interleave.runs.outage import OutageRetry, TryResult
-from interleave.text import slug, storable_in
+from interleave.text import slug
 from interleave.version import __version__
 
 VERSION = 1
@@ -314,7 +314,7 @@ def run_folder(id_: str) -> str:
 
 def summarize_batch(summary: BatchSummary, folder: Path, seconds: float) -> dict[str, Any]:
     """What `--json` prints for a batch."""
-    found = {
+    return {
         "out": str(folder),
         "status": _status(summary),
         "total": summary.total,
@@ -331,8 +331,6 @@ def summarize_batch(summary: BatchSummary, folder: Path, seconds: float) -> dict
         "seconds": round(seconds, 3),
         "failures": [{"id": f.id, "folder": f.folder, "reason": f.reason} for f in summary.failures],
     }
-    storable: dict[str, Any] = storable_in(found)  # the folder's name need not be valid Unicode
-    return storable
 
 
 def _status(summary: BatchSummary) -> str:

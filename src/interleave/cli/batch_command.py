@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import sys
 import time
 from collections import Counter
@@ -14,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from interleave.batches.watcher import Watcher, Watchers
 from interleave.cli.batch_progress import batch_progress
-from interleave.cli.json_output import EventPrinter, EventWatcher
+from interleave.cli.json_output import EventPrinter, EventWatcher, as_json
 from interleave.cli.run_command import Output, cancel_on_terminate, say
 from interleave.cli.streams import collapse_retry_messages
 from interleave.errors import ConfigurationError
@@ -117,7 +116,7 @@ def _print_result(
 
     found = summarize_batch(summary, folder, time.monotonic() - started) | more
     if output.json:
-        print(json.dumps(found, ensure_ascii=False))
+        print(as_json(found))
     elif output.events:
         EventPrinter(sys.stdout)(BatchEndedLine.model_validate(found))
 

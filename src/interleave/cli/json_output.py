@@ -2,20 +2,29 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from pathlib import Path
 from threading import Lock
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
 from interleave.batches.watcher import Watcher
+from interleave.text import storable
 
 if TYPE_CHECKING:
     from interleave.batches.batch import Ended
     from interleave.runs.error_report import ErrorReport
     from interleave.runs.event_lines import EventLine
+    from interleave.types import Value
 
 JSON, JSON_EVENTS = "--json", "--json-events"
 STATUS_OF_CODE = {1: "short", 2: "refused", 3: "failed", 130: "interrupted"}
+
+
+def as_json(value: Value | dict[str, Any]) -> str:
+    """One line of JSON; a path that is not valid Unicode can be read back from it."""
+    plain = value if isinstance(value, dict) else value.model_dump(mode="json")
+    return storable(json.dumps(plain, ensure_ascii=False))
 
 
 class EventPrinter:
@@ -27,7 +36,7 @@ class EventPrinter:
 
     def __call__(self, line: EventLine) -> None:
         with self._lock:
-            self._out.write(f"{line.model_dump_json()}\n")
+            self._out.write(f"{as_json(line)}\n")
             self._out.flush()
 
 
@@ -65,4 +74,4 @@ def print_error(report: ErrorReport, code: int, arguments: Sequence[str], out: T
     if JSON_EVENTS in options:
         EventPrinter(out)(line)
     elif JSON in options:
-        print(line.model_dump_json(include={"status", "error", "exit_code"}), file=out)
+        print(as_json(line.model_dump(mode="json", include={"status", "error", "exit_code"})), file=out)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from interleave.cli.json_output import EventPrinter
+from interleave.cli.json_output import EventPrinter, as_json
 from interleave.cli.streams import collapse_retry_messages
 from interleave.errors import ConfigurationError, LimitReached
 from interleave.redaction import redacted
@@ -61,7 +61,7 @@ def run_and_report(
         if run is None:
             raise KeyboardInterrupt from None
         if output.json:
-            print(summarize(read_record(run.folder), run.folder).model_dump_json())
+            print(as_json(summarize(read_record(run.folder), run.folder)))
         say(f"interleave: interrupted. Continue with: {resume_command(run.folder, run.config)}")
         return 130
     finally:
@@ -144,7 +144,7 @@ def _report(result: RunResult, output: Output, open_document: bool, fail_on_forc
     if record.status in ("failed", "short"):
         say(f"Continue with: {resume_command(result.folder, record.config)}")
     if output.json:
-        print(summarize(record, result.folder).model_dump_json())
+        print(as_json(summarize(record, result.folder)))
     elif not output.events and record.status in ("done", "short"):
         print(result.document)
     if open_document:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 import time
 from collections.abc import Iterator
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from interleave.cli import options
+from interleave.cli.json_output import as_json
 from interleave.cli.run_command import open_in_browser
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ def show(
     if loss := lost_lines(record, run):
         print(f"interleave: {loss}", file=sys.stderr)
     if json_output:
-        print(summarize(record, run).model_dump_json())
+        print(as_json(summarize(record, run)))
         return 0
     if not follow:
         _print_steps(record)
@@ -90,7 +90,7 @@ def _show_batch(folder: Path, json_output: bool, open_gallery: bool) -> int:
     if json_output:
         unended = next((status for status in ("running", "interrupted") if others[status]), None)
         found = summarize_batch(summary, folder, 0.0) | others | ({"status": unended} if unended else {})
-        print(json.dumps(found, ensure_ascii=False))
+        print(as_json(found))
         return 0
     ended = f"{count(summary.total, 'request')} {'has' if summary.total == 1 else 'have'} ended"
     counts = [f"{summary.done} done", f"{summary.short} short", f"{summary.failed} failed"]
