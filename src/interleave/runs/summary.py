@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from interleave.errors import ConfigurationError
 from interleave.runs.folder import DOCUMENT_NAME
 from interleave.runs.journal import Status
 from interleave.runs.permissions import resume_command
@@ -55,8 +56,15 @@ def summarize(record: RunRecord, folder: Path) -> RunSummary:
         calls=record.calls,
         cost=record.cost,
         seconds=record.seconds,
-        resume=None if record.status in ("done", "running") else resume_command(folder, record.config),
+        resume=None if record.status in ("done", "running") else _way_on(record, folder),
     )
+
+
+def _way_on(record: RunRecord, folder: Path) -> str | None:
+    try:
+        return resume_command(folder, record.config)
+    except ConfigurationError:  # a folder from elsewhere may name models that cannot be used
+        return None
 
 
 def _summarize_step(step: StepRecord) -> StepSummary:
