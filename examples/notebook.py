@@ -1,4 +1,4 @@
-"""In a notebook or a server: documents made in a running event loop, several at once, one cancelled.
+"""In a notebook or a server: documents made in a running event loop, at once, stopped and continued.
 
     python examples/notebook.py
 
@@ -6,6 +6,7 @@ In a cell of Jupyter write `await interleave.agenerate(…)` as it stands; there
 """
 
 import asyncio
+from contextlib import aclosing
 
 import interleave
 
@@ -18,16 +19,14 @@ async def main() -> None:
     )
     print(f"{len(lake.steps)} and {len(frog.steps)} steps, {frog.document}")
 
-    # Cancelled like any task. What is done is kept, and the run goes on where it was.
-    slow = asyncio.create_task(
-        interleave.agenerate(
-            "A day in 4 pictures", profile="dry-run", generator="solid?delay=0.1", out="runs/day"
-        )
-    )
-    await asyncio.sleep(0.5)
-    slow.cancel()
-    await asyncio.wait([slow])
-    print(f"cancelled: {slow.cancelled()}")
+    # Stopped after its first step, as `task.cancel()` or a closed page would stop it: what is done is kept.
+    async with aclosing(
+        interleave.stream("A day in 4 pictures", profile="dry-run", out="runs/day")
+    ) as events:
+        async for event in events:
+            if isinstance(event, interleave.StepFinished):
+                break
+    print(f"stopped: {interleave.read_record('runs/day').status}")
 
     async for event in interleave.stream_resume("runs/day"):
         match event:

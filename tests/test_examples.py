@@ -95,12 +95,13 @@ def test_a_service_of_ten_lines_passes_the_check(monkeypatch: pytest.MonkeyPatch
         serving.join(HANGS_AFTER)
 
 
-def test_a_notebook_awaits_cancels_and_continues(
+def test_a_notebook_awaits_stops_and_continues(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     run_example("notebook.py", monkeypatch)
     told = capsys.readouterr().out.splitlines()
     assert told[0] == "2 and 3 steps, runs/frog/document.html"
+    assert told[1] == "stopped: interrupted"
     assert told[-1] == "done: runs/day/document.html"
     assert [line[:6] for line in told[2:-1]] == ["step 1", "step 2", "step 3", "step 4"]
 
