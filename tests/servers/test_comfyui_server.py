@@ -11,11 +11,33 @@ from typing import Any
 import pytest
 from programs import Program, Start, free_port, python_with, skip
 
+from interleave.backends.progress import listening
 from interleave.backends.protocols import ImageRequest
 from interleave.backends.registry import load_generator
 from interleave.backends.retries import RetriedGenerator
 from interleave.errors import BackendError
+from interleave.types import Slot
 
+COUNTING_NODE = """
+import time
+import comfy.utils
+
+class CountedSteps:
+    CATEGORY, FUNCTION, RETURN_TYPES = "test", "count", ("IMAGE",)
+
+    @classmethod
+    def INPUT_TYPES(cls):
+        return {"required": {"image": ("IMAGE",), "steps": ("INT", {"default": 4})}}
+
+    def count(self, image, steps):
+        bar = comfy.utils.ProgressBar(steps)
+        for _ in range(steps):
+            time.sleep(0.3)
+            bar.update(1)
+        return (image,)
+
+NODE_CLASS_MAPPINGS = {"CountedSteps": CountedSteps}
+"""
 WORKFLOW: dict[str, Any] = {
     "1": {"class_type": "EmptyImage", "inputs": {"width": 64, "height": 64, "batch_size": 1, "color": 0}},
     "9": {"class_type": "SaveImage", "inputs": {"images": ["1", 0], "filename_prefix": "{{prompt}}"}},
@@ -34,8 +56,15 @@ def comfy(start: Start, outputs: Path) -> Program:
         skip("ComfyUI", "git clone it, and name the folder with COMFYUI")
     python = python_with(("aiohttp", "torchsde"), "COMFYUI_PYTHON", "install its requirements.txt")
     port = free_port()
+    nodes = outputs.parent / "custom_nodes"
+    nodes.mkdir(exist_ok=True)
+    (nodes / "counted_steps.py").write_text(COUNTING_NODE)
+    paths = outputs.parent / "paths.yaml"
+    paths.write_text(json.dumps({"tests": {"base_path": str(outputs.parent), "custom_nodes": "custom_nodes"}}))
     command = [python, "main.py", "--cpu", "--port", str(port), "--output-directory", str(outputs)]
-    command += ["--disable-all-custom-nodes", "--disable-api-nodes", "--database-url", "sqlite:///:memory:"]
+    command += ["--extra-model-paths-config", str(paths), "--disable-all-custom-nodes"]
+    command += ["--whitelist-custom-nodes", "counted_steps.py", "--disable-api-nodes"]
+    command += ["--database-url", "sqlite:///:memory:"]
     return start(command, port, health="/queue", cwd=Path(checkout))
 
 
@@ -52,6 +81,20 @@ def test_pictures_are_drawn_and_follow_the_seed(comfy: Program) -> None:
 
     colours = [picture.getpixel((0, 0)) for picture in asyncio.run(drawing())]
     assert colours == [(0, 0, 0), (0, 0, 255), (0, 255, 0)]
+
+
+def test_the_steps_of_a_picture_are_reported(comfy: Program) -> None:
+    graph = {
+        **WORKFLOW,
+        "5": {"class_type": "CountedSteps", "inputs": {"image": ["1", 0], "steps": 4}},
+        "9": {"class_type": "SaveImage", "inputs": {"images": ["5", 0], "filename_prefix": "{{prompt}}"}},
+    }
+    seen: list[tuple[int, int, int]] = []
+    with listening(lambda slot, done, total: seen.append((slot.step, done, total))):
+        asyncio.run(generator_at(comfy, graph).generate(ImageRequest("counted", 9, slot=Slot(step=3))))
+    assert seen[-1] == (3, 4, 4)
+    assert [done for _, done, _ in seen] == sorted(done for _, done, _ in seen)
+    assert len(seen) >= 3
 
 
 def test_a_missing_model_file_is_said(comfy: Program) -> None:

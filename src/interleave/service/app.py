@@ -16,6 +16,7 @@ from starlette.types import Receive, Scope, Send
 
 from interleave.service import openai_wire as openai
 from interleave.service import reference_wire as reference
+from interleave.service.api_docs import SECURITY_POLICY, docs_page, openapi
 from interleave.service.auth import Access
 from interleave.service.connections import CONNECTION
 from interleave.service.decoding import Decoder, finish_despite_cancel
@@ -63,6 +64,7 @@ def build_app(service: Service, access: Access) -> ServiceMiddleware:
     from fastapi import FastAPI
     from starlette.exceptions import HTTPException
 
+    # FastAPI's own page would load scripts from another site: api_docs.py has ours.
     app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None, redirect_slashes=False)
     routes = Routes(service)
     table = {
@@ -70,6 +72,8 @@ def build_app(service: Service, access: Access) -> ServiceMiddleware:
         "/health": routes.health,
         "/status": routes.status,
         "/metrics": routes.metrics,
+        "/docs": routes.docs,
+        "/openapi.json": routes.openapi,
         "/v1/models": routes.models,
         "/v1/models/{name:path}": routes.model,
     }
@@ -165,6 +169,13 @@ class Routes:
 
     async def metrics(self, request: Request) -> Response:
         return Response(self.service.metrics.text(), media_type=CONTENT_TYPE)
+
+    async def docs(self, request: Request) -> Response:
+        headers = {"content-security-policy": SECURITY_POLICY}
+        return Response(docs_page(), headers=headers, media_type="text/html")
+
+    async def openapi(self, request: Request) -> Response:
+        return _json(openapi())
 
     async def models(self, request: Request) -> Response:
         return _json(openai.models_list(self.service.models, self.service.created))

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import inspect
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -73,6 +74,7 @@ class Settings:
 
     steps: int
     guidance: float
+    image_guidance: float | None
     size: tuple[int, int]
     prompt_tokens: int | None
     max_sources: int
@@ -102,6 +104,8 @@ class DiffusersGenerator:
     class Options(LocalOptions):
         steps: int | None = Field(default=None, ge=1, le=1000)
         guidance: float | None = Field(default=None, ge=0, le=100)
+        image_guidance: float | None = Field(default=None, ge=0, le=100)
+        """How strongly OmniGen and OmniGen2 follow their sources."""
         size: int | None = Field(default=None, ge=LEAST_SIDE, le=MOST_SIDE, multiple_of=SIDE_MULTIPLE)
         """Width and height at once."""
         width: int | None = Field(default=None, ge=LEAST_SIDE, le=MOST_SIDE, multiple_of=SIDE_MULTIPLE)
@@ -145,6 +149,7 @@ class DiffusersGenerator:
             folder = PipelineFolder.find(Source(spec.model, options.revision), options.trust_remote_code)
             settings = read_settings(folder.path)
         self.family = family_of(type(pipeline).__name__ if folder is None else folder.class_name)
+        self.family.require_code()
         self.settings = resolve_settings(self.family, spec.model, options, settings, lightning)
         self.mask = self._read_mask()
         self.pipeline = pipeline if folder is None else self._load(folder)
@@ -286,10 +291,21 @@ class DiffusersGenerator:
 
     def _draw(self, drawings: Sequence[Drawing], after_step: Any) -> Any:
         def work() -> Any:
-            with kernels_for(self.pipeline.dtype, self.device):
+            noise = self._global_noise(drawings[0].request.seed)
+            with kernels_for(self.pipeline.dtype, self.device), noise:
                 return self.pipeline(**self._arguments(drawings, after_step)).images
 
         return work() if self.compiling is None else self.compiling.draw(len(drawings), work)
+
+    @contextmanager
+    def _global_noise(self, seed: int) -> Iterator[None]:
+        """Seed torch's global generator, for pipelines that take some of their noise from it."""
+        if not self.family.global_noise:
+            yield
+            return
+        with torch.random.fork_rng([self.device] if self.device.type == "cuda" else []):
+            torch.manual_seed(seed)
+            yield
 
     def _arguments(self, drawings: Sequence[Drawing], after_step: Any) -> dict[str, Any]:
         first, settings, family = drawings[0], self.settings, self.family
@@ -311,8 +327,14 @@ class DiffusersGenerator:
             arguments["width"], arguments["height"] = first.size
         if family.prompt_tokens_parameter and settings.prompt_tokens:
             arguments[family.prompt_tokens_parameter] = settings.prompt_tokens
+        if settings.image_guidance is not None:
+            arguments[family.image_guidance_parameter] = settings.image_guidance
         if "callback_on_step_end" in self._parameters:
             arguments["callback_on_step_end"] = after_step
+        if "step_func" in self._parameters:  # what OmniGen2 calls it
+            arguments["step_func"] = lambda step, total: after_step(self.pipeline, step, None, {})
+        if "max_pixels" in self._parameters:  # larger pictures would be drawn smaller and scaled up
+            arguments["max_pixels"] = max(first.size[0] * first.size[1], family.side**2)
         if "max_area" in self._parameters:  # Kontext resizes to the sizes it was trained with
             arguments |= {"max_area": first.size[0] * first.size[1], "_auto_resize": min(first.size) >= 672}
         if first.mask is not None:
@@ -368,6 +390,7 @@ class DiffusersGenerator:
         """Refuse options that the pipeline has no parameter for, rather than ignore them."""
         taken = {
             "guidance": self.family.guidance_parameter,
+            "image_guidance": None if self.settings.image_guidance is None else "its own",
             "negative_prompt": "negative_prompt" if "negative_prompt" in self._parameters else None,
             "prompt_tokens": self.family.prompt_tokens_parameter,
         }
@@ -418,6 +441,9 @@ def resolve_settings(
             advice.guidance,
             family.guidance,
         ),
+        image_guidance=None
+        if family.image_guidance is None
+        else _first_set(options.image_guidance, family.image_guidance),
         size=(
             _first_set(options.width, options.size, folder.width, family.side),
             _first_set(options.height, options.size, folder.height, family.side),

@@ -7,7 +7,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from interleave.backends.local.pipelines import SETTINGS_FILE
+from interleave.backends.generators.families import family_of, own_code_of
+from interleave.backends.local.pipelines import SETTINGS_FILE, own_class
 from interleave.backends.local.processors import image_text_processor
 from interleave.backends.local.silence import quiet_diffusers
 from interleave.backends.tiny.vlms import tiny_tokenizer, vocabulary_size
@@ -56,7 +57,9 @@ def _scale_weights(transformer: Any) -> None:
 
     with torch.no_grad():
         for weights in transformer.parameters():
-            if weights.ndim > 1:
+            if weights.ndim > 1 and not weights.any():  # OmniGen2 starts some layers at zero
+                weights.normal_(std=0.1)
+            elif weights.ndim > 1:
                 weights.mul_(WEIGHT_SCALE)
 
 
@@ -283,6 +286,34 @@ def _longcat(pipeline: str) -> tuple[Any, dict[str, Any]]:
     return made, {"num_inference_steps": 2}
 
 
+def _omnigen2(pipeline: str) -> tuple[Any, dict[str, Any]]:
+    own = own_code_of(pipeline)
+    family_of(pipeline).require_code()
+    assert own is not None
+    tokenizer = tiny_tokenizer()
+    parts = {name: own_class(named) for name, named in own.parts.items()}
+    made = own_class(own.pipeline)(
+        transformer=parts["transformer"](
+            patch_size=2,
+            in_channels=4,
+            hidden_size=48,
+            num_layers=2,
+            num_refiner_layers=1,
+            num_attention_heads=4,
+            num_kv_heads=2,
+            multiple_of=16,
+            axes_dim_rope=(4, 4, 4),
+            axes_lens=(2048, 128, 128),
+            text_feat_dim=16,
+        ),
+        vae=_flux1_vae(latent_channels=4),
+        scheduler=parts["scheduler"](),
+        mllm=_qwen25_vl(tokenizer),
+        processor=_qwen_processor(tokenizer),
+    )
+    return made, {"num_inference_steps": 2}
+
+
 def _qwen25_vl(tokenizer: Any) -> Any:
     from transformers import Qwen2_5_VLConfig, Qwen2_5_VLForConditionalGeneration
 
@@ -344,4 +375,5 @@ BUILDERS: dict[str, Callable[[str], tuple[Any, dict[str, Any]]]] = {
     "QwenImageEditPlusPipeline": _qwen_image,
     "LongCatImagePipeline": _longcat,
     "LongCatImageEditPipeline": _longcat,
+    "OmniGen2Pipeline": _omnigen2,
 }
