@@ -60,7 +60,7 @@ def comfy(start: Start, outputs: Path) -> Program:
     nodes.mkdir(exist_ok=True)
     (nodes / "counted_steps.py").write_text(COUNTING_NODE)
     paths = outputs.parent / "paths.yaml"
-    paths.write_text(json.dumps({"tests": {"base_path": str(outputs.parent), "custom_nodes": "custom_nodes"}}))
+    paths.write_text(json.dumps({"tests": {"base_path": str(outputs.parent), "custom_nodes": nodes.name}}))
     command = [python, "main.py", "--cpu", "--port", str(port), "--output-directory", str(outputs)]
     command += ["--extra-model-paths-config", str(paths), "--disable-all-custom-nodes"]
     command += ["--whitelist-custom-nodes", "counted_steps.py", "--disable-api-nodes"]

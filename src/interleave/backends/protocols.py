@@ -29,6 +29,9 @@ class PictureSettings:
         return {each.name: value for each in fields(self) if (value := getattr(self, each.name)) is not None}
 
 
+NO_SETTINGS = PictureSettings()
+
+
 @dataclass(frozen=True)
 class ImageRequest:
     """One picture to draw. Steps, guidance and size belong to the backend, unless `settings` names them."""
@@ -40,7 +43,7 @@ class ImageRequest:
     slot: Slot = Slot()
     mask: Image | None = None
     """What is redrawn of the first source: white. Only for generators whose capabilities say `masks`."""
-    settings: PictureSettings = PictureSettings()
+    settings: PictureSettings = NO_SETTINGS
     """Only those that its capabilities list under `request_settings` may be named."""
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from interleave.backends.protocols import GeneratorCapabilities, PictureSettings
+from interleave.backends.protocols import NO_SETTINGS, GeneratorCapabilities, PictureSettings
 from interleave.errors import InterleaveError
 from interleave.pictures import as_rgb
 
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 MEDIA_TYPES = {"png": "image/png", "jpeg": "image/jpeg", "webp": "image/webp"}
 DEFAULT_QUALITY = 95
 """The quality of JPEG and WebP, when the client names none."""
-NO_SETTINGS = PictureSettings()
 PNG_LEVEL = 3
 """A third of the time of Pillow's default of 6 for a photograph, and no larger."""
 
