@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from PIL import Image
 from programs import Program, Start, free_port, python_with, skip
 
 from interleave.backends.progress import listening
@@ -68,9 +69,11 @@ def comfy(start: Start, outputs: Path) -> Program:
     return start(command, port, health="/queue", cwd=Path(checkout))
 
 
-def generator_at(comfy: Program, graph: dict[str, Any] = WORKFLOW) -> RetriedGenerator:
+def generator_at(
+    comfy: Program, graph: dict[str, Any] = WORKFLOW, options: str = "?seed=1.color"
+) -> RetriedGenerator:
     Path("flow.json").write_text(json.dumps(graph))
-    return RetriedGenerator("it", load_generator(f"comfyui:./flow.json@{comfy.url}?seed=1.color"))
+    return RetriedGenerator("it", load_generator(f"comfyui:./flow.json@{comfy.url}{options}"))
 
 
 def test_pictures_are_drawn_and_follow_the_seed(comfy: Program) -> None:
@@ -105,6 +108,18 @@ def test_a_missing_model_file_is_said(comfy: Program) -> None:
     with pytest.raises(BackendError, match=r"no-such-model\.safetensors") as failure:
         asyncio.run(generator_at(comfy, graph).generate(ImageRequest("cat", 1)))
     assert not failure.value.transient
+
+
+@pytest.mark.parametrize("name", ["flux2", "omnigen2"])
+def test_the_workflows_lack_nothing_but_their_models(comfy: Program, name: str) -> None:
+    """ComfyUI checks every node and link before it queues a workflow: only the files are not there."""
+    path = Path(__file__).parent.parent / "backends" / "workflows" / f"{name}.json"
+    generator = generator_at(comfy, json.loads(path.read_text()), options="")
+    with pytest.raises(BackendError) as failure:
+        asyncio.run(generator.generate(ImageRequest("cat", 1, (Image.new("RGB", (64, 64)),))))
+    said = str(failure.value)
+    assert "answered 400: node " in said
+    assert said.count("Value not in list") == said.count("node ")
 
 
 def test_pictures_whose_files_were_deleted_are_drawn_again(comfy: Program, outputs: Path) -> None:

@@ -21,6 +21,8 @@ from interleave.types import Slot
 log = logging.getLogger(__name__)
 
 OPEN_SECONDS = 10.0
+CLOSE_SECONDS = 0.1
+"""A finished picture does not wait for a server that is slow to say goodbye."""
 MAX_MESSAGE_BYTES = 16_000_000
 """Previews of the picture come on the same websocket; they are dropped."""
 MAX_STEPS = 100_000
@@ -55,6 +57,7 @@ async def _follow(url: str, client: str, key: Key | None, slot: Slot) -> None:
             additional_headers=headers,
             ssl=ssl_context() if address.startswith("wss:") else None,
             open_timeout=OPEN_SECONDS,
+            close_timeout=CLOSE_SECONDS,
             max_size=MAX_MESSAGE_BYTES,
             proxy=None,
         ) as socket:

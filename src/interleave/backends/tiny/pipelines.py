@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from interleave.backends.generators.families import family_of, own_code_of
-from interleave.backends.local.pipelines import SETTINGS_FILE, own_class
+from interleave.backends.local.checkpoints import Source
+from interleave.backends.local.pipelines import SETTINGS_FILE, PipelineFolder, load_pipeline, own_class
 from interleave.backends.local.processors import image_text_processor
 from interleave.backends.local.silence import quiet_diffusers
 from interleave.backends.tiny.vlms import tiny_tokenizer, vocabulary_size
@@ -36,13 +37,13 @@ def build_tiny_pipeline(folder: Path, pipeline: str, *, seed: int = 0) -> Path:
 
 def build_tiny_lora(folder: Path, pipeline_folder: Path, *, seed: int = 1) -> Path:
     """Write LoRA weights for the transformer of a tiny pipeline; returns the file."""
-    import diffusers
     import torch
     from peft import LoraConfig
     from peft.utils import get_peft_model_state_dict
 
     with quiet_diffusers():
-        made = diffusers.DiffusionPipeline.from_pretrained(pipeline_folder, local_files_only=True)
+        found = PipelineFolder.find(Source(str(pipeline_folder)), trust_remote_code=False)
+        made = load_pipeline(found, dtype=torch.float32, quantization="none", trust_remote_code=False)
         torch.manual_seed(seed)
         lora = LoraConfig(r=2, lora_alpha=8, target_modules=["to_q", "to_v"], init_lora_weights=False)
         made.transformer.add_adapter(lora)
