@@ -154,8 +154,10 @@ def test_a_wrapped_backend_can_be_copied() -> None:
 
 
 EVERY = {
-    "generator": ["solid", "http://127.0.0.1:1", "openai-images:m@http://127.0.0.1:1/v1", "world"]
-    + ["gemini:m@http://127.0.0.1:1", "comfyui:./text.json@http://127.0.0.1:1", "plugin", "bare"],
+    "generator": [
+        *("solid", "world", "plugin", "bare", "http://127.0.0.1:1", "gemini:m@http://127.0.0.1:1"),
+        *("openai-images:m@http://127.0.0.1:1/v1", "comfyui:./text.json@http://127.0.0.1:1"),
+    ],
     "planner": ["scripted", "openai:m@http://127.0.0.1:1/v1", "gemini:m@http://127.0.0.1:1", "speaker"],
 }
 LOADS_WEIGHTS = {"diffusers", "transformers", "mini"}
