@@ -304,7 +304,7 @@ def _omnigen2(pipeline: str) -> tuple[Any, dict[str, Any]]:
             num_kv_heads=2,
             multiple_of=16,
             axes_dim_rope=(4, 4, 4),
-            axes_lens=(2048, 128, 128),
+            axes_lens=(2048, 2048, 2048),
             text_feat_dim=16,
         ),
         vae=_flux1_vae(latent_channels=4),
