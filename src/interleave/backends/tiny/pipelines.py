@@ -289,8 +289,9 @@ def _longcat(pipeline: str) -> tuple[Any, dict[str, Any]]:
 
 def _omnigen2(pipeline: str) -> tuple[Any, dict[str, Any]]:
     own = own_code_of(pipeline)
+    if own is None:
+        raise ConfigurationError(f"{pipeline} is a part of diffusers and has no package of its own")
     family_of(pipeline).require_code()
-    assert own is not None
     tokenizer = tiny_tokenizer()
     parts = {name: own_class(named) for name, named in own.parts.items()}
     made = own_class(own.pipeline)(
