@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from interleave.errors import InputError
-from interleave.pictures import MAX_PIXELS, as_rgb, decode_picture, transparency_as_mask
+from interleave.pictures import MAX_PIXELS, decode_picture, transparency_as_mask
 from interleave.service.memory import MemoryLease
 from interleave.service.messages import RawPicture, Refusal
 
@@ -155,8 +155,10 @@ def _mask_of_transparency(image: Image) -> Image:
 
 def _decode(picture: EncodedPicture) -> RawPicture:
     try:
-        convert = _mask_of_transparency if picture.transparent_mask else as_rgb
-        image = decode_picture(picture.data, name=picture.name, convert=convert)
+        if picture.transparent_mask:
+            image = decode_picture(picture.data, name=picture.name, convert=_mask_of_transparency)
+        else:
+            image = decode_picture(picture.data, name=picture.name)
     except InputError as error:
         raise Refusal(str(error), parameter=picture.name) from None
     return RawPicture(image.width, image.height, image.tobytes())
