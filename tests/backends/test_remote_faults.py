@@ -376,3 +376,11 @@ def test_a_server_that_refuses_for_another_reason_than_a_key_is_quoted(loopback:
 def test_a_server_that_wants_a_key_is_said_to(loopback: Loopback) -> None:
     loopback.fails_with(wire.status(401, {"detail": "Not authenticated"}))
     assert "it wants a key: name the environment variable" in str(outcome_of("http", loopback.url))
+
+
+def test_a_size_that_a_server_refuses_is_answered_with_what_the_spec_can_say(loopback: Loopback) -> None:
+    told = {"error": {"message": "size=1024x1024: this server draws 64x64", "param": "size"}}
+    loopback.fails_with(wire.status(400, told))
+    generator = load_generator(f"openai-images:m@{loopback.url}/v1")
+    with pytest.raises(BackendError, match=r"draws 64x64.*\?server=interleave"):
+        asyncio.run(generator.generate(ImageRequest("a cat", 7)))

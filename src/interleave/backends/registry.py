@@ -45,6 +45,8 @@ class BackendInfo:
     takes: str | None = None
     """A function of a request and the spec's options that returns the request as this planner reads it best,
     or raises `InputError` for one it cannot take; called before the backend is loaded."""
+    finds: str | None = None
+    """A function of a spec that raises `ConfigurationError` where its model cannot be had; loads nothing."""
     draws: str | None = None
     """A function that raises `InputError` for a prompt this generator cannot follow."""
     key: str | None = None
@@ -80,9 +82,10 @@ LOCAL_NEEDS = ("torch", "transformers", "diffusers", "accelerate", "peft")
 GENERATORS = {
     "diffusers": BackendInfo(
         "interleave.backends.generators.diffusers:DiffusersGenerator",
-        "an image model in this process: FLUX.2 and FLUX.1, Qwen-Image, LongCat-Image, OmniGen",
+        "an image model in this process: FLUX.2 and FLUX.1, Qwen-Image, LongCat-Image, OmniGen2",
         needs=LOCAL_NEEDS,
         extra="local",
+        finds="interleave.backends.local.look_for_pipeline:look_for_pipeline",
     ),
     "solid": BackendInfo(
         "interleave.backends.generators.solid:SolidGenerator",
@@ -190,6 +193,14 @@ def check_generator(spec: str | Spec) -> None:
 def check_agent(spec: str | Spec, role: str) -> None:
     """The same for the backend of a planner, critic or scorer."""
     _look_up(spec, AGENT_KINDS, role)
+
+
+def look_for_model(generator: str | Spec) -> None:
+    """Raise `ConfigurationError` where the model of a generator is not to be had; loads no weights."""
+    parsed = _parsed(generator)
+    info = find_backend(parsed.name, "generator")
+    if info is not None and info.finds:
+        pkgutil.resolve_name(info.finds)(parsed)
 
 
 def is_agent(spec: str | Spec) -> bool:

@@ -83,6 +83,9 @@ def serve_generator(
         list[str] | None,
         typer.Option(metavar="NAME", help="A parameter to ignore when clients send it; may be repeated."),
     ] = None,
+    fixed: Annotated[
+        bool, typer.Option("--fixed", help="Refuse requests for other steps, sizes and so on.")
+    ] = False,
 ) -> int:
     """Serve an image generator over HTTP, until Ctrl-C.
 
@@ -90,6 +93,7 @@ def serve_generator(
     /v1/images/edits). The address is printed on standard output, requests are logged on standard error.
     """
     _require_packages()
+    from interleave.backends.registry import look_for_model
     from interleave.config.specs import parse_spec
     from interleave.service.auth import check_public
     from interleave.service.config import Limits, ServerConfig, find_preset, parse_devices, visible_devices
@@ -109,6 +113,7 @@ def serve_generator(
     workers = parse_devices(devices)
     for device in workers:
         visible_devices(device, os.environ)
+    look_for_model(parsed)
     ignored = _ignored(ignore or [])
     names = filter(None, (name or _model_name(parsed), chosen_name))
     config = ServerConfig(
@@ -128,6 +133,7 @@ def serve_generator(
             memory_bytes=memory * MEGABYTE,
         ),
         ignored=ignored,
+        fixed=fixed,
     )
     serve(config, _announce)
     return 0

@@ -59,6 +59,7 @@ async def _serve(config: ServerConfig, listening: socket.socket, announce: Calla
         limits=config.limits,
         observer=metrics,
         ignored=config.ignored,
+        fixed=config.fixed,
     )
     metrics.watch(pool)
     app = build_app(Service(pool, config.models, metrics), Access(config.token))
