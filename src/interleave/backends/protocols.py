@@ -66,7 +66,20 @@ class Message:
 
     @property
     def text(self) -> str:
-        return "\n".join(part.text for part in self.parts if isinstance(part, Text))
+        """All its text, with nothing added: a model trained on a prompt must get it to the letter."""
+        return "".join(part.text for part in self.parts if isinstance(part, Text))
+
+    @property
+    def merged(self) -> tuple[Part, ...]:
+        """Its parts, texts that follow each other as one: servers may separate the parts that they get."""
+        merged: list[Part] = []
+        for part in self.parts:
+            last = merged[-1] if merged else None
+            if isinstance(part, Text) and isinstance(last, Text):
+                merged[-1] = Text(last.text + part.text)
+            else:
+                merged.append(part)
+        return tuple(merged)
 
 
 @dataclass(frozen=True)

@@ -194,7 +194,7 @@ class Decoder:
 
     def _conversation(self, request: CompletionRequest) -> list[dict[str, Any]]:
         return [
-            {"role": message.role, "content": [self._part(part, request) for part in message.parts]}
+            {"role": message.role, "content": [self._part(part, request) for part in message.merged]}
             for message in request.messages
         ]
 

@@ -202,7 +202,7 @@ def _contents(messages: Sequence[Message]) -> list[genai.ContentUnion]:
     return [
         genai.Content(
             role="model" if message.role == "assistant" else "user",
-            parts=[gemini_part(part) for part in message.parts],
+            parts=[gemini_part(part) for part in message.merged],
         )
         for message in messages
         if message.role != "system"

@@ -162,7 +162,7 @@ class OpenAIVlm:
     def _message(self, message: Message) -> dict[str, Any]:
         if all(isinstance(part, Text) for part in message.parts):  # some servers take only plain text here
             return {"role": message.role, "content": message.text}
-        return {"role": message.role, "content": [self._part(part) for part in message.parts]}
+        return {"role": message.role, "content": [self._part(part) for part in message.merged]}
 
     def _part(self, part: Part) -> dict[str, Any]:
         if isinstance(part, Text):
