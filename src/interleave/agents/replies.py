@@ -86,6 +86,11 @@ def parse_verdict(reply: Reply | str) -> Verdict:
     return _parse(reply, JUDGEMENT_KEYS, _verdict)
 
 
+def parse_prompt(reply: Reply | str) -> str | None:
+    """The prompt in a critic's reply, whether or not it accepts the picture."""
+    return _parse(reply, JUDGEMENT_KEYS, lambda value, _: _refinement(_object(value, "a verdict")))
+
+
 def parse_marks(reply: Reply | str) -> tuple[float, float]:
     """The two marks, 0 to 10, in a scorer's reply."""
     return _parse(reply, SCORE_KEYS, _marks)
@@ -280,12 +285,16 @@ def _verdict(value: Any, thinking: str) -> Verdict:
     judgement = _truth(_only(fields, JUDGEMENT_KEYS))
     if not isinstance(judgement, bool):
         raise UnreadableLiteral(f'"{JUDGEMENT_KEYS[0]}" must be true or false, not {judgement!r:.60}')
+    refined = _refinement(fields)
+    outcome = Outcome.ACCEPTED if judgement else Outcome.REJECTED
+    return Verdict(outcome=outcome, reasoning=thinking, refined_prompt=None if judgement else refined)
+
+
+def _refinement(fields: Mapping[str, Any]) -> str | None:
     refined = _only(fields, REFINEMENT_KEYS)
     if refined is not None and not isinstance(refined, str):
         raise UnreadableLiteral(f'"{REFINEMENT_KEYS[0]}" must be a text, not {type(refined).__name__}')
-    wanted = None if judgement or refined is None or refined.strip().lower() in _ABSENT else refined.strip()
-    outcome = Outcome.ACCEPTED if judgement else Outcome.REJECTED
-    return Verdict(outcome=outcome, reasoning=thinking, refined_prompt=wanted)
+    return None if refined is None or refined.strip().lower() in _ABSENT else refined.strip()
 
 
 def _truth(value: Any) -> Any:

@@ -45,6 +45,8 @@ MANY_PICTURES_AREA = 384 * 384
 SHIPPED = Path(__file__).parent
 DEFAULT_PACK = "default"
 
+AnswerForm = Literal["json", "python"]
+
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}\Z")
 _SECTION = re.compile(r"^=== (system|user) ===[ \t]*(?:\n|\Z)", re.MULTILINE)
 _SLOT = re.compile(rf"\{{\{{({'|'.join(sorted(set().union(*PROMPTS.values())))})\}}\}}")
@@ -60,7 +62,7 @@ class PackDescription(Value):
     """A pack with the prompts that this one does not have."""
     models: tuple[str, ...] = ()
     """Models that were trained with these prompts, as `ORG/NAME`: they get them unless others are named."""
-    answers: Literal["json", "python"] | None = None
+    answers: AnswerForm | None = None
     """What the prompts ask for, and the format reward therefore wants: a JSON object, or a Python literal,
     which may also be JSON. None: as the pack that it extends, else JSON."""
 
@@ -77,7 +79,7 @@ class PromptPack:
         return self.description.name
 
     @property
-    def answers(self) -> Literal["json", "python"]:
+    def answers(self) -> AnswerForm:
         return self.description.answers or "json"
 
     @property
