@@ -1,6 +1,8 @@
-"""Quotes that a model forgot to escape: read where they can only be text, refused where they may be syntax."""
+"""Quotes that a model forgot to escape: read where they can only be text, else refused."""
 
 from __future__ import annotations
+
+from contextlib import suppress
 
 import pytest
 
@@ -30,7 +32,9 @@ def verdict_with(text: str, quote: str = "'") -> str:
 
 @pytest.mark.parametrize("quote", ["'", '"'])
 @pytest.mark.parametrize("text", TEXTS)
-@pytest.mark.parametrize("around", ["{}", "<think>It's wrong.</think>\n<answer>\n{}\n</answer>", "```\n{}\n```"])
+@pytest.mark.parametrize(
+    "around", ["{}", "<think>It's wrong.</think>\n<answer>\n{}\n</answer>", "```\n{}\n```"]
+)
 def test_a_better_prompt_with_quotes_is_read_to_the_letter(text: str, quote: str, around: str) -> None:
     verdict = parse_verdict(around.format(verdict_with(text, quote)))
     assert verdict.refined_prompt == text.replace("'", quote)
@@ -40,8 +44,8 @@ def test_a_better_prompt_with_quotes_is_read_to_the_letter(text: str, quote: str
 @pytest.mark.parametrize("text", TEXTS)
 def test_a_plan_with_quotes_is_read_to_the_letter(text: str) -> None:
     steps = ", ".join(
-        f"{{'step_number': {number}, 'step_name': 'It's {number}', 'instruction': '{text}', 'prompt': '{text}', "
-        "'auxiliary_text': None, 'sources': []}"
+        f"{{'step_number': {number}, 'step_name': 'It's {number}', 'instruction': '{text}', "
+        f"'prompt': '{text}', 'auxiliary_text': None, 'sources': []}}"
         for number in (1, 2)
     )
     plan = parse_plan(f"<think></think><answer>{{'execution_plan': [{steps}]}}</answer>")
@@ -52,7 +56,7 @@ def test_a_plan_with_quotes_is_read_to_the_letter(text: str) -> None:
 
 def test_quotes_that_are_escaped_stay_as_they_are() -> None:
     reply = r"{'previous_step_success': False, 'refine_prompt': 'the cat\'s hat isn't \"red\"'}"
-    assert parse_verdict(reply).refined_prompt == 'the cat\'s hat isn\'t "red"'
+    assert parse_verdict(reply).refined_prompt == "the cat's hat isn't \"red\""
 
 
 AMBIGUOUS = {
@@ -106,8 +110,5 @@ def test_a_long_reply_is_read_to_its_end(unit: str) -> None:
     body = unit * (200_000 // len(unit))
     with that_ends(), pytest.raises(ReplyError):
         parse_verdict(f"{{'previous_step_success': False, 'refine_prompt': 'it's {body}")
-    with that_ends():
-        try:
-            parse_verdict(f"{{'previous_step_success': False, 'refine_prompt': 'it's {body}'}}")
-        except ReplyError:
-            pass
+    with that_ends(), suppress(ReplyError):
+        parse_verdict(f"{{'previous_step_success': False, 'refine_prompt': 'it's {body}'}}")

@@ -629,7 +629,21 @@ def test_an_acceptance_has_no_refined_prompt(answer: dict[str, object]):
 
 @pytest.mark.parametrize(
     "judgement",
-    ['"truth"', '"not false"', '"yes"', "1", "0", "1.0", "null", "None", "[]", "[true]", '{"a": 1}', '""', "yes"],
+    [
+        '"right"',
+        '"no"',
+        '"yes"',
+        "1",
+        "0",
+        "1.0",
+        "null",
+        "None",
+        "[]",
+        "[true]",
+        '{"a": 1}',
+        '""',
+        "yes",
+    ],
 )
 def test_E01_a_judgement_that_is_no_bool_is_refused(judgement: str):
     assert problem_of(f'{{"previous_step_success": {judgement}, "refine_prompt": "x"}}', parse_verdict)

@@ -197,7 +197,7 @@ def test_a_wrong_picture_that_is_taken_is_no_change() -> None:
     [(accept(), "a cat, used"), (accept().replace('""', '"a cat, echoed"'), "a cat, echoed")],
     ids=["no prompt", "its prompt"],
 )
-def test_a_wrong_picture_that_is_taken_is_drawn_again_where_that_is_asked_for(reply: str, prompt: str) -> None:
+def test_a_wrong_picture_that_is_taken_is_drawn_again_where_that_is_chosen(reply: str, prompt: str) -> None:
     painter = Painter()
     result = score(core(painter, weights=Weights(accepted_failures="redraw")), sample(), reply)
     assert [request.prompt for request in painter.asked] == [prompt] == [result.prompt]

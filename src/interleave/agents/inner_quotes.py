@@ -17,7 +17,7 @@ _BEFORE_A_QUOTATION = frozenset("([-–—:/")
 
 
 def escape_inner_quotes(text: str, start: int) -> str | None:
-    """The object from `start` to the end of a reply with its inner quotes escaped; None where that is a guess."""
+    """The object from `start` to the end of a reply, its inner quotes escaped; None where that is a guess."""
     opening, end = text.find("{", start), text.rfind("}") + 1
     if not start <= opening < end or not _END.match(text, end):
         return None

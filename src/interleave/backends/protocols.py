@@ -87,6 +87,9 @@ class Sampling:
     """How a reply is decoded. The default is greedy."""
 
     temperature: float = 0.0
+    top_p: float | None = None
+    top_k: int | None = None
+    seed: int | None = None
     max_tokens: int = 4096
     token_probabilities: bool = False
     """Whether the reply should have token probabilities, where the backend can give them."""

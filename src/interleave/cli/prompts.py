@@ -62,7 +62,7 @@ def import_checkout(
     from interleave.agents.prompts.import_checkout import import_pack
 
     pack, folder = import_pack(checkout, name, replace=replace, critic=critic)
-    said = f"imported {pack.name!r}; the released checkpoints use it from now on, others with --prompts {pack.name}"
-    typer.echo(said, err=True)
+    others = f"others with --prompts {pack.name}"
+    typer.echo(f"imported {pack.name!r}; the released checkpoints use it from now on, {others}", err=True)
     print(folder)
     return 0

@@ -96,9 +96,7 @@ class RewardCore:
         timing = replace(result.timing, waited=waited, all=time.monotonic() - started)
         return replace(result, timing=timing)
 
-    async def _redrawn(
-        self, sample: Sample, completion: str, judged: bool, prompt: str, step: int
-    ) -> Result:
+    async def _redrawn(self, sample: Sample, completion: str, judged: bool, prompt: str, step: int) -> Result:
         request = RedrawRequest(
             sample.planned_prompt, prompt, sample.sources, group_seed(self.seed, step, sample.id)
         )
@@ -113,7 +111,9 @@ class RewardCore:
         except Exception as error:  # a plugin's backend may raise anything; one sample must not end the step
             known = isinstance(error, InterleaveError)
             cause = one_line(str(error) if known else f"{type(error).__name__}: {error}", 200)
-            return _masked(cause, prompt, judged, blameless=getattr(error, "kind", None) not in ABOUT_THE_PROMPT)
+            return _masked(
+                cause, prompt, judged, blameless=getattr(error, "kind", None) not in ABOUT_THE_PROMPT
+            )
         timing = Timing(drawing=redraw.drawing, scoring=redraw.scoring)
         return replace(result, prompt=prompt, timing=timing, from_cache=cached)
 
