@@ -107,7 +107,20 @@ class Message:
 
     @property
     def text(self) -> str:
-        return "\n".join(part.text for part in self.parts if isinstance(part, Text))
+        """All its text, with nothing added: a model trained on a prompt must get it to the letter."""
+        return "".join(part.text for part in self.parts if isinstance(part, Text))
+
+    @property
+    def merged(self) -> tuple[Part, ...]:
+        """Its parts, texts that follow each other as one: servers may separate the parts that they get."""
+        merged: list[Part] = []
+        for part in self.parts:
+            last = merged[-1] if merged else None
+            if isinstance(part, Text) and isinstance(last, Text):
+                merged[-1] = Text(last.text + part.text)
+            else:
+                merged.append(part)
+        return tuple(merged)
 
 
 @dataclass(frozen=True)
@@ -115,6 +128,9 @@ class Sampling:
     """How a reply is decoded. The default is greedy."""
 
     temperature: float = 0.0
+    top_p: float | None = None
+    top_k: int | None = None
+    seed: int | None = None
     max_tokens: int = 4096
     token_probabilities: bool = False
     """Whether the reply should have token probabilities, where the backend can give them."""

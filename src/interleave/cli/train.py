@@ -141,7 +141,7 @@ def grpo(
         str | None, typer.Option(metavar="SPEC", help="The model that scores the pictures, or oracle.")
     ] = None,
     prompts: Annotated[
-        str | None, typer.Option(metavar="PACK", help="The prompt pack of the scorer.")
+        str | None, typer.Option(metavar="PACK", help="The prompt pack of the rows and the scorer.")
     ] = None,
     out: Out = None,
     config: RecipeName = None,

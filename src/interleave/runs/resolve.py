@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Iterable
 from dataclasses import dataclass, field, fields
+from functools import cache
 from typing import Any
 
 from pydantic import ValidationError
@@ -17,7 +20,14 @@ from interleave.agents.loading import (
     refuse_unusable_object,
 )
 from interleave.agents.planner import GivenPlan, Planner, wanted_steps
-from interleave.agents.prompts import DEFAULT_PACK, PromptPack, load_pack
+from interleave.agents.prompts import (
+    DEFAULT_PACK,
+    PromptPack,
+    load_pack,
+    names_of_models,
+    pack_trained_for,
+)
+from interleave.agents.prompts.import_checkout import HOW_TO_IMPORT, RELEASED_MODELS
 from interleave.backends import registry
 from interleave.backends.protocols import ImageGenerator, VisionLanguageModel
 from interleave.backends.registry import adapt_request, load_generator, note_for, refuse_undrawable
@@ -27,6 +37,8 @@ from interleave.config.specs import Spec, parse_spec
 from interleave.errors import ConfigurationError, RunError, did_you_mean
 from interleave.runs.models import Models
 from interleave.types import Plan, Request
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -92,25 +104,41 @@ def choose_pack(profile: Profile, *, prompts: str | None, planner: Any, critic: 
     """The name of the prompt pack; planner and critic are specs or objects, None for the profile's own.
 
     A profile's prompts go with its models. Small models understand only the words they were trained with,
-    and large ones understand nothing of those.
+    and large ones understand nothing of those. Large ones that were trained with a pack get it where it is
+    installed; another large model beside them understands it too.
     """
     if prompts is not None:
         return prompts
-    if profile.prompts == DEFAULT_PACK:
-        return DEFAULT_PACK
     own = {"planner": profile.planner.as_spec("planner"), "critic": profile.critic.as_spec("critic")}
     used = {role: _first(_spec_or_object(given), own[role]) for role, given in _roles(planner, critic)}
+    if profile.prompts == DEFAULT_PACK:
+        return _pack_of_models(used.values())
     replaced = {role: not _same_model(used[role], own[role]) for role in own if is_prompted(used[role])}
     if not any(replaced.values()):
         return profile.prompts
     if all(replaced.values()):
-        return DEFAULT_PACK
+        return _pack_of_models(used.values())
     other = next(role for role, is_replaced in replaced.items() if is_replaced)
     same = next(role for role, is_replaced in replaced.items() if not is_replaced)
     raise ConfigurationError(
         f"the {same} {str(own[same])!r} understands the words of the pack {profile.prompts!r} only, and the "
         f"{other} would not: name a {same} too (--{same} SPEC), or the words for both (--prompts PACK)"
     )
+
+
+def _pack_of_models(used: Iterable[Any]) -> str:
+    """The pack that these specs or objects were trained with, where it is installed, else the default."""
+    models = [spec.model for spec in used if isinstance(spec, Spec) and spec.model and is_prompted(spec)]
+    trained = pack_trained_for(models)
+    if trained is None and not names_of_models(models).isdisjoint(names_of_models(RELEASED_MODELS)):
+        _say_how_to_import()
+    return trained or DEFAULT_PACK
+
+
+@cache
+def _say_how_to_import() -> None:
+    """Once in a process: a batch resolves its configuration for every generator and worker."""
+    log.warning(HOW_TO_IMPORT)
 
 
 def _roles(planner: Any, critic: Any) -> tuple[tuple[str, Any], ...]:

@@ -96,15 +96,16 @@ def check_reward(recipe: Recipe) -> None:
 
 def load_reward(recipe: Recipe, redraws: Redrawer | None = None) -> TrlReward:
     """The reward of a recipe, with its generator and scorer."""
-    part = recipe.reward
+    part, pack = recipe.reward, load_pack(recipe.reward.prompts)
     if redraws is None:
-        redraws = load_redrawer(part.generator, part.scorer, load_pack(part.prompts))
+        redraws = load_redrawer(part.generator, part.scorer, pack)
     core = RewardCore(
         redraws,
         part.weights,
         concurrency=part.concurrency,
         deadline=part.deadline,
         seed=recipe.training.seed,
+        answers=pack.answers,
     )
     return TrlReward(core, patience=part.patience, limits=part.limits, screening=False)
 

@@ -131,7 +131,7 @@ class RewardPart(Weights):
     generator: str = ""
     scorer: str = ""
     prompts: str = "default"
-    """The prompt pack of the scorer."""
+    """The prompt pack of the rows, which decides the format of replies, and of the scorer."""
     concurrency: int = Field(default=CONCURRENCY, ge=1, le=4096)
     deadline: float = Field(default=300.0, gt=0)
     """Seconds for drawing and scoring one sample."""

@@ -230,7 +230,7 @@ def prompt_pack(data: bytes) -> bool:
     with scratch() as folder:
         for name in known & files.keys():
             (folder / name).write_bytes(files[name].encode("utf-8", "surrogatepass"))
-        pack = attempt(lambda: read_pack(folder, base=load_pack().texts), errors=ConfigurationError)
+        pack = attempt(lambda: read_pack(folder, base=load_pack()), errors=ConfigurationError)
         if not isinstance(pack, PromptPack):
             return False
         assert len(pack.digest) == 16
