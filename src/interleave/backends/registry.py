@@ -47,6 +47,8 @@ class BackendInfo:
     or raises `InputError` for one it cannot take; called before the backend is loaded."""
     draws: str | None = None
     """A function that raises `InputError` for a prompt this generator cannot follow."""
+    generators: tuple[str, ...] = ()
+    """For a planner or critic: the names of the generators that it was made for; empty: any."""
     key: str | None = None
     """The environment variable with the key of its vendor's own service."""
     note: str | None = None

@@ -75,7 +75,11 @@ def run_batch(
     """Run the items of a batch and print a summary; returns the exit code."""
     from interleave.batches.batch import summary_as_json
     from interleave.render.gallery import write_gallery
+    from interleave.runs.agent_fit import unfit_note
 
+    for config in batch.assignment.configs:
+        if unfit := unfit_note(config.asked):
+            say(unfit)
     for note in batch.executor.notes:
         say(f"{note}; so for every step of {count(len(items), 'request')}")
     bar, started = make_bar(len(items)), time.monotonic()
