@@ -89,7 +89,7 @@ GENERATORS = {
     "solid": BackendInfo(
         "interleave.backends.generators.solid:SolidGenerator",
         "paints a simple pattern that builds on its source; a double for dry runs and tests",
-        note="{} from the built-in double “solid”, which paints patterns; no image model took part.",
+        note="{} from the built-in double “solid”; no image model took part.",
     ),
     "openai-images": BackendInfo(
         "interleave.backends.generators.openai_images:OpenAIImagesGenerator",
@@ -129,8 +129,7 @@ VLMS = {
     "scripted": BackendInfo(
         "interleave.backends.vlms.scripted:ScriptedVlm",
         "answers from a JSONL file, or by a fixed rule; a double for dry runs and tests",
-        note="{} from the built-in double “scripted”, which sees nothing and follows a script; "
-        "no language model took part.",
+        note="{} from the built-in double “scripted”; no language model took part.",
     ),
     "openai": BackendInfo(
         "interleave.backends.vlms.openai:OpenAIVlm",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import Counter
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
@@ -14,7 +14,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from interleave.cli.run_command import cancel_on_terminate, say
 from interleave.cli.streams import limit_retry_messages
-from interleave.errors import ConfigurationError
+from interleave.errors import ConfigurationError, InterleaveError
 from interleave.text import count, one_line
 
 if TYPE_CHECKING:
@@ -93,7 +93,10 @@ def run_batch(
         bar.close()
     _print_summary(summary, batch.folder)
     seconds = time.monotonic() - started
-    made = write_gallery(batch.folder, _in_order(items, batch.folder)) if gallery else batch.folder
+    made = batch.folder
+    if gallery:
+        all_ended = _in_order(items, batch.folder)
+        made = write_gallery(batch.folder, all_ended, _texts_of_refused(items, all_ended))
     print(summary_as_json(summary, batch.folder, seconds) if json_output else made)
     if summary.failed:
         return 3 if summary.failed > summary.bad_requests else 2
@@ -125,6 +128,17 @@ def _in_order(items: list[Item], out: Path) -> list[Ended]:
 
     ended = {each.id: each for each in read_index(out)}
     return [ended[item.id] for item in items if item.id in ended]
+
+
+def _texts_of_refused(items: list[Item], all_ended: list[Ended]) -> dict[str, str]:
+    """The texts of requests that failed, by id: where they never became runs, no folder has them."""
+    failed = {ended.id for ended in all_ended if ended.status == "failed"}
+    texts: dict[str, str] = {}
+    for item in items:
+        if item.id in failed:
+            with suppress(InterleaveError):  # a picture of it may be gone; then its id stands for it
+                texts[item.id] = item.load().text
+    return texts
 
 
 async def _run(

@@ -36,8 +36,8 @@ def refuse_unfit(roles: Roles, profile: str, *, named: Collection[str]) -> None:
         f"the {_joined(unfit)} of the profile {profile!r} {were} made for the pictures of "
         f"{_known_to(roles, unfit)}, and {roles['generator'].shown!r} draws others. "
         f"Try it out with: {_options(TRIAL, unfit)}; for real work name models, e.g. "
-        f"{_options(dict.fromkeys(unfit, 'openai:MODEL@http://host/v1'), unfit)}; to use {them} nevertheless: "
-        f"{_options({role: roles[role].spec for role in unfit}, unfit)}"
+        f"{_options(dict.fromkeys(unfit, 'openai:MODEL@http://host/v1'), unfit)}; "
+        f"to use {them} nevertheless: {_options({role: roles[role].spec for role in unfit}, unfit)}"
     )
 
 
