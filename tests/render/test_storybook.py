@@ -1,4 +1,4 @@
-"""The page of a document as a reader meets it: a grid of pictures, quiet notes, all technical things folded."""
+"""The page of a document as a reader meets it: a grid of pictures, quiet notes, details folded away."""
 
 from __future__ import annotations
 
