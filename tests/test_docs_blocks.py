@@ -13,7 +13,7 @@ import shlex
 from collections.abc import Iterator
 from contextlib import redirect_stdout
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import pairwise, takewhile
 from pathlib import Path
 from typing import Any
 
@@ -25,8 +25,8 @@ from interleave.config.profiles import profile_files
 from interleave.runs.resolve import Choices, resolve
 
 ROOT = Path(__file__).parent.parent
-DATA = [f"docs/how-to/data/{name}.md" for name in (
-    "requests", "collecting", "scoring", "selecting", "exporting", "sequences", "report", "importing")]  # fmt: skip
+_WORK = ("requests", "collecting", "scoring", "selecting", "exporting", "sequences", "report", "importing")
+DATA = [f"docs/how-to/data/{name}.md" for name in _WORK]
 """These pages continue each other."""
 PAGES = ["README.md", *sorted(str(page.relative_to(ROOT)) for page in (ROOT / "docs").rglob("*.md"))]
 _BLOCK = re.compile(r"(?:<!-- (?P<mark>[^>]*?) -->\s*)?^ *```(?P<language>bash|python)\n(?P<text>.*?)^ *```",
@@ -76,7 +76,7 @@ def test_its_python_is_python(block: Block) -> None:
 @pytest.mark.parametrize("block", [block for block in ALL if block.commands], ids=name_of)
 def test_its_commands_options_specs_and_profiles_exist(block: Block) -> None:
     for words in block.commands:
-        words = words[1 : words.index(">")] if ">" in words else words[1:]
+        words = up_to_shell(words[1:])
         if any("|" in word for word in words) or words[:2] == ["bench", "counting"]:
             continue  # a form that commands have, and the benchmark that its page adds
         is_whole = "…" not in words[2:]  # else further options are left to the reader
@@ -86,6 +86,11 @@ def test_its_commands_options_specs_and_profiles_exist(block: Block) -> None:
             check_value(option, value)
         if is_whole and words[0] == "generate" and "--generator" in words:
             check_fit(words)
+
+
+def up_to_shell(words: list[str]) -> list[str]:
+    """The words of the command itself, without where its output goes."""
+    return list(takewhile(lambda word: word not in (">", "|"), words))
 
 
 def parse(words: list[str]) -> None:
@@ -114,7 +119,7 @@ def check_value(option: str, value: str) -> None:
 
 
 def check_fit(words: list[str]) -> None:
-    """Refuses a generator with the agents of a profile that do not know its pictures, as a reader would see."""
+    """Raises where a reader is refused: the agents of the profile do not know the generator's pictures."""
     named = {option.removeprefix("--"): value for option, value in pairwise(words) if option in ROLES}
     if named["generator"].startswith("stripes"):
         return
@@ -130,7 +135,7 @@ def run_in_order(chosen: list[Block]) -> None:
                 asyncio.run(names.pop("watch")())  # type: ignore[operator]
         for words in block.commands:
             target = words[words.index(">") + 1] if ">" in words else ""
-            command = words[1 : words.index(">")] if target else words[1:]
+            command = up_to_shell(words[1:])
             with open(target or "stdout.txt", "w", encoding="utf-8") as file, redirect_stdout(file):
                 assert run(command) == 0, f"{block.page}: {' '.join(words)}"
 

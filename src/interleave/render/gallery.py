@@ -16,8 +16,8 @@ from interleave.errors import RunError
 from interleave.files import write_atomic
 from interleave.render.html import EmbeddedPictures, page_template, write_document
 from interleave.render.notes import merged_notes
+from interleave.runs.folder import DOCUMENT_NAME
 from interleave.runs.record import RunRecord, StepRecord, read_record
-from interleave.runs.run import DOCUMENT_NAME
 from interleave.runs.store import PictureStore
 from interleave.text import count, one_line
 

@@ -21,8 +21,8 @@ from interleave.files import write_atomic
 from interleave.render.layout import PIXEL_ART_SIDE, layout_of
 from interleave.render.notes import forced_note, merged_notes
 from interleave.render.word_diff import prompt_changes
+from interleave.runs.folder import DOCUMENT_NAME
 from interleave.runs.record import AttemptRecord, RunRecord, StepRecord
-from interleave.runs.run import DOCUMENT_NAME
 from interleave.runs.store import FOLDER, PictureStore
 from interleave.text import one_line, visible
 
