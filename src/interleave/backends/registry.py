@@ -49,6 +49,8 @@ class BackendInfo:
     """A function of a spec that raises `ConfigurationError` where its model cannot be had; loads nothing."""
     draws: str | None = None
     """A function that raises `InputError` for a prompt this generator cannot follow."""
+    generators: tuple[str, ...] = ()
+    """For a planner or critic: the names of the generators that it was made for; empty: any."""
     key: str | None = None
     """The environment variable with the key of its vendor's own service."""
     note: str | None = None
@@ -90,7 +92,7 @@ GENERATORS = {
     "solid": BackendInfo(
         "interleave.backends.generators.solid:SolidGenerator",
         "paints a simple pattern that builds on its source; a double for dry runs and tests",
-        note="{} from the built-in double “solid”, which paints patterns; no image model took part.",
+        note="{} from the built-in double “solid”; no image model took part.",
     ),
     "openai-images": BackendInfo(
         "interleave.backends.generators.openai_images:OpenAIImagesGenerator",
@@ -136,8 +138,7 @@ VLMS = {
     "scripted": BackendInfo(
         "interleave.backends.vlms.scripted:ScriptedVlm",
         "answers from a JSONL file, or by a fixed rule; a double for dry runs and tests",
-        note="{} from the built-in double “scripted”, which sees nothing and follows a script; "
-        "no language model took part.",
+        note="{} from the built-in double “scripted”; no language model took part.",
     ),
     "openai": BackendInfo(
         "interleave.backends.vlms.openai:OpenAIVlm",

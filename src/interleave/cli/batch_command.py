@@ -7,7 +7,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import aclosing, contextmanager
+from contextlib import aclosing, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,7 +16,7 @@ from interleave.cli.batch_progress import batch_progress
 from interleave.cli.json_output import EventPrinter, EventWatcher, as_json
 from interleave.cli.run_command import Output, cancel_on_terminate, say
 from interleave.cli.streams import collapse_retry_messages
-from interleave.errors import ConfigurationError
+from interleave.errors import ConfigurationError, InterleaveError
 from interleave.text import count, one_line
 
 if TYPE_CHECKING:
@@ -85,7 +85,11 @@ def run_batch(
     """Run the items of a batch and print a summary; returns the exit code."""
     from interleave.batches.batch import BatchSummary
     from interleave.render.gallery import write_gallery
+    from interleave.runs.agent_fit import unfit_note
 
+    for config in batch.assignment.configs:
+        if unfit := unfit_note(config.asked):
+            say(unfit)
     for note in batch.executor.notes:
         say(f"{note}; so for every step of {count(len(items), 'request')}")
     generators = Counter({config.generator.identity: 0 for config in batch.assignment.configs})
@@ -98,7 +102,10 @@ def run_batch(
         _print_result(summary, batch.folder, started, output, status="interrupted")
         return 130
     _print_summary(summary, batch.folder)
-    made = write_gallery(batch.folder, _in_order(items, batch.folder)) if gallery else batch.folder
+    made = batch.folder
+    if gallery:
+        all_ended = _in_order(items, batch.folder)
+        made = write_gallery(batch.folder, all_ended, _texts_of_refused(items, all_ended))
     if output == Output():
         print(made)
     _print_result(summary, batch.folder, started, output)
@@ -146,6 +153,17 @@ def _in_order(items: list[Item], out: Path) -> list[Ended]:
 
     ended = {each.id: each for each in read_index(out)}
     return [ended[item.id] for item in items if item.id in ended]
+
+
+def _texts_of_refused(items: list[Item], all_ended: list[Ended]) -> dict[str, str]:
+    """The texts of requests that failed, by id: where they never became runs, no folder has them."""
+    failed = {ended.id for ended in all_ended if ended.status == "failed"}
+    texts: dict[str, str] = {}
+    for item in items:
+        if item.id in failed:
+            with suppress(InterleaveError):  # a picture of it may be gone; then its id stands for it
+                texts[item.id] = item.load().text
+    return texts
 
 
 async def _run(

@@ -91,7 +91,9 @@ def generate(
             "--concurrency, --retry-failed, --skip-bad and --gallery go with --requests FILE.jsonl"
         )
     parts = inputs.gather_parts(request, image, from_file) or made_for
-    asked = inputs.build_request(parts or ([inputs.GIVEN_PLAN_TITLE] if given_plan else []))
+    if not parts and plan is not None and given_plan is not None:
+        parts = [inputs.title_of_plan(plan, given_plan)]
+    asked = inputs.build_request(parts)
 
     def opened() -> Run:
         return open_run(asked, out=out, redraw=redraw, **choices)

@@ -40,6 +40,7 @@ def run_and_report(
     """Open a run, run it to its end and print the result; returns the exit code."""
     from interleave.backends.progress import listening
     from interleave.cli.progress import make_progress
+    from interleave.runs.agent_fit import unfit_note
     from interleave.runs.permissions import resume_command
     from interleave.runs.record import read_record
     from interleave.runs.summary import summarize
@@ -49,6 +50,8 @@ def run_and_report(
     try:
         progress.say("loading models…")
         run = open_run()
+        if note := unfit_note(run.config.asked):
+            progress.say(note)
         if output.events:
             run.report_lines(EventPrinter(sys.stdout))
         if run.record.plan is not None and run.models is not None:

@@ -35,6 +35,7 @@ from interleave.config.profiles import Profile, default_profile, load_profile
 from interleave.config.run_config import Limits, PackConfig, RoleConfig, RunConfig
 from interleave.config.specs import Spec, parse_spec
 from interleave.errors import ConfigurationError, RunError, did_you_mean
+from interleave.runs.agent_fit import refuse_unfit, unfit_note
 from interleave.runs.models import Models
 from interleave.types import Plan, Request
 
@@ -76,17 +77,20 @@ def split_choices(choices: dict[str, Any]) -> tuple[Choices, Limits]:
 def resolve(chosen: Choices, *, only_plans: bool = False) -> tuple[RunConfig, PromptPack]:
     """The whole configuration: the user's choices, and the profile's where there is none.
 
-    With `only_plans` no critic is asked, so the prompts need not suit the profile's.
+    With `only_plans` no critic is asked, so the prompts need not suit the profile's, and nothing is drawn.
     """
     profile = load_profile(chosen.profile)
     planner, critic, generator = map(_spec_or_object, (chosen.planner, chosen.critic, chosen.generator))
     asked = GivenPlan(chosen.plan) if chosen.plan else planner  # with a plan, no planner is asked
     judge = planner if only_plans and critic is None else critic
+    given = {"planner": planner, "critic": critic, "generator": generator}
+    roles = {role: _role(each, profile, role) for role, each in given.items()}
+    if not only_plans:
+        named = [role for role, each in given.items() if each is not None]
+        roles["generator"] = _fitted(roles, chosen, named)
     pack = load_pack(choose_pack(profile, prompts=chosen.prompts, planner=asked, critic=judge))
     values = {
-        "planner": _role(planner, profile, "planner"),
-        "critic": _role(critic, profile, "critic"),
-        "generator": _role(generator, profile, "generator"),
+        **roles,
         "prompts": PackConfig(name=pack.name, version=pack.description.version, digest=pack.digest),
         "max_attempts": _first(chosen.max_attempts, profile.max_attempts),
         "max_steps": _first(chosen.max_steps, profile.max_steps),
@@ -226,6 +230,15 @@ def _role(chosen: Any, profile: Profile, role: str) -> RoleConfig:
     if not isinstance(spec, Spec):
         return RoleConfig.of_object(spec)
     return RoleConfig(spec=str(spec), note=note_for(spec, role=role))
+
+
+def _fitted(roles: dict[str, RoleConfig], chosen: Choices, named: list[str]) -> RoleConfig:
+    """The generator with what readers must be told where its planner or critic was made for others."""
+    asked = {role: each for role, each in roles.items() if role != "planner" or not chosen.plan}
+    refuse_unfit(asked, chosen.profile, named=named)
+    generator = roles["generator"]
+    notes = filter(None, [generator.note, unfit_note(asked)])
+    return generator.model_copy(update={"note": " ".join(notes) or None})
 
 
 def _first(chosen: Any, default: Any) -> Any:
