@@ -13,10 +13,12 @@ import pytest
 from making import critic_sft_rows, write_rows
 
 from interleave.errors import ConfigurationError, MissingDependency, StorageError
+from interleave.training.hub import upload
 from interleave.training.recipes import load_recipe
-from interleave.training.run import TrainingJob, push
+from interleave.training.reporting import reporters
+from interleave.training.run import TrainingJob
 from interleave.training.samples_page import spread
-from interleave.training.sft import reporters, train_sft
+from interleave.training.sft import train_sft
 
 
 def test_the_trainers_own_reporters_are_taken_by_name() -> None:
@@ -93,7 +95,7 @@ def hub(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
 
 def test_a_result_is_uploaded_to_the_hub(hub: str, tmp_path: Path) -> None:
     (tmp_path / "config.json").write_text("{}")
-    push(tmp_path, "me/critic")
+    upload(tmp_path, "me/critic")
     paths = [path for path, _ in Hub.seen]
     assert paths[0] == "/api/repos/create"
     asked = Hub.seen[0][1][0]
@@ -104,7 +106,7 @@ def test_a_result_is_uploaded_to_the_hub(hub: str, tmp_path: Path) -> None:
 
 def test_an_upload_that_fails_says_where_the_result_is(tmp_path: Path) -> None:
     with pytest.raises(StorageError, match=rf"the result is in {tmp_path}.*hf upload"):
-        push(tmp_path, "no/such/name")
+        upload(tmp_path, "no/such/name")
 
 
 def test_the_page_shows_different_rows() -> None:
