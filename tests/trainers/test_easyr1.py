@@ -1,4 +1,4 @@
-"""EasyR1 on its export, from a checkout that EASYR1 names: no row is dropped, and its GRPO takes our rewards."""
+"""EasyR1 on its export, from a checkout that EASYR1 names: no row is dropped, its GRPO takes our rewards."""
 
 from __future__ import annotations
 
