@@ -1,4 +1,4 @@
-"""What the paper's whole path costs on a node of 8 GPUs: prints the table of docs/how-to/reproduce-the-paper.md.
+"""What the paper's whole path costs on 8 GPUs: prints the table of docs/how-to/reproduce-the-paper.md.
 
 Hours follow from what was measured on one H200 (docs/explanation/performance.md) and from the numbers below,
 which are assumptions where they are not the paper's. Nothing of this size has been run by us.
@@ -76,9 +76,7 @@ def stages() -> list[Stage]:
         ),
         Stage("score (no GPU)", attempts * 2 / CALLS_A_SECOND / 3600, 0, attempts * dollars(SCORE_TOKENS)),
         Stage("select, export (no GPU)", 0.2, 2e9),
-        Stage(
-            "SFT of the planner", sft_hours(PLANNER_ROWS * PLANNER_EPOCHS * PLANNER_TOKENS), 4 * checkpoint
-        ),
+        Stage("SFT of the planner", sft_hours(planner), checkpoints),
         Stage("SFT of the critic", sft_hours(critic), checkpoints),
         Stage("GRPO of the critic", grpo_hours(), checkpoints, redraws * dollars(SCORE_TOKENS)),
     ]

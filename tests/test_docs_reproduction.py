@@ -82,5 +82,5 @@ def test_prices_are_those_that_runs_are_counted_with(monkeypatch: pytest.MonkeyP
 
     from interleave.backends.remote.prices import TOKENS
 
-    price = TOKEN_PRICES["gemini-2.5-pro"]
-    assert tuple(vars(price).values())[:2] == (reproduction.READ, reproduction.WRITTEN)
+    price = TOKENS["gemini-2.5-pro"]
+    assert (price.input, price.output) == (reproduction.READ, reproduction.WRITTEN)
