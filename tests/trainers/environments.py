@@ -43,8 +43,9 @@ ENVIRONMENTS = {
     "easyr1": Environment(
         (
             "transformers>=4.54,<5",
-            *("accelerate", "codetiming", "datasets", "omegaconf", "pandas", "peft", "pyarrow>=15"),
+            *("accelerate", "codetiming", "datasets", "omegaconf<2.4", "pandas", "peft", "pyarrow>=15"),
             *("pylatexenc", "qwen-vl-utils", "ray[default]", "tensordict", "torchdata", "mathruler"),
+            "msgspec",  # comes with vllm
             *TORCH,
             *OURS,
         ),

@@ -13,6 +13,7 @@ from typing import Any
 import cuda_builds_on_cpu  # noqa: F401  (before transformers)
 import numpy as np
 import torch
+import without_vllm  # noqa: F401
 from answer import give
 from faulty import FAILS
 from omegaconf import OmegaConf
