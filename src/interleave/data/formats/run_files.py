@@ -2,8 +2,8 @@
 
 Stock settings do harm without a word: LLaMA-Factory cuts rows at `cutoff_len`, which loses the end of the
 request; ms-swift and EasyR1 drop rows that are too long. Lengths here are those of the longest row, and the
-rest are the values of the paper. No trainer is run by the tests: the names of settings are those of
-LLaMA-Factory 0.9.5, ms-swift 4.6 and EasyR1 of July 2026.
+rest are the values of the paper. The names of settings are those of LLaMA-Factory 0.9.5, ms-swift 4.6 and
+EasyR1 of July 2026, which `make test-trainers` runs on these files.
 """
 
 from __future__ import annotations
