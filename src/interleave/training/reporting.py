@@ -10,8 +10,6 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from transformers.integrations import INTEGRATION_TO_CALLBACK, get_available_reporting_integrations
-
 from interleave.errors import ConfigurationError, MissingDependency, did_you_mean
 
 TENSORBOARD = "tensorboard"
@@ -23,6 +21,8 @@ def reporters(names: Sequence[str]) -> list[str]:
 
     TensorBoard is left out: our log writes its files, with or without being asked.
     """
+    from transformers.integrations import INTEGRATION_TO_CALLBACK, get_available_reporting_integrations
+
     known = sorted(INTEGRATION_TO_CALLBACK)
     for name in names:
         if name not in INTEGRATION_TO_CALLBACK:

@@ -61,11 +61,11 @@ processor = get_processor(config.worker.actor.model.model_path)
 rows = dataset(config, tokenizer, processor)
 stock = dataset(config, tokenizer, processor, max_prompt_length=512)
 
-wrong = next(row for row in rows if not json.loads(row["ground_truth"])["success"])
-prompt = json.loads(wrong["ground_truth"])["planned_prompt"]
+wrong, other = [row["ground_truth"] for row in rows if not json.loads(row["ground_truth"])["success"]][:2]
+prompt, second = (json.loads(truth)["planned_prompt"] for truth in (wrong, other))
 manager = AutoRewardManager(config.worker.reward, tokenizer)
-replies = [ACCEPTS, *[refusal(prompt)] * 4, refusal(FAILS), *[refusal(prompt)] * 12]
-rewards = scored(manager, [wrong["ground_truth"]] * len(replies), replies)
+replies = [ACCEPTS, *[refusal(prompt)] * 4, refusal(FAILS), *[refusal(second)] * 12]
+rewards = scored(manager, [wrong] * 6 + [other] * 12, replies)
 groups = ["a"] * 6 + ["b"] * 12
 advantages, _ = compute_grpo_outcome_advantage(rewards, torch.ones_like(rewards), groups)
 
