@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 EXTRAS := dev,api,local,serve,train,ray
 
-.PHONY: setup demo test test-all test-servers bench lint format docs clean
+.PHONY: setup demo test test-all test-servers test-trainers bench lint format docs clean
 
 setup: $(READY)
 
@@ -28,6 +28,12 @@ test-all: $(READY)
 
 test-servers: $(READY)
 	$(BIN)/python -m pytest tests/servers
+
+# Makes an environment for each trainer under .trainers/ (some 10 GB), then runs its own code on our exports.
+# EASYR1=/path/to/checkout tests EasyR1 too, which is not on PyPI.
+test-trainers: $(READY)
+	$(BIN)/python tests/trainers/environments.py
+	$(BIN)/python -m pytest tests/trainers
 
 bench: $(READY)
 	$(BIN)/python perf/startup.py
@@ -53,4 +59,4 @@ docs: $(READY)
 	@echo site/index.html
 
 clean:
-	rm -rf $(VENV) runs site .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) .trainers runs site .pytest_cache .mypy_cache .ruff_cache

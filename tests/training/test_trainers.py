@@ -1,6 +1,7 @@
 """The same reward for other trainers: TRL is run in test_grpo.py, verl, EasyR1 and ms-swift are not here.
 
-Our reward functions are held against the signature each documents, and called with a record of each.
+Our reward functions are held against the signature each documents, and called with a record of each. What
+their own code makes of the rewards is tried by `make test-trainers`; here their arithmetic is in our words.
 """
 
 from __future__ import annotations

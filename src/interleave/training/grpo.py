@@ -40,10 +40,12 @@ from interleave.training.rewards.samples import Case
 from interleave.training.run import (
     TrainingJob,
     TrainingMonitor,
+    check_reports,
     is_main_process,
     locked_output,
     refuse_few_rows,
     run_training,
+    upload_result,
     whole_batches,
     world_size,
 )
@@ -58,12 +60,14 @@ def train_grpo(
     """Train, from the start or from where it stopped; returns the spec of the result."""
     if redraws is None:
         check_reward(job.recipe)
+    check_reports(job)
     rows = open_rows(job, say)
     output = OutputFolder(job.out)
     if is_main_process():  # another process might see the folder half made
         output.check(job.task, job.recipe, rows.digest)
     if output.done:
         say("this training is done")
+        upload_result(job, output, say)
         return output.use
     say("loading the models…")
     reward = load_reward(job.recipe, redraws)
@@ -72,7 +76,7 @@ def train_grpo(
         monitor = TrainingMonitor(max_minutes=job.max_minutes, cycle=job.recipe.grpo.updates)
         trainer = grpo_trainer(job.recipe, learner, rows, output, monitor, reward, say)
         try:
-            use = run_training(trainer, output, monitor, job, learner)
+            use = run_training(trainer, output, monitor, job, learner, rows)
             if is_main_process():
                 trainer.page.write()
             return use

@@ -21,7 +21,8 @@ from interleave.errors import ConfigurationError
 HUB_ID = re.compile(r"[\w.-]+/[\w.-]+\Z")
 PICKLES = (".bin", ".pt", ".pth", ".ckpt", ".pkl", ".pickle", ".msgpack", ".h5")
 LIBRARIES = {"diffusers", "transformers"}
-MODEL_FILES = ["*.json", "*.safetensors", "*.txt", "*.jinja", "*.model"]
+SETTINGS_FILES = ["*.json", "*.txt", "*.jinja", "*.model"]
+MODEL_FILES = [*SETTINGS_FILES, "*.safetensors"]
 MAX_HEADER_BYTES = 100_000_000
 """The limit of the safetensors format itself."""
 MAX_JSON_BYTES = 100_000_000
@@ -50,6 +51,11 @@ class Source:
 def find_model(source: Source) -> Path:
     """The folder of a transformers model; downloaded from the Hub where it is not on disk."""
     return _local(source, "config.json") or _from_hub(source, MODEL_FILES, nested=False)
+
+
+def find_settings(source: Source) -> Path:
+    """The folder of a transformers model for its configuration and processor: weights are not downloaded."""
+    return _local(source, "config.json") or _from_hub(source, SETTINGS_FILES, nested=False)
 
 
 def find_adapter(source: Source) -> Path:
@@ -169,6 +175,15 @@ def check_model(folder: Path, source: Source, *, trust_remote_code: bool) -> Non
     if not trust_remote_code:
         _refuse_code(folder)
     _check_weights(folder, source)
+
+
+def check_settings(folder: Path, source: Source) -> bool:
+    """Refuse what is unsafe or broken in a folder; returns whether its weights are there too."""
+    if any(folder.glob("*.safetensors")) or any(folder.glob("*.bin")):
+        check_model(folder, source, trust_remote_code=False)
+        return True
+    _refuse_code(folder)
+    return False
 
 
 def check_pipeline(folder: Path, source: Source, *, trust_remote_code: bool) -> dict[str, Any]:
