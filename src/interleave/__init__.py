@@ -129,6 +129,19 @@ if TYPE_CHECKING:  # `as` tells type checkers that a name is exported
         StepFinished as StepFinished,
     )
     from interleave.pictures import read_picture as read_picture
+    from interleave.runs.branch import branch_run as branch_run
+    from interleave.runs.decisions import (
+        choose_attempt as choose_attempt,
+    )
+    from interleave.runs.decisions import (
+        redraw_step as redraw_step,
+    )
+    from interleave.runs.decisions import (
+        release_plan as release_plan,
+    )
+    from interleave.runs.decisions import (
+        undo_decision as undo_decision,
+    )
     from interleave.runs.record import (
         RunRecord as RunRecord,
     )
@@ -211,6 +224,8 @@ _MODULES = {
         "stream",
         "stream_many",
     ),
+    "runs.branch": ("branch_run",),
+    "runs.decisions": ("choose_attempt", "redraw_step", "release_plan", "undo_decision"),
     "runs.record": ("RunRecord", "comparable", "read_record"),
     "runs.run": ("Event", "RunResult", "ShownStep"),
     "types": ("Outcome", "Picture", "Plan", "PlanStep", "Request", "Scores", "Slot", "Text", "Verdict"),
