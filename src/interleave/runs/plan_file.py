@@ -9,11 +9,9 @@ from typing import Any
 
 from interleave.errors import RunError
 from interleave.files import read_from, write_atomic
-from interleave.runs.record import RunRecord
+from interleave.runs.record import PLAN_NAME, RunRecord
 from interleave.runs.store import FOLDER as IMAGES
 from interleave.types import Plan
-
-FILE_NAME = "plan.json"
 
 
 def plan_text(plan: Plan, request: Iterable[dict[str, str]]) -> str:
@@ -30,7 +28,7 @@ def plan_text(plan: Plan, request: Iterable[dict[str, str]]) -> str:
 
 def write_plan_file(folder: Path, record: RunRecord) -> Path:
     """Write the plan of a held run into its folder, unless a person may have edited it there already."""
-    path = folder / FILE_NAME
+    path = folder / PLAN_NAME
     if record.plan is not None and not path.exists():
         write_atomic(path, _text_of(record, record.plan).encode() + b"\n")
     return path
@@ -38,7 +36,7 @@ def write_plan_file(folder: Path, record: RunRecord) -> Path:
 
 def refuse_edited(folder: Path, record: RunRecord) -> None:
     """Refuse to release the planner's plan where the file in the folder says something else."""
-    path = folder / FILE_NAME
+    path = folder / PLAN_NAME
     try:
         written = read_from(path)
     except OSError:

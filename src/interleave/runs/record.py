@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from interleave.config.run_config import RunConfig
+from interleave.config.run_config import RoleConfig, RunConfig
 from interleave.errors import RunError
 from interleave.pictures import pixel_digest
 from interleave.pipeline import better_of
@@ -44,6 +44,8 @@ from interleave.runs.steering import Steering, TakeKey
 from interleave.runs.store import PictureStore
 from interleave.types import Plan, PlanStep, Value, Verdict
 
+PLAN_NAME = "plan.json"
+"""The plan of a held run, to be edited by hand."""
 ByHand = Literal["redrawn", "chosen", "kept"]
 
 
@@ -88,6 +90,15 @@ class StepRecord(Value):
     @property
     def attempt(self) -> AttemptRecord | None:
         return next((attempt for attempt in self.attempts if attempt.number == self.shown), None)
+
+    @property
+    def own_takes(self) -> dict[int, tuple[AttemptRecord, ...]]:
+        """The attempts that were drawn in this run by their take, superseded ones too."""
+        takes: dict[int, tuple[AttemptRecord, ...]] = {}
+        for attempt in self.attempts:
+            if not attempt.inherited:
+                takes[attempt.take] = (*takes.get(attempt.take, ()), attempt)
+        return takes
 
     @property
     def line(self) -> tuple[AttemptRecord, ...]:
@@ -142,10 +153,15 @@ class RunRecord(Value):
         return next((line.lstrip("# ") for line in lines if line.lstrip("# ")), "Untitled")
 
     @property
+    def step_generators(self) -> tuple[RoleConfig, ...]:
+        """The generators that a person wanted for single steps, without repeats."""
+        held = (decision.generator for decision in self.decisions if not decision.undone)
+        return tuple(dict.fromkeys(generator for generator in held if generator is not None))
+
+    @property
     def notes(self) -> tuple[str, ...]:
         """What readers must be told about the models, without repeats."""
-        held = (decision.generator for decision in self.decisions if not decision.undone)
-        own = (generator.note for generator in held if generator and generator.note)
+        own = (generator.note for generator in self.step_generators if generator.note)
         return tuple(dict.fromkeys([*self.config.notes, *own]))
 
     @property
@@ -322,7 +338,7 @@ class _Folding:
             reason=self.reason,
             request=self.start.request,
             config=self.start.config,
-            plan=self.plan,
+            plan=self._plan_in_effect(),
             steps=tuple(self._step(step) for step in self.plan.steps) if self.plan else (),
             calls=self._calls(),
             cost=round(sum(known), 6) if known else None,
@@ -335,6 +351,11 @@ class _Folding:
             decisions=tuple(self.decisions),
             journal=position,
         )
+
+    def _plan_in_effect(self) -> Plan | None:
+        if self.plan is None or self.steering is None:
+            return self.plan
+        return self.plan.model_copy(update={"steps": tuple(map(self.steering.revised, self.plan.steps))})
 
     def _calls(self) -> CallCounts:
         counts = Counter(role for role, _ in self.called)
@@ -401,6 +422,7 @@ def summary(record: RunRecord, folder: Path) -> dict[str, Any]:
     """The object that `--json` prints."""
     parent = record.parent
     branch = {"branched_from": {"run": parent.parent, "step": parent.step}} if parent else {}
+    plan = {"plan": PLAN_NAME} if record.status == "held" else {}
     return {
         "run": str(folder),
         "status": record.status,
@@ -408,6 +430,7 @@ def summary(record: RunRecord, folder: Path) -> dict[str, Any]:
         "calls": record.calls.model_dump(),
         "seconds": record.seconds,
         **branch,
+        **plan,
     }
 
 
