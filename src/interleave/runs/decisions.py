@@ -218,9 +218,7 @@ def still_written(folder: Path) -> FolderInUse:
 def _is_under_way(run: DecidedRun, line: DecisionLine) -> bool:
     """Whether this was decided last and is not carried out yet: a command that was stopped is repeated."""
     last = run.steering.decisions[-1] if run.steering.decisions else None
-    if last is None or isinstance(line, Undone) or type(line) is not type(last):
-        return False
-    if run.record.steps[last.step - run.record.steps[0].plan.number].finished:
+    if run.record.status == "done" or last is None or isinstance(line, Undone):
         return False
     besides = {"time", "by", "keep"}
     return line.model_dump(exclude=besides) == last.model_dump(exclude=besides)
@@ -237,8 +235,7 @@ def _kept(run: DecidedRun, step: int) -> dict[int, int]:
 def _unused_seed(run: DecidedRun, step: int) -> int:
     """A seed that this step was not drawn with under what holds now; the same for the same command again."""
     last = run.steering.decisions[-1] if run.steering.decisions else None
-    finished = next(each.finished for each in run.record.steps if each.plan.number == step)
-    if isinstance(last, RedrawDecided) and last.step == step and not finished:
+    if isinstance(last, RedrawDecided) and last.step == step and run.record.status != "done":
         return last.seed
     before = sum(isinstance(each, RedrawDecided) and each.step == step for each in run.steering.decisions)
     digest = hashlib.sha256(f"{run.record.config.seed}/{step}/redraw {before + 1}".encode()).digest()
