@@ -59,7 +59,8 @@ class Wishes:
         return decision
 
     def _is_given(self, name: str) -> bool:
-        return getattr(self, name) not in (None, False, "")
+        value = getattr(self, name)
+        return value is not None and value is not False and value != ""  # 0 is a seed
 
 
 def carry_out(run: Path, wishes: Wishes) -> Path:
