@@ -14,6 +14,7 @@ from PIL import Image
 import interleave
 from interleave.backends.protocols import GeneratorCapabilities, ImageRequest
 from interleave.config.run_config import SourceRule
+from interleave.data.trajectories import Trajectory, read_trajectory
 from interleave.errors import FolderInUse, InputError, MissingPicture, RunError
 from interleave.runs.journal import (
     AttemptChosen,
@@ -323,6 +324,20 @@ def test_costs_and_limits_add_up_over_decisions(tmp_path: Path) -> None:
     interleave.undo_decision(tmp_path / "run")
     undone = go_on(max_calls=1)  # no call is left, and none is needed
     assert (undone.status, undone.cost) == ("done", pytest.approx((first.cost or 0) + 0.02))
+
+
+def test_a_run_that_ends_short_shows_no_picture_that_follows_from_another(run: Path) -> None:
+    for at, expected in ((0, {1: None, 2: None}), (1, {1: 2, 2: None})):
+        if not at:
+            interleave.redraw_step(run, 1)
+        short = interleave.resume(run, max_calls=len(calls(run)) + at or 1)
+        assert short.status == "short"
+        assert {number: shown(run)[number] for number in (1, 2)} == expected
+        assert [step.plan.number for step in short.record.steps if step.shown and step.plan.number > 2] == []
+        trajectory = read_trajectory(run.parent, "run")
+        assert isinstance(trajectory, Trajectory)
+        for step, attempt in trajectory.attempts():
+            assert trajectory.critic_input(step, attempt).before.size
 
 
 def test_a_command_that_was_stopped_can_be_repeated(run: Path) -> None:

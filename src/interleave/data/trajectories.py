@@ -174,6 +174,8 @@ class Trajectory:
             try:
                 images = pictures.sources_of(step.plan)
             except KeyError as missing:
+                if all(attempt.sources is not None for attempt in step.attempts):
+                    continue  # it ended short before its sources were drawn again
                 raise RunError(
                     f"{self.folder} is damaged: step {step.plan.number} starts from step {missing}, which "
                     "has no picture"

@@ -18,7 +18,15 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import ConfigDict, Field, TypeAdapter, ValidationError, model_validator
+from pydantic import (
+    ConfigDict,
+    Field,
+    SerializerFunctionWrapHandler,
+    TypeAdapter,
+    ValidationError,
+    model_serializer,
+    model_validator,
+)
 
 from interleave.config.run_config import RoleConfig, RunConfig
 from interleave.errors import BrokenChain, FolderInUse, RunError, StorageError
@@ -66,6 +74,12 @@ class Started(Line):
     software: str
     hold_plan: bool = False
     """Whether nothing is drawn before a person has released the plan."""
+
+    @model_serializer(mode="wrap")
+    def as_before(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """A run that is not held is written as earlier versions wrote it, and so they can read it."""
+        values: dict[str, Any] = dump(self)
+        return values if self.hold_plan else {k: v for k, v in values.items() if k != "hold_plan"}
 
 
 class Continued(Line):

@@ -165,6 +165,11 @@ class RunRecord(Value):
         return tuple(dict.fromkeys([*self.config.notes, *own]))
 
     @property
+    def plan_released(self) -> bool:
+        """Whether a person approved or edited the plan."""
+        return any(decision.kind == "plan" for decision in self.decisions)
+
+    @property
     def parent(self) -> DecisionRecord | None:
         """Where this run branched off from another, if it did."""
         return next((each for each in reversed(self.decisions) if each.kind == "branch"), None)

@@ -184,6 +184,7 @@ class Steering:
     def _settle(self, step: int) -> int:
         """Work out again what holds for each step; the decision that came or went was about this one."""
         self.first_decided = min(step, self.first_decided or step)
+        self._shown = {number: image for number, image in self._shown.items() if number < step}
         self.redraws, self.chosen, self.kept = {}, {}, set()
         for decision in self.decisions:
             by_choice = self.chosen.keys() - self.kept
