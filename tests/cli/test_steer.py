@@ -71,6 +71,14 @@ def test_choosing_undoing_and_branching(done: None, capsys: Captured) -> None:
     assert run(["show", "b", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["branched_from"] == {"run": "run", "step": 3}
     assert "branched off from <em>run</em> at step 3" in Path("b/document.html").read_text()
+    assert run(["resume", "run", "--undo"]) == 2  # nothing is left
+    assert run(["resume", "run", "--from-step", "3", "--seed", "0", "--json-events"]) == 0
+    events = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [each["decision"] for each in events if each["event"] == "decided"] == [
+        "attempt_chosen",
+        "undone",
+        "redraw_decided",
+    ]
     run(["show", "run", "--follow"])
     assert "decided: attempt 1 of step 2 is shown" in capsys.readouterr().err
 

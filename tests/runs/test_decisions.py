@@ -25,8 +25,9 @@ from interleave.runs.journal import (
     Undone,
     read_journal,
 )
-from interleave.runs.record import RunRecord, read_record, summary
+from interleave.runs.record import RunRecord, read_record
 from interleave.runs.run import RunResult
+from interleave.runs.summary import BranchSummary, summarize
 from interleave.sources import steps_that_follow
 from interleave.types import Plan, PlanStep
 
@@ -232,7 +233,7 @@ def test_a_held_plan_draws_nothing_until_it_is_released(tmp_path: Path) -> None:
     assert held.status == "held"
     assert {role for role, _, _ in calls(held.folder)} == {"planner"}
     assert interleave.resume(held.folder).status == "held"
-    assert summary(held.record, held.folder)["plan"] == "plan.json"
+    assert summarize(held.record, held.folder).plan == "plan.json"
     interleave.release_plan(held.folder)
     assert interleave.resume(held.folder).status == "done"
     assert [role for role, _, _ in calls(held.folder)].count("planner") == 1
@@ -276,7 +277,7 @@ def test_a_branch_goes_its_own_way_and_pays_only_for_that(run: Path, tmp_path: P
     parent = branch.record.parent
     assert parent is not None
     assert (parent.parent, parent.step) == ("run", 4)
-    assert summary(branch.record, branch.folder)["branched_from"] == {"run": "run", "step": 4}
+    assert summarize(branch.record, branch.folder).branched_from == BranchSummary(run="run", step=4)
     assert (run / "journal.jsonl").read_bytes() == whole
     picture = step_of(run, 1).attempt.image
     assert (run / "images" / picture).samefile(branch.folder / "images" / picture)

@@ -62,6 +62,7 @@ def resume(
     fail_on_forced: options.FailOnForced = False,
     open_document: options.Open = False,
     json_output: options.Json = False,
+    json_events: options.JsonEvents = False,
 ) -> int:
     """Continue a run; everything but the limits is taken from its folder.
 
@@ -72,7 +73,7 @@ def resume(
     """
     from interleave.api import reopen_run
     from interleave.batches.batch import CONFIG_NAME
-    from interleave.cli.run_command import run_and_report
+    from interleave.cli.run_command import Output, run_and_report
     from interleave.runs.permissions import permissions_of
     from interleave.runs.resolve import split_choices
     from interleave.runs.run import Run
@@ -104,5 +105,8 @@ def resume(
         return reopen_run(folder, limits, allow=(*(allow or ()), *typed), redraw=redraw)
 
     return run_and_report(
-        opened, json_output=json_output, open_document=open_document, fail_on_forced=fail_on_forced
+        opened,
+        output=Output(json_output, json_events),
+        open_document=open_document,
+        fail_on_forced=fail_on_forced,
     )

@@ -131,15 +131,15 @@ class Trajectory:
             )
         )
 
-    def sources_of(
-        self, step: StepRecord, attempt: AttemptRecord | None = None
-    ) -> tuple[StoredPicture, ...]:
+    def sources_of(self, step: StepRecord, attempt: AttemptRecord | None = None) -> tuple[StoredPicture, ...]:
         """The pictures a step, or one of its attempts, was drawn from, oldest first; none: text-to-image.
 
         With the rule `history` these are all pictures so far. The generator used the latest of them, up to
         its own limit, and a redraw does the same.
         """
-        if attempt is not None and attempt.sources is not None:  # a person has decided about a step before it since
+        if (
+            attempt is not None and attempt.sources is not None
+        ):  # a person has decided about a step before it since
             return tuple(map(self.picture, attempt.sources))
         return self._sources[step.plan.number]
 
