@@ -51,7 +51,8 @@ def test_json_is_one_object_of_the_agreed_form(capsys: Captured) -> None:
     assert interleave("generate", "A frog in two pictures", "--out", "run", "--json") == 0
     result = as_json(capsys)
     assert set(result) == {
-        *("run", "status", "reason", "document", "steps", "calls", "cost", "seconds", "resume")
+        *("run", "status", "reason", "document", "steps", "calls", "cost", "seconds", "resume"),
+        *("plan", "branched_from"),
     }
     assert (result["run"], result["status"]) == ("run", "done")
     assert (result["document"], result["reason"], result["resume"]) == ("run/document.html", None, None)
@@ -67,7 +68,10 @@ def test_a_text_only_step_has_no_picture_and_counts_as_accepted(capsys: Captured
     plan = {"execution_plan": [{"step_number": 1, "auxiliary_text": "Just words."}]}
     assert interleave("generate", "x", "--planner", script("p", plan), "--out", "run", "--json") == 0
     assert as_json(capsys)["steps"] == [
-        {"number": 1, "text": "Just words.", "image": None, "attempts": 0, "accepted": True, "forced": False}
+        {
+            **{"number": 1, "text": "Just words.", "image": None, "attempts": 0},
+            **{"accepted": True, "forced": False, "by_hand": None},
+        }
     ]
 
 
