@@ -59,7 +59,7 @@ def test_json_is_one_object_of_the_agreed_form(capsys: Captured) -> None:
     assert result["cost"] == 0
     assert result["calls"] == {"planner": 1, "critic": 3, "generator": 3, "repeated": 0}
     first, second = result["steps"]
-    assert set(first) == {"number", "text", "image", "attempts", "accepted", "forced"}
+    assert set(first) == {"number", "text", "image", "attempts", "accepted", "forced", "by_hand"}
     assert (second["attempts"], second["accepted"], second["forced"]) == (2, True, False)
     assert Path("run", second["image"]).is_file()
 
