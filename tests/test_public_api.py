@@ -12,6 +12,11 @@ import pytest
 import interleave
 
 PUBLIC = [
+    "branch_run",
+    "choose_attempt",
+    "redraw_step",
+    "release_plan",
+    "undo_decision",
     "ShownStep",
     "Event",
     "FolderInUse",

@@ -141,6 +141,19 @@ if TYPE_CHECKING:  # `as` tells type checkers that a name is exported
         StepFinished as StepFinished,
     )
     from interleave.pictures import read_picture as read_picture
+    from interleave.runs.branch import branch_run as branch_run
+    from interleave.runs.decisions import (
+        choose_attempt as choose_attempt,
+    )
+    from interleave.runs.decisions import (
+        redraw_step as redraw_step,
+    )
+    from interleave.runs.decisions import (
+        release_plan as release_plan,
+    )
+    from interleave.runs.decisions import (
+        undo_decision as undo_decision,
+    )
     from interleave.runs.event_lines import EventLine as EventLine
     from interleave.runs.event_lines import read_event_line as read_event_line
     from interleave.runs.record import (
@@ -229,6 +242,8 @@ _MODULES = {
         "stream_many",
         "stream_resume",
     ),
+    "runs.branch": ("branch_run",),
+    "runs.decisions": ("choose_attempt", "redraw_step", "release_plan", "undo_decision"),
     "runs.event_lines": ("EventLine", "read_event_line"),
     "runs.record": ("RunRecord", "comparable", "read_record"),
     "runs.run": ("Event", "RunResult", "ShownStep"),

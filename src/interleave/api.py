@@ -26,11 +26,12 @@ from interleave.runs.folder import stored_request
 from interleave.runs.limits import refuse_unpriced
 from interleave.runs.models import Models
 from interleave.runs.outage import OutageRetry
-from interleave.runs.permissions import refuse_unallowed
+from interleave.runs.permissions import refuse_unallowed, required_permissions
 from interleave.runs.record import read_record
 from interleave.runs.resolve import (
     Choices,
     adapted_request,
+    decided_generators,
     load_agent,
     load_models,
     refuse_objects,
@@ -88,56 +89,83 @@ class RunOptions(PlanOptions, LimitOptions, total=False):
 
 
 def generate(
-    request: Requestable, *, out: str | Path | None = None, **options: Unpack[RunOptions]
+    request: Requestable,
+    *,
+    out: str | Path | None = None,
+    hold_plan: bool = False,
+    **options: Unpack[RunOptions],
 ) -> RunResult:
     """Answer a request and return the finished run; blocks until it ends.
 
+    With `hold_plan` it ends with its plan and the status `held`: `release_plan` and `resume` then draw it.
     Raises what ended the run when a model failed for good; the folder is kept and can be continued.
     """
 
     async def follow() -> RunResult:
-        return await _last(open_run(Request.of(request), out=out, **options).stream())
+        run = open_run(Request.of(request), out=out, hold_plan=hold_plan, **options)
+        return await _last(run.stream())
 
     return _unless_failed(_blocking(follow()))
 
 
 async def agenerate(
-    request: Requestable, *, out: str | Path | None = None, **options: Unpack[RunOptions]
+    request: Requestable,
+    *,
+    out: str | Path | None = None,
+    hold_plan: bool = False,
+    **options: Unpack[RunOptions],
 ) -> RunResult:
     """Answer a request and return the finished run, as `generate` does, without blocking the event loop.
 
     Cancelling it cancels the call under way and keeps all that is done: the folder can be continued.
     """
-    return _unless_failed(await _last(stream(request, out=out, **options)))
+    return _unless_failed(await _last(stream(request, out=out, hold_plan=hold_plan, **options)))
 
 
 async def stream(
-    request: Requestable, *, out: str | Path | None = None, **options: Unpack[RunOptions]
+    request: Requestable,
+    *,
+    out: str | Path | None = None,
+    hold_plan: bool = False,
+    **options: Unpack[RunOptions],
 ) -> AsyncGenerator[Event]:
     """Answer a request and yield its events as they happen; the last one is `RunResult`."""
     for _ in range(3):  # an abandoned stream needs this many turns of the event loop to release its folder
         await asyncio.sleep(0)
-    run = await _opened(lambda: open_run(Request.of(request), out=out, **options))
+    run = await _opened(lambda: open_run(Request.of(request), out=out, hold_plan=hold_plan, **options))
     async with aclosing(run.stream()) as events:
         async for event in events:
             yield event
 
 
 def open_run(
-    request: Request, *, out: str | Path | None = None, redraw: bool = False, **options: Unpack[RunOptions]
+    request: Request,
+    *,
+    out: str | Path | None = None,
+    redraw: bool = False,
+    hold_plan: bool = False,
+    **options: Unpack[RunOptions],
 ) -> Run:
     """Check all that can be checked, load the models and open the run folder; nothing is called yet."""
     chosen, limits = split_choices(dict(options))
     config, pack = resolve(chosen)
     request = adapted_request(request, config)
     folder = Path(out) if out is not None else new_run_folder(request)
+
+    def load() -> Models:
+        others = decided_generators(folder)
+        typed = [permission.text for permission in required_permissions(config)]
+        refuse_unallowed(folder, config, typed, generators=others)
+        return load_models(config, pack, chosen, others)
+
     return Run.open(
         folder,
         request,
         config,
         limits,
-        lambda: load_models(config, pack, chosen),
+        load,
         redraw=redraw,
+        hold_plan=hold_plan,
         write_document=write_document,
     )
 
@@ -151,6 +179,7 @@ def resume(
 ) -> RunResult:
     """Continue a run as its folder says and return it finished; blocks until it ends.
 
+    A person's decisions about it are made before, with `redraw_step` and its like.
     `allow` permits what a folder may not do by itself: `"NAME@https://host"` sends the key in NAME there.
     Raises `RunError` that names a missing permission, and what ended the run when a model failed for good.
     """
@@ -196,8 +225,9 @@ def reopen_run(folder: Path, limits: Limits, *, allow: Iterable[str] = (), redra
     request = stored_request(folder, record)
 
     def load() -> Models:
-        refuse_unallowed(folder, config, allow)
-        return load_models(config, pack, Choices())
+        others = decided_generators(folder)
+        refuse_unallowed(folder, config, allow, generators=others)
+        return load_models(config, pack, Choices(), others)
 
     return Run.open(folder, request, config, limits, load, redraw=redraw, write_document=write_document)
 

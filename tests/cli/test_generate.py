@@ -51,14 +51,15 @@ def test_json_is_one_object_of_the_agreed_form(capsys: Captured) -> None:
     assert interleave("generate", "A frog in two pictures", "--out", "run", "--json") == 0
     result = as_json(capsys)
     assert set(result) == {
-        *("run", "status", "reason", "document", "steps", "calls", "cost", "seconds", "resume")
+        *("run", "status", "reason", "document", "steps", "calls", "cost", "seconds", "resume"),
+        *("plan", "branched_from"),
     }
     assert (result["run"], result["status"]) == ("run", "done")
     assert (result["document"], result["reason"], result["resume"]) == ("run/document.html", None, None)
     assert result["cost"] == 0
     assert result["calls"] == {"planner": 1, "critic": 3, "generator": 3, "repeated": 0}
     first, second = result["steps"]
-    assert set(first) == {"number", "text", "image", "attempts", "accepted", "forced"}
+    assert set(first) == {"number", "text", "image", "attempts", "accepted", "forced", "by_hand"}
     assert (second["attempts"], second["accepted"], second["forced"]) == (2, True, False)
     assert Path("run", second["image"]).is_file()
 
@@ -67,7 +68,10 @@ def test_a_text_only_step_has_no_picture_and_counts_as_accepted(capsys: Captured
     plan = {"execution_plan": [{"step_number": 1, "auxiliary_text": "Just words."}]}
     assert interleave("generate", "x", "--planner", script("p", plan), "--out", "run", "--json") == 0
     assert as_json(capsys)["steps"] == [
-        {"number": 1, "text": "Just words.", "image": None, "attempts": 0, "accepted": True, "forced": False}
+        {
+            **{"number": 1, "text": "Just words.", "image": None, "attempts": 0},
+            **{"accepted": True, "forced": False, "by_hand": None},
+        }
     ]
 
 

@@ -16,6 +16,7 @@ def generate(
     generator: options.GeneratorSpec = None,
     prompts: options.PackName = None,
     plan: options.PlanFile = None,
+    hold_plan: options.HoldPlan = False,
     max_attempts: options.MaxAttempts = None,
     max_steps: options.MaxSteps = None,
     max_calls: options.MaxCalls = None,
@@ -71,9 +72,9 @@ def generate(
             raise ConfigurationError(
                 "--requests brings its own requests: drop the others, or drop --requests"
             )
-        if open_document or redraw:
+        if open_document or redraw or hold_plan:
             raise ConfigurationError(
-                "--open and --redraw are for one run: name it with --out, without --requests"
+                "--open, --redraw and --hold-plan are for one run: name it with --out, without --requests"
             )
         return run_requests(
             requests,
@@ -96,6 +97,6 @@ def generate(
     asked = inputs.build_request(parts)
 
     def opened() -> Run:
-        return open_run(asked, out=out, redraw=redraw, **choices)
+        return open_run(asked, out=out, redraw=redraw, hold_plan=hold_plan, **choices)
 
     return run_and_report(opened, output=output, open_document=open_document, fail_on_forced=fail_on_forced)

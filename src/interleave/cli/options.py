@@ -97,3 +97,6 @@ Allow = Annotated[
     ),
 ]
 RunFolder = Annotated[Path, typer.Argument(metavar="RUN", help="A run folder.")]
+HoldPlan = Annotated[
+    bool, typer.Option("--hold-plan", help="End with the plan; draw it when you have approved or edited it.")
+]

@@ -223,12 +223,10 @@ def _moved(step: dict[str, Any], new: dict[Any, int]) -> dict[str, Any]:
 
 def plan_as_json(plan: Plan, parts: list[RawPart]) -> str:
     """A plan with its request, to be edited by hand and given back with `--plan`."""
+    from interleave.runs.plan_file import plan_text
+
     request = [{"text": part} if isinstance(part, str) else {"image": str(part.absolute())} for part in parts]
-    value = {"request": request, **plan.model_dump(mode="json", exclude={"steps": {"__all__": {"sources"}}})}
-    for step, shown in zip(plan.steps, value["steps"], strict=True):
-        if step.sources is not None:
-            shown["sources"] = list(step.sources)
-    return json.dumps(value, ensure_ascii=False, indent=2)
+    return plan_text(plan, request)
 
 
 def read_text(path: Path) -> str:

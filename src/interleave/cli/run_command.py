@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shlex
 import signal
 import sys
 from collections.abc import Callable
@@ -65,7 +66,8 @@ def run_and_report(
             raise KeyboardInterrupt from None
         if output.json:
             print(as_json(summarize(read_record(run.folder), run.folder)))
-        say(f"interleave: interrupted. Continue with: {resume_command(run.folder, run.config)}")
+        command = resume_command(run.folder, run.config, run.record.step_generators)
+        say(f"interleave: interrupted. Continue with: {command}")
         return 130
     finally:
         progress.close()
@@ -133,10 +135,11 @@ def _redirect_closed(terminals: list[int]) -> None:
 
 def _report(result: RunResult, output: Output, open_document: bool, fail_on_forced: bool) -> int:
     from interleave.runs.permissions import resume_command
+    from interleave.runs.record import PLAN_NAME
     from interleave.runs.summary import summarize
 
     record = result.record
-    pictures = sum(len(step.attempts) for step in record.steps)
+    pictures = sum(not attempt.inherited for step in record.steps for attempt in step.attempts)
     steps = sum(step.finished for step in record.steps)
     say(
         f"{record.status}: {steps} of {count(len(record.steps), 'step')} finished, "
@@ -145,11 +148,18 @@ def _report(result: RunResult, output: Output, open_document: bool, fail_on_forc
     if result.error is not None:
         say(f"interleave: {result.error}")
     if record.status in ("failed", "short"):
-        say(f"Continue with: {resume_command(result.folder, record.config)}")
+        say(f"Continue with: {resume_command(result.folder, record.config, record.step_generators)}")
+    plan = result.folder / PLAN_NAME
+    if record.status == "held":
+        command = resume_command(result.folder, record.config)
+        edited = f"{command} --plan {shlex.quote(str(plan))}"
+        say(f"Draw the plan as it is: {command} --approve; or edit it, then: {edited}")
     if output.json:
         print(as_json(summarize(record, result.folder)))
     elif not output.events and record.status in ("done", "short"):
         print(result.document)
+    elif not output.events and record.status == "held":
+        print(plan)
     if open_document:
         open_in_browser(result.document)
     if record.status == "failed":

@@ -146,6 +146,16 @@ def describe_entry(entry: Entry) -> Iterator[str]:
             yield f"the {entry.role} failed: {one_line(entry.error, 200)}"
         case journal.Continued():
             yield "continued"
+        case journal.PlanReleased(plan=plan):
+            yield f"the plan is released: {count(len(plan.steps), 'step')}"
+        case journal.RedrawDecided():
+            yield f"decided: step {entry.step} is drawn again"
+        case journal.AttemptChosen():
+            yield f"decided: attempt {entry.attempt} of step {entry.step} is shown"
+        case journal.Undone():
+            yield "decided: the last decision is undone"
+        case journal.Branched():
+            yield f"branched off from {one_line(entry.parent, 80)} at step {entry.step}"
         case journal.Ended():
             yield f"{entry.status}: {one_line(entry.reason, 200)}" if entry.reason else entry.status
 
@@ -197,14 +207,17 @@ def _not_written(run: Path, record: RunRecord, markdown: bool, error: Exception)
 
 
 def _print_steps(record: RunRecord) -> None:
-    from interleave.render.html import state_of
+    from interleave.render.html import by_hand_of, state_of
     from interleave.text import one_line
 
     print(f"{one_line(record.title)}  ({record.status})", file=sys.stderr)
+    if record.parent is not None:
+        parent = one_line(record.parent.parent or "", 80)
+        print(f"branched off from {parent} at step {record.parent.step}", file=sys.stderr)
     for step in record.steps:
-        state = {"text": "text only", "accepted": "", "forced": "not accepted", "unfinished": "not finished"}
+        state = {"text": "text only", "forced": "not accepted", "unfinished": "not finished"}
         attempts = f"{len(step.attempts)} attempts" if len(step.attempts) > 1 else ""
-        notes = ", ".join(filter(None, [attempts, state[state_of(step)]]))
+        notes = ", ".join(filter(None, [attempts, by_hand_of(step), state.get(state_of(step))]))
         print(
             f"  {step.plan.number}  {one_line(step.plan.text, 80)}{f'  [{notes}]' if notes else ''}",
             file=sys.stderr,

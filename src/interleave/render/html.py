@@ -129,7 +129,19 @@ def state_of(step: StepRecord) -> str:
         return "forced"
     if step.accepted:
         return "accepted"
-    return "unfinished"
+    return "chosen" if step.finished else "unfinished"
+
+
+def by_hand_of(step: StepRecord) -> str:
+    """What a person decided about a step, in words for readers; empty where nobody did."""
+    match step.by_hand:
+        case "redrawn":
+            return "redrawn by hand"
+        case "chosen":
+            return "chosen by hand"
+        case "kept":
+            return "kept by hand, although a picture before it changed"
+    return ""
 
 
 def verdict_of(attempt: AttemptRecord) -> str:
@@ -156,5 +168,6 @@ def page_template(name: str, *, package: str = "interleave.render") -> Template:
     environment.filters["visible"] = visible
     environment.filters["size"] = image_attributes
     environment.filters["state"] = state_of
+    environment.filters["by_hand"] = by_hand_of
     environment.filters["verdict"] = verdict_of
     return environment.get_template(name)

@@ -125,6 +125,21 @@ class StepFinishedLine(_JournalLine):
     forced: bool
 
 
+class DecidedLine(_JournalLine):
+    """A person decided something; the steps that it changes are finished anew after it."""
+
+    event: Literal["decided"] = "decided"
+    decision: Literal["redraw_decided", "attempt_chosen", "undone", "branched"]
+    step: int | None = None
+    """None for an undo."""
+    attempt: int | None = None
+    """The attempt that was chosen."""
+    prompt: str | None = None
+    """What a redrawn step is to show, where that was given."""
+    by: str
+    """Who decided, where that was given."""
+
+
 class _CallLine(_JournalLine):
     role: Role
     step: int
@@ -203,6 +218,7 @@ EventLine = (
     | DrawnLine
     | JudgedLine
     | StepFinishedLine
+    | DecidedLine
     | CallFailedLine
     | RetryLine
     | EndedLine
@@ -248,7 +264,7 @@ class EventLines:
         """The lines of an entry of the journal; many entries have none."""
         place = {**self._place, "time": entry.time, "replayed": replayed}
         match entry:
-            case journal.Planned(plan=plan):
+            case journal.Planned(plan=plan) | journal.PlanReleased(plan=plan):
                 self._texts = {step.number: step.text for step in plan.steps}
                 steps = [
                     PlannedStep(number=step.number, name=step.name, text=step.text, prompt=step.prompt)
@@ -266,6 +282,9 @@ class EventLines:
                 image_of_step = self._images.get((entry.step, entry.attempt or 0))
                 text = self._texts.get(entry.step, "")
                 yield StepFinishedLine(**place, **fields, image=image_of_step, text=text)
+            case journal.RedrawDecided() | journal.AttemptChosen() | journal.Undone() | journal.Branched():
+                said = entry.model_dump(include={"step", "attempt", "prompt", "by"})
+                yield DecidedLine(**place, decision=entry.event, **said)
             case journal.Called() | journal.CallFailed():
                 yield from self._call(entry, place)
 

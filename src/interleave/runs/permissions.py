@@ -28,8 +28,8 @@ from urllib.parse import urlsplit
 from interleave.backends.generators.json_mapping import is_shipped
 from interleave.backends.registry import GENERATORS, VLMS
 from interleave.backends.remote.keys import GEMINI_URL, OPENAI_URL, origin_of, usual_variable
-from interleave.config.run_config import RunConfig
-from interleave.config.specs import Spec
+from interleave.config.run_config import RoleConfig, RunConfig
+from interleave.config.specs import Spec, parse_spec
 from interleave.errors import ConfigurationError, InputError, RunError
 from interleave.redaction import secret_in
 from interleave.types import Request
@@ -50,22 +50,32 @@ class Permission:
     meaning: str
 
 
-def required_permissions(config: RunConfig) -> tuple[Permission, ...]:
-    """The permissions that the specs of a configuration need, without repeats."""
-    roles = (*(() if config.plan else (config.planner,)), config.critic, config.generator)
+def required_permissions(config: RunConfig, generators: Iterable[RoleConfig] = ()) -> tuple[Permission, ...]:
+    """The permissions that the specs of a configuration need, without repeats.
+
+    `generators` are those that single steps of the run are drawn by, besides its own.
+    """
+    roles = (*(() if config.plan else (config.planner,)), config.critic, config.generator, *generators)
     specs = [role.parsed for role in roles if not role.is_object]
     return tuple(dict.fromkeys(permission for spec in specs for permission in _permissions(spec)))
 
 
-def refuse_unallowed(folder: Path, config: RunConfig, allowed: Iterable[str]) -> None:
+def permissions_of(spec: str) -> tuple[str, ...]:
+    """The words that allow a spec, for a user who has typed it."""
+    return tuple(permission.text for permission in _permissions(parse_spec(spec)))
+
+
+def refuse_unallowed(
+    folder: Path, config: RunConfig, allowed: Iterable[str], *, generators: Iterable[RoleConfig] = ()
+) -> None:
     """Refuse what a folder needs and its user has not allowed; the error has the command that allows it."""
-    given = {*allowed, *_allowed_everywhere()}
-    missing = [each for each in required_permissions(config) if each.text not in given]
+    given, generators = {*allowed, *_allowed_everywhere()}, tuple(generators)
+    missing = [each for each in required_permissions(config, generators) if each.text not in given]
     if missing:
         asked = ", ".join(each.meaning for each in missing)
         raise RunError(
             f"{folder} asks to {asked}, which no folder may without your word. "
-            f"If you trust it: {resume_command(folder, config)}"
+            f"If you trust it: {resume_command(folder, config, generators)}"
         )
 
 
@@ -75,9 +85,10 @@ def refuse_keys_in(request: Request, config: RunConfig) -> None:
         raise InputError(f"the request or its plan contains the key in {variable}: take it out")
 
 
-def resume_command(folder: Path, config: RunConfig) -> str:
+def resume_command(folder: Path, config: RunConfig, generators: Iterable[RoleConfig] = ()) -> str:
     """The command that continues a run, with the permissions of the user who typed its specs."""
-    allowed = [option for each in required_permissions(config) for option in ("--allow", each.text)]
+    needed = required_permissions(config, generators)
+    allowed = [option for each in needed for option in ("--allow", each.text)]
     return shlex.join(["interleave", "resume", str(folder), *allowed])
 
 

@@ -6,6 +6,7 @@ import logging
 from collections.abc import Iterable
 from dataclasses import dataclass, field, fields
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 from pydantic import ValidationError
@@ -36,7 +37,10 @@ from interleave.config.run_config import Limits, PackConfig, RoleConfig, RunConf
 from interleave.config.specs import Spec, parse_spec
 from interleave.errors import ConfigurationError, RunError, did_you_mean
 from interleave.runs.agent_fit import refuse_unfit, unfit_note
+from interleave.runs.journal import FILE_NAME as JOURNAL_NAME
+from interleave.runs.journal import read_journal
 from interleave.runs.models import Models
+from interleave.runs.steering import steering_after
 from interleave.types import Plan, Request
 
 log = logging.getLogger(__name__)
@@ -171,13 +175,27 @@ def adapted_request(request: Request, config: RunConfig) -> Request:
     return request
 
 
-def load_models(config: RunConfig, pack: PromptPack, chosen: Choices) -> Models:
-    """The models of a configuration: objects as they were given, the others by their specs."""
+def decided_generators(folder: Path) -> tuple[RoleConfig, ...]:
+    """The generators that a person wants for single steps of the run in this folder, if there is one."""
+    if not (folder / JOURNAL_NAME).exists():
+        return ()
+    entries = read_journal(folder)
+    return steering_after(entries).generators if entries else ()
+
+
+def load_models(
+    config: RunConfig, pack: PromptPack, chosen: Choices, others: Iterable[RoleConfig] = ()
+) -> Models:
+    """The models of a configuration: objects as they were given, the others by their specs.
+
+    `others` are the generators that single steps are drawn by.
+    """
     planner = GivenPlan(config.plan) if config.plan else load_agent(chosen.planner, config.planner, "planner")
     return Models(
         planner=planner_from(planner, pack, max_steps=config.max_steps),
         critic=critic_from(load_agent(chosen.critic, config.critic, "critic"), pack),
         generator=_load_generator(chosen.generator, config.generator),
+        others={other.identity: load_generator(other.parsed) for other in others},
     )
 
 

@@ -8,7 +8,7 @@ from interleave.errors import ConfigurationError
 from interleave.runs.folder import DOCUMENT_NAME
 from interleave.runs.journal import Status
 from interleave.runs.permissions import resume_command
-from interleave.runs.record import CallCounts, RunRecord, StepRecord
+from interleave.runs.record import PLAN_NAME, ByHand, CallCounts, RunRecord, StepRecord
 from interleave.runs.store import FOLDER as IMAGES
 from interleave.types import Value
 
@@ -24,6 +24,16 @@ class StepSummary(Value):
     accepted: bool
     forced: bool
     """Whether it is shown although no attempt was accepted."""
+    by_hand: ByHand | None = None
+    """What a person decided about it: `redrawn`, `chosen` or `kept`."""
+
+
+class BranchSummary(Value):
+    """Where a run branched off from another."""
+
+    run: str
+    """The name of the other run's folder."""
+    step: int
 
 
 class RunSummary(Value):
@@ -43,10 +53,13 @@ class RunSummary(Value):
     seconds: float
     resume: str | None
     """The command that continues it, unless it is done or running."""
+    plan: str | None = None
+    """The file with the plan that waits for approval, relative to the run folder, where it is held."""
+    branched_from: BranchSummary | None = None
 
 
 def summarize(record: RunRecord, folder: Path) -> RunSummary:
-    document = folder / DOCUMENT_NAME
+    document, parent = folder / DOCUMENT_NAME, record.parent
     return RunSummary(
         run=str(folder),
         status=record.status,
@@ -57,12 +70,14 @@ def summarize(record: RunRecord, folder: Path) -> RunSummary:
         cost=record.cost,
         seconds=record.seconds,
         resume=None if record.status in ("done", "running") else _way_on(record, folder),
+        plan=PLAN_NAME if record.status == "held" else None,
+        branched_from=BranchSummary(run=parent.parent or "", step=parent.step or 0) if parent else None,
     )
 
 
 def _way_on(record: RunRecord, folder: Path) -> str | None:
     try:
-        return resume_command(folder, record.config)
+        return resume_command(folder, record.config, record.step_generators)
     except ConfigurationError:  # a folder from elsewhere may name models that cannot be used
         return None
 
@@ -75,6 +90,7 @@ def _summarize_step(step: StepRecord) -> StepSummary:
         attempts=len(step.attempts),
         accepted=step.plan.prompt is None or step.accepted,
         forced=step.forced,
+        by_hand=step.by_hand,
     )
 
 
