@@ -1,30 +1,29 @@
-"""`interleave serve`: a generator behind HTTP."""
+"""`interleave serve`: a generator, or whole documents, behind HTTP."""
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import sys
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from interleave.cli import options
+from interleave.cli import options, serve_documents
 from interleave.errors import ConfigurationError, MissingDependency
 
 if TYPE_CHECKING:
     from interleave.config.specs import Spec
 
-app = typer.Typer(help="Serve a generator to other machines.", no_args_is_help=True, rich_markup_mode=None)
+app = typer.Typer(
+    help="Serve a generator, or whole documents, over HTTP.", no_args_is_help=True, rich_markup_mode=None
+)
 
-NEEDS = ("fastapi", "uvicorn", "python_multipart", "prometheus_client")
-INSTALL = 'pip install "interleavethinker[serve]"'
 SHORT_TOKEN = 16
 
 
 @app.callback()
 def _serve() -> None:
-    """Serve a generator to other machines."""
+    """Serve a generator, or whole documents, over HTTP."""
 
 
 @app.command("generator")
@@ -89,7 +88,7 @@ def serve_generator(
     It serves the API of the reference's services (/edit, /generate) and OpenAI's (/v1/images/generations,
     /v1/images/edits). The address is printed on standard output, requests are logged on standard error.
     """
-    _require_packages()
+    serve_documents.require_packages()
     from interleave.config.specs import parse_spec
     from interleave.service.auth import check_public
     from interleave.service.config import Limits, ServerConfig, find_preset, parse_devices, visible_devices
@@ -144,6 +143,10 @@ def _ignored(options: list[str]) -> frozenset[str]:
     return names
 
 
+app.command("documents")(serve_documents.serve_documents)
+app.add_typer(serve_documents.keys, name="keys")
+
+
 def _announce(address: str) -> None:
     print(f"serving at {address}; the generator is being loaded (Ctrl-C ends it)", file=sys.stderr)
     print(address, flush=True)
@@ -189,12 +192,3 @@ def _check_known(spec: Spec) -> None:
             f"the image generator {spec.name!r} needs the package {info.missing[0]!r}, which is not "
             f"installed. Install it with: {info.install}"
         )
-
-
-def _require_packages() -> None:
-    for package in NEEDS:
-        if importlib.util.find_spec(package) is None:
-            raise MissingDependency(
-                f"the server needs the package {package!r}, which is not installed. "
-                f"Install it with: {INSTALL}"
-            )
