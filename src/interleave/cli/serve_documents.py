@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 import sys
 import time
 from pathlib import Path
@@ -61,6 +62,16 @@ def serve_documents(
         float,
         typer.Option(min=0, help="Seconds for jobs to end when the service stops; the others go on later."),
     ] = 10.0,
+    webhook_host: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="HOST",
+            help="A host that webhooks may call; may be repeated. scheme://host:port may be private.",
+        ),
+    ] = None,
+    log_format: Annotated[
+        str, typer.Option(metavar="text|json", help="One line of text or of JSON for each event.")
+    ] = "text",
     ignore: Annotated[
         list[str] | None,
         typer.Option(metavar="NAME", help="A parameter to ignore when clients send it; may be repeated."),
@@ -75,8 +86,11 @@ def serve_documents(
     from interleave.config.run_config import Limits
     from interleave.service.documents.server import DocumentsConfig, serve_documents
     from interleave.service.documents.service import ServiceSettings
+    from interleave.service.documents.webhooks import SECRET_VARIABLE
     from interleave.service.memory import MEGABYTE
 
+    if log_format not in ("text", "json"):
+        raise ConfigurationError(f"--log-format {log_format}: text or json")
     chosen = _choices(
         "dry-run" if dry_run else profile,
         planner=planner,
@@ -93,6 +107,9 @@ def serve_documents(
         host=host,
         port=port,
         drain_seconds=drain,
+        webhook_hosts=tuple(webhook_host or ()),
+        webhook_secret=os.environ.get(SECRET_VARIABLE),
+        json_logs=log_format == "json",
         settings=ServiceSettings(
             models=tuple(dict.fromkeys(("interleave", _shown(chosen.profile)))),
             concurrency=concurrency,

@@ -148,7 +148,10 @@ class _RequestContext:
         if message["type"] == "http.response.start":
             self.started = True
             self.status = message["status"]
-            message["headers"] = [*message.get("headers", []), *self._own_headers()]
+            given = message.get("headers", [])
+            names = {name.lower() for name, _ in given}
+            own = [header for header in self._own_headers() if header[0] not in names]
+            message["headers"] = [*given, *own]
         last = message["type"] == "http.response.body" and not message.get("more_body", False)
         if last and self._unread and "expect" not in self.headers:
             # Closing while the client still sends would reset the connection before it has read the response.

@@ -13,13 +13,15 @@ import httpx
 import openai
 from serving import Server
 
-from interleave.backends.registry import load_generator
 from interleave.backends.protocols import GeneratorCapabilities, ImageRequest
+from interleave.backends.registry import load_generator
 from interleave.runs.resolve import Choices, resolve
 from interleave.service.documents.app import build_app
 from interleave.service.documents.folders import Folders
 from interleave.service.documents.jobs import JobTable
 from interleave.service.documents.keys import FILE_NAME, KeyAccess
+from interleave.service.documents.metrics import DocumentMetrics
+from interleave.service.documents.observing import observed
 from interleave.service.documents.service import Documents, ServiceSettings
 from interleave.service.documents.shelf import ModelShelf
 from interleave.service.server import Server as UvicornServer
@@ -87,16 +89,13 @@ class Service:
         config, pack = resolve(chosen)
         self.jobs = JobTable(self.folder / "jobs.sqlite")
         try:
-            self.documents = Documents(
-                Folders(self.folder),
-                self.jobs,
-                ModelShelf(config, pack, chosen),
-                self.settings,
-                **self.options,
-            )
+            self.metrics = DocumentMetrics()
+            shelf = ModelShelf(config, pack, chosen, lambda models: observed(models, self.metrics))
+            self.documents = self._documents(shelf)
+            self.metrics.watch(self.documents)
             listening = bind("127.0.0.1", 0)
             self.url = address_of(listening)
-            app = build_app(self.documents, KeyAccess(self.folder / FILE_NAME))
+            app = build_app(self.documents, KeyAccess(self.folder / FILE_NAME), self.metrics)
             self._server = UvicornServer(uvicorn_config(app))
             await self.documents.start()
             serving = asyncio.create_task(self._server.serve(sockets=[listening]))
@@ -105,6 +104,12 @@ class Service:
             await self.documents.stop()
         finally:
             self.jobs.close()
+
+    def _documents(self, shelf: ModelShelf) -> Documents:
+        options = dict(self.options)
+        if make := options.pop("webhooks", None):
+            options["webhooks"] = make(self.jobs)
+        return Documents(Folders(self.folder), self.jobs, shelf, self.settings, **options)
 
     def do(self, work: Coroutine[Any, Any, T]) -> T:
         """Run something in the loop of the service."""

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import re
 import time
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from starlette.responses import Response
 
@@ -15,18 +14,20 @@ from interleave.runs.store import PictureStore
 from interleave.service import openai_wire as openai
 from interleave.service.app import CLIENT_CLOSED_REQUEST
 from interleave.service.decoding import finish_despite_cancel
+from interleave.service.documents.files import FileRoutes
 from interleave.service.documents.jobs import Job
-from interleave.service.documents.keys import Caller, KeyAccess
+from interleave.service.documents.keys import KeyAccess
+from interleave.service.documents.metrics import CONTENT_TYPE, DocumentMetrics
+from interleave.service.documents.pages import DocumentRoutes
 from interleave.service.documents.refusals import ApiRefusal, refusal_response
+from interleave.service.documents.requests import caller_of, event_number, plain_json
 from interleave.service.documents.responses_request import Submission, parse_submission
 from interleave.service.documents.service import RECEIVE_SECONDS, Documents
 from interleave.service.documents.streams import EventStream, json_response
 from interleave.service.messages import ClientDisconnected, Refusal
 from interleave.service.middleware import (
-    CALLER,
     LEASE,
     REQUEST_ID,
-    RequestMetrics,
     ServiceMiddleware,
     internal_failure,
 )
@@ -36,50 +37,61 @@ if TYPE_CHECKING:
     from starlette.requests import Request
 
 Handler = Callable[["Request"], Awaitable[Response]]
-_IDS = re.compile(r"/(resp_|file-)[^/]*|/[0-9a-f]{64}\.png")
-_EVENT_NUMBER = re.compile(r"\d{1,9}\Z")
+_ID = re.compile(r"/(resp_|file-)[^/]*")
+_PICTURE = re.compile(r"/pictures/[^/]*\Z")
 
 
-class NoMetrics:
-    def answered(self, route: str, status: int, seconds: float) -> None: ...
-
-
-def build_app(
-    documents: Documents, access: KeyAccess, metrics: RequestMetrics | None = None
-) -> ServiceMiddleware:
+def build_app(documents: Documents, access: KeyAccess, metrics: DocumentMetrics) -> ServiceMiddleware:
     """The service as an ASGI application; the caller starts and stops the service."""
     from fastapi import FastAPI
     from starlette.exceptions import HTTPException
 
     app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None, redirect_slashes=False)
-    table = routes(documents)
+    table = routes(documents, metrics)
     for (method, path), handler in table.items():
         app.add_route(path, handler, methods=[method])
     app.add_exception_handler(HTTPException, _unrouted)
     app.add_exception_handler(Refusal, _refused)
     app.add_exception_handler(Exception, _failed)
-    known = {
-        _IDS.sub("/{id}", path.replace("{id}", "resp_").replace("{name}", "0" * 64 + ".png"))
-        for _, path in table
-    }
+    known = {path for _, path in table}
 
     def route_of(path: str) -> str:
-        route = _IDS.sub("/{id}", path)
+        route = _PICTURE.sub("/pictures/{name}", _ID.sub("/{id}", path))
         return route if route in known else "other"
 
-    return ServiceMiddleware(app, documents, access, metrics or NoMetrics(), route_of)
+    return ServiceMiddleware(app, documents, access, metrics, route_of)
 
 
-def routes(documents: Documents) -> dict[tuple[str, str], Handler]:
+def routes(documents: Documents, metrics: DocumentMetrics) -> dict[tuple[str, str], Handler]:
     """The handlers by method and path. A facade adds its own."""
-    responses = ResponseRoutes(documents)
+    responses, pages, files = ResponseRoutes(documents), DocumentRoutes(documents), FileRoutes(documents)
+
+    async def scrape(request: Request) -> Response:
+        caller_of(request).require("admin")
+        return Response(metrics.text(), media_type=CONTENT_TYPE)
+
     return {
         ("GET", "/health"): responses.health,
+        ("GET", "/metrics"): scrape,
         ("GET", "/v1/models"): responses.models,
         ("POST", "/v1/responses"): responses.create,
         ("GET", "/v1/responses/{id}"): responses.retrieve,
         ("DELETE", "/v1/responses/{id}"): responses.delete,
         ("POST", "/v1/responses/{id}/cancel"): responses.cancel,
+        ("GET", "/v1/documents"): pages.listing,
+        ("GET", "/v1/documents/{id}"): pages.document,
+        ("GET", "/v1/documents/{id}/plan"): pages.plan,
+        ("GET", "/v1/documents/{id}/steps"): pages.steps,
+        ("GET", "/v1/documents/{id}/events"): pages.events,
+        ("GET", "/v1/documents/{id}/document.html"): pages.html,
+        ("GET", "/v1/documents/{id}/document.md"): pages.markdown,
+        ("GET", "/v1/documents/{id}/document.zip"): pages.archive,
+        ("GET", "/v1/documents/{id}/pictures/{name}"): pages.picture,
+        ("POST", "/v1/files"): files.create,
+        ("GET", "/v1/files"): files.listing,
+        ("GET", "/v1/files/{id}"): files.retrieve,
+        ("DELETE", "/v1/files/{id}"): files.delete,
+        ("GET", "/v1/files/{id}/content"): files.content,
     }
 
 
@@ -97,13 +109,6 @@ async def _refused(request: Request, error: Exception) -> Response:
 
 async def _failed(request: Request, error: Exception) -> Response:
     return refusal_response(internal_failure(request.scope[REQUEST_ID]))
-
-
-def caller_of(request: Request) -> Caller:
-    caller = request.scope[CALLER]
-    if not isinstance(caller, Caller):  # an open path, without a key
-        raise ApiRefusal("an API key is needed", status=401, code="invalid_api_key")
-    return caller
 
 
 class ResponseRoutes:
@@ -139,7 +144,7 @@ class ResponseRoutes:
     async def retrieve(self, request: Request) -> Response:
         job = await self.documents.get(caller_of(request), request.path_params["id"])
         if request.query_params.get("stream", "").lower() in ("true", "1"):
-            return self._stream(request, job, after=_after(request), keeps=True)
+            return self._stream(request, job, after=event_number(request), keeps=True)
         return await self._json(request, job)
 
     async def cancel(self, request: Request) -> Response:
@@ -175,7 +180,7 @@ class ResponseRoutes:
             ends_at = asyncio.get_running_loop().time() + RECEIVE_SECONDS
             await request.scope[LEASE].reserve(body.working_bytes, ends_at)
         return await finish_despite_cancel(
-            asyncio.to_thread(lambda: parse_submission(*body.parse(), settings.models, settings.ignored))
+            asyncio.to_thread(lambda: parse_submission(body.parse()[0], settings.models, settings.ignored))
         )
 
     async def _json(self, request: Request, job: Job) -> Response:
@@ -217,16 +222,6 @@ class ResponseRoutes:
         task.add_done_callback(self.documents.background.discard)
 
 
-def _after(request: Request) -> int:
-    """The number of the last event that the client has; -1 where it has none."""
-    given = request.query_params.get("starting_after") or request.headers.get("last-event-id") or ""
-    return int(given) if _EVENT_NUMBER.match(given) else -1
-
-
 async def _disconnected(request: Request) -> None:
     while (await request.receive())["type"] != "http.disconnect":
         pass
-
-
-def plain_json(body: Any, status: int = 200) -> Response:
-    return Response(json.dumps(body), status, media_type="application/json")

@@ -110,7 +110,8 @@ def _connect(path: Path, schema: str, version: int) -> sqlite3.Connection:
         found = connection.execute("PRAGMA user_version").fetchone()[0]
         if found > version:
             raise RunError(
-                f"{path} has format version {found}, and this interleave reads up to {version}: use a newer one"
+                f"{path} has format version {found}, and this interleave reads up to {version}: "
+                "use a newer one"
             )
         if found < version:
             connection.executescript(f"BEGIN; {schema}; PRAGMA user_version={version}; COMMIT;")

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 from interleave.runs.journal import Called, Drawn, Entry, Planned, Replied, Started, StepFinished
 from interleave.runs.record import RunRecord
-from interleave.service.documents.facts import response_object
+from interleave.service.documents.facts import picture_url, response_object
 from interleave.service.documents.jobs import Job
 from interleave.types import PlanStep
 
@@ -25,6 +25,43 @@ class StoredPicture:
     """A picture in a run folder, in place of its base64 text."""
 
     name: str
+
+
+class Fold(Protocol):
+    """Makes numbered events from the journal of a job, each from the lines so far."""
+
+    def __init__(self, job: Job) -> None: ...
+    def begin(self) -> list[Event]: ...
+    def add(self, entry: Entry) -> list[Event]: ...
+    def end(self, job: Job, record: RunRecord | None) -> list[Event]: ...
+
+
+class JournalFold:
+    """The journal itself as events, one a line, without what only a replay needs: for pages that show a run.
+
+    A kind of line that is added to journals is passed on without a change here.
+    """
+
+    def __init__(self, job: Job) -> None:
+        self.job = job
+        self._number = 0
+
+    def begin(self) -> list[Event]:
+        return [self._event("job.queued")]
+
+    def add(self, entry: Entry) -> list[Event]:
+        fields = entry.model_dump(mode="json", exclude={"event", "fingerprint", "tokens"})
+        if isinstance(entry, Drawn):
+            fields["picture"] = picture_url(self.job.id, entry.image)
+        return [self._event(entry.event, **fields)]
+
+    def end(self, job: Job, record: RunRecord | None) -> list[Event]:
+        error = job.error.model_dump() if job.error else None
+        return [self._event(f"job.{job.status}", error=error)]
+
+    def _event(self, kind: str, **fields: Any) -> Event:
+        self._number += 1
+        return {"type": kind, "sequence_number": self._number - 1, **fields}
 
 
 class ResponseFold:

@@ -14,7 +14,7 @@ from contextlib import suppress
 
 from interleave.errors import RunError
 from interleave.runs.journal import JournalReader
-from interleave.service.documents.events import Event, ResponseFold
+from interleave.service.documents.events import Event, Fold
 from interleave.service.documents.folders import Folders
 from interleave.service.documents.jobs import Job
 
@@ -27,10 +27,10 @@ HEARTBEAT_SECONDS = 15.0
 class Feed:
     """The events of one job so far."""
 
-    def __init__(self, job: Job, folders: Folders) -> None:
+    def __init__(self, job: Job, folders: Folders, fold: Fold) -> None:
         self.job = job
         self.folders = folders
-        self.fold = ResponseFold(job)
+        self.fold = fold
         self.events: list[Event] = self.fold.begin()
         self.ended = False
         self.readers = 0
@@ -79,20 +79,25 @@ class Feeds:
 
     def __init__(self, folders: Folders) -> None:
         self.folders = folders
-        self._feeds: dict[str, Feed] = {}
+        self._feeds: dict[tuple[str, type[Fold]], Feed] = {}
         self._looking: asyncio.Task[None] | None = None
 
     def __len__(self) -> int:
         return len(self._feeds)
 
     async def events(
-        self, job: Job, latest: Callable[[], Awaitable[Job | None]], *, after: int = -1
+        self,
+        job: Job,
+        latest: Callable[[], Awaitable[Job | None]],
+        kind: type[Fold],
+        *,
+        after: int = -1,
     ) -> AsyncGenerator[Event | None]:
         """The events of a job with numbers above `after`, until its final one; None when nothing happens.
 
         `latest` reads the job again: it may have ended before it was watched.
         """
-        feed = self._open(job)
+        feed = self._open(job, kind)
         place = max(0, after + 1)
         try:
             if not feed.ended:
@@ -115,12 +120,15 @@ class Feeds:
 
     def job_ended(self, job: Job) -> None:
         """A job has got its final state."""
-        if (feed := self._feeds.get(job.id)) is not None:
-            self._guarded(feed, lambda: feed.finish(job))
+        for feed in self._of(job.id):
+            self._guarded(feed, lambda feed=feed: feed.finish(job))  # type: ignore[misc]
 
     def job_removed(self, id_: str) -> None:
-        if (feed := self._feeds.pop(id_, None)) is not None:
+        for feed in self._of(id_):
             feed.close()
+
+    def _of(self, id_: str) -> list[Feed]:
+        return [feed for (job, _), feed in self._feeds.items() if job == id_]
 
     def close(self) -> None:
         """End all streams: the service stops, and clients come back to the next one."""
@@ -129,14 +137,14 @@ class Feeds:
         if self._looking is not None:
             self._looking.cancel()
 
-    def _open(self, job: Job) -> Feed:
-        feed = self._feeds.get(job.id)
+    def _open(self, job: Job, kind: type[Fold]) -> Feed:
+        feed = self._feeds.get((job.id, kind))
         if feed is None:
-            feed = Feed(job, self.folders)
+            feed = Feed(job, self.folders, kind(job))
             if job.is_final:
                 feed.finish(job)
             else:
-                self._feeds[job.id] = feed
+                self._feeds[job.id, kind] = feed
                 feed.look()
                 if self._looking is None or self._looking.done():
                     self._looking = asyncio.create_task(self._look())
@@ -145,8 +153,9 @@ class Feeds:
 
     def _leave(self, feed: Feed) -> None:
         feed.readers -= 1
-        if not feed.readers and self._feeds.get(feed.job.id) is feed:
-            del self._feeds[feed.job.id]
+        place = (feed.job.id, type(feed.fold))
+        if not feed.readers and self._feeds.get(place) is feed:
+            del self._feeds[place]
 
     async def _look(self) -> None:
         while self._feeds:

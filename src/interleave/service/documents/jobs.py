@@ -50,6 +50,7 @@ CREATE TABLE files (
     id TEXT PRIMARY KEY, key TEXT NOT NULL, image TEXT NOT NULL, filename TEXT NOT NULL,
     purpose TEXT NOT NULL, bytes INTEGER NOT NULL, created REAL NOT NULL
 ) WITHOUT ROWID;
+CREATE INDEX files_by_image ON files (image);
 CREATE TABLE deliveries (
     id TEXT PRIMARY KEY, url TEXT NOT NULL, body TEXT NOT NULL, attempts INTEGER NOT NULL DEFAULT 0
 ) WITHOUT ROWID
@@ -175,7 +176,7 @@ class JobTable:
     async def get(self, id_: str) -> Job | None:
         return await self.database.run(lambda connection: _find(connection, id_))
 
-    async def list(self, key: str | None, *, limit: int, before: int | None = None) -> list[Job]:
+    async def newest(self, key: str | None, *, limit: int, before: int | None = None) -> list[Job]:
         """The newest jobs of a key, or of all keys; `before` is a number to go on from."""
         ends = before if before is not None else 2**62
         chosen = ("key = ? AND ", (key, ends, limit)) if key is not None else ("", (ends, limit))
@@ -261,8 +262,18 @@ class JobTable:
 
         return await self.database.run(work)
 
-    async def remove_file(self, id_: str) -> None:
-        await self._do("DELETE FROM files WHERE id = ?", (id_,))
+    async def remove_file(self, id_: str) -> bool:
+        """Forget an upload; returns whether its picture is needed by no other."""
+
+        def work(connection: sqlite3.Connection) -> bool:
+            row = connection.execute("SELECT image FROM files WHERE id = ?", (id_,)).fetchone()
+            if row is None:
+                return False
+            connection.execute("DELETE FROM files WHERE id = ?", (id_,))
+            query = "SELECT count(*) FROM files WHERE image = ?"
+            return bool(connection.execute(query, (row["image"],)).fetchone()[0] == 0)
+
+        return await self.database.run(work)
 
     async def deliveries(self) -> list[Delivery]:
         """Webhook calls that are still to be made."""

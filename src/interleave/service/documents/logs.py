@@ -27,11 +27,6 @@ def job_context(job: str, request: str) -> Iterator[None]:
         _IDS.reset(token)
 
 
-def current_ids() -> dict[str, str]:
-    """The ids of the job that is being worked on here, if any."""
-    return _IDS.get()
-
-
 class JsonFormatter(logging.Formatter):
     """A log record as one line of JSON; control characters are escaped, secrets are removed."""
 
@@ -46,4 +41,4 @@ class JsonFormatter(logging.Formatter):
         }
         if record.exc_info:
             fields["exception"] = self.formatException(record.exc_info)
-        return redacted(json.dumps(fields, ensure_ascii=False, default=str))
+        return redacted(json.dumps(fields, ensure_ascii=False, default=str), message=True)

@@ -14,7 +14,7 @@ from pathlib import Path
 import uvicorn
 
 from interleave.errors import ConfigurationError
-from interleave.redaction import keep_environment_secret, redacted_logging
+from interleave.redaction import keep_environment_secret, keep_secret, redacted_logging
 from interleave.runs.resolve import Choices, resolve
 from interleave.service.auth import is_loopback
 from interleave.service.documents.app import build_app
@@ -22,8 +22,12 @@ from interleave.service.documents.folders import Folders
 from interleave.service.documents.jobs import JobTable
 from interleave.service.documents.keys import FILE_NAME as KEYS_NAME
 from interleave.service.documents.keys import KeyAccess
+from interleave.service.documents.logs import JsonFormatter
+from interleave.service.documents.metrics import DocumentMetrics
+from interleave.service.documents.observing import observed
 from interleave.service.documents.service import Documents, ServiceSettings
 from interleave.service.documents.shelf import ModelShelf
+from interleave.service.documents.webhooks import SECRET_VARIABLE, AllowedHosts, Webhooks
 from interleave.service.memory import trim_freed_memory
 from interleave.service.server import GRACE_SECONDS, Server, address_of, bind, uvicorn_config
 from interleave.text import count
@@ -46,6 +50,9 @@ class DocumentsConfig:
     port: int = DEFAULT_PORT
     drain_seconds: float = 10.0
     settings: ServiceSettings = field(default_factory=ServiceSettings)
+    webhook_hosts: tuple[str, ...] = ()
+    webhook_secret: str | None = None
+    json_logs: bool = False
 
     @property
     def keys_path(self) -> Path:
@@ -56,20 +63,44 @@ def serve_documents(config: DocumentsConfig, announce: Callable[[str], None]) ->
     """Serve until SIGTERM or Ctrl-C; `announce` is called with the address once the port is open."""
     access = KeyAccess(config.keys_path)
     check_public(config, access)
-    run_config, pack = resolve(config.chosen)
+    resolve(config.chosen)  # what is wrong with the options shows before the port is taken
     listening = bind(config.host, config.port)
     trim_freed_memory()
     log.setLevel(logging.INFO)
     keep_environment_secret()
-    with listening, redacted_logging("%(asctime)s %(message)s"):
+    if config.webhook_secret:
+        keep_secret(config.webhook_secret, SECRET_VARIABLE)
+    form = JsonFormatter() if config.json_logs else "%(asctime)s %(message)s"
+    if not config.json_logs:  # a line for every model call is for machines to search
+        logging.getLogger(observed.__module__).setLevel(logging.WARNING)
+    with listening, redacted_logging(form):
         jobs = JobTable(config.jobs or config.folder / JOBS_NAME)
         try:
-            documents = lambda: Documents(  # noqa: E731 - made inside the loop
-                Folders(config.folder), jobs, ModelShelf(run_config, pack, config.chosen), config.settings
-            )
-            asyncio.run(_serve(config, documents, access, listening, announce))
+            asyncio.run(_serve(config, jobs, access, listening, announce))
         finally:
             jobs.close()
+
+
+def make_documents(config: DocumentsConfig, jobs: JobTable, metrics: DocumentMetrics) -> Documents:
+    """The service of a configuration, still to be started."""
+    run_config, pack = resolve(config.chosen)
+    shelf = ModelShelf(run_config, pack, config.chosen, lambda models: observed(models, metrics))
+    webhooks = None
+    if config.webhook_hosts:
+        if not config.webhook_secret:
+            raise ConfigurationError(
+                f"webhook calls are signed: set {SECRET_VARIABLE} to a secret that the receivers know too, "
+                "whsec_ and random bytes in base64 (openssl rand -base64 32)"
+            )
+        webhooks = Webhooks(
+            jobs,
+            AllowedHosts(config.webhook_hosts),
+            config.webhook_secret,
+            counted=lambda outcome: metrics.webhooks.labels(outcome).inc(),
+        )
+    documents = Documents(Folders(config.folder), jobs, shelf, config.settings, webhooks=webhooks)
+    metrics.watch(documents)
+    return documents
 
 
 def check_public(config: DocumentsConfig, access: KeyAccess) -> None:
@@ -84,13 +115,14 @@ def check_public(config: DocumentsConfig, access: KeyAccess) -> None:
 
 async def _serve(
     config: DocumentsConfig,
-    make: Callable[[], Documents],
+    jobs: JobTable,
     access: KeyAccess,
     listening: socket.socket,
     announce: Callable[[str], None],
 ) -> None:
-    documents = make()
-    server = Server(uvicorn_config(build_app(documents, access)))
+    metrics = DocumentMetrics()
+    documents = make_documents(config, jobs, metrics)
+    server = Server(uvicorn_config(build_app(documents, access, metrics)))
     opened = await documents.start()
     if opened:
         log.info("going on with %s", count(opened, "job"))

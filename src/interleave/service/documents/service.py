@@ -18,12 +18,11 @@ from interleave.runs.journal import read_journal
 from interleave.runs.record import RunRecord
 from interleave.runs.resolve import adapted_request
 from interleave.service.decoding import Decoder, EncodedPicture
-from interleave.service.documents.events import Event, folded
+from interleave.service.documents.events import Event, Fold, ResponseFold, folded
 from interleave.service.documents.facts import response_object
 from interleave.service.documents.feeds import Feeds
 from interleave.service.documents.folders import Folders
 from interleave.service.documents.jobs import (
-    Delivery,
     IdempotencyConflict,
     Job,
     JobTable,
@@ -34,7 +33,9 @@ from interleave.service.documents.keys import Caller
 from interleave.service.documents.refusals import ApiRefusal, unknown
 from interleave.service.documents.responses_request import FileReference, Submission
 from interleave.service.documents.shelf import ModelShelf
+from interleave.service.documents.tracing import span, traceparent
 from interleave.service.documents.turns import Turns
+from interleave.service.documents.webhooks import Webhooks
 from interleave.service.documents.worker import JobWorker
 from interleave.service.memory import MEGABYTE, MemoryBudget, MemoryLease
 from interleave.service.messages import RawPicture
@@ -77,8 +78,7 @@ class Documents:
         shelf: ModelShelf,
         settings: ServiceSettings | None = None,
         *,
-        deliveries: Callable[[Job], list[Delivery]] = lambda job: [],
-        check_webhook: Callable[[str], None] | None = None,
+        webhooks: Webhooks | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self.folders = folders
@@ -86,32 +86,42 @@ class Documents:
         self.shelf = shelf
         self.settings = settings or ServiceSettings()
         self.clock = clock
-        self.check_webhook = check_webhook
+        self.webhooks = webhooks
         self.memory = MemoryBudget(self.settings.memory_bytes)
         self.decoder = Decoder()
         self.turns = Turns(
             running=self.settings.concurrency, waiting=self.settings.queue, per_key=self.settings.per_key
         )
         self.worker = JobWorker(
-            jobs, folders, shelf, self.turns, self.settings.limits, deliveries=deliveries, clock=clock
+            jobs,
+            folders,
+            shelf,
+            self.turns,
+            self.settings.limits,
+            deliveries=webhooks.deliveries if webhooks else lambda job: [],
+            clock=clock,
         )
         self.feeds = Feeds(folders)
         self.draining = False
         self.background: set[asyncio.Future[Any]] = set()
         """Work that nobody waits for, such as cancelling a job whose client is gone."""
         self._waiting: dict[str, list[asyncio.Future[Job]]] = {}
-        self.worker.listeners.append(lambda job, _: self._ended(job))
+        self.worker.listeners.append(self._ended)
 
     async def start(self) -> int:
         """Begin to load models, and go on with every job that has not ended; returns their number."""
         self.folders.make()
         self.shelf.start()
+        if self.webhooks is not None:
+            await self.webhooks.start()
         return await self.worker.restart()
 
     async def stop(self, within: float = 0.0) -> None:
         """Take no more jobs and interrupt those that run; the next start goes on with them."""
         self.draining = True
         await self.worker.stop(within)
+        if self.webhooks is not None:
+            await self.webhooks.stop()
         self.feeds.close()
         for waiting in self._waiting.values():
             for future in waiting:
@@ -135,20 +145,19 @@ class Documents:
             raise ApiRefusal("the service is shutting down", status=503, retry_after=5)
         if asked.webhook is not None:
             self._check_webhook(asked.webhook)
-        with self.turns.admitted(caller):
-            job = await self._stored(caller, asked, lease or MemoryLease(self.memory), once, request_id)
-            return job
+        with self.turns.admitted(caller), span("interleave.submit", request=request_id):
+            return await self._stored(caller, asked, lease or MemoryLease(self.memory), once, request_id)
 
     async def get(self, caller: Caller, id_: str) -> Job:
         """A job that this caller may see."""
         caller.require("read")
         return await self._find(caller, id_)
 
-    async def list(self, caller: Caller, *, limit: int = 20, before: str | None = None) -> list[Job]:
+    async def newest(self, caller: Caller, *, limit: int = 20, before: str | None = None) -> list[Job]:
         """The newest jobs that this caller may see."""
         caller.require("read")
         number = (await self._find(caller, before)).number if before is not None else None
-        return await self.jobs.list(caller.sees, limit=limit, before=number)
+        return await self.jobs.newest(caller.sees, limit=limit, before=number)
 
     def response(self, job: Job) -> dict[str, Any]:
         """A job as a Response object, with its output so far; reads its journal, so run it in a thread."""
@@ -163,9 +172,11 @@ class Documents:
         """The record of a job's run; None before it has started."""
         return self.folders.record(job.id)
 
-    async def events(self, job: Job, *, after: int = -1) -> AsyncGenerator[Event | None]:
+    async def events(
+        self, job: Job, *, kind: type[Fold] = ResponseFold, after: int = -1
+    ) -> AsyncGenerator[Event | None]:
         """The numbered events of a job after this one, to its end; None from time to time in between."""
-        running = self.feeds.events(job, lambda: self.jobs.get(job.id), after=after)
+        running = self.feeds.events(job, lambda: self.jobs.get(job.id), kind, after=after)
         async with aclosing(running) as events:
             async for event in events:
                 yield event
@@ -228,6 +239,7 @@ class Documents:
                 settings=asked.settings,
                 partial_images=asked.partial_images,
                 webhook=asked.webhook,
+                traceparent=traceparent(),
             )
             stored = await self.jobs.insert(job, idempotency=once)
         except StorageError as error:
@@ -250,14 +262,14 @@ class Documents:
     async def _request(
         self, caller: Caller, asked: Submission, config: RunConfig, lease: MemoryLease
     ) -> Request:
-        """The request with its pictures; what cannot be answered is refused here, before any model is asked."""
+        """The request with its pictures; what cannot be answered is refused before a model is asked."""
         encoded = [part for part in asked.parts if isinstance(part, EncodedPicture)]
         ends_at = asyncio.get_running_loop().time() + RECEIVE_SECONDS
         decoded = iter(await self.decoder.decode(encoded, lease, ends_at) if encoded else ())
         parts: list[Part] = [*await self._previous(caller, asked)]
         for part in asked.parts:
             if isinstance(part, EncodedPicture):
-                parts.append(_picture_of(next(decoded)))
+                parts.append(picture_of(next(decoded)))
             else:
                 parts.append(Text(part) if isinstance(part, str) else await self._uploaded(caller, part))
         try:
@@ -307,11 +319,11 @@ class Documents:
             raise ApiRefusal(f"interleave: {error.errors()[0]['msg']}", parameter="interleave") from None
 
     def _check_webhook(self, url: str) -> None:
-        if self.check_webhook is None:
+        if self.webhooks is None:
             raise ApiRefusal(
                 "interleave.webhook: this service calls no webhooks", parameter="interleave.webhook"
             )
-        self.check_webhook(url)
+        self.webhooks.allowed.check(url)
 
     async def _earlier(self, caller: Caller, once: tuple[str, str]) -> Job | None:
         try:
@@ -327,12 +339,15 @@ class Documents:
 
     def _ended(self, job: Job) -> None:
         self.feeds.job_ended(job)
+        if self.webhooks is not None:
+            self.webhooks.job_ended(job)
         for future in self._waiting.get(job.id, []):
             if not future.done():
                 future.set_result(job)
 
 
-def _picture_of(raw: RawPicture) -> Picture:
+def picture_of(raw: RawPicture) -> Picture:
+    """A decoded picture as a part of a request."""
     from PIL import Image
 
     return Picture(Image.frombytes("RGB", (raw.width, raw.height), raw.data))

@@ -1,4 +1,4 @@
-"""The loaded models of a service: each set once, in a thread, shared by all jobs and with them their limits."""
+"""The loaded models of a service: each set is loaded once, in a thread, and shared by all jobs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Observe = Callable[[Models], Models]
 
 
 class ModelShelf:
-    """Loads models on demand. A job keeps those it was submitted with, whatever the service is started with."""
+    """Loads models on demand. A job keeps those it was submitted with, also after a restart with others."""
 
     def __init__(
         self, config: RunConfig, pack: PromptPack, chosen: Choices, observe: Observe = lambda models: models

@@ -23,13 +23,14 @@ from interleave.service.documents.folders import Folders
 from interleave.service.documents.jobs import Delivery, Job, JobError, JobStatus, JobTable
 from interleave.service.documents.logs import job_context
 from interleave.service.documents.shelf import ModelShelf
+from interleave.service.documents.tracing import span
 from interleave.service.documents.turns import Turns
 
 log = logging.getLogger(__name__)
 FIRST_PAUSE_SECONDS = 1.0
 LONGEST_PAUSE_SECONDS = 60.0
 OUTCOMES: dict[str, JobStatus] = {"done": "completed", "short": "incomplete", "failed": "failed"}
-JobEnded = Callable[[Job, Ended | None], None]
+JobEnded = Callable[[Job], None]
 
 
 class JobWorker:
@@ -141,7 +142,7 @@ class JobWorker:
         if job.cancelling:  # by a process that died before it was done
             await self._finish(job, "cancelled", None)
             return
-        with job_context(job.id, job.request_id):
+        with job_context(job.id, job.request_id), span("interleave.job", parent=job.traceparent, job=job.id):
             try:
                 ended = await self._answer(job)
             except StorageError:
@@ -149,7 +150,7 @@ class JobWorker:
             except InterleaveError as error:  # its models cannot be loaded
                 await self._finish(job, "failed", JobError(code="server_error", message=str(error)))
                 return
-        await self._finish(job, *_outcome(ended), ended=ended)
+        await self._finish(job, *_outcome(ended))
 
     async def _answer(self, job: Job) -> Ended:
         """Answer the request of a job in its run folder, through outages of its models."""
@@ -177,17 +178,16 @@ class JobWorker:
             if job is not None and job.cancelling:
                 await self._finish(job, "cancelled", None)
 
-    async def _finish(
-        self, job: Job, status: JobStatus, error: JobError | None, *, ended: Ended | None = None
-    ) -> None:
+    async def _finish(self, job: Job, status: JobStatus, error: JobError | None) -> None:
         final = await self.jobs.finish(
             job.id, status, round(self.clock(), 3), error=error, deliveries=self.deliveries
         )
         if final is not None:
             self.folders.remove_inputs(job.id)
-            log.info("job %s %s", job.id, status)
+            with job_context(job.id, job.request_id):
+                log.info("job %s %s", job.id, status)
             for listener in self.listeners:
-                listener(final, ended)
+                listener(final)
 
     async def _remove(self, id_: str) -> None:
         await asyncio.to_thread(self.folders.remove, id_)
