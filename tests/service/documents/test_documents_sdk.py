@@ -75,7 +75,7 @@ def test_a_background_response_is_a_job(tmp_path: Path) -> None:
         assert finished(sdk, job.id, held).status == "completed"
 
 
-def test_a_stream_is_numbered_and_can_be_gone_on_with_anywhere(running: Service) -> None:
+def test_G12_a_stream_is_numbered_and_can_be_gone_on_with_anywhere(running: Service) -> None:
     sdk = running.sdk()
     events = list(sdk.responses.create(model="interleave", input=ASKED, stream=True, background=True))
     assert [event.sequence_number for event in events] == list(range(len(events)))
@@ -139,7 +139,7 @@ def test_a_document_is_continued_by_the_id_of_the_one_before(running: Service) -
     assert third.status == "completed"
 
 
-def test_cancelling_is_final_and_may_be_repeated(tmp_path: Path) -> None:
+def test_G10_cancelling_is_final_and_may_be_repeated(tmp_path: Path) -> None:
     with service(tmp_path, generator=HeldGenerator(free=0)) as held:
         sdk = held.sdk()
         job = sdk.responses.create(input=ASKED, background=True)
@@ -153,7 +153,7 @@ def test_cancelling_is_final_and_may_be_repeated(tmp_path: Path) -> None:
         assert len(held.generator.calls) == 1
 
 
-def test_a_deleted_job_is_unknown_like_any_that_never_was(running: Service) -> None:
+def test_G09_a_deleted_job_is_unknown_like_any_that_never_was(running: Service) -> None:
     sdk = running.sdk()
     job = sdk.responses.create(input=ASKED)
     folder = running.documents.folders.run(job.id)
@@ -168,7 +168,7 @@ def test_a_deleted_job_is_unknown_like_any_that_never_was(running: Service) -> N
     assert errors[0] == errors[1]
 
 
-def test_no_url_is_fetched(running: Service) -> None:
+def test_H01_no_url_is_fetched(running: Service) -> None:
     for url in ("http://127.0.0.1:1/x.png", "https://example.com/x.png", "file:///etc/passwd", "HTTPS://a"):
         content: Any = [{"type": "input_image", "image_url": url}]
         with pytest.raises(openai.BadRequestError, match="nothing is fetched"):

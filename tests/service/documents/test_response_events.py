@@ -85,7 +85,9 @@ def test_a_step_that_was_cut_short_shows_its_best_attempt(journal: list[Entry], 
 
 
 def test_a_picture_that_was_never_drawn_has_failed(journal: list[Entry], job: Job) -> None:
-    called = next(at for at, entry in enumerate(journal) if entry.event == "called" and entry.role == "generator")
+    called = next(
+        at for at, entry in enumerate(journal) if entry.event == "called" and entry.role == "generator"
+    )
     cut = [*journal[: called + 1], Ended(status="interrupted")]
     fold, _ = folded(job, cut)
     events = fold.end(job.model_copy(update={"status": "cancelled"}), fold_record(cut))
@@ -93,7 +95,7 @@ def test_a_picture_that_was_never_drawn_has_failed(journal: list[Entry], job: Jo
     assert (events[0]["item"]["status"], events[0]["item"]["result"]) == ("failed", None)
 
 
-def test_a_stream_goes_on_after_a_restart_where_it_was(tmp_path: Path) -> None:
+def test_G12_a_stream_goes_on_after_a_restart_where_it_was(tmp_path: Path) -> None:
     generator = HeldGenerator(free=2)
     with service(tmp_path, generator=generator) as first:
         stream = first.sdk().responses.create(input=ASKED, stream=True, background=True)
@@ -109,14 +111,14 @@ def test_a_stream_goes_on_after_a_restart_where_it_was(tmp_path: Path) -> None:
     with service(tmp_path, generator=generator) as second:
         sdk = second.sdk()
         rest = list(sdk.responses.retrieve(id_, stream=True, starting_after=seen[-1].sequence_number))
-        assert [event.sequence_number for event in rest][0] == seen[-1].sequence_number + 1
+        assert rest[0].sequence_number == seen[-1].sequence_number + 1
         assert rest[-1].type == "response.completed"
         again = list(sdk.responses.retrieve(id_, stream=True))
         assert [event.to_json() for event in again] == [event.to_json() for event in [*seen, *rest]]
     assert len(generator.calls) == 7  # 4 steps, two of them drawn twice, and the call that was cut off
 
 
-def test_the_lines_of_the_journal_are_streamed_too(tmp_path: Path) -> None:
+def test_G12_the_lines_of_the_journal_are_streamed_too(tmp_path: Path) -> None:
     with service(tmp_path) as running:
         id_ = running.http.post("/v1/responses", json={"input": "A frog in one picture"}).json()["id"]
         text = running.http.get(f"/v1/documents/{id_}/events").text

@@ -33,6 +33,10 @@ OUTCOMES: dict[str, JobStatus] = {"done": "completed", "short": "incomplete", "f
 JobEnded = Callable[[Job], None]
 
 
+class ModelsMissing(Exception):
+    """The models of the service itself cannot be loaded: that says nothing about the job."""
+
+
 class JobWorker:
     """Runs the jobs of a service."""
 
@@ -116,8 +120,11 @@ class JobWorker:
             await self._until_stored(id_)
         except asyncio.CancelledError:
             await asyncio.shield(self._cancelled(id_))
-        except Exception:
+        except ModelsMissing as error:  # the service cannot go on, and the next one finds the job as it is
+            log.error("job %s waits for models that cannot be loaded: %s", id_, error)
+        except Exception as error:
             log.exception("job %s failed in an unexpected way", id_)
+            await self._failed(id_, f"{type(error).__name__}: {error}")
         finally:
             self._tasks.pop(id_, None)
             self.turns.ended(key)
@@ -154,7 +161,12 @@ class JobWorker:
 
     async def _answer(self, job: Job) -> Ended:
         """Answer the request of a job in its run folder, through outages of its models."""
-        models = await self.shelf.models_for(job.config)
+        try:
+            models = await self.shelf.models_for(job.config)
+        except InterleaveError as error:
+            if self.shelf.state == "failed":
+                raise ModelsMissing(str(error)) from error
+            raise
         identity = job.config.generator.identity
         worker = Worker(self.folders.root, Assignment(config=job.config), self.limits, {identity: models})
         item = Item(job.id, "", lambda: self.folders.request_of(job), identity)
@@ -177,6 +189,12 @@ class JobWorker:
             job = await self.jobs.get(id_)
             if job is not None and job.cancelling:
                 await self._finish(job, "cancelled", None)
+
+    async def _failed(self, id_: str, message: str) -> None:
+        with suppress(StorageError):
+            job = await self.jobs.get(id_)
+            if job is not None:
+                await self._finish(job, "failed", JobError(code="server_error", message=message))
 
     async def _finish(self, job: Job, status: JobStatus, error: JobError | None) -> None:
         final = await self.jobs.finish(
