@@ -102,6 +102,9 @@ class Documents:
             clock=clock,
         )
         self.feeds = Feeds(folders)
+        planner = shelf.config.planner
+        self._checks_requests = not planner.is_object and is_prompted(planner.parsed)
+        """Whether the planner reads words of a prompt; one that computes refuses by itself, in its turn."""
         self.draining = False
         self.background: set[asyncio.Future[Any]] = set()
         """Work that nobody waits for, such as cancelling a job whose client is gone."""
@@ -274,7 +277,7 @@ class Documents:
                 parts.append(Text(part) if isinstance(part, str) else await self._uploaded(caller, part))
         try:
             request = Request(tuple(parts))
-            if is_prompted(config.planner.parsed):  # another refuses by itself, when its turn comes
+            if self._checks_requests:
                 await asyncio.to_thread(adapted_request, request, config)
         except InputError as error:
             raise ApiRefusal(str(error), parameter="input", code="invalid_prompt") from None
