@@ -400,11 +400,11 @@ def test_the_service_starts_without_options_and_draws_with_the_miniature(tmp_pat
     assert server.client.get("/health").json()["status"] in ("loading", "ready")
     refused = server.client.post("/v1/responses", json={"input": "A spaceship with warp drive"})
     assert refused.status_code == 400
-    answer = server.client.post(
-        "/v1/responses", json={"input": "How a frog grows up, in two pictures"}
-    ).json()
-    assert answer["status"] == "completed"
-    assert [item["type"] for item in answer["output"]].count("image_generation_call") == 2
+    asked = {"input": "How a frog grows up, step by step, in four pictures", "background": True}
+    id_ = server.client.post("/v1/responses", json=asked).json()["id"]
+    server.until(lambda: server.client.get(f"/v1/documents/{id_}").json()["status"] == "completed", 300)
+    answer = server.client.get(f"/v1/responses/{id_}").json()
+    assert [item["type"] for item in answer["output"]].count("image_generation_call") == 4
     assert server.stop() == 0
 
 

@@ -201,7 +201,8 @@ class JobWorker:
             job.id, status, round(self.clock(), 3), error=error, deliveries=self.deliveries
         )
         if final is not None:
-            self.folders.remove_inputs(job.id)
+            if any(part.image for part in job.parts):
+                self.folders.remove_inputs(job.id)
             with job_context(job.id, job.request_id):
                 log.info("job %s %s", job.id, status)
             for listener in self.listeners:
