@@ -108,7 +108,7 @@ def serve_generator(
     workers = parse_devices(devices)
     for device in workers:
         visible_devices(device, os.environ)
-    ignored = _ignored(ignore or [])
+    ignored = serve_documents.ignored_parameters(ignore or [])
     names = filter(None, (name or _model_name(parsed), chosen_name))
     config = ServerConfig(
         generator=spec,
@@ -130,17 +130,6 @@ def serve_generator(
     )
     serve(config, _announce)
     return 0
-
-
-def _ignored(options: list[str]) -> frozenset[str]:
-    from interleave.service.parameters import NEVER_IGNORED
-
-    names = frozenset(piece.strip() for each in options for piece in each.split(",") if piece.strip())
-    for name in sorted(names & NEVER_IGNORED):
-        raise ConfigurationError(
-            f"--ignore {name}: the client would wait for events that never come; such requests are refused"
-        )
-    return names
 
 
 app.command("documents")(serve_documents.serve_documents)

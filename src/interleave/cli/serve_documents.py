@@ -117,7 +117,7 @@ def serve_documents(
             per_key=per_key,
             limits=Limits(max_calls=max_calls, max_seconds=max_seconds, max_cost=max_cost),
             memory_bytes=memory * MEGABYTE,
-            ignored=frozenset(ignore or ()),
+            ignored=ignored_parameters(ignore or []),
         ),
     )
     serve_documents(config, _announce)
@@ -141,6 +141,18 @@ def _job_table(given: str | None) -> Path | None:
     if not given.startswith(SQLITE) or given == SQLITE:
         raise ConfigurationError(f"--jobs {given}: the job table is a SQLite file: write {SQLITE}PATH")
     return Path(given.removeprefix(SQLITE))
+
+
+def ignored_parameters(options: list[str]) -> frozenset[str]:
+    """The parameters of `--ignore`, which may be repeated or separated by commas."""
+    from interleave.service.parameters import NEVER_IGNORED
+
+    names = frozenset(piece.strip() for each in options for piece in each.split(",") if piece.strip())
+    for name in sorted(names & NEVER_IGNORED):
+        raise ConfigurationError(
+            f"--ignore {name}: the client would wait for events that never come; such requests are refused"
+        )
+    return names
 
 
 def _announce(address: str) -> None:

@@ -23,9 +23,11 @@ from hypothesis import strategies as st
 from running import DocumentServer, HeldGenerator, Service, service, until
 from serving import coded, png
 
+from interleave.errors import ConfigurationError
 from interleave.runs.journal import Called, Drawn, read_journal
 from interleave.runs.record import read_record
 from interleave.service.documents import worker as worker_module
+from interleave.service.documents.folders import Folders
 from interleave.service.documents.jobs import JobTable
 from interleave.service.documents.logs import JsonFormatter
 from interleave.service.documents.responses_request import KNOWN, parse_submission
@@ -263,13 +265,17 @@ def test_J06_cancel_races_with_the_end_and_one_state_is_final(tmp_path: Path) ->
 
 
 def test_J07_a_second_service_on_the_same_job_table_does_not_start(tmp_path: Path) -> None:
-    from interleave.errors import ConfigurationError
-
     first = JobTable(tmp_path / "jobs.sqlite")
     with pytest.raises(ConfigurationError, match="another process uses"):
         JobTable(tmp_path / "jobs.sqlite")
     first.close()
     JobTable(tmp_path / "jobs.sqlite").close()
+    with (
+        Folders(tmp_path).locked(),
+        pytest.raises(ConfigurationError, match="works in"),
+        Folders(tmp_path).locked(),
+    ):
+        pass
 
 
 def test_one_id_leads_from_the_request_to_its_model_calls(running: Service) -> None:

@@ -13,6 +13,7 @@ import pytest
 from running import HeldGenerator, Service, service
 from serving import png
 
+from interleave.cli.main import run
 from interleave.errors import ConfigurationError
 from interleave.runs.resolve import Choices
 from interleave.service.documents.keys import FILE_NAME, Caller, KeyAccess, add_key, read_keys, revoke_key
@@ -259,3 +260,40 @@ def test_J03_the_age_of_the_oldest_job_and_quotas_do_not_follow_a_clock_that_jum
     now[0] += HOUR / 2
     with turns.admitted(caller):
         pass
+
+
+def test_keys_are_made_listed_and_revoked_on_the_command_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    here = ["--runs", str(tmp_path)]
+    assert run(["serve", "keys", "add", "alice", "--scope", "read", "--max-jobs", "3", *here]) == 0
+    secret = capsys.readouterr().out.strip()
+    assert KeyAccess(tmp_path / FILE_NAME).check("/v1/documents", {"authorization": f"Bearer {secret}"})
+    assert run(["serve", "keys", "list", *here]) == 0
+    listed = capsys.readouterr().out
+    assert "alice" in listed
+    assert "read" in listed
+    assert secret not in listed
+    assert run(["serve", "keys", "revoke", "alice", *here]) == 0
+    assert run(["serve", "keys", "revoke", "alice", *here]) == 2
+    assert run(["serve", "keys", "add", "bob", "--scope", "root", *here]) == 2
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["--host", "0.0.0.0"],
+        ["--jobs", "postgres://x"],
+        ["--profile", "no-such-profile"],
+        ["--log-format", "xml"],
+        ["--ignore", "stream"],
+        ["--webhook-host", "hooks.example.com"],  # without a secret
+    ],
+    ids=" ".join,
+)
+def test_a_service_that_cannot_work_does_not_start(
+    arguments: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("INTERLEAVE_WEBHOOK_SECRET", raising=False)
+    given = ["serve", "documents", "--port", "0", "--runs", str(tmp_path)]
+    assert run([*given, *([] if "--profile" in arguments else ["--dry-run"]), *arguments]) == 2

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 Handler = Callable[["Request"], Awaitable[Response]]
 _ID = re.compile(r"/(resp_|file-)[^/]*")
-_PICTURE = re.compile(r"/pictures/[^/]*\Z")
+_NAME = re.compile(r"/(pictures|models)/[^/]*\Z")
 
 
 def build_app(documents: Documents, access: KeyAccess, metrics: DocumentMetrics) -> ServiceMiddleware:
@@ -56,7 +56,7 @@ def build_app(documents: Documents, access: KeyAccess, metrics: DocumentMetrics)
     known = {path for _, path in table}
 
     def route_of(path: str) -> str:
-        route = _PICTURE.sub("/pictures/{name}", _ID.sub("/{id}", path))
+        route = _NAME.sub(r"/\1/{name}", _ID.sub("/{id}", path))
         return route if route in known else "other"
 
     return ServiceMiddleware(app, documents, access, metrics, route_of)
@@ -74,6 +74,7 @@ def routes(documents: Documents, metrics: DocumentMetrics) -> dict[tuple[str, st
         ("GET", "/health"): responses.health,
         ("GET", "/metrics"): scrape,
         ("GET", "/v1/models"): responses.models,
+        ("GET", "/v1/models/{name}"): responses.model,
         ("POST", "/v1/responses"): responses.create,
         ("GET", "/v1/responses/{id}"): responses.retrieve,
         ("DELETE", "/v1/responses/{id}"): responses.delete,
@@ -172,6 +173,12 @@ class ResponseRoutes:
 
     async def models(self, request: Request) -> Response:
         return plain_json(openai.models_list(self.documents.settings.models, self.created))
+
+    async def model(self, request: Request) -> Response:
+        name = request.path_params["name"]
+        if name not in self.documents.settings.models:
+            raise ApiRefusal("there is no such model here", status=404, code="model_not_found")
+        return plain_json(openai.model_card(name, self.created))
 
     async def _read(self, request: Request) -> Submission:
         settings = self.documents.settings

@@ -1,5 +1,6 @@
 """Where the jobs of a service are on disk. Names are made from ids that the service chose itself.
 
+ROOT/service.lock     held by the service that works here
 ROOT/jobs.sqlite      the job table
 ROOT/keys.json        the API keys, hashed
 ROOT/inputs/ID/       the pictures of a request, until its job has ended
@@ -9,12 +10,16 @@ ROOT/runs/ab/…        the run folders
 
 from __future__ import annotations
 
+import fcntl
+import os
 import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from interleave.batches.batch import run_folder
-from interleave.errors import RunError
+from interleave.errors import ConfigurationError, RunError
 from interleave.files import make_folder
 from interleave.runs.journal import FILE_NAME as JOURNAL
 from interleave.runs.journal import RequestPart
@@ -22,6 +27,8 @@ from interleave.runs.record import RunRecord, read_record
 from interleave.runs.store import PictureStore
 from interleave.service.documents.jobs import Job
 from interleave.types import Picture, Request, Text
+
+LOCK_NAME = "service.lock"
 
 
 @dataclass(frozen=True)
@@ -41,7 +48,25 @@ class Folders:
     def files(self) -> PictureStore:
         return PictureStore(self.root / "files")
 
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Hold the folder alone: another service would remove what it does not know."""
+        make_folder(self.root)
+        file = os.open(self.root / LOCK_NAME, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o644)
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(file)
+            raise ConfigurationError(
+                f"another document service works in {self.root}: choose another folder with --runs"
+            ) from None
+        try:
+            yield
+        finally:
+            os.close(file)
+
     def make(self) -> None:
+        """Make the folders of a new service."""
         for name in ("inputs", "files", "runs"):
             make_folder(self.root / name)
 

@@ -73,7 +73,7 @@ def serve_documents(config: DocumentsConfig, announce: Callable[[str], None]) ->
     form = JsonFormatter() if config.json_logs else "%(asctime)s %(message)s"
     if not config.json_logs:  # a line for every model call is for machines to search
         logging.getLogger(observed.__module__).setLevel(logging.WARNING)
-    with listening, redacted_logging(form):
+    with listening, redacted_logging(form), Folders(config.folder).locked():
         jobs = JobTable(config.jobs or config.folder / JOBS_NAME)
         try:
             asyncio.run(_serve(config, jobs, access, listening, announce))
