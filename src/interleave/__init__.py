@@ -28,6 +28,15 @@ if TYPE_CHECKING:  # `as` tells type checkers that a name is exported
         RunOptions as RunOptions,
     )
     from interleave.api import (
+        agenerate as agenerate,
+    )
+    from interleave.api import (
+        agenerate_many as agenerate_many,
+    )
+    from interleave.api import (
+        aresume as aresume,
+    )
+    from interleave.api import (
         generate as generate,
     )
     from interleave.api import (
@@ -44,6 +53,9 @@ if TYPE_CHECKING:  # `as` tells type checkers that a name is exported
     )
     from interleave.api import (
         stream_many as stream_many,
+    )
+    from interleave.api import (
+        stream_resume as stream_resume,
     )
     from interleave.backends.protocols import (
         GeneratorCapabilities as GeneratorCapabilities,
@@ -129,6 +141,8 @@ if TYPE_CHECKING:  # `as` tells type checkers that a name is exported
         StepFinished as StepFinished,
     )
     from interleave.pictures import read_picture as read_picture
+    from interleave.runs.event_lines import EventLine as EventLine
+    from interleave.runs.event_lines import read_event_line as read_event_line
     from interleave.runs.record import (
         RunRecord as RunRecord,
     )
@@ -204,13 +218,18 @@ _MODULES = {
         "LimitOptions",
         "PlanOptions",
         "RunOptions",
+        "agenerate",
+        "agenerate_many",
+        "aresume",
         "generate",
         "generate_many",
         "plan",
         "resume",
         "stream",
         "stream_many",
+        "stream_resume",
     ),
+    "runs.event_lines": ("EventLine", "read_event_line"),
     "runs.record": ("RunRecord", "comparable", "read_record"),
     "runs.run": ("Event", "RunResult", "ShownStep"),
     "types": ("Outcome", "Picture", "Plan", "PlanStep", "Request", "Scores", "Slot", "Text", "Verdict"),

@@ -109,6 +109,12 @@ GENERATORS = {
         needs=("httpx2",),
         extra="api",
     ),
+    "json": BackendInfo(
+        "interleave.backends.generators.json_api:JsonApiGenerator",
+        "a plain image API that a file describes: json:./FILE.toml@http://host:9000, json:automatic1111",
+        needs=("httpx2",),
+        extra="api",
+    ),
     "comfyui": BackendInfo(
         "interleave.backends.generators.comfyui:ComfyUIGenerator",
         "a workflow of your own on a ComfyUI server: comfyui:WORKFLOW.json@http://host:8188",

@@ -34,6 +34,7 @@ def generate(
     fail_on_forced: options.FailOnForced = False,
     open_document: options.Open = False,
     json_output: options.Json = False,
+    json_events: options.JsonEvents = False,
 ) -> int:
     """Answer a request with text and pictures; prints where the document is.
 
@@ -43,10 +44,11 @@ def generate(
     from interleave.api import RunOptions, open_run
     from interleave.batches.batch import DEFAULT_CONCURRENCY
     from interleave.cli.batch_command import run_requests
-    from interleave.cli.run_command import run_and_report
+    from interleave.cli.run_command import Output, run_and_report
     from interleave.errors import ConfigurationError
     from interleave.runs.run import Run
 
+    output = Output(json_output, json_events)
     given_plan, made_for = inputs.read_plan_file(plan) if plan is not None else (None, [])
     choices: RunOptions = {
         "profile": inputs.choose_profile(profile, dry_run),
@@ -82,7 +84,7 @@ def generate(
             skip_bad=skip_bad,
             gallery=gallery,
             fail_on_forced=fail_on_forced,
-            json_output=json_output,
+            output=output,
         )
     if concurrency is not None or retry_failed or skip_bad or gallery:
         raise ConfigurationError(
@@ -94,6 +96,4 @@ def generate(
     def opened() -> Run:
         return open_run(asked, out=out, redraw=redraw, **choices)
 
-    return run_and_report(
-        opened, json_output=json_output, open_document=open_document, fail_on_forced=fail_on_forced
-    )
+    return run_and_report(opened, output=output, open_document=open_document, fail_on_forced=fail_on_forced)

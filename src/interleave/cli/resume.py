@@ -16,6 +16,7 @@ def resume(
     fail_on_forced: options.FailOnForced = False,
     open_document: options.Open = False,
     json_output: options.Json = False,
+    json_events: options.JsonEvents = False,
 ) -> int:
     """Continue a run; everything but the limits is taken from its folder.
 
@@ -23,7 +24,7 @@ def resume(
     """
     from interleave.api import reopen_run
     from interleave.batches.batch import CONFIG_NAME
-    from interleave.cli.run_command import run_and_report
+    from interleave.cli.run_command import Output, run_and_report
     from interleave.runs.resolve import split_choices
     from interleave.runs.run import Run
 
@@ -38,5 +39,8 @@ def resume(
         return reopen_run(run, limits, allow=allow or (), redraw=redraw)
 
     return run_and_report(
-        opened, json_output=json_output, open_document=open_document, fail_on_forced=fail_on_forced
+        opened,
+        output=Output(json_output, json_events),
+        open_document=open_document,
+        fail_on_forced=fail_on_forced,
     )

@@ -12,8 +12,8 @@ from interleave.batches.batch import Ended
 from interleave.errors import RunError
 from interleave.files import write_atomic
 from interleave.render.html import EmbeddedPictures, page_template, write_document
+from interleave.runs.folder import DOCUMENT_NAME
 from interleave.runs.record import RunRecord, read_record
-from interleave.runs.run import DOCUMENT_NAME
 from interleave.runs.store import PictureStore
 from interleave.text import one_line
 

@@ -17,8 +17,8 @@ from PIL import Image
 from interleave.errors import RunError
 from interleave.files import write_atomic
 from interleave.render.word_diff import prompt_changes
+from interleave.runs.folder import DOCUMENT_NAME
 from interleave.runs.record import AttemptRecord, RunRecord, StepRecord
-from interleave.runs.run import DOCUMENT_NAME
 from interleave.runs.store import FOLDER, PictureStore
 from interleave.text import one_line, visible
 

@@ -5,8 +5,9 @@ gives permission; a spec that is read from a folder has none. Without permission
 address, but
 
     NAME@https://host    no key goes to an address, but for the usual key of a well-known service
-    FILE@https://host    no file of this machine goes to another one (a workflow for ComfyUI)
-    addresses@FILE       no file of this machine is read as a list of servers
+    FILE@https://host    no file of this machine goes to another one (a workflow for ComfyUI), and no
+                         file says what goes to an address, keys included (the description of an API)
+    addresses@FILE       no file of this machine says which servers are called
     code@MODEL           no code that comes with a model is run
     price=0@https://host no price is taken from it for a service that is paid with the usual key
     SPEC                 no backend of an installed package gets an address: its keys are not known here
@@ -24,6 +25,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from interleave.backends.generators.json_mapping import is_shipped
 from interleave.backends.registry import GENERATORS, VLMS
 from interleave.backends.remote.keys import GEMINI_URL, OPENAI_URL, origin_of, usual_variable
 from interleave.config.run_config import RunConfig
@@ -115,6 +117,13 @@ def _keys(spec: Spec, urls: list[str]) -> Iterator[Permission]:
 def _files(spec: Spec, urls: list[str]) -> Iterator[Permission]:
     if spec.name == "http" and not urls and "key" not in spec.options:
         yield Permission(f"addresses@{spec.model}", f"take the lines of {spec.model!r} for servers")
+    if spec.name == "json" and spec.model and not is_shipped(spec.model):
+        for url in urls:
+            meaning = f"send what {spec.model!r} says, and the key it names, to {origin_of(url)}"
+            yield Permission(f"{spec.model}@{origin_of(url)}", meaning)
+        if not urls:
+            meaning = f"call the server that {spec.model!r} names, with the key it names"
+            yield Permission(f"addresses@{spec.model}", meaning)
     if spec.name == "comfyui":
         for url in urls:
             for file in filter(None, [spec.model, spec.options.get("text")]):

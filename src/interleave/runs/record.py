@@ -282,30 +282,6 @@ def picture_names(record: RunRecord) -> list[str]:
     return list(dict.fromkeys([*given, *drawn]))
 
 
-def summary(record: RunRecord, folder: Path) -> dict[str, Any]:
-    """The object that `--json` prints."""
-    return {
-        "run": str(folder),
-        "status": record.status,
-        "steps": [_step_summary(step) for step in record.steps],
-        "calls": record.calls.model_dump(),
-        "seconds": record.seconds,
-    }
-
-
-def _step_summary(step: StepRecord) -> dict[str, Any]:
-    text_only = step.plan.prompt is None
-    attempt = step.attempt
-    return {
-        "number": step.plan.number,
-        "text": step.plan.text,
-        "image": f"images/{attempt.image}" if attempt else None,
-        "attempts": len(step.attempts),
-        "accepted": text_only or step.accepted,
-        "forced": step.forced,
-    }
-
-
 def comparable(folder: str | Path) -> dict[str, Any]:
     """What is equal in equal runs: the record without times, paths, versions and retries.
 

@@ -28,7 +28,14 @@ from interleave.errors import (
 from interleave.pipeline import interleave
 from interleave.runs import journal as lines
 from interleave.runs.calls import CallRunner
-from interleave.runs.folder import open_journal, refuse_foreign_folder, refuse_other_run, request_parts
+from interleave.runs.event_lines import EventLine, EventLines
+from interleave.runs.folder import (
+    DOCUMENT_NAME,
+    open_journal,
+    refuse_foreign_folder,
+    refuse_other_run,
+    request_parts,
+)
 from interleave.runs.journal import Entry, Journal, JournalReader, Started, Status, read_journal
 from interleave.runs.limits import Meter, refuse_unpriced
 from interleave.runs.models import Models
@@ -38,13 +45,11 @@ from interleave.runs.record_file import lost_lines, write_stored
 from interleave.runs.replay import EventLog, Replay
 from interleave.runs.store import FOLDER as IMAGES
 from interleave.runs.store import PictureStore, remove_temporary_files
+from interleave.runs.summary import summarize
 from interleave.types import Request
 from interleave.version import __version__
 
 log = logging.getLogger(__name__)
-
-DOCUMENT_NAME = "document.html"
-"""The page of a run; how it is written is given to `Run.open`."""
 
 
 @dataclass(frozen=True)
@@ -122,6 +127,7 @@ class Run:
         self.meter = Meter(limits, calls=made, cost=self.record.cost or 0.0)
         self._ending = Lock()
         self._ended: RunRecord | None = None
+        self._report_end: Callable[[RunRecord], None] = lambda record: None
 
     @classmethod
     def open(
@@ -159,6 +165,31 @@ class Run:
         except BaseException:
             journal.close()
             raise
+
+    def report_lines(self, listener: Callable[[EventLine], None], id_: str | None = None) -> None:
+        """Call a listener with the event lines of the run: those so far now, the others as they happen."""
+        lines_of = EventLines(self.folder, id_)
+        start, *others = self.entries
+        if isinstance(start, Started):
+            listener(lines_of.started(start, continued=bool(others)))
+
+        def report(entry: Entry, *, replayed: bool = False) -> None:
+            for line in lines_of.of(entry, replayed=replayed):
+                listener(line)
+
+        for entry in others:
+            report(entry, replayed=True)
+
+        def keep_and_report(entry: Entry) -> None:
+            self.entries.append(entry)
+            report(entry)
+
+        self.journal.listener = keep_and_report
+        self._report_end = lambda record: listener(lines_of.ended(summarize(record, self.folder)))
+
+    def close(self) -> None:
+        """Release the folder of a run that is not streamed to its end, as interrupted."""
+        self._end("interrupted", None)
 
     async def stream(self) -> AsyncGenerator[Event]:
         """Answer the request; the last event is `RunResult`, whatever happened."""
@@ -220,6 +251,7 @@ class Run:
                 finally:
                     self.journal.close()
                 self._ended = record
+                self._report_end(record)
             return self._ended
 
     def _journal_end(self, status: Status, error: InterleaveError | None) -> RunRecord:
