@@ -31,6 +31,7 @@ from interleave.service.documents.folders import Folders
 from interleave.service.documents.jobs import JobTable
 from interleave.service.documents.logs import JsonFormatter
 from interleave.service.documents.responses_request import KNOWN, parse_submission
+from interleave.service.documents.service import ServiceSettings
 from interleave.service.messages import Refusal
 
 ASKED = {"input": "A frog, in one picture", "background": True}
@@ -250,6 +251,21 @@ def test_J03_a_clock_that_jumps_changes_no_order_and_ends_no_job(tmp_path: Path)
         assert {each["status"] for each in listed} == {"completed"}
         scraped = running.http.get("/metrics").text
         assert 'interleave_documents_job_seconds_count{status="completed"} 3.0' in scraped
+
+
+def test_a_run_that_is_just_being_opened_has_not_started(tmp_path: Path) -> None:
+    with service(tmp_path, generator=HeldGenerator(free=0), settings=ServiceSettings(concurrency=1)) as held:
+        _, waiting = (held.http.post("/v1/responses", json=ASKED).json()["id"] for _ in range(2))
+        folder = held.documents.folders.run(waiting)
+        folder.mkdir(parents=True)
+        for content in (b"", b'{"event":"star'):
+            (folder / "journal.jsonl").write_bytes(content)
+            for path in (f"/v1/responses/{waiting}", f"/v1/documents/{waiting}"):
+                assert held.http.get(path).json()["status"] == "queued"
+            assert held.http.get(f"/v1/documents/{waiting}/document.html").status_code == 404
+        (folder / "journal.jsonl").unlink()
+        held.generator.free = 100
+        held.until(lambda: held.http.get(f"/v1/responses/{waiting}").json()["status"] == "completed")
 
 
 def test_J06_cancel_races_with_the_end_and_one_state_is_final(tmp_path: Path) -> None:

@@ -70,17 +70,15 @@ class Folders:
         for name in ("inputs", "files", "runs"):
             make_folder(self.root / name)
 
-    def has_run(self, id_: str) -> bool:
-        return (self.run(id_) / JOURNAL).exists()
-
     def record(self, id_: str) -> RunRecord | None:
-        """The record of a job's run; None where it has not started."""
+        """The record of a job's run; None where it has not started: its journal has no line yet."""
+        folder = self.run(id_)
         try:
-            return read_record(self.run(id_)) if self.has_run(id_) else None
+            return read_record(folder)
         except RunError:
-            if not self.has_run(id_):  # removed meanwhile
-                return None
-            raise
+            if _has_a_line(folder / JOURNAL):
+                raise
+            return None
 
     def store_inputs(self, id_: str, request: Request) -> tuple[RequestPart, ...]:
         """Put the pictures of a request on disk; returns its parts as the job table holds them."""
@@ -131,3 +129,11 @@ class Folders:
         for folder in (self.root / "inputs").iterdir():
             if folder.name not in known:
                 shutil.rmtree(folder, ignore_errors=True)
+
+
+def _has_a_line(journal: Path) -> bool:
+    try:
+        with journal.open("rb") as file:
+            return file.readline().endswith(b"\n")
+    except OSError:
+        return False
