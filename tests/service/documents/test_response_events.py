@@ -70,6 +70,18 @@ def test_a_repeated_call_is_told_once(journal: list[Entry], job: Job) -> None:
     assert as_text(folded(job, again)[1]) == as_text(folded(job, journal)[1])
 
 
+def test_a_step_that_is_drawn_anew_replaces_its_picture(journal: list[Entry], job: Job) -> None:
+    drawn = next(entry for entry in journal if entry.event == "drawn" and entry.step == 1)
+    finished = next(entry for entry in journal if entry.event == "step_finished" and entry.step == 1)
+    again = drawn.model_copy(update={"attempt": 7, "image": "0" * 64 + ".png"})
+    fold, before = folded(job, journal)
+    events = [*fold.add(again), *fold.add(finished.model_copy(update={"attempt": 7}))]
+    assert [event["type"] for event in events][-1] == "response.output_item.done"
+    assert events[-1]["item"]["result"] == StoredPicture("0" * 64 + ".png")
+    assert events[0]["sequence_number"] == len(before)
+    assert next(item["result"].name for item in fold.items if "result" in item) == "0" * 64 + ".png"
+
+
 def test_a_step_that_was_cut_short_shows_its_best_attempt(journal: list[Entry], job: Job) -> None:
     judged = next(at for at, entry in enumerate(journal) if entry.event == "judged" and entry.step == 2)
     short = [*journal[: judged + 1], Ended(status="short", reason="as many calls as allowed")]

@@ -11,11 +11,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from interleave.runs.journal import Called, Drawn, Entry, Planned, Replied, Started, StepFinished
+from interleave.runs.journal import Called, Drawn, Entry, Replied, Started, StepFinished
 from interleave.runs.record import RunRecord
 from interleave.service.documents.facts import picture_url, response_object
 from interleave.service.documents.jobs import Job
-from interleave.types import PlanStep
+from interleave.types import Plan, PlanStep
 
 Event = dict[str, Any]
 
@@ -91,12 +91,12 @@ class ResponseFold:
 
     def add(self, entry: Entry) -> list[Event]:
         """The events of a line of the journal."""
+        if isinstance(plan := getattr(entry, "plan", None), Plan):  # planned, or planned anew
+            self._steps = {step.number: step for step in plan.steps}
         match entry:
             case Started() if not self._in_progress:
                 self._in_progress = True
                 return [self._event("response.in_progress", response=self._response("in_progress"))]
-            case Planned():
-                self._steps = {step.number: step for step in entry.plan.steps}
             case Called(role="generator") if self._first("called", entry.step, entry.attempt):
                 return [*self._open(entry.step), self._of_picture(entry.step, "generating")]
             case Drawn():

@@ -12,8 +12,8 @@ from starlette.responses import Response
 from interleave.render.html import render_document
 from interleave.render.markdown import FILE_NAME as MARKDOWN_NAME
 from interleave.render.markdown import render_markdown
+from interleave.runs.folder import DOCUMENT_NAME
 from interleave.runs.record import RunRecord, picture_names
-from interleave.runs.run import DOCUMENT_NAME
 from interleave.runs.store import FOLDER, PictureStore
 from interleave.service.documents.events import JournalFold
 from interleave.service.documents.facts import DOCUMENTS, facts_of, picture_url
