@@ -280,6 +280,36 @@ def test_J06_cancel_races_with_the_end_and_one_state_is_final(tmp_path: Path) ->
         assert not list((tmp_path / "inputs").iterdir())
 
 
+def test_J06_a_job_interrupted_while_its_end_is_stored_leaves_nobody_waiting(tmp_path: Path) -> None:
+    with service(tmp_path) as running:
+        busy, free, storing, go_on = (threading.Event() for _ in range(4))
+        finish, database = running.jobs.finish, running.jobs.database
+        held: list[Any] = []
+
+        async def with_company(*arguments: Any, **options: Any) -> Any:
+            """The end of the job and another piece of work become one commit, which waits in the middle."""
+            held.append(asyncio.ensure_future(database.run(lambda _: (busy.set(), free.wait(60)))))
+            while not busy.is_set():
+                await asyncio.sleep(0.005)
+            held.append(asyncio.ensure_future(database.run(lambda _: (storing.set(), go_on.wait(60)))))
+            await asyncio.sleep(0)
+            asyncio.get_running_loop().call_soon(free.set)
+            return await finish(*arguments, **options)
+
+        running.jobs.finish = with_company  # type: ignore[method-assign]
+        id_ = running.http.post("/v1/responses", json=ASKED).json()["id"]
+        events: list[str] = []
+        reading = threading.Thread(
+            target=lambda: events.append(running.http.get(f"/v1/responses/{id_}?stream=true").text)
+        )
+        reading.start()
+        assert storing.wait(60)
+        running.loop.call_soon_threadsafe(running.documents.worker._tasks[id_].cancel)
+        running.until(lambda: id_ not in running.documents.worker._tasks or go_on.set() is None)
+        reading.join(60)
+        assert "response.completed" in events[0]
+
+
 def test_J07_a_second_service_on_the_same_job_table_does_not_start(tmp_path: Path) -> None:
     first = JobTable(tmp_path / "jobs.sqlite")
     with pytest.raises(ConfigurationError, match="another process uses"):

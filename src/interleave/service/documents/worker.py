@@ -64,6 +64,8 @@ class JobWorker:
         self.storage_problem: str | None = None
         """What is wrong with the disk, while something is."""
         self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._storing: set[asyncio.Future[None]] = set()
+        """Ends of jobs that are being stored."""
         self._stopping = False
 
     async def restart(self) -> int:
@@ -72,7 +74,7 @@ class JobWorker:
         for job in jobs:
             self.turns.add(job.key, job.id, age=self.clock() - job.created)
         for id_ in await self.jobs.removals():
-            await self._remove(id_)
+            await self.remove(id_)
         self.folders.remove_unknown_inputs({job.id for job in jobs})
         self.dispatch()
         return len(jobs)
@@ -88,22 +90,23 @@ class JobWorker:
             task = asyncio.create_task(self._work(key, id_), name=id_)
             self._tasks[id_] = task
 
-    def is_running(self, id_: str) -> bool:
-        return id_ in self._tasks
-
     async def cancel(self, job: Job) -> None:
         """Stop a job that is marked to be cancelled; returns when it has its final state."""
         if self.turns.drop(job.key, job.id):
             await self._finish(job, "cancelled", None)
             return
         task = self._tasks.get(job.id)
-        if task is not None:
+        if task is None:
+            await self._finish(job, "cancelled", None)
+            return
+        if not task.cancelling():  # once: a second time would interrupt the storing of its end
             task.cancel()
-            await asyncio.wait({task})
+        await asyncio.wait({task})
 
     async def remove(self, id_: str) -> None:
         """Remove what a forgotten job has on disk."""
-        await self._remove(id_)
+        await asyncio.to_thread(self.folders.remove, id_)
+        await self.jobs.removed(id_)
 
     async def stop(self, within: float = 0.0) -> None:
         """Start nothing more, wait a while for what runs, and interrupt the rest: it is continued later."""
@@ -114,6 +117,7 @@ class JobWorker:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+        await asyncio.gather(*self._storing, return_exceptions=True)
 
     async def _work(self, key: str, id_: str) -> None:
         try:
@@ -157,13 +161,13 @@ class JobWorker:
             except InterleaveError as error:  # its models cannot be loaded
                 await self._finish(job, "failed", JobError(code="server_error", message=str(error)))
                 return
-        await self._finish(job, *_outcome(ended))
+        await self._finish(job, *self._outcome(ended))
 
     async def _answer(self, job: Job) -> Ended:
         """Answer the request of a job in its run folder, through outages of its models."""
         try:
             models = await self.shelf.models_for(job.config)
-        except InterleaveError as error:
+        except Exception as error:
             if self.shelf.state == "failed":
                 raise ModelsMissing(str(error)) from error
             raise
@@ -183,6 +187,15 @@ class JobWorker:
 
         return await self.outage_retry.run(attempt, identity)
 
+    def _outcome(self, ended: Ended) -> tuple[JobStatus, JobError | None]:
+        """The state and the error of a job; clients are not told where its folder is."""
+        status = OUTCOMES.get(ended.status, "failed")
+        if status != "failed":
+            return status, None
+        code = "invalid_prompt" if ended.bad_request else "server_error"
+        reason = (ended.reason or "the run failed").replace(str(self.folders.root), "…")
+        return status, JobError(code=code, message=reason)
+
     async def _cancelled(self, id_: str) -> None:
         """The end of a task that was cancelled: by its client, or because the service ends."""
         with suppress(StorageError):
@@ -197,6 +210,13 @@ class JobWorker:
                 await self._finish(job, "failed", JobError(code="server_error", message=message))
 
     async def _finish(self, job: Job, status: JobStatus, error: JobError | None) -> None:
+        """Store the end of a job and tell of it; a cancellation that comes meanwhile changes neither."""
+        storing = asyncio.ensure_future(self._store_end(job, status, error))
+        self._storing.add(storing)
+        storing.add_done_callback(self._storing.discard)
+        await asyncio.shield(storing)
+
+    async def _store_end(self, job: Job, status: JobStatus, error: JobError | None) -> None:
         final = await self.jobs.finish(
             job.id, status, round(self.clock(), 3), error=error, deliveries=self.deliveries
         )
@@ -207,15 +227,3 @@ class JobWorker:
                 log.info("job %s %s", job.id, status)
             for listener in self.listeners:
                 listener(final)
-
-    async def _remove(self, id_: str) -> None:
-        await asyncio.to_thread(self.folders.remove, id_)
-        await self.jobs.removed(id_)
-
-
-def _outcome(ended: Ended) -> tuple[JobStatus, JobError | None]:
-    status = OUTCOMES.get(ended.status, "failed")
-    if status != "failed":
-        return status, None
-    code = "invalid_prompt" if ended.bad_request else "server_error"
-    return status, JobError(code=code, message=ended.reason or "the run failed")
