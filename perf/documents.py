@@ -8,6 +8,7 @@ Run with: make bench, or python perf/documents.py [crowd|restart]
 from __future__ import annotations
 
 import asyncio
+import os
 import signal
 import statistics
 import subprocess
@@ -109,6 +110,15 @@ def own_seconds(entries: list[Entry]) -> list[float]:
     return found
 
 
+def synced_write(scratch: Path) -> float:
+    began = time.perf_counter()
+    with (scratch / "bare").open("ab") as file:
+        file.write(bytes(1000))
+        file.flush()
+        os.fsync(file.fileno())
+    return time.perf_counter() - began
+
+
 @section
 def crowd(scratch: Path) -> None:
     """A thousand jobs at once, two steps and three pictures each; the double takes ten seconds a picture."""
@@ -129,6 +139,8 @@ def crowd(scratch: Path) -> None:
     report(f"own time per step, median of {len(steps)}", f"{own50:.0f} ms", "≤ 100 ms", own50 <= 100)
     report("own time per step, 99th percentile", f"{own99:.0f} ms", "≤ 1000 ms", own99 <= 1000)
     report("memory at the most", f"{peak:.0f} MB", "≤ 1000 MB", peak <= 1000)
+    bare = statistics.median(synced_write(scratch) for _ in range(50)) * 1000
+    print(f"  beside: a synced write of 1 kB takes {bare:.1f} ms here, and an attempt needs about five")
     ideal = 3 * DELAY
     print(
         f"  {JOBS} jobs in {wall:.1f} s; the double alone takes {ideal:.0f} s · a submission p50 {p50:.0f} ms"

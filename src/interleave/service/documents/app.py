@@ -187,11 +187,13 @@ class ResponseRoutes:
             ends_at = asyncio.get_running_loop().time() + RECEIVE_SECONDS
             await request.scope[LEASE].reserve(body.working_bytes, ends_at)
         return await finish_despite_cancel(
-            asyncio.to_thread(lambda: parse_submission(body.parse()[0], settings.models, settings.ignored))
+            self.documents.in_thread(
+                lambda: parse_submission(body.parse()[0], settings.models, settings.ignored)
+            )
         )
 
     async def _json(self, request: Request, job: Job) -> Response:
-        value = await asyncio.to_thread(self.documents.response, job)
+        value = await self.documents.in_thread(self.documents.response, job)
         store = PictureStore(self.documents.folders.run(job.id))
         return await json_response(value, store, request.scope[LEASE])
 

@@ -109,7 +109,7 @@ class DocumentRoutes:
             raise unknown("picture", name)
         path = PictureStore(self.documents.folders.run(job.id)).path(name)
         try:
-            data = await asyncio.to_thread(path.read_bytes)
+            data = await self.documents.in_thread(path.read_bytes)
         except OSError:
             raise unknown("picture", name) from None
         request.scope[LEASE].keep(len(data))
@@ -122,7 +122,7 @@ class DocumentRoutes:
 
     async def _job(self, request: Request) -> tuple[Job, RunRecord | None]:
         job = await self.documents.get(caller_of(request), request.path_params["id"])
-        return job, await asyncio.to_thread(self.documents.record, job)
+        return job, await self.documents.in_thread(self.documents.record, job)
 
     async def _started(self, request: Request) -> tuple[Job, RunRecord]:
         job, record = await self._job(request)
@@ -137,7 +137,7 @@ class DocumentRoutes:
         lease, loop = request.scope[LEASE], asyncio.get_running_loop()
         await lease.reserve(RENDER_COPIES * sum(sizes), loop.time() + 60)
         async with self._rendering:
-            data: bytes = await asyncio.to_thread(work)
+            data: bytes = await self.documents.in_thread(work)
         lease.keep(len(data))
         return data
 

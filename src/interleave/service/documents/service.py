@@ -5,15 +5,18 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncGenerator, Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import aclosing
 from dataclasses import dataclass, field
-from typing import Any
+from functools import partial
+from typing import Any, TypeVar
 
 from pydantic import ValidationError
 
 from interleave.agents.loading import is_prompted
 from interleave.config.run_config import Limits, RunConfig
 from interleave.errors import InputError, RunError, StorageError
+from interleave.runs.folder import request_parts
 from interleave.runs.journal import read_journal
 from interleave.runs.record import RunRecord
 from interleave.runs.resolve import adapted_request
@@ -41,6 +44,8 @@ from interleave.service.memory import MEGABYTE, MemoryBudget, MemoryLease
 from interleave.service.messages import RawPicture
 from interleave.types import Part, Picture, Request, Text
 
+T = TypeVar("T")
+REQUEST_THREADS = 8
 RECEIVE_SECONDS = 60.0
 """How long the pictures of a request may wait for memory to be decoded in."""
 MAX_IDEMPOTENCY_KEY = 255
@@ -105,6 +110,7 @@ class Documents:
         planner = shelf.config.planner
         self._checks_requests = not planner.is_object and is_prompted(planner.parsed)
         """Whether the planner reads words of a prompt; one that computes refuses by itself, in its turn."""
+        self._threads = ThreadPoolExecutor(REQUEST_THREADS, thread_name_prefix="requests")
         self.draining = False
         self.background: set[asyncio.Future[Any]] = set()
         """Work that nobody waits for, such as cancelling a job whose client is gone."""
@@ -150,6 +156,10 @@ class Documents:
             self._check_webhook(asked.webhook)
         with self.turns.admitted(caller), span("interleave.submit", request=request_id):
             return await self._stored(caller, asked, lease or MemoryLease(self.memory), once, request_id)
+
+    async def in_thread(self, work: Callable[..., T], *arguments: Any) -> T:
+        """Work for requests, in threads of their own: runs that wait for the disk do not hold them up."""
+        return await asyncio.get_running_loop().run_in_executor(self._threads, partial(work, *arguments))
 
     async def get(self, caller: Caller, id_: str) -> Job:
         """A job that this caller may see."""
@@ -227,7 +237,11 @@ class Documents:
         request = await self._request(caller, asked, config, lease)
         id_ = new_job_id()
         try:
-            parts = await asyncio.to_thread(self.folders.store_inputs, id_, request)
+            parts = (
+                await self.in_thread(self.folders.store_inputs, id_, request)
+                if request.pictures
+                else request_parts(request)
+            )
             job = Job(
                 id=id_,
                 key=caller.key,
@@ -278,7 +292,7 @@ class Documents:
         try:
             request = Request(tuple(parts))
             if self._checks_requests:
-                await asyncio.to_thread(adapted_request, request, config)
+                await self.in_thread(adapted_request, request, config)
         except InputError as error:
             raise ApiRefusal(str(error), parameter="input", code="invalid_prompt") from None
         return request
@@ -287,7 +301,7 @@ class Documents:
         file = await self.jobs.file(reference.id)
         if file is None or (caller.sees is not None and file.key != caller.sees):
             raise unknown("file", reference.id)
-        return Picture(await asyncio.to_thread(self.folders.files.get, file.image))
+        return Picture(await self.in_thread(self.folders.files.get, file.image))
 
     async def _previous(self, caller: Caller, asked: Submission) -> list[Text | Picture]:
         """The document that this one continues: its request and its answer, in order."""
@@ -301,7 +315,7 @@ class Documents:
                 code="previous_response_not_ready",
             )
         try:
-            return await asyncio.to_thread(self.folders.document_of, job.id)
+            return await self.in_thread(self.folders.document_of, job.id)
         except RunError as error:
             raise ApiRefusal(
                 f"the previous response cannot be read: {error}", parameter="previous_response_id"
