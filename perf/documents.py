@@ -123,7 +123,11 @@ def synced_write(scratch: Path) -> float:
 def crowd(scratch: Path) -> None:
     """A thousand jobs at once, two steps and three pictures each; the double takes ten seconds a picture."""
     with serving(
-        scratch / "crowd", "--generator", f"solid?size=64&delay={DELAY:g}", "--concurrency", str(JOBS)
+        scratch / "crowd",
+        "--generator",
+        f"solid?size=64&delay={DELAY:g}&concurrency={JOBS}",
+        "--concurrency",
+        str(JOBS),
     ) as service:
         began = time.perf_counter()
         taken = asyncio.run(submit(service.url, JOBS))
@@ -133,7 +137,7 @@ def crowd(scratch: Path) -> None:
     runs = (scratch / "crowd" / "runs").glob("*/*")
     steps = [seconds for folder in runs for seconds in own_seconds(read_journal(folder))]
     p50, p99 = percentiles(taken)
-    report("submissions a second", f"{rate:.0f}/s", "≥ 200/s", rate >= 200)
+    report("submissions a second, while all begin to run", f"{rate:.0f}/s", "≥ 200/s", rate >= 200)
     report("a submission, 99th percentile", f"{p99:.0f} ms", "≤ 500 ms", p99 <= 500)
     own50, own99 = percentiles(steps)
     report(f"own time per step, median of {len(steps)}", f"{own50:.0f} ms", "≤ 100 ms", own50 <= 100)
