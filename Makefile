@@ -42,6 +42,7 @@ bench: $(READY)
 	$(BIN)/python perf/reader.py
 	$(BIN)/python perf/generator.py
 	$(BIN)/python perf/server.py
+	$(BIN)/python perf/documents.py
 	$(BIN)/python perf/data.py
 
 lint: $(READY)

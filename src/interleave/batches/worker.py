@@ -73,8 +73,7 @@ class Worker:
         folder = self.folder / run_folder(item.id)
         config = self.assignment.config_for(item.id, self._generator_of(item, folder))
         models = self.models[config.generator.identity]
-        request = await asyncio.to_thread(_loaded, item, config, models)
-        run = Run.open(folder, request, config, self.limits, lambda: models)
+        run = await self._opened(item, folder, config, models)
         if self.watcher is not None:
             run.report_lines(self.watcher.line, item.id)
         async with aclosing(run.stream()) as events:
@@ -82,6 +81,20 @@ class Worker:
                 if isinstance(event, RunResult):
                     return event
         raise AssertionError("a run always ends with RunResult")
+
+    async def _opened(self, item: Item, folder: Path, config: RunConfig, models: Models) -> Run:
+        """Open a run in a thread: its first lines are synced to disk, and other runs go on meanwhile."""
+
+        def work() -> Run:
+            return Run.open(folder, _loaded(item, config, models), config, self.limits, lambda: models)
+
+        opening = asyncio.ensure_future(asyncio.to_thread(work))
+        try:
+            return await asyncio.shield(opening)
+        except asyncio.CancelledError:
+            with suppress(Exception):  # the thread cannot be stopped, and must not keep the folder
+                (await opening).journal.close()
+            raise
 
     def _generator_of(self, item: Item, folder: Path) -> str:
         """The generator of a request: a started run keeps its own, even if requests were added since."""

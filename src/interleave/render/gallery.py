@@ -60,7 +60,7 @@ def write_gallery(folder: Path, all_ended: Iterable[Ended], requests: Mapping[st
             strips.append(Strip(title, "no pictures", reason=ended.reason, advice=_advice(ended)))
             continue
         write_document(folder / ended.folder, record)
-        notes |= dict.fromkeys(record.config.notes)
+        notes |= dict.fromkeys(record.notes)
         strips.append(
             _strip(folder / ended.folder, f"{ended.folder}/{DOCUMENT_NAME}", record, _advice(ended))
         )

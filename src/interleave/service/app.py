@@ -93,7 +93,10 @@ def build_app(service: Service, access: Access) -> ServiceMiddleware:
     app.add_exception_handler(HTTPException, _unrouted)
     app.add_exception_handler(Refusal, _refused)
     app.add_exception_handler(Exception, _failed)
-    return ServiceMiddleware(app, service.pool, access, service.metrics, frozenset({*table, *drawing}))
+    routes_known = frozenset({*table, *drawing})
+    return ServiceMiddleware(
+        app, service.pool, access, service.metrics, lambda path: path if path in routes_known else "other"
+    )
 
 
 async def _unrouted(request: Request, error: Exception) -> Response:
