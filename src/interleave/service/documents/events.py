@@ -8,23 +8,16 @@ name pictures; their bytes are read when an event is sent.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Any, Protocol
 
 from interleave.runs.journal import Called, Drawn, Entry, Replied, Started, StepFinished
 from interleave.runs.record import RunRecord
 from interleave.service.documents.facts import picture_url, response_object
 from interleave.service.documents.jobs import Job
+from interleave.service.documents.stored_pictures import StoredPicture
 from interleave.types import Plan, PlanStep
 
 Event = dict[str, Any]
-
-
-@dataclass(frozen=True)
-class StoredPicture:
-    """A picture in a run folder, in place of its base64 text."""
-
-    name: str
 
 
 class Fold(Protocol):

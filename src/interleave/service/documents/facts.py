@@ -7,7 +7,7 @@ from typing import Any
 
 from interleave.runs.record import AttemptRecord, RunRecord, StepRecord
 from interleave.service.documents.jobs import Job
-from interleave.service.documents.responses_request import OWN_FIELD
+from interleave.service.documents.submissions import OWN_FIELD
 
 DOCUMENTS = "/v1/documents"
 

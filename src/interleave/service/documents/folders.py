@@ -3,6 +3,7 @@
 ROOT/service.lock     held by the service that works here
 ROOT/jobs.sqlite      the job table
 ROOT/keys.json        the API keys, hashed
+ROOT/pictures.secret  what addresses of pictures are signed with
 ROOT/inputs/ID/       the pictures of a request, until its job has ended
 ROOT/files/           pictures that clients have uploaded
 ROOT/runs/ab/…        the run folders

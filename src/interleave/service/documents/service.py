@@ -20,6 +20,7 @@ from interleave.runs.folder import request_parts
 from interleave.runs.journal import read_journal
 from interleave.runs.record import RunRecord
 from interleave.runs.resolve import adapted_request
+from interleave.runs.store import PictureStore
 from interleave.service.decoding import Decoder, EncodedPicture
 from interleave.service.documents.events import Event, Fold, ResponseFold, folded
 from interleave.service.documents.facts import response_object
@@ -34,8 +35,9 @@ from interleave.service.documents.jobs import (
 )
 from interleave.service.documents.keys import Caller
 from interleave.service.documents.refusals import ApiRefusal, unknown
-from interleave.service.documents.responses_request import FileReference, Submission
+from interleave.service.documents.shared_pictures import PictureAddresses, SharedPicture
 from interleave.service.documents.shelf import ModelShelf
+from interleave.service.documents.submissions import FileReference, Submission
 from interleave.service.documents.tracing import span, traceparent
 from interleave.service.documents.turns import Turns
 from interleave.service.documents.webhooks import Webhooks
@@ -107,6 +109,7 @@ class Documents:
             clock=clock,
         )
         self.feeds = Feeds(folders)
+        self.addresses = PictureAddresses(folders.root)
         planner = shelf.config.planner
         self._checks_requests = not planner.is_object and is_prompted(planner.parsed)
         """Whether the planner reads words of a prompt; one that computes refuses by itself, in its turn."""
@@ -285,10 +288,15 @@ class Documents:
         decoded = iter(await self.decoder.decode(encoded, lease, ends_at) if encoded else ())
         parts: list[Part] = [*await self._previous(caller, asked)]
         for part in asked.parts:
-            if isinstance(part, EncodedPicture):
-                parts.append(picture_of(next(decoded)))
-            else:
-                parts.append(Text(part) if isinstance(part, str) else await self._uploaded(caller, part))
+            match part:
+                case str():
+                    parts.append(Text(part))
+                case EncodedPicture():
+                    parts.append(picture_of(next(decoded)))
+                case FileReference():
+                    parts.append(await self._uploaded(caller, part))
+                case SharedPicture():
+                    parts.append(await self._shared(part))
         try:
             request = Request(tuple(parts))
             if self._checks_requests:
@@ -302,6 +310,21 @@ class Documents:
         if file is None or (caller.sees is not None and file.key != caller.sees):
             raise unknown("file", reference.id)
         return Picture(await self.in_thread(self.folders.files.get, file.image))
+
+    async def _shared(self, part: SharedPicture) -> Picture:
+        """A picture of an earlier answer, which the client sends back by its address."""
+        gone = ApiRefusal(
+            "a picture is named by an address of this service that is unknown or was deleted: send the "
+            "picture itself",
+            code="invalid_image_url",
+        )
+        if not self.addresses.allows(part):
+            raise gone
+        try:
+            store = PictureStore(self.folders.run(part.job))
+            return Picture(await self.in_thread(store.get, part.name))
+        except RunError:
+            raise gone from None
 
     async def _previous(self, caller: Caller, asked: Submission) -> list[Text | Picture]:
         """The document that this one continues: its request and its answer, in order."""
