@@ -6,6 +6,7 @@ import asyncio
 import io
 import json
 import os
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from google import genai
 from google.genai import errors, types
 from PIL import Image
 from running import HeldGenerator, Service, service
-from serving import png
+from serving import coded, png
 
 from interleave.backends.protocols import ImageRequest
 from interleave.errors import BackendError
@@ -24,12 +25,22 @@ from interleave.service.documents.keys import ANYBODY, FILE_NAME, add_key
 ASKED = "How a frog grows up, in two pictures"
 BODY = {"contents": [{"role": "user", "parts": [{"text": ASKED}]}]}
 BOTH = types.GenerateContentConfig(response_modalities=["TEXT", "IMAGE"])
+opened: list[genai.Client] = []
+"""A client that nobody holds closes itself, even while it is in use."""
 PATH = "/v1beta/models/interleave:generateContent"
 
 
 def client(running: Service, key: str = "any", version: str | None = None) -> genai.Client:
     options = types.HttpOptions(base_url=running.url, api_version=version)
-    return genai.Client(api_key=key, http_options=options)
+    opened.append(genai.Client(api_key=key, http_options=options))
+    return opened[-1]
+
+
+@pytest.fixture(autouse=True)
+def _closed() -> Iterator[None]:
+    yield
+    while opened:
+        opened.pop().close()
 
 
 def kinds_of(parts: list[types.Part] | None) -> list[str]:
@@ -96,7 +107,7 @@ def test_a_chat_of_the_sdk_sends_its_pictures_back(running: Service) -> None:
 
 
 def test_both_spellings_are_read_and_nothing_is_fetched(running: Service) -> None:
-    data = {"mime_type": "image/png", "data": __import__("base64").b64encode(png()).decode()}
+    data = {"mime_type": "image/png", "data": coded(png())}
     body = {
         "system_instruction": {"parts": [{"text": "Draw simply."}]},
         "contents": [{"parts": [{"text": "Go on with this in one picture"}, {"inline_data": data}]}],

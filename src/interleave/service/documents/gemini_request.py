@@ -38,6 +38,7 @@ CONFIG = (
 )
 BESIDE_A_PART = {"thought", "thoughtSignature", "videoMetadata", "mediaResolution"}
 """Fields of a part that say something about it."""
+_URL_ALPHABET = str.maketrans("-_", "+/")
 _SNAKE = re.compile(r"_([a-z])")
 
 
@@ -133,10 +134,17 @@ def _part(value: Any, name: str) -> InputPart | None:
     if kinds == {"text"}:
         return text_of(part["text"], f"{name}.text")
     if kinds == {"inlineData"}:
-        return encoded_picture(
-            _camel(part["inlineData"], f"{name}.inlineData").get("data"), f"{name}.inlineData"
-        )
+        name = f"{name}.inlineData"
+        return encoded_picture(_plain_base64(_camel(part["inlineData"], name).get("data")), name)
     raise ApiRefusal(f"{name}: parts are text or inlineData; nothing is fetched from the web", parameter=name)
+
+
+def _plain_base64(data: Any) -> Any:
+    """Base64 of Google's JSON is of either alphabet, padded or not; the SDK sends that of URLs."""
+    if not isinstance(data, str):
+        return data
+    plain = data.rstrip("=").translate(_URL_ALPHABET)
+    return plain + "=" * (-len(plain) % 4)
 
 
 def _camel(value: Any, name: str) -> dict[str, Any]:
