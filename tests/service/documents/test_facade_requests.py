@@ -19,17 +19,7 @@ from interleave.service.messages import Refusal
 
 MODELS = ("interleave",)
 ODD = ["", "\0", "\ud800", "x" * 300, "\u2028", "-1", "1e400", "constructor"]
-WORDS = [
-    *ODD,
-    "text",
-    "user",
-    "assistant",
-    "image_url",
-    "url",
-    "data:image/png;base64,AAAA",
-    "markdown",
-    "image",
-]
+WORDS = [*ODD, "text", "user", "A frog", "data:image/png;base64,AAAA", "data:", "markdown", "image"]
 SCALARS = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False)
 LEAVES = SCALARS | st.sampled_from(WORDS)
 FIELDS = st.sampled_from(
@@ -43,9 +33,24 @@ VALUES = st.recursive(
 TEXT = {"type": "text", "text": "A frog in one picture"}
 
 
+KINDS = st.sampled_from(["text", "image_url", "input_audio"])
+ROLES = st.sampled_from(["user", "assistant", "system", "model", "tool"])
+CHAT_PART = st.fixed_dictionaries({"type": KINDS, "text": LEAVES, "image_url": VALUES})
+CHAT = st.fixed_dictionaries(
+    {"role": ROLES, "content": st.just("A frog") | st.lists(CHAT_PART, max_size=3) | VALUES},
+    optional={"images": st.lists(CHAT_PART, max_size=2) | VALUES, "tool_calls": VALUES},
+)
+CONTENT_PART = st.fixed_dictionaries(
+    {}, optional={"text": LEAVES, "inline_data": VALUES, "inlineData": VALUES, "thought": LEAVES}
+)
+CONTENT = st.fixed_dictionaries({"role": ROLES, "parts": st.lists(CONTENT_PART, max_size=3) | VALUES})
+ITEMS = {"messages": st.lists(CHAT, max_size=3), "contents": st.lists(CONTENT, max_size=3)}
+
+
 def bodies(known: tuple[str, ...], needed: str) -> st.SearchStrategy[dict[str, Any]]:
-    fields = st.dictionaries(st.sampled_from(known) | st.sampled_from(ODD), VALUES, max_size=4)
-    return st.builds(lambda body, value: {**body, needed: value}, fields, VALUES)
+    """Bodies with some fields that are known and some that are not; most have what is needed."""
+    fields = st.dictionaries(st.sampled_from(known) | st.sampled_from(ODD), VALUES, max_size=2)
+    return st.builds(lambda body, value: {**body, needed: value}, fields, ITEMS[needed] | VALUES)
 
 
 def refused_or_read(parse: Any, body: dict[str, Any]) -> None:

@@ -209,7 +209,8 @@ def test_googles_header_carries_the_api_key(tmp_path: Path) -> None:
 
 
 def test_the_models_are_listed_in_googles_shape(running: Service) -> None:
-    google = client(running, version="v1beta")
-    assert [model.name for model in google.models.list()] == ["models/interleave"]
-    assert google.models.get(model="interleave").display_name == "interleave"
+    for version in ("v1", "v1beta"):
+        google = client(running, version=version)
+        assert [model.name for model in google.models.list()] == ["models/interleave"]
+        assert google.models.get(model="interleave").display_name == "interleave"
     assert running.http.get("/v1/models").json()["data"][0]["id"] == "interleave"

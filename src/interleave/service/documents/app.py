@@ -16,7 +16,7 @@ from interleave.service.documents.files import FileRoutes
 from interleave.service.documents.gemini import GeminiRoutes, gemini_refusal, is_gemini_path
 from interleave.service.documents.handling import JobHandling
 from interleave.service.documents.jobs import Job
-from interleave.service.documents.keys import KeyAccess
+from interleave.service.documents.keys import GOOGLE_KEY, KeyAccess
 from interleave.service.documents.metrics import CONTENT_TYPE, DocumentMetrics
 from interleave.service.documents.pages import DocumentRoutes
 from interleave.service.documents.refusals import ApiRefusal, refusal_response
@@ -74,11 +74,17 @@ def routes(documents: Documents, metrics: DocumentMetrics) -> dict[tuple[str, st
         caller_of(request).require("admin")
         return Response(metrics.text(), media_type=CONTENT_TYPE)
 
+    async def models(request: Request) -> Response:
+        return await (gemini if GOOGLE_KEY in request.headers else responses).models(request)
+
+    async def model(request: Request) -> Response:
+        return await (gemini if GOOGLE_KEY in request.headers else responses).model(request)
+
     return {
         ("GET", "/health"): responses.health,
         ("GET", "/metrics"): scrape,
-        ("GET", "/v1/models"): responses.models,
-        ("GET", "/v1/models/{name}"): responses.model,
+        ("GET", "/v1/models"): models,
+        ("GET", "/v1/models/{name}"): model,
         ("POST", "/v1/chat/completions"): chat.create,
         ("POST", "/v1/models/{name}"): gemini.generate,
         ("POST", "/v1beta/models/{name}"): gemini.generate,

@@ -35,6 +35,8 @@ SCOPES = {
     "admin": "everything, of all keys, and the metrics",
 }
 PREFIX = "ilk-"
+GOOGLE_KEY = "x-goog-api-key"
+"""The header in which Google's clients send their key."""
 
 
 class ApiKey(Value):
@@ -165,7 +167,7 @@ class KeyAccess:
         if not self.has_keys:
             refuse_foreign_names(headers)
             return ANYBODY
-        secret = secret_of(headers.get("authorization", "")) or headers.get("x-goog-api-key")
+        secret = secret_of(headers.get("authorization", "")) or headers.get(GOOGLE_KEY)
         key = self._by_digest.get(digest_of(secret)) if secret else None
         if key is not None:
             return Caller(key.id, frozenset(key.scopes), key.max_jobs, key.per_hour)

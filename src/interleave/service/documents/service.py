@@ -123,6 +123,7 @@ class Documents:
     async def start(self) -> int:
         """Begin to load models, and go on with every job that has not ended; returns their number."""
         self.folders.make()
+        self.addresses.prepare()
         self.shelf.start()
         if self.webhooks is not None:
             await self.webhooks.start()

@@ -46,6 +46,10 @@ class PictureAddresses:
         self.path = folder / SECRET_NAME
         self._secret = b""
 
+    def prepare(self) -> None:
+        """Read the secret, or make it: before anybody waits for an answer that needs it."""
+        self._key()
+
     def path_of(self, job: str, name: str) -> str:
         """The address without the host."""
         return f"{PREFIX}{job}/{self._signature(job, name)}/{name}"
@@ -58,7 +62,7 @@ class PictureAddresses:
         return digest[:SIGNATURE_CHARACTERS]
 
     def _key(self) -> bytes:
-        """The secret of this service, made when it is first needed: addresses outlive a restart."""
+        """The secret of this service: addresses outlive a restart."""
         if not self._secret:
             try:
                 self._secret = self.path.read_bytes()
