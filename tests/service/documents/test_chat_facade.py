@@ -18,6 +18,7 @@ from running import HeldGenerator, Service, service
 from serving import coded, png
 
 from interleave.backends.protocols import ImageRequest
+from interleave.cli.main import run
 from interleave.config.run_config import Limits
 from interleave.errors import BackendError
 from interleave.service.documents import feeds
@@ -248,6 +249,18 @@ def test_a_failure_is_an_error_of_the_request_before_and_during_a_stream(tmp_pat
                 seen.append(chunk)
         assert caught.value.code == "server_error"
         assert any((chunk.choices[0].delta.model_extra or {}).get("images") for chunk in seen)
+
+
+def test_addresses_stand_behind_the_public_url(tmp_path: Path) -> None:
+    with service(tmp_path, settings=ServiceSettings(public_url="https://pictures.example.com/d")) as public:
+        text = public.http.post("/v1/chat/completions?pictures=markdown", json=BODY).text
+        assert "](https://pictures.example.com/d/v1/pictures/resp_" in text
+
+
+def test_a_public_url_is_one(capsys: pytest.CaptureFixture[str]) -> None:
+    for wrong in ("example.com", "ftp://x", "https://", "https://x)y"):
+        assert run(["serve", "documents", "--dry-run", "--public-url", wrong]) != 0
+        assert "--public-url" in capsys.readouterr().err
 
 
 def test_a_job_that_a_limit_ends_has_the_finish_reason_length(tmp_path: Path) -> None:

@@ -56,7 +56,7 @@ class ChatRoutes:
         chosen = pictures_choice(request.query_params.get("pictures") or request.headers.get(PICTURES_HEADER))
         try:
             asked, job = await self.handling.submit(request, parse_chat)
-            writer = ChatWriter(self.documents, job, asked, asked.pictures or chosen, _origin(request))
+            writer = ChatWriter(self.documents, job, asked, asked.pictures or chosen, self._origin(request))
             if asked.stream:
                 return self._stream(request, asked, job, writer)
             job = await self.handling.wait(request, asked, job)
@@ -79,9 +79,9 @@ class ChatRoutes:
             client_gone=self.handling.on_leaving(request, asked, job),
         )
 
-
-def _origin(request: Request) -> str:
-    return origin_of(request.url.scheme, request.headers.get("host", ""))
+    def _origin(self, request: Request) -> str:
+        called = origin_of(request.url.scheme, request.headers.get("host", ""))
+        return self.documents.settings.public_url or called
 
 
 class ChatWriter:

@@ -73,6 +73,8 @@ class ServiceSettings:
     memory_bytes: int = 1000 * MEGABYTE
     ignored: frozenset[str] = frozenset()
     """Parameters that clients may send without effect."""
+    public_url: str | None = None
+    """What stands before the addresses of pictures; None for the host that a client calls."""
 
 
 class Documents:
