@@ -166,7 +166,7 @@ def test_the_three_questions(tmp_path: Path) -> None:
     output = answer(tmp_path, "a")
     context = Context(PROMPTS, tmp_path)
     whole = benchmark.question(DOCUMENT, item, output, context)
-    said = question_text(whole.messages[1])
+    said = " ".join(question_text(whole.messages[1]).split())
     assert "INPUT:" in said and "(2) Do part 1. <Img_1> PICTURE </Img_1>" in said
     assert "OUTPUT: (1) Then 0. <Img_2> PICTURE </Img_2> (2) Then 1. <Img_3> PICTURE </Img_3>" in said
     assert whole.sampling.temperature == 1.0
