@@ -174,7 +174,7 @@ def test_the_three_questions(tmp_path: Path) -> None:
     assert sizes == [(40, 30), (40, 30), (512, 256), (512, 256)]
     hidden = benchmark.question(DESCRIPTIONS, item, output, context)
     assert "<Img_1> PICTURE </Img_1>" in question_text(hidden.messages[1])
-    assert "<Img_2> </Img_2>" in question_text(hidden.messages[1])
+    assert "<Img_2>\n</Img_2>" in question_text(hidden.messages[1])
     with pytest.raises(Unparsed, match="has not said"):
         benchmark.question(FIDELITY, item, output, context)
     said_before = JudgeRecord(
