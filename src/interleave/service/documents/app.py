@@ -14,7 +14,9 @@ from interleave.runs.store import PictureStore
 from interleave.service import openai_wire as openai
 from interleave.service.app import CLIENT_CLOSED_REQUEST
 from interleave.service.decoding import finish_despite_cancel
+from interleave.service.documents.decision_routes import DecisionRoutes
 from interleave.service.documents.files import FileRoutes
+from interleave.service.documents.input_items import input_items
 from interleave.service.documents.jobs import Job
 from interleave.service.documents.keys import KeyAccess
 from interleave.service.documents.metrics import CONTENT_TYPE, DocumentMetrics
@@ -38,6 +40,7 @@ if TYPE_CHECKING:
 
 Handler = Callable[["Request"], Awaitable[Response]]
 _ID = re.compile(r"/(resp_|file-)[^/]*")
+_STEP = re.compile(r"/steps/[^/]*/")
 _NAME = re.compile(r"/(pictures|models)/[^/]*\Z")
 
 
@@ -56,7 +59,7 @@ def build_app(documents: Documents, access: KeyAccess, metrics: DocumentMetrics)
     known = {path for _, path in table}
 
     def route_of(path: str) -> str:
-        route = _NAME.sub(r"/\1/{name}", _ID.sub("/{id}", path))
+        route = _NAME.sub(r"/\1/{name}", _STEP.sub("/steps/{step}/", _ID.sub("/{id}", path)))
         return route if route in known else "other"
 
     return ServiceMiddleware(app, documents, access, metrics, route_of)
@@ -65,6 +68,7 @@ def build_app(documents: Documents, access: KeyAccess, metrics: DocumentMetrics)
 def routes(documents: Documents, metrics: DocumentMetrics) -> dict[tuple[str, str], Handler]:
     """The handlers by method and path. A facade adds its own."""
     responses, pages, files = ResponseRoutes(documents), DocumentRoutes(documents), FileRoutes(documents)
+    decisions = DecisionRoutes(documents, responses.answer)
 
     async def scrape(request: Request) -> Response:
         caller_of(request).require("admin")
@@ -79,10 +83,16 @@ def routes(documents: Documents, metrics: DocumentMetrics) -> dict[tuple[str, st
         ("GET", "/v1/responses/{id}"): responses.retrieve,
         ("DELETE", "/v1/responses/{id}"): responses.delete,
         ("POST", "/v1/responses/{id}/cancel"): responses.cancel,
+        ("GET", "/v1/responses/{id}/input_items"): responses.input_items,
         ("GET", "/v1/documents"): pages.listing,
         ("GET", "/v1/documents/{id}"): pages.document,
         ("GET", "/v1/documents/{id}/plan"): pages.plan,
+        ("POST", "/v1/documents/{id}/plan/release"): decisions.release,
         ("GET", "/v1/documents/{id}/steps"): pages.steps,
+        ("POST", "/v1/documents/{id}/steps/{step}/redraw"): decisions.redraw,
+        ("POST", "/v1/documents/{id}/steps/{step}/choose"): decisions.choose,
+        ("POST", "/v1/documents/{id}/undo"): decisions.undo,
+        ("POST", "/v1/documents/{id}/branch"): decisions.branch,
         ("GET", "/v1/documents/{id}/events"): pages.events,
         ("GET", "/v1/documents/{id}/document.html"): pages.html,
         ("GET", "/v1/documents/{id}/document.md"): pages.markdown,
@@ -140,17 +150,25 @@ class ResponseRoutes:
             if finished is None:
                 return Response(status_code=CLIENT_CLOSED_REQUEST)
             job = finished
-        return await self._json(request, job)
+        return await self.answer(request, job)
 
     async def retrieve(self, request: Request) -> Response:
         job = await self.documents.get(caller_of(request), request.path_params["id"])
         if request.query_params.get("stream", "").lower() in ("true", "1"):
             return self._stream(request, job, after=event_number(request), keeps=True)
-        return await self._json(request, job)
+        return await self.answer(request, job)
 
     async def cancel(self, request: Request) -> Response:
         job = await self.documents.cancel(caller_of(request), request.path_params["id"])
-        return await self._json(request, job)
+        return await self.answer(request, job)
+
+    async def input_items(self, request: Request) -> Response:
+        job = await self.documents.get(caller_of(request), request.path_params["id"])
+        record = await self.documents.in_thread(self.documents.record, job)
+        folders = self.documents.folders
+        store = PictureStore(folders.run(job.id)) if record else folders.inputs(job.id)
+        page = input_items(job, record.request if record else job.parts, request.query_params)
+        return await json_response(page, store, request.scope[LEASE])
 
     async def delete(self, request: Request) -> Response:
         id_ = request.path_params["id"]
@@ -192,7 +210,7 @@ class ResponseRoutes:
             )
         )
 
-    async def _json(self, request: Request, job: Job) -> Response:
+    async def answer(self, request: Request, job: Job) -> Response:
         value = await self.documents.in_thread(self.documents.response, job)
         store = PictureStore(self.documents.folders.run(job.id))
         return await json_response(value, store, request.scope[LEASE])

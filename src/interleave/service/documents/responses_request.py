@@ -20,7 +20,7 @@ from interleave.text import one_line, unusable
 
 OWN_FIELD = "interleave"
 """The field of our own options in a request, and of our own facts in a response."""
-OWN_OPTIONS = ("seed", "max_attempts", "sources", "webhook")
+OWN_OPTIONS = ("seed", "max_attempts", "sources", "webhook", "hold_plan")
 NOT_USED = ("user", "safety_identifier", "prompt_cache_key")
 """Texts that identify the client's own users: checked, repeated, and not used."""
 KNOWN = (
@@ -63,6 +63,7 @@ class Submission:
     options: dict[str, Any] = field(default_factory=dict)
     """What the client chose among the rules of its run: seed, max_attempts, sources."""
     webhook: str | None = None
+    hold_plan: bool = False
 
 
 def parse_submission(
@@ -71,7 +72,7 @@ def parse_submission(
     """The submission in a body; raises a `Refusal` that names the parameter at fault."""
     facts = ServiceFacts(GeneratorCapabilities(), ignored=frozenset(ignored))
     parameters = Parameters(body, facts, known=KNOWN)
-    options, webhook = _own_options(parameters.take(OWN_FIELD))
+    options, webhook, hold_plan = _own_options(parameters.take(OWN_FIELD))
     instructions = parameters.text("instructions")
     parts = (*((instructions,) if instructions else ()), *_input(parameters.take("input")))
     submission = Submission(
@@ -86,6 +87,7 @@ def parse_submission(
         settings={"instructions": instructions, **_settings(parameters)},
         options=options,
         webhook=webhook,
+        hold_plan=hold_plan,
     )
     parameters.refuse_unknown()
     return submission
@@ -193,9 +195,10 @@ def _tools(parameters: Parameters) -> int:
     return 0
 
 
-def _own_options(value: Any) -> tuple[dict[str, Any], str | None]:
+def _own_options(value: Any) -> tuple[dict[str, Any], str | None, bool]:
+    """The rules that a client chose, its webhook, and whether the plan is held."""
     if value is None:
-        return {}, None
+        return {}, None, False
     if not isinstance(value, dict):
         raise ApiRefusal(f"{OWN_FIELD} must be an object", parameter=OWN_FIELD)
     given = Parameters(value, ServiceFacts(GeneratorCapabilities()), known=OWN_OPTIONS)
@@ -204,9 +207,9 @@ def _own_options(value: Any) -> tuple[dict[str, Any], str | None]:
         "max_attempts": given.integer("max_attempts", 1, MOST_ATTEMPTS),
         "sources": given.choice("sources", [rule.value for rule in SourceRule]),
     }
-    webhook = given.text("webhook", most=2000)
+    webhook, hold_plan = given.text("webhook", most=2000), _flag(given, "hold_plan")
     given.refuse_unknown()
-    return {name: option for name, option in options.items() if option is not None}, webhook
+    return {name: option for name, option in options.items() if option is not None}, webhook, hold_plan
 
 
 def _input(value: Any) -> list[InputPart]:

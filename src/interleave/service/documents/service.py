@@ -29,6 +29,7 @@ from interleave.service.documents.jobs import (
     IdempotencyConflict,
     Job,
     JobTable,
+    end_of,
     is_job_id,
     new_job_id,
 )
@@ -147,11 +148,10 @@ class Documents:
     ) -> Job:
         """Store a job and queue it; it survives every crash from the moment this returns."""
         caller.require("submit")
-        once = _idempotency(idempotency_key, asked)
-        if once is not None and (earlier := await self._earlier(caller, once)) is not None:
+        once = once_only(idempotency_key, asked.digest)
+        if (earlier := await self.earlier(caller, once)) is not None:
             return earlier
-        if self.draining:
-            raise ApiRefusal("the service is shutting down", status=503, retry_after=5)
+        self.refuse_when_draining()
         if asked.webhook is not None:
             self._check_webhook(asked.webhook)
         with self.turns.admitted(caller), span("interleave.submit", request=request_id):
@@ -164,12 +164,12 @@ class Documents:
     async def get(self, caller: Caller, id_: str) -> Job:
         """A job that this caller may see."""
         caller.require("read")
-        return await self._find(caller, id_)
+        return await self.find(caller, id_)
 
     async def newest(self, caller: Caller, *, limit: int = 20, before: str | None = None) -> list[Job]:
         """The newest jobs that this caller may see."""
         caller.require("read")
-        number = (await self._find(caller, before)).number if before is not None else None
+        number = (await self.find(caller, before)).number if before is not None else None
         return await self.jobs.newest(caller.sees, limit=limit, before=number)
 
     def response(self, job: Job) -> dict[str, Any]:
@@ -212,11 +212,20 @@ class Documents:
     async def cancel(self, caller: Caller, id_: str) -> Job:
         """Cancel a job; one that has ended stays as it is."""
         caller.require("submit")
-        job = await self._find(caller, id_)
-        marked = await self.jobs.ask_to_cancel(job.id)
+        job = await self.find(caller, id_)
+        marked = await (
+            self._reopened_to_cancel(job) if job.status == "held" else self.jobs.ask_to_cancel(id_)
+        )
         if marked is not None:
             await self.worker.cancel(marked)
-        return await self._find(caller, id_)
+        return await self.find(caller, id_)
+
+    async def _reopened_to_cancel(self, job: Job) -> Job | None:
+        """A held job as one that is to be cancelled: the end that its clients were told of is kept."""
+        lines = len(await self.in_thread(read_journal, self.folders.run(job.id)))
+        reopened = await self.jobs.reopen(job, end_of(job, lines), cancelling=True)
+        self.feeds.job_reopened(job.id)
+        return reopened[0] if reopened else None
 
     async def delete(self, caller: Caller, id_: str) -> None:
         """Cancel a job if it has not ended, and remove everything of it."""
@@ -257,19 +266,15 @@ class Documents:
                 partial_images=asked.partial_images,
                 webhook=asked.webhook,
                 traceparent=traceparent(),
+                hold_plan=asked.hold_plan,
             )
             stored = await self.jobs.insert(job, idempotency=once)
         except StorageError as error:
             self.folders.remove_inputs(id_)
-            raise ApiRefusal(
-                "the service cannot store the request now: its disk fails or is full",
-                status=503,
-                code="storage_failed",
-                retry_after=STORAGE_RETRY_SECONDS,
-            ) from error
+            raise storage_failed() from error
         except IdempotencyConflict:
             self.folders.remove_inputs(id_)
-            raise _conflict() from None
+            raise key_conflict() from None
         if stored.id != id_:  # the same request came twice at the same moment
             self.folders.remove_inputs(id_)
             return stored
@@ -307,8 +312,8 @@ class Documents:
         """The document that this one continues: its request and its answer, in order."""
         if asked.previous is None:
             return []
-        job = await self._find(caller, asked.previous, "previous response")
-        if not job.is_final:
+        job = await self.find(caller, asked.previous, "previous response")
+        if not job.is_final or job.status == "held":
             raise ApiRefusal(
                 f"the previous response {job.id} has not ended yet",
                 parameter="previous_response_id",
@@ -342,13 +347,18 @@ class Documents:
             )
         self.webhooks.allowed.check(url)
 
-    async def _earlier(self, caller: Caller, once: tuple[str, str]) -> Job | None:
+    async def earlier(self, caller: Caller, once: tuple[str, str] | None) -> Job | None:
+        """The job of a request with the same idempotency key that came before."""
         try:
-            return await self.jobs.earlier(caller.key, *once)
+            return await self.jobs.earlier(caller.key, *once) if once is not None else None
         except IdempotencyConflict:
-            raise _conflict() from None
+            raise key_conflict() from None
 
-    async def _find(self, caller: Caller, id_: str, what: str = "response") -> Job:
+    def refuse_when_draining(self) -> None:
+        if self.draining:
+            raise ApiRefusal("the service is shutting down", status=503, retry_after=5)
+
+    async def find(self, caller: Caller, id_: str, what: str = "response") -> Job:
         job = await self.jobs.get(id_) if is_job_id(id_) else None
         if job is None or (caller.sees is not None and job.key != caller.sees):
             raise unknown(what, id_)
@@ -370,15 +380,25 @@ def picture_of(raw: RawPicture) -> Picture:
     return Picture(Image.frombytes("RGB", (raw.width, raw.height), raw.data))
 
 
-def _idempotency(name: str | None, asked: Submission) -> tuple[str, str] | None:
+def once_only(name: str | None, digest: str) -> tuple[str, str] | None:
+    """The idempotency key of a request, checked, and the digest of what it asks for."""
     if name is None:
         return None
     if not name.strip() or len(name) > MAX_IDEMPOTENCY_KEY:
         raise ApiRefusal(f"Idempotency-Key must have 1 to {MAX_IDEMPOTENCY_KEY} characters")
-    return name, asked.digest
+    return name, digest
 
 
-def _conflict() -> ApiRefusal:
+def storage_failed() -> ApiRefusal:
+    return ApiRefusal(
+        "the service cannot store the request now: its disk fails or is full",
+        status=503,
+        code="storage_failed",
+        retry_after=STORAGE_RETRY_SECONDS,
+    )
+
+
+def key_conflict() -> ApiRefusal:
     return ApiRefusal(
         "this Idempotency-Key was used for another request: take a new one for a new request",
         status=422,

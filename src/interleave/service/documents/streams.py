@@ -31,7 +31,7 @@ def encoded(value: Any, store: PictureStore) -> bytes:
         if not isinstance(each, StoredPicture):
             raise TypeError(f"{type(each).__name__} is no JSON")
         try:
-            return base64.b64encode(store.path(each.name).read_bytes()).decode()
+            return each.prefix + base64.b64encode(store.path(each.name).read_bytes()).decode()
         except (OSError, RunError):
             return None  # removed meanwhile
 
