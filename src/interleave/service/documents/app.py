@@ -15,6 +15,7 @@ from interleave.service import openai_wire as openai
 from interleave.service.app import CLIENT_CLOSED_REQUEST
 from interleave.service.decoding import finish_despite_cancel
 from interleave.service.documents.decision_routes import DecisionRoutes
+from interleave.service.documents.facts import waiting_response
 from interleave.service.documents.files import FileRoutes
 from interleave.service.documents.input_items import input_items
 from interleave.service.documents.jobs import Job
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     from starlette.requests import Request
 
 Handler = Callable[["Request"], Awaitable[Response]]
+SMALL_BYTES = 16_000
 _ID = re.compile(r"/(resp_|file-)[^/]*")
 _STEP = re.compile(r"/steps/[^/]*/")
 _NAME = re.compile(r"/(pictures|models)/[^/]*\Z")
@@ -204,14 +206,17 @@ class ResponseRoutes:
         if body.working_bytes:
             ends_at = asyncio.get_running_loop().time() + RECEIVE_SECONDS
             await request.scope[LEASE].reserve(body.working_bytes, ends_at)
-        return await finish_despite_cancel(
-            self.documents.in_thread(
-                lambda: parse_submission(body.parse()[0], settings.models, settings.ignored)
-            )
-        )
+
+        def parse() -> Submission:
+            return parse_submission(body.parse()[0], settings.models, settings.ignored)
+
+        if _is_small(request):  # quicker read than handed to a thread
+            return parse()
+        return await finish_despite_cancel(self.documents.in_thread(parse))
 
     async def answer(self, request: Request, job: Job) -> Response:
-        value = await self.documents.in_thread(self.documents.response, job)
+        documents = self.documents
+        value = waiting_response(job) if job.is_new else await documents.in_thread(documents.response, job)
         store = PictureStore(self.documents.folders.run(job.id))
         return await json_response(value, store, request.scope[LEASE])
 
@@ -247,6 +252,11 @@ class ResponseRoutes:
         task = asyncio.ensure_future(self.documents.cancel(caller_of(request), job.id))
         self.documents.background.add(task)
         task.add_done_callback(self.documents.background.discard)
+
+
+def _is_small(request: Request) -> bool:
+    length = request.headers.get("content-length", "")
+    return length.isascii() and length.isdigit() and len(length) < 9 and int(length) <= SMALL_BYTES
 
 
 async def _disconnected(request: Request) -> None:

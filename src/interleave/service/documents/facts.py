@@ -54,6 +54,11 @@ def response_object(
     }
 
 
+def waiting_response(job: Job) -> dict[str, Any]:
+    """The Response of a job that was never worked on."""
+    return response_object(job, [], None, {})
+
+
 def _incomplete_details(job: Job) -> dict[str, str] | None:
     reasons = {"incomplete": "max_output_tokens", "held": HELD_REASON}
     return {"reason": reasons[job.status]} if job.status in reasons else None

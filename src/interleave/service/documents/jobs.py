@@ -115,6 +115,11 @@ class Job(Value):
     error: JobError | None = None
 
     @property
+    def is_new(self) -> bool:
+        """Whether it was never worked on, so that it has no run folder yet."""
+        return self.status == "queued" and not self.ends and self.parent is None
+
+    @property
     def is_final(self) -> bool:
         return self.status not in OPEN
 
