@@ -29,6 +29,7 @@ from interleave.service.documents.jobs import (
     IdempotencyConflict,
     Job,
     JobTable,
+    StoredFile,
     end_of,
     is_job_id,
     new_job_id,
@@ -36,6 +37,7 @@ from interleave.service.documents.jobs import (
 from interleave.service.documents.keys import Caller
 from interleave.service.documents.refusals import ApiRefusal, unknown
 from interleave.service.documents.responses_request import FileReference, Submission
+from interleave.service.documents.retention import remove_regularly
 from interleave.service.documents.shelf import ModelShelf
 from interleave.service.documents.tracing import span, traceparent
 from interleave.service.documents.turns import Turns
@@ -70,6 +72,8 @@ class ServiceSettings:
     max_attempts: int | None = None
     """The most that a request may choose; None for the configuration's own."""
     memory_bytes: int = 1000 * MEGABYTE
+    keep_days: float | None = None
+    """After so many days what has ended, and uploads, are removed; None: never."""
     ignored: frozenset[str] = frozenset()
     """Parameters that clients may send without effect."""
 
@@ -113,6 +117,7 @@ class Documents:
         """Whether the planner reads words of a prompt; one that computes refuses by itself, in its turn."""
         self._threads = ThreadPoolExecutor(REQUEST_THREADS, thread_name_prefix="requests")
         self.draining = False
+        self._removing: asyncio.Task[None] | None = None
         self.background: set[asyncio.Future[Any]] = set()
         """Work that nobody waits for, such as cancelling a job whose client is gone."""
         self._waiting: dict[str, list[asyncio.Future[Job]]] = {}
@@ -124,11 +129,16 @@ class Documents:
         self.shelf.start()
         if self.webhooks is not None:
             await self.webhooks.start()
-        return await self.worker.restart()
+        opened = await self.worker.restart()
+        if self.settings.keep_days is not None:
+            self._removing = asyncio.create_task(remove_regularly(self, self.settings.keep_days))
+        return opened
 
     async def stop(self, within: float = 0.0) -> None:
         """Take no more jobs and interrupt those that run; the next start goes on with them."""
         self.draining = True
+        if self._removing is not None:
+            self._removing.cancel()
         await self.worker.stop(within)
         if self.webhooks is not None:
             await self.webhooks.stop()
@@ -229,10 +239,19 @@ class Documents:
 
     async def delete(self, caller: Caller, id_: str) -> None:
         """Cancel a job if it has not ended, and remove everything of it."""
-        job = await self.cancel(caller, id_)
-        if await self.jobs.remove(job.id):
-            self.feeds.job_removed(job.id)
-            await self.worker.remove(job.id)
+        await self.forget((await self.cancel(caller, id_)).id)
+
+    async def forget(self, id_: str) -> None:
+        """Remove everything of a job that has ended."""
+        if await self.jobs.remove(id_):
+            self.feeds.job_removed(id_)
+            await self.worker.remove(id_)
+
+    async def forget_file(self, file: StoredFile) -> None:
+        """Remove an upload, and its picture unless another upload is the same."""
+        if await self.jobs.remove_file(file.id):
+            path = self.folders.files.path(file.image)
+            await self.in_thread(partial(path.unlink, missing_ok=True))
 
     async def _stored(
         self,
