@@ -70,6 +70,12 @@ def serve_documents(
         float,
         typer.Option(min=0, help="Seconds for jobs to end when the service stops; the others go on later."),
     ] = 10.0,
+    keep_days: Annotated[
+        float | None,
+        typer.Option(
+            min=0.01, help="Remove jobs that ended so many days ago, and uploads as old. [default: never]"
+        ),
+    ] = None,
     webhook_host: Annotated[
         list[str] | None,
         typer.Option(
@@ -125,6 +131,7 @@ def serve_documents(
             per_key=per_key,
             limits=Limits(max_calls=max_calls, max_seconds=max_seconds, max_cost=max_cost),
             memory_bytes=memory * MEGABYTE,
+            keep_days=keep_days,
             ignored=ignored_parameters(ignore or []),
             public_url=_public_url(public_url),
         ),

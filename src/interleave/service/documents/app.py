@@ -12,9 +12,12 @@ from starlette.responses import Response
 from interleave.service import openai_wire as openai
 from interleave.service.app import CLIENT_CLOSED_REQUEST
 from interleave.service.documents.chat import ChatRoutes
+from interleave.service.documents.decision_routes import DecisionRoutes
+from interleave.service.documents.facts import waiting_response
 from interleave.service.documents.files import FileRoutes
 from interleave.service.documents.gemini import GeminiRoutes, gemini_refusal, is_gemini_path
 from interleave.service.documents.handling import JobHandling
+from interleave.service.documents.input_items import input_items
 from interleave.service.documents.jobs import Job
 from interleave.service.documents.keys import GOOGLE_KEY, KeyAccess
 from interleave.service.documents.metrics import CONTENT_TYPE, DocumentMetrics
@@ -38,7 +41,9 @@ if TYPE_CHECKING:
     from starlette.requests import Request
 
 Handler = Callable[["Request"], Awaitable[Response]]
+SMALL_BYTES = 16_000
 _ID = re.compile(r"/(resp_|file-)[^/]*")
+_STEP = re.compile(r"/steps/[^/]*/")
 _NAME = re.compile(r"/(pictures|models)/[^/]*\Z")
 
 
@@ -59,7 +64,7 @@ def build_app(documents: Documents, access: KeyAccess, metrics: DocumentMetrics)
     def route_of(path: str) -> str:
         if path.startswith(SIGNED_PATHS):
             return SHARED
-        route = _NAME.sub(r"/\1/{name}", _ID.sub("/{id}", path))
+        route = _NAME.sub(r"/\1/{name}", _STEP.sub("/steps/{step}/", _ID.sub("/{id}", path)))
         return route if route in known else "other"
 
     return ServiceMiddleware(app, documents, access, metrics, route_of, refuse=refusal_at)
@@ -69,6 +74,7 @@ def routes(documents: Documents, metrics: DocumentMetrics) -> dict[tuple[str, st
     """The handlers by method and path. A facade adds its own."""
     responses, pages, files = ResponseRoutes(documents), DocumentRoutes(documents), FileRoutes(documents)
     chat, gemini = ChatRoutes(documents), GeminiRoutes(documents)
+    decisions = DecisionRoutes(documents, responses.answer)
 
     async def scrape(request: Request) -> Response:
         caller_of(request).require("admin")
@@ -94,10 +100,16 @@ def routes(documents: Documents, metrics: DocumentMetrics) -> dict[tuple[str, st
         ("GET", "/v1/responses/{id}"): responses.retrieve,
         ("DELETE", "/v1/responses/{id}"): responses.delete,
         ("POST", "/v1/responses/{id}/cancel"): responses.cancel,
+        ("GET", "/v1/responses/{id}/input_items"): responses.input_items,
         ("GET", "/v1/documents"): pages.listing,
         ("GET", "/v1/documents/{id}"): pages.document,
         ("GET", "/v1/documents/{id}/plan"): pages.plan,
+        ("POST", "/v1/documents/{id}/plan/release"): decisions.release,
         ("GET", "/v1/documents/{id}/steps"): pages.steps,
+        ("POST", "/v1/documents/{id}/steps/{step}/redraw"): decisions.redraw,
+        ("POST", "/v1/documents/{id}/steps/{step}/choose"): decisions.choose,
+        ("POST", "/v1/documents/{id}/undo"): decisions.undo,
+        ("POST", "/v1/documents/{id}/branch"): decisions.branch,
         ("GET", "/v1/documents/{id}/events"): pages.events,
         ("GET", "/v1/documents/{id}/document.html"): pages.html,
         ("GET", "/v1/documents/{id}/document.md"): pages.markdown,
@@ -152,17 +164,25 @@ class ResponseRoutes:
                 job = await self.handling.wait(request, asked, job)
         except ClientDisconnected:
             return Response(status_code=CLIENT_CLOSED_REQUEST)
-        return await self._json(request, job)
+        return await self.answer(request, job)
 
     async def retrieve(self, request: Request) -> Response:
         job = await self.documents.get(caller_of(request), request.path_params["id"])
         if request.query_params.get("stream", "").lower() in ("true", "1"):
             return self._stream(request, job, after=event_number(request))
-        return await self._json(request, job)
+        return await self.answer(request, job)
 
     async def cancel(self, request: Request) -> Response:
         job = await self.documents.cancel(caller_of(request), request.path_params["id"])
-        return await self._json(request, job)
+        return await self.answer(request, job)
+
+    async def input_items(self, request: Request) -> Response:
+        job = await self.documents.get(caller_of(request), request.path_params["id"])
+        record = await self.documents.in_thread(self.documents.record, job)
+        folders = self.documents.folders
+        store = self.handling.store(job) if record else folders.inputs(job.id)
+        page = input_items(job, record.request if record else job.parts, request.query_params)
+        return await json_response(page, store, request.scope[LEASE])
 
     async def delete(self, request: Request) -> Response:
         id_ = request.path_params["id"]
@@ -192,8 +212,8 @@ class ResponseRoutes:
             raise ApiRefusal("there is no such model here", status=404, code="model_not_found")
         return plain_json(openai.model_card(name, self.created))
 
-    async def _json(self, request: Request, job: Job) -> Response:
-        value = await self.handling.response(job)
+    async def answer(self, request: Request, job: Job) -> Response:
+        value = waiting_response(job) if job.is_new else await self.handling.response(job)
         return await json_response(value, self.handling.store(job), request.scope[LEASE])
 
     def _stream(

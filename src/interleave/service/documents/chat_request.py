@@ -20,6 +20,7 @@ from interleave.service.documents.submissions import (
     own_options,
     parameters_of,
     picture_at,
+    refuse_held_plan,
     text_of,
 )
 from interleave.service.parameters import MAX_SEED, Parameters
@@ -51,7 +52,8 @@ class ChatSubmission(Submission):
 def parse_chat(body: dict[str, Any], models: tuple[str, ...], ignored: Iterable[str] = ()) -> ChatSubmission:
     """The submission in a body; raises a `Refusal` that names the parameter at fault."""
     parameters = parameters_of(body, KNOWN, ignored)
-    options, webhook = own_options(parameters.take(OWN_FIELD))
+    options, webhook, hold_plan = own_options(parameters.take(OWN_FIELD))
+    refuse_held_plan(hold_plan)
     seed = parameters.integer("seed", 0, MAX_SEED)
     _check_modalities(parameters)
     _check_settings(parameters)

@@ -20,6 +20,7 @@ from interleave.service.documents.submissions import (
     model_in,
     own_options,
     parameters_of,
+    refuse_held_plan,
     text_of,
 )
 from interleave.service.parameters import MAX_SEED, Parameters
@@ -48,7 +49,8 @@ def parse_content(
     """The submission in a body; raises a `Refusal` that names the field at fault."""
     ignored = tuple(ignored)
     parameters = parameters_of(_camel(body, "the request"), KNOWN, ignored)
-    options, webhook = own_options(parameters.take(OWN_FIELD))
+    options, webhook, hold_plan = own_options(parameters.take(OWN_FIELD))
+    refuse_held_plan(hold_plan)
     system = parameters.take("systemInstruction")
     instructions = [] if system is None else _content(system, "systemInstruction")
     seed = _config(parameters.take("generationConfig"), ignored)

@@ -43,7 +43,7 @@ def parse_submission(
 ) -> Submission:
     """The submission in a body; raises a `Refusal` that names the parameter at fault."""
     parameters = parameters_of(body, KNOWN, ignored)
-    options, webhook = own_options(parameters.take(OWN_FIELD))
+    options, webhook, hold_plan = own_options(parameters.take(OWN_FIELD))
     instructions = parameters.text("instructions")
     parts = (*((instructions,) if instructions else ()), *_input(parameters.take("input")))
     submission = Submission(
@@ -58,6 +58,7 @@ def parse_submission(
         settings={"instructions": instructions, **_settings(parameters)},
         options=options,
         webhook=webhook,
+        hold_plan=hold_plan,
     )
     parameters.refuse_unknown()
     return submission

@@ -7,6 +7,7 @@ import logging
 import signal
 import socket
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -36,6 +37,8 @@ log = logging.getLogger("interleave.service")
 JOBS_NAME = "jobs.sqlite"
 DEFAULT_FOLDER = Path("runs") / "documents"
 DEFAULT_PORT = 8020
+DISK_THREADS = 32
+"""In which runs are opened and ended. They wait for the disk, which serves many waiting threads at once."""
 
 
 @dataclass(frozen=True)
@@ -120,6 +123,9 @@ async def _serve(
     listening: socket.socket,
     announce: Callable[[str], None],
 ) -> None:
+    asyncio.get_running_loop().set_default_executor(
+        ThreadPoolExecutor(DISK_THREADS, thread_name_prefix="disk")
+    )
     metrics = DocumentMetrics()
     documents = make_documents(config, jobs, metrics)
     server = Server(uvicorn_config(build_app(documents, access, metrics)))

@@ -26,10 +26,12 @@ class StoredPicture:
     """A picture in a run folder, in place of its base64 text."""
 
     name: str
+    prefix: str = ""
+    """What stands before the base64 text, as in a data: URL."""
 
     def value(self, store: PictureStore) -> Any:
         """What stands in the JSON; reads the file."""
-        return base64.b64encode(store.path(self.name).read_bytes()).decode()
+        return self.prefix + base64.b64encode(store.path(self.name).read_bytes()).decode()
 
     def sending_bytes(self, store: PictureStore) -> int:
         """Memory that it takes to send it."""

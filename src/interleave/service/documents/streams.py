@@ -67,7 +67,9 @@ async def json_response(
     """A value with its pictures as the body of a response, within the memory budget."""
     if size := encoded_bytes(value, store):
         await lease.reserve(size, asyncio.get_running_loop().time() + seconds)
-    body = await asyncio.to_thread(encoded, value, store)
+        body = await asyncio.to_thread(encoded, value, store)
+    else:
+        body = encoded(value, store)
     lease.keep(len(body))
     return PiecewiseResponse([body], {})
 

@@ -20,7 +20,7 @@ from interleave.text import one_line, unusable
 
 OWN_FIELD = "interleave"
 """The field of our own options in a request, and of our own facts in a response."""
-OWN_OPTIONS = ("seed", "max_attempts", "sources", "webhook")
+OWN_OPTIONS = ("seed", "max_attempts", "sources", "webhook", "hold_plan")
 MAX_PARTS = 500
 MAX_METADATA, MAX_METADATA_NAME, MAX_METADATA_VALUE = 16, 64, 512
 
@@ -52,6 +52,7 @@ class Submission:
     options: dict[str, Any] = field(default_factory=dict)
     """What the client chose among the rules of its run: seed, max_attempts, sources."""
     webhook: str | None = None
+    hold_plan: bool = False
 
 
 def parameters_of(values: dict[str, Any], known: Iterable[str], ignored: Iterable[str] = ()) -> Parameters:
@@ -102,10 +103,10 @@ def metadata_of(value: Any) -> dict[str, str] | None:
     return value
 
 
-def own_options(value: Any) -> tuple[dict[str, Any], str | None]:
-    """Our own options, and the webhook."""
+def own_options(value: Any) -> tuple[dict[str, Any], str | None, bool]:
+    """The rules that a client chose, its webhook, and whether the plan is held."""
     if value is None:
-        return {}, None
+        return {}, None, False
     if not isinstance(value, dict):
         raise ApiRefusal(f"{OWN_FIELD} must be an object", parameter=OWN_FIELD)
     given = parameters_of(value, OWN_OPTIONS)
@@ -114,9 +115,15 @@ def own_options(value: Any) -> tuple[dict[str, Any], str | None]:
         "max_attempts": given.integer("max_attempts", 1, MOST_ATTEMPTS),
         "sources": given.choice("sources", [rule.value for rule in SourceRule]),
     }
-    webhook = given.text("webhook", most=2000)
+    webhook, hold_plan = given.text("webhook", most=2000), flag(given, "hold_plan")
     given.refuse_unknown()
-    return {name: option for name, option in options.items() if option is not None}, webhook
+    return {name: option for name, option in options.items() if option is not None}, webhook, hold_plan
+
+
+def refuse_held_plan(hold_plan: bool) -> None:
+    """A job that ends with its plan has no answer in the APIs that cannot come back to it."""
+    if hold_plan:
+        raise ApiRefusal(f"{OWN_FIELD}.hold_plan: plans are held with /v1/responses", parameter=OWN_FIELD)
 
 
 def text_of(value: Any, name: str) -> str:
