@@ -11,7 +11,7 @@ import pytest
 from interleave.backends.registry import known_backends, load_generator, load_vlm
 
 DOCS = (Path(__file__).parent.parent / "docs" / "how-to" / "remote-backends.md").read_text("utf-8")
-SPECS = re.findall(r'--(planner|critic|generator) ("[^"]+"|\S+)', DOCS)
+SPECS = re.findall(r'--(planner|critic|generator) ("[^"]+"|[^\s`]+)', DOCS)
 WORKFLOW = {
     "3": {"class_type": "KSampler", "inputs": {"seed": 1, "positive": ["6", 0]}},
     "6": {"class_type": "CLIPTextEncode", "inputs": {"text": "a cat"}},

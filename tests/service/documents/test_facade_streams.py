@@ -96,5 +96,7 @@ def test_a_picture_is_made_as_small_as_it_must_be_and_no_smaller(tmp_path: Path)
     store = PictureStore(tmp_path)
     name = store.put(noise)
     assert DataUrl(name).value(store).startswith("data:image/png;")
-    assert DataUrl(name, 5_000).value(store).startswith("data:image/jpeg;")
-    assert encoded_bytes(DataUrl(name, 5_000), store) > 256 * 256 * 3  # it is decoded to be made smaller
+    assert DataUrl(name, most_bytes=5_000).value(store).startswith("data:image/jpeg;")
+    assert (
+        encoded_bytes(DataUrl(name, most_bytes=5_000), store) > 256 * 256 * 3
+    )  # it is decoded to be made smaller

@@ -170,7 +170,8 @@ class ChatWriter:
     def _url(self, picture: StoredPicture) -> str | DataUrl:
         if self.pictures == "url":
             return self._address(picture)
-        return DataUrl(picture.name, STREAMED_PICTURE_BYTES if self.asked.stream else None)
+        most = STREAMED_PICTURE_BYTES if self.asked.stream else None
+        return DataUrl(picture.name, most_bytes=most)
 
     def _address(self, picture: StoredPicture) -> str:
         return self.origin + self.documents.addresses.path_of(self.job.id, picture.name)

@@ -143,7 +143,11 @@ async def chunks(
 
 
 def _part(part: ShownPart, most_bytes: int | None) -> dict[str, Any]:
-    return {"text": part} if isinstance(part, str) else {"inlineData": InlineData(part.name, most_bytes)}
+    return (
+        {"text": part}
+        if isinstance(part, str)
+        else {"inlineData": InlineData(part.name, most_bytes=most_bytes)}
+    )
 
 
 def _answer(job: Job, parts: list[dict[str, Any]], finish: str | None = None) -> dict[str, Any]:
