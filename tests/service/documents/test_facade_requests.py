@@ -142,3 +142,12 @@ def test_a_host_that_is_no_host_is_not_repeated() -> None:
     assert origin_of("http", "[::1]:8020") == "http://[::1]:8020"
     for host in ("a b", "x)\n![y](http://evil", "", "a/b", "h:999999"):
         assert origin_of("http", host) == ""
+
+
+def test_a_plan_is_held_by_neither_facade() -> None:
+    """Their answer is the document: there would be none."""
+    held = {"interleave": {"hold_plan": True}}
+    with pytest.raises(Refusal, match="plans are held with /v1/responses"):
+        parse_chat({"messages": [{"role": "user", "content": "A frog"}], **held}, MODELS)
+    with pytest.raises(Refusal, match="plans are held with /v1/responses"):
+        parse_content({"contents": [{"parts": [{"text": "A frog"}]}], **held}, MODELS, model="interleave")

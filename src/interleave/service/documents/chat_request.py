@@ -9,7 +9,6 @@ from typing import Any, Literal
 from interleave.service.documents.refusals import ApiRefusal
 from interleave.service.documents.shared_pictures import split_at_pictures
 from interleave.service.documents.submissions import (
-    MAX_PARTS,
     OWN_FIELD,
     InputPart,
     Submission,
@@ -19,6 +18,7 @@ from interleave.service.documents.submissions import (
     model_in,
     own_options,
     parameters_of,
+    parts_in,
     picture_at,
     refuse_held_plan,
     text_of,
@@ -130,12 +130,7 @@ def _messages(value: Any) -> list[InputPart]:
     """The texts and pictures of all messages, in order."""
     if not isinstance(value, list) or not value:
         raise ApiRefusal("messages must be a list of messages", parameter="messages")
-    if len(value) > MAX_PARTS:
-        raise ApiRefusal(f"there are more than {MAX_PARTS} messages", parameter="messages")
-    parts = [part for number, item in enumerate(value) for part in _message(item, f"messages[{number}]")]
-    if len(parts) > MAX_PARTS:
-        raise ApiRefusal(f"messages have more than {MAX_PARTS} parts", parameter="messages")
-    return parts
+    return parts_in(value, "messages", _message)
 
 
 def _message(message: Any, name: str) -> list[InputPart]:

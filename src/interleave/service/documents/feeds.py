@@ -1,4 +1,4 @@
-"""Feeds: the events of jobs that somebody watches, folded once for all who watch, as the journal grows.
+"""Feeds: the events of jobs that have subscribers, folded once for all of them as the journal grows.
 
 One task looks at the journals of all watched jobs, twenty times a second: a look that finds nothing new costs
 a few microseconds. A reader that is slow keeps only its place in the list of events.

@@ -11,7 +11,6 @@ from typing import Any
 
 from interleave.service.documents.refusals import ApiRefusal
 from interleave.service.documents.submissions import (
-    MAX_PARTS,
     OWN_FIELD,
     InputPart,
     Submission,
@@ -20,6 +19,7 @@ from interleave.service.documents.submissions import (
     model_in,
     own_options,
     parameters_of,
+    parts_in,
     refuse_held_plan,
     text_of,
 )
@@ -106,12 +106,7 @@ def _contents(value: Any) -> list[InputPart]:
         value = [value]
     if not isinstance(value, list) or not value:
         raise ApiRefusal("contents must be a list of contents with parts", parameter="contents")
-    if len(value) > MAX_PARTS:
-        raise ApiRefusal(f"there are more than {MAX_PARTS} contents", parameter="contents")
-    parts = [part for number, each in enumerate(value) for part in _content(each, f"contents[{number}]")]
-    if len(parts) > MAX_PARTS:
-        raise ApiRefusal(f"contents have more than {MAX_PARTS} parts", parameter="contents")
-    return parts
+    return parts_in(value, "contents", _content)
 
 
 def _content(value: Any, name: str) -> list[InputPart]:

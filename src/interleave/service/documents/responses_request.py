@@ -8,7 +8,6 @@ from typing import Any
 from interleave.service.documents.jobs import is_file_id, is_job_id
 from interleave.service.documents.refusals import ApiRefusal, unknown
 from interleave.service.documents.submissions import (
-    MAX_PARTS,
     OWN_FIELD,
     FileReference,
     InputPart,
@@ -19,6 +18,7 @@ from interleave.service.documents.submissions import (
     model_in,
     own_options,
     parameters_of,
+    parts_in,
     picture_at,
     text_of,
 )
@@ -133,12 +133,7 @@ def _input(value: Any) -> list[InputPart]:
         return [text_of(value, "input")]
     if not isinstance(value, list) or not value:
         raise ApiRefusal("input must be a text, or a list of messages", parameter="input")
-    if len(value) > MAX_PARTS:
-        raise ApiRefusal(f"input has more than {MAX_PARTS} items", parameter="input")
-    parts = [part for number, item in enumerate(value) for part in _item(item, f"input[{number}]")]
-    if len(parts) > MAX_PARTS:
-        raise ApiRefusal(f"input has more than {MAX_PARTS} parts", parameter="input")
-    return parts
+    return parts_in(value, "input", _item)
 
 
 def _item(item: Any, name: str) -> list[InputPart]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -118,6 +118,16 @@ def own_options(value: Any) -> tuple[dict[str, Any], str | None, bool]:
     webhook, hold_plan = given.text("webhook", most=2000), flag(given, "hold_plan")
     given.refuse_unknown()
     return {name: option for name, option in options.items() if option is not None}, webhook, hold_plan
+
+
+def parts_in(value: list[Any], name: str, read: Callable[[Any, str], list[InputPart]]) -> list[InputPart]:
+    """The parts of all items of a list, in order, within the limit."""
+    if len(value) > MAX_PARTS:
+        raise ApiRefusal(f"{name} has more than {MAX_PARTS} items", parameter=name)
+    parts = [part for number, item in enumerate(value) for part in read(item, f"{name}[{number}]")]
+    if len(parts) > MAX_PARTS:
+        raise ApiRefusal(f"{name} has more than {MAX_PARTS} parts", parameter=name)
+    return parts
 
 
 def refuse_held_plan(hold_plan: bool) -> None:
