@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 import socket
 from collections.abc import Callable
@@ -128,6 +129,8 @@ async def _serve(
     metrics = DocumentMetrics()
     documents = make_documents(config, jobs, metrics)
     server = Server(uvicorn_config(build_app(documents, access, metrics)))
+    gc.collect()
+    gc.freeze()  # what is here now stays: a search for garbage among it would hold up every request
     opened = await documents.start()
     if opened:
         log.info("going on with %s", count(opened, "job"))
