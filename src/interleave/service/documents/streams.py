@@ -80,6 +80,8 @@ class EventStream(Response):
     media_type = "text/event-stream"
     heartbeat = HEARTBEAT
     ascii_only = False
+    separator = b"\n\n"
+    """What follows each event."""
     end = b""
     """What follows the last event."""
 
@@ -143,7 +145,7 @@ class EventStream(Response):
             data = await asyncio.to_thread(encoded, event, self.store, ascii_only=self.ascii_only)
         else:
             data = encoded(event, self.store, ascii_only=self.ascii_only)
-        body = b"".join((self.head(event), data, b"\n\n"))
+        body = b"".join((self.head(event), data, self.separator))
         return [body[at : at + PIECE_BYTES] for at in range(0, len(body), PIECE_BYTES)]
 
 
@@ -159,7 +161,8 @@ class ChunkStream(EventStream):
         return b"data: "
 
     def failed(self, reason: Refusal) -> bytes:
-        return b"data: " + json.dumps(self.error(reason)).encode() + b"\n\n" + self.end
+        error = self.error(reason)
+        return b"".join((self.head(error), json.dumps(error).encode(), self.separator, self.end))
 
     def error(self, reason: Refusal) -> dict[str, Any]:
         """A refusal as this API tells it."""
