@@ -42,6 +42,7 @@ class JobHandling:
             lease=request.scope[LEASE],
             idempotency_key=request.headers.get("idempotency-key"),
             request_id=request.scope[REQUEST_ID],
+            trace=request.headers.get("traceparent"),
         )
         request.scope[LEASE].drop_body()
         return asked, job
