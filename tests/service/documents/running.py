@@ -95,8 +95,8 @@ class Service:
             self.metrics.watch(self.documents)
             listening = bind("127.0.0.1", 0)
             self.url = address_of(listening)
-            app = build_app(self.documents, KeyAccess(self.folder / FILE_NAME), self.metrics)
-            self._server = UvicornServer(uvicorn_config(app))
+            self.app = build_app(self.documents, KeyAccess(self.folder / FILE_NAME), self.metrics)
+            self._server = UvicornServer(uvicorn_config(self.app))
             await self.documents.start()
             serving = asyncio.create_task(self._server.serve(sockets=[listening]))
             self._ready.set()
@@ -110,6 +110,14 @@ class Service:
         if make := options.pop("webhooks", None):
             options["webhooks"] = make(self.jobs)
         return Documents(Folders(self.folder), self.jobs, shelf, self.settings, **options)
+
+    @property
+    def routes(self) -> list[tuple[str, str]]:
+        """Every method and path that it answers."""
+        app: Any = self.app
+        while not hasattr(app, "routes"):
+            app = app.app
+        return [(method, route.path) for route in app.routes for method in sorted(route.methods)]
 
     def do(self, work: Coroutine[Any, Any, T]) -> T:
         """Run something in the loop of the service."""
