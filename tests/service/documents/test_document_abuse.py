@@ -295,6 +295,23 @@ def test_G28_the_log_has_one_clean_line_a_request(running: Service, caplog: pyte
         assert not re.search(r"[\r\n\x1b]", record.getMessage())
 
 
+def test_H10_addresses_in_texts_are_never_called(running: Service) -> None:
+    """Of the request, and so of the plan, the prompts and the captions that repeat it."""
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        listening.settimeout(0)
+        url = f"http://127.0.0.1:{listening.getsockname()[1]}/x.png"
+        text = f'A frog ![x]({url}) <img src="{url}"> {url} file:///etc/passwd in one picture'
+        id_ = running.http.post("/v1/responses", json={"input": text}).json()["id"]
+        pages = {
+            name: running.http.get(f"/v1/documents/{id_}/document.{name}").text
+            for name in ("html", "md", "zip")
+        }
+        with pytest.raises(BlockingIOError):
+            listening.accept()
+    assert f'src="{url}"' not in pages["html"]
+    assert f"![x]({url})" not in pages["md"]
+
+
 def test_a_picture_of_300_megapixels_is_refused_by_its_header(running: Service) -> None:
     part = {"type": "input_image", "image_url": f"data:image/png;base64,{coded(huge_png())}"}
     reply = running.http.post("/v1/responses", json={"input": [{"role": "user", "content": [part]}]})

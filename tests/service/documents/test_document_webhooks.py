@@ -15,7 +15,8 @@ import pytest
 from running import service
 
 from interleave.errors import ConfigurationError
-from interleave.service.documents.jobs import JobTable
+from interleave.service.documents import webhooks as webhooks_module
+from interleave.service.documents.jobs import Delivery, JobTable
 from interleave.service.documents.refusals import ApiRefusal
 from interleave.service.documents.webhooks import DELAYS, AllowedHosts, Webhooks, is_public
 
@@ -99,6 +100,42 @@ def test_a_call_that_was_not_heard_is_made_after_a_restart(tmp_path: Path, recei
     with service(tmp_path, webhooks=lambda jobs: Webhooks(jobs, hosts, SECRET, sleep=at_once)) as running:
         running.until(lambda: not running.do(running.jobs.deliveries()))
     assert len(receiver.got) == 2
+
+
+@pytest.mark.parametrize(
+    "reply", [b"", b"x" * 100_000, b"220 smtp ready\r\n", b"HTTP/1.1 abc\r\n", b"\r\n" * 1000, None]
+)
+def test_H09_a_receiver_that_answers_with_anything_is_tried_again_and_given_up(
+    tmp_path: Path, reply: bytes | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """None: it does not answer at all."""
+    monkeypatch.setattr(webhooks_module, "TIMEOUT_SECONDS", 0.05 if reply is None else 60)
+    called: list[bytes] = []
+    outcomes: list[str] = []
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        called.append(await reader.read(65536))
+        if reply is None:
+            await reader.read()
+        else:
+            writer.write(reply)
+        writer.close()
+
+    async def deliver(jobs: JobTable) -> list[Delivery]:
+        async with await asyncio.start_server(answer, "127.0.0.1", 0) as server:
+            url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+            hooks = Webhooks(jobs, AllowedHosts([url]), SECRET, counted=outcomes.append, sleep=at_once)
+            hooks.send(Delivery(id="evt_1", url=url, body="{}"))
+            await asyncio.gather(*hooks._tasks.values())
+            return await jobs.deliveries()
+
+    jobs = JobTable(tmp_path / "jobs.sqlite")
+    try:
+        assert asyncio.run(deliver(jobs)) == []
+    finally:
+        jobs.close()
+    assert outcomes == ["failed"] * (len(DELAYS) + 1)
+    assert len(called) == len(outcomes)
 
 
 def test_a_service_without_webhooks_refuses_them(tmp_path: Path) -> None:
