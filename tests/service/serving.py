@@ -31,7 +31,15 @@ class Server:
 
     serves = "generator"
 
-    def __init__(self, folder: Path, *arguments: str, token: str | None = None, ready: bool = True) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        *arguments: str,
+        token: str | None = None,
+        ready: bool = True,
+        wrapper: tuple[str, ...] = (),
+    ) -> None:
+        """`wrapper` is a command that runs the one that follows it."""
         self.folder = folder
         folder.mkdir(parents=True, exist_ok=True)
         self.errors = folder / "stderr.txt"
@@ -43,7 +51,8 @@ class Server:
             "AWKWARD_API_KEY": CANARY,
             **({"INTERLEAVE_SERVER_TOKEN": token} if token else {}),
         }
-        command = [sys.executable, "-m", "interleave", "serve", self.serves, "--port", "0", *arguments]
+        serve = [sys.executable, "-m", "interleave", "serve", self.serves, "--port", "0"]
+        command = [*wrapper, *serve, *arguments]
         with self.errors.open("w") as errors:
             self.process = subprocess.Popen(
                 command, stdout=subprocess.PIPE, stderr=errors, text=True, env=environment, cwd=folder
