@@ -103,7 +103,7 @@ def _font() -> ImageFont.ImageFont:
     return ImageFont.load_default_imagefont()
 
 
-@lru_cache(maxsize=1024)  # the attempts of a step share most of their lines
+@lru_cache(maxsize=256)  # the attempts of a step share most of their lines
 def _lettering(text: str, scale: int) -> Image.Image:
     # Pillow's built-in bitmap font has the same pixels in every version; what it cannot write becomes '?'.
     font = _font()
