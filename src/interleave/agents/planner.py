@@ -10,7 +10,7 @@ from interleave.agents.reask import ask
 from interleave.agents.replies import parse_plan, plan_schema
 from interleave.backends.protocols import Message, Reply, Sampling, VisionLanguageModel
 from interleave.errors import ConfigurationError, ReplyError
-from interleave.step_counts import named_step_count
+from interleave.step_counts import asking_text, named_step_count
 from interleave.text import count as counted
 from interleave.types import Part, Plan, Request, Text
 
@@ -69,11 +69,9 @@ def wanted_steps(request: Request, max_steps: int) -> int | None:
 
 
 def named_steps(request: Request) -> int | None:
-    """The number of steps that is asked for; text after the last picture counts first."""
+    """The number of steps that is asked for."""
     texts = [part.text if isinstance(part, Text) else None for part in request.parts]
-    last = len(texts) - texts[::-1].index(None) if None in texts else 0
-    after_pictures = "\n".join(text for text in texts[last:] if text)
-    return named_step_count(after_pictures if after_pictures.strip() else request.text)
+    return named_step_count(asking_text(texts))
 
 
 def planner_messages(request: Request, pack: PromptPack) -> tuple[Message, ...]:
