@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import pairwise
 
 from interleave_mini.language.descriptions import describe
 from interleave_mini.language.references import Style
 from interleave_mini.language.sentences import say_all
 from interleave_mini.language.words import plural, sentence
 from interleave_mini.world.kinds import KINDS
-from interleave_mini.world.operations import ChangeBackground, Operation, Recolour, apply_all
+from interleave_mini.world.operations import ChangeBackground, Operation, Recolour, apply_all, changes
 from interleave_mini.world.scene import Gripper, Scene, Thing
 
 _OTHER_WORDS = {
@@ -89,6 +90,20 @@ class Story:
         after = apply_all(operations, before)
         self.steps.append(Step(name, sentence(caption), after, operations, before))
         return self
+
+
+def shortened(steps: tuple[Step, ...], count: int) -> tuple[Step, ...]:
+    """The same story in fewer pictures: the first, the last, and some between, evenly."""
+    if not 2 <= count < len(steps):
+        return steps
+    kept = [round(place * (len(steps) - 1) / (count - 1)) for place in range(count)]
+    short = [steps[0]]
+    for before, last in pairwise(kept):
+        operations = steps[last].operations
+        if last > before + 1:
+            operations = changes(short[-1].scene, steps[last].scene)
+        short.append(replace(steps[last], operations=operations, before=short[-1].scene))
+    return tuple(short)
 
 
 def facts_of(step: Step) -> tuple[Fact, ...]:

@@ -41,6 +41,8 @@ AUTOENCODED_SHARE = 0.08
 """A share only: one round trip costs as much as two exercises."""
 LATENT_NOISE = 0.1
 CLIP = 1.0
+SORTED_TOGETHER = 4
+"""Batches whose exercises are sorted by length together, so that little is padded."""
 VERDICT_EXERCISES = ("check", "judge")
 """Exercises whose first token accepts or rejects."""
 
@@ -95,9 +97,17 @@ class Batches(torch.utils.data.IterableDataset):  # type: ignore[misc]
             exercise = sample_exercise(rng, self.exercises)
             some = waiting[exercise.name]
             some.append(exercise)
-            if len(some) == self.batch_size:
-                yield self.batch(some)
+            if len(some) == SORTED_TOGETHER * self.batch_size:
+                yield from self._batches(some, rng)
                 some.clear()
+
+    def _batches(self, exercises: list[Exercise], rng: Random) -> Iterator[Batch]:
+        """Batches of exercises of like length, in random order."""
+        exercises.sort(key=lambda each: (len(each.pictures), len(each.answer)))
+        size = self.batch_size
+        some = [exercises[start : start + size] for start in range(0, len(exercises), size)]
+        rng.shuffle(some)
+        yield from map(self.batch, some)
 
     def batch(self, exercises: list[Exercise]) -> Batch:
         questions, answers = self._texts(exercises)
@@ -115,9 +125,7 @@ class Batches(torch.utils.data.IterableDataset):  # type: ignore[misc]
 
     def _texts(self, exercises: list[Exercise]) -> tuple[list[str], list[str]]:
         """Questions and answers in the chat template, as in the later task."""
-        conversations = [
-            [{"role": "user", "content": [_as_content(part) for part in each.question]}] for each in exercises
-        ]
+        conversations = [_as_conversation(each) for each in exercises]
         questions = self.template(conversations, tokenize=False, add_generation_prompt=True)
         return questions, [f"{each.answer}{self.tokenizer.eos_token}" for each in exercises]
 
@@ -127,6 +135,14 @@ class Batches(torch.utils.data.IterableDataset):  # type: ignore[misc]
             for each in ids
             for token in ([each] * self.tokens_per_image if each == self.image_token else [each])
         ]
+
+
+def _as_conversation(exercise: Exercise) -> list[dict[str, Any]]:
+    asked = [{"role": "user", "content": [_as_content(part) for part in exercise.question]}]
+    if not exercise.complaint:
+        return asked
+    first = {"role": "assistant", "content": exercise.first_answer}
+    return [*asked, first, {"role": "user", "content": f"Again: {exercise.complaint}"}]
 
 
 def _as_content(part: Scene | str) -> dict[str, str]:
@@ -142,18 +158,25 @@ class VisionPretrainer:
 
     def answers(self, batch: Batch) -> tuple[torch.Tensor, torch.Tensor]:
         """The logits at every token of an answer, and the right tokens."""
-        pictures = self._painted(batch.codes)
         hidden = self.model.model(
             input_ids=batch.ids,
             attention_mask=torch.ones_like(batch.ids),
             mm_token_type_ids=batch.is_picture,
-            pixel_values=pictures.reshape(len(pictures) * int(self.grid[0, 1:].prod()), -1),
-            image_grid_thw=self.grid.expand(len(pictures), 3),
             use_cache=False,
+            **self._pixels(batch),
         ).last_hidden_state
         wanted = batch.labels[:, 1:]
         spoken = wanted != IGNORED
         return self.model.lm_head(hidden[:, :-1][spoken]), wanted[spoken]
+
+    def _pixels(self, batch: Batch) -> dict[str, torch.Tensor]:
+        if not len(batch.codes):  # requests without a picture
+            return {}
+        pictures = self._painted(batch.codes)
+        return {
+            "pixel_values": pictures.reshape(len(pictures) * int(self.grid[0, 1:].prod()), -1),
+            "image_grid_thw": self.grid.expand(len(pictures), 3),
+        }
 
     def loss(self, batch: Batch) -> torch.Tensor:
         with self._autocast():
@@ -293,7 +316,8 @@ def _train(
         for group in optimizer.param_groups:
             group["lr"] = learning_rate(settings.rate, schedule.progress)
         batch = on_device(next(loader), device)
-        answer_loss, aux_loss = trainer.loss(batch), aux_head.loss(batch.codes)
+        answer_loss = trainer.loss(batch)
+        aux_loss = aux_head.loss(batch.codes) if len(batch.codes) else torch.zeros_like(answer_loss)
         (answer_loss + settings.aux_weight * aux_loss).backward()
         norm = torch.nn.utils.clip_grad_norm_(parameters, CLIP)
         if torch.isfinite(norm):

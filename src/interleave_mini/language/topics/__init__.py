@@ -8,6 +8,7 @@ from interleave_mini.language.topics import (
     drawing,
     growing,
     patterns,
+    pictures,
     robot,
     science,
     stories,
@@ -23,6 +24,7 @@ DOMAINS: dict[str, tuple[Topic, ...]] = {
     "robot manipulation": robot.TOPICS,
     "science and seasons": science.TOPICS,
     "patterns and puzzles": patterns.TOPICS,
+    "pictures": pictures.TOPICS,
 }
 
 __all__ = ["DOMAINS", "Topic", "TopicRequest"]
