@@ -99,10 +99,10 @@ def shortened(steps: tuple[Step, ...], count: int) -> tuple[Step, ...]:
     kept = [round(place * (len(steps) - 1) / (count - 1)) for place in range(count)]
     short = [steps[0]]
     for before, last in pairwise(kept):
-        operations = steps[last].operations
-        if last > before + 1:
-            operations = changes(short[-1].scene, steps[last].scene)
-        short.append(replace(steps[last], operations=operations, before=short[-1].scene))
+        scene = short[-1].scene
+        told = " ".join(step.caption for step in steps[before + 1 : last + 1])
+        operations = changes(scene, steps[last].scene) if last > before + 1 else steps[last].operations
+        short.append(replace(steps[last], caption=told, operations=operations, before=scene))
     return tuple(short)
 
 

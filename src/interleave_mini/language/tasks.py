@@ -190,7 +190,10 @@ def _story(rng: Random) -> Task:
     share = DISTRACTOR_SHARE_IN_VOICES if voice else DISTRACTOR_SHARE
     with_distractors = not topic.alone and rng.random() < share
     distractors = sample_distractors(written.story.steps, rng) if with_distractors else NO_DISTRACTORS
-    return _story_task("story", domain, topic, written, distractors, voice)
+    try:
+        return _story_task("story", domain, topic, written, distractors, voice)
+    except Impossible:  # in the way of something that happens between two pictures
+        return _story_task("story", domain, topic, written, voice=voice)
 
 
 def _some_voice(rng: Random, by_template: float = BY_TEMPLATE) -> Voice | None:

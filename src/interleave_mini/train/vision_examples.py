@@ -20,7 +20,7 @@ from interleave_mini.language.references import Style
 from interleave_mini.language.sentences import say_all
 from interleave_mini.language.splits import has_held_out_pair
 from interleave_mini.language.tasks import SUITES, Task, sample_task
-from interleave_mini.train.typos import with_typo
+from interleave_mini.train.typos import with_other_words, with_typo
 from interleave_mini.oracle import ACCEPTED, describe_faults, refine_prompt
 from interleave_mini.plan_check import leaves_out
 from interleave_mini.train.examples import Example, random_operations, random_scene, sample_example
@@ -33,7 +33,7 @@ SEEING = ("look", "compare", "check", "judge", "word")
 PLANNING = (*(f"plan-{suite}" for suite in SUITES), "again")
 EXERCISES = (*SEEING, *PLANNING)
 FROM_STORIES = 0.35
-MISTYPED = 0.04
+MISTYPED, OTHER_WORDS = 0.04, 0.1
 UNCHANGED = 0.12
 RIGHT = 0.4
 FROM_PLANS = 0.7
@@ -166,10 +166,14 @@ def _training_task(suite: str, rng: Random) -> Task:
 
 
 def _as_asked(task: Task, rng: Random) -> tuple[Scene | str, ...]:
-    """The request as the planner's prompt has it; now and then somebody mistypes a word."""
-    if rng.random() >= MISTYPED:
+    """The request as the planner's prompt has it; now and then a word is mistyped, left out or too many."""
+    chance = rng.random()
+    if chance >= MISTYPED + OTHER_WORDS:
         return ("Plan: ", *task.parts)
-    return ("Plan: ", *(part if isinstance(part, Scene) else with_typo(part, rng) for part in task.parts))
+    change = with_typo if chance < MISTYPED else with_other_words
+    texts = [at for at, part in enumerate(task.parts) if isinstance(part, str)]
+    at = rng.choice((texts[0], texts[-1]))  # between them are captions
+    return ("Plan: ", *task.parts[:at], change(str(task.parts[at]), rng), *task.parts[at + 1 :])
 
 
 def _scene(rng: Random) -> Scene:

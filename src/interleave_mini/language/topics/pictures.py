@@ -92,7 +92,7 @@ def _snowman() -> Story:
         Remove(MIDDLE),
         Replace(7, usual("snowman")),
         name="Finished",
-        caption="eyes, a nose and a hat: the snowman is finished",
+        caption="eyes, a nose and a hat turn the circles into a snowman",
     )
 
 
