@@ -161,7 +161,7 @@ def fresh(
 
 
 def vision(
-    fresh: Annotated[Path, typer.Argument(metavar="MODEL", help="What `mini fresh` has written.")],
+    fresh: Annotated[Path, typer.Argument(metavar="MODEL", help="What `mini fresh`, or this command, has written.")],
     out: Annotated[Path, typer.Option(help="Where the log and the finished model go.")],
     minutes: Annotated[float, typer.Option(min=0, help="Time to learn.")] = 5,
     generator: Annotated[
@@ -174,16 +174,21 @@ def vision(
         str,
         typer.Option(
             metavar="NAME,…",
-            help="Of look, compare, check, judge and word; one that is named twice comes twice as often.",
+            help="Of look, compare, check, judge, word, plan-SUITE and again; one that is named twice comes "
+            "twice as often.",
         ),
     ] = "look,compare,check,judge,word",
+    rate: Annotated[float, typer.Option(min=0, help="The highest learning rate.")] = 1.5e-3,
     batch: Annotated[int, typer.Option(min=1, help="Exercises a step.")] = 256,
     examine: Annotated[int, typer.Option(min=1, help="Exercises in the examination at the end.")] = 2048,
     workers: Annotated[int, typer.Option(min=0, help="Processes that make exercises.")] = 0,
     device: Annotated[str | None, typer.Option(help="cuda, cpu…; by default a GPU if there is one.")] = None,
     seed: Seed = 0,
 ) -> int:
-    """Teach a fresh model to look at pictures of the world, before it has any job."""
+    """Teach a model by exercises that never repeat: to look at pictures of the world, to plan requests.
+
+    Another call goes on from the weights that it has written: MODEL is any folder of a model.
+    """
     from interleave_mini.backends import WEIGHTS
     from interleave_mini.train.vision_examples import exercises_named
     from interleave_mini.train.vision_pretrain import VisionPretraining, pretrain_vision
@@ -194,7 +199,7 @@ def vision(
         out,
         minutes,
         settings=VisionPretraining(
-            exercises=chosen, batch_size=batch, workers=workers, eval_examples=examine
+            exercises=chosen, batch_size=batch, rate=rate, workers=workers, eval_examples=examine
         ),
         generator=generator or WEIGHTS / "generator",
         device=device,

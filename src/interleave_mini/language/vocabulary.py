@@ -142,9 +142,18 @@ def _is_name(found: re.Match[str], text: str) -> bool:
 
 def _lacking(text: str) -> Iterator[re.Match[str]]:
     """Words for what the world lacks where they are asked for: "a dragon", "two bees", but not "my teacher"."""
+    text = _known_phrases().sub(lambda found: "_" * len(found[0]), text)  # "an ice cream" asks for no ice
     for found in _asked_for().finditer(text):
-        if _singular(found["word"]) not in _spoken_of() and _in_context(found, text) not in _in_riddles():
+        if _singular(found["word"]) not in _spoken_of() and _in_riddles().isdisjoint(_contexts(found, text)):
             yield from re.compile(re.escape(found["word"])).finditer(text, found.start("word"), found.end("word"))
+
+
+@cache
+def _known_phrases() -> re.Pattern[str]:
+    """Things and places of more than one word."""
+    places = (words for phrases in (*PLACE_PHRASES.values(), *PLACE_NOUNS.values()) for words in phrases)
+    phrases = [words for words in (*thing_words(), *places) if " " in words or "-" in words]
+    return re.compile(rf"\b{one_of(phrases)}\b", re.IGNORECASE)
 
 
 @cache
@@ -169,13 +178,17 @@ def _spoken_of() -> frozenset[str]:
 
 @cache
 def _in_riddles() -> frozenset[str]:
-    """The same in riddles, with the word that follows: "a princess lives in it"."""
+    """The same in riddles, with the words around: "a princess lives in it"."""
     texts = [riddle for riddles in RIDDLES.values() for riddle in riddles]
-    return frozenset(_in_context(found, text) for text in texts for found in _asked_for().finditer(text))
+    found = ((each, text) for text in texts for each in _asked_for().finditer(text))
+    return frozenset(context for each, text in found for context in _contexts(each, text))
 
 
-def _in_context(found: re.Match[str], text: str) -> str:
-    return " ".join([found["word"], *_WORD.findall(text[found.end() :])[:1]]).lower()
+def _contexts(found: re.Match[str], text: str) -> tuple[str, str]:
+    """A word with the two words before it, and with the one after it."""
+    before = _WORD.findall(text[: found.start("word")])[-2:]
+    after = _WORD.findall(text[found.end() :])[:1]
+    return " ".join([*before, found["word"], ">"]).lower(), " ".join([found["word"], *after, "<"]).lower()
 
 
 def _singular(word: str) -> str:
