@@ -144,10 +144,20 @@ def test_a_foreign_word_is_named() -> None:
         adapt_request(Request.of("Tell the story of a dragon"), "oracle")
 
 
-@pytest.mark.parametrize(("typed", "meant"), [("forg", "frog"), ("dgo", "dog"), ("bleu", "blue")])
-def test_a_mistyped_word_is_taken_for_something_to_draw(typed: str, meant: str) -> None:
-    with pytest.raises(InputError, match=f"Did you mean “{meant}” for “{typed}”"):
-        adapt_request(Request.of(f"Tell the story of a {typed}"), "mini")
+@pytest.mark.parametrize(("typed", "meant"), [("frgo", "frog"), ("rabit", "rabbit"), ("yelow", "yellow")])
+def test_a_mistyped_word_with_one_candidate_is_corrected_and_said(
+    typed: str, meant: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    found = adapt_request(Request.of(f"Tell the story of a {typed} cat"), "mini")
+    assert found.text == f"Tell the story of a {meant} cat"
+    assert f"“{typed}” as “{meant}”" in caplog.text
+
+
+def test_a_request_in_another_language_is_refused_kindly() -> None:
+    with pytest.raises(InputError, match="reads English only, and this looks like German: sorry!"):
+        adapt_request(Request.of("Zeig mir bitte, wie ein Frosch wächst"), "mini")
+    with pytest.raises(InputError, match="another language"):
+        adapt_request(Request.of("カエルの成長を見せてください"), "mini")
 
 
 def test_a_foreign_picture_is_named() -> None:
@@ -158,18 +168,17 @@ def test_a_foreign_picture_is_named() -> None:
 
 
 @pytest.mark.parametrize(
-    "request_", ["Draw a robot", "frog", "?", "Show the phases of the moon in five pictures."]
+    "text",
+    [
+        "Show me how a butterfly grows.",
+        "my teacher wants a story about a turtle named Shelly",
+        "A cat, chased by a dog, hides; then they play!",
+        "SHOW A FROG!!!",
+        "frog",
+    ],
 )
-def test_known_words_that_make_no_request_are_refused_with_two_that_read_like_it(request_: str) -> None:
-    with pytest.raises(InputError, match=r"no such request .*Requests it knows read like “.+” or “.+”"):
-        adapt_request(Request.of(request_), "mini")
-
-
-def test_a_planner_told_to_guess_takes_known_words_and_no_others() -> None:
-    request = Request.of("Draw a robot")
-    assert adapt_request(request, "mini?guess=true") is request
-    with pytest.raises(InputError, match="“dragon”"):
-        adapt_request(Request.of("Draw a dragon"), "mini?guess=true")
+def test_known_words_are_never_refused_for_their_order(text: str) -> None:
+    assert adapt_request(Request.of(text), "mini").text == text
 
 
 def test_prompts_of_a_plan_with_foreign_words_are_refused_for_the_miniatures_generator_only() -> None:

@@ -46,6 +46,8 @@ _GIVEN_STEP = re.compile(r"^step \d+:.*$", re.IGNORECASE | re.MULTILINE)
 _NAMED = re.compile(r"\b(?:named|called)\s+([^\W\d_]+)", re.IGNORECASE)
 _SHORTEST_TYPO, _LONG_WORD = 4, 7
 """Shorter words are not taken for mistyped ones; in long ones two letters may be wrong."""
+_MOST_TYPOS, _LONGEST_WORD = 6, 40
+"""So many unknown words of a text are looked at, and no longer ones."""
 _FOREIGN_SHARE = 0.4
 """The share of unknown words from which on a text may be in another language."""
 
@@ -212,8 +214,8 @@ def _singulars() -> dict[str, str]:
 def corrections(text: str) -> dict[str, str]:
     """Unknown words that are one known word mistyped, and that word."""
     found = {}
-    for each in unknown_words(text):
-        if not each.nearest and (right := _meant(each.word.lower())):
+    for each in unknown_words(text)[:_MOST_TYPOS]:
+        if not each.nearest and len(each.word) <= _LONGEST_WORD and (right := _meant(each.word.lower())):
             found[each.word] = right.capitalize() if each.word[0].isupper() else right
     return found
 
