@@ -10,6 +10,7 @@ OUT/model      the model, ready for its task        OUT/log.jsonl   losses, time
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -71,6 +72,8 @@ class Batch:
     ids: Any
     labels: Any
     is_picture: Any
+    positions: Any
+    """Of every token in time, height and width, 3 × rows × tokens."""
     codes: Any
     """Scene codes, pictures × ten, in the order of the questions."""
 
@@ -87,6 +90,7 @@ class Batches(torch.utils.data.IterableDataset):  # type: ignore[misc]
         self.tokens_per_image = (
             256 // processor.image_processor.patch_size // processor.image_processor.merge_size
         ) ** 2
+        self.tokens_across = math.isqrt(self.tokens_per_image)
         self.batch_size, self.seed, self.exercises = batch_size, seed, exercises
 
     def __iter__(self) -> Iterator[Batch]:
@@ -121,7 +125,9 @@ class Batches(torch.utils.data.IterableDataset):  # type: ignore[misc]
             ids[row, : len(ask) + len(say)] = [*ask, *say]
             labels[row, len(ask) : len(ask) + len(say)] = say
         codes = scene_codes([scene for each in exercises for scene in each.pictures])
-        return Batch(exercises[0].name, ids, labels, (ids == self.image_token).astype(np.int64), codes)
+        is_picture = ids == self.image_token
+        positions = picture_positions(is_picture, self.tokens_across)
+        return Batch(exercises[0].name, ids, labels, is_picture.astype(np.int64), positions, codes)
 
     def _texts(self, exercises: list[Exercise]) -> tuple[list[str], list[str]]:
         """Questions and answers in the chat template, as in the later task."""
@@ -149,6 +155,24 @@ def _as_content(part: Scene | str) -> dict[str, str]:
     return {"type": "text", "text": part} if isinstance(part, str) else {"type": "image"}
 
 
+def picture_positions(is_picture: np.ndarray[Any, Any], across: int) -> np.ndarray[Any, Any]:
+    """The positions that the model would compute for these tokens: 3 × rows × tokens.
+
+    It does so row by row on the device, which takes several times as long as the step itself.
+    """
+    rows, width = is_picture.shape
+    positions = np.broadcast_to(np.arange(width), (3, rows, width)).copy()
+    lines, columns = np.divmod(np.arange(across * across), across)
+    for row in np.flatnonzero(is_picture.any(axis=1)):
+        edges = np.flatnonzero(np.diff(is_picture[row], prepend=False) & is_picture[row])
+        for start in edges:
+            end = start + across * across
+            first = positions[0, row, start]
+            positions[:, row, start:end] = np.stack([np.zeros_like(lines), lines, columns]) + first
+            positions[:, row, end:] -= across * across - across
+    return positions
+
+
 class VisionPretrainer:
     """The model in training, with the painter of its pictures."""
 
@@ -162,6 +186,7 @@ class VisionPretrainer:
             input_ids=batch.ids,
             attention_mask=torch.ones_like(batch.ids),
             mm_token_type_ids=batch.is_picture,
+            position_ids=batch.positions,
             use_cache=False,
             **self._pixels(batch),
         ).last_hidden_state
@@ -358,7 +383,7 @@ def _loader(batches: Batches, workers: int) -> Iterator[Batch]:
 
 def on_device(batch: Batch, device: str) -> Batch:
     """The same batch as tensors on a device."""
-    tensors = (batch.ids, batch.labels, batch.is_picture, batch.codes)
+    tensors = (batch.ids, batch.labels, batch.is_picture, batch.positions, batch.codes)
     return Batch(
         batch.name, *(torch.as_tensor(each).long().to(device, non_blocking=True) for each in tensors)
     )
