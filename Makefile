@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 EXTRAS := dev,api,local,serve,train,ray
 
-.PHONY: setup demo test test-all test-servers bench lint format docs clean
+.PHONY: setup demo test test-all test-servers test-trainers bench lint format docs clean
 
 setup: $(READY)
 
@@ -29,6 +29,12 @@ test-all: $(READY)
 test-servers: $(READY)
 	$(BIN)/python -m pytest tests/servers
 
+# Makes an environment for each trainer under .trainers/ (some 10 GB), then runs its own code on our exports.
+# EASYR1=/path/to/checkout tests EasyR1 too, which is not on PyPI.
+test-trainers: $(READY)
+	$(BIN)/python tests/trainers/environments.py
+	$(BIN)/python -m pytest tests/trainers
+
 bench: $(READY)
 	$(BIN)/python perf/startup.py
 	$(BIN)/python perf/runs.py
@@ -36,6 +42,7 @@ bench: $(READY)
 	$(BIN)/python perf/reader.py
 	$(BIN)/python perf/generator.py
 	$(BIN)/python perf/server.py
+	$(BIN)/python perf/documents.py
 	$(BIN)/python perf/data.py
 
 lint: $(READY)
@@ -53,4 +60,4 @@ docs: $(READY)
 	@echo site/index.html
 
 clean:
-	rm -rf $(VENV) runs site .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) .trainers runs site .pytest_cache .mypy_cache .ruff_cache

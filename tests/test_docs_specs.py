@@ -23,10 +23,13 @@ LOADER = {"10": {"class_type": "LoadImage", "inputs": {"image": "x.png"}}}
 def test_a_spec_in_the_docs_loads(role: str, spec: str, monkeypatch: pytest.MonkeyPatch) -> None:
     for key in ("OPENAI", "GEMINI", "AZURE_OPENAI", "OPENROUTER"):
         monkeypatch.setenv(f"{key}_API_KEY", "x")
-    monkeypatch.setenv("INTERLEAVE_SERVER_TOKEN", "x")
+    for variable in ("INTERLEAVE_SERVER_TOKEN", "PAINT_TOKEN"):
+        monkeypatch.setenv(variable, "x")
     Path("servers.txt").write_text("10.0.0.7\n", "utf-8")
     Path("text.json").write_text(json.dumps(WORKFLOW), "utf-8")
     Path("edit.json").write_text(json.dumps(WORKFLOW | LOADER), "utf-8")
+    (paint,) = re.findall(r"```toml\n(.*?)```", DOCS, re.DOTALL)
+    Path("paint.toml").write_text(paint, "utf-8")
     named = spec.strip('"')
     assert load_generator(named) if role == "generator" else load_vlm(named, role)
 

@@ -7,12 +7,15 @@ import re
 import runpy
 import subprocess
 import sys
+import threading
 from pathlib import Path
 from types import ModuleType
 
 import pytest
 
 import interleave
+from held import wait_until
+from work import HANGS_AFTER
 
 FOLDER = Path(__file__).parent.parent / "examples"
 LISTED = (FOLDER / "README.md").read_text("utf-8")
@@ -70,6 +73,37 @@ def test_the_own_critic_is_obeyed(
     run_example("own_critic.py", monkeypatch)
     verdicts = re.findall(r"^(\d\.\d \w+)", capsys.readouterr().out, re.MULTILINE)
     assert verdicts == ["1.1 rejected", "1.2 rejected", "1.3 accepted", "2.1 rejected", "2.2 accepted"]
+
+
+def test_a_service_of_ten_lines_passes_the_check(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All checks of a generator, through the real client and a real server."""
+    pytest.importorskip("uvicorn")
+    import uvicorn
+
+    from interleave.cli.main import run
+
+    config = uvicorn.Config(imported("edit_service.py").app, port=0, log_level="error")
+    server = uvicorn.Server(config)
+    serving = threading.Thread(target=server.run, daemon=True)
+    serving.start()
+    try:
+        wait_until(lambda: server.started)
+        port = server.servers[0].sockets[0].getsockname()[1]
+        assert run(["backends", "check", f"http://127.0.0.1:{port}"]) == 0
+    finally:
+        server.should_exit = True
+        serving.join(HANGS_AFTER)
+
+
+def test_a_notebook_awaits_stops_and_continues(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run_example("notebook.py", monkeypatch)
+    told = capsys.readouterr().out.splitlines()
+    assert told[0] == "2 and 3 steps, runs/frog/document.html"
+    assert told[1] == "stopped: interrupted"
+    assert told[-1] == "done: runs/day/document.html"
+    assert [line[:6] for line in told[2:-1]] == ["step 1", "step 2", "step 3", "step 4"]
 
 
 def messages(body: str) -> list[tuple[str, dict[str, object]]]:

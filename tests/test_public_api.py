@@ -12,6 +12,11 @@ import pytest
 import interleave
 
 PUBLIC = [
+    "branch_run",
+    "choose_attempt",
+    "redraw_step",
+    "release_plan",
+    "undo_decision",
     "ShownStep",
     "Event",
     "FolderInUse",
@@ -71,6 +76,12 @@ PUBLIC = [
     "read_record",
     "resume",
     "stream",
+    "agenerate",
+    "agenerate_many",
+    "aresume",
+    "stream_resume",
+    "EventLine",
+    "read_event_line",
 ]
 
 
@@ -97,6 +108,12 @@ def test_a_bare_import_brings_no_heavy_library() -> None:
     assert out.stdout.strip() == "[]"
 
 
+FUNCTIONS = (
+    *(interleave.generate, interleave.generate_many, interleave.plan, interleave.resume),
+    *(interleave.agenerate, interleave.agenerate_many, interleave.aresume),
+)
+
+
 def test_options_reach_through_for_type_checkers() -> None:
     """Every option of a run is in the signatures, and every one of these is known at run time."""
     from interleave.config.run_config import Limits
@@ -105,7 +122,7 @@ def test_options_reach_through_for_type_checkers() -> None:
     known = {*Choices.__dataclass_fields__, *Limits.model_fields}
     assert set(interleave.RunOptions.__annotations__) == known
     assert set(interleave.LimitOptions.__annotations__) == set(Limits.model_fields)
-    for function in (interleave.generate, interleave.generate_many, interleave.plan, interleave.resume):
+    for function in FUNCTIONS:
         assert function.__annotations__["return"] in ("RunResult", "BatchSummary", "Plan")
         assert "Unpack" in str(function.__annotations__)
 

@@ -28,6 +28,15 @@ if TYPE_CHECKING:  # `as` tells type checkers that a name is exported
         RunOptions as RunOptions,
     )
     from interleave.api import (
+        agenerate as agenerate,
+    )
+    from interleave.api import (
+        agenerate_many as agenerate_many,
+    )
+    from interleave.api import (
+        aresume as aresume,
+    )
+    from interleave.api import (
         generate as generate,
     )
     from interleave.api import (
@@ -44,6 +53,9 @@ if TYPE_CHECKING:  # `as` tells type checkers that a name is exported
     )
     from interleave.api import (
         stream_many as stream_many,
+    )
+    from interleave.api import (
+        stream_resume as stream_resume,
     )
     from interleave.backends.protocols import (
         GeneratorCapabilities as GeneratorCapabilities,
@@ -129,6 +141,21 @@ if TYPE_CHECKING:  # `as` tells type checkers that a name is exported
         StepFinished as StepFinished,
     )
     from interleave.pictures import read_picture as read_picture
+    from interleave.runs.branch import branch_run as branch_run
+    from interleave.runs.decisions import (
+        choose_attempt as choose_attempt,
+    )
+    from interleave.runs.decisions import (
+        redraw_step as redraw_step,
+    )
+    from interleave.runs.decisions import (
+        release_plan as release_plan,
+    )
+    from interleave.runs.decisions import (
+        undo_decision as undo_decision,
+    )
+    from interleave.runs.event_lines import EventLine as EventLine
+    from interleave.runs.event_lines import read_event_line as read_event_line
     from interleave.runs.record import (
         RunRecord as RunRecord,
     )
@@ -204,13 +231,20 @@ _MODULES = {
         "LimitOptions",
         "PlanOptions",
         "RunOptions",
+        "agenerate",
+        "agenerate_many",
+        "aresume",
         "generate",
         "generate_many",
         "plan",
         "resume",
         "stream",
         "stream_many",
+        "stream_resume",
     ),
+    "runs.branch": ("branch_run",),
+    "runs.decisions": ("choose_attempt", "redraw_step", "release_plan", "undo_decision"),
+    "runs.event_lines": ("EventLine", "read_event_line"),
     "runs.record": ("RunRecord", "comparable", "read_record"),
     "runs.run": ("Event", "RunResult", "ShownStep"),
     "types": ("Outcome", "Picture", "Plan", "PlanStep", "Request", "Scores", "Slot", "Text", "Verdict"),

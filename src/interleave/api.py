@@ -1,11 +1,11 @@
-"""The Python API, also used by the command line: generate, stream, resume, plan."""
+"""The Python API, also used by the command line: generate, stream, resume, plan; and awaitable forms."""
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator, Coroutine, Iterable
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import aclosing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict, TypeVar, Unpack
@@ -18,6 +18,7 @@ from interleave.backends.retries import RetriedVlm
 from interleave.batches.assignment import Assignment
 from interleave.batches.batch import DEFAULT_CONCURRENCY, Batch, BatchSummary, Ended, refuse_unusable_folder
 from interleave.batches.requests import items_of
+from interleave.batches.watcher import Watcher
 from interleave.batches.worker import Worker
 from interleave.config.run_config import Limits, RunConfig
 from interleave.render.html import write_document
@@ -25,11 +26,12 @@ from interleave.runs.folder import stored_request
 from interleave.runs.limits import refuse_unpriced
 from interleave.runs.models import Models
 from interleave.runs.outage import OutageRetry
-from interleave.runs.permissions import refuse_unallowed
+from interleave.runs.permissions import refuse_unallowed, required_permissions
 from interleave.runs.record import read_record
 from interleave.runs.resolve import (
     Choices,
     adapted_request,
+    decided_generators,
     load_agent,
     load_models,
     refuse_objects,
@@ -45,6 +47,7 @@ if TYPE_CHECKING:
     from PIL.Image import Image
 
 T = TypeVar("T")
+Opened = TypeVar("Opened", Run, Batch)
 RUNS_FOLDER = Path("runs")
 
 Requestable = str | Request | Iterable["str | Image | Part"]
@@ -86,41 +89,83 @@ class RunOptions(PlanOptions, LimitOptions, total=False):
 
 
 def generate(
-    request: Requestable, *, out: str | Path | None = None, **options: Unpack[RunOptions]
+    request: Requestable,
+    *,
+    out: str | Path | None = None,
+    hold_plan: bool = False,
+    **options: Unpack[RunOptions],
 ) -> RunResult:
     """Answer a request and return the finished run; blocks until it ends.
 
+    With `hold_plan` it ends with its plan and the status `held`: `release_plan` and `resume` then draw it.
     Raises what ended the run when a model failed for good; the folder is kept and can be continued.
     """
-    return _unless_failed(_blocking(_last(stream(request, out=out, **options))))
+
+    async def follow() -> RunResult:
+        run = open_run(Request.of(request), out=out, hold_plan=hold_plan, **options)
+        return await _last(run.stream())
+
+    return _unless_failed(_blocking(follow()))
+
+
+async def agenerate(
+    request: Requestable,
+    *,
+    out: str | Path | None = None,
+    hold_plan: bool = False,
+    **options: Unpack[RunOptions],
+) -> RunResult:
+    """Answer a request and return the finished run, as `generate` does, without blocking the event loop.
+
+    Cancelling it cancels the call under way and keeps all that is done: the folder can be continued.
+    """
+    return _unless_failed(await _last(stream(request, out=out, hold_plan=hold_plan, **options)))
 
 
 async def stream(
-    request: Requestable, *, out: str | Path | None = None, **options: Unpack[RunOptions]
+    request: Requestable,
+    *,
+    out: str | Path | None = None,
+    hold_plan: bool = False,
+    **options: Unpack[RunOptions],
 ) -> AsyncGenerator[Event]:
     """Answer a request and yield its events as they happen; the last one is `RunResult`."""
     for _ in range(3):  # an abandoned stream needs this many turns of the event loop to release its folder
         await asyncio.sleep(0)
-    async with aclosing(open_run(Request.of(request), out=out, **options).stream()) as events:
+    run = await _opened(lambda: open_run(Request.of(request), out=out, hold_plan=hold_plan, **options))
+    async with aclosing(run.stream()) as events:
         async for event in events:
             yield event
 
 
 def open_run(
-    request: Request, *, out: str | Path | None = None, redraw: bool = False, **options: Unpack[RunOptions]
+    request: Request,
+    *,
+    out: str | Path | None = None,
+    redraw: bool = False,
+    hold_plan: bool = False,
+    **options: Unpack[RunOptions],
 ) -> Run:
     """Check all that can be checked, load the models and open the run folder; nothing is called yet."""
     chosen, limits = split_choices(dict(options))
     config, pack = resolve(chosen)
     request = adapted_request(request, config)
     folder = Path(out) if out is not None else new_run_folder(request)
+
+    def load() -> Models:
+        others = decided_generators(folder)
+        typed = [permission.text for permission in required_permissions(config)]
+        refuse_unallowed(folder, config, typed, generators=others)
+        return load_models(config, pack, chosen, others)
+
     return Run.open(
         folder,
         request,
         config,
         limits,
-        lambda: load_models(config, pack, chosen),
+        load,
         redraw=redraw,
+        hold_plan=hold_plan,
         write_document=write_document,
     )
 
@@ -134,6 +179,7 @@ def resume(
 ) -> RunResult:
     """Continue a run as its folder says and return it finished; blocks until it ends.
 
+    A person's decisions about it are made before, with `redraw_step` and its like.
     `allow` permits what a folder may not do by itself: `"NAME@https://host"` sends the key in NAME there.
     Raises `RunError` that names a missing permission, and what ended the run when a model failed for good.
     """
@@ -145,6 +191,32 @@ def resume(
     return _unless_failed(_blocking(follow()))
 
 
+async def aresume(
+    folder: str | Path,
+    *,
+    allow: Iterable[str] = (),
+    redraw: bool = False,
+    **limits: Unpack[LimitOptions],
+) -> RunResult:
+    """Continue a run as `resume` does, without blocking the event loop."""
+    return _unless_failed(await _last(stream_resume(folder, allow=allow, redraw=redraw, **limits)))
+
+
+async def stream_resume(
+    folder: str | Path,
+    *,
+    allow: Iterable[str] = (),
+    redraw: bool = False,
+    **limits: Unpack[LimitOptions],
+) -> AsyncGenerator[Event]:
+    """Continue a run as `resume` does and yield its events, those of its recorded part first."""
+    chosen = split_choices(dict(limits))[1]
+    run = await _opened(lambda: reopen_run(Path(folder), chosen, allow=allow, redraw=redraw))
+    async with aclosing(run.stream()) as events:
+        async for event in events:
+            yield event
+
+
 def reopen_run(folder: Path, limits: Limits, *, allow: Iterable[str] = (), redraw: bool = False) -> Run:
     """Open a run folder again; request and configuration are taken from the folder."""
     record = read_record(folder)
@@ -153,8 +225,9 @@ def reopen_run(folder: Path, limits: Limits, *, allow: Iterable[str] = (), redra
     request = stored_request(folder, record)
 
     def load() -> Models:
-        refuse_unallowed(folder, config, allow)
-        return load_models(config, pack, Choices())
+        others = decided_generators(folder)
+        refuse_unallowed(folder, config, allow, generators=others)
+        return load_models(config, pack, Choices(), others)
 
     return Run.open(folder, request, config, limits, load, redraw=redraw, write_document=write_document)
 
@@ -173,18 +246,27 @@ def generate_many(
     goes on with those that have not ended; `retry_failed=True` also tries those again that failed.
     """
 
-    async def collect() -> BatchSummary:
-        summary = BatchSummary()
-        running = stream_many(
-            requests, out=out, concurrency=concurrency, retry_failed=retry_failed, **options
+    async def follow() -> BatchSummary:
+        batch = open_batch(Path(out), **options)
+        return await _counted(
+            batch.run(items_of(requests), concurrency=concurrency, retry_failed=retry_failed)
         )
-        async with aclosing(running) as all_ended:
-            async for ended in all_ended:
-                summary.total += 1
-                summary.count(ended)
-        return summary
 
-    return _blocking(collect())
+    return _blocking(follow())
+
+
+async def agenerate_many(
+    requests: Iterable[Any],
+    *,
+    out: str | Path,
+    concurrency: int = DEFAULT_CONCURRENCY,
+    retry_failed: bool = False,
+    **options: Unpack[RunOptions],
+) -> BatchSummary:
+    """Answer many requests as `generate_many` does, without blocking the event loop."""
+    return await _counted(
+        stream_many(requests, out=out, concurrency=concurrency, retry_failed=retry_failed, **options)
+    )
 
 
 async def stream_many(
@@ -196,28 +278,30 @@ async def stream_many(
     **options: Unpack[RunOptions],
 ) -> AsyncGenerator[Ended]:
     """Answer many requests at once and yield each as it ends."""
-    batch = open_batch(Path(out), **options)
+    batch = await _opened(lambda: open_batch(Path(out), **options))
     running = batch.run(items_of(requests), concurrency=concurrency, retry_failed=retry_failed)
     async with aclosing(running) as all_ended:
         async for ended in all_ended:
             yield ended
 
 
-def open_batch(folder: Path, **options: Unpack[RunOptions]) -> Batch:
+def open_batch(folder: Path, *, watcher: Watcher | None = None, **options: Unpack[RunOptions]) -> Batch:
     """Check all that can be checked, load the models that all runs share, and open the folder."""
     chosen, limits = split_choices(dict(options))
     config, pack = resolve(chosen)
     refuse_unusable_folder(folder, Assignment(config=config))
     models = load_models(config, pack, chosen)
     refuse_unpriced(limits, models.prices_known(planner_is_asked=config.plan is None))
-    return batch_of(folder, config, limits, models)
+    return batch_of(folder, config, limits, models, watcher)
 
 
-def batch_of(folder: Path, config: RunConfig, limits: Limits, models: Models) -> Batch:
+def batch_of(
+    folder: Path, config: RunConfig, limits: Limits, models: Models, watcher: Watcher | None = None
+) -> Batch:
     """A batch whose runs all use the same models, in this process."""
     assignment = Assignment(config=config)
-    worker = Worker(folder, assignment, limits, {config.generator.identity: models})
-    return Batch(folder, assignment, worker, outage_retry=OutageRetry(limits.max_seconds))
+    worker = Worker(folder, assignment, limits, {config.generator.identity: models}, watcher=watcher)
+    return Batch(folder, assignment, worker, outage_retry=OutageRetry(limits.max_seconds), watcher=watcher)
 
 
 def plan(request: Requestable, **options: Unpack[PlanOptions]) -> Plan:
@@ -258,6 +342,35 @@ async def _last(events: AsyncGenerator[Event]) -> RunResult:
     if not isinstance(finished, RunResult):
         raise AssertionError("a run always ends with RunResult")
     return finished
+
+
+async def _counted(running: AsyncGenerator[Ended]) -> BatchSummary:
+    summary = BatchSummary()
+    async with aclosing(running) as all_ended:
+        async for ended in all_ended:
+            summary.total += 1
+            summary.count(ended)
+    return summary
+
+
+async def _opened(open_: Callable[[], Opened]) -> Opened:
+    """Open a run or a batch in a thread, because loading models may take minutes.
+
+    When this is cancelled, the thread goes on, and what it opens is closed again.
+    """
+    pool = ThreadPoolExecutor(max_workers=1, thread_name_prefix="interleave-open")
+    opening = pool.submit(open_)
+    pool.shutdown(wait=False)
+    try:
+        return await asyncio.wrap_future(opening)
+    except asyncio.CancelledError:
+        opening.add_done_callback(_close_opened)
+        raise
+
+
+def _close_opened(opening: Future[Opened]) -> None:
+    if not opening.cancelled() and opening.exception() is None:
+        opening.result().close()
 
 
 def _blocking(work: Coroutine[Any, Any, T]) -> T:

@@ -109,10 +109,13 @@ class BackendError(InterleaveError, RuntimeError):
         transient: bool = False,
         retry_after: float | None = None,
         kind: Failure = Failure.FAILED,
+        status: int | None = None,
     ) -> None:
         super().__init__(message)
         self.transient = transient
         self.kind = kind
+        self.status = status
+        """The HTTP status, where an answer had one that is no success."""
         self.retry_after = retry_after
         """Seconds to wait that the backend asked for, if it did."""
 

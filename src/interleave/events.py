@@ -53,11 +53,13 @@ class StepFinished:
 
     step: PlanStep
     attempt: Attempt | None
+    chosen: bool = False
+    """Whether a person chose the attempt."""
 
     @property
     def forced(self) -> bool:
         """Whether no attempt was accepted, and the best one is shown nevertheless."""
-        return self.attempt is not None and not self.attempt.verdict.accepted
+        return self.attempt is not None and not self.attempt.verdict.accepted and not self.chosen
 
 
 Event = Planned | Drawn | Judged | StepFinished

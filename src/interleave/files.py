@@ -116,7 +116,7 @@ def write_atomic(path: Path, data: bytes) -> None:
     # several machines may write the same file at once, with processes of the same number
     temporary = f"{path.parent}/.{path.name}.{secrets.token_hex(6)}.tmp"
     try:
-        _write_new(temporary, data)
+        write_new(temporary, data)
         os.replace(temporary, path)
     except BaseException as error:
         with suppress(OSError):
@@ -127,7 +127,8 @@ def write_atomic(path: Path, data: bytes) -> None:
     sync_folder(path.parent)
 
 
-def _write_new(path: str, data: bytes) -> None:
+def write_new(path: str, data: bytes) -> None:
+    """Write a file and put it on disk; its name is not."""
     file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW, 0o644)
     try:
         written = 0

@@ -19,7 +19,7 @@ import threading
 import warnings
 import weakref
 import zlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from PIL import ExifTags, Image, ImageChops, UnidentifiedImageError
@@ -85,8 +85,17 @@ def read_picture(path: str | os.PathLike[str]) -> Image.Image:
     return decode_picture(_read_regular_file(Path(path)), name=str(path))
 
 
-def decode_picture(data: bytes, *, name: str = "picture", max_bytes: int = MAX_BYTES) -> Image.Image:
-    """Decode picture bytes to RGB; raises `InputError` for what is damaged, too large or not a picture."""
+def decode_picture(
+    data: bytes,
+    *,
+    name: str = "picture",
+    max_bytes: int = MAX_BYTES,
+    convert: Callable[[Image.Image], Image.Image] | None = None,
+) -> Image.Image:
+    """Decode picture bytes; raises `InputError` for what is damaged, too large or not a picture.
+
+    `convert` makes of it what is wanted: `as_rgb` by default.
+    """
     if len(data) > max_bytes:
         raise InputError(
             f"{name}: {len(data):,} bytes is more than the {max_bytes:,} allowed: save it smaller"
@@ -104,7 +113,7 @@ def decode_picture(data: bytes, *, name: str = "picture", max_bytes: int = MAX_B
     try:
         with _DECODING, warnings.catch_warnings():
             warnings.simplefilter("ignore")  # the caps below are stricter than Pillow's bomb warning
-            return _decode(data, str(magic.lastgroup), name)
+            return _decode(data, str(magic.lastgroup), name, convert or as_rgb)
     except InputError:
         raise
     except Image.DecompressionBombError:
@@ -132,6 +141,12 @@ def as_rgb(image: Image.Image) -> Image.Image:
         plain = image.convert("RGB")
     plain.info = {}
     return plain
+
+
+def transparency_as_mask(image: Image.Image) -> Image.Image:
+    """The transparency of a picture as an RGB mask: white where it is transparent, black where it is not."""
+    alpha = image.convert("RGBA").getchannel("A")
+    return ImageChops.invert(alpha).convert("RGB")
 
 
 def encode_png(image: Image.Image, metadata: Mapping[str, str] | None = None) -> bytes:
@@ -210,7 +225,7 @@ def _read_regular_file(path: Path) -> bytes:
         raise InputError(f"{path}: cannot be read ({why(error)})") from None
 
 
-def _decode(data: bytes, kind: str, name: str) -> Image.Image:
+def _decode(data: bytes, kind: str, name: str, convert: Callable[[Image.Image], Image.Image]) -> Image.Image:
     parts = _png_parts(data) if kind == "PNG" else _jpeg_parts(data) if kind == "JPEG" else [data]
     with Image.open(io.BytesIO(b"".join(parts)), formats=(kind,)) as opened:
         _refuse_large(opened.size, name)
@@ -218,7 +233,7 @@ def _decode(data: bytes, kind: str, name: str) -> Image.Image:
             _refuse_missing_pixels(parts)
             _scale_transparent_colour(opened, depth=parts[1][16])
         opened.load()
-        return as_rgb(_upright(opened))
+        return convert(_upright(opened))
 
 
 def _png_parts(data: bytes) -> list[bytes]:

@@ -3,13 +3,14 @@
 A planner writes the whole plan. A frozen generator draws each step from the picture before it. A critic sees
 the picture before and after; when it rejects the picture, the step is drawn again with the critic's prompt,
 always from the same sources. Limits, retries and the journal wrap the protocols used here; progress reads the
-events.
+events. Where a person has decided about a step, its take says so.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
+from dataclasses import dataclass, replace
 from typing import Protocol, TypeVar
 
 from interleave.agents.critic import Critic, critic_input
@@ -31,33 +32,54 @@ class HasVerdict(Protocol):
 Judgeable = TypeVar("Judgeable", bound=HasVerdict)
 
 
+@dataclass(frozen=True)
+class Take:
+    """How a step is drawn: as planned, or as a person decided."""
+
+    step: PlanStep
+    seed: int
+    chosen: Attempt | None = None
+    """The attempt to show; then nothing is drawn."""
+    number: Callable[[int, ImageRequest], int] = lambda turn, _: turn
+    """The number of an attempt among all of its step, from its turn in this take."""
+
+
 async def interleave(
-    request: Request, *, planner: Planner, generator: ImageGenerator, critic: Critic, rules: Rules
+    request: Request,
+    *,
+    planner: Planner,
+    generator: ImageGenerator,
+    critic: Critic,
+    rules: Rules,
+    take_of: Callable[[PlanStep], Take] | None = None,
 ) -> AsyncGenerator[Event]:
     """Answer a request step by step; the events carry everything that happens."""
     plan = await planner.plan(request)
     pictures = SourcePictures(request.pictures, rules.sources, generator.capabilities)
     pictures.check_plan(plan)
     yield Planned(plan)
-    for step in plan.steps:
+    for planned in plan.steps:
+        take = take_of(planned) if take_of else Take(planned, rules.seed)
+        step, best = take.step, take.chosen
         if step.prompt is None:
             yield StepFinished(step, None)
             continue
-        sources, prompt, best = pictures.sources_of(step), step.prompt, None
-        for number in range(1, rules.max_attempts + 1):
-            slot = Slot(step.number, number)
-            seed = attempt_seed(rules.seed, slot)
-            image = await generator.generate(ImageRequest(prompt, seed, sources, slot))
+        sources, prompt = pictures.sources_of(step), step.prompt
+        for turn in range(1, rules.max_attempts + 1) if take.chosen is None else ():
+            seed = attempt_seed(take.seed, Slot(step.number, turn))
+            asked = ImageRequest(prompt, seed, sources)
+            slot = Slot(step.number, take.number(turn, asked))
+            image = await generator.generate(replace(asked, slot=slot))
             yield Drawn(slot, prompt, seed, image)
             verdict = await critic.judge(critic_input(step.prompt, prompt, sources, image, slot))
             yield Judged(slot, verdict)
-            best = better_of(best, Attempt(number, prompt, seed, image, verdict))
+            best = better_of(best, Attempt(slot.attempt, prompt, seed, image, verdict))
             if verdict.accepted:
                 break
             prompt = next_prompt(step, prompt, verdict)
         if best is not None:
             pictures.add(step.number, best.image)
-            yield StepFinished(step, best)
+            yield StepFinished(step, best, chosen=take.chosen is not None)
 
 
 def attempt_seed(run_seed: int, slot: Slot) -> int:

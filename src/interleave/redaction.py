@@ -84,10 +84,13 @@ class RedactingFormatter(logging.Formatter):
 
 
 @contextmanager
-def redacted_logging(form: str) -> Iterator[None]:
-    """Meanwhile everything that any library logs goes to standard error in this form, without keys."""
+def redacted_logging(form: str | logging.Formatter) -> Iterator[None]:
+    """Meanwhile everything that any library logs goes to standard error in this form, without keys.
+
+    A formatter of one's own removes the keys itself.
+    """
     root, handler = logging.getLogger(), logging.StreamHandler()
-    handler.setFormatter(RedactingFormatter(form))
+    handler.setFormatter(RedactingFormatter(form) if isinstance(form, str) else form)
     before, root.handlers = root.handlers, [handler]
     try:
         yield

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Generic, TypeVar
 
 from interleave.backends.protocols import GeneratorCapabilities
 from interleave.config.run_config import SourceRule
@@ -10,23 +10,20 @@ from interleave.errors import ConfigurationError
 from interleave.text import count
 from interleave.types import Plan, PlanStep
 
-if TYPE_CHECKING:
-    from PIL.Image import Image
+T = TypeVar("T")
 
 
-class SourcePictures:
-    """The pictures so far, and which of them each step starts from."""
+class SourcePictures(Generic[T]):
+    """The pictures so far, or their names, and which of them each step starts from."""
 
-    def __init__(
-        self, given: tuple[Image, ...], rule: SourceRule, capabilities: GeneratorCapabilities
-    ) -> None:
+    def __init__(self, given: tuple[T, ...], rule: SourceRule, capabilities: GeneratorCapabilities) -> None:
         self._pictures = list(given)  # oldest first; only the last, where no older one is ever used
-        self._by_step: dict[int, Image] = {}
+        self._by_step: dict[int, T] = {}
         self._named: set[int] = set()
         self._rule = rule
         self._capabilities = capabilities
 
-    def add(self, step: int, image: Image) -> None:
+    def add(self, step: int, image: T) -> None:
         """Add the picture of a step; pictures that no later step can start from are dropped."""
         if self._rule is SourceRule.PREVIOUS:
             self._pictures.clear()
@@ -34,7 +31,7 @@ class SourcePictures:
         if step in self._named:
             self._by_step[step] = image
 
-    def sources_of(self, step: PlanStep) -> tuple[Image, ...]:
+    def sources_of(self, step: PlanStep) -> tuple[T, ...]:
         """The pictures to start from, oldest first; none means text-to-image."""
         if step.sources is not None:
             return tuple(self._by_step[number] for number in step.sources)
@@ -61,3 +58,20 @@ class SourcePictures:
                     '("sources": [] draws a step from its prompt alone)'
                 )
             has_source = True
+
+
+def steps_that_follow(plan: Plan, rule: SourceRule, number: int) -> set[int]:
+    """The later steps whose pictures depend on the picture of this one, directly or through others."""
+    follow: set[int] = set()
+    previous: int | None = None
+    for step in (step for step in plan.steps if step.prompt is not None):
+        if step.sources is not None:
+            starts_from = set(step.sources)
+        elif rule is SourceRule.HISTORY:
+            starts_from = {number} if step.number > number else set()
+        else:
+            starts_from = set() if previous is None else {previous}
+        if step.number > number and starts_from & {number, *follow}:
+            follow.add(step.number)
+        previous = step.number
+    return follow

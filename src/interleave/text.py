@@ -58,6 +58,14 @@ def count(number: int, noun: str) -> str:
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
+def time_left(seconds: float) -> str:
+    """About how long, in the unit that fits: "about 40 s left"."""
+    for unit, size in (("h", 3600.0), ("min", 60.0)):
+        if seconds >= 1.5 * size:
+            return f"about {seconds / size:.{0 if seconds >= 9.5 * size else 1}f} {unit} left"
+    return f"about {seconds:.0f} s left"
+
+
 def slug(text: str, length: int = 40) -> str:
     """A short, safe folder name: lower-case ASCII words joined by dashes, empty if there are none."""
     ascii_only = unicodedata.normalize("NFKD", text).encode("ascii", "ignore").decode()

@@ -200,7 +200,7 @@ def test_E02_a_second_refusal_without_a_prompt_is_taken_as_it_is() -> None:
 
 
 def test_E05_a_critic_that_is_never_readable_gives_an_outcome_of_its_own_after_four_asks() -> None:
-    model = Model(*['{"previous_step_success": "false"}'] * 9)
+    model = Model(*['{"previous_step_success": "no"}'] * 9)
     verdict = judge(model)
     assert verdict.outcome is Outcome.UNREADABLE
     assert not verdict.accepted

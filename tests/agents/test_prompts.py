@@ -19,7 +19,7 @@ from interleave.agents.prompts import (
     load_pack,
     read_pack,
 )
-from interleave.agents.prompts.import_checkout import CONSTANTS, MAX_SOURCE_BYTES, import_pack
+from interleave.agents.prompts.import_checkout import CRITICS, MAX_SOURCE_BYTES, PLANNERS, import_pack
 from interleave.backends.protocols import Message
 from interleave.errors import ConfigurationError, InputError, InterleaveError
 from interleave.types import Part, Picture, Text
@@ -298,7 +298,7 @@ def test_an_import_takes_the_words_and_makes_the_slots_ours() -> None:
     )
     assert pack.texts["planner_interleaved"] == "Go on from {{request}}!"
     assert pack.texts["critic"] == (
-        "{{before}}{{after}}Was {{planned_prompt}} done by {{prompt}}? <image> is a word."
+        "{{before}}{{after}}\nWas {{planned_prompt}} done by {{prompt}}? <image> is a word."
     )
     assert pack.texts["reask"] == load_pack().texts["reask"]
 
@@ -414,7 +414,7 @@ def test_an_existing_pack_is_replaced_as_a_whole_when_that_is_asked() -> None:
     user_pack("reference", reask="Mine: {{problem}}")
     pack, folder = import_pack(checkout(), "reference", replace=True)
     assert sorted(path.name for path in folder.iterdir()) == sorted(
-        [*(f"{constant.prompt}.md" for constant in CONSTANTS), "pack.toml"]
+        [*(f"{constant.prompt}.md" for constant in (*PLANNERS, CRITICS["demo"])), "pack.toml"]
     )
     assert load_pack("reference") == pack
     assert [path.name for path in folder.parent.iterdir()] == ["reference"]

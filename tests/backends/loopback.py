@@ -325,6 +325,42 @@ class Loopback:
         told = {"success": True, "task_id": "t", key: encoded, "seed": seed, "gpu_id": 0, "error": None}
         return Answer.of({**told, "original_prompt": question["prompt"]} if key == "edited_image" else told)
 
+    async def webui(self, asked: Asked) -> Answer:
+        """The API of Stable Diffusion web UI."""
+        question = asked.json
+        if self.mood == "empty":
+            return Answer.of({"images": [], "parameters": {}, "info": "{}"})
+        if self.mood == "filtered":
+            return Answer.of({"error": {"code": "content_filter", "message": "no"}}, 400)
+        sources = [base64.b64decode(each) for each in question.get("init_images", [])]
+        encoded = await self.encoded(question["prompt"], question["seed"], sources)
+        return Answer.of({"images": [encoded], "parameters": {}, "info": "{}"})
+
+    async def predictions(self, asked: Asked) -> Answer:
+        """A Cog container, which says in an answer of 200 that it failed."""
+        given = asked.json["input"]
+        if self.mood == "failed job":
+            return Answer.of({"status": "failed", "error": "CUDA out of memory", "output": None})
+        source = given.get("image")
+        sources = [base64.b64decode(source.removeprefix("data:image/png;base64,"))] if source else []
+        encoded = await self.encoded(given["prompt"], given["seed"], sources)
+        return Answer.of({"status": "succeeded", "output": [f"data:image/png;base64,{encoded}"]})
+
+    async def paint(self, asked: Asked) -> Answer:
+        """An API as people write it: a form in, the address of a file out."""
+        form = (
+            parse_qs(asked.body.decode(), keep_blank_values=True) if not asked.body.startswith(b"--") else {}
+        )
+        fields = {name: value[0] for name, value in form.items()} or asked.fields
+        sources = [] if form else [data for name, data in asked.files if name == "start"]
+        name = f"{len(self.uploads) + 1}.png"
+        self.uploads[name] = await self.picture(fields["prompt"], int(fields["seed"]), sources)
+        host = "http://elsewhere.example" if self.mood == "elsewhere" else ""
+        return Answer.of({"result": {"files": [f"{host}/files/{name}"]}})
+
+    async def file(self, asked: Asked) -> Answer:
+        return Answer(self.uploads[asked.path.rpartition("/")[2]], 200, {"Content-Type": "image/png"})
+
     async def say_health(self, asked: Asked) -> Answer:
         return Answer.of(self.health, 200 if self.healthy else 503)
 
@@ -398,6 +434,10 @@ ROUTES: list[tuple[str, Callable[[Loopback, Asked], Awaitable[Answer]]]] = [
     (r"/images/(generations|edits)$", Loopback.images),
     (r":generateContent$", Loopback.gemini),
     (r"^/(edit|generate)$", Loopback.service),
+    (r"^/sdapi/v1/(txt2img|img2img)$", Loopback.webui),
+    (r"^/predictions$", Loopback.predictions),
+    (r"^/paint$", Loopback.paint),
+    (r"^/files/", Loopback.file),
     (r"^/health$", Loopback.say_health),
     (r"^/upload/image$", Loopback.upload),
     (r"^/prompt$", Loopback.prompt),

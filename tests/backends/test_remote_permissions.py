@@ -19,7 +19,9 @@ from interleave.config.run_config import Limits, PackConfig, RoleConfig, RunConf
 from interleave.errors import BackendError, RunError
 from interleave.runs import resolve as assembly
 from interleave.runs.permissions import required_permissions
+from interleave.runs.record import RunRecord
 from interleave.runs.run import Run
+from interleave.runs.summary import summarize
 from interleave.types import Plan, PlanStep, Request
 
 SECRET = "wJalrXUtnFEMI-K7MDENG-bPxRfiCYEXAMPLEKEY"
@@ -200,6 +202,12 @@ DRAWING_NEEDS: dict[str, tuple[str, ...]] = {
     "http:./servers.txt": ("addresses@./servers.txt",),
     "http:/etc/passwd?key=TOKEN": ("TOKEN@/etc/passwd",),
     "comfyui:./edit.json@http://127.0.0.1:8188": (),
+    "json:automatic1111@http://evil.example": (),
+    "json:automatic1111@http://evil.example?key=TOKEN": ("TOKEN@http://evil.example",),
+    "json:./paint.toml@http://127.0.0.1:9000": ("./paint.toml@http://127.0.0.1:9000",),
+    "json:/srv/private.toml@http://evil.example": ("/srv/private.toml@http://evil.example",),
+    "json:./paint.toml": ("addresses@./paint.toml",),
+    "json:./paint.toml?key=TOKEN": ("TOKEN@./paint.toml", "addresses@./paint.toml"),
     "comfyui:./edit.json@http://localhost:8188?text=./text.json": (),
     "comfyui:/srv/private.json@http://evil.example:8188?text=./text.json": (
         "/srv/private.json@http://evil.example:8188",
@@ -260,8 +268,9 @@ def test_nothing_is_loaded_before_the_word_is_given(
     assert len(loaded) == 1
 
 
-def test_a_user_name_in_an_address_of_a_folder_is_refused() -> None:
+def test_a_user_name_in_an_address_of_a_folder_is_refused_and_the_folder_can_be_shown() -> None:
+    config = config_of(critic="openai:m@https://api.openai.com@evil.example/v1?key=OPENAI_API_KEY")
     with pytest.raises(interleave.ConfigurationError, match="user name or password"):
-        required_permissions(
-            config_of(critic="openai:m@https://api.openai.com@evil.example/v1?key=OPENAI_API_KEY")
-        )
+        required_permissions(config)
+    record = RunRecord(software="1", status="interrupted", request=(), config=config)
+    assert summarize(record, Path("run")).resume is None

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import pickle
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -149,6 +151,38 @@ def test_a_wrapped_backend_can_be_copied() -> None:
     generator: Any = load_generator("plugin?concurrency=3")
     again = pickle.loads(pickle.dumps(generator))
     assert again.capabilities == generator.capabilities
+
+
+EVERY = {
+    "generator": [
+        *("solid", "world", "plugin", "bare", "http://127.0.0.1:1", "gemini:m@http://127.0.0.1:1"),
+        *("openai-images:m@http://127.0.0.1:1/v1", "comfyui:./text.json@http://127.0.0.1:1"),
+    ],
+    "planner": ["scripted", "openai:m@http://127.0.0.1:1/v1", "gemini:m@http://127.0.0.1:1", "speaker"],
+}
+LOADS_WEIGHTS = {"diffusers", "transformers", "mini"}
+"""They keep both limits by the wrapper, as a plugin does; their weights are not loaded for this."""
+
+
+@pytest.mark.parametrize(
+    ("role", "spec"), [(role, spec) for role, specs in EVERY.items() for spec in specs], ids=str
+)
+def test_every_backend_takes_both_limits_and_says_so(
+    role: str, spec: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("GEMINI_API_KEY", "sk-a-key-of-a-test")
+    monkeypatch.chdir(tmp_path)
+    workflow = {"6": {"class_type": "CLIPTextEncode", "inputs": {"text": "{{prompt}}"}}}
+    Path("text.json").write_text(json.dumps(workflow))
+    asked = f"{spec}?concurrency=3&timeout=7"
+    backend = load_generator(asked) if role == "generator" else load_vlm(asked, role)
+    assert (backend.capabilities.concurrency, backend.capabilities.timeout) == (3, 7)
+    assert registry.shared_options(asked) == BackendOptions(concurrency=3, timeout=7)
+
+
+def test_no_backend_is_forgotten_above() -> None:
+    tried = {registry._parsed(spec).name for specs in EVERY.values() for spec in specs}
+    assert {*registry.known_names("generator", "vlm")} - tried == LOADS_WEIGHTS
 
 
 LIMITS = "the concurrency and the timeout of its spec are kept"

@@ -86,3 +86,12 @@ def test_a_backend_that_is_down_exits_with_3(capsys: Captured, monkeypatch: pyte
     assert report["fits"] is False
     assert report["checks"][-1]["unreachable"] is True
     assert "cannot be reached" in report["checks"][-1]["reason"]
+
+
+def test_the_list_is_readable_in_80_columns(capsys: Captured, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    assert run(["backends"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert max(map(len, lines)) <= 80
+    assert len(lines) <= 60
+    assert any(line.startswith("  solid ") for line in lines)

@@ -50,11 +50,16 @@ def test_without_out_a_new_folder_under_runs_is_made(capsys: Captured) -> None:
 def test_json_is_one_object_of_the_agreed_form(capsys: Captured) -> None:
     assert interleave("generate", "A frog in two pictures", "--out", "run", "--json") == 0
     result = as_json(capsys)
-    assert set(result) == {"run", "status", "steps", "calls", "seconds"}
+    assert set(result) == {
+        *("run", "status", "reason", "document", "steps", "calls", "cost", "seconds", "resume"),
+        *("plan", "branched_from"),
+    }
     assert (result["run"], result["status"]) == ("run", "done")
+    assert (result["document"], result["reason"], result["resume"]) == ("run/document.html", None, None)
+    assert result["cost"] == 0
     assert result["calls"] == {"planner": 1, "critic": 3, "generator": 3, "repeated": 0}
     first, second = result["steps"]
-    assert set(first) == {"number", "text", "image", "attempts", "accepted", "forced"}
+    assert set(first) == {"number", "text", "image", "attempts", "accepted", "forced", "by_hand"}
     assert (second["attempts"], second["accepted"], second["forced"]) == (2, True, False)
     assert Path("run", second["image"]).is_file()
 
@@ -63,7 +68,10 @@ def test_a_text_only_step_has_no_picture_and_counts_as_accepted(capsys: Captured
     plan = {"execution_plan": [{"step_number": 1, "auxiliary_text": "Just words."}]}
     assert interleave("generate", "x", "--planner", script("p", plan), "--out", "run", "--json") == 0
     assert as_json(capsys)["steps"] == [
-        {"number": 1, "text": "Just words.", "image": None, "attempts": 0, "accepted": True, "forced": False}
+        {
+            **{"number": 1, "text": "Just words.", "image": None, "attempts": 0},
+            **{"accepted": True, "forced": False, "by_hand": None},
+        }
     ]
 
 
@@ -86,7 +94,10 @@ def test_a_backend_that_fails_for_good_ends_with_3_and_the_run_is_kept(capsys: C
     critic = script("c", {"success": True})
     assert interleave("generate", "A frog", "--out", "run", "--critic", critic, "--json") == 3
     out, err = capsys.readouterr()
-    assert json.loads(out)["status"] == "failed"
+    result = json.loads(out)
+    assert result["status"] == "failed"
+    assert "past its end" in result["reason"]
+    assert result["resume"] == "interleave resume run"
     assert "past its end" in err
     assert "interleave resume run" in err
     Path("c").write_text(Path("c").read_text() * 9)
@@ -335,7 +346,7 @@ def test_of_many_failures_some_are_shown_and_the_rest_is_counted(capsys: Capture
     Path("r.jsonl").write_text("".join(json.dumps({"request": f"A dragon, {n}"}) + "\n" for n in range(7)))
     assert interleave("generate", "--requests", "r.jsonl", "--out", "many", "--profile", "oracle") == 2
     said = capsys.readouterr().err
-    assert said.count("failed: ") == 5
+    assert sum(line.startswith("failed: ") for line in said.splitlines()) == 5
     assert "and 2 more, all of them in many/index*.jsonl" in said
 
 

@@ -19,9 +19,10 @@ from interleave.backends.retries import RetryPolicy
 from interleave.batches.batch import read_index
 from interleave.cli.main import run
 from interleave.cli.streams import (
+    MOST_KINDS,
     RETRY_LOGGER,
-    RateLimitFilter,
-    limit_retry_messages,
+    CollapseFilter,
+    collapse_retry_messages,
     tolerate_closed_streams,
 )
 
@@ -136,23 +137,40 @@ def test_the_interpreter_ends_quietly_and_with_the_code_of_the_work(requests: st
 
 def test_one_line_of_many_alike_is_shown_and_the_others_are_counted() -> None:
     now = 0.0
-    limiter = RateLimitFilter(60, clock=lambda: now)
+    collapse = CollapseFilter(60, clock=lambda: now)
 
-    def shown(number: int) -> str | None:
-        record = logging.LogRecord("x", logging.WARNING, "", 0, "try %d", (number,), None)
-        return record.getMessage() if limiter.filter(record) else None
+    def shown(words: str) -> str | None:
+        record = logging.LogRecord("x", logging.WARNING, "", 0, "%s", (words,), None)
+        return record.getMessage() if collapse.filter(record) else None
 
-    assert [shown(number) for number in range(3)] == ["try 0", None, None]
+    assert [shown(f"busy; again in {number}.5 s") for number in range(3)] == [
+        "busy; again in 0.5 s",
+        None,
+        None,
+    ]
+    assert shown("another trouble") == "another trouble"
     now = 60.0
-    assert [shown(3), shown(4)] == ["try 3 (2 lines like this not shown)", None]
+    assert shown("busy; again in 3 s") == "busy; again in 3 s (2 lines like this not shown)"
+    assert shown("busy; again in 4 s") is None
+    assert list(collapse.left_out()) == ["1 line like this not shown: busy; again in 0.5 s"]
 
 
-def test_retries_of_a_batch_are_told_now_and_then(caplog: pytest.LogCaptureFixture) -> None:
+def test_messages_of_ever_new_kinds_are_bounded_too() -> None:
+    collapse = CollapseFilter(60, clock=lambda: 0.0)
+    letters = "abcdefghijklmnopqrstuvwxyz"
+    records = [logging.LogRecord("x", logging.WARNING, "", 0, letter, (), None) for letter in letters]
+    assert sum(collapse.filter(record) for record in records) == MOST_KINDS + 1
+
+
+def test_retries_are_told_once_and_counted_at_the_end(caplog: pytest.LogCaptureFixture) -> None:
     assert RetryPolicy.__module__ == RETRY_LOGGER
     log = logging.getLogger(RETRY_LOGGER)
-    with limit_retry_messages():
-        for _ in range(500):
-            log.warning("trying again")
-    assert len(caplog.records) == 1
+    with collapse_retry_messages():
+        for number in range(500):
+            log.warning("the planner: busy; trying again in %.1f s", number)
+    assert [record.getMessage() for record in caplog.records] == [
+        "the planner: busy; trying again in 0.0 s",
+        "499 lines like this not shown: the planner: busy; trying again in 0.0 s",
+    ]
     log.warning("trying again")
-    assert len(caplog.records) == 2
+    assert len(caplog.records) == 3

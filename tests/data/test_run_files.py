@@ -60,6 +60,7 @@ def test_ms_swift_drops_no_row(made: tuple[Path, Any], kind: str, tmp_path: Path
     given = arguments(folder / "swift" / f"train_{kind}.sh", tmp_path)
     options = dict(zip(given[1::2], given[2::2], strict=True))
     assert int(options["--max_length"]) > manifest.counts[f"{kind} tokens, longest"]
+    assert options["--model_type"] == "qwen3_vl", "which ms-swift does not guess for a folder"
     assert (folder / "swift" / options["--dataset"]).is_file()
     assert (folder / "swift" / options["--val_dataset"]).is_file() or "--split_dataset_ratio" in options
     if kind == "critic_rl":

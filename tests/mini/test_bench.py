@@ -161,7 +161,7 @@ def test_a_cached_picture_is_for_the_same_prompt_seed_and_source_alone() -> None
 
 
 def drawn_in(folder: Path, items: int, painter: CountingPainter, suite: str = "know") -> Result:
-    chosen = {"generator": painter}
+    chosen = {"planner": "oracle", "generator": painter}
     return run_mini(settings(suite, "plan", items=items, concurrency=2, choices=chosen), folder)[0]
 
 

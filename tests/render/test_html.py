@@ -79,7 +79,9 @@ def test_D19_G22_nothing_written_by_a_user_or_model_becomes_markup(attack: str) 
     assert not [name for name, _ in page.attributes if name.startswith("on")]
     for name, value in page.attributes:
         if name in ("src", "href"):
-            assert value.startswith(("data:image/", "images/"))
+            assert value.startswith(("data:image/", "images/")) or re.fullmatch(
+                r"#(?:picture|step)-\d+", value
+            )
     assert "\x1b" not in page.text
     assert "\u202e" not in page.text
 
@@ -117,7 +119,8 @@ def test_forced_steps_are_marked() -> None:
     refusal = {"success": False, "refine_prompt": "again"}
     run = interleave.generate(REQUEST, out="run", critic=script("c.jsonl", *[refusal] * 8), max_attempts=2)
     text = Page(run.document.read_text("utf-8")).text
-    assert text.count("not accepted") == 5  # four steps and the notice at the top
+    assert text.count("Not accepted by the critic") == 4
+    assert "4 pictures were not accepted" in text
     assert "Not accepted by the critic" in render_markdown(run.record)
 
 

@@ -63,6 +63,18 @@ def test_a_run_of_the_miniature_goes_on_from_its_last_picture(tmp_path: Path) ->
     assert results(folder)[: len(before)] == before
 
 
+def test_a_person_can_decide_about_an_old_run(tmp_path: Path) -> None:
+    folder = copy_of("doubles", tmp_path)
+    whole, before = interleave.comparable(folder), len(results(folder))
+    interleave.redraw_step(folder, 1, prompt="something else")
+    assert interleave.resume(folder).status == "done"
+    assert len(results(folder)) > before
+    interleave.undo_decision(folder)
+    again = interleave.resume(folder).record
+    shown = [step.shown for step in again.steps]
+    assert shown == [step["shown"] for step in whole["steps"]]
+
+
 def test_a_batch_goes_on_with_what_it_lacks(tmp_path: Path) -> None:
     folder = copy_of("batch", tmp_path)
     requests = tmp_path / "requests.jsonl"

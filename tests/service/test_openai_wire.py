@@ -91,8 +91,8 @@ REFUSED: dict[str, tuple[dict[str, Any], str, str]] = {
     "quality": ({"quality": "high"}, "quality", "generator's own"),
     "transparency": ({"background": "transparent"}, "background", "no transparency"),
     "urls": ({"response_format": "url"}, "response_format", "as b64_json"),
-    "streaming": ({"extra_body": {"stream": True}}, "stream", "in one piece"),
-    "partial pictures": ({"extra_body": {"partial_images": 2}}, "partial_images", "in one piece"),
+    "no stream": ({"extra_body": {"stream": "maybe"}}, "stream", "must be true or false"),
+    "partial pictures": ({"extra_body": {"partial_images": 9}}, "partial_images", "from 0 to 3"),
     "style": ({"style": "vivid"}, "style", "cannot do that"),
     "too many": ({"n": 11}, "n", "from 1 to 10"),
     "none": ({"n": 0}, "n", "from 1 to 10"),
@@ -123,6 +123,14 @@ ACCEPTED: dict[str, dict[str, Any]] = {
     "a user": {"user": "somebody"},
     "a user by the newer name": {"extra_body": {"safety_identifier": "somebody"}},
     "not streamed": {"extra_body": {"stream": False, "partial_images": 0}},
+    "what SDKs and proxies add": {
+        "extra_body": {
+            "metadata": {"trace": "1"},
+            "prompt_cache_key": "k",
+            "service_tier": "auto",
+            "safety_identifier": "somebody",
+        }
+    },
     "nulls": {"extra_body": {"seed": None, "negative_prompt": ""}},
 }
 
@@ -132,11 +140,32 @@ def test_what_says_the_truth_is_taken(client: openai.OpenAI, change: dict[str, A
     assert client.images.generate(**{"model": "solid", "prompt": "a cat", **change})  # type: ignore[call-overload]
 
 
-def test_nobody_is_told_to_have_streaming_ignored(client: openai.OpenAI) -> None:
-    """The SDK would read an ordinary answer as a stream without events."""
-    with pytest.raises(openai.BadRequestError) as refusal:
-        client.images.generate(model="solid", prompt="a cat", extra_body={"stream": True})
-    assert "--ignore" not in str(refusal.value)
+def test_the_openai_client_reads_a_stream(client: openai.OpenAI) -> None:
+    request: dict[str, Any] = {"model": "solid", "prompt": "a cat", "n": 2, "extra_body": {"seed": 5}}
+    plain = client.images.generate(**request)
+    events = list(client.images.generate(**request, stream=True))
+    assert [event.type for event in events] == ["image_generation.completed"] * 2
+    assert [event.b64_json for event in events] == [item.b64_json for item in plain.data or []]
+    assert (events[0].size, events[0].output_format, events[0].usage.total_tokens) == ("64x64", "png", 0)
+
+
+def test_an_edit_is_streamed_and_partial_pictures_are_said_to_be_missing(client: openai.OpenAI) -> None:
+    with client.images.with_streaming_response.edit(
+        model="solid",
+        prompt="x",
+        image=("a.png", png(), "image/png"),
+        stream=True,
+        partial_images=2,
+    ) as response:
+        assert response.headers["x-ignored-parameters"] == "partial_images"
+        assert response.headers["content-type"].startswith("text/event-stream")
+        (event,) = response.parse()
+    assert event.type == "image_edit.completed"
+
+
+def test_what_fails_before_a_stream_is_an_error_and_not_a_stream(awkward_client: openai.OpenAI) -> None:
+    with pytest.raises(openai.BadRequestError, match="does not draw that"):
+        awkward_client.images.generate(model="klein", prompt="refuse", stream=True)
 
 
 def test_numbers_of_a_form_may_be_written_as_floats(server: Server) -> None:

@@ -106,13 +106,13 @@ def test_the_presets_are_the_references_eleven_services() -> None:
         assert find_preset(name) == find_preset(str(preset.number)) == (name, preset)
         spec = parse_spec(preset.generator)
         assert (spec.name, "/" in (spec.model or "")) == ("diffusers", True)
-        assert set(spec.options) in ({"steps", "guidance"}, {"lora"})
+        assert {"steps", "guidance"} <= set(spec.options) or set(spec.options) == {"lora"}
 
 
 def test_the_documentation_lists_every_preset() -> None:
     text = (Path(__file__).parents[2] / "docs" / "how-to" / "serving.md").read_text()
     for name, preset in PRESETS.items():
-        assert re.search(rf"\| {preset.number} \| `{name}` \| {preset.port} \|", text), name
+        assert f"| {preset.number} | `{name}` | {preset.port} | `{preset.generator}` |" in text
 
 
 def test_the_documentation_lists_every_option() -> None:
@@ -185,3 +185,37 @@ def test_G21_a_token_is_enough_behind_a_proxy_with_a_name_of_its_own() -> None:
             "/edit",
             {"host": "a.example", "origin": "https://b.example", "authorization": "Bearer secret-token"},
         )
+
+
+@pytest.mark.parametrize("preset", ["klein", "omnigen2"])
+def test_a_preset_looks_for_its_model_before_it_gives_an_address(
+    preset: str, monkeypatch: pytest.MonkeyPatch, capfd: Captured, tmp_path: Path
+) -> None:
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path))
+    assert run(["serve", "generator", "--port", "0", "--preset", preset]) == 2
+    said = capfd.readouterr()
+    assert "is not on this disk" in said.err
+    assert said.out == ""
+
+
+def test_a_folder_that_is_no_model_is_refused_before_an_address_is_given(
+    capfd: Captured, tmp_path: Path
+) -> None:
+    generator = f"diffusers:{tmp_path}"
+    assert run(["serve", "generator", "--port", "0", "--generator", generator]) == 2
+    said = capfd.readouterr()
+    assert "it has no model_index.json" in said.err
+    assert said.out == ""
+
+
+def test_a_model_whose_code_is_not_installed_is_refused_before_an_address_is_given(
+    capfd: Captured, tmp_path: Path
+) -> None:
+    if importlib.util.find_spec("omnigen2") is not None:
+        pytest.skip("omnigen2 is installed")
+    (tmp_path / "model_index.json").write_text('{"_class_name": "OmniGen2Pipeline"}')
+    assert run(["serve", "generator", "--port", "0", "--generator", f"diffusers:{tmp_path}"]) == 2
+    said = capfd.readouterr()
+    assert "git clone https://github.com/VectorSpaceLab/OmniGen2" in said.err
+    assert said.out == ""

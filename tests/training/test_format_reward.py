@@ -88,3 +88,33 @@ def test_what_we_teach_is_strict(outcome: Outcome) -> None:
     assert has_strict_format(
         render_verdict(Verdict(outcome=outcome, reasoning="<think> why", refined_prompt=refined))
     )
+
+
+PYTHON = "<think>seen</think><answer>\n{'previous_step_success': False, 'refine_prompt': 'a cat'}\n</answer>"
+IN_PYTHON = ("python literal", "trailing comma")
+"""The near misses of JSON that are good where the prompts ask for a Python literal."""
+
+
+@pytest.mark.parametrize("reply", [PYTHON, GOOD, PYTHON.replace("'a cat'", '"the cat\'s"')])
+def test_a_pack_whose_prompts_show_python_literals_counts_them(reply: str) -> None:
+    assert has_strict_format(reply, "python")
+    assert has_strict_format(reply) is (reply is GOOD)
+
+
+@pytest.mark.parametrize("name", [name for name in NEAR_MISSES if name not in IN_PYTHON])
+def test_every_other_near_miss_stays_one(name: str) -> None:
+    assert not has_strict_format(NEAR_MISSES[name], "python")
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        "{'previous_step_success': 'False', 'refine_prompt': 'a'}",
+        "{'previous_step_success': False, 'refine_prompt': 'the cat's'}",
+        "{'previous_step_success': False, 'refine_prompt': None}",
+        "dict(previous_step_success=False, refine_prompt='a')",
+        "{'previous_step_success': False, 'refine_prompt': 'a'} # done",
+    ],
+)
+def test_a_literal_that_python_would_not_read_so_is_a_miss(answer: str) -> None:
+    assert not has_strict_format(f"<think>x</think><answer>{answer}</answer>", "python")

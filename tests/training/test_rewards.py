@@ -192,6 +192,23 @@ def test_a_wrong_picture_that_is_taken_is_no_change() -> None:
     assert not painter.asked
 
 
+@pytest.mark.parametrize(
+    ("reply", "prompt"),
+    [(accept(), "a cat, used"), (accept().replace('""', '"a cat, echoed"'), "a cat, echoed")],
+    ids=["no prompt", "its prompt"],
+)
+def test_a_wrong_picture_that_is_taken_is_drawn_again_where_that_is_chosen(reply: str, prompt: str) -> None:
+    painter = Painter()
+    result = score(core(painter, weights=Weights(accepted_failures="redraw")), sample(), reply)
+    assert [request.prompt for request in painter.asked] == [prompt] == [result.prompt]
+    assert (result.case, result.judged) == (Case.REDRAWN, True)
+    assert result.parts is not None and result.parts.accuracy == 0
+    assert result.parts.semantics != 0.5
+    unread = score(core(painter, weights=Weights(accepted_failures="redraw")), sample(), "nothing")
+    right = score(core(painter, weights=Weights(accepted_failures="redraw")), sample(success=True), reply)
+    assert (unread.case, right.case, len(painter.asked)) == (Case.UNREADABLE, Case.SUCCESS, 1)
+
+
 def test_an_empty_refinement_draws_the_previous_prompt() -> None:
     painter = Painter()
     result = score(core(painter), sample(), reject(None))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import tomllib
 from pathlib import Path
@@ -18,6 +19,7 @@ from interleave.training.preflight import ParameterCounts, estimate_memory
 from interleave.training.recipes import Recipe, load_recipe, parse_changes, shipped_recipes
 
 ROOT = Path(__file__).parents[2]
+COMMIT = "0123456789abcdef0123456789abcdef01234567"
 LAUNCH = ROOT / "launch"
 
 
@@ -105,6 +107,29 @@ def test_the_check_prints_the_plan_the_memory_and_the_first_batch_and_trains_not
     assert "previous_step_success" not in masked
     assert "previous_step_success" in learned
     assert not out.exists()
+
+
+@pytest.mark.parametrize("cached", [False, True], ids=["folder", "Hub's cache"])
+def test_the_check_needs_no_weights(
+    cached: bool,
+    toy: Path,
+    data: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    bare = tmp_path / "hub" / "models--Me--Toy" / "snapshots" / COMMIT if cached else tmp_path / "toy"
+    shutil.copytree(toy, bare, ignore=shutil.ignore_patterns("*.safetensors*"))
+    if cached:
+        (tmp_path / "hub" / "models--Me--Toy" / "refs").mkdir()
+        (tmp_path / "hub" / "models--Me--Toy" / "refs" / "main").write_text(COMMIT)
+        monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "hub"))
+    name = "Me/Toy" if cached else bare
+    words = ["--data", data, "--model", name, "--config", "debug-sft", "--set", "training.max_length=4000"]
+    assert sft(*words, "--check") == 0
+    assert "(without its weights, which training needs)" in capsys.readouterr().out
+    assert sft(*words, "--out", tmp_path / "out") == 2
+    assert "there are no weights" in capsys.readouterr().err
 
 
 def test_the_check_counts_what_an_adapter_learns(

@@ -1,6 +1,7 @@
 """The same reward for other trainers: TRL is run in test_grpo.py, verl, EasyR1 and ms-swift are not here.
 
-Our reward functions are held against the signature each documents, and called with a record of each.
+Our reward functions are held against the signature each documents, and called with a record of each. What
+their own code makes of the rewards is tried by `make test-trainers`; here their arithmetic is in our words.
 """
 
 from __future__ import annotations
@@ -262,3 +263,15 @@ def test_an_outage_is_when_nothing_that_was_drawn_came() -> None:
     assert not is_outage([down, taken, taken, taken]), "one alone may be bad luck"
     assert not is_outage([refused] * 4), "the generator works, it only will not draw this"
     assert not is_outage([taken] * 4)
+
+
+def test_the_pack_and_the_environment_decide_format_and_redraws(monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = Path("config/prompts/literal")
+    folder.mkdir(parents=True)
+    (folder / "pack.toml").write_text(
+        'name = "literal"\nversion = "1"\nextends = "default"\nanswers = "python"\n'
+    )
+    assert shared.core_of(SPECS).answers == "json"
+    monkeypatch.setenv("INTERLEAVE_REWARD_ACCEPTED_FAILURES", "redraw")
+    core = shared.core_of({**SPECS, "prompts": "literal"})
+    assert (core.answers, core.weights.accepted_failures) == ("python", "redraw")

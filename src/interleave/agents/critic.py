@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from PIL.Image import Image
 
 _JUDGEMENT = re.compile(
-    rf"[\"'](?:{'|'.join(JUDGEMENT_KEYS)})[\"']\s*:\s*(?P<value>true|false)", re.IGNORECASE
+    rf"[\"'](?:{'|'.join(JUDGEMENT_KEYS)})[\"']\s*:\s*[\"']?(?P<value>true|false)", re.IGNORECASE
 )
 
 

@@ -12,7 +12,7 @@ from interleave.backends.protocols import Message, Reply, Sampling, VisionLangua
 from interleave.errors import ConfigurationError, InputError, ReplyError
 from interleave.step_counts import named_step_count
 from interleave.text import count as counted
-from interleave.types import Plan, Request, Text
+from interleave.types import Part, Plan, Request, Text
 
 _FOR_EACH = re.compile(
     r"\b(?:caption|describe|label|annotate|sentence|text|words|instruction)\b[^.?!\n]{0,60}"
@@ -106,7 +106,16 @@ def named_steps(request: Request) -> int | None:
 def planner_messages(request: Request, pack: PromptPack) -> tuple[Message, ...]:
     """The planner's messages; built only here, for inference, data and training."""
     prompt = "planner_interleaved" if request.pictures else "planner_text"
-    return pack.messages(prompt, {"request": request.parts})
+    return pack.messages(prompt, {"request": _one_part_a_line(request.parts)})
+
+
+def _one_part_a_line(parts: tuple[Part, ...]) -> tuple[Part, ...]:
+    """The parts of a request, with a line break between texts that follow each other."""
+    pairs = zip((None, *parts), parts, strict=False)
+    return tuple(
+        Text(f"\n{part.text}") if isinstance(part, Text) and isinstance(before, Text) else part
+        for before, part in pairs
+    )
 
 
 def _checked(plan: Plan, request: Request, wanted: int | None, max_steps: int, reply: str) -> Plan:

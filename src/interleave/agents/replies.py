@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from itertools import pairwise
 from typing import Any, TypeVar
 
 from pydantic import ValidationError
 
+from interleave.agents.inner_quotes import escape_inner_quotes
 from interleave.agents.literals import MAX_CHARACTERS, find_objects, read_literal
 from interleave.backends.protocols import Reply
 from interleave.errors import ReplyError, UnreadableLiteral
@@ -28,7 +30,9 @@ _LABEL = re.compile(
     r"|\(([0-9]{1,7})\)\s|\b([0-9]{1,7})[.)]\s)\s*",
     re.IGNORECASE,
 )
+_DIGITS = re.compile(r"[0-9]{1,7}")
 _ABSENT = {"", "none", "null"}
+_TRUTHS = {"true": True, "false": False}
 _WIRE_NAMES = {
     "number": "step_number",
     "name": "step_name",
@@ -82,6 +86,11 @@ def parse_verdict(reply: Reply | str) -> Verdict:
     return _parse(reply, JUDGEMENT_KEYS, _verdict)
 
 
+def parse_prompt(reply: Reply | str) -> str | None:
+    """The prompt in a critic's reply, whether or not it accepts the picture."""
+    return _parse(reply, JUDGEMENT_KEYS, lambda value, _: _refinement(_object(value, "a verdict")))
+
+
 def parse_marks(reply: Reply | str) -> tuple[float, float]:
     """The two marks, 0 to 10, in a scorer's reply."""
     return _parse(reply, SCORE_KEYS, _marks)
@@ -132,6 +141,17 @@ def _parse(reply: Reply | str, keys: tuple[str, ...], read: Callable[[Any, str],
 
 
 def _the_one(text: str, start: int, keys: tuple[str, ...], read: Callable[[Any], T]) -> T:
+    """The only answer, also where quotes in its texts are not escaped."""
+    try:
+        return _the_only(text, start, keys, read)
+    except UnreadableLiteral:
+        escaped = escape_inner_quotes(text, start)
+        if escaped is None or escaped in text:
+            raise
+        return _the_only(escaped, 0, keys, read)
+
+
+def _the_only(text: str, start: int, keys: tuple[str, ...], read: Callable[[Any], T]) -> T:
     """The only answer; a repeated one counts once, and two that differ or a malformed one are errors.
 
     An answer is an object with one of the keys in quotes; other brackets belong to the prose.
@@ -184,13 +204,30 @@ def _plan(value: Any, thinking: str) -> Plan:
     numbered = [_object(step, f"step {position}") for position, step in enumerate(steps, start=1)]
     if not any("step_number" in step for step in numbered):
         numbered = [{**step, "step_number": position} for position, step in enumerate(numbered, start=1)]
-    return Plan(steps=tuple(_step(step) for step in numbered), reasoning=thinking)
+    return Plan(steps=_without_gaps([_step(step) for step in numbered]), reasoning=thinking)
+
+
+def _without_gaps(steps: Sequence[PlanStep]) -> tuple[PlanStep, ...]:
+    """The steps numbered one after another, where their own numbers only leave some out."""
+    numbers = [step.number for step in steps]
+    if numbers[-1] - numbers[0] == len(numbers) - 1 or any(a >= b for a, b in pairwise(numbers)):
+        return tuple(steps)  # there is no gap, or no order: `Plan` refuses the latter
+    renumbered = {number: numbers[0] + position for position, number in enumerate(numbers)}
+    if unknown := {source for step in steps for source in step.sources or ()} - renumbered.keys():
+        raise UnreadableLiteral(f"a step starts from step {min(unknown)}, and the plan has no such step")
+    return tuple(
+        step.model_copy(
+            update={
+                "number": renumbered[step.number],
+                "sources": None if step.sources is None else tuple(map(renumbered.__getitem__, step.sources)),
+            }
+        )
+        for step in steps
+    )
 
 
 def _step(fields: Mapping[str, Any]) -> PlanStep:
-    number = fields.get("step_number")
-    if not isinstance(number, int) or isinstance(number, bool):
-        raise UnreadableLiteral(f'"step_number" must be a whole number, not {number!r:.60}')
+    number = _whole(fields.get("step_number"))
     sources = fields.get("sources")
     if sources is not None and not (isinstance(sources, list) and all(type(item) is int for item in sources)):
         raise UnreadableLiteral(f'"sources" of step {number} must be a list of step numbers')
@@ -202,6 +239,15 @@ def _step(fields: Mapping[str, Any]) -> PlanStep:
         caption=_text(fields, "auxiliary_text", number),
         sources=None if sources is None else tuple(sources),
     )
+
+
+def _whole(value: Any) -> int:
+    """A step's number, which some models write as a text."""
+    if isinstance(value, str) and _DIGITS.fullmatch(value.strip()):
+        value = int(value)
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise UnreadableLiteral(f'"step_number" must be a whole number, not {value!r:.60}')
+    return value
 
 
 def _text(fields: Mapping[str, Any], key: str, number: int) -> str | None:
@@ -236,15 +282,24 @@ def _number(label: re.Match[str]) -> str:
 
 def _verdict(value: Any, thinking: str) -> Verdict:
     fields = _object(value, "a verdict")
-    judgement = _only(fields, JUDGEMENT_KEYS)
+    judgement = _truth(_only(fields, JUDGEMENT_KEYS))
     if not isinstance(judgement, bool):
         raise UnreadableLiteral(f'"{JUDGEMENT_KEYS[0]}" must be true or false, not {judgement!r:.60}')
+    refined = _refinement(fields)
+    outcome = Outcome.ACCEPTED if judgement else Outcome.REJECTED
+    return Verdict(outcome=outcome, reasoning=thinking, refined_prompt=None if judgement else refined)
+
+
+def _refinement(fields: Mapping[str, Any]) -> str | None:
     refined = _only(fields, REFINEMENT_KEYS)
     if refined is not None and not isinstance(refined, str):
         raise UnreadableLiteral(f'"{REFINEMENT_KEYS[0]}" must be a text, not {type(refined).__name__}')
-    wanted = None if judgement or refined is None or refined.strip().lower() in _ABSENT else refined.strip()
-    outcome = Outcome.ACCEPTED if judgement else Outcome.REJECTED
-    return Verdict(outcome=outcome, reasoning=thinking, refined_prompt=wanted)
+    return None if refined is None or refined.strip().lower() in _ABSENT else refined.strip()
+
+
+def _truth(value: Any) -> Any:
+    """The value; true or false where it is one of these words as a text."""
+    return _TRUTHS.get(value.strip().lower(), value) if isinstance(value, str) else value
 
 
 def _marks(value: Any, thinking: str) -> tuple[float, float]:

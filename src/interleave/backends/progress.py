@@ -19,6 +19,11 @@ def report(slot: Slot, done: int, total: int) -> None:
         listener(slot, done, total)
 
 
+def has_listeners() -> bool:
+    """Whether anybody listens: where progress has a cost, it is only asked for then."""
+    return bool(_listeners)
+
+
 @contextmanager
 def listening(listener: Listener) -> Iterator[None]:
     """Call a listener for every picture that is being drawn."""

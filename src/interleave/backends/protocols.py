@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
 
+from interleave.errors import BackendError, Failure
 from interleave.types import Part, Slot, Text
 
 if TYPE_CHECKING:
@@ -13,14 +14,37 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
+class PictureSettings:
+    """What one picture is drawn with, where that differs from the generator's own; None: its own."""
+
+    steps: int | None = None
+    guidance: float | None = None
+    size: tuple[int, int] | None = None
+    """Width and height."""
+    negative_prompt: str | None = None
+
+    @property
+    def named(self) -> dict[str, Any]:
+        """The settings that are named, by their names."""
+        return {each.name: value for each in fields(self) if (value := getattr(self, each.name)) is not None}
+
+
+NO_SETTINGS = PictureSettings()
+
+
+@dataclass(frozen=True)
 class ImageRequest:
-    """One picture to draw. Steps, guidance and size belong to the backend."""
+    """One picture to draw. Steps, guidance and size belong to the backend, unless `settings` names them."""
 
     prompt: str
     seed: int
     sources: tuple[Image, ...] = ()
     """Pictures to start from, oldest first. Empty means text-to-image."""
     slot: Slot = Slot()
+    mask: Image | None = None
+    """What is redrawn of the first source: white. Only for generators whose capabilities say `masks`."""
+    settings: PictureSettings = NO_SETTINGS
+    """Only those that its capabilities list under `request_settings` may be named."""
 
 
 @dataclass(frozen=True)
@@ -31,6 +55,10 @@ class GeneratorCapabilities:
     """How many pictures an edit may start from; 0 for a generator that only draws from text."""
     text_to_image: bool = True
     """Whether it can draw with no source picture at all."""
+    masks: Literal["never", "may", "must"] = "never"
+    """Whether a request may have a mask, or must have one."""
+    request_settings: tuple[str, ...] = ()
+    """The `PictureSettings` that a request may name: `steps`, `guidance`, `size`, `negative_prompt`."""
     seeds: bool = True
     """Whether the same request with the same seed gives the same picture."""
     price_per_image: float | None = None
@@ -57,6 +85,19 @@ class ImageGenerator(Protocol):
         ...
 
 
+def check_extras(request: ImageRequest, capabilities: GeneratorCapabilities) -> None:
+    """Refuse a mask or a setting that the generator does not take: it would be ignored."""
+    if request.mask is not None and capabilities.masks == "never":
+        raise BackendError("this generator changes whole pictures and takes no mask", kind=Failure.INVALID)
+    if request.mask is None and capabilities.masks == "must":
+        raise BackendError(
+            "this generator redraws a picture where a mask is white, and was given none", kind=Failure.INVALID
+        )
+    for name in request.settings.named:
+        if name not in capabilities.request_settings:
+            raise BackendError(f"this generator takes no {name!r} with a request", kind=Failure.INVALID)
+
+
 @dataclass(frozen=True)
 class Message:
     """One turn of a conversation with a vision-language model."""
@@ -66,7 +107,20 @@ class Message:
 
     @property
     def text(self) -> str:
-        return "\n".join(part.text for part in self.parts if isinstance(part, Text))
+        """All its text, with nothing added: a model trained on a prompt must get it to the letter."""
+        return "".join(part.text for part in self.parts if isinstance(part, Text))
+
+    @property
+    def merged(self) -> tuple[Part, ...]:
+        """Its parts, texts that follow each other as one: servers may separate the parts that they get."""
+        merged: list[Part] = []
+        for part in self.parts:
+            last = merged[-1] if merged else None
+            if isinstance(part, Text) and isinstance(last, Text):
+                merged[-1] = Text(last.text + part.text)
+            else:
+                merged.append(part)
+        return tuple(merged)
 
 
 @dataclass(frozen=True)
@@ -74,6 +128,9 @@ class Sampling:
     """How a reply is decoded. The default is greedy."""
 
     temperature: float = 0.0
+    top_p: float | None = None
+    top_k: int | None = None
+    seed: int | None = None
     max_tokens: int = 4096
     token_probabilities: bool = False
     """Whether the reply should have token probabilities, where the backend can give them."""

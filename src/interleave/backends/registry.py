@@ -45,8 +45,12 @@ class BackendInfo:
     takes: str | None = None
     """A function of a request and the spec's options that returns the request as this planner reads it best,
     or raises `InputError` for one it cannot take; called before the backend is loaded."""
+    finds: str | None = None
+    """A function of a spec that raises `ConfigurationError` where its model cannot be had; loads nothing."""
     draws: str | None = None
     """A function that raises `InputError` for a prompt this generator cannot follow."""
+    generators: tuple[str, ...] = ()
+    """For a planner or critic: the names of the generators that it was made for; empty: any."""
     key: str | None = None
     """The environment variable with the key of its vendor's own service."""
     note: str | None = None
@@ -80,14 +84,15 @@ LOCAL_NEEDS = ("torch", "transformers", "diffusers", "accelerate", "peft")
 GENERATORS = {
     "diffusers": BackendInfo(
         "interleave.backends.generators.diffusers:DiffusersGenerator",
-        "an image model in this process: FLUX.2 and FLUX.1, Qwen-Image, LongCat-Image, OmniGen",
+        "an image model in this process: FLUX.2 and FLUX.1, Qwen-Image, LongCat-Image, OmniGen2",
         needs=LOCAL_NEEDS,
         extra="local",
+        finds="interleave.backends.local.look_for_pipeline:look_for_pipeline",
     ),
     "solid": BackendInfo(
         "interleave.backends.generators.solid:SolidGenerator",
         "paints a simple pattern that builds on its source; a double for dry runs and tests",
-        note="{} from the built-in double “solid”, which paints patterns; no image model took part.",
+        note="{} from the built-in double “solid”; no image model took part.",
     ),
     "openai-images": BackendInfo(
         "interleave.backends.generators.openai_images:OpenAIImagesGenerator",
@@ -109,6 +114,12 @@ GENERATORS = {
         needs=("httpx2",),
         extra="api",
     ),
+    "json": BackendInfo(
+        "interleave.backends.generators.json_api:JsonApiGenerator",
+        "a plain image API that a file describes: json:./FILE.toml@http://host:9000, json:automatic1111",
+        needs=("httpx2",),
+        extra="api",
+    ),
     "comfyui": BackendInfo(
         "interleave.backends.generators.comfyui:ComfyUIGenerator",
         "a workflow of your own on a ComfyUI server: comfyui:WORKFLOW.json@http://host:8188",
@@ -127,8 +138,7 @@ VLMS = {
     "scripted": BackendInfo(
         "interleave.backends.vlms.scripted:ScriptedVlm",
         "answers from a JSONL file, or by a fixed rule; a double for dry runs and tests",
-        note="{} from the built-in double “scripted”, which sees nothing and follows a script; "
-        "no language model took part.",
+        note="{} from the built-in double “scripted”; no language model took part.",
     ),
     "openai": BackendInfo(
         "interleave.backends.vlms.openai:OpenAIVlm",
@@ -184,6 +194,14 @@ def check_generator(spec: str | Spec) -> None:
 def check_agent(spec: str | Spec, role: str) -> None:
     """The same for the backend of a planner, critic or scorer."""
     _look_up(spec, AGENT_KINDS, role)
+
+
+def look_for_model(generator: str | Spec) -> None:
+    """Raise `ConfigurationError` where the model of a generator is not to be had; loads no weights."""
+    parsed = _parsed(generator)
+    info = find_backend(parsed.name, "generator")
+    if info is not None and info.finds:
+        pkgutil.resolve_name(info.finds)(parsed)
 
 
 def is_agent(spec: str | Spec) -> bool:

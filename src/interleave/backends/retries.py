@@ -28,6 +28,7 @@ from interleave.backends.protocols import (
     Sampling,
     VisionLanguageModel,
     VlmCapabilities,
+    check_extras,
 )
 from interleave.backends.result_checks import checked, clean_errors
 from interleave.errors import BackendError, Failure
@@ -191,6 +192,7 @@ class RetriedGenerator:
         return CallLimit.of(self.capabilities, seconds=IMAGE_DEADLINE_SECONDS, what=self.what)
 
     async def generate(self, request: ImageRequest) -> Image:
+        check_extras(request, self.capabilities)
         return await self.policy.call(
             self.what,
             lambda: self.generator.generate(request),

@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-import json
 from collections import Counter
 from collections.abc import AsyncGenerator, Iterable, Iterator
 from contextlib import aclosing, suppress
@@ -29,13 +28,14 @@ from pydantic import SerializerFunctionWrapHandler, ValidationError, model_seria
 
 from interleave.batches.assignment import WHOLE, Assignment, Shard, assignment_differences
 from interleave.batches.requests import Item
+from interleave.batches.watcher import Watcher
 from interleave.errors import BackendError, RunError
 from interleave.files import remove_temporaries_of, write_atomic
 from interleave.runs.disk import Disk
 from interleave.runs.folder import folder_lock, open_journal, refuse_foreign_folder
 from interleave.runs.journal import Line, folder_in_use, is_being_written
 from interleave.runs.outage import OutageRetry, TryResult
-from interleave.text import slug, storable
+from interleave.text import slug
 from interleave.version import __version__
 
 VERSION = 1
@@ -70,6 +70,8 @@ class Ended(Line):
     repeated: int = 0
     """The calls among these that were retries."""
     seconds: float = 0.0
+    cost: float | None = None
+    """US dollars; None where no backend knows its price."""
     generator: str = ""
     """The generator that drew it; empty where the request was refused before a run started."""
     passing: bool = False
@@ -109,6 +111,8 @@ class BatchSummary:
     forced: int = 0
     calls: int = 0
     repeated: int = 0
+    cost: float | None = None
+    """US dollars, of the runs whose cost is known; None if there are none."""
     already: int = 0
     """The ones among these that had ended before this session."""
     bad_requests: int = 0
@@ -123,6 +127,8 @@ class BatchSummary:
         self.forced += bool(ended.forced)
         self.calls += ended.calls
         self.repeated += ended.repeated
+        if ended.cost is not None:
+            self.cost = round((self.cost or 0.0) + ended.cost, 6)
         self.already += already
         self.bad_requests += ended.bad_request
         if ended.generator:
@@ -142,10 +148,12 @@ class Batch:
         *,
         shard: Shard = WHOLE,
         outage_retry: OutageRetry | None = None,
+        watcher: Watcher | None = None,
     ) -> None:
         self.folder = folder
         self.assignment = assignment
         self.executor = executor
+        self.watcher = watcher or Watcher()
         self.outage_retry = outage_retry or OutageRetry()
         self.disk = Disk()
         write_assignment(folder, assignment)
@@ -164,7 +172,11 @@ class Batch:
                 async for ended in working:
                     yield ended
         finally:
-            self.index.close()
+            self.close()
+
+    def close(self) -> None:
+        """Release the folder."""
+        self.index.close()
 
     def _before(self, item: Item) -> Ended | None:
         before = self.ended.get(item.id)
@@ -184,6 +196,7 @@ class Batch:
                 while len(running) < concurrency and (item := next(ahead, None)) is not None:
                     before = self._before(item)
                     if before is not None and not (retry_failed and before.status != "done"):
+                        self.watcher.ended(before, already=True)
                         yield before
                     else:
                         running.add(asyncio.create_task(self._execute(item)))
@@ -196,6 +209,7 @@ class Batch:
                         self.index.append(ended)
                     if not ended.bad_request:  # the request is the cause, which says nothing about the others
                         failures_in_a_row = failures_in_a_row + 1 if ended.status == "failed" else 0
+                    self.watcher.ended(ended, already=False)
                     yield ended
                 await self.disk.sync(self.index)
                 if errors:
@@ -298,30 +312,29 @@ def run_folder(id_: str) -> str:
     return "/".join(["runs", name[:2], "-".join(filter(None, [name, slug(id_, 24)]))])
 
 
-def summary_as_json(summary: BatchSummary, folder: Path, seconds: float, **more: object) -> str:
+def summarize_batch(summary: BatchSummary, folder: Path, seconds: float) -> dict[str, Any]:
     """What `--json` prints for a batch."""
-    text = json.dumps(
-        {
-            "out": str(folder),
-            "status": _status(summary),
-            "total": summary.total,
-            "done": summary.done,
-            "short": summary.short,
-            "failed": summary.failed,
-            "bad_requests": summary.bad_requests,
-            "busy": summary.busy,
-            "already": summary.already,
-            "calls": summary.calls,
-            "repeated": summary.repeated,
-            "generators": dict(summary.generators),
-            "seconds": round(seconds, 3),
-            "failures": [{"id": f.id, "folder": f.folder, "reason": f.reason} for f in summary.failures],
-            **more,
-        },
-        ensure_ascii=False,
-    )
-    return storable(text)  # the folder's name need not be valid Unicode
+    return {
+        "out": str(folder),
+        "status": _status(summary),
+        "total": summary.total,
+        "done": summary.done,
+        "short": summary.short,
+        "failed": summary.failed,
+        "bad_requests": summary.bad_requests,
+        "busy": summary.busy,
+        "already": summary.already,
+        "calls": summary.calls,
+        "repeated": summary.repeated,
+        "cost": summary.cost,
+        "generators": dict(summary.generators),
+        "seconds": round(seconds, 3),
+        "failures": [{"id": f.id, "folder": f.folder, "reason": f.reason} for f in summary.failures],
+    }
 
 
 def _status(summary: BatchSummary) -> str:
-    return "failed" if summary.failed else "short" if summary.short or summary.busy else "done"
+    if summary.failed:
+        return "failed"
+    ended = summary.done + summary.short + summary.busy
+    return "short" if summary.short or summary.busy or ended < summary.total else "done"

@@ -65,7 +65,7 @@ def _count_run(batch: BatchStatus, folder: Path, name: str) -> None:
     match record.status:
         case "running":
             batch.running += 1
-        case "interrupted":
+        case "interrupted" | "held":
             batch.interrupted += 1
         case status:
             batch.count(

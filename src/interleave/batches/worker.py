@@ -12,6 +12,7 @@ from pathlib import Path
 from interleave.batches.assignment import Assignment
 from interleave.batches.batch import Ended, ItemStatus, run_folder
 from interleave.batches.requests import Item
+from interleave.batches.watcher import Watcher
 from interleave.config.run_config import Limits, RunConfig
 from interleave.errors import BackendError, FolderInUse, InputError, InterleaveError, StorageError
 from interleave.runs.cost_estimate import cost_note
@@ -29,13 +30,20 @@ class Worker:
     """Answers requests in this process."""
 
     def __init__(
-        self, folder: Path, assignment: Assignment, limits: Limits, models: Mapping[str, Models]
+        self,
+        folder: Path,
+        assignment: Assignment,
+        limits: Limits,
+        models: Mapping[str, Models],
+        *,
+        watcher: Watcher | None = None,
     ) -> None:
         self.folder = folder
         self.assignment = assignment
         self.limits = limits
         self.models = models
         """The models by the identity of their generator; those of a mixture share planner and critic."""
+        self.watcher = watcher
         _allow_many_files()
 
     @property
@@ -65,13 +73,28 @@ class Worker:
         folder = self.folder / run_folder(item.id)
         config = self.assignment.config_for(item.id, self._generator_of(item, folder))
         models = self.models[config.generator.identity]
-        request = await asyncio.to_thread(_loaded, item, config, models)
-        run = Run.open(folder, request, config, self.limits, lambda: models)
+        run = await self._opened(item, folder, config, models)
+        if self.watcher is not None:
+            run.report_lines(self.watcher.line, item.id)
         async with aclosing(run.stream()) as events:
             async for event in events:
                 if isinstance(event, RunResult):
                     return event
         raise AssertionError("a run always ends with RunResult")
+
+    async def _opened(self, item: Item, folder: Path, config: RunConfig, models: Models) -> Run:
+        """Open a run in a thread: its first lines are synced to disk, and other runs go on meanwhile."""
+
+        def work() -> Run:
+            return Run.open(folder, _loaded(item, config, models), config, self.limits, lambda: models)
+
+        opening = asyncio.ensure_future(asyncio.to_thread(work))
+        try:
+            return await asyncio.shield(opening)
+        except asyncio.CancelledError:
+            with suppress(Exception):  # the thread cannot be stopped, and must not keep the folder
+                (await opening).journal.close()
+            raise
 
     def _generator_of(self, item: Item, folder: Path) -> str:
         """The generator of a request: a started run keeps its own, even if requests were added since."""
@@ -110,6 +133,7 @@ def _ended(item: Item, finished: RunResult) -> Ended:
         calls=record.calls.total,
         repeated=record.calls.repeated,
         seconds=record.seconds,
+        cost=record.cost,
         generator=record.config.generator.identity,
         passing=isinstance(error, BackendError) and error.transient,
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import aclosing, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from interleave.batches.assignment import WHOLE, Assignment, Shard
 from interleave.batches.batch import Batch, Ended, Executor, read_index
 from interleave.batches.requests import Item as BatchItem
+from interleave.batches.watcher import Watcher
 from interleave.batches.worker import Worker
 from interleave.benchmarks.base import Item
 from interleave.benchmarks.outputs import FOLDER, Output, output_of, write_outputs
@@ -26,6 +27,7 @@ from interleave.runs.models import Models
 from interleave.runs.outage import OutageRetry
 from interleave.runs.record import RunRecord, read_record
 from interleave.runs.resolve import load_models, resolve, split_choices
+from interleave.text import count
 from interleave.types import Request
 
 if TYPE_CHECKING:
@@ -72,12 +74,14 @@ class System:
         config, pack = resolve(chosen)
         return load_models(config, pack, chosen)
 
-    def worker(self, folder: Path, attempts: int, models: Models | None = None) -> Worker:
+    def worker(
+        self, folder: Path, attempts: int, models: Models | None = None, watcher: Watcher | None = None
+    ) -> Worker:
         """Carries out requests in this process."""
         config = self.config(attempts)
         limits = split_choices(self.choices)[1]
         loaded = {config.generator.identity: models or self.models()}
-        return Worker(folder, Assignment(config=config), limits, loaded)
+        return Worker(folder, Assignment(config=config), limits, loaded, watcher=watcher)
 
 
 @dataclass(frozen=True)
@@ -119,10 +123,6 @@ def _digest(item: Item) -> str:
     return hashlib.sha256(json.dumps(asked).encode()).hexdigest()[:32]
 
 
-Progress = Callable[[int, int, int], None]
-"""Told how many attempts are allowed in this pass, how many items are done, and how many there are."""
-
-
 @dataclass(frozen=True)
 class Cluster:
     """Ray workers, and where they read the items from."""
@@ -140,7 +140,7 @@ async def run_system(
     concurrency: int = 16,
     shard: Shard = WHOLE,
     cluster: Cluster | None = None,
-    progress: Progress = lambda *_: None,
+    watcher: Watcher | None = None,
 ) -> dict[int, dict[str, Output]]:
     """Answer what has not been answered yet, or this shard of it; then gather what all shards have.
 
@@ -150,20 +150,20 @@ async def run_system(
     most = system.config().max_attempts
     own = [item for item in items if shard.has(item.id)]
     models = system.models() if cluster is None else None
+    watcher = watcher or Watcher()
 
     async def run(attempts: int, wanted: Sequence[Item]) -> None:
         target = runs_folder(folder, attempts)
-        with _executor(system, target, attempts, models, cluster) as executor:
+        watcher.begin(len(wanted), f"at most {count(attempts, 'attempt')}")
+        with _executor(system, target, attempts, models, cluster, watcher) as executor:
             limits = split_choices(system.choices)[1]
             assignment = Assignment(config=system.config(attempts))
             retry = OutageRetry(limits.max_seconds)
-            batch = Batch(target, assignment, executor, shard=shard, outage_retry=retry)
+            batch = Batch(target, assignment, executor, shard=shard, outage_retry=retry, watcher=watcher)
             running = batch.run(batch_items(wanted), concurrency=concurrency, retry_failed=True)
-            done = 0
             async with aclosing(running) as all_ended:
                 async for _ in all_ended:
-                    done += 1
-                    progress(attempts, done, len(wanted))
+                    pass
 
     await run(most, own)
     for attempts in fewer_attempts(system, most):
@@ -176,11 +176,16 @@ async def run_system(
 
 @contextmanager
 def _executor(
-    system: System, folder: Path, attempts: int, models: Models | None, cluster: Cluster | None
+    system: System,
+    folder: Path,
+    attempts: int,
+    models: Models | None,
+    cluster: Cluster | None,
+    watcher: Watcher,
 ) -> Iterator[Executor]:
     """This process, or workers on a cluster."""
     if cluster is None:
-        yield system.worker(folder, attempts, models)
+        yield system.worker(folder, attempts, models, watcher)
         return
     from interleave.batches.ray_executor import ray_executor
 

@@ -17,7 +17,7 @@ from interleave.benchmarks.outputs import Output
 from interleave.benchmarks.parsing import json_object
 from interleave.files import make_folder, write_atomic
 from interleave.pictures import encode_png
-from interleave.runs.run import DOCUMENT_NAME
+from interleave.runs.folder import DOCUMENT_NAME
 
 if TYPE_CHECKING:
     from PIL.Image import Image

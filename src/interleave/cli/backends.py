@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
+import textwrap
 from typing import Annotated, Any
 
 import typer
@@ -83,23 +85,38 @@ def _rows() -> list[dict[str, Any]]:
     ]
 
 
-def _readiness(row: dict[str, Any]) -> str:
+HEADINGS = {
+    "generator": "Image generators (--generator)",
+    "vlm": "Vision-language models (--planner, --critic, --scorer)",
+    "agent": "Agents that compute (--planner, --critic, --scorer)",
+    "profile": "Profiles (--profile)",
+}
+LEAST_COLUMNS = 60
+"""A narrower terminal wraps lines by itself."""
+
+
+def _missing(row: dict[str, Any]) -> str:
+    """What is needed before it can be used, in a few words; empty where it is ready."""
     if not row["ready"]:
-        return f"no: {row['install']}"
-    return f"yes; {row['key']} is not set" if row["key"] and not row["key_is_set"] else "yes"
+        return f"(needs {row['install']}) "
+    return f"({row['key']} is not set) " if row["key"] and not row["key_is_set"] else ""
 
 
 def _print(rows: list[dict[str, Any]]) -> None:
-    from rich.console import Console
-    from rich.table import Table
-
     from interleave.config.profiles import load_profile, profile_files
 
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for heading in ("kind", "name", "ready", "what it is"):
-        table.add_column(heading, overflow="fold")
-    for row in rows:
-        table.add_row(row["kind"], row["name"], _readiness(row), row["summary"])
-    for name in sorted(profile_files()):
-        table.add_row("profile", name, "", load_profile(name).description)
-    Console(highlight=False).print(table)
+    listed = [(row["kind"], row["name"], _missing(row) + row["summary"]) for row in rows]
+    listed += [("profile", name, load_profile(name).description) for name in sorted(profile_files())]
+    width = max(len(name) for _, name, _ in listed)
+    wrapper = textwrap.TextWrapper(
+        width=max(LEAST_COLUMNS, shutil.get_terminal_size().columns),
+        subsequent_indent=" " * (width + 4),
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+    for kind, heading in HEADINGS.items():
+        print(heading)
+        for _, name, said in (each for each in listed if each[0] == kind):
+            print(wrapper.fill(f"  {name:{width}}  {said}"))
+        print()
+    print("Check one with: interleave backends check SPEC")

@@ -1,20 +1,22 @@
-"""A batch of requests: a progress bar with rate and time left, a summary, the exit code."""
+"""A batch of requests: progress, a summary, the exit code."""
 
 from __future__ import annotations
 
 import asyncio
+import sys
 import time
 from collections import Counter
-from contextlib import aclosing
+from collections.abc import Iterator
+from contextlib import aclosing, contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
-from interleave.cli.run_command import cancel_on_terminate, say
-from interleave.cli.streams import limit_retry_messages
-from interleave.errors import ConfigurationError
+from interleave.batches.watcher import Watcher, Watchers
+from interleave.cli.batch_progress import batch_progress
+from interleave.cli.json_output import EventPrinter, EventWatcher, as_json
+from interleave.cli.run_command import Output, cancel_on_terminate, say
+from interleave.cli.streams import collapse_retry_messages
+from interleave.errors import ConfigurationError, InterleaveError
 from interleave.text import count, one_line
 
 if TYPE_CHECKING:
@@ -22,7 +24,6 @@ if TYPE_CHECKING:
     from interleave.batches.batch import Batch, BatchSummary, Ended
     from interleave.batches.requests import Item
 
-SECONDS_BETWEEN_LINES = 10
 FAILURES_SHOWN = 5
 REASON_CHARACTERS = 1000
 """Enough for a whole error message, since its end says what to do."""
@@ -38,7 +39,7 @@ def run_requests(
     skip_bad: bool,
     gallery: bool,
     fail_on_forced: bool,
-    json_output: bool,
+    output: Output,
 ) -> int:
     """Run the requests of a file and print a summary; returns the exit code."""
     from interleave.api import open_batch
@@ -50,16 +51,25 @@ def run_requests(
     for problem in problems:
         say(f"left out: {problem}")
     say("loading models…")
-    batch = open_batch(out, **choices)
-    return run_batch(
-        batch,
-        items,
-        concurrency=concurrency,
-        retry_failed=retry_failed,
-        gallery=gallery,
-        fail_on_forced=fail_on_forced,
-        json_output=json_output,
-    )
+    with watching(out, output) as watcher:
+        batch = open_batch(out, watcher=watcher, **choices)
+        return run_batch(
+            batch,
+            items,
+            concurrency=concurrency,
+            retry_failed=retry_failed,
+            gallery=gallery,
+            fail_on_forced=fail_on_forced,
+            output=output,
+        )
+
+
+@contextmanager
+def watching(folder: Path, output: Output) -> Iterator[Watcher]:
+    """What follows a batch while the block runs: its progress and, where asked for, its event lines."""
+    with batch_progress() as progress, collapse_retry_messages():
+        events = [EventWatcher(folder, EventPrinter(sys.stdout))] if output.events else []
+        yield Watchers(progress, *events)
 
 
 def run_batch(
@@ -69,31 +79,53 @@ def run_batch(
     concurrency: int,
     retry_failed: bool,
     fail_on_forced: bool,
-    json_output: bool,
+    output: Output,
     gallery: bool = False,
 ) -> int:
     """Run the items of a batch and print a summary; returns the exit code."""
-    from interleave.batches.batch import summary_as_json
+    from interleave.batches.batch import BatchSummary
     from interleave.render.gallery import write_gallery
+    from interleave.runs.agent_fit import unfit_note
 
+    for config in batch.assignment.configs:
+        if unfit := unfit_note(config.asked):
+            say(unfit)
     for note in batch.executor.notes:
         say(f"{note}; so for every step of {count(len(items), 'request')}")
-    bar, started = make_bar(len(items)), time.monotonic()
+    generators = Counter({config.generator.identity: 0 for config in batch.assignment.configs})
+    summary, started = BatchSummary(total=len(items), generators=generators), time.monotonic()
+    batch.watcher.begin(len(items))
     try:
-        with limit_retry_messages():
-            summary = asyncio.run(_run(batch, items, bar, concurrency, retry_failed))
+        asyncio.run(_run(batch, items, summary, concurrency, retry_failed))
     except (KeyboardInterrupt, asyncio.CancelledError):
         say("interleave: interrupted. Run the same command again to continue")
+        _print_result(summary, batch.folder, started, output, status="interrupted")
         return 130
-    finally:
-        bar.close()
     _print_summary(summary, batch.folder)
-    seconds = time.monotonic() - started
-    made = write_gallery(batch.folder, _in_order(items, batch.folder)) if gallery else batch.folder
-    print(summary_as_json(summary, batch.folder, seconds) if json_output else made)
+    made = batch.folder
+    if gallery:
+        all_ended = _in_order(items, batch.folder)
+        made = write_gallery(batch.folder, all_ended, _texts_of_refused(items, all_ended))
+    if output == Output():
+        print(made)
+    _print_result(summary, batch.folder, started, output)
     if summary.failed:
         return 3 if summary.failed > summary.bad_requests else 2
     return 1 if summary.short or summary.busy or (fail_on_forced and summary.forced) else 0
+
+
+def _print_result(
+    summary: BatchSummary, folder: Path, started: float, output: Output, **more: object
+) -> None:
+    """Print the summary of a batch as JSON, where that is asked for."""
+    from interleave.batches.batch import summarize_batch
+    from interleave.runs.event_lines import BatchEndedLine
+
+    found = summarize_batch(summary, folder, time.monotonic() - started) | more
+    if output.json:
+        print(as_json(found))
+    elif output.events:
+        EventPrinter(sys.stdout)(BatchEndedLine.model_validate(found))
 
 
 def _print_summary(summary: BatchSummary, folder: Path) -> None:
@@ -123,83 +155,23 @@ def _in_order(items: list[Item], out: Path) -> list[Ended]:
     return [ended[item.id] for item in items if item.id in ended]
 
 
-async def _run(
-    batch: Batch, items: list[Item], bar: Bar, concurrency: int, retry_failed: bool
-) -> BatchSummary:
-    from interleave.batches.batch import BatchSummary
+def _texts_of_refused(items: list[Item], all_ended: list[Ended]) -> dict[str, str]:
+    """The texts of requests that failed, by id: where they never became runs, no folder has them."""
+    failed = {ended.id for ended in all_ended if ended.status == "failed"}
+    texts: dict[str, str] = {}
+    for item in items:
+        if item.id in failed:
+            with suppress(InterleaveError):  # a picture of it may be gone; then its id stands for it
+                texts[item.id] = item.load().text
+    return texts
 
+
+async def _run(
+    batch: Batch, items: list[Item], summary: BatchSummary, concurrency: int, retry_failed: bool
+) -> None:
     cancel_on_terminate()
     before = set(batch.ended)
-    generators = Counter({config.generator.identity: 0 for config in batch.assignment.configs})
-    summary = BatchSummary(total=len(items), generators=generators)
     running = batch.run(items, concurrency=concurrency, retry_failed=retry_failed)
     async with aclosing(running) as all_ended:
         async for ended in all_ended:
             summary.count(ended, already=batch.ended.get(ended.id) is ended and ended.id in before)
-            bar.advance(ended, summary)
-    return summary
-
-
-class Bar(Protocol):
-    """Shows the progress of a batch."""
-
-    def advance(self, ended: Ended, summary: BatchSummary) -> None: ...
-    def close(self) -> None: ...
-
-
-def make_bar(total: int) -> Bar:
-    console = Console(stderr=True, highlight=False)
-    return LiveBar(console, total) if console.is_terminal else PlainBar(total)
-
-
-class LiveBar:
-    """An animated bar, for terminals."""
-
-    def __init__(self, console: Console, total: int) -> None:
-        self.progress = Progress(
-            BarColumn(),
-            MofNCompleteColumn(),
-            TextColumn("{task.fields[rate]}"),
-            TimeRemainingColumn(),
-            TextColumn("{task.fields[trouble]}", style="red"),
-            console=console,
-        )
-        self.task = self.progress.add_task("", total=total, rate="", trouble="")
-        self.started = time.monotonic()
-        self.progress.start()
-
-    def advance(self, ended: Ended, summary: BatchSummary) -> None:
-        rate = (_ended(summary) - summary.already) / max(time.monotonic() - self.started, 1e-9)
-        trouble = f"{summary.failed} failed" if summary.failed else ""
-        self.progress.update(self.task, advance=1, rate=f"{rate:.1f}/s", trouble=trouble)
-
-    def close(self) -> None:
-        self.progress.stop()
-
-
-class PlainBar:
-    """One line every few seconds, for logs."""
-
-    def __init__(self, total: int) -> None:
-        self.total = total
-        self.started = self.last = time.monotonic()
-
-    def advance(self, ended: Ended, summary: BatchSummary) -> None:
-        now = time.monotonic()
-        finished = _ended(summary)
-        if now - self.last < SECONDS_BETWEEN_LINES and finished < self.total:
-            return
-        self.last = now
-        rate = (finished - summary.already) / max(now - self.started, 1e-9)
-        if finished == summary.already:
-            return  # nothing was left to do
-        left = (self.total - finished) / rate if rate else 0
-        failed = f", {summary.failed} failed" if summary.failed else ""
-        say(f"{finished} of {self.total} ended{failed}, {rate:.1f}/s, about {left:.0f} s left")
-
-    def close(self) -> None:
-        pass
-
-
-def _ended(summary: BatchSummary) -> int:
-    return summary.done + summary.short + summary.failed + summary.busy

@@ -32,6 +32,9 @@ from interleave.benchmarks.stages import (
     open_workspace,
 )
 from interleave.benchmarks.views import as_published, bounds_of, in_digits
+from interleave.cli.batch_progress import batch_progress
+from interleave.cli.stage_progress import progress_bar
+from interleave.cli.streams import collapse_retry_messages
 from interleave.config.run_config import Limits
 from interleave.errors import ConfigurationError, did_you_mean
 from interleave.runs.resolve import resolve, split_choices
@@ -144,11 +147,8 @@ def _run(workspace: Workspace, given: BenchOptions, console: Console) -> None:
         taken = workspace.keep_imported(given.outputs)
         console.print(f"{count(len(taken), 'output')} taken from {given.outputs}", highlight=False)
         return
-    with console.status("loading models…") as status:
-
-        def progress(attempts: int, done: int, total: int) -> None:
-            status.update(f"at most {count(attempts, 'attempt')}: {done:,} of {total:,} items")
-
+    console.print("loading models…", highlight=False)
+    with batch_progress() as progress, collapse_retry_messages():
         asyncio.run(
             run_system(
                 workspace.dataset.items,
@@ -157,7 +157,7 @@ def _run(workspace: Workspace, given: BenchOptions, console: Console) -> None:
                 concurrency=given.concurrency * (given.workers if given.engine == "ray" else 1),
                 shard=Shard.parse(given.shard),
                 cluster=_cluster(workspace, given),
-                progress=progress,
+                watcher=progress,
             )
         )
 
@@ -206,12 +206,12 @@ def _judge(workspace: Workspace, judged: Judged, given: BenchOptions, console: C
     )
 
     async def follow() -> None:
-        with console.status("") as status:
+        with progress_bar("questions judged") as show:
             async for _ in session.run(concurrency=given.concurrency):
-                done = session.progress
-                status.update(f"judged {done.asked:,} of {done.total:,}")
+                show(session.progress.asked, session.progress.total)
 
-    asyncio.run(follow())
+    with collapse_retry_messages():
+        asyncio.run(follow())
     if any(status != "ok" for status in session.progress.statuses):
         said = ", ".join(f"{number:,} {status}" for status, number in session.progress.statuses.most_common())
         console.print(f"judge: {said}", highlight=False)

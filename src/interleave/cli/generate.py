@@ -16,6 +16,7 @@ def generate(
     generator: options.GeneratorSpec = None,
     prompts: options.PackName = None,
     plan: options.PlanFile = None,
+    hold_plan: options.HoldPlan = False,
     max_attempts: options.MaxAttempts = None,
     max_steps: options.MaxSteps = None,
     max_calls: options.MaxCalls = None,
@@ -34,6 +35,7 @@ def generate(
     fail_on_forced: options.FailOnForced = False,
     open_document: options.Open = False,
     json_output: options.Json = False,
+    json_events: options.JsonEvents = False,
 ) -> int:
     """Answer a request with text and pictures; prints where the document is.
 
@@ -43,10 +45,11 @@ def generate(
     from interleave.api import RunOptions, open_run
     from interleave.batches.batch import DEFAULT_CONCURRENCY
     from interleave.cli.batch_command import run_requests
-    from interleave.cli.run_command import run_and_report
+    from interleave.cli.run_command import Output, run_and_report
     from interleave.errors import ConfigurationError
     from interleave.runs.run import Run
 
+    output = Output(json_output, json_events)
     given_plan, made_for = inputs.read_plan_file(plan) if plan is not None else (None, [])
     choices: RunOptions = {
         "profile": inputs.choose_profile(profile, dry_run),
@@ -69,9 +72,9 @@ def generate(
             raise ConfigurationError(
                 "--requests brings its own requests: drop the others, or drop --requests"
             )
-        if open_document or redraw:
+        if open_document or redraw or hold_plan:
             raise ConfigurationError(
-                "--open and --redraw are for one run: name it with --out, without --requests"
+                "--open, --redraw and --hold-plan are for one run: name it with --out, without --requests"
             )
         return run_requests(
             requests,
@@ -82,18 +85,18 @@ def generate(
             skip_bad=skip_bad,
             gallery=gallery,
             fail_on_forced=fail_on_forced,
-            json_output=json_output,
+            output=output,
         )
     if concurrency is not None or retry_failed or skip_bad or gallery:
         raise ConfigurationError(
             "--concurrency, --retry-failed, --skip-bad and --gallery go with --requests FILE.jsonl"
         )
     parts = inputs.gather_parts(request, image, from_file) or made_for
-    asked = inputs.build_request(parts or ([inputs.GIVEN_PLAN_TITLE] if given_plan else []))
+    if not parts and plan is not None and given_plan is not None:
+        parts = [inputs.title_of_plan(plan, given_plan)]
+    asked = inputs.build_request(parts)
 
     def opened() -> Run:
-        return open_run(asked, out=out, redraw=redraw, **choices)
+        return open_run(asked, out=out, redraw=redraw, hold_plan=hold_plan, **choices)
 
-    return run_and_report(
-        opened, json_output=json_output, open_document=open_document, fail_on_forced=fail_on_forced
-    )
+    return run_and_report(opened, output=output, open_document=open_document, fail_on_forced=fail_on_forced)

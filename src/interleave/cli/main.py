@@ -16,6 +16,8 @@ import typer
 
 from interleave import plugins
 from interleave.cli import backends, bench, data, generate, options, plan, prompts, resume, serve, show, train
+from interleave.cli.json_output import print_error
+from interleave.cli.run_command import say
 from interleave.cli.streams import tolerate_closed_streams
 from interleave.errors import BackendError, InterleaveError, LimitReached, ReplyError, StorageError
 from interleave.redaction import RedactingFormatter, redacted
@@ -88,7 +90,8 @@ def run(arguments: list[str]) -> int:
         with tolerate_closed_streams():
             return _run(arguments)
     except OSError as error:
-        return _complain(f"cannot write to standard output ({error.strerror})", FAILED, [])
+        say(f"interleave: cannot write to standard output ({error.strerror})")
+        return FAILED
 
 
 def _run(arguments: list[str]) -> int:
@@ -96,16 +99,16 @@ def _run(arguments: list[str]) -> int:
         command = _command(_add_plugins(arguments))
         return int(command(args=arguments, prog_name="interleave", standalone_mode=False) or DONE)
     except InterleaveError as error:
-        return _complain(str(error), _code_of(error), arguments)
+        return _complain(error, _code_of(error), arguments)
     except (KeyboardInterrupt, typer.Abort):
-        return _complain("interrupted", INTERRUPTED, [])
+        return _interrupted(arguments)
     except BrokenPipeError:
         sys.stderr.close()  # the reader is gone, and a further message would fail too
         return SHORT
     except Exception as error:
         if not hasattr(error, "format_message"):  # typer's own errors have it; anything else is a bug
-            return _complain(f"{type(error).__name__}: {error} (add --debug to see where)", FAILED, arguments)
-        return _usage(error)
+            return _complain(error, FAILED, arguments)
+        return _usage(error, arguments)
 
 
 @cache
@@ -143,16 +146,31 @@ def _code_of(error: InterleaveError) -> int:
     return FAILED if isinstance(error, BackendError | ReplyError | StorageError) else BAD_INPUT
 
 
-def _complain(message: str, code: int, arguments: list[str]) -> int:
-    from interleave.cli.run_command import say
+def _complain(error: Exception, code: int, arguments: list[str]) -> int:
+    """Say what went wrong, for people and, where JSON is asked for, for programs."""
+    from interleave.runs.error_report import UNEXPECTED, report_of
 
+    report = report_of(error)
     if "--debug" in arguments:
         print(redacted(traceback.format_exc(), message=True), end="", file=sys.stderr)
-    say(f"interleave: {message}")
+    unexpected = f"{type(error).__name__}: {error} (add --debug to see where)"
+    say(f"interleave: {unexpected if report.kind == UNEXPECTED else report.message}")
+    print_error(report, code, arguments, sys.stdout)
     return code
 
 
-def _usage(error: Exception) -> int:
+def _interrupted(arguments: list[str]) -> int:
+    from interleave.runs.error_report import ErrorReport
+
+    say("interleave: interrupted")
+    report = ErrorReport(kind="interrupted", message="interrupted", advice="run the same command again")
+    print_error(report, INTERRUPTED, arguments, sys.stdout)
+    return INTERRUPTED
+
+
+def _usage(error: Exception, arguments: list[str]) -> int:
+    from interleave.runs.error_report import ErrorReport
+
     command = getattr(getattr(error, "ctx", None), "command_path", "interleave")
     message = str(error.format_message())  # type: ignore[attr-defined]
     if type(error).__name__ == "NoArgsIsHelpError":  # the message is the help
@@ -161,4 +179,7 @@ def _usage(error: Exception) -> int:
     if "unexpected extra argument" in message and command in ("interleave generate", "interleave plan"):
         message += ": put the request in quotes"
     stop = "" if message.endswith(("?", ".", "!")) else "."
-    return _complain(f"{message}{stop} See '{command} --help'", BAD_INPUT, [])
+    say(f"interleave: {message}{stop} See '{command} --help'")
+    report = ErrorReport(kind="usage_error", message=message, advice=f"see '{command} --help'")
+    print_error(report, BAD_INPUT, arguments, sys.stdout)
+    return BAD_INPUT

@@ -62,6 +62,10 @@ FailOnForced = Annotated[
 ]
 Open = Annotated[bool, typer.Option("--open", help="Open the document when it is done.")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on standard output.")]
+JsonEvents = Annotated[
+    bool,
+    typer.Option("--json-events", help="Print every event as a line of JSON on standard output."),
+]
 Debug = Annotated[bool, typer.Option("--debug", help="Show where an error came from.")]
 Requests = Annotated[
     Path | None,
@@ -93,3 +97,6 @@ Allow = Annotated[
     ),
 ]
 RunFolder = Annotated[Path, typer.Argument(metavar="RUN", help="A run folder.")]
+HoldPlan = Annotated[
+    bool, typer.Option("--hold-plan", help="End with the plan; draw it when you have approved or edited it.")
+]

@@ -56,6 +56,8 @@ class PlainProgress:
                 self.say(f"step {slot.step}, attempt {slot.attempt}: {_judgement(verdict)}")
             case events.StepFinished(step=step, attempt=None):
                 self.say(f"step {step.number}: text only")
+            case events.StepFinished(step=step, attempt=events.Attempt(number=number)) if event.chosen:
+                self.say(f"step {step.number}: attempt {number} is shown, as decided")
             case events.StepFinished(step=step) if event.forced:
                 self.say(f"step {step.number}: no attempt was accepted, the best one is shown")
 
@@ -135,6 +137,8 @@ class LiveProgress:
 def _ending(event: events.StepFinished) -> str:
     if event.attempt is None:
         return "text only"
+    if event.chosen:
+        return f"attempt {event.attempt.number} is shown, as decided"
     if event.forced:
         return "not accepted; the best attempt is shown"
     return "" if event.attempt.number == 1 else f"accepted at attempt {event.attempt.number}"

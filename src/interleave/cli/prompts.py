@@ -47,6 +47,13 @@ def import_checkout(
     checkout: Annotated[Path, typer.Argument(metavar="CHECKOUT")],
     name: Annotated[str, typer.Option(metavar="NAME", help="The name of the new pack.")] = "reference",
     replace: Annotated[bool, typer.Option("--replace", help="Overwrite a pack of that name.")] = False,
+    critic: Annotated[
+        str,
+        typer.Option(
+            metavar="demo|ueval|rl",
+            help="The critic's prompt with the line breaks of the demo, the benchmark or the RL training.",
+        ),
+    ] = "demo",
 ) -> int:
     """Read the prompts of the released checkpoints from your own checkout of the reference repository.
 
@@ -54,7 +61,8 @@ def import_checkout(
     """
     from interleave.agents.prompts.import_checkout import import_pack
 
-    pack, folder = import_pack(checkout, name, replace=replace)
-    typer.echo(f"imported {pack.name!r}; use it with --prompts {pack.name}", err=True)
+    pack, folder = import_pack(checkout, name, replace=replace, critic=critic)
+    others = f"others with --prompts {pack.name}"
+    typer.echo(f"imported {pack.name!r}; the released checkpoints use it from now on, {others}", err=True)
     print(folder)
     return 0

@@ -12,13 +12,14 @@ from urllib.parse import unquote
 
 from interleave import files
 from interleave.errors import ConfigurationError, InputError
-from interleave.text import MAX_REQUEST_CHARACTERS
+from interleave.text import MAX_REQUEST_CHARACTERS, one_line
 
 if TYPE_CHECKING:
     from interleave.types import Plan, Request
 
 MAX_FILE_BYTES = 4_000_000
-GIVEN_PLAN_TITLE = "A plan given by hand"
+UNTELLING_NAMES = ("plan", "plans", "steps", "p", "stdin")
+"""Names of plan files that say nothing about what is planned."""
 
 RawPart = str | Path
 """A part of a request before its picture is read: text, or the path of a picture."""
@@ -128,7 +129,7 @@ def _picture(path: Path, name: str) -> Path:
 
 
 def read_plan_file(path: Path) -> tuple[Plan, list[RawPart]]:
-    """A plan, and the request it was made for where the file has it.
+    """A plan, and the request it was made for, or its title, where the file has one.
 
     The file may also hold a planner's reply. Steps are numbered by their position, so that a user can add,
     move and delete them freely.
@@ -146,10 +147,22 @@ def read_plan_file(path: Path) -> tuple[Plan, list[RawPart]]:
             return parse_plan(text), []
         except ReplyError as error:
             raise InputError(f"{path} is not a plan: {error.problem}") from None
-    request = _request_of(path, value.pop("request", None))
+    title = value.pop("title", None)
+    if title is not None and not isinstance(title, str):
+        raise InputError(f'{path}: "title" must be a text')
+    request = _request_of(path, value.pop("request", None) or title)
     has_pictures = any(isinstance(part, Path) for part in request)
     value["steps"] = _numbered(path, value["steps"], keep_first=has_pictures)
     return _checked_plan(path, value), request
+
+
+def title_of_plan(path: Path, plan: Plan) -> str:
+    """A title for a plan whose file has no request: the file's name, or else what the first step says."""
+    words = re.sub(r"[\W_]+", " ", path.stem).strip()
+    if words.lower().rstrip(" 0123456789") in ("", *UNTELLING_NAMES):
+        first = plan.steps[0]
+        words = one_line(first.name or first.text or first.prompt or "Untitled", 80)
+    return words[:1].upper() + words[1:]
 
 
 def _request_of(path: Path, request: Any) -> list[RawPart]:
@@ -210,12 +223,10 @@ def _moved(step: dict[str, Any], new: dict[Any, int]) -> dict[str, Any]:
 
 def plan_as_json(plan: Plan, parts: list[RawPart]) -> str:
     """A plan with its request, to be edited by hand and given back with `--plan`."""
+    from interleave.runs.plan_file import plan_text
+
     request = [{"text": part} if isinstance(part, str) else {"image": str(part.absolute())} for part in parts]
-    value = {"request": request, **plan.model_dump(mode="json", exclude={"steps": {"__all__": {"sources"}}})}
-    for step, shown in zip(plan.steps, value["steps"], strict=True):
-        if step.sources is not None:
-            shown["sources"] = list(step.sources)
-    return json.dumps(value, ensure_ascii=False, indent=2)
+    return plan_text(plan, request)
 
 
 def read_text(path: Path) -> str:

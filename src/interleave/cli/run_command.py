@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import os
+import shlex
 import signal
 import sys
 from collections.abc import Callable
 from contextlib import aclosing, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from interleave.errors import LimitReached
+from interleave.cli.json_output import EventPrinter, as_json
+from interleave.cli.streams import collapse_retry_messages
+from interleave.errors import ConfigurationError, LimitReached
 from interleave.redaction import redacted
 from interleave.text import count, visible
 
@@ -20,36 +23,55 @@ if TYPE_CHECKING:
     from interleave.runs.run import Event, Run, RunResult
 
 
+@dataclass(frozen=True)
+class Output:
+    """What a command prints on standard output: a path, one JSON object, or a line for every event."""
+
+    json: bool = False
+    events: bool = False
+
+    def __post_init__(self) -> None:
+        if self.json and self.events:
+            raise ConfigurationError("--json and --json-events exclude each other: the last event has it all")
+
+
 def run_and_report(
-    open_run: Callable[[], Run], *, json_output: bool, open_document: bool, fail_on_forced: bool
+    open_run: Callable[[], Run], *, output: Output, open_document: bool, fail_on_forced: bool
 ) -> int:
     """Open a run, run it to its end and print the result; returns the exit code."""
     from interleave.backends.progress import listening
     from interleave.cli.progress import make_progress
+    from interleave.runs.agent_fit import unfit_note
     from interleave.runs.permissions import resume_command
-    from interleave.runs.record import read_record, summary
+    from interleave.runs.record import read_record
+    from interleave.runs.summary import summarize
 
     progress = make_progress()
     run = None
     try:
         progress.say("loading models…")
         run = open_run()
+        if note := unfit_note(run.config.asked):
+            progress.say(note)
+        if output.events:
+            run.report_lines(EventPrinter(sys.stdout))
         if run.record.plan is not None and run.models is not None:
             progress.say(f"continuing {run.folder}: its recorded steps are replayed first")
         show = _with_cost_note(run, progress.show)
-        with listening(progress.drawing):
+        with listening(progress.drawing), collapse_retry_messages():
             result = asyncio.run(_run(run, show))
     except (KeyboardInterrupt, asyncio.CancelledError):
         progress.close()
         if run is None:
             raise KeyboardInterrupt from None
-        if json_output:
-            print(json.dumps(summary(read_record(run.folder), run.folder), ensure_ascii=False))
-        say(f"interleave: interrupted. Continue with: {resume_command(run.folder, run.config)}")
+        if output.json:
+            print(as_json(summarize(read_record(run.folder), run.folder)))
+        command = resume_command(run.folder, run.config, run.record.step_generators)
+        say(f"interleave: interrupted. Continue with: {command}")
         return 130
     finally:
         progress.close()
-    return _report(result, json_output, open_document, fail_on_forced)
+    return _report(result, output, open_document, fail_on_forced)
 
 
 def _with_cost_note(run: Run, show: Callable[[Event], None]) -> Callable[[Event], None]:
@@ -111,12 +133,13 @@ def _redirect_closed(terminals: list[int]) -> None:
         os.close(null)
 
 
-def _report(result: RunResult, json_output: bool, open_document: bool, fail_on_forced: bool) -> int:
+def _report(result: RunResult, output: Output, open_document: bool, fail_on_forced: bool) -> int:
     from interleave.runs.permissions import resume_command
-    from interleave.runs.record import summary
+    from interleave.runs.record import PLAN_NAME
+    from interleave.runs.summary import summarize
 
     record = result.record
-    pictures = sum(len(step.attempts) for step in record.steps)
+    pictures = sum(not attempt.inherited for step in record.steps for attempt in step.attempts)
     steps = sum(step.finished for step in record.steps)
     say(
         f"{record.status}: {steps} of {count(len(record.steps), 'step')} finished, "
@@ -125,11 +148,18 @@ def _report(result: RunResult, json_output: bool, open_document: bool, fail_on_f
     if result.error is not None:
         say(f"interleave: {result.error}")
     if record.status in ("failed", "short"):
-        say(f"Continue with: {resume_command(result.folder, record.config)}")
-    if json_output:
-        print(json.dumps(summary(record, result.folder), ensure_ascii=False))
-    elif record.status in ("done", "short"):
+        say(f"Continue with: {resume_command(result.folder, record.config, record.step_generators)}")
+    plan = result.folder / PLAN_NAME
+    if record.status == "held":
+        command = resume_command(result.folder, record.config)
+        edited = f"{command} --plan {shlex.quote(str(plan))}"
+        say(f"Draw the plan as it is: {command} --approve; or edit it, then: {edited}")
+    if output.json:
+        print(as_json(summarize(record, result.folder)))
+    elif not output.events and record.status in ("done", "short"):
         print(result.document)
+    elif not output.events and record.status == "held":
+        print(plan)
     if open_document:
         open_in_browser(result.document)
     if record.status == "failed":

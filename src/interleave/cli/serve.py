@@ -1,30 +1,29 @@
-"""`interleave serve`: a generator behind HTTP."""
+"""`interleave serve`: a generator, or whole documents, behind HTTP."""
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import sys
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from interleave.cli import options
+from interleave.cli import options, serve_documents
 from interleave.errors import ConfigurationError, MissingDependency
 
 if TYPE_CHECKING:
     from interleave.config.specs import Spec
 
-app = typer.Typer(help="Serve a generator to other machines.", no_args_is_help=True, rich_markup_mode=None)
+app = typer.Typer(
+    help="Serve a generator, or whole documents, over HTTP.", no_args_is_help=True, rich_markup_mode=None
+)
 
-NEEDS = ("fastapi", "uvicorn", "python_multipart", "prometheus_client")
-INSTALL = 'pip install "interleavethinker[serve]"'
 SHORT_TOKEN = 16
 
 
 @app.callback()
 def _serve() -> None:
-    """Serve a generator to other machines."""
+    """Serve a generator, or whole documents, over HTTP."""
 
 
 @app.command("generator")
@@ -83,13 +82,17 @@ def serve_generator(
         list[str] | None,
         typer.Option(metavar="NAME", help="A parameter to ignore when clients send it; may be repeated."),
     ] = None,
+    fixed: Annotated[
+        bool, typer.Option("--fixed", help="Refuse requests for other steps, sizes and so on.")
+    ] = False,
 ) -> int:
     """Serve an image generator over HTTP, until Ctrl-C.
 
     It serves the API of the reference's services (/edit, /generate) and OpenAI's (/v1/images/generations,
     /v1/images/edits). The address is printed on standard output, requests are logged on standard error.
     """
-    _require_packages()
+    serve_documents.require_packages()
+    from interleave.backends.registry import look_for_model
     from interleave.config.specs import parse_spec
     from interleave.service.auth import check_public
     from interleave.service.config import Limits, ServerConfig, find_preset, parse_devices, visible_devices
@@ -109,7 +112,8 @@ def serve_generator(
     workers = parse_devices(devices)
     for device in workers:
         visible_devices(device, os.environ)
-    ignored = _ignored(ignore or [])
+    look_for_model(parsed)
+    ignored = serve_documents.ignored_parameters(ignore or [])
     names = filter(None, (name or _model_name(parsed), chosen_name))
     config = ServerConfig(
         generator=spec,
@@ -128,20 +132,14 @@ def serve_generator(
             memory_bytes=memory * MEGABYTE,
         ),
         ignored=ignored,
+        fixed=fixed,
     )
     serve(config, _announce)
     return 0
 
 
-def _ignored(options: list[str]) -> frozenset[str]:
-    from interleave.service.parameters import NEVER_IGNORED
-
-    names = frozenset(piece.strip() for each in options for piece in each.split(",") if piece.strip())
-    for name in sorted(names & NEVER_IGNORED):
-        raise ConfigurationError(
-            f"--ignore {name}: the client would wait for events that never come; such requests are refused"
-        )
-    return names
+app.command("documents")(serve_documents.serve_documents)
+app.add_typer(serve_documents.keys, name="keys")
 
 
 def _announce(address: str) -> None:
@@ -189,12 +187,3 @@ def _check_known(spec: Spec) -> None:
             f"the image generator {spec.name!r} needs the package {info.missing[0]!r}, which is not "
             f"installed. Install it with: {info.install}"
         )
-
-
-def _require_packages() -> None:
-    for package in NEEDS:
-        if importlib.util.find_spec(package) is None:
-            raise MissingDependency(
-                f"the server needs the package {package!r}, which is not installed. "
-                f"Install it with: {INSTALL}"
-            )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 import time
 from collections.abc import Iterator
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from interleave.cli import options
+from interleave.cli.json_output import as_json
 from interleave.cli.run_command import open_in_browser
 
 if TYPE_CHECKING:
@@ -40,8 +40,9 @@ def show(
     """
     from interleave.batches.batch import CONFIG_NAME
     from interleave.errors import ConfigurationError
-    from interleave.runs.record import read_record, summary
+    from interleave.runs.record import read_record
     from interleave.runs.record_file import lost_lines
+    from interleave.runs.summary import summarize
 
     if json_output and markdown:
         raise ConfigurationError("--json and --markdown exclude each other: choose one")
@@ -54,7 +55,7 @@ def show(
     if loss := lost_lines(record, run):
         print(f"interleave: {loss}", file=sys.stderr)
     if json_output:
-        print(json.dumps(summary(record, run), ensure_ascii=False))
+        print(as_json(summarize(record, run)))
         return 0
     if not follow:
         _print_steps(record)
@@ -72,7 +73,7 @@ def _print_path(path: Path, open_it: bool) -> None:
 
 def _show_batch(folder: Path, json_output: bool, open_gallery: bool) -> int:
     """Show a folder of many runs: how many have ended, and the errors."""
-    from interleave.batches.batch import summary_as_json
+    from interleave.batches.batch import summarize_batch
     from interleave.batches.status import read_batch_status
     from interleave.cli.batch_command import REASON_CHARACTERS
     from interleave.errors import ConfigurationError
@@ -88,7 +89,8 @@ def _show_batch(folder: Path, json_output: bool, open_gallery: bool) -> int:
     summary, others = status.summary, status.others
     if json_output:
         unended = next((status for status in ("running", "interrupted") if others[status]), None)
-        print(summary_as_json(summary, folder, 0.0, **others, **({"status": unended} if unended else {})))
+        found = summarize_batch(summary, folder, 0.0) | others | ({"status": unended} if unended else {})
+        print(as_json(found))
         return 0
     ended = f"{count(summary.total, 'request')} {'has' if summary.total == 1 else 'have'} ended"
     counts = [f"{summary.done} done", f"{summary.short} short", f"{summary.failed} failed"]
@@ -144,6 +146,16 @@ def describe_entry(entry: Entry) -> Iterator[str]:
             yield f"the {entry.role} failed: {one_line(entry.error, 200)}"
         case journal.Continued():
             yield "continued"
+        case journal.PlanReleased(plan=plan):
+            yield f"the plan is released: {count(len(plan.steps), 'step')}"
+        case journal.RedrawDecided():
+            yield f"decided: step {entry.step} is drawn again"
+        case journal.AttemptChosen():
+            yield f"decided: attempt {entry.attempt} of step {entry.step} is shown"
+        case journal.Undone():
+            yield "decided: the last decision is undone"
+        case journal.Branched():
+            yield f"branched off from {one_line(entry.parent, 80)} at step {entry.step}"
         case journal.Ended():
             yield f"{entry.status}: {one_line(entry.reason, 200)}" if entry.reason else entry.status
 
@@ -153,7 +165,7 @@ def _document(run: Path, record: RunRecord, markdown: bool) -> Path | None:
     from interleave.errors import StorageError
     from interleave.render.html import write_document
     from interleave.render.markdown import write_markdown
-    from interleave.runs.run import DOCUMENT_NAME
+    from interleave.runs.folder import DOCUMENT_NAME
 
     page = run / DOCUMENT_NAME
     if not markdown and page.exists() and record.status != "running" and _is_up_to_date(run):
@@ -176,7 +188,7 @@ def _not_written(run: Path, record: RunRecord, markdown: bool, error: Exception)
     """Say what there is instead of a new document; returns the old one, if any."""
     from interleave.render.markdown import FILE_NAME as MARKDOWN_NAME
     from interleave.render.markdown import render_markdown
-    from interleave.runs.run import DOCUMENT_NAME
+    from interleave.runs.folder import DOCUMENT_NAME
 
     path = run / (MARKDOWN_NAME if markdown else DOCUMENT_NAME)
     reason = getattr(error.__cause__, "strerror", None) or error
@@ -195,14 +207,17 @@ def _not_written(run: Path, record: RunRecord, markdown: bool, error: Exception)
 
 
 def _print_steps(record: RunRecord) -> None:
-    from interleave.render.html import state_of
+    from interleave.render.html import by_hand_of, state_of
     from interleave.text import one_line
 
     print(f"{one_line(record.title)}  ({record.status})", file=sys.stderr)
+    if record.parent is not None:
+        parent = one_line(record.parent.parent or "", 80)
+        print(f"branched off from {parent} at step {record.parent.step}", file=sys.stderr)
     for step in record.steps:
-        state = {"text": "text only", "accepted": "", "forced": "not accepted", "unfinished": "not finished"}
+        state = {"text": "text only", "forced": "not accepted", "unfinished": "not finished"}
         attempts = f"{len(step.attempts)} attempts" if len(step.attempts) > 1 else ""
-        notes = ", ".join(filter(None, [attempts, state[state_of(step)]]))
+        notes = ", ".join(filter(None, [attempts, by_hand_of(step), state.get(state_of(step))]))
         print(
             f"  {step.plan.number}  {one_line(step.plan.text, 80)}{f'  [{notes}]' if notes else ''}",
             file=sys.stderr,

@@ -1,4 +1,4 @@
-"""Standard streams that may be closed while a command runs, and a rate limit for messages about retries.
+"""Standard streams that may be closed while a command runs, and messages about retries that do not repeat.
 
 A command goes on when its output is no longer read, because its results are on disk. A line that cannot be
 written is dropped, and the exit code says how the work ended.
@@ -8,19 +8,25 @@ from __future__ import annotations
 
 import errno
 import logging
+import math
 import os
+import re
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from typing import Any, TextIO, cast
 
-from interleave.text import count, storable
+from interleave.text import count, one_line, storable
 
 READER_GONE = frozenset({errno.EPIPE, errno.EIO, errno.ESHUTDOWN})
 """The other end of a pipe, or the terminal, is gone."""
 SECONDS_BETWEEN_RETRY_MESSAGES = 120.0
 RETRY_LOGGER = "interleave.backends.retries"
+KIND_CHARACTERS = 300
+MOST_KINDS = 8
+OTHER_KINDS = "other retries"
 
 
 class TolerantStream:
@@ -80,34 +86,50 @@ def tolerate_closed_streams() -> Iterator[None]:
             sys.stdout, sys.stderr = before
 
 
-class RateLimitFilter(logging.Filter):
-    """Passes at most one record per interval, with the number of those dropped since the last."""
+class CollapseFilter(logging.Filter):
+    """Passes the first of messages that are alike at once, and counts the others.
+
+    Messages are alike if they differ in numbers only. Of each kind one line more is passed every `seconds`,
+    with the number of those left out; kinds beyond the first few are counted together.
+    """
 
     def __init__(self, seconds: float, clock: Callable[[], float] = time.monotonic) -> None:
         super().__init__()
         self._seconds = seconds
         self._clock = clock
-        self._last = -seconds
-        self._dropped = 0
+        self._shown_at: dict[str, float] = {}
+        self._left_out: Counter[str] = Counter()
+        self._examples: dict[str, str] = {}
 
     def filter(self, record: logging.LogRecord) -> bool:
-        now = self._clock()
-        if now - self._last < self._seconds:
-            self._dropped += 1
+        now, kind = self._clock(), self._kind(record.getMessage())
+        self._examples.setdefault(kind, record.getMessage())
+        if now - self._shown_at.get(kind, -math.inf) < self._seconds:
+            self._left_out[kind] += 1
             return False
-        if self._dropped:
-            record.msg = f"{record.getMessage()} ({count(self._dropped, 'line')} like this not shown)"
-            record.args = ()
-        self._last, self._dropped = now, 0
+        self._shown_at[kind] = now
+        if more := self._left_out.pop(kind, 0):
+            record.msg, record.args = f"{record.getMessage()} ({count(more, 'line')} like this not shown)", ()
         return True
+
+    def left_out(self) -> Iterator[str]:
+        """What is still to be said: how many lines of each kind were not shown."""
+        for kind, number in self._left_out.items():
+            yield f"{count(number, 'line')} like this not shown: {self._examples[kind]}"
+
+    def _kind(self, message: str) -> str:
+        kind = re.sub(r"\d[\d.]*", "…", one_line(message, KIND_CHARACTERS))
+        return kind if kind in self._shown_at or len(self._shown_at) < MOST_KINDS else OTHER_KINDS
 
 
 @contextmanager
-def limit_retry_messages() -> Iterator[None]:
-    """While the block runs, log retries only now and then, so that they do not hide everything else."""
-    logger, limiter = logging.getLogger(RETRY_LOGGER), RateLimitFilter(SECONDS_BETWEEN_RETRY_MESSAGES)
-    logger.addFilter(limiter)
+def collapse_retry_messages() -> Iterator[None]:
+    """While the block runs, of retries that are alike only the first is logged, and how many followed."""
+    logger, collapse = logging.getLogger(RETRY_LOGGER), CollapseFilter(SECONDS_BETWEEN_RETRY_MESSAGES)
+    logger.addFilter(collapse)
     try:
         yield
     finally:
-        logger.removeFilter(limiter)
+        logger.removeFilter(collapse)
+        for line in collapse.left_out():
+            logger.warning("%s", line)

@@ -48,6 +48,20 @@ LoraRank = Annotated[
 Seed = Annotated[int | None, typer.Option(min=0, help="Seeds the order of rows and all sampling.")]
 Workers = Annotated[int | None, typer.Option(min=0, help="Processes that decode pictures and make batches.")]
 MaxMinutes = Annotated[float | None, typer.Option(min=0, help="Save and stop after this many minutes.")]
+ReportTo = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--report-to",
+        metavar="NAME",
+        help="Log to wandb, trackio, mlflow, … too, besides TensorBoard; may be repeated.",
+    ),
+]
+PushTo = Annotated[
+    str | None,
+    typer.Option(
+        "--push-to", metavar="ORG/NAME", help="Upload the result to the Hub; private where it is new."
+    ),
+]
 Set = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="PART.KEY=VALUE", help="Any other setting, e.g. training.warmup=0.1."),
@@ -94,6 +108,8 @@ def sft(
     seed: Seed = None,
     workers: Workers = None,
     max_minutes: MaxMinutes = None,
+    report_to: ReportTo = None,
+    push_to: PushTo = None,
     settings: Set = None,
     check: Check = False,
     launch: Launch = None,
@@ -121,6 +137,8 @@ def sft(
         training__learning_rate=learning_rate,
         training__seed=seed,
         training__workers=workers,
+        training__report_to=report_to,
+        training__push_to=push_to,
     )
     recipe = load_recipe(config, task="sft", changes=changed)
     folder = out or Path("trained") / f"{role}-sft"
@@ -141,7 +159,7 @@ def grpo(
         str | None, typer.Option(metavar="SPEC", help="The model that scores the pictures, or oracle.")
     ] = None,
     prompts: Annotated[
-        str | None, typer.Option(metavar="PACK", help="The prompt pack of the scorer.")
+        str | None, typer.Option(metavar="PACK", help="The prompt pack of the rows and the scorer.")
     ] = None,
     out: Out = None,
     config: RecipeName = None,
@@ -153,6 +171,8 @@ def grpo(
     seed: Seed = None,
     workers: Workers = None,
     max_minutes: MaxMinutes = None,
+    report_to: ReportTo = None,
+    push_to: PushTo = None,
     settings: Set = None,
     check: Check = False,
     launch: Launch = None,
@@ -177,6 +197,8 @@ def grpo(
         training__learning_rate=learning_rate,
         training__seed=seed,
         training__workers=workers,
+        training__report_to=report_to,
+        training__push_to=push_to,
         reward__generator=generator,
         reward__scorer=scorer,
         reward__prompts=prompts,

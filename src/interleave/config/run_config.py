@@ -61,6 +61,11 @@ class RoleConfig(Value):
         return self.spec.removeprefix(OBJECT)
 
     @property
+    def shown(self) -> str:
+        """Its name for readers: the spec, or the class of an object."""
+        return self.object_name if self.is_object else self.spec
+
+    @property
     def parsed(self) -> Spec:
         """The spec as a value; raises for a model that was given as an object."""
         return parse_spec(self.spec)
@@ -100,8 +105,13 @@ class RunConfig(Value):
     @property
     def notes(self) -> tuple[str, ...]:
         """What readers must be told about the models, without repeats."""
-        roles = (self.critic, self.generator) if self.plan else (self.planner, self.critic, self.generator)
-        return tuple(dict.fromkeys(role.note for role in roles if role.note))
+        return tuple(dict.fromkeys(role.note for role in self.asked.values() if role.note))
+
+    @property
+    def asked(self) -> dict[str, RoleConfig]:
+        """Who works in the run, by role; no planner where the plan is given."""
+        planner = {} if self.plan else {"planner": self.planner}
+        return {**planner, "critic": self.critic, "generator": self.generator}
 
 
 class Limits(Value):
@@ -127,7 +137,7 @@ def _contrast(name: str, ours: Any, theirs: Any) -> str:
 def _deciding(config: RunConfig) -> dict[str, Any]:
     values = config.model_dump(mode="json")
     for role in ("planner", "critic", "generator"):
-        values[role]["spec"] = getattr(config, role).identity
+        values[role] = {"spec": getattr(config, role).identity}  # its note follows from this
     return values
 
 

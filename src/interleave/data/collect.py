@@ -18,6 +18,7 @@ from interleave.backends.registry import load_generator
 from interleave.batches.assignment import WHOLE, Assignment, Shard, Share
 from interleave.batches.batch import LOCK_NAME, read_assignment, read_index
 from interleave.batches.requests import Item, read_requests
+from interleave.batches.watcher import Watcher
 from interleave.batches.worker import Worker
 from interleave.config.run_config import RunConfig
 from interleave.data.manifest import COLLECTION_MANIFEST, Manifest, file_digest, read_manifest, write_manifest
@@ -47,7 +48,7 @@ class CollectConfig:
             self._weights(),
         )
 
-    def worker(self, folder: Path) -> Worker:
+    def worker(self, folder: Path, watcher: Watcher | None = None) -> Worker:
         """Load the models, ready to carry out requests below this folder."""
         chosen, limits = split_choices(self._choices_by_generator()[0])
         config, pack = resolve(chosen)
@@ -58,7 +59,7 @@ class CollectConfig:
             loaded = first if not models else first.with_generator(load_generator(each.generator.parsed))
             refuse_unpriced(limits, loaded.prices_known(planner_is_asked=True))
             models[each.generator.identity] = loaded
-        return Worker(folder, assignment, limits, models)
+        return Worker(folder, assignment, limits, models, watcher=watcher)
 
     def _choices_by_generator(self) -> list[dict[str, Any]]:
         """The options once for each generator."""

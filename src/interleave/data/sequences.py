@@ -159,7 +159,7 @@ def why_left_out(trajectory: Trajectory, *, reflection: bool) -> str | None:
         return NOTHING_DRAWN
     if not all(step.accepted and step.attempt for step in drawn):
         return NOT_ACCEPTED
-    if reflection and not all(_is_readable(attempt) for step in drawn for attempt in step.attempts):
+    if reflection and not all(_is_readable(attempt) for step in drawn for attempt in step.line):
         return UNREADABLE
     return None
 
@@ -171,7 +171,7 @@ def sequence(trajectory: Trajectory, *, reflection: bool, folder: Path) -> dict[
     asked = "".join(_request_text(part) for part in record.request)
     total = [f"<gthink>{_escape_tags(record.plan.reasoning if record.plan else '')}</gthink>"]
     for step in record.steps:
-        attempts = step.attempts if reflection else tuple(filter(None, [step.attempt]))
+        attempts = step.line if reflection else tuple(filter(None, [step.attempt]))
         total += _step_text(step, attempts, reflection=reflection)
         names += [attempt.image for attempt in attempts]
     return {

@@ -131,27 +131,36 @@ class Trajectory:
             )
         )
 
-    def sources_of(self, step: StepRecord) -> tuple[StoredPicture, ...]:
-        """The pictures a step was drawn from, oldest first; empty means text-to-image.
+    def sources_of(self, step: StepRecord, attempt: AttemptRecord | None = None) -> tuple[StoredPicture, ...]:
+        """The pictures a step, or one of its attempts, was drawn from, oldest first; none: text-to-image.
 
         With the rule `history` these are all pictures so far. The generator used the latest of them, up to
         its own limit, and a redraw does the same.
         """
+        if (
+            attempt is not None and attempt.sources is not None
+        ):  # a person has decided about a step before it since
+            return tuple(map(self.picture, attempt.sources))
         return self._sources[step.plan.number]
 
     def critic_input(self, step: StepRecord, attempt: AttemptRecord) -> CriticInput:
         """The critic's input for an attempt, built by the same function as in the run."""
         return critic_input(
-            step.plan.prompt or "",
+            attempt.aim or step.plan.prompt or "",
             attempt.prompt,
-            self.sources_of(step),
+            self.sources_of(step, attempt),
             self.picture(attempt.image),
             Slot(step.plan.number, attempt.number),
         )
 
     def attempts(self) -> Iterator[tuple[StepRecord, AttemptRecord]]:
-        """All attempts in the order of drawing, each with its step."""
-        return ((step, attempt) for step in self.record.steps for attempt in step.attempts)
+        """All attempts in the order of drawing, each with its step.
+
+        Those that a decision has superseded are among them. Those of a run that this one branched off from
+        are that run's.
+        """
+        for step in self.record.steps:
+            yield from ((step, attempt) for attempt in step.attempts if not attempt.inherited)
 
     @cached_property
     def _sources(self) -> dict[int, tuple[StoredPicture, ...]]:
@@ -167,6 +176,8 @@ class Trajectory:
             try:
                 images = pictures.sources_of(step.plan)
             except KeyError as missing:
+                if all(attempt.sources is not None for attempt in step.attempts):
+                    continue  # it ended short before its sources were drawn again
                 raise RunError(
                     f"{self.folder} is damaged: step {step.plan.number} starts from step {missing}, which "
                     "has no picture"

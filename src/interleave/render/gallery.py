@@ -1,9 +1,12 @@
-"""`index.html`: many runs on one page, each as a strip of thumbnails that links to its document."""
+"""`index.html`: many runs on one page, each as a strip of thumbnails that links to its document.
+
+A request that was refused before it became a run is listed with its reason, in its place among the others.
+"""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,61 +15,117 @@ from interleave.batches.batch import Ended
 from interleave.errors import RunError
 from interleave.files import write_atomic
 from interleave.render.html import EmbeddedPictures, page_template, write_document
-from interleave.runs.record import RunRecord, read_record
-from interleave.runs.run import DOCUMENT_NAME
+from interleave.render.notes import merged_notes
+from interleave.runs.folder import DOCUMENT_NAME
+from interleave.runs.record import RunRecord, StepRecord, read_record
 from interleave.runs.store import PictureStore
-from interleave.text import one_line
+from interleave.text import count, one_line
 
 log = logging.getLogger(__name__)
 
 FILE_NAME = "index.html"
 PICTURES_IN_A_STRIP = 6
+TITLE_CHARACTERS = 120
+
+
+@dataclass(frozen=True)
+class Thumbnail:
+    """One picture of a strip, and how many pictures are left out before it."""
+
+    picture: dict[str, Any]
+    text: str
+    left_out: int = 0
 
 
 @dataclass(frozen=True)
 class Strip:
-    """One run: its title, a link, and thumbnails of its first and last pictures."""
+    """One request: its title, its pictures and a link to its document; without a run, why there is none."""
 
     title: str
-    link: str
-    record: RunRecord
-    pictures: list[dict[str, Any]]
+    facts: str
+    link: str | None = None
+    pictures: tuple[Thumbnail, ...] = ()
+    reason: str = ""
+    advice: str = ""
 
 
-def write_gallery(folder: Path, all_ended: Iterable[Ended]) -> Path:
-    """Write a document for every run that has ended, and one page with all of them."""
-    strips = list(_strips(folder, all_ended))
-    notes = dict.fromkeys(note for strip in strips for note in strip.record.config.notes)
-    page = page_template("gallery.html.j2").render(strips=strips, notes=notes)
+def write_gallery(folder: Path, all_ended: Iterable[Ended], requests: Mapping[str, str]) -> Path:
+    """Write a document for every run that has ended, and one page with all requests; their texts by id."""
+    strips: list[Strip] = []
+    notes: dict[str, None] = {}
+    for ended in all_ended:
+        title = one_line(requests.get(ended.id, ended.id), TITLE_CHARACTERS)
+        record = _record(folder / ended.folder)
+        if record is None:
+            strips.append(Strip(title, "no pictures", reason=ended.reason, advice=_advice(ended)))
+            continue
+        write_document(folder / ended.folder, record)
+        notes |= dict.fromkeys(record.notes)
+        strips.append(
+            _strip(folder / ended.folder, f"{ended.folder}/{DOCUMENT_NAME}", record, _advice(ended))
+        )
+    page = page_template("gallery.html.j2").render(
+        strips=strips, heading=_heading(strips), notes=merged_notes(notes)
+    )
     path = folder / FILE_NAME
     write_atomic(path, page.encode())
     return path
 
 
-def _strips(folder: Path, all_ended: Iterable[Ended]) -> Iterator[Strip]:
-    for ended in all_ended:
-        run = folder / ended.folder
-        if not run.exists():  # it failed before it had a folder; the summary has the reason
-            continue
-        try:
-            record = read_record(run)
-        except RunError as error:  # the other pages are written nevertheless
-            log.warning("%s", error)
-            continue
-        write_document(run, record)
-        pictures = EmbeddedPictures(PictureStore(run))
-        shown = [step.attempt.image for step in record.steps if step.attempt is not None]
-        thumbnails = (pictures.thumbnail(name) for name in _first_and_last(shown))
-        yield Strip(
-            one_line(record.title, 120),
-            f"{ended.folder}/{DOCUMENT_NAME}",
-            record,
-            [picture for picture in thumbnails if picture is not None],
-        )
+def _record(run: Path) -> RunRecord | None:
+    """The record of a run; None for one that was refused before it had a step, or that cannot be read."""
+    if not run.exists():
+        return None
+    try:
+        record = read_record(run)
+    except RunError as error:  # the other pages are written nevertheless
+        log.warning("%s", error)
+        return None
+    return record if record.steps or record.status != "failed" else None
 
 
-def _first_and_last(names: list[str]) -> list[str]:
-    if len(names) <= PICTURES_IN_A_STRIP:
-        return names
-    half = PICTURES_IN_A_STRIP // 2
-    return names[:half] + names[-half:]
+def _strip(run: Path, link: str, record: RunRecord, advice: str) -> Strip:
+    drawn = [step for step in record.steps if step.attempt is not None]
+    return Strip(
+        one_line(record.title, TITLE_CHARACTERS),
+        _facts(record),
+        link,
+        tuple(_thumbnails(EmbeddedPictures(PictureStore(run)), drawn)),
+        "" if record.status == "done" else record.reason,
+        advice,
+    )
+
+
+def _facts(record: RunRecord) -> str:
+    facts = [
+        count(len(record.steps), "step"),
+        f"{count(record.calls.generator, 'picture')} drawn",
+        *([f"{len(record.forced_steps)} not accepted"] if record.forced_steps else []),
+        *([record.status] if record.status != "done" else []),
+    ]
+    return " · ".join(facts)
+
+
+def _thumbnails(pictures: EmbeddedPictures, drawn: list[StepRecord]) -> Iterator[Thumbnail]:
+    """The first and the last pictures; the first after a gap says how many are left out."""
+    half, left_out = PICTURES_IN_A_STRIP // 2, max(0, len(drawn) - PICTURES_IN_A_STRIP)
+    kept = drawn[:half] + drawn[-half:] if left_out else drawn
+    for place, step in enumerate(kept):
+        picture = pictures.thumbnail(step.attempt.image) if step.attempt else None
+        if picture is not None:
+            yield Thumbnail(picture, step.plan.text, left_out if place == half else 0)
+
+
+def _advice(ended: Ended) -> str:
+    """What to try next with a request that did not come to its end."""
+    if ended.status not in ("failed", "short"):
+        return ""
+    if ended.bad_request:
+        return "Reword it under a new id, or leave it out."
+    return "Run the same command with --retry-failed to try it again."
+
+
+def _heading(strips: list[Strip]) -> str:
+    refused = sum(strip.link is None for strip in strips)
+    heading = count(len(strips) - refused, "document")
+    return f"{heading}, {count(refused, 'request')} without one" if refused else heading

@@ -8,17 +8,21 @@ from __future__ import annotations
 
 import base64
 import io
+from collections.abc import Iterable, Mapping
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from markupsafe import Markup
 from PIL import Image
 
 from interleave.errors import RunError
 from interleave.files import write_atomic
+from interleave.render.layout import PIXEL_ART_SIDE, layout_of
+from interleave.render.notes import forced_note, merged_notes
 from interleave.render.word_diff import prompt_changes
+from interleave.runs.folder import DOCUMENT_NAME
 from interleave.runs.record import AttemptRecord, RunRecord, StepRecord
-from interleave.runs.run import DOCUMENT_NAME
 from interleave.runs.store import FOLDER, PictureStore
 from interleave.text import one_line, visible
 
@@ -39,17 +43,26 @@ def write_document(folder: Path, record: RunRecord) -> Path:
 def render_document(folder: Path, record: RunRecord) -> str:
     """The page of a run."""
     pictures = EmbeddedPictures(PictureStore(folder))
+    title = one_line(record.title, 120)
     return page_template("document.html.j2").render(
         record=record,
-        title=one_line(record.title, 120),
+        title=title,
+        notes=merged_notes(record.notes),
+        forced=forced_note(len(record.forced_steps)),
         pictures=pictures,
         request=record.request,
-        request_is_title=[part.text for part in record.request] == [one_line(record.title, 120)],
+        request_is_title=[part.text for part in record.request] == [title],
         steps=record.steps,
-        planned=sum(len(step.attempts) for step in record.steps),
+        layout=layout_of(pictures.sizes(_shown(record)), len(record.steps)),
+        attempts=sum(len(step.attempts) for step in record.steps),
+        drawn=sum(bool(step.attempts) for step in record.steps),
         prompt_changes=prompt_changes,
         folder=FOLDER,
     )
+
+
+def _shown(record: RunRecord) -> list[str]:
+    return [step.attempt.image for step in record.steps if step.attempt is not None]
 
 
 class EmbeddedPictures:
@@ -69,6 +82,17 @@ class EmbeddedPictures:
             return _embedded(data, "png", image.size)
         return _embedded(_webp(image, quality=92), "webp", image.size)
 
+    def sizes(self, names: Iterable[str]) -> list[tuple[int, int]]:
+        """Width and height of those pictures that are there."""
+        return [size for name in names if (size := self._size(name)) is not None]
+
+    def _size(self, name: str) -> tuple[int, int] | None:
+        try:
+            with Image.open(self.store.path(name)) as image:  # the header alone is read
+                return image.size
+        except (OSError, ValueError, SyntaxError, RunError):
+            return None
+
     def thumbnail(self, name: str) -> dict[str, Any] | None:
         try:
             image = self.store.get(name)
@@ -81,6 +105,14 @@ class EmbeddedPictures:
 def _embedded(data: bytes, kind: str, size: tuple[int, int]) -> dict[str, Any]:
     url = f"data:image/{kind};base64,{base64.b64encode(data).decode()}"
     return {"url": url, "width": size[0], "height": size[1]}
+
+
+def image_attributes(picture: Mapping[str, Any]) -> Markup:
+    """The attributes of an `img`: where it is, how large, and whether its pixels are to be seen as such."""
+    kind = "pixels" if picture["width"] <= PIXEL_ART_SIDE else ""
+    return Markup('src="{}" width="{}" height="{}" class="{}"').format(
+        picture["url"], picture["width"], picture["height"], kind
+    )
 
 
 def _webp(image: Image.Image, quality: int) -> bytes:
@@ -97,7 +129,19 @@ def state_of(step: StepRecord) -> str:
         return "forced"
     if step.accepted:
         return "accepted"
-    return "unfinished"
+    return "chosen" if step.finished else "unfinished"
+
+
+def by_hand_of(step: StepRecord) -> str:
+    """What a person decided about a step, in words for readers; empty where nobody did."""
+    match step.by_hand:
+        case "redrawn":
+            return "redrawn by hand"
+        case "chosen":
+            return "chosen by hand"
+        case "kept":
+            return "kept by hand, although a picture before it changed"
+    return ""
 
 
 def verdict_of(attempt: AttemptRecord) -> str:
@@ -122,6 +166,8 @@ def page_template(name: str, *, package: str = "interleave.render") -> Template:
         lstrip_blocks=True,
     )
     environment.filters["visible"] = visible
+    environment.filters["size"] = image_attributes
     environment.filters["state"] = state_of
+    environment.filters["by_hand"] = by_hand_of
     environment.filters["verdict"] = verdict_of
     return environment.get_template(name)

@@ -7,6 +7,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 from interleave.files import write_atomic
+from interleave.render.html import by_hand_of
 from interleave.runs.record import RunRecord, StepRecord
 from interleave.runs.store import FOLDER
 from interleave.text import one_line, visible
@@ -28,7 +29,7 @@ def write_markdown(folder: Path, record: RunRecord) -> Path:
 def render_markdown(record: RunRecord) -> str:
     """The Markdown of a run; pictures are links into its `images` folder."""
     blocks = [f"# {_plain(one_line(record.title, 200))}"]
-    blocks += [f"> {_plain(one_line(note, 1000))}" for note in record.config.notes]
+    blocks += [f"> {_plain(one_line(note, 1000))}" for note in record.notes]
     if record.status != "done":
         reason = _plain(one_line(record.reason, 300))
         blocks.append(f"> This document is not complete ({record.status}). {reason}".rstrip())
@@ -47,6 +48,8 @@ def _step(step: StepRecord) -> list[str]:
     blocks = [heading]
     if step.attempt:
         blocks.append(_picture(step.attempt.image, one_line(step.plan.text, 120)))
+    if step.by_hand:
+        blocks.append(f"*{by_hand_of(step).capitalize()}.*")
     if step.forced:
         blocks.append("*Not accepted by the critic; the best attempt is shown.*")
     blocks.append(_plain(step.plan.text))

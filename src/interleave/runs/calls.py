@@ -7,6 +7,7 @@ made, and its result synced to disk before the pipeline goes on.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
@@ -15,6 +16,7 @@ from PIL.Image import Image
 
 from interleave.agents.critic import Critic, CriticInput
 from interleave.agents.planner import GivenPlan, Planner
+from interleave.backends.concurrency import CallLimit
 from interleave.backends.deadlines import Deadline
 from interleave.backends.protocols import (
     GeneratorCapabilities,
@@ -29,7 +31,7 @@ from interleave.backends.protocols import (
 )
 from interleave.backends.result_checks import checked, clean_errors, is_price
 from interleave.backends.retries import IMAGE_DEADLINE_SECONDS, VLM_DEADLINE_SECONDS
-from interleave.errors import BackendError, MissingPicture
+from interleave.errors import BackendError, ConfigurationError, MissingPicture
 from interleave.pictures import as_rgb, remember_digest, too_large
 from interleave.runs.journal import (
     Called,
@@ -42,7 +44,9 @@ from interleave.runs.journal import (
 from interleave.runs.limits import Meter
 from interleave.runs.models import Models
 from interleave.runs.replay import Replay, fingerprint_of_drawing, fingerprint_of_messages
+from interleave.runs.steering import Steering
 from interleave.runs.store import PictureStore
+from interleave.text import count
 from interleave.types import Plan, Request, Slot, Verdict
 
 T = TypeVar("T")
@@ -61,15 +65,17 @@ class CallRunner:
     def planner(self) -> Planner:
         """The planner of the run, journalled; a given plan is journalled as an event and is not a call."""
         planner = self.models.planner
+        if self.replay.released is not None:
+            return GivenPlan(self.replay.released)
         if isinstance(planner.agent, GivenPlan):
             return planner.agent
         if planner.vlm is None:
             return JournalledPlanner(planner.agent, self)
         return planner.with_calls_through(lambda vlm: JournalledVlm("planner", vlm, self))
 
-    def generator(self, name: str) -> ImageGenerator:
+    def generator(self, name: str, steering: Steering) -> ImageGenerator:
         """The generator of the run, journalled; its name goes into the metadata of pictures."""
-        return JournalledGenerator(self.models.generator, self, name)
+        return JournalledGenerator(self.models, self, name, steering)
 
     def critic(self) -> Critic:
         """The critic of the run, journalled."""
@@ -87,6 +93,7 @@ class CallRunner:
         kind: type[T],
         price: float | None,
         deadline: float,
+        limit: CallLimit | None = None,
     ) -> tuple[T, float]:
         """Make a call that the journal cannot answer; returns its result and how long it was worked on."""
 
@@ -105,7 +112,7 @@ class CallRunner:
                     raise
 
         within = Deadline(deadline)
-        limit = self.models.limits[role]
+        limit = limit or self.models.limits[role]
         result = await self.models.retries.call(f"the {role}", once, deadline=within, limit=limit, slot=slot)
         return result, round(within.elapsed, 3)
 
@@ -143,20 +150,24 @@ class JournalledVlm:
         self.role: Role = role
         self.vlm = vlm
         self.runner = runner
-        self.calls = runner.replay.unreadable_plans if role == "planner" else 0
+        self.turns: Counter[tuple[int, int]] = Counter()
+        """How often it was asked about each attempt; a planner is asked about none."""
+        if role == "planner":
+            self.turns[0, 0] = runner.replay.unreadable_plans
 
     @property
     def capabilities(self) -> VlmCapabilities:
         return self.vlm.capabilities
 
     async def complete(self, messages: Sequence[Message], sampling: Sampling) -> Reply:
-        self.calls += 1
-        slot = replace(sampling.slot, call=self.calls)
-        asked = replace(sampling, slot=slot)
+        replay, place = self.runner.replay, (sampling.slot.step, sampling.slot.attempt)
+        self.turns[place] += 1
         fingerprint = fingerprint_of_messages(messages)
-        stored = self.runner.replay.replies.get((self.role, self.calls))
-        if stored is not None and self.runner.replay.answers(stored, fingerprint):
+        stored = replay.reply(self.role, sampling.slot, self.turns[place])
+        if stored is not None and replay.answers(stored, fingerprint):
             return _reply_of(stored)
+        slot = replace(sampling.slot, call=replay.number_of(stored, self.role))
+        asked = replace(sampling, slot=slot)
         reply, seconds = await self.runner.run(
             self.role,
             slot,
@@ -185,38 +196,42 @@ class JournalledVlm:
 
 
 class JournalledGenerator:
-    """An image generator whose pictures are stored and journalled."""
+    """An image generator whose pictures are stored and journalled; a step may have another one."""
 
-    def __init__(self, generator: ImageGenerator, runner: CallRunner, name: str) -> None:
-        self.generator = generator
+    def __init__(self, models: Models, runner: CallRunner, name: str, steering: Steering) -> None:
+        self.models = models
         self.runner = runner
         self.name = name
-        self.calls = 0
+        self.steering = steering
 
     @property
     def capabilities(self) -> GeneratorCapabilities:
-        return self.generator.capabilities
+        return self.models.generator.capabilities
 
     async def generate(self, request: ImageRequest) -> Image:
-        self.calls += 1
-        asked = replace(request, slot=replace(request.slot, call=self.calls))
+        replay, slot = self.runner.replay, request.slot
         fingerprint = fingerprint_of_drawing(request)
-        stored = self.runner.replay.drawings.get(self.calls)
-        if stored is not None and self.runner.replay.answers(stored, fingerprint):
+        stored = replay.drawings.get((slot.step, slot.attempt))
+        if stored is not None and replay.answers(stored, fingerprint):
             try:
                 return remember_digest(self.runner.store.get(stored.image))
             except MissingPicture:
-                if not self.runner.replay.redraw:
+                if not replay.redraw:
                     raise
-        listed = self.capabilities.price_per_image
+        models, name = self._models_for(slot.step)
+        capabilities = models.generator.capabilities
+        _refuse_sources(request, capabilities, name)
+        asked = replace(request, slot=replace(slot, call=replay.number_of(stored, "generator")))
+        listed = capabilities.price_per_image
         price = listed if is_price(listed) else None
         drawn, seconds = await self.runner.run(
             "generator",
             asked.slot,
-            lambda: self.generator.generate(asked),
+            lambda: models.generator.generate(asked),
             kind=Image,
             price=price,
-            deadline=self.capabilities.deadline or IMAGE_DEADLINE_SECONDS,
+            deadline=capabilities.deadline or IMAGE_DEADLINE_SECONDS,
+            limit=models.limits["generator"],
         )
         self.runner.meter.spend(price)
         if too_large(drawn.size):
@@ -238,18 +253,37 @@ class JournalledGenerator:
                 seconds=seconds,
             )
 
-        return await self.runner.store_picture(drawn, self._metadata(asked), line)
+        return await self.runner.store_picture(drawn, _metadata(asked, name), line)
 
-    def _metadata(self, request: ImageRequest) -> dict[str, str]:
-        """The text in a picture's file; never a run or a time, so that equal pictures are equal files."""
-        return {
-            "Software": "interleave",
-            "step": str(request.slot.step),
-            "attempt": str(request.slot.attempt),
-            "prompt": request.prompt,
-            "seed": str(request.seed),
-            "generator": self.name,
-        }
+    def _models_for(self, step: int) -> tuple[Models, str]:
+        """The models with the generator that a person wants for a step, and its name."""
+        wanted = self.steering.generator_of(step)
+        if wanted is None:
+            return self.models, self.name
+        return self.models.for_generator(wanted), wanted.identity
+
+
+def _metadata(request: ImageRequest, generator: str) -> dict[str, str]:
+    """The text in a picture's file; never a run or a time, so that equal pictures are equal files."""
+    return {
+        "Software": "interleave",
+        "step": str(request.slot.step),
+        "attempt": str(request.slot.attempt),
+        "prompt": request.prompt,
+        "seed": str(request.seed),
+        "generator": generator,
+    }
+
+
+def _refuse_sources(request: ImageRequest, capabilities: GeneratorCapabilities, name: str) -> None:
+    """Refuse a step that its own generator cannot draw; those of the plan were checked with the plan."""
+    have, most = len(request.sources), capabilities.max_sources
+    if have > most or (not have and not capabilities.text_to_image):
+        raise ConfigurationError(
+            f"step {request.slot.step} starts from {count(have, 'picture') if have else 'no picture'}, and "
+            f"{name!r} {f'takes {most}' if have else 'only edits'}: undo that (--undo), "
+            "or redraw the step with another generator"
+        )
 
 
 class JournalledPlanner:
@@ -279,13 +313,13 @@ class JournalledCritic:
     def __init__(self, critic: Critic, runner: CallRunner) -> None:
         self._critic = critic
         self.runner = runner
-        self.calls = 0
+        self.calls = len(runner.replay.verdicts)
 
     async def judge(self, seen: CriticInput) -> Verdict:
-        self.calls += 1
         stored = self.runner.replay.verdicts.get((seen.slot.step, seen.slot.attempt))
         if stored is not None:
             return stored
+        self.calls += 1
         slot = replace(seen.slot, call=self.calls)
         made, _ = await self.runner.run(
             "critic",

@@ -18,6 +18,9 @@ from interleave.runs.record import RunRecord
 from interleave.runs.store import PictureStore, name_of
 from interleave.types import Picture, Request, Text
 
+DOCUMENT_NAME = "document.html"
+"""The page of a run; how it is written is given to `Run.open`."""
+
 
 def refuse_foreign_folder(folder: Path, *, marker: str = FILE_NAME) -> None:
     """Refuse an output folder that is neither new, nor empty, nor marked as ours by this file."""

@@ -18,14 +18,22 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import ConfigDict, Field, TypeAdapter, ValidationError, model_validator
+from pydantic import (
+    ConfigDict,
+    Field,
+    SerializerFunctionWrapHandler,
+    TypeAdapter,
+    ValidationError,
+    model_serializer,
+    model_validator,
+)
 
-from interleave.config.run_config import RunConfig
+from interleave.config.run_config import RoleConfig, RunConfig
 from interleave.errors import BrokenChain, FolderInUse, RunError, StorageError
 from interleave.files import read_from
 from interleave.redaction import redacted_model
 from interleave.runs.digest_chain import DigestChain, JournalPosition
-from interleave.types import Plan, Value, Verdict
+from interleave.types import Plan, Prose, Value, Verdict
 
 log = logging.getLogger(__name__)
 
@@ -64,6 +72,14 @@ class Started(Line):
     request: tuple[RequestPart, ...]
     config: RunConfig
     software: str
+    hold_plan: bool = False
+    """Whether nothing is drawn before a person has released the plan."""
+
+    @model_serializer(mode="wrap")
+    def as_before(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """A run that is not held is written as earlier versions wrote it, and so they can read it."""
+        values: dict[str, Any] = dump(self)
+        return values if self.hold_plan else {k: v for k, v in values.items() if k != "hold_plan"}
 
 
 class Continued(Line):
@@ -144,7 +160,66 @@ class StepFinished(Line):
     forced: bool
 
 
-Status = Literal["running", "done", "short", "failed", "interrupted"]
+class DecisionLine(Line):
+    """What every line about a person's decision has."""
+
+    by: str = Field(default="", max_length=200)
+    """Who decided, for readers; nothing depends on it."""
+
+
+class PlanReleased(DecisionLine):
+    """The plan to draw, as a person approved or edited it."""
+
+    event: Literal["plan_released"] = "plan_released"
+    plan: Plan
+
+
+class StepDecision(DecisionLine):
+    """What every decision about one step has. Steps that follow from its picture are drawn again."""
+
+    step: int
+    keep: dict[int, int] = Field(default_factory=dict)
+    """Later steps that keep their picture nevertheless, each with the attempt that is kept."""
+
+
+class RedrawDecided(StepDecision):
+    """A person wants the step drawn again."""
+
+    event: Literal["redraw_decided"] = "redraw_decided"
+    prompt: Prose | None = None
+    """What to draw; None: the prompt that the step had."""
+    seed: int = Field(ge=0, lt=2**63)
+    """The seeds of the step's attempts are derived from it, as from the run's seed."""
+    generator: RoleConfig | None = None
+    """What draws it; None: the run's own generator."""
+
+
+class AttemptChosen(StepDecision):
+    """A person wants another attempt shown."""
+
+    event: Literal["attempt_chosen"] = "attempt_chosen"
+    attempt: int
+
+
+class Undone(DecisionLine):
+    """The last decision about a step that still held no longer holds."""
+
+    event: Literal["undone"] = "undone"
+
+
+class Branched(DecisionLine):
+    """All lines before this one are copies of another run's, and so are their pictures."""
+
+    event: Literal["branched"] = "branched"
+    parent: str
+    """The name of the other run's folder."""
+    parent_journal: JournalPosition
+    """How far the other run's journal was copied."""
+    step: int
+    """The step from which on this run goes its own way."""
+
+
+Status = Literal["running", "held", "done", "short", "failed", "interrupted"]
 
 
 class Ended(Line):
@@ -159,7 +234,21 @@ class Ended(Line):
 
 
 Entry = Annotated[
-    Started | Continued | Called | CallFailed | Replied | Drawn | Planned | Judged | StepFinished | Ended,
+    Started
+    | Continued
+    | Called
+    | CallFailed
+    | Replied
+    | Drawn
+    | Planned
+    | Judged
+    | StepFinished
+    | PlanReleased
+    | RedrawDecided
+    | AttemptChosen
+    | Undone
+    | Branched
+    | Ended,
     Field(discriminator="event"),
 ]
 _ENTRY: TypeAdapter[Entry] = TypeAdapter(Entry)

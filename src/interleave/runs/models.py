@@ -11,6 +11,8 @@ from interleave.backends.concurrency import CallLimit
 from interleave.backends.protocols import ImageGenerator
 from interleave.backends.result_checks import is_price
 from interleave.backends.retries import IMAGE_DEADLINE_SECONDS, VLM_DEADLINE_SECONDS, RetryPolicy
+from interleave.config.run_config import RoleConfig
+from interleave.errors import RunError
 from interleave.runs.disk import Disk
 from interleave.runs.journal import Role
 
@@ -24,6 +26,8 @@ class Models:
     generator: ImageGenerator
     retries: RetryPolicy = field(default_factory=RetryPolicy)
     disk: Disk = field(default_factory=Disk)
+    others: dict[str, ImageGenerator] = field(default_factory=dict)
+    """Generators that a person wants for single steps, by identity."""
     limits: dict[Role, CallLimit] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -41,10 +45,20 @@ class Models:
         others.limits |= {role: self.limits[role] for role in _AGENT_ROLES}
         return others
 
+    def for_generator(self, wanted: RoleConfig) -> Models:
+        """The same models with the generator that a person wants for a step."""
+        generator = self.others.get(wanted.identity)
+        if generator is None:
+            raise RunError(
+                f"a step of this run is to be drawn by {wanted.spec!r}: continue it with 'interleave resume'"
+            )
+        return self.with_generator(generator)
+
     def prices_known(self, *, planner_is_asked: bool) -> dict[str, bool]:
         """For every model that will be called, whether it knows what a call costs."""
+        generators = (self.generator, *self.others.values())
         known = {
-            "generator": is_price(self.generator.capabilities.price_per_image),
+            "generator": all(is_price(each.capabilities.price_per_image) for each in generators),
             "critic": self.critic.knows_its_price,
         }
         return known | ({"planner": self.planner.knows_its_price} if planner_is_asked else {})

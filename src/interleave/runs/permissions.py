@@ -5,8 +5,9 @@ gives permission; a spec that is read from a folder has none. Without permission
 address, but
 
     NAME@https://host    no key goes to an address, but for the usual key of a well-known service
-    FILE@https://host    no file of this machine goes to another one (a workflow for ComfyUI)
-    addresses@FILE       no file of this machine is read as a list of servers
+    FILE@https://host    no file of this machine goes to another one (a workflow for ComfyUI), and no
+                         file says what goes to an address, keys included (the description of an API)
+    addresses@FILE       no file of this machine says which servers are called
     code@MODEL           no code that comes with a model is run
     price=0@https://host no price is taken from it for a service that is paid with the usual key
     SPEC                 no backend of an installed package gets an address: its keys are not known here
@@ -24,10 +25,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from interleave.backends.generators.json_mapping import is_shipped
 from interleave.backends.registry import GENERATORS, VLMS
 from interleave.backends.remote.keys import GEMINI_URL, OPENAI_URL, origin_of, usual_variable
-from interleave.config.run_config import RunConfig
-from interleave.config.specs import Spec
+from interleave.config.run_config import RoleConfig, RunConfig
+from interleave.config.specs import Spec, parse_spec
 from interleave.errors import ConfigurationError, InputError, RunError
 from interleave.redaction import secret_in
 from interleave.types import Request
@@ -48,22 +50,32 @@ class Permission:
     meaning: str
 
 
-def required_permissions(config: RunConfig) -> tuple[Permission, ...]:
-    """The permissions that the specs of a configuration need, without repeats."""
-    roles = (*(() if config.plan else (config.planner,)), config.critic, config.generator)
+def required_permissions(config: RunConfig, generators: Iterable[RoleConfig] = ()) -> tuple[Permission, ...]:
+    """The permissions that the specs of a configuration need, without repeats.
+
+    `generators` are those that single steps of the run are drawn by, besides its own.
+    """
+    roles = (*(() if config.plan else (config.planner,)), config.critic, config.generator, *generators)
     specs = [role.parsed for role in roles if not role.is_object]
     return tuple(dict.fromkeys(permission for spec in specs for permission in _permissions(spec)))
 
 
-def refuse_unallowed(folder: Path, config: RunConfig, allowed: Iterable[str]) -> None:
+def permissions_of(spec: str) -> tuple[str, ...]:
+    """The words that allow a spec, for a user who has typed it."""
+    return tuple(permission.text for permission in _permissions(parse_spec(spec)))
+
+
+def refuse_unallowed(
+    folder: Path, config: RunConfig, allowed: Iterable[str], *, generators: Iterable[RoleConfig] = ()
+) -> None:
     """Refuse what a folder needs and its user has not allowed; the error has the command that allows it."""
-    given = {*allowed, *_allowed_everywhere()}
-    missing = [each for each in required_permissions(config) if each.text not in given]
+    given, generators = {*allowed, *_allowed_everywhere()}, tuple(generators)
+    missing = [each for each in required_permissions(config, generators) if each.text not in given]
     if missing:
         asked = ", ".join(each.meaning for each in missing)
         raise RunError(
             f"{folder} asks to {asked}, which no folder may without your word. "
-            f"If you trust it: {resume_command(folder, config)}"
+            f"If you trust it: {resume_command(folder, config, generators)}"
         )
 
 
@@ -73,9 +85,10 @@ def refuse_keys_in(request: Request, config: RunConfig) -> None:
         raise InputError(f"the request or its plan contains the key in {variable}: take it out")
 
 
-def resume_command(folder: Path, config: RunConfig) -> str:
+def resume_command(folder: Path, config: RunConfig, generators: Iterable[RoleConfig] = ()) -> str:
     """The command that continues a run, with the permissions of the user who typed its specs."""
-    allowed = [option for each in required_permissions(config) for option in ("--allow", each.text)]
+    needed = required_permissions(config, generators)
+    allowed = [option for each in needed for option in ("--allow", each.text)]
     return shlex.join(["interleave", "resume", str(folder), *allowed])
 
 
@@ -115,6 +128,13 @@ def _keys(spec: Spec, urls: list[str]) -> Iterator[Permission]:
 def _files(spec: Spec, urls: list[str]) -> Iterator[Permission]:
     if spec.name == "http" and not urls and "key" not in spec.options:
         yield Permission(f"addresses@{spec.model}", f"take the lines of {spec.model!r} for servers")
+    if spec.name == "json" and spec.model and not is_shipped(spec.model):
+        for url in urls:
+            meaning = f"send what {spec.model!r} says, and the key it names, to {origin_of(url)}"
+            yield Permission(f"{spec.model}@{origin_of(url)}", meaning)
+        if not urls:
+            meaning = f"call the server that {spec.model!r} names, with the key it names"
+            yield Permission(f"addresses@{spec.model}", meaning)
     if spec.name == "comfyui":
         for url in urls:
             for file in filter(None, [spec.model, spec.options.get("text")]):

@@ -6,37 +6,47 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable
 from functools import reduce
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import Field
 
-from interleave.config.run_config import RunConfig
+from interleave.config.run_config import RoleConfig, RunConfig
 from interleave.errors import RunError
 from interleave.pictures import pixel_digest
 from interleave.pipeline import better_of
+from interleave.runs.decision_records import DecisionRecord, records_of
 from interleave.runs.digest_chain import JournalPosition
 from interleave.runs.journal import FILE_NAME as JOURNAL_NAME
 from interleave.runs.journal import (
     VERSION,
+    Branched,
     Called,
     CallFailed,
     Continued,
+    DecisionLine,
     Drawn,
     Ended,
     Entry,
     JournalReader,
     Judged,
     Planned,
+    PlanReleased,
     Replied,
     RequestPart,
     Started,
     Status,
     StepFinished,
+    Undone,
     damaged,
     is_being_written,
 )
+from interleave.runs.steering import Steering, TakeKey
 from interleave.runs.store import PictureStore
 from interleave.types import Plan, PlanStep, Value, Verdict
+
+PLAN_NAME = "plan.json"
+"""The plan of a held run, to be edited by hand."""
+ByHand = Literal["redrawn", "chosen", "kept"]
 
 
 class AttemptRecord(Value):
@@ -52,6 +62,16 @@ class AttemptRecord(Value):
     """Replies of the critic that could not be used."""
     draw_seconds: float = 0.0
     judge_seconds: float = 0.0
+    take: int = 1
+    """Attempts with the same number follow from each other: same aim, same sources, same generator."""
+    aim: str | None = None
+    """What its step was to show when it was drawn, where that is not the step's prompt now."""
+    sources: tuple[str, ...] | None = None
+    """The pictures it was drawn from, where those are not what its step starts from now."""
+    generator: str | None = None
+    """What drew it, where that is not the run's generator."""
+    inherited: bool = False
+    """Whether it was drawn in the run that this one branched off from."""
 
 
 class StepRecord(Value):
@@ -64,10 +84,29 @@ class StepRecord(Value):
     accepted: bool = False
     forced: bool = False
     finished: bool = False
+    by_hand: ByHand | None = None
+    """What a person decided about it, if that still holds."""
 
     @property
     def attempt(self) -> AttemptRecord | None:
         return next((attempt for attempt in self.attempts if attempt.number == self.shown), None)
+
+    @property
+    def own_takes(self) -> dict[int, tuple[AttemptRecord, ...]]:
+        """The attempts that were drawn in this run by their take, superseded ones too."""
+        takes: dict[int, tuple[AttemptRecord, ...]] = {}
+        for attempt in self.attempts:
+            if not attempt.inherited:
+                takes[attempt.take] = (*takes.get(attempt.take, ()), attempt)
+        return takes
+
+    @property
+    def line(self) -> tuple[AttemptRecord, ...]:
+        """The attempts that led to the one that is shown: those of its take."""
+        shown = self.attempt
+        if shown is None:
+            return self.attempts
+        return tuple(attempt for attempt in self.attempts if attempt.take == shown.take)
 
 
 class CallCounts(Value):
@@ -102,6 +141,8 @@ class RunRecord(Value):
     planner_bad_replies: tuple[str, ...] = ()
     errors: tuple[str, ...] = Field(default=())
     """Calls that failed, in order."""
+    decisions: tuple[DecisionRecord, ...] = ()
+    """Everything that a person decided, in order, with what was undone."""
     journal: JournalPosition = JournalPosition()
     """Where the journal ended when this was folded from it; older versions did not record it."""
 
@@ -110,6 +151,28 @@ class RunRecord(Value):
         """The first line of the request."""
         lines = (line.strip() for part in self.request for line in (part.text or "").splitlines())
         return next((line.lstrip("# ") for line in lines if line.lstrip("# ")), "Untitled")
+
+    @property
+    def step_generators(self) -> tuple[RoleConfig, ...]:
+        """The generators that a person wanted for single steps, without repeats."""
+        held = (decision.generator for decision in self.decisions if not decision.undone)
+        return tuple(dict.fromkeys(generator for generator in held if generator is not None))
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What readers must be told about the models, without repeats."""
+        own = (generator.note for generator in self.step_generators if generator.note)
+        return tuple(dict.fromkeys([*self.config.notes, *own]))
+
+    @property
+    def plan_released(self) -> bool:
+        """Whether a person approved or edited the plan."""
+        return any(decision.kind == "plan" for decision in self.decisions)
+
+    @property
+    def parent(self) -> DecisionRecord | None:
+        """Where this run branched off from another, if it did."""
+        return next((each for each in reversed(self.decisions) if each.kind == "branch"), None)
 
     @property
     def forced_steps(self) -> tuple[int, ...]:
@@ -139,7 +202,7 @@ def fold(
         raise RunError(f"{path} is empty: no run has been started in this folder")
     if not isinstance(entries[0], Started):
         raise damaged(path, 1, "it does not say how the run was started")
-    folding = _Folding(entries[0])
+    folding = _Folding(entries[0], steered=any(isinstance(entry, DecisionLine) for entry in entries))
     for number, entry in enumerate(entries[1:], start=2):
         if problem := folding.problem_with(entry):
             raise damaged(path, number, problem)
@@ -148,8 +211,15 @@ def fold(
 
 
 class _Folding:
-    def __init__(self, start: Started) -> None:
+    def __init__(self, start: Started, *, steered: bool) -> None:
         self.start = start
+        self.steering = Steering(start) if steered else None
+        self.takes: dict[int, dict[TakeKey, int]] = defaultdict(dict)
+        """The takes of each step, numbered from 1."""
+        self.keys: dict[tuple[int, int], TakeKey] = {}
+        """The take of each attempt, by step and number."""
+        self.decisions: list[DecisionRecord] = []
+        self.inherited: set[tuple[int, int]] = set()
         self.plan: Plan | None = None
         self.planned: set[int] = set()
         self.status: Status = "running"
@@ -166,8 +236,10 @@ class _Folding:
 
     def problem_with(self, entry: Entry) -> str | None:
         """Why an entry cannot follow those before it, if it cannot."""
-        if self.status != "running" and not isinstance(entry, Continued):
+        if self.status != "running" and not isinstance(entry, Continued | DecisionLine):
             return "it comes after the end of the run"
+        if isinstance(entry, DecisionLine):
+            return self.steering.problem_with(entry) if self.steering else None
         match entry:
             case Started():
                 return "the run has started before"
@@ -183,6 +255,41 @@ class _Folding:
         return None
 
     def add(self, entry: Entry) -> None:
+        self._add(entry)
+        if self.steering is None:
+            return
+        if isinstance(entry, Drawn):
+            self._note_take(entry, self.steering)
+        if isinstance(entry, Undone):
+            self._note_undone()
+        changed_from = self.steering.add(entry)
+        if changed_from is not None:
+            self.finished = {
+                step: line
+                for step, line in self.finished.items()
+                if step < changed_from or line.attempt is None
+            }
+        if isinstance(entry, DecisionLine):
+            self.status, self.reason = "running", ""
+            self.decisions += records_of(entry)
+
+    def _note_take(self, drawn: Drawn, steering: Steering) -> None:
+        planned = (
+            next(step for step in steering.plan.steps if step.number == drawn.step) if steering.plan else None
+        )
+        if planned is not None:
+            key = self.keys[drawn.step, drawn.attempt] = steering.key_of(planned)
+            takes = self.takes[drawn.step]
+            takes.setdefault(key, len(takes) + 1)
+
+    def _note_undone(self) -> None:
+        for place in reversed(range(len(self.decisions))):
+            decision = self.decisions[place]
+            if decision.kind in ("redraw", "choice") and not decision.undone:
+                self.decisions[place] = decision.model_copy(update={"undone": True})
+                return
+
+    def _add(self, entry: Entry) -> None:
         match entry:
             case Called():
                 key = (entry.role, entry.call)
@@ -201,9 +308,15 @@ class _Folding:
                     "image": entry.image,
                     "draw_seconds": entry.seconds,
                 }
-            case Planned():
+            case Planned() | PlanReleased():
                 self.plan = entry.plan
                 self.planned = {step.number for step in entry.plan.steps}
+            case Branched():  # what the other run paid is counted there
+                self.called.clear()
+                self.costs.clear()
+                self.errors.clear()
+                self.seconds = self.session_seconds = 0.0
+                self.inherited = {(step, number) for step, drawn in self.attempts.items() for number in drawn}
             case Judged():
                 self.attempts[entry.step][entry.attempt]["verdict"] = entry.verdict
             case StepFinished():
@@ -230,7 +343,7 @@ class _Folding:
             reason=self.reason,
             request=self.start.request,
             config=self.start.config,
-            plan=self.plan,
+            plan=self._plan_in_effect(),
             steps=tuple(self._step(step) for step in self.plan.steps) if self.plan else (),
             calls=self._calls(),
             cost=round(sum(known), 6) if known else None,
@@ -240,39 +353,67 @@ class _Folding:
                 reply.text for reply in (plan_replies[:-1] if self.plan else plan_replies)
             ),
             errors=tuple(self.errors),
+            decisions=tuple(self.decisions),
             journal=position,
         )
+
+    def _plan_in_effect(self) -> Plan | None:
+        if self.plan is None or self.steering is None:
+            return self.plan
+        return self.plan.model_copy(update={"steps": tuple(map(self.steering.revised, self.plan.steps))})
 
     def _calls(self) -> CallCounts:
         counts = Counter(role for role, _ in self.called)
         return CallCounts(**counts, repeated=sum(times - 1 for times in self.called.values()))
 
-    def _step(self, step: PlanStep) -> StepRecord:
+    def _step(self, planned: PlanStep) -> StepRecord:
+        step = self.steering.revised(planned) if self.steering else planned
         drawn = self.attempts.get(step.number, {})
-        attempts = tuple(self._attempt(step.number, drawn[number]) for number in sorted(drawn))
+        key = self.steering.key_of(planned) if self.steering and drawn else None
+        attempts = tuple(self._attempt(step.number, drawn[number], key) for number in sorted(drawn))
+        record = StepRecord(plan=step, attempts=attempts, by_hand=self._by_hand(step.number))
         if (finished := self.finished.get(step.number)) is not None:
-            return StepRecord(
-                plan=step,
-                attempts=attempts,
-                shown=finished.attempt,
-                accepted=finished.accepted,
-                forced=finished.forced,
-                finished=True,
+            return record.model_copy(
+                update={
+                    "shown": finished.attempt,
+                    "accepted": finished.accepted,
+                    "forced": finished.forced,
+                    "finished": True,
+                }
             )
-        if attempts and self.status == "short":  # cut off by a limit: show what there is
-            return StepRecord(
-                plan=step, attempts=attempts, shown=reduce(better_of, attempts).number, forced=True
-            )
-        return StepRecord(plan=step, attempts=attempts)
+        current = [each for each in attempts if key is None or self.keys[step.number, each.number] == key]
+        if current and self.status == "short":  # cut off by a limit: show what there is
+            return record.model_copy(update={"shown": reduce(better_of, current).number, "forced": True})
+        return record
 
-    def _attempt(self, step: int, fields: dict[str, Any]) -> AttemptRecord:
+    def _by_hand(self, step: int) -> ByHand | None:
+        steering = self.steering
+        if steering is None:
+            return None
+        if step in steering.chosen:
+            return "kept" if step in steering.kept else "chosen"
+        return "redrawn" if step in steering.redraws else None
+
+    def _attempt(self, step: int, fields: dict[str, Any], current: TakeKey | None) -> AttemptRecord:
+        """The record of an attempt; where its take is not the step's current one, with what differs."""
         replies = self.replies.get(("critic", step, fields["number"]), [])
         readable = "verdict" in fields and fields["verdict"].outcome != "unreadable"
         return AttemptRecord(
             **fields,
             bad_replies=tuple(reply.text for reply in (replies[:-1] if readable else replies)),
             judge_seconds=round(sum(reply.seconds for reply in replies), 3),
+            inherited=(step, fields["number"]) in self.inherited,
+            **(self._take_fields(step, fields["number"], current) if current else {}),
         )
+
+    def _take_fields(self, step: int, number: int, current: TakeKey) -> dict[str, Any]:
+        own = self.keys[step, number]
+        return {
+            "take": self.takes[step][own],
+            "aim": own.aim if own.aim != current.aim else None,
+            "sources": own.sources if own.sources != current.sources else None,
+            "generator": own.generator,
+        }
 
 
 def picture_names(record: RunRecord) -> list[str]:
@@ -282,32 +423,8 @@ def picture_names(record: RunRecord) -> list[str]:
     return list(dict.fromkeys([*given, *drawn]))
 
 
-def summary(record: RunRecord, folder: Path) -> dict[str, Any]:
-    """The object that `--json` prints."""
-    return {
-        "run": str(folder),
-        "status": record.status,
-        "steps": [_step_summary(step) for step in record.steps],
-        "calls": record.calls.model_dump(),
-        "seconds": record.seconds,
-    }
-
-
-def _step_summary(step: StepRecord) -> dict[str, Any]:
-    text_only = step.plan.prompt is None
-    attempt = step.attempt
-    return {
-        "number": step.plan.number,
-        "text": step.plan.text,
-        "image": f"images/{attempt.image}" if attempt else None,
-        "attempts": len(step.attempts),
-        "accepted": text_only or step.accepted,
-        "forced": step.forced,
-    }
-
-
 def comparable(folder: str | Path) -> dict[str, Any]:
-    """What is equal in equal runs: the record without times, paths, versions and retries.
+    """What is equal in equal runs: the record without times, people, paths, versions and retries.
 
     Pictures are compared by their pixels, not by how their files were compressed.
     """
@@ -322,5 +439,9 @@ def comparable(folder: str | Path) -> dict[str, Any]:
     for step in record["steps"]:
         for attempt in step["attempts"]:
             attempt["image"] = pixel_digest(store.get(attempt["image"]))
+            if attempt["sources"]:
+                attempt["sources"] = [pixel_digest(store.get(name)) for name in attempt["sources"]]
             del attempt["draw_seconds"], attempt["judge_seconds"]
+    for decision in record["decisions"]:
+        del decision["by"], decision["time"], decision["parent"]
     return record

@@ -6,6 +6,7 @@ An answer counts only for the question it answered, which is recognised by its f
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
@@ -14,25 +15,53 @@ from interleave.backends.protocols import ImageRequest, Message
 from interleave.errors import RunError
 from interleave.pictures import pixel_digest
 from interleave.runs import journal as lines
-from interleave.runs.journal import Drawn, Ended, Entry, Judged, Line, Planned, Replied, StepFinished
-from interleave.types import Picture, Plan, Verdict
+from interleave.runs.journal import (
+    Drawn,
+    Ended,
+    Entry,
+    Judged,
+    Line,
+    Planned,
+    PlanReleased,
+    Replied,
+    StepFinished,
+)
+from interleave.runs.steering import replayed
+from interleave.types import Picture, Plan, Slot, Verdict
 
 EventKey = tuple[str, int, int]
 
 
 @dataclass
 class Replay:
-    """The results of calls that a journal already holds, by role and number of the call."""
+    """The results of calls that a journal already holds, by the attempt that they were made for."""
 
-    replies: dict[tuple[str, int], Replied] = field(default_factory=dict)
-    drawings: dict[int, Drawn] = field(default_factory=dict)
+    replies: dict[tuple[str, int, int], dict[int, Replied]] = field(default_factory=dict)
+    """By role, step and attempt, then by the number of the call, in order."""
+    drawings: dict[tuple[int, int], Drawn] = field(default_factory=dict)
     plan: Plan | None = None
+    released: Plan | None = None
+    """The plan that a person released: no planner is asked."""
     verdicts: dict[tuple[int, int], Verdict] = field(default_factory=dict)
     unreadable_plans: int = 0
     """The number of planner calls that ended in an unreadable plan: those are not replayed."""
+    last_calls: Counter[str] = field(default_factory=Counter)
+    """The highest number of a call that has a result, by role."""
 
     redraw: bool = False
     """Whether a missing picture may be drawn again, and what depends on it asked again."""
+
+    def reply(self, role: str, slot: Slot, turn: int) -> Replied | None:
+        """The reply to the so-maniest question about an attempt, if the journal has it."""
+        replies = list(self.replies.get((role, slot.step, slot.attempt), {}).values())
+        return replies[turn - 1] if turn <= len(replies) else None
+
+    def number_of(self, stored: Replied | Drawn | None, role: str) -> int:
+        """The number of a call that has to be made: a new one, or that of the result it replaces."""
+        if stored is not None:
+            return stored.call
+        self.last_calls[role] += 1
+        return self.last_calls[role]
 
     def answers(self, stored: Replied | Drawn, fingerprint: str) -> bool:
         """Whether a stored result answers the question that is asked now."""
@@ -52,26 +81,46 @@ class Replay:
         for entry in entries:
             match entry:
                 case Replied():
-                    replay.replies[entry.role, entry.call] = entry
+                    asked = (entry.role, entry.step, entry.attempt)
+                    replay.replies.setdefault(asked, {})[entry.call] = entry
+                    replay._count(entry)
                     plans = max(plans, entry.call) if entry.role == "planner" else plans
                 case Drawn():
-                    replay.drawings[entry.call] = entry
+                    replay.drawings[entry.step, entry.attempt] = entry
+                    replay._count(entry)
                 case Planned():
                     replay.plan = entry.plan
+                case PlanReleased():
+                    replay.released = entry.plan
                 case Judged():
                     replay.verdicts[entry.step, entry.attempt] = entry.verdict
                 case Ended(unreadable_plan=True):
                     replay.unreadable_plans = plans
         return replay
 
+    def _count(self, result: Replied | Drawn) -> None:
+        self.last_calls[result.role] = max(self.last_calls[result.role], result.call)
+
 
 class EventLog:
     """Turns the events of a pipeline into journal lines, and leaves out those the journal already has."""
 
-    def __init__(self, entries: Iterable[Entry], *, redraw: bool = False) -> None:
-        written = (entry for entry in entries if isinstance(entry, Planned | Judged | StepFinished))
-        self._written: dict[EventKey, Line] = {_key(line): line for line in written}
+    def __init__(self, entries: Sequence[Entry], *, redraw: bool = False) -> None:
+        self._written: dict[EventKey, Line] = {}
         self._redraw = redraw
+        for entry, _, changed_from in replayed(entries):
+            if changed_from is not None:
+                self._forget_from(changed_from)
+            if isinstance(entry, Planned | Judged | StepFinished):
+                self._written[_key(entry)] = entry
+            elif isinstance(entry, PlanReleased):
+                released = Planned(plan=entry.plan)
+                self._written[_key(released)] = released
+
+    def _forget_from(self, step: int) -> None:
+        """After a decision, write anew how each of the steps that it may have changed is finished."""
+        for key in [key for key in self._written if key[0] == "step_finished" and key[1] >= step]:
+            del self._written[key]
 
     def new_line(self, event: events.Event) -> Line | None:
         """The line to journal for an event, if it is new; raises where it contradicts the journal."""

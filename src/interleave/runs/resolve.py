@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Iterable
 from dataclasses import dataclass, field, fields
+from functools import cache
+from pathlib import Path
 from typing import Any
 
 from pydantic import ValidationError
@@ -17,7 +21,14 @@ from interleave.agents.loading import (
     refuse_unusable_object,
 )
 from interleave.agents.planner import GivenPlan, Planner, wanted_steps
-from interleave.agents.prompts import DEFAULT_PACK, PromptPack, load_pack
+from interleave.agents.prompts import (
+    DEFAULT_PACK,
+    PromptPack,
+    load_pack,
+    names_of_models,
+    pack_trained_for,
+)
+from interleave.agents.prompts.import_checkout import HOW_TO_IMPORT, RELEASED_MODELS
 from interleave.backends import registry
 from interleave.backends.protocols import ImageGenerator, VisionLanguageModel
 from interleave.backends.registry import adapt_request, load_generator, note_for, refuse_undrawable
@@ -25,8 +36,14 @@ from interleave.config.profiles import Profile, default_profile, load_profile
 from interleave.config.run_config import Limits, PackConfig, RoleConfig, RunConfig
 from interleave.config.specs import Spec, parse_spec
 from interleave.errors import ConfigurationError, RunError, did_you_mean
+from interleave.runs.agent_fit import refuse_unfit, unfit_note
+from interleave.runs.journal import FILE_NAME as JOURNAL_NAME
+from interleave.runs.journal import read_journal
 from interleave.runs.models import Models
+from interleave.runs.steering import steering_after
 from interleave.types import Plan, Request
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -64,17 +81,20 @@ def split_choices(choices: dict[str, Any]) -> tuple[Choices, Limits]:
 def resolve(chosen: Choices, *, only_plans: bool = False) -> tuple[RunConfig, PromptPack]:
     """The whole configuration: the user's choices, and the profile's where there is none.
 
-    With `only_plans` no critic is asked, so the prompts need not suit the profile's.
+    With `only_plans` no critic is asked, so the prompts need not suit the profile's, and nothing is drawn.
     """
     profile = load_profile(chosen.profile)
     planner, critic, generator = map(_spec_or_object, (chosen.planner, chosen.critic, chosen.generator))
     asked = GivenPlan(chosen.plan) if chosen.plan else planner  # with a plan, no planner is asked
     judge = planner if only_plans and critic is None else critic
+    given = {"planner": planner, "critic": critic, "generator": generator}
+    roles = {role: _role(each, profile, role) for role, each in given.items()}
+    if not only_plans:
+        named = [role for role, each in given.items() if each is not None]
+        roles["generator"] = _fitted(roles, chosen, named)
     pack = load_pack(choose_pack(profile, prompts=chosen.prompts, planner=asked, critic=judge))
     values = {
-        "planner": _role(planner, profile, "planner"),
-        "critic": _role(critic, profile, "critic"),
-        "generator": _role(generator, profile, "generator"),
+        **roles,
         "prompts": PackConfig(name=pack.name, version=pack.description.version, digest=pack.digest),
         "max_attempts": _first(chosen.max_attempts, profile.max_attempts),
         "max_steps": _first(chosen.max_steps, profile.max_steps),
@@ -92,25 +112,41 @@ def choose_pack(profile: Profile, *, prompts: str | None, planner: Any, critic: 
     """The name of the prompt pack; planner and critic are specs or objects, None for the profile's own.
 
     A profile's prompts go with its models. Small models understand only the words they were trained with,
-    and large ones understand nothing of those.
+    and large ones understand nothing of those. Large ones that were trained with a pack get it where it is
+    installed; another large model beside them understands it too.
     """
     if prompts is not None:
         return prompts
-    if profile.prompts == DEFAULT_PACK:
-        return DEFAULT_PACK
     own = {"planner": profile.planner.as_spec("planner"), "critic": profile.critic.as_spec("critic")}
     used = {role: _first(_spec_or_object(given), own[role]) for role, given in _roles(planner, critic)}
+    if profile.prompts == DEFAULT_PACK:
+        return _pack_of_models(used.values())
     replaced = {role: not _same_model(used[role], own[role]) for role in own if is_prompted(used[role])}
     if not any(replaced.values()):
         return profile.prompts
     if all(replaced.values()):
-        return DEFAULT_PACK
+        return _pack_of_models(used.values())
     other = next(role for role, is_replaced in replaced.items() if is_replaced)
     same = next(role for role, is_replaced in replaced.items() if not is_replaced)
     raise ConfigurationError(
         f"the {same} {str(own[same])!r} understands the words of the pack {profile.prompts!r} only, and the "
         f"{other} would not: name a {same} too (--{same} SPEC), or the words for both (--prompts PACK)"
     )
+
+
+def _pack_of_models(used: Iterable[Any]) -> str:
+    """The pack that these specs or objects were trained with, where it is installed, else the default."""
+    models = [spec.model for spec in used if isinstance(spec, Spec) and spec.model and is_prompted(spec)]
+    trained = pack_trained_for(models)
+    if trained is None and not names_of_models(models).isdisjoint(names_of_models(RELEASED_MODELS)):
+        _say_how_to_import()
+    return trained or DEFAULT_PACK
+
+
+@cache
+def _say_how_to_import() -> None:
+    """Once in a process: a batch resolves its configuration for every generator and worker."""
+    log.warning(HOW_TO_IMPORT)
 
 
 def _roles(planner: Any, critic: Any) -> tuple[tuple[str, Any], ...]:
@@ -139,13 +175,27 @@ def adapted_request(request: Request, config: RunConfig) -> Request:
     return request
 
 
-def load_models(config: RunConfig, pack: PromptPack, chosen: Choices) -> Models:
-    """The models of a configuration: objects as they were given, the others by their specs."""
+def decided_generators(folder: Path) -> tuple[RoleConfig, ...]:
+    """The generators that a person wants for single steps of the run in this folder, if there is one."""
+    if not (folder / JOURNAL_NAME).exists():
+        return ()
+    entries = read_journal(folder)
+    return steering_after(entries).generators if entries else ()
+
+
+def load_models(
+    config: RunConfig, pack: PromptPack, chosen: Choices, others: Iterable[RoleConfig] = ()
+) -> Models:
+    """The models of a configuration: objects as they were given, the others by their specs.
+
+    `others` are the generators that single steps are drawn by.
+    """
     planner = GivenPlan(config.plan) if config.plan else load_agent(chosen.planner, config.planner, "planner")
     return Models(
         planner=planner_from(planner, pack, max_steps=config.max_steps),
         critic=critic_from(load_agent(chosen.critic, config.critic, "critic"), pack),
         generator=_load_generator(chosen.generator, config.generator),
+        others={other.identity: load_generator(other.parsed) for other in others},
     )
 
 
@@ -198,6 +248,15 @@ def _role(chosen: Any, profile: Profile, role: str) -> RoleConfig:
     if not isinstance(spec, Spec):
         return RoleConfig.of_object(spec)
     return RoleConfig(spec=str(spec), note=note_for(spec, role=role))
+
+
+def _fitted(roles: dict[str, RoleConfig], chosen: Choices, named: list[str]) -> RoleConfig:
+    """The generator with what readers must be told where its planner or critic was made for others."""
+    asked = {role: each for role, each in roles.items() if role != "planner" or not chosen.plan}
+    refuse_unfit(asked, chosen.profile, named=named)
+    generator = roles["generator"]
+    notes = filter(None, [generator.note, unfit_note(asked)])
+    return generator.model_copy(update={"note": " ".join(notes) or None})
 
 
 def _first(chosen: Any, default: Any) -> Any:

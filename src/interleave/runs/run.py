@@ -28,23 +28,31 @@ from interleave.errors import (
 from interleave.pipeline import interleave
 from interleave.runs import journal as lines
 from interleave.runs.calls import CallRunner
-from interleave.runs.folder import open_journal, refuse_foreign_folder, refuse_other_run, request_parts
+from interleave.runs.event_lines import EventLine, EventLines
+from interleave.runs.folder import (
+    DOCUMENT_NAME,
+    open_journal,
+    refuse_foreign_folder,
+    refuse_other_run,
+    request_parts,
+)
 from interleave.runs.journal import Entry, Journal, JournalReader, Started, Status, read_journal
 from interleave.runs.limits import Meter, refuse_unpriced
 from interleave.runs.models import Models
 from interleave.runs.permissions import refuse_keys_in
+from interleave.runs.plan_file import write_plan_file
 from interleave.runs.record import RunRecord, StepRecord, fold, picture_names, read_record
 from interleave.runs.record_file import lost_lines, write_stored
 from interleave.runs.replay import EventLog, Replay
+from interleave.runs.steering import steering_after
 from interleave.runs.store import FOLDER as IMAGES
 from interleave.runs.store import PictureStore, remove_temporary_files
+from interleave.runs.summary import summarize
+from interleave.runs.takes import Takes
 from interleave.types import Request
 from interleave.version import __version__
 
 log = logging.getLogger(__name__)
-
-DOCUMENT_NAME = "document.html"
-"""The page of a run; how it is written is given to `Run.open`."""
 
 
 @dataclass(frozen=True)
@@ -116,12 +124,13 @@ class Run:
         self.write_document = write_document
         self.record = self._fold()
         self.store = PictureStore(folder)
+        self.steering = steering_after(entries)
         self.event_log = EventLog(entries, redraw=redraw)
         self.replay = Replay.of(entries, redraw=redraw)
-        made = sum(isinstance(entry, lines.Called) for entry in entries)
-        self.meter = Meter(limits, calls=made, cost=self.record.cost or 0.0)
+        self.meter = Meter(limits, calls=_calls_made(entries), cost=self.record.cost or 0.0)
         self._ending = Lock()
         self._ended: RunRecord | None = None
+        self._report_end: Callable[[RunRecord], None] = lambda record: None
 
     @classmethod
     def open(
@@ -133,9 +142,13 @@ class Run:
         load_models: Callable[[], Models],
         *,
         redraw: bool = False,
+        hold_plan: bool = False,
         write_document: Callable[[Path, RunRecord], object] | None = None,
     ) -> Run:
-        """Start or continue a run in a folder, and lock it; nothing is written before all checks pass."""
+        """Start or continue a run in a folder, and lock it; nothing is written before all checks pass.
+
+        With `hold_plan` a new run ends with its plan, which a person then releases.
+        """
         models = None if _is_done(folder, request, config, redraw=redraw) else load_models()
         if models is not None:
             refuse_unpriced(limits, models.prices_known(planner_is_asked=config.plan is None))
@@ -143,7 +156,14 @@ class Run:
         journal = open_journal(folder)
         try:
             entries = _start_or_continue(
-                journal, folder, request, config, redraw=redraw, is_done=models is None
+                journal,
+                folder,
+                Started(
+                    request=request_parts(request), config=config, software=__version__, hold_plan=hold_plan
+                ),
+                request,
+                redraw=redraw,
+                is_done=models is None,
             )
             return cls(
                 folder,
@@ -160,6 +180,31 @@ class Run:
             journal.close()
             raise
 
+    def report_lines(self, listener: Callable[[EventLine], None], id_: str | None = None) -> None:
+        """Call a listener with the event lines of the run: those so far now, the others as they happen."""
+        lines_of = EventLines(self.folder, id_)
+        start, *others = self.entries
+        if isinstance(start, Started):
+            listener(lines_of.started(start, continued=bool(others)))
+
+        def report(entry: Entry, *, replayed: bool = False) -> None:
+            for line in lines_of.of(entry, replayed=replayed):
+                listener(line)
+
+        for entry in others:
+            report(entry, replayed=True)
+
+        def keep_and_report(entry: Entry) -> None:
+            self.entries.append(entry)
+            report(entry)
+
+        self.journal.listener = keep_and_report
+        self._report_end = lambda record: listener(lines_of.ended(summarize(record, self.folder)))
+
+    def close(self) -> None:
+        """Release the folder of a run that is not streamed to its end, as interrupted."""
+        self._end("interrupted", None)
+
     async def stream(self) -> AsyncGenerator[Event]:
         """Answer the request; the last event is `RunResult`, whatever happened."""
         status: Status = "done"
@@ -170,6 +215,9 @@ class Run:
                     async for event in running:
                         await self._journal_event(event, self.models)
                         yield event
+                        if self.steering.holds_plan and isinstance(event, events.Planned):
+                            status = "held"
+                            break
         except LimitReached as reached:
             status, error = "short", reached
         except (BackendError, ReplyError, StorageError) as failure:
@@ -192,12 +240,14 @@ class Run:
 
     def _pipeline(self, models: Models) -> AsyncGenerator[events.Event]:
         runner = CallRunner(self.journal, self.store, self.meter, models, self.replay)
+        takes = Takes(self.steering, self.entries, self.replay, self.store)
         return interleave(
             self.request,
             planner=runner.planner(),
-            generator=runner.generator(self.config.generator.identity),
+            generator=runner.generator(self.config.generator.identity, self.steering),
             critic=runner.critic(),
             rules=self.config.rules,
+            take_of=takes.of,
         )
 
     async def _journal_event(self, event: events.Event, models: Models) -> None:
@@ -220,6 +270,7 @@ class Run:
                 finally:
                     self.journal.close()
                 self._ended = record
+                self._report_end(record)
             return self._ended
 
     def _journal_end(self, status: Status, error: InterleaveError | None) -> RunRecord:
@@ -254,6 +305,8 @@ class Run:
         """Write what can be made again from the journal; only for a finished run is a failure an error."""
         try:
             write_stored(self.folder, record)
+            if record.status == "held":
+                write_plan_file(self.folder, record)
             if self.write_document is not None:
                 self.write_document(self.folder, record)
         except StorageError:
@@ -262,7 +315,10 @@ class Run:
 
 
 def _is_done(folder: Path, request: Request, config: RunConfig, *, redraw: bool) -> bool:
-    """Whether the folder holds this run, finished and whole; raises where it holds anything else."""
+    """Whether nothing is left to do: the folder holds this run whole, and finished or waiting for a person.
+
+    Raises where it holds anything else.
+    """
     refuse_foreign_folder(folder)
     entries = read_journal(folder) if (folder / lines.FILE_NAME).exists() else []
     if not entries:
@@ -273,11 +329,18 @@ def _is_done(folder: Path, request: Request, config: RunConfig, *, redraw: bool)
     problem = next(problems, None)
     if problem is not None and not redraw:
         raise problem
-    return record.status == "done" and problem is None
+    return record.status in ("done", "held") and problem is None
+
+
+def _calls_made(entries: list[Entry]) -> int:
+    """The calls of this run, without those of the run that it branched off from."""
+    branched = [place for place, entry in enumerate(entries) if isinstance(entry, lines.Branched)]
+    own = entries[branched[-1] :] if branched else entries
+    return sum(isinstance(entry, lines.Called) for entry in own)
 
 
 def _start_or_continue(
-    journal: Journal, folder: Path, request: Request, config: RunConfig, *, redraw: bool, is_done: bool
+    journal: Journal, folder: Path, start: Started, request: Request, *, redraw: bool, is_done: bool
 ) -> list[Entry]:
     """Journal that the run starts or continues; the list that is returned grows with the journal."""
     reader = JournalReader(folder)
@@ -288,11 +351,12 @@ def _start_or_continue(
         for picture in request.pictures:
             store.put(picture)
     if not entries:
-        journal.append(Started(request=request_parts(request), config=config, software=__version__))
+        journal.append(start)
         journal.sync()
         return entries
     record = fold(entries, where=folder, position=reader.position)
-    refuse_other_run(folder, record, request, config)
+    refuse_other_run(folder, record, request, start.config)
+    _refuse_hold(folder, entries[0], start)
     if (loss := lost_lines(record, folder)) is not None:
         log.warning("%s", loss)
     remove_temporary_files(folder)
@@ -300,3 +364,11 @@ def _start_or_continue(
         journal.append(lines.Continued(software=__version__))
         journal.sync()
     return entries
+
+
+def _refuse_hold(folder: Path, begun: Entry, start: Started) -> None:
+    if start.hold_plan and isinstance(begun, Started) and not begun.hold_plan:
+        raise RunError(
+            f"{folder} holds a run that was started without --hold-plan: drop the option to continue it, "
+            "or choose another folder with --out"
+        )

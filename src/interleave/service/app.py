@@ -16,11 +16,12 @@ from starlette.types import Receive, Scope, Send
 
 from interleave.service import openai_wire as openai
 from interleave.service import reference_wire as reference
+from interleave.service.api_docs import SECURITY_POLICY, docs_page, openapi
 from interleave.service.auth import Access
 from interleave.service.connections import CONNECTION
 from interleave.service.decoding import Decoder, finish_despite_cancel
 from interleave.service.memory import MemoryLease
-from interleave.service.messages import ClientDisconnected, Drawing, Job, Refusal
+from interleave.service.messages import ClientDisconnected, Drawing, Job, RawPicture, Refusal
 from interleave.service.metrics import CONTENT_TYPE, Metrics
 from interleave.service.middleware import (
     LEASE,
@@ -63,6 +64,7 @@ def build_app(service: Service, access: Access) -> ServiceMiddleware:
     from fastapi import FastAPI
     from starlette.exceptions import HTTPException
 
+    # FastAPI's own page would load scripts from another site: api_docs.py has ours.
     app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None, redirect_slashes=False)
     routes = Routes(service)
     table = {
@@ -70,11 +72,14 @@ def build_app(service: Service, access: Access) -> ServiceMiddleware:
         "/health": routes.health,
         "/status": routes.status,
         "/metrics": routes.metrics,
+        "/docs": routes.docs,
+        "/openapi.json": routes.openapi,
         "/v1/models": routes.models,
         "/v1/models/{name:path}": routes.model,
     }
     drawing = {
         "/edit": routes.edit,
+        "/fill": routes.edit,
         "/edit-upload": routes.edit_upload,
         "/generate": routes.generate,
         "/v1/images/generations": routes.generations,
@@ -88,7 +93,10 @@ def build_app(service: Service, access: Access) -> ServiceMiddleware:
     app.add_exception_handler(HTTPException, _unrouted)
     app.add_exception_handler(Refusal, _refused)
     app.add_exception_handler(Exception, _failed)
-    return ServiceMiddleware(app, service.pool, access, service.metrics, frozenset({*table, *drawing}))
+    routes_known = frozenset({*table, *drawing})
+    return ServiceMiddleware(
+        app, service.pool, access, service.metrics, lambda path: path if path in routes_known else "other"
+    )
 
 
 async def _unrouted(request: Request, error: Exception) -> Response:
@@ -165,6 +173,13 @@ class Routes:
     async def metrics(self, request: Request) -> Response:
         return Response(self.service.metrics.text(), media_type=CONTENT_TYPE)
 
+    async def docs(self, request: Request) -> Response:
+        headers = {"content-security-policy": SECURITY_POLICY}
+        return Response(docs_page(), headers=headers, media_type="text/html")
+
+    async def openapi(self, request: Request) -> Response:
+        return _json(openapi())
+
     async def models(self, request: Request) -> Response:
         return _json(openai.models_list(self.service.models, self.service.created))
 
@@ -189,13 +204,17 @@ class RequestHandler:
         with pool.arriving():
             job = await self._read(body.pop(), wire, *more)
             drawings = await self._with_sources(job)
-        dropped, answer = job.dropped, job.answer
+        dropped, answer, events = job.dropped, job.answer, job.events
         del job
         pictures = await pool.draw(drawings, self.ends_at)
         del drawings
         self.lease.keep(RESPONSE_COPIES * sum(len(picture.data) for picture in pictures))
-        pieces = await finish_despite_cancel(asyncio.to_thread(lambda: compose(answer(pictures))))
         headers = {"x-ignored-parameters": ", ".join(dropped)} if dropped else {}
+        if events is not None:
+            streamed = events(pictures)
+            pieces = await finish_despite_cancel(asyncio.to_thread(lambda: compose_events(streamed)))
+            return PiecewiseResponse(pieces, headers, media_type="text/event-stream")
+        pieces = await finish_despite_cancel(asyncio.to_thread(lambda: compose(answer(pictures))))
         return PiecewiseResponse(pieces, headers)
 
     async def _read(self, body: ReceivedBody, wire: Callable[..., Job], *more: object) -> Job:
@@ -209,10 +228,23 @@ class RequestHandler:
         self.lease.keep(0)
         drawings = job.drawings
         if job.sources:
-            sources = await self.service.decoder.decode(job.sources, self.lease, self.ends_at)
-            drawings = [replace(drawing, sources=sources) for drawing in drawings]
+            masks = () if job.mask is None else (job.mask,)
+            decoded = await self.service.decoder.decode((*job.sources, *masks), self.lease, self.ends_at)
+            sources, mask = decoded[: len(job.sources)], decoded[-1] if masks else None
+            _check_mask(sources, mask)
+            drawings = [replace(drawing, sources=sources, mask=mask) for drawing in drawings]
         self.lease.drop_body()
         return drawings
+
+
+def _check_mask(sources: Sequence[RawPicture], mask: RawPicture | None) -> None:
+    first = sources[0]
+    if mask is not None and (mask.width, mask.height) != (first.width, first.height):
+        raise Refusal(
+            f"mask: it is {mask.width}x{mask.height}, and the picture {first.width}x{first.height}: "
+            "they must have one size",
+            parameter="mask",
+        )
 
 
 async def _cancelled_on_disconnect(request: Request, work: Awaitable[T]) -> T:
@@ -291,13 +323,23 @@ def compose(answer: Mapping[str, Any]) -> list[bytes]:
     return pieces
 
 
+def compose_events(events: Sequence[Mapping[str, Any]]) -> list[bytes]:
+    """The text of server-sent events in pieces, one event for each picture."""
+    pieces: list[bytes] = []
+    for event in events:
+        pieces += [f"event: {event['type']}\ndata: ".encode(), *compose(event), b"\n\n"]
+    return pieces
+
+
 class PiecewiseResponse(Response):
     """Sends pieces as fast as the client reads them, and aborts the connection of one that is too slow."""
 
-    def __init__(self, pieces: Sequence[bytes], headers: Mapping[str, str]) -> None:
+    def __init__(
+        self, pieces: Sequence[bytes], headers: Mapping[str, str], media_type: str = "application/json"
+    ) -> None:
         self.pieces = list(pieces)
         self.size = sum(map(len, pieces))
-        super().__init__(headers={**headers, "content-length": str(self.size)}, media_type="application/json")
+        super().__init__(headers={**headers, "content-length": str(self.size)}, media_type=media_type)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})

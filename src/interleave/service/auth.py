@@ -26,30 +26,29 @@ class Access:
 
     def check(self, path: str, headers: Mapping[str, str]) -> bool:
         """Raise a `Refusal` for a request that is not authorized; returns whether it is authenticated."""
-        _refuse_foreign_pages(headers)
+        refuse_foreign_pages(headers)
         if self._digest is None:
-            # Without a token only this machine is served, and only under its own names: with DNS rebinding, a
-            # foreign page can point its own name at 127.0.0.1 and count as the same site.
-            if not _is_loopback_name(_host_name(headers.get("host", ""))):
-                raise Refusal("this server answers only to localhost", status=403)
+            refuse_foreign_names(headers)
             return True
-        authenticated = self._is_valid(headers.get("authorization", ""))
+        given = secret_of(headers.get("authorization", ""))
+        authenticated = given is not None and hmac.compare_digest(_digest(given), self._digest)
         if not authenticated and path not in OPEN_PATHS:
             raise Refusal("a token is needed: send Authorization: Bearer TOKEN", status=401)
         return authenticated
 
-    def _is_valid(self, authorization: str) -> bool:
-        """`Bearer TOKEN`; or `Basic` with the token as its password, which http://x:TOKEN@host gives."""
-        scheme, _, value = authorization.partition(" ")
-        given = value.strip()
-        if scheme.lower() == "basic":
-            try:
-                given = base64.b64decode(given, validate=True).decode("utf-8").partition(":")[2]
-            except ValueError:
-                return False
-        elif scheme.lower() != "bearer":
-            return False
-        return self._digest is not None and hmac.compare_digest(_digest(given), self._digest)
+
+def secret_of(authorization: str) -> str | None:
+    """`Bearer TOKEN`; or `Basic` with the token as its password, which http://x:TOKEN@host gives."""
+    scheme, _, value = authorization.partition(" ")
+    given = value.strip()
+    if scheme.lower() == "bearer":
+        return given
+    if scheme.lower() != "basic":
+        return None
+    try:
+        return base64.b64decode(given, validate=True).decode("utf-8").partition(":")[2]
+    except ValueError:
+        return None
 
 
 def check_public(host: str, token: str | None) -> None:
@@ -72,7 +71,17 @@ def is_loopback(host: str) -> bool:
     return all(ipaddress.ip_address(str(info[4][0]).partition("%")[0]).is_loopback for info in found)
 
 
-def _refuse_foreign_pages(headers: Mapping[str, str]) -> None:
+def refuse_foreign_names(headers: Mapping[str, str]) -> None:
+    """Without a token only this machine is served, and only under its own names.
+
+    With DNS rebinding, a foreign page can point its own name at 127.0.0.1 and count as the same site.
+    """
+    if not _is_loopback_name(_host_name(headers.get("host", ""))):
+        raise Refusal("this server answers only to localhost", status=403)
+
+
+def refuse_foreign_pages(headers: Mapping[str, str]) -> None:
+    """Refuse what a page of another site sends with its visitor's browser."""
     origin = headers.get("origin")
     if origin is not None and _site_of(origin) != headers.get("host", "").lower():
         raise Refusal("requests from web pages of other sites are refused", status=403)

@@ -53,6 +53,8 @@ class ServerConfig:
     devices: tuple[str | None, ...] = (None,)
     limits: Limits = field(default_factory=Limits)
     ignored: frozenset[str] = frozenset()
+    fixed: bool = False
+    """Whether all pictures are drawn with the settings of the generator, whatever requests ask for."""
 
 
 def parse_devices(text: str | None) -> list[str | None]:
@@ -125,9 +127,9 @@ PRESETS = {
         f"diffusers:Qwen/Qwen-Image-Edit?lora={LIGHTNING}/Qwen-Image-Edit-Lightning-8steps-V1.0.safetensors",
     ),
     "flux-kontext": Preset(6, "diffusers:black-forest-labs/FLUX.1-Kontext-dev?steps=28&guidance=2.5"),
-    "flux-fill": Preset(7, "diffusers:black-forest-labs/FLUX.1-Fill-dev?steps=50&guidance=30"),
+    "flux-fill": Preset(7, "diffusers:black-forest-labs/FLUX.1-Fill-dev?steps=50&guidance=30&mask=request"),
     "longcat-image-edit": Preset(8, "diffusers:meituan-longcat/LongCat-Image-Edit?steps=50&guidance=4.5"),
-    "omnigen2": Preset(9, "diffusers:OmniGen2/OmniGen2?steps=50&guidance=5"),
+    "omnigen2": Preset(9, "diffusers:OmniGen2/OmniGen2?steps=50&guidance=5&image_guidance=1.5"),
     "qwen-image-edit-plus": Preset(10, "diffusers:Qwen/Qwen-Image-Edit-2511?steps=40&guidance=4"),
     "klein": Preset(11, "diffusers:black-forest-labs/FLUX.2-klein-9B?steps=4&guidance=1"),
 }

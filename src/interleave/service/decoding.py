@@ -11,12 +11,15 @@ import re
 import struct
 from collections.abc import Awaitable, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from interleave.errors import InputError
-from interleave.pictures import MAX_PIXELS, decode_picture
+from interleave.pictures import MAX_PIXELS, decode_picture, transparency_as_mask
 from interleave.service.memory import MemoryLease
 from interleave.service.messages import RawPicture, Refusal
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
 
 RAW_BYTES = 3
 """Bytes of a pixel in the server: plain RGB."""
@@ -44,6 +47,8 @@ class EncodedPicture:
 
     data: bytes
     name: str
+    transparent_mask: bool = False
+    """Whether it is a mask whose transparent pixels say what is redrawn, as in OpenAI's API."""
 
     @property
     def pixels(self) -> int:
@@ -141,9 +146,19 @@ async def finish_despite_cancel(work: Awaitable[T]) -> T:
         raise
 
 
+def _mask_of_transparency(image: Image) -> Image:
+    mask = transparency_as_mask(image)
+    if mask.getextrema()[0] == (0, 0):
+        raise InputError("mask: it has no transparent pixel, and those say what is redrawn")
+    return mask
+
+
 def _decode(picture: EncodedPicture) -> RawPicture:
     try:
-        image = decode_picture(picture.data, name=picture.name)
+        if picture.transparent_mask:
+            image = decode_picture(picture.data, name=picture.name, convert=_mask_of_transparency)
+        else:
+            image = decode_picture(picture.data, name=picture.name)
     except InputError as error:
         raise Refusal(str(error), parameter=picture.name) from None
     return RawPicture(image.width, image.height, image.tobytes())

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from interleave.backends.protocols import GeneratorCapabilities
+from interleave.backends.protocols import NO_SETTINGS, GeneratorCapabilities, PictureSettings
 from interleave.errors import InterleaveError
 from interleave.pictures import as_rgb
 
@@ -57,6 +57,13 @@ class Drawing:
     seed: int
     sources: tuple[RawPicture, ...] = ()
     output: OutputFormat = OutputFormat()
+    mask: RawPicture | None = None
+    settings: PictureSettings = NO_SETTINGS
+
+    @property
+    def pictures(self) -> tuple[RawPicture, ...]:
+        """What is sent to a worker: the sources, then the mask."""
+        return self.sources if self.mask is None else (*self.sources, self.mask)
 
 
 @dataclass(frozen=True)
@@ -78,7 +85,8 @@ class ServiceFacts:
 
     capabilities: GeneratorCapabilities
     settings: dict[str, Any] = field(default_factory=dict)
-    """What it draws with: steps, guidance, size… A request may name these values and no others."""
+    """What it draws with: steps, guidance, size… A request may name these values, and others where the
+    capabilities list them as `request_settings`."""
     ignored: frozenset[str] = frozenset()
     """Parameters that clients may send without effect; every response names those it dropped."""
 
@@ -116,3 +124,6 @@ class Job:
     """Parameters that were ignored, as the operator configured."""
     sources: tuple[EncodedPicture, ...] = ()
     """The source pictures of every drawing."""
+    mask: EncodedPicture | None = None
+    events: Callable[[list[DrawnPicture]], list[dict[str, Any]]] | None = None
+    """Makes the events of a streamed response, where the client asks for one."""

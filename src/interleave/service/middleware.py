@@ -13,20 +13,17 @@ import logging
 import math
 import time
 import uuid
-from collections.abc import Awaitable, Callable, MutableMapping
+from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 from contextlib import suppress
-from typing import Any
+from typing import Any, Protocol
 
 from starlette.responses import Response
 
 from interleave.service import openai_wire as openai
 from interleave.service import reference_wire as reference
-from interleave.service.auth import Access
 from interleave.service.connections import CONNECTION
-from interleave.service.memory import MemoryLease
+from interleave.service.memory import MemoryBudget, MemoryLease
 from interleave.service.messages import Refusal
-from interleave.service.metrics import Metrics
-from interleave.service.pool import Pool
 from interleave.service.request_bodies import MAX_BODY_BYTES, BoundedBody, Message, Receive
 from interleave.text import count as text_count
 from interleave.text import one_line
@@ -42,21 +39,49 @@ UNAUTHENTICATED_LOG_SECONDS = 1.0
 REQUEST_ID = "interleave.request_id"
 LEASE = "interleave.memory_lease"
 """The scope key of the request's `MemoryLease`."""
+CALLER = "interleave.caller"
+"""The scope key of what `Access.check` returned: who sent the request."""
 POLLED = frozenset({"/health", "/metrics"})
 """Polled every few seconds by monitoring: logged only when they fail."""
 
 
+class Serving(Protocol):
+    """What the middleware needs to know of the service behind it."""
+
+    draining: bool
+    """Whether it is about to end: connections are then not kept alive."""
+
+    @property
+    def memory(self) -> MemoryBudget: ...
+
+
+class AccessCheck(Protocol):
+    def check(self, path: str, headers: Mapping[str, str]) -> object:
+        """Raise a `Refusal`, or return who sent the request; false where that is not known."""
+        ...
+
+
+class RequestMetrics(Protocol):
+    def answered(self, route: str, status: int, seconds: float) -> None: ...
+
+
 class ServiceMiddleware:
-    """The outermost ASGI application of the server."""
+    """The outermost ASGI application of a server."""
 
     def __init__(
-        self, app: Application, pool: Pool, access: Access, metrics: Metrics, routes: frozenset[str]
+        self,
+        app: Application,
+        service: Serving,
+        access: AccessCheck,
+        metrics: RequestMetrics,
+        route_of: Callable[[str], str],
     ) -> None:
+        """`route_of` names the route of a path: labels of metrics must not grow with what clients send."""
         self.app = app
-        self.pool = pool
+        self.service = service
         self.access = access
         self.metrics = metrics
-        self.routes = routes
+        self.route_of = route_of
         self._unauthenticated_logged_at = -math.inf
         self._unauthenticated_unlogged = 0
 
@@ -87,7 +112,7 @@ class _RequestContext:
         self.headers = {
             name.decode("latin-1").lower(): value.decode("latin-1") for name, value in scope["headers"]
         }
-        self.lease = MemoryLease(middleware.pool.memory)
+        self.lease = MemoryLease(middleware.service.memory)
         self.body = BoundedBody(receive, self.lease, declared=_declared_length(self.headers))
         self.status = 500
         self.started = False
@@ -97,7 +122,7 @@ class _RequestContext:
         began = time.monotonic()
         scope = {**self.scope, REQUEST_ID: self.request_id, LEASE: self.lease}
         try:
-            self._check_headers()
+            scope[CALLER] = self._check_headers()
             await self.middleware.app(scope, self.body, self.send)
         except Refusal as reason:
             await self._refuse(reason)
@@ -108,8 +133,8 @@ class _RequestContext:
             self.lease.release()
             self._log_request(time.monotonic() - began)
 
-    def _check_headers(self) -> None:
-        """Refuse what can be refused by the request line and the headers alone."""
+    def _check_headers(self) -> object:
+        """Refuse what can be refused by the request line and the headers alone; returns who sent it."""
         self.closing = True  # a connection refused here is not kept alive
         _check_framing(self.scope, self.headers)
         _check_address(self.scope)
@@ -117,12 +142,16 @@ class _RequestContext:
         if known and CONNECTION in self.scope:
             self.scope[CONNECTION].admit()
         self.closing = False
+        return known
 
     async def send(self, message: Message) -> None:
         if message["type"] == "http.response.start":
             self.started = True
             self.status = message["status"]
-            message["headers"] = [*message.get("headers", []), *self._own_headers()]
+            given = message.get("headers", [])
+            names = {name.lower() for name, _ in given}
+            own = [header for header in self._own_headers() if header[0] not in names]
+            message["headers"] = [*given, *own]
         last = message["type"] == "http.response.body" and not message.get("more_body", False)
         if last and self._unread and "expect" not in self.headers:
             # Closing while the client still sends would reset the connection before it has read the response.
@@ -148,7 +177,7 @@ class _RequestContext:
             (b"x-content-type-options", b"nosniff"),
             (b"cache-control", b"no-store"),
         ]
-        last = self._unread or self.closing or self.middleware.pool.draining
+        last = self._unread or self.closing or self.middleware.service.draining
         return [*own, (b"connection", b"close")] if last else own
 
     async def _discard(self) -> None:
@@ -164,8 +193,7 @@ class _RequestContext:
 
     def _log_request(self, seconds: float) -> None:
         path = self.scope["path"]
-        route = path if path in self.middleware.routes else "other"
-        self.middleware.metrics.answered(route, self.status, seconds)
+        self.middleware.metrics.answered(self.middleware.route_of(path), self.status, seconds)
         if self.status == 401:
             self._log_unauthenticated()
             return

@@ -21,14 +21,24 @@ from interleave.service.messages import (
     Refusal,
     ServiceFacts,
 )
-from interleave.service.parameters import MAX_SEED, Parameters, check_sources
+from interleave.service.parameters import MAX_SEED, Parameters, check_mask, check_sources
 from interleave.text import one_line
 
 MAX_PICTURES = 10
+MAX_PARTIAL_PICTURES = 3
+WITHOUT_EFFECT = ("user", "safety_identifier", "prompt_cache_key", "service_tier", "metadata")
+"""What SDKs and proxies add to any request: taken, and not used."""
+NO_USAGE = {
+    "input_tokens": 0,
+    "input_tokens_details": {"image_tokens": 0, "text_tokens": 0},
+    "output_tokens": 0,
+    "total_tokens": 0,
+}
+"""The usage of a streamed picture, which OpenAI's events always have: no tokens are counted here."""
 DRAWING = ("num_inference_steps", "guidance_scale", "true_cfg_scale", "max_sequence_length")
 SHARED = (
     *("prompt", "model", "n", "size", "quality", "background", "output_format", "output_compression"),
-    *("response_format", "stream", "partial_images", "user", "safety_identifier"),
+    *("response_format", "stream", "partial_images", *WITHOUT_EFFECT),
     *("seed", "negative_prompt", "width", "height"),
     *DRAWING,
 )
@@ -48,17 +58,17 @@ def generations(body: dict[str, Any], facts: ServiceFacts, models: tuple[str, ..
     check_sources(0, facts, parameter="prompt")
     parameters = Parameters(body, facts, known=GENERATIONS)
     parameters.only("moderation", "auto", "low", because="this server has no moderation to set")
-    return _job(parameters, (), models)
+    return _job(parameters, (), None, models)
 
 
 def edits(
     fields: dict[str, Any], files: Mapping[str, list[bytes]], facts: ServiceFacts, models: tuple[str, ...]
 ) -> Job:
-    """`POST /v1/images/edits`: pictures in `image` (one) or `image[]` (several)."""
+    """`POST /v1/images/edits`: pictures in `image` (one) or `image[]` (several), a mask in `mask`."""
     parameters = Parameters(fields, facts, known=EDITS)
-    sources = _sources({name: data for name, data in files.items() if name not in facts.ignored}, facts)
+    sent = {name: data for name, data in files.items() if name not in facts.ignored}
     parameters.dropped += sorted(set(files) & facts.ignored)
-    return _job(parameters, sources, models)
+    return _job(parameters, _sources(sent, facts), _mask(sent, facts), models)
 
 
 def refusal(reason: Refusal) -> dict[str, Any]:
@@ -83,7 +93,12 @@ def model_card(name: str, created: int) -> dict[str, Any]:
     return {"id": name, "object": "model", "created": created, "owned_by": "interleave"}
 
 
-def _job(parameters: Parameters, sources: tuple[EncodedPicture, ...], models: tuple[str, ...]) -> Job:
+def _job(
+    parameters: Parameters,
+    sources: tuple[EncodedPicture, ...],
+    mask: EncodedPicture | None,
+    models: tuple[str, ...],
+) -> Job:
     facts = parameters.facts
     _check_model(parameters, models)
     prompt = parameters.prompt()
@@ -93,10 +108,14 @@ def _job(parameters: Parameters, sources: tuple[EncodedPicture, ...], models: tu
     parameters.size()
     parameters.negative_prompt()
     parameters.drawing_settings(*DRAWING)
+    streamed = _is_streamed(parameters)
     _refuse_unsupported(parameters)
     parameters.refuse_unknown()
     # The pictures of one request must differ: their seeds are consecutive.
-    drawings = [Drawing(prompt, (seed + k) % (MAX_SEED + 1), output=output) for k in range(number)]
+    settings = parameters.settings
+    drawings = [
+        Drawing(prompt, (seed + k) % (MAX_SEED + 1), output=output, settings=settings) for k in range(number)
+    ]
 
     def answer(pictures: list[DrawnPicture]) -> dict[str, Any]:
         first = pictures[0]
@@ -108,7 +127,36 @@ def _job(parameters: Parameters, sources: tuple[EncodedPicture, ...], models: tu
             "data": [_item(picture, facts) for picture in pictures],
         }
 
-    return Job(drawings, answer, parameters.dropped, sources)
+    def events(pictures: list[DrawnPicture]) -> list[dict[str, Any]]:
+        kind = "image_edit.completed" if sources else "image_generation.completed"
+        return [_event(kind, picture, output, facts) for picture in pictures]
+
+    return Job(drawings, answer, parameters.dropped, sources, mask, events if streamed else None)
+
+
+def _event(kind: str, picture: DrawnPicture, output: OutputFormat, facts: ServiceFacts) -> dict[str, Any]:
+    """A streamed picture, as OpenAI's client reads it."""
+    return {
+        "type": kind,
+        **_item(picture, facts),
+        "created_at": int(time.time()),
+        "background": "opaque",
+        "output_format": output.format,
+        "quality": "auto",
+        "size": f"{picture.width}x{picture.height}",
+        "usage": NO_USAGE,
+    }
+
+
+def _is_streamed(parameters: Parameters) -> bool:
+    """Whether the response is a stream of events.
+
+    OpenAI's API allows fewer partial pictures than a client asks for; here there are none, and the header of
+    dropped parameters says so.
+    """
+    if parameters.integer("partial_images", 0, MAX_PARTIAL_PICTURES):
+        parameters.dropped.append("partial_images")
+    return parameters.boolean("stream")
 
 
 def _item(picture: DrawnPicture, facts: ServiceFacts) -> dict[str, Any]:
@@ -138,21 +186,19 @@ def _output(parameters: Parameters) -> OutputFormat:
 
 
 def _refuse_unsupported(parameters: Parameters) -> None:
-    not_streamed = "a picture is answered when it is done, in one piece"
     parameters.only("response_format", "b64_json", because="pictures come in the answer, as b64_json")
-    parameters.only("stream", False, because=not_streamed)
-    parameters.only("partial_images", 0, because=not_streamed)
     parameters.only("quality", "auto", because="quality is the generator's own")
     parameters.only("background", "auto", "opaque", because="pictures have no transparency")
-    for name in ("user", "safety_identifier"):  # checked, and not used
-        parameters.text(name, most=256)
+    for name in WITHOUT_EFFECT:
+        if name != "metadata":
+            parameters.text(name, most=256)
+        elif not isinstance(parameters.take(name), dict | str | None):
+            raise Refusal("metadata must be an object", parameter=name)
 
 
 def _sources(files: Mapping[str, list[bytes]], facts: ServiceFacts) -> tuple[EncodedPicture, ...]:
     for name in files:
-        if name == "mask":
-            raise Refusal("mask: this server edits whole pictures and takes no masks", parameter="mask")
-        if name not in ("image", "image[]"):
+        if name not in ("image", "image[]", "mask"):
             raise Refusal(
                 f"unknown file field {one_line(name, 60)!r}: send pictures as image[]", parameter="image"
             )
@@ -163,3 +209,12 @@ def _sources(files: Mapping[str, list[bytes]], facts: ServiceFacts) -> tuple[Enc
         )
     check_sources(len(pictures), facts)
     return tuple(EncodedPicture(data, "image") for data in pictures)
+
+
+def _mask(files: Mapping[str, list[bytes]], facts: ServiceFacts) -> EncodedPicture | None:
+    """The mask of an edit: what is transparent in it is redrawn."""
+    masks = files.get("mask", [])
+    check_mask(bool(masks), facts, parameter="mask")
+    if len(masks) > 1:
+        raise Refusal("mask: send one, for the first picture", parameter="mask")
+    return EncodedPicture(masks[0], "mask", transparent_mask=True) if masks else None

@@ -1,9 +1,9 @@
 """The parameters of a request: every one is honoured or refused, on every API.
 
-What a generator draws with (steps, guidance, size…) is decided by the server, not by a request. A client may
-name the values the server draws with, as the reference's trainer does; other values are refused with the true
-ones instead of ignored. For clients that cannot be changed the operator lists parameters to ignore, and then
-every response says which ones it dropped.
+What a generator draws with (steps, guidance, size…) is set where the server is started. A request may name
+those values, as the reference's trainer does, and other ones where the generator can draw with them; where it
+cannot, they are refused with the true ones instead of ignored. For clients that cannot be changed the
+operator lists parameters to ignore, and then every response says which ones it dropped.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from collections.abc import Iterable, Mapping
 from decimal import Decimal, InvalidOperation
 from typing import Any
 
+from interleave.backends.protocols import PictureSettings
 from interleave.errors import did_you_mean
 from interleave.service.messages import Refusal, ServiceFacts
 from interleave.text import MAX_REQUEST_CHARACTERS, count, one_line, unusable
@@ -22,6 +23,7 @@ from interleave.text import MAX_REQUEST_CHARACTERS, count, one_line, unusable
 MAX_SEED = 2**63 - 1
 RANDOM_SEEDS = 2**31
 MAX_SIDE = 16_384
+SIDE_MULTIPLE = 16
 MAX_NUMBER_CHARACTERS = 40
 
 SETTINGS: dict[str, tuple[str, ...]] = {
@@ -35,7 +37,19 @@ SETTINGS: dict[str, tuple[str, ...]] = {
     "max_sequence_length": ("prompt_tokens", "max_sequence_length"),
 }
 
-NEVER_IGNORED = frozenset({"stream", "partial_images"})
+NAMED_BY = {
+    # parameter of a request: the setting of a picture that it names
+    "num_inference_steps": "steps",
+    "num_inference_step": "steps",
+    "guidance_scale": "guidance",
+    "true_cfg_scale": "guidance",
+    "text_guidance_scale": "guidance",
+}
+BOUNDS = {"steps": (1, 100), "guidance": (0, 100)}
+MAX_REQUESTED_PIXELS = 2048 * 2048
+"""The largest picture that a request may ask for, unless the generator's own are larger."""
+
+NEVER_IGNORED = frozenset({"stream"})
 """A client that asks for a stream waits for events: to it an ordinary response would be empty."""
 
 REPORTED_SETTINGS = {"size", "width", "height", "shape", "negative_prompt"}.union(*SETTINGS.values())
@@ -55,6 +69,12 @@ class Parameters:
         self._left = {
             name: value for name, value in values.items() if value is not None and name not in facts.ignored
         }
+        self._named: dict[str, Any] = {}
+
+    @property
+    def settings(self) -> PictureSettings:
+        """What the request names for its pictures, beyond what they are drawn with anyway."""
+        return PictureSettings(**self._named)
 
     def take(self, name: str) -> Any:
         """The value as it was sent; None when it was not."""
@@ -89,6 +109,12 @@ class Parameters:
             raise _refused(name, value, f"must be a whole number from {low} to {high}")
         return number
 
+    def boolean(self, name: str) -> bool:
+        value = self.take(name)
+        if value is not None and not any(_same(value, each) for each in (True, False)):
+            raise _refused(name, value, "must be true or false")
+        return _same(value, True)
+
     def seed(self) -> int:
         """The seed that was sent, or a random one."""
         sent = "seed" in self._left
@@ -116,19 +142,22 @@ class Parameters:
             raise _refused(name, value, f"{because}. {way_out}")
 
     def negative_prompt(self) -> None:
-        """Take a negative prompt: empty, or the generator's own setting."""
+        """Take a negative prompt: empty, the generator's own setting, or any where it takes one."""
         value = self.text("negative_prompt")
         if value is None or not value.strip() or value == self.facts.settings.get("negative_prompt"):
+            return
+        if self._may_name("negative_prompt"):
+            self._named["negative_prompt"] = value
             return
         raise _refused(
             "negative_prompt", value, f"a request cannot name one here. {_how_to_drop('negative_prompt')}"
         )
 
     def drawing_settings(self, *names: str) -> None:
-        """Take steps, guidance and the like: the values the server draws with, or none."""
+        """Take steps, guidance and the like: the server's values, or others where the generator can."""
         for name in names:
             value = self.take(name)
-            if value is None:
+            if value is None or self._names_another(name, value):
                 continue
             true = next((v for o in SETTINGS[name] if (v := self.facts.settings.get(o)) is not None), None)
             if true is None:
@@ -137,21 +166,25 @@ class Parameters:
                 raise _refused(name, value, f"this server draws with {true}. {_how_to_drop(name)}")
 
     def size(self) -> None:
-        """Take width, height, size and aspect ratio: what the server draws, or none."""
+        """Take width, height, size and aspect ratio: what the server draws, or others where it can."""
         size = self.take("size")
         if size is not None and size != "auto":
             if not isinstance(size, str) or not (match := _SIZE.match(size)):
                 raise _refused("size", size, "must be auto or e.g. 1024x1024")
-            self._check_sides("size", size, width=int(match[1]), height=int(match[2]))
+            self._take_sides("size", size, width=int(match[1]), height=int(match[2]))
         width = self.integer("width", 1, MAX_SIDE)
         height = self.integer("height", 1, MAX_SIDE)
-        self._check_sides("width", width, width=width)
-        self._check_sides("height", height, height=height)
+        if self._may_name("size") and None not in (width, height):
+            self._take_sides("width and height", f"{width}x{height}", width=width, height=height)
+        else:
+            self._take_sides("width", width, width=width)
+            self._take_sides("height", height, height=height)
         ratio = self.take("aspect_ratio")
         if ratio is not None and ratio != "auto":
-            if not isinstance(ratio, str) or not (match := _RATIO.match(ratio)):
+            match = _RATIO.match(ratio) if isinstance(ratio, str) else None
+            if match is None or not int(match[1]) or not int(match[2]):
                 raise _refused("aspect_ratio", ratio, "must be e.g. 1:1 or 16:9")
-            self._check_ratio(ratio, int(match[1]), int(match[2]))
+            self._take_ratio(ratio, int(match[1]), int(match[2]))
 
     def refuse_unknown(self) -> None:
         for name, value in self._left.items():
@@ -160,8 +193,32 @@ class Parameters:
             name = one_line(name, 60)
             raise Refusal(f"unknown parameter {name!r}. {did_you_mean(name, self.known)}", parameter=name)
 
-    def _check_sides(self, name: str, value: object, **sides: int | None) -> None:
+    def _may_name(self, setting: str) -> bool:
+        return setting in self.facts.capabilities.request_settings
+
+    def _names_another(self, name: str, value: object) -> bool:
+        """Whether the value is taken for this picture, because the generator can draw with others."""
+        setting = NAMED_BY.get(name)
+        if setting is None or not self._may_name(setting):
+            return False
+        low, high = BOUNDS[setting]
+        number = _whole_number(value, low, high) if setting == "steps" else _number(value)
+        if number is None or not low <= number <= high:
+            kind = "a whole number" if setting == "steps" else "a number"
+            raise _refused(name, value, f"must be {kind} from {low} to {high}")
+        if self._named.setdefault(setting, number) != number:
+            raise _refused(name, value, f"another parameter of this request says {self._named[setting]}")
+        return True
+
+    def _take_sides(self, name: str, value: object, **sides: int | None) -> None:
         true = known_size(self.facts.settings)
+        if self._may_name("size") and any(sides.values()):
+            own = true or usual_size(self.facts.settings)
+            width, height = sides.get("width") or own[0], sides.get("height") or own[1]
+            if not width or not height:
+                raise _refused(name, value, "send both width and height")
+            self._name_size(name, value, (width, height))
+            return
         for side, asked in sides.items():
             if asked is None:
                 continue
@@ -170,8 +227,24 @@ class Parameters:
             if asked != true[side == "height"]:
                 raise _refused(name, value, f"this server draws {true[0]}x{true[1]}. {_how_to_drop(name)}")
 
-    def _check_ratio(self, value: str, width: int, height: int) -> None:
+    def _name_size(self, name: str, value: object, size: tuple[int, int]) -> None:
+        own = usual_size(self.facts.settings)
+        if size[0] * size[1] > max(MAX_REQUESTED_PIXELS, own[0] * own[1]):
+            raise _refused(name, value, f"a request may ask for {MAX_REQUESTED_PIXELS:,} pixels at most")
+        if self._named.setdefault("size", size) != size:
+            width, height = self._named["size"]
+            raise _refused(name, value, f"another parameter of this request says {width}x{height}")
+
+    def _take_ratio(self, value: str, width: int, height: int) -> None:
         true = known_size(self.facts.settings)
+        own = true or usual_size(self.facts.settings)
+        if self._may_name("size") and all(own):
+            named = self._named.get("size")
+            if named is None:
+                self._name_size("aspect_ratio", value, with_ratio(own, width / height))
+            elif named[0] * height != named[1] * width:
+                raise _refused("aspect_ratio", value, f"the size asked for is {named[0]}x{named[1]}")
+            return
         if true is None:
             raise _refused(
                 "aspect_ratio", value, f"this generator chooses it itself. {_how_to_drop('aspect_ratio')}"
@@ -188,6 +261,12 @@ def known_size(settings: Mapping[str, Any]) -> tuple[int, int] | None:
     """The width and height a generator draws, where its settings say."""
     if settings.get("shape") == "source":  # an edit has the shape of its source
         return None
+    size = usual_size(settings)
+    return size if all(size) else None
+
+
+def usual_size(settings: Mapping[str, Any]) -> tuple[int, int]:
+    """The width and height of pictures from text; 0 where they are not known."""
     width, height, size = (settings.get(key) for key in ("width", "height", "size"))
     if isinstance(width, int) and isinstance(height, int):
         return width, height
@@ -195,7 +274,30 @@ def known_size(settings: Mapping[str, Any]) -> tuple[int, int] | None:
         return size, size
     if isinstance(size, str) and (match := _SIZE.match(size)):
         return int(match[1]), int(match[2])
-    return None
+    return 0, 0
+
+
+def with_ratio(size: tuple[int, int], ratio: float) -> tuple[int, int]:
+    """A size of this ratio with about as many pixels, its sides multiples of what models take."""
+    if size[0] == ratio * size[1]:
+        return size
+    area = size[0] * size[1]
+    width = max(1, round(math.sqrt(area * ratio) / SIDE_MULTIPLE)) * SIDE_MULTIPLE
+    return width, max(1, round(math.sqrt(area / ratio) / SIDE_MULTIPLE)) * SIDE_MULTIPLE
+
+
+def check_mask(sent: bool, facts: ServiceFacts, *, parameter: str) -> None:
+    """Refuse a mask where the generator takes none, or a request without one where it needs one."""
+    masks = facts.capabilities.masks
+    if sent and masks == "never":
+        raise Refusal(
+            f"{parameter}: this generator edits whole pictures and takes no masks", parameter=parameter
+        )
+    if not sent and masks == "must":
+        raise Refusal(
+            f"{parameter}: this generator redraws what a mask names: send one with the picture",
+            parameter=parameter,
+        )
 
 
 def check_sources(number: int, facts: ServiceFacts, *, parameter: str = "image") -> None:
@@ -214,7 +316,7 @@ def check_sources(number: int, facts: ServiceFacts, *, parameter: str = "image")
 
 
 def _how_to_drop(name: str) -> str:
-    return f"Leave it out, or let the server ignore it (--ignore {name})"
+    return f"Leave it out; whoever runs the server can let it be ignored (--ignore {name})"
 
 
 def _refused(name: str, value: object, reason: str) -> Refusal:

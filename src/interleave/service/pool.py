@@ -49,11 +49,14 @@ class Pool:
         limits: Limits | None = None,
         observer: PoolObserver | None = None,
         ignored: frozenset[str] = frozenset(),
+        fixed: bool = False,
     ) -> None:
+        """`fixed`: requests may not set what their pictures are drawn with, whatever the generator takes."""
         self.limits = limits or Limits()
         self.memory = MemoryBudget(self.limits.memory_bytes, self.retry_after)
         self.observer = observer
         self.ignored = ignored
+        self.fixed = fixed
         self.workers = [
             Worker(
                 number,
@@ -223,7 +226,10 @@ class Pool:
 
     def worker_ready(self, worker: Worker) -> None:
         if worker.facts is not None:
-            self.facts = replace(worker.facts, ignored=self.ignored)
+            capabilities = worker.facts.capabilities
+            if self.fixed:
+                capabilities = replace(capabilities, request_settings=())
+            self.facts = replace(worker.facts, capabilities=capabilities, ignored=self.ignored)
         log.info("worker %d: ready", worker.number)
         self._notify()
         self._dispatch()

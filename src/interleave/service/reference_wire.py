@@ -1,4 +1,4 @@
-"""The API of the reference's services: `/edit`, `/edit-upload`, and EditThinker's `/generate`.
+"""The API of the reference's services: `/edit`, `/edit-upload`, and EditThinker's `/generate` and `/fill`.
 
 Fields and responses are theirs, so that their trainer works with this server. What differs: parameters that
 they accept and ignore are refused unless they name what the server draws with anyway; `original_image` is
@@ -13,34 +13,46 @@ from typing import Any
 
 from interleave.service.decoding import EncodedPicture
 from interleave.service.messages import Drawing, DrawnPicture, Job, Refusal, ServiceFacts
-from interleave.service.parameters import Parameters, check_sources
+from interleave.service.parameters import Parameters, check_mask, check_sources
 from interleave.service.request_bodies import picture_from_base64
 
 SHARED = ("prompt", "negative_prompt", "seed", "enhance_prompt", "width", "height")
 DRAWING = ("num_inference_steps", "num_inference_step", "guidance_scale", "max_sequence_length")
 EDITING = ("text_guidance_scale", "image_guidance_scale")
-EDIT = (*SHARED, *DRAWING, *EDITING, "image", "num_images_per_prompt")
+EDIT = (*SHARED, *DRAWING, *EDITING, "image", "mask_image", "num_images_per_prompt")
+UPLOADS = ("image_file", "mask_file")
 GENERATE = (*SHARED, *DRAWING, "aspect_ratio")
 
 
 def edit(body: dict[str, Any], facts: ServiceFacts, request_id: str) -> Job:
-    """`POST /edit`: `image` is base64, null for text-to-image, or a list for several sources."""
+    """`POST /edit`: `image` is base64, null for text-to-image, or a list for several sources.
+
+    `mask_image` says what is redrawn of it: white. `POST /fill` is the same, for services that need a mask.
+    """
     parameters = Parameters(body, facts, known=EDIT)
-    image = parameters.take("image")
+    image, mask = parameters.take("image"), parameters.take("mask_image")
     given = image if isinstance(image, list) else [] if image is None else [image]
     check_sources(len(given), facts)
-    return _edit_job(parameters, [picture_from_base64(each, name="image") for each in given], request_id)
+    check_mask(mask is not None, facts, parameter="mask_image")
+    sources = [picture_from_base64(each, name="image") for each in given]
+    decoded = None if mask is None else picture_from_base64(mask, name="mask_image")
+    return _edit_job(parameters, sources, decoded, request_id)
 
 
 def edit_upload(
     fields: dict[str, Any], files: dict[str, list[bytes]], facts: ServiceFacts, request_id: str
 ) -> Job:
-    """`POST /edit-upload`: the same as a form, its picture in `image_file`."""
-    if set(files) != {"image_file"} or len(files["image_file"]) != 1:
-        raise Refusal("send one picture, in the field image_file", parameter="image_file")
+    """`POST /edit-upload`: the same as a form, its picture in `image_file`, its mask in `mask_file`."""
+    one_each = all(len(sent) == 1 for sent in files.values())
+    if "image_file" not in files or not one_each or not set(files) <= set(UPLOADS):
+        raise Refusal(
+            "send one picture, in the field image_file, and its mask, if any, in mask_file",
+            parameter="image_file",
+        )
     check_sources(1, facts, parameter="image_file")
-    source = EncodedPicture(files["image_file"][0], "image_file")
-    return _edit_job(Parameters(fields, facts, known=EDIT), [source], request_id)
+    check_mask("mask_file" in files, facts, parameter="mask_file")
+    source, *mask = (EncodedPicture(files[name][0], name) for name in UPLOADS if name in files)
+    return _edit_job(Parameters(fields, facts, known=EDIT), [source], mask[0] if mask else None, request_id)
 
 
 def generate(body: dict[str, Any], facts: ServiceFacts, request_id: str) -> Job:
@@ -66,7 +78,9 @@ def refusal(reason: Refusal) -> dict[str, Any]:
     return {"success": False, "error": str(reason), "detail": str(reason)}
 
 
-def _edit_job(parameters: Parameters, sources: Sequence[EncodedPicture], request_id: str) -> Job:
+def _edit_job(
+    parameters: Parameters, sources: Sequence[EncodedPicture], mask: EncodedPicture | None, request_id: str
+) -> Job:
     parameters.drawing_settings(*EDITING)
     parameters.only("num_images_per_prompt", 1, because="an answer on this wire has one picture")
     drawing = _drawing(parameters)
@@ -82,7 +96,7 @@ def _edit_job(parameters: Parameters, sources: Sequence[EncodedPicture], request
             "processing_time": time.monotonic() - started,
         }
 
-    return Job([drawing], answer, parameters.dropped, tuple(sources))
+    return Job([drawing], answer, parameters.dropped, tuple(sources), mask)
 
 
 def _drawing(parameters: Parameters) -> Drawing:
@@ -92,7 +106,7 @@ def _drawing(parameters: Parameters) -> Drawing:
     parameters.drawing_settings(*DRAWING)
     parameters.size()
     parameters.refuse_unknown()
-    return Drawing(prompt, seed)
+    return Drawing(prompt, seed, settings=parameters.settings)
 
 
 def _common(picture: DrawnPicture, facts: ServiceFacts, request_id: str) -> dict[str, Any]:

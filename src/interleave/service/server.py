@@ -41,7 +41,7 @@ DRAIN_POLL_SECONDS = 0.05
 def serve(config: ServerConfig, announce: Callable[[str], None]) -> None:
     """Serve until SIGTERM or Ctrl-C; `announce` is called with the address once the port is open."""
     check_public(config.host, config.token)
-    listening = _bind(config.host, config.port)
+    listening = bind(config.host, config.port)
     trim_freed_memory()
     log.setLevel(logging.INFO)
     keep_environment_secret()
@@ -59,15 +59,16 @@ async def _serve(config: ServerConfig, listening: socket.socket, announce: Calla
         limits=config.limits,
         observer=metrics,
         ignored=config.ignored,
+        fixed=config.fixed,
     )
     metrics.watch(pool)
     app = build_app(Service(pool, config.models, metrics), Access(config.token))
-    server = _Server(_uvicorn_config(app))
+    server = Server(uvicorn_config(app))
     pool.start()
     try:
         with _drain_on_signals(server, pool):
             serving = asyncio.create_task(server.serve(sockets=[listening]))
-            announce(_address(listening))
+            announce(address_of(listening))
             await asyncio.wait({serving, pool.fatal}, return_when=asyncio.FIRST_COMPLETED)
             server.should_exit = True
             await serving
@@ -77,7 +78,7 @@ async def _serve(config: ServerConfig, listening: socket.socket, announce: Calla
         await pool.stop()
 
 
-class _Server(uvicorn.Server):
+class Server(uvicorn.Server):
     """uvicorn without its signal handlers: it would exit by the signal, not with code 0."""
 
     @contextmanager
@@ -127,7 +128,7 @@ async def _drain(server: uvicorn.Server, pool: Pool) -> None:
     server.should_exit = True
 
 
-def _uvicorn_config(app: Any) -> uvicorn.Config:
+def uvicorn_config(app: Any) -> uvicorn.Config:
     limiter = ConnectionLimiter(
         min(MAX_CONNECTIONS, _raise_open_files_limit() - SPARE_FILES - ACCEPTED_AT_ONCE)
     )
@@ -147,7 +148,7 @@ def _uvicorn_config(app: Any) -> uvicorn.Config:
     )
 
 
-def _bind(host: str, port: int) -> socket.socket:
+def bind(host: str, port: int) -> socket.socket:
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(
             host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
@@ -166,7 +167,7 @@ def _bind(host: str, port: int) -> socket.socket:
     return listening
 
 
-def _address(listening: socket.socket) -> str:
+def address_of(listening: socket.socket) -> str:
     host, port = listening.getsockname()[:2]
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 

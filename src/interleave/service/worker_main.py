@@ -21,7 +21,7 @@ from typing import Any
 from PIL import Image
 from pydantic import BaseModel
 
-from interleave.backends.protocols import ImageGenerator, ImageRequest
+from interleave.backends.protocols import ImageGenerator, ImageRequest, PictureSettings, check_extras
 from interleave.backends.registry import load_generator
 from interleave.errors import BackendError, ConfigurationError, InterleaveError
 from interleave.pictures import too_large
@@ -43,10 +43,21 @@ BAND_BYTES = 1_000_000
 
 @dataclass(frozen=True)
 class WorkerCommand:
-    """A command of the server, with the source pictures that came with it."""
+    """A command of the server, with the pictures that came with it."""
 
     header: dict[str, Any]
-    sources: tuple[Image.Image, ...] = ()
+    pictures: tuple[Image.Image, ...] = ()
+
+    def request(self) -> ImageRequest:
+        """The picture that it asks for; the mask is the last of its pictures."""
+        header, sources, mask = self.header, self.pictures, None
+        if header["has_mask"]:
+            *rest, mask = sources
+            sources = tuple(rest)
+        named = header["settings"]
+        size = tuple(named["size"]) if "size" in named else None
+        settings = PictureSettings(**named | {"size": size})
+        return ImageRequest(header["prompt"], header["seed"], sources, mask=mask, settings=settings)
 
 
 class WorkerLoop:
@@ -95,7 +106,8 @@ class WorkerLoop:
         started = time.monotonic()
         try:
             output = OutputFormat(**command.header["output"])
-            request = ImageRequest(command.header["prompt"], command.header["seed"], command.sources)
+            request = command.request()
+            check_extras(request, generator.capabilities)
             image = _picture(await generator.generate(request))
             del command, request
             drawn = time.monotonic() - started
@@ -124,10 +136,10 @@ async def read_command(reader: asyncio.StreamReader) -> WorkerCommand | None:
         return None
     header, _ = found
     try:
-        sources = [await _read_picture(reader, *size) for size in header.get("sources", ())]
+        pictures = [await _read_picture(reader, *size) for size in header.get("pictures", ())]
     except asyncio.IncompleteReadError:
         return None
-    return WorkerCommand(header, tuple(sources))
+    return WorkerCommand(header, tuple(pictures))
 
 
 async def _read_picture(reader: asyncio.StreamReader, width: int, height: int) -> Image.Image:

@@ -80,7 +80,7 @@ class Ticket:
     @property
     def source_bytes(self) -> int:
         """What its source pictures take in a worker."""
-        return sum(WORKER_BYTES * source.width * source.height for source in self.drawing.sources)
+        return sum(WORKER_BYTES * source.width * source.height for source in self.drawing.pictures)
 
 
 class WorkerListener(Protocol):
@@ -178,9 +178,11 @@ class Worker:
             "prompt": drawing.prompt,
             "seed": drawing.seed,
             "output": asdict(drawing.output),
-            "sources": [[source.width, source.height] for source in drawing.sources],
+            "settings": drawing.settings.named,
+            "pictures": [[picture.width, picture.height] for picture in drawing.pictures],
+            "has_mask": drawing.mask is not None,
         }
-        self._post(header, *(source.data for source in drawing.sources))
+        self._post(header, *(picture.data for picture in drawing.pictures))
 
     def cancel(self, ticket: Ticket) -> None:
         """Cancel a drawing that no client waits for; its capacity is free when the worker confirms."""
@@ -301,7 +303,8 @@ class Worker:
                 error = ConfigurationError(frame.header["message"])
                 self._misconfigured = self.listener.load_failed_for_good(self, error)
             raise WorkerLost(f"its generator could not be loaded: {frame.header['message']}")
-        capabilities = GeneratorCapabilities(**frame.header["capabilities"])
+        told = frame.header["capabilities"]
+        capabilities = GeneratorCapabilities(**told | {"request_settings": tuple(told["request_settings"])})
         self.facts = ServiceFacts(capabilities, frame.header["settings"])
         self.state = WorkerState.READY
         self.last_error = None

@@ -40,10 +40,12 @@ from interleave.training.rewards.samples import Case
 from interleave.training.run import (
     TrainingJob,
     TrainingMonitor,
+    check_reports,
     is_main_process,
     locked_output,
     refuse_few_rows,
     run_training,
+    upload_result,
     whole_batches,
     world_size,
 )
@@ -58,12 +60,14 @@ def train_grpo(
     """Train, from the start or from where it stopped; returns the spec of the result."""
     if redraws is None:
         check_reward(job.recipe)
+    check_reports(job)
     rows = open_rows(job, say)
     output = OutputFolder(job.out)
     if is_main_process():  # another process might see the folder half made
         output.check(job.task, job.recipe, rows.digest)
     if output.done:
         say("this training is done")
+        upload_result(job, output, say)
         return output.use
     say("loading the models…")
     reward = load_reward(job.recipe, redraws)
@@ -72,7 +76,7 @@ def train_grpo(
         monitor = TrainingMonitor(max_minutes=job.max_minutes, cycle=job.recipe.grpo.updates)
         trainer = grpo_trainer(job.recipe, learner, rows, output, monitor, reward, say)
         try:
-            use = run_training(trainer, output, monitor, job, learner)
+            use = run_training(trainer, output, monitor, job, learner, rows)
             if is_main_process():
                 trainer.page.write()
             return use
@@ -96,15 +100,16 @@ def check_reward(recipe: Recipe) -> None:
 
 def load_reward(recipe: Recipe, redraws: Redrawer | None = None) -> TrlReward:
     """The reward of a recipe, with its generator and scorer."""
-    part = recipe.reward
+    part, pack = recipe.reward, load_pack(recipe.reward.prompts)
     if redraws is None:
-        redraws = load_redrawer(part.generator, part.scorer, load_pack(part.prompts))
+        redraws = load_redrawer(part.generator, part.scorer, pack)
     core = RewardCore(
         redraws,
         part.weights,
         concurrency=part.concurrency,
         deadline=part.deadline,
         seed=recipe.training.seed,
+        answers=pack.answers,
     )
     return TrlReward(core, patience=part.patience, limits=part.limits, screening=False)
 

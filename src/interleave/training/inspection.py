@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from interleave.agents.replies import parse_plan, parse_verdict
-from interleave.backends.local.checkpoints import find_model
+from interleave.backends.local.checkpoints import find_settings
 from interleave.backends.qwen3_vl.uint8_pixels import use_uint8_processor
 from interleave.errors import ConfigurationError, InputError, ReplyError
 from interleave.text import count
@@ -95,7 +95,7 @@ def _too_long(job: TrainingJob, rows: Any, bad: Mapping[int, str]) -> dict[int, 
     if recipe.task != "sft" or recipe.training.max_length is None:
         return {}
     source = model_source(recipe.model)
-    processor = load_sized_processor(find_model(source), source, recipe.model)
+    processor = load_sized_processor(find_settings(source), source, recipe.model)
     use_uint8_processor(processor)
     collator = SftCollator(processor)
     return too_long(rows, bad, collator, recipe.training)

@@ -20,7 +20,7 @@ from peft import get_peft_model
 from transformers import AutoConfig, AutoModelForImageTextToText
 from trl.data_utils import prepare_multimodal_messages
 
-from interleave.backends.local.checkpoints import check_model, find_model
+from interleave.backends.local.checkpoints import check_settings, find_settings
 from interleave.backends.local.silence import quiet
 from interleave.errors import ConfigurationError
 from interleave.text import count, one_line, visible
@@ -30,6 +30,7 @@ from interleave.training.inspection import TrainingRows, open_rows
 from interleave.training.launch_files import LaunchFile, read_launch
 from interleave.training.models import freeze, load_sized_processor, lora_config, model_source
 from interleave.training.recipes import Recipe
+from interleave.training.reporting import reporters
 from interleave.training.rewards.samples import Sample
 from interleave.training.run import TrainingJob, refuse_few_rows, whole_batches, world_size
 
@@ -37,17 +38,19 @@ MOST_TEXT = 1200
 ACTIVATION_BYTES = 34
 ADAM_STATES = 2
 GIB = 2**30
+NO_WEIGHTS = " (without its weights, which training needs)"
 
 
 def print_plan(job: TrainingJob, launch: Path | None = None, echo: Callable[[str], None] = print) -> None:
     """Print what a training would do; raises what would stop it."""
     recipe = job.recipe
+    reporters(recipe.training.report_to)
     if recipe.task == "grpo":
         check_reward(recipe)
     rows = open_rows(job, lambda message: None)
     source = model_source(recipe.model)
-    folder = find_model(source)
-    check_model(folder, source, trust_remote_code=False)
+    folder = find_settings(source)
+    weights = check_settings(folder, source)
     skeleton = _skeleton(folder)
     layers = {type(module).__name__ for module in skeleton.modules()}
     started = read_launch(launch, recipe, layers) if launch else None
@@ -64,7 +67,7 @@ def print_plan(job: TrainingJob, launch: Path | None = None, echo: Callable[[str
         half=_on_gpu(started),
     )
     for line in (
-        *_data_and_model(job, rows, parameters, str(folder)),
+        *_data_and_model(job, rows, parameters, f"{folder}{'' if weights else NO_WEIGHTS}"),
         *_schedule(recipe, len(rows.train), processes),
         *_memory(memory, batch.tokens, batch.rows),
         *(_launched(started) if started else ()),

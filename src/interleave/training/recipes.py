@@ -93,7 +93,7 @@ class TrainingPart(Value):
     workers: int = Field(default=0, ge=0, le=128)
     """Data-loader processes."""
     report_to: tuple[str, ...] = ()
-    """Further places for the log, by the names of the trainer: wandb, trackio, mlflow, …"""
+    """Further places for the log, by the names of the trainer: wandb, trackio, mlflow, … (`--report-to`)"""
     push_to: str = ""
     """Upload the result to this repository on the Hub, `ORG/NAME`, as a private one where it is new."""
     picture_cache_mb: int = Field(default=256, ge=0)
@@ -131,7 +131,7 @@ class RewardPart(Weights):
     generator: str = ""
     scorer: str = ""
     prompts: str = "default"
-    """The prompt pack of the scorer."""
+    """The prompt pack of the rows, which decides the format of replies, and of the scorer."""
     concurrency: int = Field(default=CONCURRENCY, ge=1, le=4096)
     deadline: float = Field(default=300.0, gt=0)
     """Seconds for drawing and scoring one sample."""

@@ -6,7 +6,7 @@ import math
 import os
 import signal
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,14 +22,17 @@ from interleave.errors import (
     InterleaveError,
     LimitReached,
     OutOfMemory,
-    StorageError,
 )
 from interleave.text import count
 from interleave.training import checkpoints
 from interleave.training.checkpoints import refuse_other_processes
+from interleave.training.hub import prepare_upload, upload
+from interleave.training.logs import LOG_NAME
+from interleave.training.model_card import TrainedModel, write_card
 from interleave.training.models import TrainableModel
 from interleave.training.output_folder import OutputFolder, how_to_use
 from interleave.training.recipes import Recipe
+from interleave.training.reporting import reporters
 from interleave.training.rows import Task
 
 if TYPE_CHECKING:
@@ -72,7 +75,12 @@ class TrainingBroken(InterleaveError):
 
 
 def run_training(
-    trainer: Any, output: OutputFolder, monitor: TrainingMonitor, job: TrainingJob, learner: TrainableModel
+    trainer: Any,
+    output: OutputFolder,
+    monitor: TrainingMonitor,
+    job: TrainingJob,
+    learner: TrainableModel,
+    rows: TrainingRows,
 ) -> str:
     """Train from the last checkpoint to the end; returns the spec of the result, or raises why it stopped."""
     resume = output.resume_from(fall_back=job.fall_back)
@@ -86,14 +94,29 @@ def run_training(
         trainer.train(resume_from_checkpoint=str(resume) if resume else None)
     if monitor.reason is not None:
         raise monitor.reason
-    use = _finish(trainer, output, learner)
-    if trainer.accelerator.is_main_process and job.recipe.training.push_to:
-        push(output.model, job.recipe.training.push_to)
-        trainer.say(f"uploaded to {job.recipe.training.push_to}")
+    use = _finish(trainer, output, job, learner, rows)
+    upload_result(job, output, trainer.say)
     return use
 
 
-def _finish(trainer: Any, output: OutputFolder, learner: TrainableModel) -> str:
+def check_reports(job: TrainingJob) -> None:
+    """Refuse reporters and a repository that cannot be written to, before anything is loaded."""
+    training = job.recipe.training
+    reporters(training.report_to)
+    if training.push_to and is_main_process():
+        prepare_upload(training.push_to)
+
+
+def upload_result(job: TrainingJob, output: OutputFolder, say: Callable[[str], None]) -> None:
+    """Upload the result where the user asked for it."""
+    repository = job.recipe.training.push_to
+    if repository and is_main_process():
+        say(f"uploaded to {upload(output.model, repository)}")
+
+
+def _finish(
+    trainer: Any, output: OutputFolder, job: TrainingJob, learner: TrainableModel, rows: TrainingRows
+) -> str:
     adapter = learner.lora is not None
     with quiet(), checkpoints.reporting_disk_errors(output.model):
         trainer.save_model(str(output.model))
@@ -102,25 +125,19 @@ def _finish(trainer: Any, output: OutputFolder, learner: TrainableModel) -> str:
     if trainer.accelerator.is_main_process:
         with checkpoints.reporting_disk_errors(output.model):
             make_loadable(output.model, learner.folder)
+            write_card(output.model, _facts(trainer.state.global_step, output, job, learner, rows))
         output.finish(steps=trainer.state.global_step, note=use)
     return use
 
 
-def push(folder: Path, repository: str) -> None:
-    """Upload a result to the Hub; it stays on this machine whatever happens."""
-    from huggingface_hub import HfApi
-    from huggingface_hub.errors import HfHubHTTPError, HFValidationError
-
-    try:
-        api = HfApi()
-        api.create_repo(repository, private=True, exist_ok=True)
-        api.upload_folder(repo_id=repository, folder_path=folder, commit_message="Trained by interleave")
-    except (HfHubHTTPError, HFValidationError, OSError, ValueError) as error:
-        reason = " ".join(str(error).split())[:200]
-        raise StorageError(
-            f"the result is in {folder}, but was not uploaded to {repository!r} ({reason}): log in with "
-            f"`hf auth login`, then upload it: hf upload {repository} {folder}"
-        ) from None
+def _facts(
+    steps: int, output: OutputFolder, job: TrainingJob, learner: TrainableModel, rows: TrainingRows
+) -> TrainedModel:
+    """What the card of the result tells."""
+    log = output.folder / LOG_NAME
+    return TrainedModel(
+        job.task, job.recipe, learner.base, job.data.absolute(), len(rows.train), rows.digest, steps, log
+    )
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""`samples.html`: answers of the model beside the pictures they are about, and their rewards."""
+"""`samples.html`: rows, the model's answers to them and their rewards, beside the pictures they are about."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import base64
 import io
 import math
 import time
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -25,24 +25,36 @@ if TYPE_CHECKING:
     from PIL.Image import Image
 
 PAGE_NAME = "samples.html"
-MOST_SHOWN = 64
+MOST_SHOWN = 32
+ROWS_OF_STEP = 4
+ANSWERS_OF_ROW = 4
 SFT_SHOWN = 8
+SFT_LOOKED_AT = 512
+"""Rows that are looked through for different ones."""
 SFT_TOKENS = 512
 THUMBNAIL = 160
 PAGE_SECONDS = 60.0
 
 
 @dataclass(frozen=True)
-class SampleCard:
-    """One answer on the page; pictures are data URLs with a caption each."""
+class Answer:
+    """One answer to a row; pictures are data URLs with a caption each."""
 
-    title: str
-    asked: str
-    answer: str
-    wanted: str = ""
+    text: str
     pictures: tuple[tuple[str, str], ...] = ()
     facts: tuple[tuple[str, str], ...] = ()
     right: bool | None = None
+
+
+@dataclass(frozen=True)
+class SampleCard:
+    """One row on the page, with some of the answers to it."""
+
+    title: str
+    asked: str
+    answers: tuple[Answer, ...]
+    wanted: str = ""
+    pictures: tuple[tuple[str, str], ...] = ()
 
 
 class SamplePage:
@@ -60,18 +72,12 @@ class SamplePage:
         """The cards of the page, the newest first."""
         return [make() for make in reversed(self._cards)]
 
-    def add(
-        self,
-        step: int,
-        scored: ScoredBatch,
-        pictures: Sequence[Sequence[Image]],
-        *,
-        most: int = 8,
-    ) -> None:
-        """Add some answers of a step: to as many different rows as there are."""
-        rows = list(zip(scored.samples, scored.completions, scored.results, pictures, strict=True))
-        places = spread([sample.id for sample in scored.samples], most)
-        self._cards.extend(partial(_scored, step, *rows[place]) for place in places)
+    def add(self, step: int, scored: ScoredBatch, pictures: Sequence[Sequence[Image]]) -> None:
+        """Add some rows of a step, each with some of the answers to it."""
+        answers = list(zip(scored.samples, scored.completions, scored.results, strict=True))
+        for places in rows_of([sample.id for sample in scored.samples])[:ROWS_OF_STEP]:
+            taken = [answers[place] for place in places[:ANSWERS_OF_ROW]]
+            self._cards.append(partial(_scored, step, taken, pictures[places[0]]))
 
     def write(self) -> Path:
         self._written = time.monotonic()
@@ -84,18 +90,24 @@ class SamplePage:
             self.write()
 
 
-def spread(ids: Sequence[str], most: int) -> list[int]:
-    """The places of some items, in order: one of each id, then a second of each, and so on.
-
-    Copies of a row differ by a number at the end of their ids alone.
-    """
-    seen: Counter[str] = Counter()
-    turns = []
+def rows_of(ids: Sequence[str]) -> list[list[int]]:
+    """The places of the answers to each row. Copies of a row differ by a number at the end of their ids."""
+    places: dict[str, list[int]] = {}
     for place, name in enumerate(ids):
-        row = name.partition("#")[0]
-        turns.append((seen[row], place))
-        seen[row] += 1
-    return sorted(place for _, place in sorted(turns)[:most])
+        places.setdefault(name.partition("#")[0], []).append(place)
+    return list(places.values())
+
+
+def different_rows(rows: Any, most: int) -> list[Any]:
+    """The first rows that differ in what they ask, show or answer; fewer where there are no more."""
+    found: dict[Any, Any] = {}
+    for index in range(min(len(rows), SFT_LOOKED_AT)):
+        row = rows[index]
+        shown = tuple(picture.tobytes() for picture in row["images"])
+        found.setdefault((_text(row["prompt"]), _text(row["completion"]), shown), row)
+        if len(found) == most:
+            break
+    return list(found.values())
 
 
 def write_page(path: Path, title: str, shown: Sequence[SampleCard]) -> None:
@@ -108,8 +120,7 @@ def write_page(path: Path, title: str, shown: Sequence[SampleCard]) -> None:
 
 def sft_page(model: Any, processor: Any, rows: Any, folder: Path) -> Path:
     """A page of the trained model's answers to a few rows, beside the expected ones."""
-    ids = rows.with_format(None)["id"] if "id" in rows.column_names else [str(n) for n in range(len(rows))]
-    taken = [rows[index] for index in spread(list(ids), SFT_SHOWN)]
+    taken = different_rows(rows, SFT_SHOWN)
     wanted = [_text(row["completion"]) for row in taken]
     longest = max(len(processor.tokenizer(text)["input_ids"]) for text in wanted)
     answers = answer_greedily(model, processor, taken, min(SFT_TOKENS, longest + 16))
@@ -117,10 +128,9 @@ def sft_page(model: Any, processor: Any, rows: Any, folder: Path) -> Path:
         SampleCard(
             title=str(row.get("id", "")),
             asked=_text(row["prompt"]),
-            answer=answer,
+            answers=(Answer(answer, right=answer.strip() == right.strip()),),
             wanted=right,
             pictures=tuple((data_url(picture), "") for picture in row["images"]),
-            right=answer.strip() == right.strip(),
         )
         for row, answer, right in zip(taken, answers, wanted, strict=True)
     ]
@@ -156,12 +166,20 @@ def data_url(picture: Image) -> str:
     return f"data:image/webp;base64,{base64.b64encode(data.getvalue()).decode()}"
 
 
-def _scored(step: int, sample: Sample, completion: str, result: Result, seen: Sequence[Image]) -> SampleCard:
+def _scored(step: int, taken: Sequence[tuple[Sample, str, Result]], seen: Sequence[Image]) -> SampleCard:
+    sample = taken[0][0]
     words = ("before", "after")
-    pictures = [(data_url(picture), word) for picture, word in zip(seen, words, strict=False)]
-    if result.picture is not None:
-        pictures.append((data_url(result.picture), "drawn again"))
-    facts = [("label", "right" if sample.success else "wrong"), ("case", result.case.value)]
+    label = "right" if sample.success else "wrong"
+    return SampleCard(
+        title=f"step {step} · {sample.id}",
+        asked=f"planned: {sample.planned_prompt}\nused: {sample.used_prompt}\nlabel: {label}",
+        answers=tuple(_answer(*each) for each in taken),
+        pictures=tuple((data_url(picture), word) for picture, word in zip(seen, words, strict=False)),
+    )
+
+
+def _answer(sample: Sample, completion: str, result: Result) -> Answer:
+    facts = [("case", result.case.value)]
     facts.append(("reward", "masked" if result.total is None else f"{result.total:.3f}"))
     if result.parts is not None:
         facts += [(name, f"{value:.2f}") for name, value in result.parts.model_dump().items()]
@@ -171,14 +189,9 @@ def _scored(step: int, sample: Sample, completion: str, result: Result, seen: Se
         facts.append(("quality", f"{before.quality:.1f} → {result.scores.quality:.1f}"))
     if result.cause:
         facts.append(("why", result.cause))
-    return SampleCard(
-        title=f"step {step} · {sample.id}",
-        asked=f"planned: {sample.planned_prompt}\nused: {sample.used_prompt}",
-        answer=completion,
-        pictures=tuple(pictures),
-        facts=tuple(facts),
-        right=None if result.judged is None else result.judged is sample.success,
-    )
+    drawn = () if result.picture is None else ((data_url(result.picture), "drawn again"),)
+    right = None if result.judged is None else result.judged is sample.success
+    return Answer(completion, drawn, tuple(facts), right)
 
 
 def _text(messages: Sequence[Any]) -> str:

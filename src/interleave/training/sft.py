@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -12,12 +12,10 @@ import numpy as np
 import pyarrow.compute as arrow
 import torch
 from transformers import PrinterCallback
-from transformers.integrations import INTEGRATION_TO_CALLBACK, get_available_reporting_integrations
 from transformers.models.qwen3_vl.modeling_qwen3_vl import Qwen3VLTextDecoderLayer, Qwen3VLVisionBlock
 from trl import SFTConfig, SFTTrainer
 
 from interleave.backends.qwen3_vl.unmasked_attention import unmasked_attention
-from interleave.errors import ConfigurationError, MissingDependency, did_you_mean
 from interleave.training.checkpoints import CheckpointMixin
 from interleave.training.collator import SftCollator
 from interleave.training.inspection import TrainingRows, open_rows
@@ -25,13 +23,16 @@ from interleave.training.logs import LoggingCallback, TrainingLog, say_on_stderr
 from interleave.training.models import TrainableModel, load_trainable_model
 from interleave.training.output_folder import OutputFolder
 from interleave.training.recipes import Recipe
+from interleave.training.reporting import PROJECT, prepare_reporters, reporters
 from interleave.training.run import (
     MonitorCallback,
     TrainingJob,
     TrainingMonitor,
+    check_reports,
     is_main_process,
     locked_output,
     run_training,
+    upload_result,
     whole_batches,
     world_size,
 )
@@ -49,12 +50,14 @@ TEXTS_AT_ONCE = 10_000
 
 def train_sft(job: TrainingJob, say: Callable[[str], None] = say_on_stderr) -> str:
     """Train, from the start or from where it stopped; returns the spec of the result."""
+    check_reports(job)
     rows = open_rows(job, say)
     output = OutputFolder(job.out)
     if is_main_process():  # another process might see the folder half made
         output.check(job.task, job.recipe, rows.digest)
     if output.done:
         say("this training is done")
+        upload_result(job, output, say)
         return output.use
     say("loading the model…")
     learner = load_trainable_model(job.recipe.model, picture_cache_mb=job.recipe.training.picture_cache_mb)
@@ -62,7 +65,7 @@ def train_sft(job: TrainingJob, say: Callable[[str], None] = say_on_stderr) -> s
         monitor = TrainingMonitor(max_minutes=job.max_minutes)
         trainer = sft_trainer(job.recipe, learner, rows, output, monitor, say)
         with compiled_layers(trainer.model, wanted=job.recipe.training.compile):
-            use = run_training(trainer, output, monitor, job, learner)
+            use = run_training(trainer, output, monitor, job, learner, rows)
     if trainer.accelerator.num_processes == 1:  # with more, the weights may be sharded
         sft_page(trainer.model, learner.processor, rows.validation or rows.train, output.folder)
     return use
@@ -123,6 +126,7 @@ class AgentTrainer(CheckpointMixin, SFTTrainer):  # type: ignore[misc]
 def common_arguments(recipe: Recipe, output: OutputFolder, *, validating: bool) -> dict[str, Any]:
     """The arguments that both trainers share."""
     training, cuda = recipe.training, torch.cuda.is_available()
+    prepare_reporters(training.report_to, output.folder)
     return {
         "output_dir": str(output.checkpoints),
         "num_train_epochs": training.epochs,
@@ -154,22 +158,10 @@ def common_arguments(recipe: Recipe, output: OutputFolder, *, validating: bool) 
         "remove_unused_columns": False,
         "report_to": reporters(training.report_to),
         "run_name": output.folder.name,
+        "project": PROJECT,
         "disable_tqdm": True,
         "log_level": "error",
     }
-
-
-def reporters(names: Sequence[str]) -> list[str]:
-    """The trainer's own reporters of these names; raises for one that is unknown or not installed."""
-    known = sorted(INTEGRATION_TO_CALLBACK)
-    for name in names:
-        if name not in INTEGRATION_TO_CALLBACK:
-            raise ConfigurationError(f"training.report_to: {name!r} is unknown. {did_you_mean(name, known)}")
-        if name not in get_available_reporting_integrations():
-            raise MissingDependency(
-                f"training.report_to: {name!r} is not installed. Install it with: pip install {name}"
-            )
-    return list(names)
 
 
 def add_callbacks(trainer: Any, monitor: TrainingMonitor, log: TrainingLog) -> None:

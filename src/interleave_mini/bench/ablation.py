@@ -20,6 +20,8 @@ from pydantic import Field
 
 from interleave.agents.prompts import load_pack
 from interleave.backends.registry import check_generator
+from interleave.batches.batch import Ended
+from interleave.batches.watcher import Watcher
 from interleave.errors import ConfigurationError, InterleaveError
 from interleave.files import write_atomic
 from interleave.types import Value
@@ -140,10 +142,22 @@ def _run_row(
         {**choices, "max_attempts": settings.max_attempts},
     )
 
-    def progress(attempts: int, total: int, done: int) -> None:
-        report(f"{row.key}, {suite}, at most {attempts} attempts: {done} of {total} tasks")
+    run_mini(asked, folder, _Reported(row.key, report), models.models_of)
 
-    run_mini(asked, folder, progress, models.models_of)
+
+class _Reported(Watcher):
+    """Reports how many tasks of a row are done."""
+
+    def __init__(self, row: str, report: Reporter) -> None:
+        self._row = row
+        self._report = report
+
+    def begin(self, total: int, what: str = "") -> None:
+        self._what, self._total, self._done = what, total, 0
+
+    def ended(self, ended: Ended, *, already: bool) -> None:
+        self._done += 1
+        self._report(f"{self._row}, {self._what}: {self._done} of {self._total} tasks")
 
 
 def _folder(out: Path, row: Row, suite: str) -> Path:

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
-from functools import cache, partial
+from functools import cache
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -19,11 +19,13 @@ from interleave.agents.prompts import PromptPack
 from interleave.api import batch_of
 from interleave.batches.batch import Batch, Ended
 from interleave.batches.requests import items_of
+from interleave.batches.watcher import Watcher
 from interleave.config.run_config import RunConfig
 from interleave.errors import ConfigurationError, did_you_mean
 from interleave.files import write_atomic
 from interleave.runs.models import Models
 from interleave.runs.resolve import Choices, load_models, resolve, split_choices
+from interleave.text import count
 from interleave.types import Value
 from interleave_mini.bench.model_cache import with_caches
 from interleave_mini.bench.scores import Answered, ItemScore, Scores, StepScore, score_all, scores_of
@@ -99,10 +101,6 @@ class ItemLine(Value):
     score: ItemScore
 
 
-Progress = Callable[[int, int, int], None]
-"""Called with the limit of attempts, the number of tasks, and the number done."""
-
-
 Load = Callable[[RunConfig, PromptPack, Choices], Models]
 
 
@@ -113,7 +111,7 @@ def _load_with_caches(config: RunConfig, pack: PromptPack, chosen: Choices) -> M
 def run_mini(
     settings: Settings,
     out: Path,
-    progress: Progress = lambda *_: None,
+    watcher: Watcher | None = None,
     load: Load = _load_with_caches,
 ) -> tuple[Result, list[Answered]]:
     """Run what has not been run in this folder yet, score everything, and write the result."""
@@ -123,7 +121,7 @@ def run_mini(
             f"{out} holds the suite {before.suite!r} with the system {before.system!r}: choose another --out"
         )
     work = work_of(settings.suite, settings.items, settings.seed)
-    config, passes, seconds = asyncio.run(_run_passes(settings, work, out, progress, load))
+    config, passes, seconds = asyncio.run(_run_passes(settings, work, out, watcher or Watcher(), load))
     most = max(passes)
     answered = passes[most]
     seconds = round(seconds + (before.seconds if before else 0.0), 3)
@@ -174,7 +172,7 @@ def default_folder(settings: Settings) -> Path:
 
 
 async def _run_passes(
-    settings: Settings, work: Sequence[Task], out: Path, progress: Progress, load: Load
+    settings: Settings, work: Sequence[Task], out: Path, watcher: Watcher, load: Load
 ) -> tuple[RunConfig, dict[int, list[Answered]], float]:
     """The run, for the full system also with fewer attempts, and the seconds of the run itself."""
     chosen, limits = split_choices(
@@ -186,13 +184,14 @@ async def _run_passes(
     async def run(attempts: int, wanted: Sequence[Task]) -> tuple[list[Answered], float]:
         folder = out / f"attempts-{attempts}"
         limited = config.model_copy(update={"max_attempts": attempts})
-        batch = batch_of(folder, limited, limits, models)
+        batch = batch_of(folder, limited, limits, models, watcher)
         is_work = any(
             task.id not in batch.ended or batch.ended[task.id].status == "failed" for task in wanted
         )
         started = time.monotonic()
-        told = partial(progress, attempts, len(wanted))
-        ended = await _run_batch(batch, wanted, settings.concurrency, told)
+        about = f"{settings.suite}, {settings.system}, at most {count(attempts, 'attempt')}"
+        watcher.begin(len(wanted), about)
+        ended = await _run_batch(batch, wanted, settings.concurrency)
         seconds = time.monotonic() - started if is_work else 0.0  # reading back old results is not work
         return await asyncio.to_thread(score_all, wanted, ended, folder), seconds
 
@@ -219,15 +218,12 @@ def _is_same_with(answered: Answered, attempts: int) -> bool:
     )
 
 
-async def _run_batch(
-    batch: Batch, work: Sequence[Task], concurrency: int, progress: Callable[[int], None]
-) -> dict[str, Ended]:
+async def _run_batch(batch: Batch, work: Sequence[Task], concurrency: int) -> dict[str, Ended]:
     asked = ((task.id, task.request()) for task in work)
     ended: dict[str, Ended] = {}
     async with aclosing(batch.run(items_of(asked), concurrency=concurrency, retry_failed=True)) as all_ended:
         async for each in all_ended:
             ended[each.id] = each
-            progress(len(ended))
     return ended
 
 

@@ -139,6 +139,8 @@ def mini(
     suite, system = suite or "story", system or "full"
     from rich.console import Console
 
+    from interleave.cli.batch_progress import batch_progress
+    from interleave.cli.streams import collapse_retry_messages
     from interleave_mini.bench.reports import write_report
     from interleave_mini.bench.runner import Settings, default_folder, run_mini
 
@@ -154,11 +156,7 @@ def mini(
     folder = out or default_folder(settings)
     console = Console(stderr=True)
     console.print("loading models…", highlight=False)
-    with console.status("") as status:
-
-        def progress(attempts: int, total: int, done: int) -> None:
-            status.update(f"{suite}, {system}, at most {attempts} attempts: {done} of {total} tasks")
-
+    with batch_progress() as progress, collapse_retry_messages():
         result, answered = run_mini(settings, folder, progress)
     page = write_report(result, answered, folder)
     if json_output:

@@ -17,12 +17,12 @@ from concurrent_calls import all_done, at_once, queued
 from PIL import Image
 
 from interleave.backends.generators.diffusers import DiffusersGenerator
-from interleave.backends.generators.families import FAMILIES, Family, Lightning, family_of, pipeline_of
+from interleave.backends.generators.families import FAMILIES, Family, Lightning, pipeline_of
 from interleave.backends.local import compile_blocks as compiling
 from interleave.backends.local.pipeline_sources import size_like, usable_source
 from interleave.backends.local.pipelines import read_settings
 from interleave.backends.progress import listening
-from interleave.backends.protocols import ImageRequest
+from interleave.backends.protocols import ImageRequest, PictureSettings
 from interleave.backends.registry import load_generator
 from interleave.backends.tiny.pipelines import build_tiny_lora
 from interleave.config.specs import Spec
@@ -261,6 +261,53 @@ def test_a_mask_says_what_is_redrawn_and_must_be_there(
         load(klein, f"?mask={mask}")
 
 
+def test_every_request_may_have_its_own_mask(toy_pipeline: ToyPipeline, mask: Path) -> None:
+    fill = toy_pipeline("FluxFillPipeline")
+    fixed, asking = load(fill, f"?mask={mask}"), load(fill, "?mask=request")
+    assert (fixed.capabilities.masks, asking.capabilities.masks) == ("may", "must")
+    source, left = canvas("red", (64, 64)), Image.open(mask)
+    (usual,) = draw(fixed, ImageRequest("a cat", 7, (source,)))
+    same, other = draw(
+        asking,
+        ImageRequest("a cat", 7, (source,), mask=left),
+        ImageRequest("a cat", 7, (source,), mask=canvas("white")),
+    )
+    assert same.tobytes() == usual.tobytes() != other.tobytes()
+    (told,) = draw(fixed, ImageRequest("a cat", 7, (source,), mask=canvas("white")))
+    assert told.tobytes() == other.tobytes()
+    with pytest.raises(BackendError, match="was given none"):
+        draw(asking, ImageRequest("a cat", 7, (source,)))
+    with pytest.raises(BackendError, match="they must have one size"):
+        draw(asking, ImageRequest("a cat", 7, (source,), mask=canvas("white", (32, 32))))
+
+
+def test_every_request_may_have_its_own_settings_and_shares_a_batch_only_with_its_like(
+    toy_pipeline: ToyPipeline, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    generator = load(toy_pipeline("QwenImagePipeline"), "?batch=4")
+    assert generator.capabilities.request_settings == ("steps", "guidance", "size", "negative_prompt")
+    seen = calls(generator, monkeypatch)
+    three = PictureSettings(steps=3, guidance=2.5, size=(96, 64), negative_prompt="ugly")
+    pictures = draw(
+        generator,
+        ImageRequest("a", 1),
+        ImageRequest("b", 2, settings=three),
+        ImageRequest("c", 3),
+        ImageRequest("d", 4, settings=three),
+    )
+    assert [picture.size for picture in pictures] == [(64, 64), (96, 64), (64, 64), (96, 64)]
+    assert [call["prompt"] for call in seen] == [["a", "c"], ["b", "d"]]
+    named = ("num_inference_steps", "true_cfg_scale", "width", "negative_prompt")
+    assert [seen[1][name] for name in named] == [3, 2.5, 96, ["ugly"] * 2]
+    with pytest.raises(BackendError, match="multiples of 16 from 64 to 4096"):
+        draw(generator, ImageRequest("a cat", 7, settings=PictureSettings(size=(100, 64))))
+
+
+def test_guidance_that_a_distilled_model_ignores_is_refused(klein: Path) -> None:
+    with pytest.raises(BackendError, match="takes no 'guidance' with a request"):
+        draw(load(klein), ImageRequest("a cat", 7, settings=PictureSettings(guidance=4.0)))
+
+
 def test_a_prompt_that_will_not_be_read_to_its_end_is_reported(
     klein: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -404,8 +451,6 @@ def test_an_unknown_pipeline_says_how_to_add_a_row(klein: Path, copy_of: Copy) -
     (folder / "model_index.json").write_text(json.dumps(index | {"_class_name": "Flux3Pipeline"}))
     with pytest.raises(ConfigurationError, match=r"Did you mean 'Flux\w*Pipeline'\?.*write a row for it"):
         load(folder)
-    with pytest.raises(ConfigurationError, match="OmniGen2 is not a part of diffusers"):
-        family_of("OmniGen2Pipeline")
 
 
 def test_a_new_family_is_one_row(klein: Path, copy_of: Copy, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -339,6 +339,26 @@ def test_sampling_at_a_temperature_varies(toy_vlm: ToyVlm) -> None:
     assert len({ask(vlm, asked("a"), warm).text for _ in range(4)}) > 1
 
 
+def test_the_spec_says_how_replies_are_sampled(toy_vlm: ToyVlm) -> None:
+    folder, short = toy_vlm(None), Sampling(max_tokens=24)
+    warm = load(folder, "?temperature=1&batch=1")
+    assert len({ask(warm, asked("a"), short).text for _ in range(4)}) > 1
+    assert not warm.capabilities.repeatable
+    greedy = ask(load(folder), asked("a"), short).text
+    for narrow in ("top_k=1", "top_p=0.000001"):
+        assert ask(load(folder, f"?temperature=1&{narrow}"), asked("a"), short).text == greedy
+
+
+def test_a_seed_gives_the_same_reply_whatever_else_is_in_the_batch(toy_vlm: ToyVlm) -> None:
+    folder, short = toy_vlm(None), Sampling(max_tokens=24)
+    first, second = (load(folder, f"?temperature=1&seed={seed}&top_p=0.95") for seed in (1, 2))
+    alone = ask(first, asked("a"), short).text
+    assert alone == ask(first, asked("a"), short).text != ask(second, asked("a"), short).text
+    together = ask_all([(second, asked("b")), (first, asked("a")), (second, asked("c"))], short)
+    assert together[1].text == alone
+    assert load(folder, "?temperature=1&seed=1&batch=1").capabilities.repeatable
+
+
 @pytest.mark.parametrize(
     ("options", "words"),
     [

@@ -408,6 +408,17 @@ def comfyui_answers(data: bytes) -> bool:
         comfyui.FIRST_POLL_SECONDS, comfyui.LONGEST_POLL_SECONDS = pauses
 
 
+@target(
+    lambda: [
+        answering("/sdapi", http({"images": [coded()], "info": "{}"})),
+    ],
+    words=(*HEADERS, b'"images": ["http://x/a.png"]', b'"images": {"0": 1}', b'"error": [7]', b"404", b"405"),
+    weight=0.5,
+)
+def json_answers(data: bytes) -> bool:
+    return drawn(data, f"json:automatic1111@http://127.0.0.1:PORT?key={VARIABLE}&timeout={SECONDS}")
+
+
 def refusal_seeds() -> list[bytes]:
     google = {
         "error": {

@@ -9,6 +9,8 @@ from fuzzing import answers, attempt, scratch, spare_text, target
 from interleave.agents.prompts import PROMPTS, PromptPack, load_pack, read_pack
 from interleave.agents.prompts.import_checkout import CONSTANTS, import_pack
 from interleave.backends.generators.comfyui_workflow import Workflow, read_workflow
+from interleave.backends.generators.json_mapping import SHIPPED as APIS
+from interleave.backends.generators.json_mapping import ApiDescription, read_description, size_values
 from interleave.backends.registry import check_agent, check_generator
 from interleave.backends.vlms.scripted import ScriptedVlm
 from interleave.config.profiles import SHIPPED as PROFILES
@@ -147,6 +149,48 @@ def profile(data: bytes) -> bool:
         return True
 
 
+DESCRIPTION = b"""url = "http://host:9000"
+size = "64x64"
+[text]
+path = "/a"
+send = "form"
+picture = ["a.0", "b"]
+fetch = true
+body = { prompt = "in {size}: {prompt}", seed = "{seed}", wide = "{width}" }
+[edit]
+path = "/b"
+pictures = "data_url"
+picture = "a"
+max_sources = 3
+body = { a = { b = ["{prompt}"] }, images = "{sources}" }
+[key]
+variable = "TOKEN"
+[headers]
+X-Project = "x"
+"""
+
+
+@target(
+    lambda: [DESCRIPTION, *(path.read_bytes() for path in sorted(APIS.glob("*.toml")))],
+    words=(*TOML_WORDS, b"{prompt}", b"{source}", b"{sources}", b"{seed}", b"{nothing}", b'path = "//h"'),
+    examples=48,
+)
+def api_description(data: bytes) -> bool:
+    """A description is refused, or a request can be made of it that is JSON and has the prompt as it is."""
+    with scratch() as folder:
+        path = folder / "api.toml"
+        path.write_bytes(data)
+        found = attempt(lambda: read_description(str(path)), errors=ConfigurationError)
+    if not isinstance(found, ApiDescription):
+        return False
+    prompt = "{seed}{nothing}"
+    values = {"prompt": prompt, "seed": 1, "source": "a", "sources": ["a"], **size_values("64x64")}
+    for call in found.calls:
+        assert prompt in json.dumps(call.filled(values), ensure_ascii=False, allow_nan=False)
+        assert call.path.startswith("/") and not call.path.startswith("//")
+    return True
+
+
 def pack_seeds() -> list[bytes]:
     """Packs as JSON: the name of a file and what is in it."""
     own = {
@@ -186,7 +230,7 @@ def prompt_pack(data: bytes) -> bool:
     with scratch() as folder:
         for name in known & files.keys():
             (folder / name).write_bytes(files[name].encode("utf-8", "surrogatepass"))
-        pack = attempt(lambda: read_pack(folder, base=load_pack().texts), errors=ConfigurationError)
+        pack = attempt(lambda: read_pack(folder, base=load_pack()), errors=ConfigurationError)
         if not isinstance(pack, PromptPack):
             return False
         assert len(pack.digest) == 16

@@ -21,11 +21,12 @@ from interleave.render.html import render_document
 from interleave.render.markdown import render_markdown
 from interleave.runs.folder import open_journal, stored_request
 from interleave.runs.journal import FILE_NAME, first_entry, read_journal
-from interleave.runs.record import RunRecord, comparable, fold, picture_names, read_record, summary
+from interleave.runs.record import RunRecord, comparable, fold, picture_names, read_record
 from interleave.runs.record_file import FILE_NAME as RECORD_NAME
 from interleave.runs.record_file import write_stored
 from interleave.runs.replay import Replay
 from interleave.runs.store import PictureStore
+from interleave.runs.summary import summarize
 
 WORDS = (
     *(
@@ -135,7 +136,7 @@ def _link(source: str, place: str) -> None:
 def use(folder: Path, record: RunRecord) -> None:
     """Everything that is made of a record; pictures may be missing, and nothing else may go wrong."""
     assert RunRecord.model_validate_json(record.model_dump_json()) == record
-    json.dumps(summary(record, folder)).encode()
+    summarize(record, folder).model_dump_json().encode()
     picture_names(record)
     _ = record.title, record.forced_steps
     attempt(lambda: comparable(folder), errors=RunError)

@@ -11,8 +11,9 @@ import os
 import signal
 import time
 from pathlib import Path
+from typing import Literal
 
-from PIL import Image
+from PIL import Image, ImageStat
 
 from interleave.backends.protocols import GeneratorCapabilities, ImageRequest
 from interleave.config.specs import BackendOptions, Spec
@@ -35,6 +36,9 @@ class AwkwardGenerator:
         seeds: bool = True
         max_sources: int = 2
         text_to_image: bool = True
+        masks: Literal["never", "may", "must"] = "never"
+        takes: str = ""
+        """The settings that requests may name, separated by commas."""
 
     def __init__(self, *, spec: Spec, options: Options, role: str = "generator") -> None:
         note(f"loading {os.environ.get('CUDA_VISIBLE_DEVICES', '-')}")
@@ -52,6 +56,8 @@ class AwkwardGenerator:
             max_sources=options.max_sources,
             seeds=options.seeds,
             text_to_image=options.text_to_image,
+            masks=options.masks,
+            request_settings=tuple(filter(None, options.takes.split(","))),
             concurrency=options.concurrency,
         )
 
@@ -95,6 +101,12 @@ class AwkwardGenerator:
         if verb == "text":
             return "not a picture"  # type: ignore[return-value]
         side = 9000 if verb == "huge" else self.options.size or 32
+        named = request.settings
+        if verb == "told":  # red: its steps, green: its guidance, blue: how much of its mask is white
+            note(f"negative {named.negative_prompt}")
+            white = 0 if request.mask is None else round(ImageStat.Stat(request.mask).mean[0] - 0.5)
+            colour = (named.steps or 0, int(named.guidance or 0), white)
+            return Image.new("RGB", named.size or (side, side), colour)
         return Image.new("RGB", (side, side), (request.seed % 256, len(request.sources), 0))
 
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 import hashlib
 import re
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -45,6 +45,8 @@ MANY_PICTURES_AREA = 384 * 384
 SHIPPED = Path(__file__).parent
 DEFAULT_PACK = "default"
 
+AnswerForm = Literal["json", "python"]
+
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}\Z")
 _SECTION = re.compile(r"^=== (system|user) ===[ \t]*(?:\n|\Z)", re.MULTILINE)
 _SLOT = re.compile(rf"\{{\{{({'|'.join(sorted(set().union(*PROMPTS.values())))})\}}\}}")
@@ -58,6 +60,11 @@ class PackDescription(Value):
     description: str = ""
     extends: str | None = None
     """A pack with the prompts that this one does not have."""
+    models: tuple[str, ...] = ()
+    """Models that were trained with these prompts, as `ORG/NAME`: they get them unless others are named."""
+    answers: AnswerForm | None = None
+    """What the prompts ask for, and the format reward therefore wants: a JSON object, or a Python literal,
+    which may also be JSON. None: as the pack that it extends, else JSON."""
 
 
 @dataclass(frozen=True)
@@ -70,6 +77,10 @@ class PromptPack:
     @property
     def name(self) -> str:
         return self.description.name
+
+    @property
+    def answers(self) -> AnswerForm:
+        return self.description.answers or "json"
 
     @property
     def digest(self) -> str:
@@ -101,8 +112,26 @@ def _load(name: str, *, children: tuple[str, ...]) -> PromptPack:
         raise ConfigurationError(
             f"{folder / 'pack.toml'} says name = {description.name!r}: write {name!r}, the name of its folder"
         )
-    parent = description.extends
-    return read_pack(folder, base=_load(parent, children=(*children, name)).texts if parent else None)
+    parent = _load(description.extends, children=(*children, name)) if description.extends else None
+    return read_pack(folder, base=parent)
+
+
+def pack_trained_for(models: Iterable[str]) -> str | None:
+    """The name of an installed pack that one of these models was trained with, if there is one."""
+    names = names_of_models(models)
+    for name, folder in sorted(pack_folders().items()) if names else ():
+        try:
+            trained = read_description(folder / "pack.toml").models
+        except ConfigurationError:  # reported when that pack is used
+            continue
+        if not names.isdisjoint(names_of_models(trained)):
+            return name
+    return None
+
+
+def names_of_models(models: Iterable[str]) -> set[str]:
+    """Names of models without owner or folder, so that a copy on disk counts as the model."""
+    return {model.rstrip("/").rpartition("/")[2].casefold() for model in models}
 
 
 def describe_packs() -> list[tuple[PackDescription, Path]]:
@@ -129,11 +158,15 @@ def checked_pack_name(name: str) -> str:
     return name
 
 
-def read_pack(folder: Path, *, base: Mapping[str, str] | None = None) -> PromptPack:
-    """Read a pack's folder; `base` has the prompts that it may leave out."""
+def read_pack(folder: Path, *, base: PromptPack | None = None) -> PromptPack:
+    """Read a pack's folder; `base` has what it may leave out."""
     description = read_description(folder / "pack.toml")
+    if base and description.answers is None:
+        description = description.model_copy(update={"answers": base.answers})
     own = {name: folder / f"{name}.md" for name in PROMPTS}
-    texts = dict(base or {}) | {name: _read_text(path) for name, path in own.items() if path.is_file()}
+    texts = dict(base.texts if base else {}) | {
+        name: _read_text(path) for name, path in own.items() if path.is_file()
+    }
     for name, needed in PROMPTS.items():
         if name not in texts:
             raise ConfigurationError(f"the prompt pack in {folder} has no {name}.md")

@@ -2,12 +2,14 @@
 
 Those checkpoints answer best to the exact prompts they were trained with, which have no licence and are not
 shipped here. The checkout's Python files are parsed, never executed: only constants that are plain strings
-are read. Their slots and picture markers are replaced by those of a pack.
+are read. Their slots and picture markers are replaced by those of a pack; nothing else changes, not even a
+line break.
 """
 
 from __future__ import annotations
 
 import ast
+import json
 import warnings
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,10 +23,20 @@ from interleave.agents.prompts import (
     read_pack,
     user_packs_folder,
 )
-from interleave.errors import ConfigurationError, InputError
+from interleave.errors import ConfigurationError, InputError, did_you_mean
 from interleave.text import unusable
 
 MAX_SOURCE_BYTES = 4_000_000
+RELEASED_MODELS = (
+    "InterleaveThinker/InterleaveThinker-Planner-8B",
+    "InterleaveThinker/InterleaveThinker-Critic-8B",
+    "InterleaveThinker/Critic-SFT-8B",
+)
+"""The checkpoints that were trained with these prompts."""
+HOW_TO_IMPORT = (
+    "the released checkpoints answer best to the prompts they were trained with: import them once, with "
+    "'interleave prompts import CHECKOUT' on your checkout of github.com/zhengdian1/InterleaveThinker"
+)
 
 
 @dataclass(frozen=True)
@@ -36,9 +48,29 @@ class Constant:
     files: tuple[str, ...]
     slots: tuple[tuple[str, str], ...]
     prefix: str = ""
+    stripped: bool = False
+    """Whether the reference strips it before use."""
 
 
-CONSTANTS = (
+CRITIC_SLOTS = (("{original_instruction}", "{{planned_prompt}}"), ("{rewritten_prompt}", "{{prompt}}"))
+CRITICS = {
+    form: Constant(
+        "critic",
+        "Iterative_T2I_PROMPT_QWEN",
+        ("UEval/system.py", "data_gen/system_hy.py"),
+        CRITIC_SLOTS,
+        prefix=prefix,  # the pair of pictures stands before the text
+        stripped=form == "rl",
+    )
+    for form, prefix in (
+        ("demo", "{{before}}{{after}}\n"),
+        ("ueval", "{{before}}{{after}}"),
+        ("rl", "{{before}}{{after}}\n"),
+    )
+}
+"""The critic's prompt as the reference's demo, its benchmark and its reinforcement learning send it: the same
+text with other line breaks around it."""
+PLANNERS = (
     Constant(
         "planner_text",
         "NARRATIVE_PROMPT_JSON",
@@ -51,18 +83,15 @@ CONSTANTS = (
         ("UEval/system.py",),
         (("{text_input}", "{{request}}"),),
     ),
-    Constant(
-        "critic",
-        "Iterative_T2I_PROMPT_QWEN",
-        ("UEval/system.py", "data_gen/system_hy.py"),
-        (("{original_instruction}", "{{planned_prompt}}"), ("{rewritten_prompt}", "{{prompt}}")),
-        prefix="{{before}}{{after}}",  # the pair of pictures stands before the text
-    ),
 )
 
 
-def import_pack(checkout: Path, name: str, *, replace: bool = False) -> tuple[PromptPack, Path]:
+def import_pack(
+    checkout: Path, name: str, *, replace: bool = False, critic: str = "demo"
+) -> tuple[PromptPack, Path]:
     """Write a pack with the checkout's prompts to the user's configuration folder, atomically."""
+    if critic not in CRITICS:
+        raise ConfigurationError(f"there is no critic prompt {critic!r}. {did_you_mean(critic, CRITICS)}")
     packs = user_packs_folder()
     if packs is None:
         raise ConfigurationError("there is no configuration folder: set HOME or INTERLEAVE_CONFIG")
@@ -73,7 +102,8 @@ def import_pack(checkout: Path, name: str, *, replace: bool = False) -> tuple[Pr
         raise ConfigurationError(
             f"a prompt pack {name!r} exists in {folder}: choose another --name, or add --replace"
         )
-    texts = {constant.prompt: _read_constant(checkout, constant) for constant in CONSTANTS}
+    constants = (*PLANNERS, CRITICS[critic])
+    texts = {constant.prompt: _read_constant(checkout, constant) for constant in constants}
     try:
         packs.mkdir(parents=True, exist_ok=True)
         with TemporaryDirectory(dir=packs, prefix=".import-") as scratch:
@@ -89,13 +119,14 @@ def import_pack(checkout: Path, name: str, *, replace: bool = False) -> tuple[Pr
 def _write_pack(folder: Path, name: str, texts: dict[str, str]) -> PromptPack:
     folder.mkdir()
     for prompt, text in texts.items():
-        (folder / f"{prompt}.md").write_text(text, "utf-8")
+        (folder / f"{prompt}.md").write_bytes(text.encode())
     (folder / "pack.toml").write_text(
         f'name = "{name}"\nversion = "1"\nextends = "{DEFAULT_PACK}"\n'
-        'description = "imported from a checkout of the reference repository; not for redistribution"\n',
+        'description = "imported from a checkout of the reference repository; not for redistribution"\n'
+        f'models = {json.dumps(RELEASED_MODELS)}\nanswers = "python"\n',
         "utf-8",
     )
-    return read_pack(folder, base=load_pack(DEFAULT_PACK).texts)
+    return read_pack(folder, base=load_pack(DEFAULT_PACK))
 
 
 def _read_constant(checkout: Path, constant: Constant) -> str:
@@ -104,7 +135,8 @@ def _read_constant(checkout: Path, constant: Constant) -> str:
     for relative in constant.files:
         text = _string_constant(checkout / relative, constant.name)
         if text is not None:
-            return constant.prefix + _with_our_slots(text, constant, relative)
+            text = _with_our_slots(text.strip() if constant.stripped else text, constant, relative)
+            return constant.prefix + text
     raise InputError(
         f"{checkout} has no {constant.name} in {' or '.join(constant.files)}: "
         "is it a checkout of the InterleaveThinker repository?"

@@ -18,7 +18,13 @@ from interleave.backends.contract.checks import (
     must,
     refusal_allowed,
 )
-from interleave.backends.protocols import GeneratorCapabilities, ImageGenerator, ImageRequest
+from interleave.backends.protocols import (
+    NO_SETTINGS,
+    GeneratorCapabilities,
+    ImageGenerator,
+    ImageRequest,
+    PictureSettings,
+)
 from interleave.backends.retries import RetriedGenerator
 from interleave.errors import BackendError
 from interleave.types import Slot
@@ -160,6 +166,33 @@ async def a_cancelled_call_ends_and_breaks_nothing(generator: ImageGenerator, kn
     must(same(before, after), "after a cancelled call, the same request gave another picture")
 
 
+async def settings_of_a_request_are_followed(generator: ImageGenerator, known: Known) -> None:
+    takes = generator.capabilities.request_settings
+    if not takes:
+        raise NotPromised("requests set nothing here: its spec does")
+    usual = await draw(generator)
+    if "size" in takes:
+        wanted = (2 * usual.width, usual.height)
+        drawn = await draw(generator, settings=PictureSettings(size=wanted))
+        must(drawn.size == wanted, f"asked for {wanted}, it drew {drawn.size}")
+    if "steps" in takes:
+        one = await draw(generator, settings=PictureSettings(steps=1))
+        three = await draw(generator, settings=PictureSettings(steps=3))
+        only_repeatable(generator, known)
+        must(not same(one, three), "one step and three gave the same picture")
+
+
+async def a_mask_of_a_request_is_followed(generator: ImageGenerator, known: Known) -> None:
+    if generator.capabilities.masks == "never":
+        raise NotPromised("it takes no masks")
+    source = canvas("navy")
+    left = canvas("black")
+    left.paste("white", (0, 0, 128, 256))
+    pictures = [await draw(generator, "a cat", 7, source, mask=each) for each in (left, canvas("white"))]
+    only_repeatable(generator, known)
+    must(not same(*pictures), "two masks gave the same picture")
+
+
 async def the_limits_of_its_spec_are_kept(generator: ImageGenerator, known: Known) -> None:
     capabilities = generator.capabilities
     limits_said(capabilities, known)
@@ -191,12 +224,20 @@ class _Counted:
 
 
 async def draw(
-    generator: ImageGenerator, prompt: str = "a cat on a mat", seed: int = 7, *sources: Image.Image
+    generator: ImageGenerator,
+    prompt: str = "a cat on a mat",
+    seed: int = 7,
+    *sources: Image.Image,
+    mask: Image.Image | None = None,
+    settings: PictureSettings = NO_SETTINGS,
 ) -> Image.Image:
-    """Draw one picture, with a plain source if the generator cannot draw from text alone."""
+    """Draw one picture, with a plain source and a mask of all of it where the generator needs them."""
     if not sources and not generator.capabilities.text_to_image:
         sources = (canvas("grey"),)
-    return await generator.generate(ImageRequest(prompt, seed, sources, Slot(step=2, attempt=1)))
+    if mask is None and sources and generator.capabilities.masks == "must":
+        mask = canvas("white", sources[0].size)
+    slot = Slot(step=2, attempt=1)
+    return await generator.generate(ImageRequest(prompt, seed, sources, slot, mask, settings))
 
 
 def same(one: Image.Image, other: Image.Image) -> bool:
@@ -241,6 +282,8 @@ GENERATOR_CHECKS = (
         pictures_drawn_at_once_are_those_drawn_one_by_one,
         thorough=True,
     ),
+    Check("settings of a request are followed", settings_of_a_request_are_followed, thorough=True),
+    Check("a mask of a request is followed", a_mask_of_a_request_is_followed, thorough=True),
     Check("the concurrency and the timeout of its spec are kept", the_limits_of_its_spec_are_kept),
     Check("a cancelled call ends and breaks nothing", a_cancelled_call_ends_and_breaks_nothing),
     *(

@@ -21,6 +21,7 @@ from urllib.parse import quote
 from pydantic import Field
 
 from interleave.backends.deadlines import Deadline, waiting
+from interleave.backends.generators.comfyui_progress import following
 from interleave.backends.generators.comfyui_workflow import Workflow, read_workflow
 from interleave.backends.protocols import GeneratorCapabilities, ImageRequest
 from interleave.backends.remote.endpoints import EndpointPool
@@ -99,6 +100,7 @@ class ComfyUIGenerator:
             deadline=options.deadline(IMAGE_DEADLINE_SECONDS),
         )
         url, key = spec.base_url.rstrip("/"), key_for(spec.base_url, options.key)
+        self.url, self.key = url, key
         self.seconds = options.seconds(IMAGE_DEADLINE_SECONDS)
         self._client: PerLoop[httpx2.AsyncClient] = PerLoop(
             lambda: open_client(
@@ -126,13 +128,14 @@ class ComfyUIGenerator:
         http = self._client()
         names = [await self._upload(http, source) for source in request.sources]
         graph = workflow.filled(request.prompt, request.seed, names)
-        body = {"prompt": graph, "client_id": uuid.uuid4().hex}
-        queued = json_of(await http.post("/prompt", json=body))
-        job = label(queued.get("prompt_id"), "prompt_id", self.where)
-        if job is None:
-            raise bad_reply(self.where, "it queued the workflow without giving its id")
-        async with self._cancel_if_abandoned(http, job):
-            outputs = await self._outputs(http, job)
+        client = uuid.uuid4().hex
+        async with following(self.url, client, self.key, request.slot):
+            queued = json_of(await http.post("/prompt", json={"prompt": graph, "client_id": client}))
+            job = label(queued.get("prompt_id"), "prompt_id", self.where)
+            if job is None:
+                raise bad_reply(self.where, "it queued the workflow without giving its id")
+            async with self._cancel_if_abandoned(http, job):
+                outputs = await self._outputs(http, job)
         return await self._fetch(http, outputs)
 
     async def _upload(self, http: httpx2.AsyncClient, source: Image) -> str:

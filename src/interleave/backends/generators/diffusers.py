@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import inspect
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -32,6 +33,7 @@ from interleave.backends.local.library_errors import as_backend_error
 from interleave.backends.local.options import LocalOptions
 from interleave.backends.local.pipeline_sources import (
     SIDE_MULTIPLE,
+    as_mask,
     on_canvas,
     size_like,
     stack_sources,
@@ -49,7 +51,7 @@ from interleave.backends.local.pipelines import (
     use_lightning_schedule,
 )
 from interleave.backends.progress import report
-from interleave.backends.protocols import GeneratorCapabilities, ImageRequest
+from interleave.backends.protocols import GeneratorCapabilities, ImageRequest, check_extras
 from interleave.config.specs import Spec
 from interleave.errors import BackendError, ConfigurationError
 from interleave.pictures import read_picture, white_canvas
@@ -59,6 +61,9 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+MASK_OF_REQUEST = "request"
+LEAST_SIDE, MOST_SIDE = 64, 4096
+SIDES = range(LEAST_SIDE, MOST_SIDE + 1, SIDE_MULTIPLE)
 GPU_BATCH = 4
 """Pictures per batch on a GPU by default. A CPU gains nothing, and single pictures are repeatable."""
 
@@ -69,6 +74,7 @@ class Settings:
 
     steps: int
     guidance: float
+    image_guidance: float | None
     size: tuple[int, int]
     prompt_tokens: int | None
     max_sources: int
@@ -82,6 +88,10 @@ class Drawing:
     request: ImageRequest
     sources: tuple[Image, ...]
     size: tuple[int, int]
+    steps: int
+    guidance: float
+    negative_prompt: str | None
+    mask: Image | None = None
 
 
 class _AllCancelled(Exception):
@@ -94,17 +104,19 @@ class DiffusersGenerator:
     class Options(LocalOptions):
         steps: int | None = Field(default=None, ge=1, le=1000)
         guidance: float | None = Field(default=None, ge=0, le=100)
-        size: int | None = Field(default=None, ge=64, le=4096, multiple_of=SIDE_MULTIPLE)
+        image_guidance: float | None = Field(default=None, ge=0, le=100)
+        """How strongly OmniGen and OmniGen2 follow their sources."""
+        size: int | None = Field(default=None, ge=LEAST_SIDE, le=MOST_SIDE, multiple_of=SIDE_MULTIPLE)
         """Width and height at once."""
-        width: int | None = Field(default=None, ge=64, le=4096, multiple_of=SIDE_MULTIPLE)
-        height: int | None = Field(default=None, ge=64, le=4096, multiple_of=SIDE_MULTIPLE)
+        width: int | None = Field(default=None, ge=LEAST_SIDE, le=MOST_SIDE, multiple_of=SIDE_MULTIPLE)
+        height: int | None = Field(default=None, ge=LEAST_SIDE, le=MOST_SIDE, multiple_of=SIDE_MULTIPLE)
         shape: Literal["fixed", "source"] = "fixed"
         """Whether an edit has the usual size, or as many pixels with the aspect ratio of its first source."""
         negative_prompt: str | None = None
         prompt_tokens: int | None = Field(default=None, ge=8, le=65_536)
         """How many tokens of a prompt are read."""
         mask: str | None = None
-        """A black-and-white picture for FLUX.1 Fill: white is redrawn."""
+        """For FLUX.1 Fill: a picture that is white where it redraws; `request` if every request has one."""
         lora: str | None = None
         """LoRA weights: a file, a folder, ORG/NAME or ORG/NAME/FILE.safetensors."""
         lora_scale: float = Field(default=1.0, ge=-10, le=10)
@@ -137,6 +149,7 @@ class DiffusersGenerator:
             folder = PipelineFolder.find(Source(spec.model, options.revision), options.trust_remote_code)
             settings = read_settings(folder.path)
         self.family = family_of(type(pipeline).__name__ if folder is None else folder.class_name)
+        self.family.require_code()
         self.settings = resolve_settings(self.family, spec.model, options, settings, lightning)
         self.mask = self._read_mask()
         self.pipeline = pipeline if folder is None else self._load(folder)
@@ -154,19 +167,54 @@ class DiffusersGenerator:
         self.capabilities = GeneratorCapabilities(
             max_sources=self.settings.max_sources,
             text_to_image=self.family.text_to_image,
+            masks="never" if not self.family.takes_mask else "must" if self.mask is None else "may",
+            request_settings=self._request_settings(),
             price_per_image=0.0,
             concurrency=options.concurrency or self.queue.max_batch,
         )
 
     async def generate(self, request: ImageRequest) -> Image:
         self._refuse(request)
-        size = self.settings.size
-        if self.options.shape == "source" and request.sources:
-            size = size_like(request.sources[0], size)
+        size = self._size(request)
         sources = tuple(self._prepare_source(source, size) for source in request.sources)
         if not sources and self.family.starts_on_white:
             sources = (white_canvas(size),)
-        return await self.queue.submit(Drawing(request, sources, size))
+        named, mask = request.settings, self.mask
+        if request.mask is not None:
+            mask = on_canvas(as_mask(request.mask), size)
+        elif mask is not None:
+            mask = on_canvas(mask, size)
+        drawing = Drawing(
+            request,
+            sources,
+            size,
+            steps=_first_set(named.steps, self.settings.steps),
+            guidance=_first_set(named.guidance, self.settings.guidance),
+            negative_prompt=_first_set(
+                named.negative_prompt, self.options.negative_prompt, self.family.negative_prompt
+            ),
+            mask=mask,
+        )
+        return await self.queue.submit(drawing)
+
+    def _size(self, request: ImageRequest) -> tuple[int, int]:
+        if request.settings.size is not None:
+            return request.settings.size
+        if self.options.shape == "source" and request.sources:
+            return size_like(request.sources[0], self.settings.size)
+        return self.settings.size
+
+    def _request_settings(self) -> tuple[str, ...]:
+        """The settings that a request may name: those that change a picture of this pipeline."""
+        distilled = bool(self.pipeline.config.get("is_distilled"))  # it ignores guidance
+        guided = self.family.guidance_parameter is not None and not distilled
+        takes = {
+            "steps": True,
+            "guidance": guided,
+            "size": True,  # sources of pipelines that have no size are put on a canvas of it
+            "negative_prompt": guided and self.family.negative_prompt is not None,
+        }
+        return tuple(name for name, taken in takes.items() if taken)
 
     def _refuse(self, request: ImageRequest) -> None:
         if len(request.sources) > self.settings.max_sources:
@@ -175,6 +223,18 @@ class DiffusersGenerator:
             )
         if not request.sources and not self.family.text_to_image:
             raise BackendError("this generator only changes pictures, and was given none to start from")
+        check_extras(request, self.capabilities)
+        if request.mask is not None and request.mask.size != request.sources[0].size:
+            raise BackendError(
+                f"the mask is {request.mask.width}×{request.mask.height}, and its picture "
+                f"{request.sources[0].width}×{request.sources[0].height}: they must have one size"
+            )
+        size = request.settings.size
+        if size is not None and not all(side in SIDES for side in size):
+            raise BackendError(
+                f"{size[0]}×{size[1]}: width and height must be multiples of {SIDE_MULTIPLE} from "
+                f"{LEAST_SIDE} to {MOST_SIDE}"
+            )
 
     def _prepare_source(self, source: Image, size: tuple[int, int]) -> Image:
         if self.family.takes_mask or not self.family.takes_size:
@@ -205,7 +265,8 @@ class DiffusersGenerator:
         """Drawings with an equal key can share a batch."""
         if drawing.sources and self.family.batches != "everything":
             return id(drawing)
-        return (drawing.size, tuple(source.size for source in drawing.sources))
+        alike = (drawing.size, drawing.steps, drawing.guidance, drawing.negative_prompt)
+        return (*alike, tuple(source.size for source in drawing.sources))
 
     def _run(self, batch: Sequence[QueuedCall[Drawing, Image]]) -> list[Image]:
         # In the device's thread, because a tokenizer must not be used by two threads at once.
@@ -215,7 +276,7 @@ class DiffusersGenerator:
             if all(call.cancelled for call in batch):
                 raise _AllCancelled
             for drawing in drawings:
-                report(drawing.request.slot, step + 1, self.settings.steps)
+                report(drawing.request.slot, step + 1, drawing.steps)
             return tensors
 
         try:
@@ -230,10 +291,21 @@ class DiffusersGenerator:
 
     def _draw(self, drawings: Sequence[Drawing], after_step: Any) -> Any:
         def work() -> Any:
-            with kernels_for(self.pipeline.dtype, self.device):
+            noise = self._global_noise(drawings[0].request.seed)
+            with kernels_for(self.pipeline.dtype, self.device), noise:
                 return self.pipeline(**self._arguments(drawings, after_step)).images
 
         return work() if self.compiling is None else self.compiling.draw(len(drawings), work)
+
+    @contextmanager
+    def _global_noise(self, seed: int) -> Iterator[None]:
+        """Seed torch's global generator, for pipelines that take some of their noise from it."""
+        if not self.family.global_noise:
+            yield
+            return
+        with torch.random.fork_rng([self.device] if self.device.type == "cuda" else []):
+            torch.manual_seed(seed)
+            yield
 
     def _arguments(self, drawings: Sequence[Drawing], after_step: Any) -> dict[str, Any]:
         first, settings, family = drawings[0], self.settings, self.family
@@ -241,28 +313,32 @@ class DiffusersGenerator:
             **family.extra_arguments,
             **settings.extra_arguments,
             "prompt": [_prompt_with_marks(drawing, family) for drawing in drawings],
-            "num_inference_steps": settings.steps,
+            "num_inference_steps": first.steps,
             # on the CPU, so that a seed gives the same noise on every device
             "generator": [torch.Generator().manual_seed(drawing.request.seed) for drawing in drawings],
             "output_type": "pt",  # converted to bytes on the device, where that takes no time
         }
         if family.guidance_parameter:
-            arguments[family.guidance_parameter] = settings.guidance
-        negative = self.options.negative_prompt
-        if negative is None:
-            negative = family.negative_prompt
+            arguments[family.guidance_parameter] = first.guidance
+        negative = first.negative_prompt
         if negative is not None:
             arguments["negative_prompt"] = [negative] * len(drawings)
         if family.takes_size:
             arguments["width"], arguments["height"] = first.size
         if family.prompt_tokens_parameter and settings.prompt_tokens:
             arguments[family.prompt_tokens_parameter] = settings.prompt_tokens
+        if settings.image_guidance is not None:
+            arguments[family.image_guidance_parameter] = settings.image_guidance
         if "callback_on_step_end" in self._parameters:
             arguments["callback_on_step_end"] = after_step
+        if "step_func" in self._parameters:  # what OmniGen2 calls it
+            arguments["step_func"] = lambda step, total: after_step(self.pipeline, step, None, {})
+        if "max_pixels" in self._parameters:  # larger pictures would be drawn smaller and scaled up
+            arguments["max_pixels"] = max(first.size[0] * first.size[1], family.side**2)
         if "max_area" in self._parameters:  # Kontext resizes to the sizes it was trained with
             arguments |= {"max_area": first.size[0] * first.size[1], "_auto_resize": min(first.size) >= 672}
-        if self.mask is not None:
-            arguments["mask_image"] = on_canvas(self.mask, first.size)
+        if first.mask is not None:
+            arguments["mask_image"] = first.mask
         if first.sources:
             arguments[family.source_parameter] = self._sources(drawings)
         if len(drawings) == 1 and family.batches == "nothing":
@@ -314,6 +390,7 @@ class DiffusersGenerator:
         """Refuse options that the pipeline has no parameter for, rather than ignore them."""
         taken = {
             "guidance": self.family.guidance_parameter,
+            "image_guidance": None if self.settings.image_guidance is None else "its own",
             "negative_prompt": "negative_prompt" if "negative_prompt" in self._parameters else None,
             "prompt_tokens": self.family.prompt_tokens_parameter,
         }
@@ -326,11 +403,14 @@ class DiffusersGenerator:
     def _read_mask(self) -> Image | None:
         if self.family.takes_mask and not self.options.mask:
             raise ConfigurationError(
-                "this generator redraws a picture where a mask is white: name a mask with ?mask=PATH.png"
+                "this generator redraws a picture where a mask is white: name a mask with ?mask=PATH.png, "
+                f"or write ?mask={MASK_OF_REQUEST} where every request has its own"
             )
         if self.options.mask and not self.family.takes_mask:
             raise ConfigurationError(f"?mask= is for FLUX.1 Fill, and this is {self.family.summary!r}")
-        return read_picture(self.options.mask).convert("L").convert("RGB") if self.options.mask else None
+        if self.options.mask in (None, MASK_OF_REQUEST):
+            return None
+        return as_mask(read_picture(self.options.mask))
 
     def _free_memory(self) -> None:
         self.pipeline.maybe_free_model_hooks()
@@ -361,6 +441,9 @@ def resolve_settings(
             advice.guidance,
             family.guidance,
         ),
+        image_guidance=None
+        if family.image_guidance is None
+        else _first_set(options.image_guidance, family.image_guidance),
         size=(
             _first_set(options.width, options.size, folder.width, family.side),
             _first_set(options.height, options.size, folder.height, family.side),

@@ -6,11 +6,12 @@ else (batches, seeds, sizes, masks, progress) is the same for all families and i
 
 from __future__ import annotations
 
+import importlib.util
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from interleave.errors import ConfigurationError, did_you_mean
+from interleave.errors import ConfigurationError, MissingDependency, did_you_mean
 
 
 @dataclass(frozen=True)
@@ -20,6 +21,21 @@ class Advice:
     steps: int | None = None
     guidance: float | None = None
     prompt_tokens: int | None = None
+
+
+@dataclass(frozen=True)
+class OwnCode:
+    """The classes of a pipeline that is not a part of diffusers, in a package that its authors publish.
+
+    They take the place of the code that lies beside the weights, which is never run.
+    """
+
+    package: str
+    pipeline: str
+    """Its class, as `package.module:Class`."""
+    parts: Mapping[str, str]
+    """The classes of its parts that neither diffusers nor transformers has."""
+    install: str
 
 
 @dataclass(frozen=True)
@@ -57,11 +73,26 @@ class Family:
     """Whether a prompt that is too long must be truncated before it is passed on."""
     negative_prompt: str | None = None
     """The recommended negative prompt; None where the pipeline takes none."""
+    image_guidance: float | None = None
+    """How strongly it follows its sources, where that is a setting of its own."""
+    image_guidance_parameter: str = "image_guidance_scale"
     extra_arguments: Mapping[str, object] = field(default_factory=dict)
     """Further arguments of every call."""
+    global_noise: bool = False
+    """Whether it takes some of its noise from torch's global generator, which must then be seeded."""
+    own_code: OwnCode | None = None
 
     def advice(self, model: str) -> Advice:
         return self.models.get(model, Advice())
+
+    def require_code(self) -> None:
+        """Raise `MissingDependency` where its own code is needed and not installed."""
+        own = self.own_code
+        if own is not None and importlib.util.find_spec(own.package) is None:
+            raise MissingDependency(
+                f"{self.summary.partition(':')[0]} is not a part of diffusers, and its own package "
+                f"{own.package!r} is not installed: {own.install}"
+            )
 
 
 FAMILIES: dict[str, Family] = {
@@ -180,20 +211,42 @@ FAMILIES: dict[str, Family] = {
         source_mark="<img><|image_{}|></img>",
         prompt_tokens=None,
         prompt_tokens_parameter=None,
-        extra_arguments={"img_guidance_scale": 1.6},
+        image_guidance=1.6,
+        image_guidance_parameter="img_guidance_scale",
     ),
-}
-
-ABSENT = {
-    "OmniGen2Pipeline": "OmniGen2 is not a part of diffusers: serve it with its own code and use the server, "
-    "http://host:8011, or use another generator",
+    "OmniGen2Pipeline": Family(
+        "OmniGen2: draws, and edits up to three sources",
+        {"OmniGen2/OmniGen2": Advice()},
+        steps=50,
+        guidance=5.0,
+        guidance_parameter="text_guidance_scale",
+        image_guidance=2.0,
+        max_sources=3,
+        source_parameter="input_images",
+        prompt_tokens=1024,
+        chat_template=True,
+        tokenizer="processor",
+        negative_prompt="",
+        # Otherwise an edit of one source would have the size of the source.
+        extra_arguments={"align_res": False},
+        global_noise=True,
+        own_code=OwnCode(
+            package="omnigen2",
+            pipeline="omnigen2.pipelines.omnigen2.pipeline_omnigen2:OmniGen2Pipeline",
+            parts={
+                "transformer": "omnigen2.models.transformers.transformer_omnigen2:OmniGen2Transformer2DModel",
+                "scheduler": "omnigen2.schedulers.scheduling_flow_match_euler_discrete:"
+                "FlowMatchEulerDiscreteScheduler",
+            },
+            install="git clone https://github.com/VectorSpaceLab/OmniGen2, pip install einops, and add the "
+            "folder OmniGen2 to PYTHONPATH",
+        ),
+    ),
 }
 
 
 def family_of(pipeline: str) -> Family:
     """The row of a pipeline class; the error for an unknown one says what to do."""
-    if pipeline in ABSENT:
-        raise ConfigurationError(ABSENT[pipeline])
     if pipeline not in FAMILIES:
         raise ConfigurationError(
             f"the pipeline {pipeline!r} is not known. {did_you_mean(pipeline, FAMILIES)} To add it, write a "
@@ -201,6 +254,12 @@ def family_of(pipeline: str) -> Family:
             "(docs/tutorial/add-a-generator.md shows one)"
         )
     return FAMILIES[pipeline]
+
+
+def own_code_of(pipeline: object) -> OwnCode | None:
+    """The classes of a pipeline that is not a part of diffusers."""
+    row = FAMILIES.get(pipeline) if isinstance(pipeline, str) else None
+    return row.own_code if row else None
 
 
 def pipeline_of(model: str) -> str | None:

@@ -23,6 +23,7 @@ from interleave.backends.remote.keys import key_for
 from interleave.backends.remote.limits import PICTURE_BYTES
 from interleave.backends.remote.options import FIRST_CONCURRENCY, RemoteOptions
 from interleave.backends.remote.responses import json_of
+from interleave.backends.remote.server_kinds import naming_what_is_there
 from interleave.backends.retries import IMAGE_DEADLINE_SECONDS
 from interleave.config.specs import Spec
 from interleave.errors import BackendError, ConfigurationError, Failure
@@ -98,8 +99,10 @@ class HttpGenerator:
             return await self._post(endpoint.url, path, body)
 
     async def _post(self, url: str, path: str, body: dict[str, Any]) -> Image:
+        http = self._clients[url]()
         with as_backend_errors(url):
-            reply = json_of(await self._clients[url]().post(path, json=body))
+            async with naming_what_is_there(http, url):
+                reply = json_of(await http.post(path, json=body))
         where = f"{url}{path}"
         if reply.get("success") is False:
             raise bad_reply(where, f"it says it failed: {_reason(reply.get('error'))}")

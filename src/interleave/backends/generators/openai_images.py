@@ -66,6 +66,7 @@ SERVERS = {
     # Any other: nothing is assumed.
     "other": Server(4, seeds=False, sends_response_format=True, fields=frozenset({"quality"})),
 }
+SIZE_ADVICE = "A spec may name the size: ?size=WxH or ?size=auto; for `interleave serve`, ?server=interleave"
 WIRE_NAMES = {
     "steps": "num_inference_steps",
     "guidance": "guidance_scale",
@@ -143,6 +144,8 @@ class OpenAIImagesGenerator:
         try:
             encoded = await self._ask(request, sources)
         except BackendError as error:
+            if self.options.size is None and _refuses_size(error):
+                raise BackendError(f"{error}. {SIZE_ADVICE}", kind=error.kind) from error
             if not self._asks_for_base64 or not _refuses_response_format(error):
                 raise
             log.warning("%s; asking without response_format from here on", error)
@@ -194,6 +197,10 @@ class OpenAIImagesGenerator:
 def _refuses_response_format(error: BackendError) -> bool:
     """Whether a server refused a request for this field: proxies such as LiteLLM do for some models."""
     return error.kind is Failure.INVALID and "response_format" in str(error)
+
+
+def _refuses_size(error: BackendError) -> bool:
+    return error.kind is Failure.INVALID and "size=" in str(error)
 
 
 def _default_server(model: str, base_url: str) -> str:

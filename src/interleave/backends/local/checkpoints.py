@@ -15,12 +15,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from interleave.backends.generators.families import own_code_of
 from interleave.errors import ConfigurationError
 
 HUB_ID = re.compile(r"[\w.-]+/[\w.-]+\Z")
 PICKLES = (".bin", ".pt", ".pth", ".ckpt", ".pkl", ".pickle", ".msgpack", ".h5")
 LIBRARIES = {"diffusers", "transformers"}
-MODEL_FILES = ["*.json", "*.safetensors", "*.txt", "*.jinja", "*.model"]
+SETTINGS_FILES = ["*.json", "*.txt", "*.jinja", "*.model"]
+MODEL_FILES = [*SETTINGS_FILES, "*.safetensors"]
 MAX_HEADER_BYTES = 100_000_000
 """The limit of the safetensors format itself."""
 MAX_JSON_BYTES = 100_000_000
@@ -51,6 +53,11 @@ def find_model(source: Source) -> Path:
     return _local(source, "config.json") or _from_hub(source, MODEL_FILES, nested=False)
 
 
+def find_settings(source: Source) -> Path:
+    """The folder of a transformers model for its configuration and processor: weights are not downloaded."""
+    return _local(source, "config.json") or _from_hub(source, SETTINGS_FILES, nested=False)
+
+
 def find_adapter(source: Source) -> Path:
     """The folder of a LoRA adapter."""
     return _local(source, "adapter_config.json") or _from_hub(source, MODEL_FILES, nested=False)
@@ -58,12 +65,23 @@ def find_adapter(source: Source) -> Path:
 
 def find_pipeline(source: Source) -> Path:
     """The folder of a diffusers pipeline; only its parts are downloaded, not other copies of the weights."""
-    if folder := _local(source, "model_index.json"):
+    folder, index = pipeline_index(source)
+    if source.is_path:
         return folder
-    index = read_json(_from_hub(source, ["model_index.json"], nested=False) / "model_index.json", source)
-    components = [name for name, value in index.items() if isinstance(value, list) and value[0] in LIBRARIES]
+    own = own_code_of(index.get("_class_name"))
+    components = [
+        name
+        for name, value in index.items()
+        if isinstance(value, list) and (value[0] in LIBRARIES or (own and name in own.parts))
+    ]
     wanted = [f"{name}/{pattern}" for name in components for pattern in MODEL_FILES]
     return _from_hub(source, ["model_index.json", "interleave.json", *wanted], nested=True)
+
+
+def pipeline_index(source: Source) -> tuple[Path, dict[str, Any]]:
+    """The folder and the index of a pipeline, without its parts."""
+    folder = _local(source, "model_index.json") or _from_hub(source, ["model_index.json"], nested=False)
+    return folder, read_json(folder / "model_index.json", source)
 
 
 def find_weights(source: Source) -> Path:
@@ -159,6 +177,15 @@ def check_model(folder: Path, source: Source, *, trust_remote_code: bool) -> Non
     _check_weights(folder, source)
 
 
+def check_settings(folder: Path, source: Source) -> bool:
+    """Refuse what is unsafe or broken in a folder; returns whether its weights are there too."""
+    if any(folder.glob("*.safetensors")) or any(folder.glob("*.bin")):
+        check_model(folder, source, trust_remote_code=False)
+        return True
+    _refuse_code(folder)
+    return False
+
+
 def check_pipeline(folder: Path, source: Source, *, trust_remote_code: bool) -> dict[str, Any]:
     """Refuse what is unsafe or broken in a pipeline's folder; returns its index."""
     path = folder / "model_index.json"
@@ -166,10 +193,12 @@ def check_pipeline(folder: Path, source: Source, *, trust_remote_code: bool) -> 
     own_pipeline = not isinstance(index.get("_class_name"), str) or "custom_pipeline" in index
     if own_pipeline and not trust_remote_code:
         raise _brings_code(path, "a pipeline of its own")
+    own = own_code_of(index.get("_class_name"))
     for name, value in index.items():
         if name.startswith("_") or not isinstance(value, list) or value[0] is None:
             continue
-        if value[0] not in LIBRARIES and not trust_remote_code:
+        ours = value[0] in LIBRARIES or (own is not None and name in own.parts)
+        if not ours and not trust_remote_code:
             raise _brings_code(path, f"code for its part {name!r}")
         part = folder / name
         if not part.is_dir():

@@ -53,6 +53,9 @@ class CompletionRequest:
     max_tokens: int
     temperature: float = 0.0
     probabilities: bool = False
+    top_p: float | None = None
+    top_k: int | None = None
+    seed: int | None = None
     adapter: str | None = None
     max_pixels: int | None = None
     static: bool = False
@@ -63,7 +66,7 @@ class CompletionRequest:
     @property
     def batch_key(self) -> tuple[object, ...]:
         """Requests with an equal key can be decoded in one batch."""
-        return (self.adapter, self.temperature, self.static, self.compiled)
+        return (self.adapter, self.temperature, self.top_p, self.top_k, self.static, self.compiled)
 
 
 @dataclass(frozen=True)
@@ -170,10 +173,11 @@ class Decoder:
             return self._library_generate(self._prompt_batch(_padded(requests)), cancelled)
         prompt, tokens = batch.inputs["input_ids"].shape[1], max(1, *batch.token_budgets)
         recorder = _ProbabilityRecorder(prompt) if any(each.probabilities for each in requests) else None
+        sampled = [_RowSampler(requests, self.model.device)] if requests[0].temperature > 0 else []
         generated = self.model.generate(
             **batch.inputs,
             generation_config=self._generation_config(requests[0], tokens),
-            logits_processor=[recorder] if recorder else None,
+            logits_processor=[*([recorder] if recorder else []), *sampled] or None,
             stopping_criteria=[_RowLimits(prompt, batch.token_budgets, cancelled)],
             **self._static_cache(requests[0], len(requests), prompt + tokens),
         )
@@ -194,7 +198,7 @@ class Decoder:
 
     def _conversation(self, request: CompletionRequest) -> list[dict[str, Any]]:
         return [
-            {"role": message.role, "content": [self._part(part, request) for part in message.parts]}
+            {"role": message.role, "content": [self._part(part, request) for part in message.merged]}
             for message in request.messages
         ]
 
@@ -219,10 +223,8 @@ class Decoder:
         config = copy.deepcopy(self.model.generation_config)
         config.max_new_tokens = tokens
         config.max_length = None
-        config.do_sample = request.temperature > 0
-        config.temperature = request.temperature if config.do_sample else None
-        if not config.do_sample:
-            config.top_p = config.top_k = config.min_p = None
+        config.do_sample = False  # `_RowSampler` samples, where that is wanted
+        config.temperature = config.top_p = config.top_k = config.min_p = None
         config.eos_token_id = sorted(self.eos_ids)
         if config.pad_token_id is None:
             config.pad_token_id = min(self.eos_ids)
@@ -301,6 +303,46 @@ class _ProbabilityRecorder:
                 self._last.gather(1, ids[:, None].to(self._last.device)).squeeze(1).clamp(max=1.0)
             )
             self._last = None
+
+
+class _RowSampler:
+    """A logits processor that leaves one token to choose from in each row, drawn by the row's own generator.
+
+    So a row with a seed gets the same tokens whatever else is in its batch, which the library's sampling by
+    the global generator does not give.
+    """
+
+    def __init__(self, requests: Sequence[CompletionRequest], device: torch.device) -> None:
+        from transformers.generation.logits_process import (
+            TemperatureLogitsWarper,
+            TopKLogitsWarper,
+            TopPLogitsWarper,
+        )
+
+        first = requests[0]  # the others of a batch are decoded alike
+        self._warpers: list[Any] = [TemperatureLogitsWarper(float(first.temperature))]
+        if first.top_k is not None:
+            self._warpers.append(TopKLogitsWarper(first.top_k))
+        if first.top_p is not None and first.top_p < 1:
+            self._warpers.append(TopPLogitsWarper(first.top_p))
+        self._generators = [_generator(request.seed, device) for request in requests]
+
+    def __call__(self, input_ids: Tensor, scores: Tensor) -> Tensor:
+        warped = scores.float()
+        for warper in self._warpers:
+            warped = warper(input_ids, warped)
+        rows = zip(warped.softmax(dim=-1), self._generators, strict=True)
+        chosen = torch.stack([torch.multinomial(probs, 1, generator=source) for probs, source in rows])
+        return torch.full_like(scores, -torch.inf).scatter_(1, chosen, 0.0)
+
+
+def _generator(seed: int | None, device: torch.device) -> torch.Generator:
+    generator = torch.Generator(device)
+    if seed is None:
+        generator.seed()
+    else:
+        generator.manual_seed(seed)
+    return generator
 
 
 class _RowLimits:

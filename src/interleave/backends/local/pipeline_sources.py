@@ -42,6 +42,11 @@ def usable_source(image: Image) -> Image:
     return on_canvas(image, (max(image.width, short), max(image.height, short)), enlarge=False)
 
 
+def as_mask(image: Image) -> Image:
+    """A mask as pipelines take it: grey levels, in RGB."""
+    return image.convert("L").convert("RGB")
+
+
 def on_canvas(image: Image, size: tuple[int, int], *, enlarge: bool = True) -> Image:
     """The whole picture, centred on a white canvas of this size."""
     if image.size == size:

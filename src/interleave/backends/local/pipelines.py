@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import importlib
+import pkgutil
+import warnings
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import Field, ValidationError
 
+from interleave.backends.generators.families import OwnCode, own_code_of
 from interleave.backends.local.checkpoints import (
     Source,
     check_pipeline,
@@ -93,13 +96,19 @@ def load_pipeline(
     """The pipeline of a folder, on the CPU."""
     import diffusers
 
+    own = own_code_of(folder.class_name)
     with quiet_diffusers():
         parts = {
             name: part
             for name, value in folder.index.items()
             if isinstance(value, list) and value[0] is not None and not name.startswith("_")
-            if (part := _load_part(folder.path / name, value, folder.source, dtype, quantization)) is not None
+            if (part := _load_part(folder, name, value, dtype, quantization, own)) is not None
         }
+        if own is not None:
+            with as_configuration_error(f"the pipeline in {folder.path} cannot be loaded"):
+                pipeline = own_class(own.pipeline)(**parts)
+            pipeline.set_progress_bar_config(disable=True)
+            return pipeline
         kind = getattr(diffusers, folder.index["_class_name"], diffusers.DiffusionPipeline)
         with as_configuration_error(f"the pipeline in {folder.path} cannot be loaded"):
             pipeline = kind.from_pretrained(
@@ -159,24 +168,43 @@ def use_lightning_schedule(pipeline: Any) -> None:
     )
 
 
+def own_class(named: str) -> Any:
+    """A class of a pipeline's own package, whose warnings about kernels that it lacks are for its authors."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return pkgutil.resolve_name(named)
+
+
 def _load_part(
-    folder: Path, named: list[str], source: Source, dtype: torch.dtype, quantization: Quantization
+    pipeline: PipelineFolder,
+    name: str,
+    named: list[str],
+    dtype: torch.dtype,
+    quantization: Quantization,
+    own: OwnCode | None,
 ) -> Any | None:
     """A part with weights, or a processor without torchvision; None for what the pipeline loads by itself."""
+    folder, source = pipeline.path / name, pipeline.source
     library, kind = named[0], named[1]
     if kind in QWEN_PROCESSORS and not has_torchvision():
         with as_configuration_error(f"the processor in {folder} cannot be loaded"):
             return load_without_videos(folder, QWEN_PROCESSORS[kind])
-    if library not in ("diffusers", "transformers"):
+    if own is not None and name in own.parts:
+        library, part = "diffusers", own_class(own.parts[name])
+    elif library not in ("diffusers", "transformers"):
         return None
-    part = getattr(importlib.import_module(library), kind, None)
+    else:
+        part = getattr(importlib.import_module(library), kind, None)
     if part is None:
         raise ConfigurationError(
             f"{folder.parent / 'model_index.json'} names {library}.{kind}, which the installed {library} "
             f"does not have: upgrade it with pip install --upgrade {library}"
         )
     if not _has_weights(part):
-        return None
+        if own is None:
+            return None
+        with as_configuration_error(f"the part in {folder} cannot be loaded"):
+            return part.from_pretrained(folder, local_files_only=True)
     with as_configuration_error(f"the part in {folder} cannot be loaded"):
         model, info = part.from_pretrained(
             folder,

@@ -98,6 +98,7 @@ def status_error(
         transient=transient,
         retry_after=retry_after(headers, fields) if transient else None,
         kind=kind,
+        status=status,
     )
 
 

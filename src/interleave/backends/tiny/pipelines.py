@@ -7,7 +7,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from interleave.backends.local.pipelines import SETTINGS_FILE
+from interleave.backends.generators.families import family_of, own_code_of
+from interleave.backends.local.checkpoints import Source
+from interleave.backends.local.pipelines import SETTINGS_FILE, PipelineFolder, load_pipeline, own_class
 from interleave.backends.local.processors import image_text_processor
 from interleave.backends.local.silence import quiet_diffusers
 from interleave.backends.tiny.vlms import tiny_tokenizer, vocabulary_size
@@ -35,13 +37,13 @@ def build_tiny_pipeline(folder: Path, pipeline: str, *, seed: int = 0) -> Path:
 
 def build_tiny_lora(folder: Path, pipeline_folder: Path, *, seed: int = 1) -> Path:
     """Write LoRA weights for the transformer of a tiny pipeline; returns the file."""
-    import diffusers
     import torch
     from peft import LoraConfig
     from peft.utils import get_peft_model_state_dict
 
     with quiet_diffusers():
-        made = diffusers.DiffusionPipeline.from_pretrained(pipeline_folder, local_files_only=True)
+        found = PipelineFolder.find(Source(str(pipeline_folder)), trust_remote_code=False)
+        made = load_pipeline(found, dtype=torch.float32, quantization="none", trust_remote_code=False)
         torch.manual_seed(seed)
         lora = LoraConfig(r=2, lora_alpha=8, target_modules=["to_q", "to_v"], init_lora_weights=False)
         made.transformer.add_adapter(lora)
@@ -56,7 +58,9 @@ def _scale_weights(transformer: Any) -> None:
 
     with torch.no_grad():
         for weights in transformer.parameters():
-            if weights.ndim > 1:
+            if weights.ndim > 1 and not weights.any():  # OmniGen2 starts some layers at zero
+                weights.normal_(std=0.1)
+            elif weights.ndim > 1:
                 weights.mul_(WEIGHT_SCALE)
 
 
@@ -283,6 +287,35 @@ def _longcat(pipeline: str) -> tuple[Any, dict[str, Any]]:
     return made, {"num_inference_steps": 2}
 
 
+def _omnigen2(pipeline: str) -> tuple[Any, dict[str, Any]]:
+    own = own_code_of(pipeline)
+    if own is None:
+        raise ConfigurationError(f"{pipeline} is a part of diffusers and has no package of its own")
+    family_of(pipeline).require_code()
+    tokenizer = tiny_tokenizer()
+    parts = {name: own_class(named) for name, named in own.parts.items()}
+    made = own_class(own.pipeline)(
+        transformer=parts["transformer"](
+            patch_size=2,
+            in_channels=4,
+            hidden_size=48,
+            num_layers=2,
+            num_refiner_layers=1,
+            num_attention_heads=4,
+            num_kv_heads=2,
+            multiple_of=16,
+            axes_dim_rope=(4, 4, 4),
+            axes_lens=(2048, 2048, 2048),
+            text_feat_dim=16,
+        ),
+        vae=_flux1_vae(latent_channels=4),
+        scheduler=parts["scheduler"](),
+        mllm=_qwen25_vl(tokenizer),
+        processor=_qwen_processor(tokenizer),
+    )
+    return made, {"num_inference_steps": 2}
+
+
 def _qwen25_vl(tokenizer: Any) -> Any:
     from transformers import Qwen2_5_VLConfig, Qwen2_5_VLForConditionalGeneration
 
@@ -344,4 +377,5 @@ BUILDERS: dict[str, Callable[[str], tuple[Any, dict[str, Any]]]] = {
     "QwenImageEditPlusPipeline": _qwen_image,
     "LongCatImagePipeline": _longcat,
     "LongCatImageEditPipeline": _longcat,
+    "OmniGen2Pipeline": _omnigen2,
 }

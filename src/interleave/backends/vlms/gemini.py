@@ -27,6 +27,7 @@ from interleave.backends.remote.responses import (
 from interleave.backends.remote.schemas import without_string_bounds
 from interleave.backends.remote.sdks import gemini_clients
 from interleave.backends.retries import VLM_DEADLINE_SECONDS
+from interleave.backends.sampling import SamplingOptions, sampling_for
 from interleave.config.specs import Spec
 from interleave.errors import BackendError, ConfigurationError, Failure
 from interleave.pictures import encode_png
@@ -52,7 +53,7 @@ BLOCKED_REASONS = {
 class GeminiVlm:
     """A Gemini model."""
 
-    class Options(RemoteOptions):
+    class Options(RemoteOptions, SamplingOptions):
         api_version: str = GEMINI_VERSION
         """The version in the address; proxies may know another one."""
         max_tokens: int | None = Field(default=None, ge=16, le=1_000_000)
@@ -112,8 +113,12 @@ class GeminiVlm:
         from google.genai import types as genai
 
         options = self.options
+        decoding = sampling_for(sampling, options)
         config: dict[str, Any] = {
-            "temperature": sampling.temperature,
+            "temperature": decoding.temperature,
+            "top_p": decoding.top_p,
+            "top_k": decoding.top_k,
+            "seed": decoding.seed,
             "max_output_tokens": max_tokens_for(sampling, options.max_tokens),
             "automatic_function_calling": {"disable": True},
             "should_return_http_response": True,
@@ -202,7 +207,7 @@ def _contents(messages: Sequence[Message]) -> list[genai.ContentUnion]:
     return [
         genai.Content(
             role="model" if message.role == "assistant" else "user",
-            parts=[gemini_part(part) for part in message.parts],
+            parts=[gemini_part(part) for part in message.merged],
         )
         for message in messages
         if message.role != "system"

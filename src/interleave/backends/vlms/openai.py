@@ -13,7 +13,7 @@ import logging
 import math
 import re
 from collections.abc import Iterator, Sequence
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
@@ -37,6 +37,7 @@ from interleave.backends.remote.responses import (
 from interleave.backends.remote.schemas import without_string_bounds
 from interleave.backends.remote.sdks import openai_clients
 from interleave.backends.retries import VLM_DEADLINE_SECONDS
+from interleave.backends.sampling import MAX_TEMPERATURE, SamplingOptions, sampling_for
 from interleave.config.specs import Spec
 from interleave.errors import BackendError, ConfigurationError, Failure
 from interleave.types import Part, Text
@@ -54,14 +55,14 @@ MIN_LOGPROB, ROUNDING = -1e6, 1e-6
 class OpenAIVlm:
     """A vision-language model behind the chat completions API."""
 
-    class Options(RemoteOptions):
+    class Options(RemoteOptions, SamplingOptions):
         api_version: str | None = None
         """Azure's, e.g. 2025-04-01-preview; the key then goes into Azure's header."""
         tokens_field: Literal["max_tokens", "max_completion_tokens"] | None = None
         max_tokens: int | None = Field(default=None, ge=16, le=1_000_000)
         """The most tokens of a reply, reasoning included, instead of 4096."""
-        temperature: Literal["send", "omit"] | None = None
-        """Whether the temperature is sent; reasoning models refuse it."""
+        temperature: Annotated[float, Field(ge=0, le=MAX_TEMPERATURE)] | Literal["send", "omit"] | None = None  # type: ignore[assignment]
+        """Of the replies; or whether one is sent at all, which reasoning models refuse."""
         reasoning: Literal["none", "minimal", "low", "medium", "high", "xhigh"] | None = None
         logprobs: bool = False
         """Whether the server gives token probabilities, from which the critic's confidence is computed."""
@@ -82,6 +83,8 @@ class OpenAIVlm:
         self.model = spec.model
         self.options = options
         base_url = (spec.base_url or OPENAI_URL).rstrip("/")
+        if options.top_k is not None and (base_url == OPENAI_URL or options.api_version):
+            raise ConfigurationError(f"{str(spec)!r}: OpenAI and Azure have no top_k: use top_p")
         self.where = f"openai:{spec.model} at {base_url}"
         header, prefix = ("api-key", "") if options.api_version else ("Authorization", "Bearer ")
         # The table has OpenAI's prices: a model of the same name elsewhere may cost anything.
@@ -146,8 +149,7 @@ class OpenAIVlm:
             "messages": [self._message(message) for message in messages],
             limit: max_tokens_for(sampling, options.max_tokens),
         }
-        if (options.temperature or ("omit" if reasons else "send")) == "send":
-            arguments["temperature"] = sampling.temperature
+        arguments |= self._decoding(sampling_for(sampling, options), reasons=reasons)
         if options.reasoning is not None:
             arguments["reasoning_effort"] = options.reasoning
         if options.logprobs and sampling.token_probabilities:
@@ -159,10 +161,23 @@ class OpenAIVlm:
             arguments["response_format"] = {"type": "json_schema", "json_schema": schema}
         return arguments
 
+    def _decoding(self, sampling: Sampling, *, reasons: bool) -> dict[str, Any]:
+        """The fields that decide how the reply is decoded; the server's own where none is sent."""
+        chosen = self.options.temperature
+        omitted = reasons if chosen is None else chosen == "omit"
+        said = self.options if omitted else sampling
+        fields = {
+            "temperature": None if omitted else sampling.temperature,
+            "top_p": said.top_p,
+            "seed": said.seed,
+            "extra_body": None if said.top_k is None else {"top_k": said.top_k},
+        }
+        return {name: value for name, value in fields.items() if value is not None}
+
     def _message(self, message: Message) -> dict[str, Any]:
         if all(isinstance(part, Text) for part in message.parts):  # some servers take only plain text here
             return {"role": message.role, "content": message.text}
-        return {"role": message.role, "content": [self._part(part) for part in message.parts]}
+        return {"role": message.role, "content": [self._part(part) for part in message.merged]}
 
     def _part(self, part: Part) -> dict[str, Any]:
         if isinstance(part, Text):

@@ -21,7 +21,7 @@ from interleave.errors import BackendError, ConfigurationError
 from interleave.files import read_bytes, why
 from interleave.step_counts import first_number, named_step_count
 from interleave.text import one_line
-from interleave.types import Value
+from interleave.types import Text, Value
 from interleave.validation_errors import first_problem
 
 DEFAULT_STEPS = 4
@@ -76,10 +76,15 @@ class ScriptedVlm:
 
     def _reply_by_rule(self, messages: Sequence[Message], sampling: Sampling) -> str:
         if self.role == "planner":
-            return _plan(next((message.text for message in messages if message.role == "user"), ""))
+            return _plan(next((_words(message) for message in messages if message.role == "user"), ""))
         if self.role == "critic":
             return _verdict(sampling.slot.step, sampling.slot.attempt)
         return json.dumps({"score": list(SCORES), "reasoning": "A fixed mark."})
+
+
+def _words(message: Message) -> str:
+    """The text of a message, one part a line: pictures separate words."""
+    return "\n".join(part.text for part in message.merged if isinstance(part, Text))
 
 
 def _plan(request: str) -> str:

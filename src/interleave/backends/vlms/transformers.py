@@ -41,6 +41,7 @@ from interleave.backends.local.silence import quiet
 from interleave.backends.protocols import Message, Reply, Sampling, VlmCapabilities
 from interleave.backends.qwen3_vl.batched_vision import batch_vision
 from interleave.backends.qwen3_vl.uint8_pixels import use_uint8_pixels
+from interleave.backends.sampling import SamplingOptions, sampling_for
 from interleave.config.specs import Spec
 from interleave.errors import BackendError, ConfigurationError
 
@@ -58,7 +59,7 @@ _LOADING = threading.Lock()
 class TransformersVlm:
     """A model from the Hub or a folder, called in batches."""
 
-    class Options(LocalOptions):
+    class Options(LocalOptions, SamplingOptions):
         attention: Literal["auto", "sdpa", "eager", "flash_attention_2", "flash_attention_3"] = "auto"
         adapter: str | None = None
         """A LoRA adapter for the model: a folder, or ORG/NAME."""
@@ -95,7 +96,8 @@ class TransformersVlm:
         self.capabilities = VlmCapabilities(
             token_probabilities=True,
             knows_its_price=True,
-            repeatable=options.batch == 1,  # in larger batches, numbers differ in their last digits
+            # In larger batches, numbers differ in their last digits.
+            repeatable=options.batch == 1 and (not options.temperature or options.seed is not None),
             concurrency=options.concurrency or self.loaded.batch_for(options),
         )
 
@@ -103,11 +105,15 @@ class TransformersVlm:
         return await self.loaded.queue.submit(self._request(tuple(messages), sampling))
 
     def _request(self, messages: tuple[Message, ...], sampling: Sampling) -> CompletionRequest:
+        decoding = sampling_for(sampling, self.options)
         return CompletionRequest(
             messages,
             sampling.max_tokens,
-            sampling.temperature,
+            decoding.temperature,
             sampling.token_probabilities,
+            top_p=decoding.top_p,
+            top_k=decoding.top_k,
+            seed=decoding.seed,
             adapter=self.adapter,
             max_pixels=self.options.max_pixels,
             static=self.static,

@@ -15,6 +15,7 @@ from interleave.cli import request_input as inputs
 if TYPE_CHECKING:
     from interleave.batches.batch import Executor
     from interleave.batches.ray_executor import RayOptions
+    from interleave.batches.watcher import Watcher
     from interleave.data.collect import CollectConfig
 
 
@@ -64,6 +65,7 @@ def collect(
     ] = False,
     dry_run: options.DryRun = False,
     json_output: options.Json = False,
+    json_events: options.JsonEvents = False,
 ) -> int:
     """Carry out requests, each in a run folder below COLLECTION; the same command continues.
 
@@ -72,8 +74,8 @@ def collect(
     from interleave.batches.assignment import Shard
     from interleave.batches.batch import DEFAULT_CONCURRENCY, Batch, refuse_unusable_folder
     from interleave.batches.ray_executor import RayOptions
-    from interleave.cli.batch_command import run_batch
-    from interleave.cli.run_command import say
+    from interleave.cli.batch_command import run_batch, watching
+    from interleave.cli.run_command import Output, say
     from interleave.data.collect import CollectConfig, Workload, write_collection_manifest
     from interleave.runs.outage import OutageRetry
 
@@ -90,6 +92,7 @@ def collect(
         "sources": sources,
         "seed": seed,
     }
+    output = Output(json_output, json_events)
     config = CollectConfig(choices, tuple(generator or ()), tuple(weight or ()))
     ray_options = RayOptions(workers, concurrency or DEFAULT_CONCURRENCY, worker_gpus)
     part = Shard.parse(shard)
@@ -99,8 +102,12 @@ def collect(
         say(f"left out: {problem}")
     refuse_unusable_folder(out, assignment, part)
     say("loading models…")
-    with _executor(engine, config, out, requests, ray_options) as executor:
-        batch = Batch(out, assignment, executor, shard=part, outage_retry=OutageRetry(max_seconds))
+    with (
+        watching(out, output) as watcher,
+        _executor(engine, config, out, requests, ray_options, watcher) as executor,
+    ):
+        retry = OutageRetry(max_seconds)
+        batch = Batch(out, assignment, executor, shard=part, outage_retry=retry, watcher=watcher)
         try:
             return run_batch(
                 batch,
@@ -108,7 +115,7 @@ def collect(
                 concurrency=ray_options.concurrency * (ray_options.workers if engine == "ray" else 1),
                 retry_failed=retry_failed,
                 fail_on_forced=False,
-                json_output=json_output,
+                output=output,
             )
         finally:
             write_collection_manifest(out, workload)
@@ -116,7 +123,12 @@ def collect(
 
 @contextmanager
 def _executor(
-    engine: str, config: CollectConfig, out: Path, requests: Path, ray_options: RayOptions
+    engine: str,
+    config: CollectConfig,
+    out: Path,
+    requests: Path,
+    ray_options: RayOptions,
+    watcher: Watcher,
 ) -> Iterator[Executor]:
     """What carries out the requests: this process, or workers on a cluster."""
     from interleave.batches.ray_executor import ray_executor
@@ -129,6 +141,6 @@ def _executor(
     elif engine == "local":
         if ray_options.workers > 1 or ray_options.gpus:
             raise ConfigurationError("--workers and --worker-gpus are for --engine ray")
-        yield config.worker(out)
+        yield config.worker(out, watcher)
     else:
         raise ConfigurationError(f"no engine named {engine!r}. {did_you_mean(engine, ['local', 'ray'])}")

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from interleave.cli import options
-from interleave.cli.data.stage_progress import progress_bar
 from interleave.cli.run_command import cancel_on_terminate, say
-from interleave.cli.streams import limit_retry_messages
+from interleave.cli.stage_progress import progress_bar
+from interleave.cli.streams import collapse_retry_messages
 from interleave.text import one_line
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ def _score(scoring: Scoring, concurrency: int, json_output: bool) -> int:
 
     started, status = time.monotonic(), "done"
     try:
-        with limit_retry_messages():
+        with collapse_retry_messages():
             asyncio.run(_follow(scoring, concurrency))
     except LimitReached as reached:
         say(f"interleave: {reached}")

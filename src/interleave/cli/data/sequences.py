@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from interleave.cli import options
-from interleave.cli.data.stage_progress import progress_bar
+from interleave.cli.stage_progress import progress_bar
 
 
 def sequences(

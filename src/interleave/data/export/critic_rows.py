@@ -53,7 +53,7 @@ def _row(
     pack: PromptPack,
 ) -> TrainingRow:
     seen = trajectory.critic_input(step, attempt)
-    sources = tuple(stored_image(source) for source in trajectory.sources_of(step))
+    sources = tuple(stored_image(source) for source in trajectory.sources_of(step, attempt))
     files = ImageFiles()
     if not sources:
         files.add(seen.before, white_image(seen.before.size))

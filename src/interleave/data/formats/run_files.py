@@ -2,8 +2,8 @@
 
 Stock settings do harm without a word: LLaMA-Factory cuts rows at `cutoff_len`, which loses the end of the
 request; ms-swift and EasyR1 drop rows that are too long. Lengths here are those of the longest row, and the
-rest are the values of the paper. No trainer is run by the tests: the names of settings are those of
-LLaMA-Factory 0.9.5, ms-swift 4.6 and EasyR1 of July 2026.
+rest are the values of the paper. The names of settings are those of LLaMA-Factory 0.9.5, ms-swift 4.6 and
+EasyR1 of July 2026, which `make test-trainers` runs on these files.
 """
 
 from __future__ import annotations
@@ -15,6 +15,8 @@ from pathlib import Path
 from interleave.data.export.rows import CRITIC_RL, SFT_KINDS, VALIDATION, Kind
 
 MODEL = "Qwen/Qwen3-VL-8B-Instruct"
+MODEL_TYPE = "qwen3_vl"
+"""ms-swift does not guess it for a folder: three of its types have the same architecture."""
 MIN_PIXELS, MAX_PIXELS = 3136, 1024 * 1024
 PIXELS_PER_TOKEN = 32 * 32
 COMPLETION = 4096
@@ -111,6 +113,7 @@ export NPROC_PER_NODE=${{GPUS:-8}}
 # --max_length: the longest row ({lengths.how}), with room.
 swift sft \\
     --model "${{MODEL:-{MODEL}}}" \\
+    --model_type "${{MODEL_TYPE:-{MODEL_TYPE}}}" \\
     --dataset {kind}.jsonl \\{_val_dataset(files, kind)}
     --tuner_type full \\
     --freeze_vit true \\
@@ -152,6 +155,7 @@ PLUGIN=$(python -c "import interleave.training.trainers.ms_swift as plugin; prin
 swift rlhf \\
     --rlhf_type grpo \\
     --model "${{MODEL:?a critic after supervised fine-tuning}}" \\
+    --model_type "${{MODEL_TYPE:-{MODEL_TYPE}}}" \\
     --dataset {CRITIC_RL}.jsonl \\{_val_dataset(files, CRITIC_RL)}
     --external_plugins "$PLUGIN" \\
     --reward_funcs interleave \\

@@ -141,38 +141,38 @@ def _count(
     record = trajectory.record
     counts.runs += 1
     counts.statuses[record.status] += 1
-    counts.notes.update(record.config.notes)
+    counts.notes.update(record.notes)
     counts.generators[record.config.generator.spec].runs += 1
     counts.plan_lengths[len(record.steps)] += 1
     for step in record.steps:
-        if not step.attempts:
-            continue
-        counts.steps += 1
-        counts.forced += step.forced
-        counts.attempts_of_steps[len(step.attempts)] += 1
-        for attempt in step.attempts:
-            _count_attempt(trajectory, step, attempt, counts, scores)
+        for attempts in step.own_takes.values():
+            counts.steps += 1
+            counts.forced += step.forced and attempts == step.line
+            counts.attempts_of_steps[len(attempts)] += 1
+            for turn, attempt in enumerate(attempts, start=1):
+                _count_attempt(trajectory, step, turn, attempt, counts, scores)
 
 
 def _count_attempt(
     trajectory: Trajectory,
     step: StepRecord,
+    turn: int,
     attempt: AttemptRecord,
     counts: CollectionCounts,
     scores: dict[AttemptKey, Scores | Unscored],
 ) -> None:
     counts.attempts += 1
-    counts.verdicts[attempt.number][attempt.verdict.outcome if attempt.verdict else UNJUDGED] += 1
-    generator = counts.generators[trajectory.record.config.generator.spec]
+    counts.verdicts[turn][attempt.verdict.outcome if attempt.verdict else UNJUDGED] += 1
+    generator = counts.generators[attempt.generator or trajectory.record.config.generator.spec]
     generator.attempts += 1
-    if attempt.number == 1:
+    if turn == 1:
         generator.first += 1
         generator.first_accepted += attempt.verdict is not None and attempt.verdict.accepted
     score = scores.get((trajectory.name, step.plan.number, attempt.number))
     if isinstance(score, Scores):
-        for distribution in (counts.semantics[attempt.number], generator.semantics):
+        for distribution in (counts.semantics[turn], generator.semantics):
             distribution.add(score.semantics)
-        for distribution in (counts.quality[attempt.number], generator.quality):
+        for distribution in (counts.quality[turn], generator.quality):
             distribution.add(score.quality)
     else:
         counts.unscored += 1

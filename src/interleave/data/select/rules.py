@@ -64,12 +64,14 @@ class ScoredAttempt:
 
 @dataclass(frozen=True)
 class ScoredStep:
-    """The attempts of one step, in the order of drawing."""
+    """The attempts of one step that follow from each other, in the order of drawing."""
 
     collection: str
     run: str
     number: int
     attempts: tuple[ScoredAttempt, ...]
+    take: int = 1
+    """Above 1 where a person had the step, or one before it, drawn again."""
 
     @property
     def usable(self) -> int:

@@ -173,7 +173,7 @@ def choose(
         for position, (attempt, choice) in enumerate(zip(step.attempts, own, strict=True)):
             if choice.part != DROPPED:
                 name = f"{key}.{attempt.number}"
-                candidates.append(Candidate(name, choice.part, attempt.number, attempt.accepted))
+                candidates.append(Candidate(name, choice.part, position + 1, attempt.accepted))
                 slots.append((own, position))
     if options.balanced and options.thresholds.filtered:
         candidates = move_acceptances_to_rl(candidates, seed=options.seed)
@@ -184,7 +184,8 @@ def choose(
 
 
 def step_key(step: ScoredStep) -> str:
-    return f"{step.collection}/{step.run}/{step.number}"
+    take = f"#{step.take}" if step.take > 1 else ""
+    return f"{step.collection}/{step.run}/{step.number}{take}"
 
 
 def _before_balancing(step: ScoredStep, attempt: ScoredAttempt, thresholds: Thresholds) -> Choice:
@@ -226,11 +227,11 @@ class _CollectionReader:
                 digest.update(digest_line(run.run, run.digest))
                 self.runs += run.skipped is None
                 self.skipped.update([run.skipped] if run.skipped else [])
-                for number, verdicts in run.steps:
+                for number, take, verdicts in run.steps:
                     found = [scores.get((run.run, number, each[0])) for each in verdicts]
                     used += sum(score is not None for score in found)
                     attempts = tuple(map(with_score, verdicts, found))
-                    yield ScoredStep(name, run.run, number, attempts)
+                    yield ScoredStep(name, run.run, number, attempts, take)
             done += len(batch)
             self.progress(done, len(names))
         self.unknown_scores += len(scores) - used
@@ -255,7 +256,8 @@ class RunSummary:
     run: str
     digest: str
     skipped: str | None = None
-    steps: tuple[tuple[int, tuple[VerdictSummary, ...]], ...] = ()
+    steps: tuple[tuple[int, int, tuple[VerdictSummary, ...]], ...] = ()
+    """For each take of each step: the number of the step, that of the take, the verdicts."""
 
 
 def summarize_runs(collection: Path, names: list[str]) -> list[RunSummary]:
@@ -268,9 +270,9 @@ def _summarize_run(collection: Path, name: str) -> RunSummary:
     if not isinstance(trajectory, Trajectory):
         return RunSummary(name, "", trajectory)
     steps = (
-        (step.plan.number, tuple(summarize_verdict(attempt) for attempt in step.attempts))
+        (step.plan.number, take, tuple(map(summarize_verdict, attempts)))
         for step in trajectory.record.steps
-        if step.attempts
+        for take, attempts in step.own_takes.items()
     )
     return RunSummary(name, trajectory.digest, None, tuple(steps))
 

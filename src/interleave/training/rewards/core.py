@@ -2,7 +2,8 @@
 
 A reply is rewarded for its format, for its judgement, and for what a redraw with its prompt changes:
 
-- the picture was right, or the critic accepted a wrong one: nothing is drawn, no change;
+- the picture was right, or the critic accepted a wrong one: nothing is drawn, no change (for the latter,
+  `Weights.accepted_failures` may ask for a redraw);
 - the picture was wrong and the critic rejected it: its refined prompt is drawn from the same sources, with
   one seed for the whole group, and scored against the planned prompt.
 
@@ -20,8 +21,9 @@ import time
 from collections.abc import Sequence
 from dataclasses import replace
 
-from interleave.agents.literals import MAX_CHARACTERS
-from interleave.agents.replies import JUDGEMENT_KEYS, REFINEMENT_KEYS, parse_verdict
+from interleave.agents.literals import MAX_CHARACTERS, read_literal
+from interleave.agents.prompts import AnswerForm
+from interleave.agents.replies import JUDGEMENT_KEYS, REFINEMENT_KEYS, parse_prompt, parse_verdict
 from interleave.backends.deadlines import Deadline
 from interleave.backends.retries import IMAGE_DEADLINE_SECONDS
 from interleave.errors import Failure, InterleaveError, ReplyError
@@ -49,12 +51,15 @@ class RewardCore:
         concurrency: int = CONCURRENCY,
         deadline: float = IMAGE_DEADLINE_SECONDS,
         seed: int = 0,
+        answers: AnswerForm = "json",
     ) -> None:
+        """`answers` is the form that the critic's prompts ask for (`PromptPack.answers`)."""
         self.redraws = redraws
         self.weights = weights or Weights()
         self.concurrency = concurrency
         self.deadline = deadline
         self.seed = seed
+        self.answers: AnswerForm = answers
 
     async def score_all(
         self, samples: Sequence[Sample], completions: Sequence[str], *, step: int = 0
@@ -79,18 +84,19 @@ class RewardCore:
         started = time.monotonic()
         verdict = _parse(completion)
         judged = None if verdict is None else verdict.accepted
-        if sample.success or verdict is None or judged:
+        redraws_accepted = self.weights.accepted_failures == "redraw"
+        if sample.success or verdict is None or (judged and not redraws_accepted):
             case = _case_without_redraw(sample, judged)
             result = self._rewarded(sample, completion, judged, None, case)
             return replace(result, timing=Timing(all=time.monotonic() - started))
-        prompt = verdict.refined_prompt or sample.used_prompt
+        prompt = parse_prompt(completion) or sample.used_prompt
         async with semaphore or asyncio.Semaphore(1):
             waited = time.monotonic() - started
-            result = await self._redrawn(sample, completion, prompt, step)
+            result = await self._redrawn(sample, completion, verdict.accepted, prompt, step)
         timing = replace(result.timing, waited=waited, all=time.monotonic() - started)
         return replace(result, timing=timing)
 
-    async def _redrawn(self, sample: Sample, completion: str, prompt: str, step: int) -> Result:
+    async def _redrawn(self, sample: Sample, completion: str, judged: bool, prompt: str, step: int) -> Result:
         request = RedrawRequest(
             sample.planned_prompt, prompt, sample.sources, group_seed(self.seed, step, sample.id)
         )
@@ -98,14 +104,16 @@ class RewardCore:
         try:
             async with deadline.running():
                 redraw, cached = await self.redraws.redraw(request)
-            result = self._rewarded(sample, completion, False, redraw, Case.REDRAWN)
+            result = self._rewarded(sample, completion, judged, redraw, Case.REDRAWN)
         except TimeoutError:
             cause = f"no reward within {self.deadline:g} s" if deadline.expired else "the backend timed out"
-            return _masked(cause, prompt)
+            return _masked(cause, prompt, judged)
         except Exception as error:  # a plugin's backend may raise anything; one sample must not end the step
             known = isinstance(error, InterleaveError)
             cause = one_line(str(error) if known else f"{type(error).__name__}: {error}", 200)
-            return _masked(cause, prompt, blameless=getattr(error, "kind", None) not in ABOUT_THE_PROMPT)
+            return _masked(
+                cause, prompt, judged, blameless=getattr(error, "kind", None) not in ABOUT_THE_PROMPT
+            )
         timing = Timing(drawing=redraw.drawing, scoring=redraw.scoring)
         return replace(result, prompt=prompt, timing=timing, from_cache=cached)
 
@@ -115,7 +123,7 @@ class RewardCore:
         scores = redraw.scores if redraw else None
         semantics, quality = change(scores, sample.previous, self.weights)
         parts = Parts(
-            format=float(has_strict_format(completion)),
+            format=float(has_strict_format(completion, self.answers)),
             accuracy=accuracy(judged, sample.success, self.weights),
             semantics=semantics,
             quality=quality,
@@ -136,8 +144,8 @@ def _case_without_redraw(sample: Sample, judged: bool | None) -> Case:
     return Case.SUCCESS if sample.success else Case.ACCEPTED_FAILURE
 
 
-def _masked(cause: str, prompt: str, *, blameless: bool = True) -> Result:
-    return Result(None, None, Case.MASKED, cause=cause, judged=False, prompt=prompt, blameless=blameless)
+def _masked(cause: str, prompt: str, judged: bool, *, blameless: bool = True) -> Result:
+    return Result(None, None, Case.MASKED, cause=cause, judged=judged, prompt=prompt, blameless=blameless)
 
 
 def _parse(completion: str) -> Verdict | None:
@@ -148,12 +156,12 @@ def _parse(completion: str) -> Verdict | None:
         return None
 
 
-def has_strict_format(completion: str) -> bool:
+def has_strict_format(completion: str, answers: AnswerForm = "json") -> bool:
     """The format reward: whether a critic's reply is exactly in the agreed form.
 
     In use a reply is parsed leniently (`agents/replies.py`). Training rewards only the form itself: thinking,
-    then an answer with one JSON object of a judgement and a prompt; nothing before, between or after; nothing
-    missing, duplicated or of another type.
+    then an answer with one object of a judgement and a prompt, in JSON or, where the prompts ask for it, as a
+    Python literal; nothing before, between or after; nothing missing, duplicated or of another type.
     """
     if len(completion) > MAX_CHARACTERS or unusable(completion):
         return False
@@ -161,10 +169,12 @@ def has_strict_format(completion: str) -> bool:
     if answer is None or _TAG.search(thinking, 0, max(thinking.rfind(">"), 0)):  # a tag ends with ">"
         return False
     try:
-        pairs = json.loads(answer, object_pairs_hook=list, parse_constant=_no_constant)
+        if answers == "python":
+            value = read_literal(answer)
+            return _is_verdict(list(value.items()) if isinstance(value, dict) else value)
+        return _is_verdict(json.loads(answer, object_pairs_hook=list, parse_constant=_no_constant))
     except (ValueError, RecursionError):
         return False
-    return _is_verdict(pairs)
 
 
 def _split_tags(completion: str) -> tuple[str, str | None]:

@@ -30,7 +30,7 @@ Scale = Literal["group", "none"]
 
 
 class Weights(Value):
-    """Every weight of the reward."""
+    """Every weight of the reward, and what it is computed from."""
 
     form: Literal["normalised", "plain"] = "normalised"
     format: float = Field(default=0.5, ge=0, le=1)
@@ -40,6 +40,9 @@ class Weights(Value):
     quality: float = Field(default=0.2, ge=0)
     alpha: float = Field(default=0.2, ge=0, le=1)
     """The plain form's share of accuracy."""
+    accepted_failures: Literal["no_change", "redraw"] = "no_change"
+    """What a reply that accepts a wrong picture is worth: nothing changes, as in use; or, as the reference's
+    code has it, its prompt is drawn and scored although no run would draw it."""
 
 
 class Parts(Value):

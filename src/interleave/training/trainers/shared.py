@@ -3,7 +3,7 @@
 Options come as keyword arguments where a trainer passes them on, else from the environment:
 INTERLEAVE_GENERATOR, INTERLEAVE_SCORER, INTERLEAVE_PROMPTS, INTERLEAVE_IMAGES (the folder that relative paths
 of pictures start from; or ROOT_IMAGE_DIR), INTERLEAVE_REWARD_SEED, INTERLEAVE_CONCURRENCY,
-INTERLEAVE_DEADLINE.
+INTERLEAVE_DEADLINE; the weights of the reward as INTERLEAVE_REWARD_FORM, INTERLEAVE_REWARD_ACCEPTED_FAILURES…
 """
 
 from __future__ import annotations
@@ -61,22 +61,26 @@ def chosen(options: Mapping[str, Any]) -> dict[str, str]:
 
 def core_of(options: Mapping[str, Any]) -> RewardCore:
     """The reward core for these options; there is one of each in a process."""
-    weights = {name: str(options[name]) for name in Weights.model_fields if name in options}
+    chosen_weights = {
+        name: options.get(name, os.environ.get(f"INTERLEAVE_REWARD_{name.upper()}"))
+        for name in Weights.model_fields
+    }
+    weights = {name: str(value) for name, value in chosen_weights.items() if value is not None}
     return _core(tuple(sorted(chosen(options).items())), tuple(sorted(weights.items())))
 
 
 @cache
 def _core(options: tuple[tuple[str, str], ...], weights: tuple[tuple[str, str], ...]) -> RewardCore:
     given = dict(options)
-    redraws = load_redrawer(
-        given["generator"], given["scorer"], load_pack(given.get("prompts", DEFAULT_PACK))
-    )
+    pack = load_pack(given.get("prompts", DEFAULT_PACK))
+    redraws = load_redrawer(given["generator"], given["scorer"], pack)
     return RewardCore(
         redraws,
         Weights.model_validate(dict(weights)),
         concurrency=int(given.get("concurrency", CONCURRENCY)),
         deadline=float(given.get("deadline", IMAGE_DEADLINE_SECONDS)),
         seed=int(given.get("seed", 0)),
+        answers=pack.answers,
     )
 
 

@@ -1,4 +1,4 @@
-"""Progress of a data stage: a bar on a terminal, else a line every few seconds."""
+"""Progress of a stage that counts what it has done: a bar on a terminal, else a line every few seconds."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+
+from interleave.text import time_left
 
 SECONDS_BETWEEN_LINES = 10
 
@@ -18,7 +20,7 @@ def progress_bar(what: str) -> Iterator[Callable[[int, int], None]]:
 
     console = Console(stderr=True, highlight=False)
     if not console.is_terminal:
-        yield _ProgressLines(what).show
+        yield ProgressLines(what).show
         return
     columns = (TextColumn(what), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Progress(*columns, console=console) as bar:
@@ -26,13 +28,22 @@ def progress_bar(what: str) -> Iterator[Callable[[int, int], None]]:
         yield lambda done, total: bar.update(task, completed=done, total=total)
 
 
-class _ProgressLines:
-    def __init__(self, what: str) -> None:
+class ProgressLines:
+    """A line every few seconds, with an estimate of the time left."""
+
+    def __init__(self, what: str, clock: Callable[[], float] = time.monotonic) -> None:
         self.what = what
-        self.last = time.monotonic()
+        self.clock = clock
+        self.last = clock()
+        self.first: tuple[float, int] | None = None
+        """When the first number came, and which: what was done before took no time of this process."""
 
     def show(self, done: int, total: int) -> None:
-        now = time.monotonic()
+        now = self.clock()
+        self.first = self.first or (now, done)
         if now - self.last >= SECONDS_BETWEEN_LINES:
             self.last = now
-            print(f"{self.what}: {done:,} of {total:,}", file=sys.stderr)
+            since, before = self.first
+            left = (now - since) * (total - done) / (done - before) if done > before else None
+            rest = f", {time_left(left)}" if left is not None and done < total else ""
+            print(f"{self.what}: {done:,} of {total:,}{rest}", file=sys.stderr)

@@ -1,0 +1,135 @@
+"""What the paper's whole path costs on 8 GPUs: prints the table of docs/how-to/reproduce-the-paper.md.
+
+Hours follow from what was measured on one H200 (docs/explanation/performance.md) and from the numbers below,
+which are assumptions where they are not the paper's. Nothing of this size has been run by us.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+GPUS = 8
+GPU_DOLLARS_AN_HOUR = 3.0
+"""Of an H200; assumed."""
+
+# Measured on one H200.
+SECONDS_A_PICTURE = 1.23
+"""FLUX.2-klein-9B, an edit of 1024 × 1024 in 4 steps, compiled, four together."""
+FLOPS = 790e12
+"""A large product of matrices in bf16."""
+SECONDS_A_TOKEN = 0.080
+"""Qwen3-VL-8B with the library's `generate`, as TRL calls it."""
+
+# The paper's numbers.
+REQUESTS = 40_000
+PLANNER_ROWS, CRITIC_ROWS, RL_ROWS = 80_000, 112_000, 13_000
+PLANNER_EPOCHS, CRITIC_EPOCHS = 3, 2
+PROMPTS, SAMPLES = 16, 8
+WEIGHTS, LANGUAGE_WEIGHTS = 8.77e9, 8.2e9
+
+# Assumed.
+STEPS, ATTEMPTS = 5, 1.5
+"""Steps of a plan, and attempts at a step."""
+UTILISATION = 0.35
+"""The share of the device's arithmetic that a training reaches."""
+PLANNER_TOKENS, CRITIC_TOKENS, PROMPT_TOKENS, REPLY_TOKENS = 3_000, 3_400, 2_900, 500
+LONGEST_REPLY = 800
+"""The longest reply of a batch decides how long it is written."""
+PICTURE_BYTES, RUN_BYTES = 1.5e6, 40e3
+CALLS_A_SECOND = 8.5
+"""128 calls of a model behind an API at once, 15 s each."""
+TRAINING_GPUS = 4
+"""GRPO shares the node with the generator."""
+
+# US dollars for a million tokens of gemini-2.5-pro, as in src/interleave/backends/remote/prices.py.
+READ, WRITTEN = 1.25, 10.0
+PLAN_TOKENS, VERDICT_TOKENS, SCORE_TOKENS = (1_500, 1_500), (3_000, 1_000), (4_400, 1_500)
+"""Read and written: a plan, a verdict on two pictures, both scores of an attempt; thinking is written."""
+
+
+@dataclass(frozen=True)
+class Stage:
+    """One stage: hours on the node, bytes it leaves, dollars for models behind an API."""
+
+    name: str
+    hours: float
+    bytes: float = 0.0
+    calls: float = 0.0
+
+    @property
+    def gpu_dollars(self) -> float:
+        return self.hours * GPUS * GPU_DOLLARS_AN_HOUR
+
+
+def stages() -> list[Stage]:
+    attempts = REQUESTS * STEPS * ATTEMPTS
+    checkpoints = 4 * WEIGHTS * 12  # float32, with both states of Adam
+    planner = PLANNER_ROWS * PLANNER_EPOCHS * PLANNER_TOKENS
+    critic = CRITIC_ROWS * CRITIC_EPOCHS * CRITIC_TOKENS
+    redraws = RL_ROWS * SAMPLES / 2  # half of the rows show a wrong picture
+    return [
+        Stage(
+            "collect",
+            attempts * SECONDS_A_PICTURE / GPUS / 3600,
+            attempts * PICTURE_BYTES + REQUESTS * RUN_BYTES,
+            REQUESTS * dollars(PLAN_TOKENS) + attempts * dollars(VERDICT_TOKENS),
+        ),
+        Stage("score (no GPU)", attempts * 2 / CALLS_A_SECOND / 3600, 0, attempts * dollars(SCORE_TOKENS)),
+        Stage("select, export (no GPU)", 0.2, 2e9),
+        Stage("SFT of the planner", sft_hours(planner), checkpoints),
+        Stage("SFT of the critic", sft_hours(critic), checkpoints),
+        Stage("GRPO of the critic", grpo_hours(), checkpoints, redraws * dollars(SCORE_TOKENS)),
+    ]
+
+
+def dollars(tokens: tuple[int, int]) -> float:
+    """The price of a call."""
+    return (tokens[0] * READ + tokens[1] * WRITTEN) / 1e6
+
+
+def sft_hours(tokens: float) -> float:
+    """Forward, backward and the forward pass that gradient checkpointing repeats: 8 operations a weight."""
+    return 8 * LANGUAGE_WEIGHTS * tokens / (GPUS * FLOPS * UTILISATION) / 3600
+
+
+def grpo_hours() -> float:
+    steps, replies = RL_ROWS // PROMPTS, PROMPTS * SAMPLES
+    writing = LONGEST_REPLY * SECONDS_A_TOKEN
+    drawing = (
+        replies / 2 * SECONDS_A_PICTURE / (GPUS - TRAINING_GPUS)
+    )  # half of the rows show a wrong picture
+    scoring = replies / 2 * 2 / CALLS_A_SECOND
+    tokens = replies * (PROMPT_TOKENS + REPLY_TOKENS)
+    learning = (
+        10 * WEIGHTS * tokens / (TRAINING_GPUS * FLOPS * UTILISATION)
+    )  # 2 of them for the reference model
+    return steps * (writing + drawing + scoring + learning) / 3600
+
+
+def table() -> str:
+    lines = ["| stage | hours | disk | GPUs | API |", "|---|--:|--:|--:|--:|"]
+    found = stages()
+    for stage in found:
+        gpus = 0 if "no GPU" in stage.name else stage.gpu_dollars
+        lines.append(_line(stage.name, stage.hours, stage.bytes, gpus, stage.calls))
+    on_gpus = [stage for stage in found if "no GPU" not in stage.name]
+    lines.append(
+        _line(
+            "**all**",
+            sum(stage.hours for stage in found),
+            sum(stage.bytes for stage in found),
+            sum(stage.gpu_dollars for stage in on_gpus),
+            sum(stage.calls for stage in found),
+        )
+    )
+    return "\n".join(lines)
+
+
+def _line(name: str, hours: float, size: float, gpus: float, calls: float) -> str:
+    gigabytes = f"{size / 1e9:,.0f} GB" if size else "–"
+    money = [f"${round(each, -1):,.0f}" if each else "–" for each in (gpus, calls)]
+    return f"| {name} | {hours:.1f} | {gigabytes} | {money[0]} | {money[1]} |"
+
+
+if __name__ == "__main__":
+    print(table())

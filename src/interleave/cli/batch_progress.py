@@ -1,0 +1,241 @@
+"""Progress of a batch on standard error: what was last done, how far it is, and about how long it will take.
+
+On a terminal one live line shows it. Elsewhere there is a line for a picture or a request that has ended, but
+not for each of many: between two lines is at least a second, and at least a hundredth of the time so far, up
+to ten minutes. So a batch of 10,000 requests that takes a day prints fewer than 800 lines. While nothing ends
+for minutes, a line says so.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from interleave.batches.watcher import Watcher
+from interleave.cli.run_command import say
+from interleave.runs.event_lines import DrawnLine, EventLine, JudgedLine, PlannedLine, StepFinishedLine
+from interleave.text import count, one_line, time_left
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from interleave.batches.batch import Ended
+
+LEAST_SECONDS, MOST_SECONDS = 1.0, 600.0
+SHARE = 0.01
+"""Between two lines is at least this share of the time so far."""
+SILENCE_SECONDS = 60.0
+"""After so long without an event, a line says that work is under way."""
+ID_CHARACTERS, REASON_CHARACTERS = 40, 200
+
+
+@dataclass
+class _Open:
+    """A request that is being answered."""
+
+    steps: int = 0
+    """In its plan; 0 until there is one."""
+    finished: set[int] = field(default_factory=set)
+    own: set[int] = field(default_factory=set)
+    """Those of them that this process finished; the others were in its journal."""
+
+
+class WorkMeter:
+    """How much of a batch is done and how long the rest may take; a request counts by its finished steps."""
+
+    def __init__(self, total: int, clock: Callable[[], float] = time.monotonic) -> None:
+        self.total = total
+        self.ended = self.failed = self.already = self.pictures = 0
+        self._clock = clock
+        self._started = clock()
+        self._open: dict[str, _Open] = {}
+        self._worked = 0.0
+        """In requests, of those that have ended."""
+
+    @property
+    def elapsed(self) -> float:
+        return self._clock() - self._started
+
+    def line(self, line: EventLine) -> None:
+        match line:
+            case PlannedLine():
+                self._of(line.id).steps = len(line.steps)
+            case StepFinishedLine():
+                request = self._of(line.id)
+                request.finished.add(line.step)
+                if not line.replayed:
+                    request.own.add(line.step)
+            case DrawnLine():
+                self.pictures += not line.replayed
+
+    def end(self, id_: str, *, failed: bool, already: bool) -> None:
+        self.ended += 1
+        self.failed += failed
+        self.already += already
+        request = self._open.pop(id_, _Open())
+        earlier = len(request.finished - request.own) / request.steps if request.steps else 0.0
+        self._worked += 0.0 if already else 1.0 - min(earlier, 1.0)
+
+    @property
+    def fraction(self) -> float:
+        """The share of the whole that is done."""
+        return (self.ended + self._under_way("finished")) / self.total if self.total else 1.0
+
+    @property
+    def seconds_left(self) -> float | None:
+        """An estimate; None until this process has done some work."""
+        worked = self._worked + self._under_way("own")
+        left = self.total - self.ended - self._under_way("finished")
+        return self.elapsed * max(left, 0.0) / worked if worked > 0 else None
+
+    def __str__(self) -> str:
+        failed = f", {self.failed:,} failed" if self.failed else ""
+        parts = [f"{self.ended:,} of {self.total:,} ended{failed}"]
+        if self.pictures:
+            parts.append(count(self.pictures, "picture"))
+        if (left := self.seconds_left) is not None and self.ended < self.total:
+            parts.append(time_left(left))
+        return " · ".join(parts)
+
+    def _of(self, id_: str | None) -> _Open:
+        return self._open.setdefault(id_ or "", _Open())
+
+    def _under_way(self, which: str) -> float:
+        return sum(len(getattr(each, which)) / each.steps for each in self._open.values() if each.steps)
+
+
+def described(line: EventLine) -> str | None:
+    """What a line of a run says, in a few words; None for what is not worth a line."""
+    match line:
+        case DrawnLine(replayed=False):
+            return f"{_name(line.id)}: step {line.step}, attempt {line.attempt} drawn in {line.seconds:.1f} s"
+    return None
+
+
+def _name(id_: str | None) -> str:
+    return one_line(id_ or "", ID_CHARACTERS)
+
+
+class BatchProgress(Watcher):
+    """What plain and live progress have in common."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self.clock = clock
+        self.meter = WorkMeter(0, clock)
+        self.what = ""
+        self._lock = threading.Lock()
+
+    def begin(self, total: int, what: str = "") -> None:
+        with self._lock:
+            self.meter, self.what = WorkMeter(total, self.clock), what
+            self.show("")
+
+    def line(self, line: EventLine) -> None:
+        with self._lock:
+            self.meter.line(line)
+            if (words := described(line)) is not None:
+                self.show(words)
+            elif isinstance(line, PlannedLine | JudgedLine | StepFinishedLine):
+                self.show("")
+
+    def ended(self, ended: Ended, *, already: bool) -> None:
+        with self._lock:
+            self.meter.end(ended.id, failed=ended.status == "failed", already=already)
+            if not already:
+                reason = f": {one_line(ended.reason, REASON_CHARACTERS)}" if ended.reason else ""
+                self.show(f"{_name(ended.id)}: {ended.status}{reason}")
+
+    def tick(self) -> None:
+        """Called every few seconds, whatever happens."""
+
+    def show(self, words: str) -> None:
+        """Show what was done, if anything worth a line, and how far the batch is."""
+
+    def start(self) -> None: ...
+    def stop(self) -> None: ...
+
+
+class PlainBatchProgress(BatchProgress):
+    """A line now and then, for logs."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        super().__init__(clock)
+        self._last = clock() - LEAST_SECONDS
+
+    def show(self, words: str) -> None:
+        wait = min(max(LEAST_SECONDS, SHARE * self.meter.elapsed), MOST_SECONDS)
+        is_last = self.meter.ended == self.meter.total > self.meter.already
+        if words and (is_last or self.clock() - self._last >= wait):
+            self._print(words)
+
+    def tick(self) -> None:
+        with self._lock:
+            silence = self.clock() - self._last
+            if 0 < self.meter.total > self.meter.ended and silence >= max(
+                SILENCE_SECONDS, SHARE * self.meter.elapsed
+            ):
+                self._print("working")
+
+    def _print(self, words: str) -> None:
+        self._last = self.clock()
+        say(" · ".join(filter(None, [words, self.what, str(self.meter)])))
+
+
+class LiveBatchProgress(BatchProgress):
+    """One live line, for terminals."""
+
+    def __init__(self, console: Console, clock: Callable[[], float] = time.monotonic) -> None:
+        from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+        from rich.table import Column
+
+        super().__init__(clock)
+        rest = Column(ratio=1, no_wrap=True, overflow="ellipsis")  # the first to be cut on a narrow terminal
+        self.bar = Progress(
+            BarColumn(16),
+            TimeElapsedColumn(),
+            TextColumn("{task.description}", markup=False, table_column=Column(no_wrap=True)),
+            TextColumn("{task.fields[words]}", style="dim", markup=False, table_column=rest),
+            console=console,
+            expand=True,
+        )
+        self.task = self.bar.add_task("", total=1.0, words="")
+
+    def show(self, words: str) -> None:
+        description = " · ".join(filter(None, [self.what, str(self.meter)]))
+        if words:
+            self.bar.update(self.task, words=one_line(words, 60))
+        self.bar.update(self.task, completed=self.meter.fraction, description=description)
+
+    def start(self) -> None:
+        self.bar.start()
+
+    def stop(self) -> None:
+        self.bar.stop()
+
+
+@contextmanager
+def batch_progress() -> Iterator[BatchProgress]:
+    """Progress on standard error while the block runs."""
+    from rich.console import Console
+
+    console = Console(stderr=True, highlight=False)
+    progress = LiveBatchProgress(console) if console.is_terminal else PlainBatchProgress()
+    over = threading.Event()
+
+    def tick() -> None:
+        while not over.wait(SILENCE_SECONDS / 4):
+            progress.tick()
+
+    ticking = threading.Thread(target=tick, daemon=True)
+    progress.start()
+    ticking.start()
+    try:
+        yield progress
+    finally:
+        over.set()
+        progress.stop()
+        ticking.join()

@@ -1,0 +1,226 @@
+"""`interleave serve documents` and `interleave serve keys`."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from interleave.cli import options
+from interleave.errors import ConfigurationError, MissingDependency
+
+if TYPE_CHECKING:
+    from interleave.runs.resolve import Choices
+
+NEEDS = ("fastapi", "uvicorn", "python_multipart", "prometheus_client")
+INSTALL = 'pip install "interleavethinker[serve]"'
+SQLITE = "sqlite:"
+
+keys = typer.Typer(help="The API keys of a document service.", no_args_is_help=True, rich_markup_mode=None)
+
+Folder = Annotated[
+    Path, typer.Option("--runs", metavar="DIR", help="Where jobs, their runs and the API keys are.")
+]
+DEFAULT_FOLDER = Path("runs") / "documents"
+
+
+def serve_documents(
+    profile: options.ProfileName = None,
+    planner: options.PlannerSpec = None,
+    critic: options.CriticSpec = None,
+    generator: options.GeneratorSpec = None,
+    prompts: options.PackName = None,
+    dry_run: options.DryRun = False,
+    max_attempts: options.MaxAttempts = None,
+    max_steps: options.MaxSteps = None,
+    max_calls: options.MaxCalls = None,
+    max_seconds: options.MaxSeconds = None,
+    max_cost: options.MaxCost = None,
+    host: Annotated[
+        str, typer.Option(help="The address to listen on; any but this machine's own needs API keys.")
+    ] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65535, help="The port; 0 for any free one.")] = 8020,
+    runs: Folder = DEFAULT_FOLDER,
+    jobs: Annotated[
+        str | None,
+        typer.Option(metavar="sqlite:PATH", help="The job table. [default: jobs.sqlite in --runs]"),
+    ] = None,
+    concurrency: Annotated[int, typer.Option(min=1, max=4096, help="Jobs that run at the same time.")] = 64,
+    queue: Annotated[int, typer.Option(min=1, max=1_000_000, help="Jobs that may wait.")] = 10_000,
+    per_key: Annotated[
+        int | None, typer.Option(min=1, help="Jobs of one API key that run at the same time.")
+    ] = None,
+    memory: Annotated[
+        int, typer.Option(min=64, help="Megabytes that requests and their pictures may take in memory.")
+    ] = 1000,
+    drain: Annotated[
+        float,
+        typer.Option(min=0, help="Seconds for jobs to end when the service stops; the others go on later."),
+    ] = 10.0,
+    webhook_host: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="HOST",
+            help="A host that webhooks may call; may be repeated. scheme://host:port may be private.",
+        ),
+    ] = None,
+    log_format: Annotated[
+        str, typer.Option(metavar="text|json", help="One line of text or of JSON for each event.")
+    ] = "text",
+    ignore: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME", help="A parameter to ignore when clients send it; may be repeated."),
+    ] = None,
+) -> int:
+    """Serve whole documents over HTTP, until Ctrl-C.
+
+    A job is a Response of OpenAI's API: submitted, streamed, cancelled, deleted. The address is printed on
+    standard output, requests are logged on standard error. After a restart every open job goes on.
+    """
+    require_packages()
+    from interleave.config.run_config import Limits
+    from interleave.service.documents.server import DocumentsConfig, serve_documents
+    from interleave.service.documents.service import ServiceSettings
+    from interleave.service.documents.webhooks import SECRET_VARIABLE
+    from interleave.service.memory import MEGABYTE
+
+    if log_format not in ("text", "json"):
+        raise ConfigurationError(f"--log-format {log_format}: text or json")
+    chosen = _choices(
+        "dry-run" if dry_run else profile,
+        planner=planner,
+        critic=critic,
+        generator=generator,
+        prompts=prompts,
+        max_attempts=max_attempts,
+        max_steps=max_steps,
+    )
+    config = DocumentsConfig(
+        chosen=chosen,
+        folder=runs,
+        jobs=_job_table(jobs),
+        host=host,
+        port=port,
+        drain_seconds=drain,
+        webhook_hosts=tuple(webhook_host or ()),
+        webhook_secret=os.environ.get(SECRET_VARIABLE),
+        json_logs=log_format == "json",
+        settings=ServiceSettings(
+            models=tuple(dict.fromkeys(("interleave", _shown(chosen.profile)))),
+            concurrency=concurrency,
+            queue=queue,
+            per_key=per_key,
+            limits=Limits(max_calls=max_calls, max_seconds=max_seconds, max_cost=max_cost),
+            memory_bytes=memory * MEGABYTE,
+            ignored=ignored_parameters(ignore or []),
+        ),
+    )
+    serve_documents(config, _announce)
+    return 0
+
+
+def _choices(profile: str | None, **given: object) -> Choices:
+    from interleave.runs.resolve import split_choices
+
+    return split_choices({"profile": profile, **given})[0]
+
+
+def _shown(profile: str) -> str:
+    """The name of a profile as clients see it: of a file, not its path."""
+    return Path(profile).stem if profile.endswith(".toml") else profile
+
+
+def _job_table(given: str | None) -> Path | None:
+    if given is None:
+        return None
+    if not given.startswith(SQLITE) or given == SQLITE:
+        raise ConfigurationError(f"--jobs {given}: the job table is a SQLite file: write {SQLITE}PATH")
+    return Path(given.removeprefix(SQLITE))
+
+
+def ignored_parameters(options: list[str]) -> frozenset[str]:
+    """The parameters of `--ignore`, which may be repeated or separated by commas."""
+    from interleave.service.parameters import NEVER_IGNORED
+
+    names = frozenset(piece.strip() for each in options for piece in each.split(",") if piece.strip())
+    for name in sorted(names & NEVER_IGNORED):
+        raise ConfigurationError(
+            f"--ignore {name}: the client would wait for events that never come; such requests are refused"
+        )
+    return names
+
+
+def _announce(address: str) -> None:
+    print(f"serving documents at {address}; the models are being loaded (Ctrl-C ends it)", file=sys.stderr)
+    print(address, flush=True)
+
+
+@keys.callback()
+def _keys() -> None:
+    """The API keys of a document service."""
+
+
+@keys.command("add")
+def add(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Whose key it is.")],
+    scope: Annotated[
+        list[str] | None,
+        typer.Option(metavar="submit|read|admin", help="May be repeated. [default: submit and read]"),
+    ] = None,
+    max_jobs: Annotated[
+        int | None, typer.Option(min=1, help="The most jobs of this key that wait or run at once.")
+    ] = None,
+    per_hour: Annotated[int | None, typer.Option(min=1, help="The most jobs it may submit an hour.")] = None,
+    runs: Folder = DEFAULT_FOLDER,
+) -> int:
+    """Make an API key. It is printed once, and stored only as a hash."""
+    require_packages()
+    from interleave.service.documents.keys import FILE_NAME, add_key
+
+    key, secret = add_key(
+        runs / FILE_NAME, name, scope or ("submit", "read"), max_jobs=max_jobs, per_hour=per_hour
+    )
+    print(f"key {key.id} for {name!r} may {' and '.join(key.scopes)}; it is shown only now:", file=sys.stderr)
+    print(secret)
+    return 0
+
+
+@keys.command("list")
+def list_keys(runs: Folder = DEFAULT_FOLDER) -> int:
+    """The API keys, without their secrets."""
+    require_packages()
+    from interleave.service.documents.keys import FILE_NAME, read_keys
+
+    for key in read_keys(runs / FILE_NAME):
+        made = time.strftime("%Y-%m-%d", time.gmtime(key.created))
+        state = "revoked" if key.revoked is not None else ",".join(key.scopes)
+        print(f"{key.id}  {made}  {state:<20}  {key.name}")
+    return 0
+
+
+@keys.command("revoke")
+def revoke(
+    name: Annotated[str, typer.Argument(metavar="NAME|ID", help="The key's name or id.")],
+    runs: Folder = DEFAULT_FOLDER,
+) -> int:
+    """Refuse a key from now on; its jobs stay."""
+    require_packages()
+    from interleave.service.documents.keys import FILE_NAME, revoke_key
+
+    key = revoke_key(runs / FILE_NAME, name)
+    print(f"revoked {key.id} ({key.name})")
+    return 0
+
+
+def require_packages() -> None:
+    for package in NEEDS:
+        if importlib.util.find_spec(package) is None:
+            raise MissingDependency(
+                f"the server needs the package {package!r}, which is not installed. "
+                f"Install it with: {INSTALL}"
+            )

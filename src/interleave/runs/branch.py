@@ -1,0 +1,117 @@
+"""A branch: a run folder that begins as a copy of another run and goes its own way from a step on.
+
+The other run is not changed. Its pictures are linked where the file system can, else copied; its journal is
+copied line by line, followed by a line that says where it came from. What the other run has paid for is
+counted there.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shutil
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from interleave.errors import RunError, StorageError
+from interleave.files import make_folder, remove_temporaries_of, sync_folder, write_new
+from interleave.redaction import redacted_model
+from interleave.runs.decisions import DecidedRun, redraw_line, still_written
+from interleave.runs.digest_chain import DigestChain
+from interleave.runs.folder import refuse_foreign_folder
+from interleave.runs.journal import FILE_NAME as JOURNAL_NAME
+from interleave.runs.journal import Branched, Entry, JournalReader, Line, is_being_written
+from interleave.runs.record import RunRecord, fold, picture_names, read_record
+from interleave.runs.store import FOLDER as IMAGES
+from interleave.runs.store import PictureStore
+
+
+def branch_run(
+    folder: str | Path,
+    out: str | Path,
+    step: int,
+    *,
+    prompt: str | None = None,
+    seed: int | None = None,
+    generator: str | None = None,
+    by: str = "",
+) -> RunRecord:
+    """Begin a new run as a copy of this one, with this step and those that follow from it drawn again.
+
+    Nothing is drawn yet: continue the new run. Returns its record.
+    """
+    folder, out = Path(folder), Path(out)
+    if is_being_written(folder):
+        raise still_written(folder)
+    reader = JournalReader(folder)
+    run = DecidedRun.of(folder, reader.read_new())
+    redraw = redraw_line(run, step, prompt=prompt, seed=seed, generator=generator, by=by)
+    branched = Branched(parent=folder.absolute().name, parent_journal=reader.position, step=step, by=by)
+    lines: list[Entry] = [*run.entries, branched, redraw]
+    fold(lines, where=out)  # refuses lines that cannot follow each other before anything is written
+    _refuse_target(out)
+    try:
+        make_folder(out)
+        _copy_pictures(folder, out, picture_names(run.record))
+        _write_journal(out, lines)
+    except OSError as error:
+        raise StorageError.at(out, error) from error
+    return read_record(out)
+
+
+def _refuse_target(out: Path) -> None:
+    """Refuse a folder that holds anything but pictures of a branch that was never finished."""
+    if (out / JOURNAL_NAME).exists():
+        raise RunError(f"{out} holds a run already: choose another folder with --out")
+    if out.is_dir():
+        remove_temporaries_of(out)
+        if set(os.listdir(out)) == {IMAGES}:
+            return
+    refuse_foreign_folder(out)
+
+
+def _copy_pictures(folder: Path, out: Path, names: Sequence[str]) -> None:
+    """Link or copy the pictures; stored pictures are replaced and never changed, so a link is as good."""
+    source, target = PictureStore(folder), PictureStore(out)
+    make_folder(target.folder)
+    for name in names:
+        if problem := source.problem_with(name):
+            raise problem
+        if target.has(name):
+            continue
+        with suppress(FileNotFoundError):
+            target.path(name).unlink()
+        try:
+            os.link(source.path(name), target.path(name))
+        except OSError:  # another file system, or one without links
+            shutil.copyfile(source.path(name), target.path(name))
+            _sync_file(target.path(name))
+    sync_folder(target.folder)
+
+
+def _sync_file(path: Path) -> None:
+    file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(file)
+    finally:
+        os.close(file)
+
+
+def _write_journal(out: Path, lines: Sequence[Line]) -> None:
+    """Write the whole journal under its name at once; refuses where another process has just done so."""
+    chain = DigestChain()
+    data = b"".join(chain.seal(redacted_model(line).model_dump_json().encode()) + b"\n" for line in lines)
+    temporary = out / f".{JOURNAL_NAME}.{secrets.token_hex(6)}.tmp"
+    try:
+        write_new(str(temporary), data)
+        try:
+            os.link(temporary, out / JOURNAL_NAME)
+        except FileExistsError:
+            raise RunError(f"{out} holds a run already: choose another folder with --out") from None
+        except OSError:  # no links on this file system
+            os.replace(temporary, out / JOURNAL_NAME)
+    finally:
+        with suppress(OSError):
+            temporary.unlink()
+    sync_folder(out)

@@ -1,0 +1,276 @@
+"""What a person can decide about a run: release its plan, redraw a step, choose another attempt, undo.
+
+Each of these checks the decision and adds one line to the journal; nothing is drawn and no model is loaded.
+Continuing the run then does what follows, and pays only for what the journal does not have yet. All of them
+return the record of the run with the decision in it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from interleave.backends.registry import check_generator, note_for, refuse_undrawable
+from interleave.config.run_config import RoleConfig
+from interleave.errors import FolderInUse, InputError, RunError
+from interleave.redaction import secret_in
+from interleave.runs.folder import open_journal
+from interleave.runs.journal import (
+    AttemptChosen,
+    DecisionLine,
+    Entry,
+    Journal,
+    PlanReleased,
+    RedrawDecided,
+    Undone,
+    read_journal,
+)
+from interleave.runs.plan_file import refuse_edited
+from interleave.runs.record import RunRecord, StepRecord, fold
+from interleave.runs.steering import Steering, steering_after
+from interleave.runs.store import PictureStore
+from interleave.text import count
+from interleave.types import Plan
+from interleave.validation_errors import first_problem
+
+
+@dataclass(frozen=True)
+class DecidedRun:
+    """A run about which a person decides: its lines and what they come to."""
+
+    folder: Path
+    entries: list[Entry]
+    record: RunRecord
+    steering: Steering
+
+    @classmethod
+    def of(cls, folder: Path, entries: list[Entry]) -> DecidedRun:
+        return cls(folder, entries, fold(entries, where=folder), steering_after(entries))
+
+
+def release_plan(folder: str | Path, plan: Plan | None = None, *, by: str = "") -> RunRecord:
+    """Let a held run draw its plan, or the plan given here instead.
+
+    A plan can be given until the first picture is drawn.
+    """
+
+    def line(run: DecidedRun) -> DecisionLine:
+        _refuse_late_release(run)
+        chosen = plan or run.record.plan
+        if chosen is None:
+            raise RunError(f"{run.folder} has no plan yet: continue it with 'interleave resume {run.folder}'")
+        if plan is None:
+            if not run.steering.holds_plan:
+                raise RunError(f"the plan of {run.folder} is not held, so there is nothing to approve")
+            refuse_edited(run.folder, run.record)
+        _refuse_plan(run, chosen)
+        return PlanReleased(plan=chosen, by=by)
+
+    return _decided(Path(folder), line)
+
+
+def redraw_step(
+    folder: str | Path,
+    step: int,
+    *,
+    prompt: str | None = None,
+    seed: int | None = None,
+    generator: str | None = None,
+    only_step: bool = False,
+    by: str = "",
+) -> RunRecord:
+    """Draw a step again, and the later steps whose pictures follow from it unless `only_step` is set.
+
+    Without a seed it is drawn with one that was not used for it before. The run's own seed keeps everything
+    as it was but for the prompt or the generator.
+    """
+    return _decided(
+        Path(folder),
+        lambda run: redraw_line(
+            run, step, prompt=prompt, seed=seed, generator=generator, only_step=only_step, by=by
+        ),
+    )
+
+
+def choose_attempt(
+    folder: str | Path, step: int, attempt: int, *, only_step: bool = False, by: str = ""
+) -> RunRecord:
+    """Show another attempt of a step; later steps that follow from it are drawn again unless `only_step`."""
+
+    def line(run: DecidedRun) -> DecisionLine:
+        record = drawn_step(run, step)
+        found = next((each for each in record.attempts if each.number == attempt), None)
+        if found is None:
+            have = ", ".join(str(each.number) for each in record.attempts) or "none yet"
+            raise InputError(f"step {step} has no attempt {attempt}: its attempts are {have}")
+        if found.verdict is None:
+            raise InputError(
+                f"attempt {attempt} of step {step} has not been judged yet: continue the run first, with "
+                f"'interleave resume {run.folder}'"
+            )
+        if record.finished and record.shown == attempt:
+            raise InputError(f"attempt {attempt} of step {step} is the one that is shown already")
+        if problem := PictureStore(run.folder).problem_with(found.image):
+            raise problem
+        keep = _kept(run, step) if only_step else {}
+        return AttemptChosen(step=step, attempt=attempt, keep=keep, by=by)
+
+    return _decided(Path(folder), line)
+
+
+def undo_decision(folder: str | Path, *, by: str = "") -> RunRecord:
+    """Undo the last redraw or choice that still holds; undone again, the one before it."""
+
+    def line(run: DecidedRun) -> DecisionLine:
+        if not run.steering.decisions:
+            raise InputError(f"nothing is left to undo in {run.folder}: no redraw and no choice holds")
+        return Undone(by=by)
+
+    return _decided(Path(folder), line)
+
+
+def redraw_line(
+    run: DecidedRun,
+    step: int,
+    *,
+    prompt: str | None,
+    seed: int | None,
+    generator: str | None,
+    only_step: bool = False,
+    by: str = "",
+) -> RedrawDecided:
+    """The checked decision to redraw a step; used for a run and for a branch of it."""
+    drawn_step(run, step, wants_prompt=prompt is not None)
+    other = None
+    if generator is not None:
+        check_generator(generator)
+        other = RoleConfig(spec=generator, note=note_for(generator, role="generator"))
+        if other.identity == run.record.config.generator.identity:
+            other = None
+    _refuse_prompts(run, [prompt] if prompt is not None else [], other or run.record.config.generator)
+    try:
+        return RedrawDecided(
+            step=step,
+            prompt=prompt,
+            seed=_unused_seed(run, step) if seed is None else seed,
+            generator=other,
+            keep=_kept(run, step) if only_step else {},
+            by=by,
+        )
+    except ValidationError as error:
+        raise InputError(f"step {step} cannot be redrawn like that: {first_problem(error)}") from None
+
+
+def drawn_step(run: DecidedRun, number: int, *, wants_prompt: bool = False) -> StepRecord:
+    """The record of a step about which something can be decided; raises with the reason where nothing can."""
+    steps = {step.plan.number: step for step in run.record.steps}
+    if not steps:
+        raise RunError(f"{run.folder} has no plan yet: continue it with 'interleave resume {run.folder}'")
+    if run.steering.holds_plan:
+        raise RunError(
+            f"the plan of {run.folder} waits for approval: release it first, with --approve or --plan FILE"
+        )
+    if number not in steps:
+        raise InputError(f"there is no step {number}: the plan has steps {min(steps)} to {max(steps)}")
+    if steps[number].plan.prompt is None:
+        more = ", so it takes no prompt" if wants_prompt else ""
+        raise InputError(f"step {number} is text only and has no picture{more}")
+    return steps[number]
+
+
+def _decided(folder: Path, line: Callable[[DecidedRun], DecisionLine]) -> RunRecord:
+    """Check a decision while no other process can write to the run, and put it on disk."""
+    with _open_for_decision(folder) as (journal, entries):
+        run = DecidedRun.of(folder, entries)
+        decided = line(run)
+        if _is_under_way(run, decided):
+            return run.record
+        journal.append(decided)
+        journal.sync()
+        return fold(entries, where=folder, position=journal.position)
+
+
+@contextmanager
+def _open_for_decision(folder: Path) -> Iterator[tuple[Journal, list[Entry]]]:
+    read_journal(folder)  # says what is wrong with a folder that is none of a run, before anything is opened
+    try:
+        journal = open_journal(folder)
+    except FolderInUse:
+        raise still_written(folder) from None
+    try:
+        entries = read_journal(folder)
+        journal.listener = entries.append
+        yield journal, entries
+    finally:
+        journal.close()
+
+
+def still_written(folder: Path) -> FolderInUse:
+    """The error for a decision about a run that another process works on."""
+    return FolderInUse(f"{folder} is still being written: wait until that run has ended, or stop it")
+
+
+def _is_under_way(run: DecidedRun, line: DecisionLine) -> bool:
+    """Whether this was decided last and is not carried out yet: a command that was stopped is repeated."""
+    last = run.steering.decisions[-1] if run.steering.decisions else None
+    if run.record.status == "done" or last is None or isinstance(line, Undone):
+        return False
+    besides = {"time", "by", "keep"}
+    return line.model_dump(exclude=besides) == last.model_dump(exclude=besides)
+
+
+def _kept(run: DecidedRun, step: int) -> dict[int, int]:
+    """The attempts that the later steps show now, of those steps that would be drawn again."""
+    chosen = run.steering.chosen
+    shown = {each.plan.number: chosen.get(each.plan.number, each.shown) for each in run.record.steps}
+    followers = sorted(run.steering.followers_of(step))
+    return {number: attempt for number in followers if (attempt := shown[number]) is not None}
+
+
+def _unused_seed(run: DecidedRun, step: int) -> int:
+    """A seed that this step was not drawn with under what holds now; the same for the same command again."""
+    last = run.steering.decisions[-1] if run.steering.decisions else None
+    if isinstance(last, RedrawDecided) and last.step == step and run.record.status != "done":
+        return last.seed
+    before = sum(isinstance(each, RedrawDecided) and each.step == step for each in run.steering.decisions)
+    digest = hashlib.sha256(f"{run.record.config.seed}/{step}/redraw {before + 1}".encode()).digest()
+    return int.from_bytes(digest[:4], "big") >> 1
+
+
+def _refuse_late_release(run: DecidedRun) -> None:
+    if any(step.attempts for step in run.record.steps):
+        raise RunError(
+            f"{run.folder} has pictures of its plan already: redraw single steps instead (--from-step N), "
+            "or draw another plan in a new run (generate --plan FILE)"
+        )
+    if run.record.status == "done":
+        raise RunError(
+            f"{run.folder} is finished: start a new run with the other plan (generate --plan FILE)"
+        )
+
+
+def _refuse_plan(run: DecidedRun, plan: Plan) -> None:
+    config = run.record.config
+    if len(plan.steps) > config.max_steps:
+        raise InputError(
+            f"the plan has {count(len(plan.steps), 'step')}, and this run allows {config.max_steps}: "
+            "shorten it"
+        )
+    _refuse_prompts(run, [step.prompt for step in plan.steps if step.prompt is not None], config.generator)
+    if variable := secret_in(plan.model_dump_json()):
+        raise InputError(f"the plan contains the key in {variable}: take it out")
+
+
+def _refuse_prompts(run: DecidedRun, prompts: list[str], generator: RoleConfig) -> None:
+    """Refuse prompts that are known not to work, before they are on disk."""
+    if any(not prompt.strip() for prompt in prompts):
+        raise InputError("the prompt is blank: say what to draw")
+    if variable := next(filter(None, map(secret_in, prompts)), None):
+        raise InputError(f"the prompt contains the key in {variable}: take it out")
+    if not generator.is_object:
+        refuse_undrawable(prompts, generator.parsed)

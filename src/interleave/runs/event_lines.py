@@ -1,0 +1,302 @@
+"""The events of runs as JSON lines for other programs: what `--json-events` prints.
+
+Lines follow from the journal and nothing else. A run that is continued therefore begins with the lines of
+what its journal already holds, marked `replayed`, and a finished run gives all its lines again: without
+`started`, `call_failed`, `retry` and the fields `time`, `seconds` and `replayed`, the lines of a run that was
+stopped and continued are those of an undisturbed one.
+
+Fields may be added within a version; readers ignore fields and events that they do not know.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
+
+from interleave.errors import InputError
+from interleave.runs import journal
+from interleave.runs.error_report import ErrorReport
+from interleave.runs.journal import Entry, Role
+from interleave.runs.summary import RunSummary, image_path
+from interleave.types import Outcome, Value
+from interleave.validation_errors import first_problem
+
+VERSION = 1
+
+
+class _Line(Value):
+    """What every line has."""
+
+    model_config = ConfigDict(extra="ignore")  # a newer version may write more
+
+    event: str
+    version: int = VERSION
+    time: float = Field(default_factory=lambda: round(time.time(), 3))
+    """Seconds since 1970."""
+
+
+class _RunLine(_Line):
+    """What every line about one run has."""
+
+    run: str
+    """The run folder."""
+    id: str | None = None
+    """The id of its request, in a batch."""
+
+
+class _JournalLine(_RunLine):
+    replayed: bool = False
+    """Whether it was already in the journal when this process opened the run."""
+
+
+class StartedLine(_RunLine):
+    """A run was opened: the first line of every run."""
+
+    event: Literal["started"] = "started"
+    request: str
+    """The words of the request."""
+    pictures: int
+    """The number of pictures in the request."""
+    models: dict[str, str]
+    """The specs of planner, critic and generator."""
+    continued: bool
+    """Whether its folder already held a part of it."""
+
+
+class PlannedStep(Value):
+    """A step of a plan."""
+
+    number: int
+    name: str | None
+    text: str
+    prompt: str | None
+    """None for a step of text only."""
+
+
+class PlannedLine(_JournalLine):
+    """The plan is complete."""
+
+    event: Literal["planned"] = "planned"
+    steps: tuple[PlannedStep, ...]
+
+
+class _AttemptLine(_JournalLine):
+    step: int
+    attempt: int
+
+
+class DrawnLine(_AttemptLine):
+    """A picture was drawn, and is in the run folder."""
+
+    event: Literal["drawn"] = "drawn"
+    image: str
+    """Its file, relative to the run folder."""
+    prompt: str
+    seed: int
+    cost: float | None
+    seconds: float
+
+
+class JudgedLine(_AttemptLine):
+    """The critic has judged a picture."""
+
+    event: Literal["judged"] = "judged"
+    outcome: Outcome
+    reasoning: str
+    refined_prompt: str | None
+    confidence: float | None
+
+
+class StepFinishedLine(_JournalLine):
+    """A step is complete."""
+
+    event: Literal["step_finished"] = "step_finished"
+    step: int
+    attempt: int | None
+    """The attempt to show; None for a step of text only."""
+    image: str | None
+    text: str
+    accepted: bool
+    forced: bool
+
+
+class DecidedLine(_JournalLine):
+    """A person decided something; the steps that it changes are finished anew after it."""
+
+    event: Literal["decided"] = "decided"
+    decision: Literal["redraw_decided", "attempt_chosen", "undone", "branched"]
+    step: int | None = None
+    """None for an undo."""
+    attempt: int | None = None
+    """The attempt that was chosen."""
+    prompt: str | None = None
+    """What a redrawn step is to show, where that was given."""
+    by: str
+    """Who decided, where that was given."""
+
+
+class _CallLine(_JournalLine):
+    role: Role
+    step: int
+    """0 for the planner."""
+    attempt: int
+    tries: int
+    """How often this call has been made, with this time."""
+
+
+class CallFailedLine(_CallLine):
+    """A call to a model failed."""
+
+    event: Literal["call_failed"] = "call_failed"
+    reason: str
+    transient: bool
+    """Whether it may be made again."""
+
+
+class RetryLine(_CallLine):
+    """A call that failed, or was under way when a process ended, is made again."""
+
+    event: Literal["retry"] = "retry"
+
+
+class EndedLine(RunSummary, _RunLine):
+    """A run has ended: the last line of every run, with the fields of `--json`."""
+
+    event: Literal["ended"] = "ended"
+
+
+class BatchStartedLine(_Line):
+    """A batch begins: its first line."""
+
+    event: Literal["batch_started"] = "batch_started"
+    out: str
+    """The folder of the batch."""
+    requests: int
+
+
+class RequestEndedLine(_RunLine):
+    """A request of a batch has ended, now or (`already`) before this process."""
+
+    event: Literal["request_ended"] = "request_ended"
+    status: Literal["done", "short", "failed", "busy"]
+    reason: str | None
+    already: bool
+    bad_request: bool
+    """Whether the request itself is the cause: trying again changes nothing."""
+    calls: int
+    seconds: float
+    generator: str
+
+
+class BatchEndedLine(_Line):
+    """A batch has ended: its last line, with the fields of `--json`."""
+
+    model_config = ConfigDict(extra="allow")
+
+    event: Literal["batch_ended"] = "batch_ended"
+    out: str
+    status: str
+
+
+class ErrorLine(_Line):
+    """The command ended with an error before, or instead of, a result."""
+
+    event: Literal["error"] = "error"
+    status: str
+    error: ErrorReport
+    exit_code: int
+
+
+EventLine = (
+    StartedLine
+    | PlannedLine
+    | DrawnLine
+    | JudgedLine
+    | StepFinishedLine
+    | DecidedLine
+    | CallFailedLine
+    | RetryLine
+    | EndedLine
+    | BatchStartedLine
+    | RequestEndedLine
+    | BatchEndedLine
+    | ErrorLine
+)
+_LINE: TypeAdapter[EventLine] = TypeAdapter(Annotated[EventLine, Field(discriminator="event")])
+
+
+def read_event_line(text: str | bytes) -> EventLine:
+    """The event in a line of `--json-events`; raises `InputError` for anything else."""
+    try:
+        return _LINE.validate_json(text)
+    except ValidationError as error:
+        raise InputError(f"not a line of events: {first_problem(error)}") from None
+
+
+class EventLines:
+    """Turns the journal of one run into lines; it keeps what later lines say about earlier entries."""
+
+    def __init__(self, folder: Path, id_: str | None = None) -> None:
+        self._place: dict[str, Any] = {"run": str(folder), "id": id_}
+        self._tries: Counter[tuple[str, int]] = Counter()
+        self._texts: dict[int, str] = {}
+        self._images: dict[tuple[int, int], str] = {}
+
+    def started(self, start: journal.Started, *, continued: bool) -> StartedLine:
+        config = start.config
+        return StartedLine(
+            **self._place,
+            request="\n".join(part.text for part in start.request if part.text),
+            pictures=sum(part.image is not None for part in start.request),
+            models={role: getattr(config, role).spec for role in ("planner", "critic", "generator")},
+            continued=continued,
+        )
+
+    def ended(self, summary: RunSummary) -> EndedLine:
+        return EndedLine(**self._place | summary.model_dump())
+
+    def of(self, entry: Entry, *, replayed: bool) -> Iterator[EventLine]:
+        """The lines of an entry of the journal; many entries have none."""
+        place = {**self._place, "time": entry.time, "replayed": replayed}
+        match entry:
+            case journal.Planned(plan=plan) | journal.PlanReleased(plan=plan):
+                self._texts = {step.number: step.text for step in plan.steps}
+                steps = [
+                    PlannedStep(number=step.number, name=step.name, text=step.text, prompt=step.prompt)
+                    for step in plan.steps
+                ]
+                yield PlannedLine(**place, steps=tuple(steps))
+            case journal.Drawn():
+                image = self._images[entry.step, entry.attempt] = image_path(entry.image)
+                fields = entry.model_dump(include={"step", "attempt", "prompt", "seed", "cost", "seconds"})
+                yield DrawnLine(**place, **fields, image=image)
+            case journal.Judged(verdict=verdict):
+                yield JudgedLine(**place, step=entry.step, attempt=entry.attempt, **verdict.model_dump())
+            case journal.StepFinished():
+                fields = entry.model_dump(include={"step", "attempt", "accepted", "forced"})
+                image_of_step = self._images.get((entry.step, entry.attempt or 0))
+                text = self._texts.get(entry.step, "")
+                yield StepFinishedLine(**place, **fields, image=image_of_step, text=text)
+            case journal.RedrawDecided() | journal.AttemptChosen() | journal.Undone() | journal.Branched():
+                said = entry.model_dump(include={"step", "attempt", "prompt", "by"})
+                yield DecidedLine(**place, decision=entry.event, **said)
+            case journal.Called() | journal.CallFailed():
+                yield from self._call(entry, place)
+
+    def _call(self, entry: journal.Called | journal.CallFailed, place: dict[str, Any]) -> Iterator[EventLine]:
+        call = (entry.role, entry.call)
+        self._tries[call] += isinstance(entry, journal.Called)
+        fields = {
+            **place,
+            **entry.model_dump(include={"role", "step", "attempt"}),
+            "tries": self._tries[call],
+        }
+        if isinstance(entry, journal.CallFailed):
+            yield CallFailedLine(**fields, reason=entry.error, transient=entry.transient)
+        elif self._tries[call] > 1:
+            yield RetryLine(**fields)

@@ -1,0 +1,1 @@
+"""The document service: jobs that answer requests with documents, as OpenAI's Responses API."""

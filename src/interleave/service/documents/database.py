@@ -1,0 +1,126 @@
+"""One SQLite database, one connection, one thread: work that arrives together is committed together.
+
+The connection holds the database alone (`locking_mode=EXCLUSIVE`). So a second service on the same file is
+refused at its start, and the write-ahead log has a single user: SQLite before 3.51.3 can lose commits when
+several connections share one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import sqlite3
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future
+from contextlib import suppress
+from pathlib import Path
+from queue import Empty, SimpleQueue
+from typing import Any, TypeVar
+
+from interleave.errors import ConfigurationError, RunError, StorageError
+from interleave.files import make_folder
+
+T = TypeVar("T")
+Work = Callable[[sqlite3.Connection], Any]
+log = logging.getLogger(__name__)
+MOST_AT_ONCE = 500
+"""Pieces of work in one commit."""
+
+
+class Database:
+    """A database that this process owns; closed by `close`."""
+
+    def __init__(self, path: Path, schema: str, *, version: int) -> None:
+        self.path = path
+        self._queue: SimpleQueue[tuple[Work, Future[Any]] | None] = SimpleQueue()
+        self._connection = _connect(path, schema, version)
+        self._thread = threading.Thread(target=self._work, name="jobs", daemon=True)
+        self._closed = False
+        self._thread.start()
+
+    async def run(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        """The result of some work; what it changed is on disk when this returns, or nothing of it is."""
+        if self._closed:
+            raise StorageError(f"{self.path} is closed")
+        done: Future[T] = Future()
+        self._queue.put((work, done))
+        return await asyncio.wrap_future(done)
+
+    def close(self) -> None:
+        """Finish what has been asked for, then release the file."""
+        if not self._closed:
+            self._closed = True
+            self._queue.put(None)
+            self._thread.join()
+
+    def _work(self) -> None:
+        while True:
+            batch = [self._queue.get()]
+            with suppress(Empty):
+                while len(batch) < MOST_AT_ONCE:
+                    batch.append(self._queue.get_nowait())
+            self._commit([each for each in batch if each is not None])
+            if None in batch:
+                self._connection.close()
+                return
+
+    def _commit(self, batch: list[tuple[Work, Future[Any]]]) -> None:
+        wanted = [(work, done) for work, done in batch if done.set_running_or_notify_cancel()]
+        outcomes: list[tuple[Any, Exception | None]] = []
+        try:
+            self._connection.execute("BEGIN")
+            outcomes += [self._try(work) for work, _ in wanted]
+            self._connection.execute("COMMIT")
+        except sqlite3.Error as error:
+            with suppress(sqlite3.Error):
+                self._connection.execute("ROLLBACK")
+            failure = StorageError(f"cannot write {self.path} ({error}): make room or repair the disk")
+            outcomes = [(None, failure) for _ in wanted]
+            log.error("%s", failure)
+        for (_, done), (result, problem) in zip(wanted, outcomes, strict=True):
+            if problem is None:
+                done.set_result(result)
+            else:
+                done.set_exception(problem)
+
+    def _try(self, work: Work) -> tuple[Any, Exception | None]:
+        """One piece of work: its failure undoes nothing but itself."""
+        self._connection.execute("SAVEPOINT work")
+        try:
+            result = work(self._connection)
+        except sqlite3.OperationalError:  # the disk, which is the failure of all of them
+            raise
+        except Exception as error:
+            self._connection.execute("ROLLBACK TO work")
+            self._connection.execute("RELEASE work")
+            return None, error
+        self._connection.execute("RELEASE work")
+        return result, None
+
+
+def _connect(path: Path, schema: str, version: int) -> sqlite3.Connection:
+    try:
+        make_folder(path.parent)
+        connection = sqlite3.connect(path, timeout=1.0, isolation_level=None, check_same_thread=False)
+        connection.row_factory = sqlite3.Row
+        connection.execute("PRAGMA locking_mode=EXCLUSIVE")
+        connection.execute("PRAGMA journal_mode=WAL")
+        connection.execute("PRAGMA synchronous=FULL")
+        found = connection.execute("PRAGMA user_version").fetchone()[0]
+        if found > version:
+            raise RunError(
+                f"{path} has format version {found}, and this interleave reads up to {version}: "
+                "use a newer one"
+            )
+        if found < version:
+            connection.executescript(f"BEGIN; {schema}; PRAGMA user_version={version}; COMMIT;")
+        connection.execute("BEGIN EXCLUSIVE")
+        connection.execute("COMMIT")
+    except (OSError, sqlite3.Error) as error:
+        if "locked" in str(error):
+            raise ConfigurationError(
+                f"another process uses {path}: one document service at a time works on a job table"
+            ) from None
+        raise ConfigurationError(f"cannot open the job table {path} ({error})") from None
+    return connection

@@ -1,0 +1,231 @@
+"""The response of a job and its stream of events: a fold of the run's journal, and of nothing else.
+
+The same journal always gives the same events with the same numbers, however often the service was restarted
+while it was written. So a client that has seen event 17 asks for those after 17, from any process. Events
+name pictures; their bytes are read when an event is sent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from interleave.runs.journal import Called, Drawn, Entry, Replied, Started, StepFinished
+from interleave.runs.record import RunRecord
+from interleave.service.documents.facts import picture_url, response_object
+from interleave.service.documents.jobs import Job
+from interleave.types import Plan, PlanStep
+
+Event = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class StoredPicture:
+    """A picture in a run folder, in place of its base64 text."""
+
+    name: str
+
+
+class Fold(Protocol):
+    """Makes numbered events from the journal of a job, each from the lines so far."""
+
+    def __init__(self, job: Job) -> None: ...
+    def begin(self) -> list[Event]: ...
+    def add(self, entry: Entry) -> list[Event]: ...
+    def end(self, job: Job, record: RunRecord | None) -> list[Event]: ...
+
+
+class JournalFold:
+    """The journal itself as events, one a line, without what only a replay needs: for pages that show a run.
+
+    A kind of line that is added to journals is passed on without a change here.
+    """
+
+    def __init__(self, job: Job) -> None:
+        self.job = job
+        self._number = 0
+
+    def begin(self) -> list[Event]:
+        return [self._event("job.queued")]
+
+    def add(self, entry: Entry) -> list[Event]:
+        fields = entry.model_dump(mode="json", exclude={"event", "fingerprint", "tokens"})
+        if isinstance(entry, Drawn):
+            fields["picture"] = picture_url(self.job.id, entry.image)
+        return [self._event(entry.event, **fields)]
+
+    def end(self, job: Job, record: RunRecord | None) -> list[Event]:
+        error = job.error.model_dump() if job.error else None
+        return [self._event(f"job.{job.status}", error=error)]
+
+    def _event(self, kind: str, **fields: Any) -> Event:
+        self._number += 1
+        return {"type": kind, "sequence_number": self._number - 1, **fields}
+
+
+class ResponseFold:
+    """Folds the journal of a job into output items and events."""
+
+    def __init__(self, job: Job) -> None:
+        self.job = job
+        self.items: list[dict[str, Any]] = []
+        self.usage = {"prompt_tokens": 0, "completion_tokens": 0}
+        self._number = 0
+        self._steps: dict[int, PlanStep] = {}
+        self._images: dict[int, int] = {}
+        """The index of the picture of a step among the items."""
+        self._texts: set[int] = set()
+        self._in_progress = False
+        self._seen: set[tuple[str, int, int]] = set()
+        self._pictures: dict[tuple[int, int], str] = {}
+        """The picture of every attempt."""
+
+    def begin(self) -> list[Event]:
+        """The events of a job that waits."""
+        waiting = self._response("queued")
+        return [
+            self._event("response.created", response=waiting),
+            self._event("response.queued", response=waiting),
+        ]
+
+    def add(self, entry: Entry) -> list[Event]:
+        """The events of a line of the journal."""
+        if isinstance(plan := getattr(entry, "plan", None), Plan):  # planned, or planned anew
+            self._steps = {step.number: step for step in plan.steps}
+        match entry:
+            case Started() if not self._in_progress:
+                self._in_progress = True
+                return [self._event("response.in_progress", response=self._response("in_progress"))]
+            case Called(role="generator") if self._first("called", entry.step, entry.attempt):
+                return [*self._open(entry.step), self._of_picture(entry.step, "generating")]
+            case Drawn():
+                return self._drawn(entry)
+            case Replied():
+                for name in self.usage:
+                    self.usage[name] += entry.usage.get(name, 0)
+            case StepFinished():
+                return self._finished(entry.step, entry.attempt)
+        return []
+
+    def end(self, job: Job, record: RunRecord | None) -> list[Event]:
+        """The events of a job's final state. A step that was cut short shows its best attempt, if any."""
+        self.job = job
+        events: list[Event] = []
+        shown = {step.plan.number: step.shown for step in record.steps} if record else {}
+        for step, index in self._images.items():
+            if self.items[index]["status"] != "completed":
+                events += self._finished(step, shown.get(step))
+        final = response_object(job, self.items, record, self.usage)
+        kind = {"completed": "completed", "failed": "failed"}.get(job.status, "incomplete")
+        return [*events, self._event(f"response.{kind}", response=final)]
+
+    def _response(self, status: str) -> dict[str, Any]:
+        as_it_was = {"status": status, "cancelling": False, "finished": None, "error": None}
+        return response_object(self.job.model_copy(update=as_it_was), [], None, self.usage)
+
+    def _first(self, what: str, step: int, attempt: int) -> bool:
+        """Whether this has not been told yet: a call that is repeated after a restart is one call."""
+        known = (what, step, attempt) in self._seen
+        self._seen.add((what, step, attempt))
+        return not known and step in self._steps
+
+    def _open(self, step: int) -> list[Event]:
+        """The text of a step, and its picture as one that is being drawn."""
+        if step in self._images:
+            return []
+        events = self._text(step)
+        self._images[step] = len(self.items)
+        self.items.append(
+            {
+                "id": self._id("ig", step),
+                "type": "image_generation_call",
+                "status": "in_progress",
+                "result": None,
+                "output_format": "png",
+            }
+        )
+        added = self._of_item("response.output_item.added", self._images[step])
+        return [*events, added, self._of_picture(step, "in_progress")]
+
+    def _text(self, step: int) -> list[Event]:
+        """The message of a step, whole: its text is known from the plan."""
+        text = self._steps[step].text
+        if step in self._texts or not text.strip():
+            return []
+        self._texts.add(step)
+        index = len(self.items)
+        item: dict[str, Any] = {
+            "id": self._id("msg", step),
+            "type": "message",
+            "role": "assistant",
+            "status": "in_progress",
+            "content": [],
+        }
+        self.items.append(item)
+        place = {"item_id": item["id"], "output_index": index, "content_index": 0}
+        part = {"type": "output_text", "text": text, "annotations": [], "logprobs": []}
+        added = self._of_item("response.output_item.added", index)
+        self.items[index] = {**item, "status": "completed", "content": [part]}
+        return [
+            added,
+            self._event("response.content_part.added", **place, part={**part, "text": ""}),
+            self._event("response.output_text.delta", **place, delta=text, logprobs=[]),
+            self._event("response.output_text.done", **place, text=text, logprobs=[]),
+            self._event("response.content_part.done", **place, part=part),
+            self._of_item("response.output_item.done", index),
+        ]
+
+    def _drawn(self, entry: Drawn) -> list[Event]:
+        self._pictures[entry.step, entry.attempt] = entry.image
+        if entry.attempt > self.job.partial_images or not self._first("drawn", entry.step, entry.attempt):
+            return []
+        index = self._images[entry.step]
+        return [
+            self._event(
+                "response.image_generation_call.partial_image",
+                item_id=self.items[index]["id"],
+                output_index=index,
+                partial_image_index=entry.attempt - 1,
+                partial_image_b64=StoredPicture(entry.image),
+                output_format="png",
+            )
+        ]
+
+    def _finished(self, step: int, attempt: int | None) -> list[Event]:
+        """The end of a step: `attempt` is shown; None for a step of text, or one that was cut short."""
+        if step not in self._images:
+            return self._text(step)
+        index, picture = self._images[step], self._pictures.get((step, attempt or 0))
+        self.items[index] = {
+            **self.items[index],
+            "status": "completed" if picture else "failed",
+            "result": StoredPicture(picture) if picture else None,
+        }
+        drawn = [self._of_picture(step, "completed")] if picture else []
+        return [*drawn, self._of_item("response.output_item.done", index)]
+
+    def _of_picture(self, step: int, kind: str) -> Event:
+        index = self._images[step]
+        place = {"item_id": self.items[index]["id"], "output_index": index}
+        return self._event(f"response.image_generation_call.{kind}", **place)
+
+    def _of_item(self, kind: str, index: int) -> Event:
+        return self._event(kind, output_index=index, item=self.items[index])
+
+    def _event(self, kind: str, **fields: Any) -> Event:
+        event = {"type": kind, "sequence_number": self._number, **fields}
+        self._number += 1
+        return event
+
+    def _id(self, prefix: str, step: int) -> str:
+        return f"{prefix}_{self.job.id.removeprefix('resp_')}_{step}"
+
+
+def folded(job: Job, entries: Iterable[Entry]) -> tuple[ResponseFold, list[Event]]:
+    """The fold of a journal so far, and its events, without those of a final state."""
+    fold = ResponseFold(job)
+    events = fold.begin()
+    for entry in entries:
+        events += fold.add(entry)
+    return fold, events

@@ -1,0 +1,107 @@
+"""A job as a Response object of OpenAI's API, and our own facts about it in the field `interleave`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from interleave.runs.record import AttemptRecord, RunRecord, StepRecord
+from interleave.service.documents.jobs import Job
+from interleave.service.documents.responses_request import OWN_FIELD
+
+DOCUMENTS = "/v1/documents"
+
+
+def response_object(
+    job: Job, items: Sequence[Mapping[str, Any]], record: RunRecord | None, usage: Mapping[str, int]
+) -> dict[str, Any]:
+    """The Response of a job; `items` are its output so far."""
+    settings = {"instructions": None, "parallel_tool_calls": True, **job.settings}
+    tool = {"type": "image_generation", "partial_images": job.partial_images}
+    return {
+        "id": job.id,
+        "object": "response",
+        "created_at": int(job.created),
+        "completed_at": int(job.finished) if job.finished and job.status == "completed" else None,
+        "status": job.status,
+        "background": job.background,
+        "model": job.model,
+        "output": list(items),
+        "error": job.error.model_dump() if job.error else None,
+        "incomplete_details": {"reason": "max_output_tokens"} if job.status == "incomplete" else None,
+        "previous_response_id": job.previous,
+        "metadata": job.metadata if job.metadata is not None else {},
+        "tools": [tool],
+        "tool_choice": "auto",
+        "temperature": 1.0,
+        "top_p": 1.0,
+        "max_output_tokens": None,
+        "reasoning": {"effort": None, "summary": None},
+        "text": {"format": {"type": "text"}},
+        "truncation": "disabled",
+        "service_tier": "default",
+        "store": True,
+        "usage": _usage(usage) if job.is_final else None,
+        **settings,
+        OWN_FIELD: facts_of(job, record),
+    }
+
+
+def _usage(usage: Mapping[str, int]) -> dict[str, Any]:
+    read, written = usage.get("prompt_tokens", 0), usage.get("completion_tokens", 0)
+    return {
+        "input_tokens": read,
+        "input_tokens_details": {"cached_tokens": 0, "cache_write_tokens": 0},
+        "output_tokens": written,
+        "output_tokens_details": {"reasoning_tokens": 0},
+        "total_tokens": read + written,
+    }
+
+
+def facts_of(job: Job, record: RunRecord | None) -> dict[str, Any]:
+    """What a Response has no field for: plan, attempts, verdicts, calls, cost."""
+    facts: dict[str, Any] = {"document": f"{DOCUMENTS}/{job.id}", "cancelling": job.cancelling}
+    if record is None:
+        return facts
+    return facts | {
+        "reason": record.reason,
+        "plan": record.plan.model_dump(mode="json") if record.plan else None,
+        "steps": [_step(job, step) for step in record.steps],
+        "forced": list(record.forced_steps),
+        "calls": record.calls.model_dump(),
+        "cost": record.cost,
+        "seconds": record.seconds,
+        "models": {
+            role: getattr(record.config, role).identity for role in ("planner", "critic", "generator")
+        },
+        "seed": record.config.seed,
+        "notes": list(record.config.notes),
+    }
+
+
+def _step(job: Job, step: StepRecord) -> dict[str, Any]:
+    return {
+        "number": step.plan.number,
+        "text": step.plan.text,
+        "picture": picture_url(job.id, step.attempt.image) if step.attempt else None,
+        "accepted": step.plan.prompt is None or step.accepted,
+        "forced": step.forced,
+        "finished": step.finished,
+        "attempts": [_attempt(job, attempt) for attempt in step.attempts],
+    }
+
+
+def _attempt(job: Job, attempt: AttemptRecord) -> dict[str, Any]:
+    verdict = attempt.verdict
+    return {
+        "number": attempt.number,
+        "prompt": attempt.prompt,
+        "seed": attempt.seed,
+        "picture": picture_url(job.id, attempt.image),
+        "verdict": verdict.model_dump(mode="json") if verdict else None,
+    }
+
+
+def picture_url(job: str, name: str) -> str:
+    """The address of a picture: named by its content, so it never changes and may be kept for ever."""
+    return f"{DOCUMENTS}/{job}/pictures/{name}"

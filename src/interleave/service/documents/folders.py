@@ -1,0 +1,139 @@
+"""Where the jobs of a service are on disk. Names are made from ids that the service chose itself.
+
+ROOT/service.lock     held by the service that works here
+ROOT/jobs.sqlite      the job table
+ROOT/keys.json        the API keys, hashed
+ROOT/inputs/ID/       the pictures of a request, until its job has ended
+ROOT/files/           pictures that clients have uploaded
+ROOT/runs/ab/…        the run folders
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from interleave.batches.batch import run_folder
+from interleave.errors import ConfigurationError, RunError
+from interleave.files import make_folder
+from interleave.runs.journal import FILE_NAME as JOURNAL
+from interleave.runs.journal import RequestPart
+from interleave.runs.record import RunRecord, read_record
+from interleave.runs.store import PictureStore
+from interleave.service.documents.jobs import Job
+from interleave.types import Picture, Request, Text
+
+LOCK_NAME = "service.lock"
+
+
+@dataclass(frozen=True)
+class Folders:
+    """The folders of a service."""
+
+    root: Path
+
+    def run(self, id_: str) -> Path:
+        """The run folder of a job, which may not exist yet."""
+        return self.root / run_folder(id_)
+
+    def inputs(self, id_: str) -> PictureStore:
+        return PictureStore(self.root / "inputs" / id_)
+
+    @property
+    def files(self) -> PictureStore:
+        return PictureStore(self.root / "files")
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Hold the folder alone: another service would remove what it does not know."""
+        make_folder(self.root)
+        file = os.open(self.root / LOCK_NAME, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o644)
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(file)
+            raise ConfigurationError(
+                f"another document service works in {self.root}: choose another folder with --runs"
+            ) from None
+        try:
+            yield
+        finally:
+            os.close(file)
+
+    def make(self) -> None:
+        """Make the folders of a new service."""
+        for name in ("inputs", "files", "runs"):
+            make_folder(self.root / name)
+
+    def record(self, id_: str) -> RunRecord | None:
+        """The record of a job's run; None where it has not started: its journal has no line yet."""
+        folder = self.run(id_)
+        try:
+            return read_record(folder)
+        except RunError:
+            if _has_a_line(folder / JOURNAL):
+                raise
+            return None
+
+    def store_inputs(self, id_: str, request: Request) -> tuple[RequestPart, ...]:
+        """Put the pictures of a request on disk; returns its parts as the job table holds them."""
+        if request.pictures:
+            make_folder(self.root / "inputs" / id_)
+        store = self.inputs(id_)
+        return tuple(
+            RequestPart(text=part.text)
+            if isinstance(part, Text)
+            else RequestPart(image=store.put(part.image))
+            for part in request.parts
+        )
+
+    def request_of(self, job: Job) -> Request:
+        """The request of a job, with its pictures."""
+        store = self.inputs(job.id)
+        return Request(
+            tuple(
+                Picture(store.get(part.image)) if part.image else Text(part.text or "") for part in job.parts
+            )
+        )
+
+    def document_of(self, id_: str) -> list[Text | Picture]:
+        """A request and its answer as one sequence, for a continuation."""
+        record, store = self.record(id_), PictureStore(self.run(id_))
+        if record is None:
+            return []
+        parts: list[Text | Picture] = [
+            Picture(store.get(part.image)) if part.image else Text(part.text or "") for part in record.request
+        ]
+        for step in record.steps:
+            if step.finished and step.plan.text.strip():
+                parts.append(Text(step.plan.text))
+            if step.attempt is not None:
+                parts.append(Picture(store.get(step.attempt.image)))
+        return parts
+
+    def remove_inputs(self, id_: str) -> None:
+        shutil.rmtree(self.root / "inputs" / id_, ignore_errors=True)
+
+    def remove(self, id_: str) -> None:
+        """Remove everything a job has on disk."""
+        self.remove_inputs(id_)
+        shutil.rmtree(self.run(id_), ignore_errors=True)
+
+    def remove_unknown_inputs(self, known: set[str]) -> None:
+        """Remove what a process left that died while it stored a job."""
+        for folder in (self.root / "inputs").iterdir():
+            if folder.name not in known:
+                shutil.rmtree(folder, ignore_errors=True)
+
+
+def _has_a_line(journal: Path) -> bool:
+    try:
+        with journal.open("rb") as file:
+            return file.readline().endswith(b"\n")
+    except OSError:
+        return False

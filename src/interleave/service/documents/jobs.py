@@ -1,0 +1,329 @@
+"""Jobs: requests that somebody waits for, and the table that keeps them.
+
+A job is stored before its submission is acknowledged. Its state goes from `queued` to `in_progress` to one of
+the final states, and a final state never changes. The run folder of a job holds everything else.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import secrets
+import sqlite3
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import Field
+
+from interleave.config.run_config import RunConfig
+from interleave.runs.journal import RequestPart
+from interleave.service.documents.database import Database
+from interleave.types import Value
+
+JobStatus = Literal["queued", "in_progress", "completed", "failed", "cancelled", "incomplete"]
+OPEN: tuple[JobStatus, ...] = ("queued", "in_progress")
+_ID = re.compile(r"resp_[0-9a-f]{48}\Z")
+_FILE_ID = re.compile(r"file-[0-9a-f]{32}\Z")
+
+VERSION = 1
+SCHEMA = """
+CREATE TABLE jobs (
+    number INTEGER PRIMARY KEY AUTOINCREMENT,
+    id TEXT NOT NULL UNIQUE,
+    key TEXT NOT NULL,
+    status TEXT NOT NULL,
+    cancelling INTEGER NOT NULL DEFAULT 0,
+    finished REAL,
+    error TEXT,
+    job TEXT NOT NULL
+);
+CREATE INDEX open_jobs ON jobs (number) WHERE status IN ('queued', 'in_progress');
+CREATE INDEX jobs_by_key ON jobs (key, number);
+CREATE TABLE idempotency (
+    key TEXT NOT NULL, name TEXT NOT NULL, digest TEXT NOT NULL, job TEXT NOT NULL,
+    PRIMARY KEY (key, name)
+) WITHOUT ROWID;
+CREATE INDEX idempotency_by_job ON idempotency (job);
+CREATE TABLE removals (job TEXT PRIMARY KEY) WITHOUT ROWID;
+CREATE TABLE files (
+    id TEXT PRIMARY KEY, key TEXT NOT NULL, image TEXT NOT NULL, filename TEXT NOT NULL,
+    purpose TEXT NOT NULL, bytes INTEGER NOT NULL, created REAL NOT NULL
+) WITHOUT ROWID;
+CREATE INDEX files_by_image ON files (image);
+CREATE TABLE deliveries (
+    id TEXT PRIMARY KEY, url TEXT NOT NULL, body TEXT NOT NULL, attempts INTEGER NOT NULL DEFAULT 0
+) WITHOUT ROWID
+"""
+
+
+class JobError(Value):
+    """Why a job failed, as OpenAI's API tells it."""
+
+    code: str
+    message: str
+
+
+class Job(Value):
+    """A job as it was submitted, and its state."""
+
+    id: str
+    key: str = ""
+    """The id of the API key that it belongs to; empty where the service has no keys."""
+    created: float
+    request_id: str = ""
+    """The id of the HTTP request that submitted it: logs of its model calls carry it too."""
+    parts: tuple[RequestPart, ...]
+    """The request; pictures by their names among the job's inputs."""
+    config: RunConfig
+    model: str
+    background: bool = False
+    previous: str | None = None
+    metadata: dict[str, str] | None = None
+    settings: dict[str, Any] = Field(default_factory=dict)
+    """Parameters of the request that its response repeats."""
+    partial_images: int = 0
+    webhook: str | None = None
+    traceparent: str | None = None
+
+    number: int = 0
+    """Its place in the order of arrival."""
+    status: JobStatus = "queued"
+    cancelling: bool = False
+    finished: float | None = None
+    error: JobError | None = None
+
+    @property
+    def is_final(self) -> bool:
+        return self.status not in OPEN
+
+
+_STATE = {"number", "status", "cancelling", "finished", "error"}
+"""The columns; everything else is in the column `job`."""
+
+
+def new_job_id() -> str:
+    return f"resp_{secrets.token_hex(24)}"
+
+
+def new_file_id() -> str:
+    return f"file-{secrets.token_hex(16)}"
+
+
+def is_job_id(text: str) -> bool:
+    """Whether a client's text has the form of an id; anything else is unknown without a look at the disk."""
+    return _ID.match(text) is not None
+
+
+def is_file_id(text: str) -> bool:
+    return _FILE_ID.match(text) is not None
+
+
+class StoredFile(Value):
+    """A picture that a client has uploaded."""
+
+    id: str
+    key: str
+    image: str
+    filename: str
+    purpose: str
+    bytes: int
+    created: float
+
+
+class Delivery(Value):
+    """A webhook call that is still to be made."""
+
+    id: str
+    url: str
+    body: str
+    attempts: int = 0
+
+
+class IdempotencyConflict(Exception):
+    """The same idempotency key came with another request."""
+
+
+class JobTable:
+    """The jobs of a service in SQLite. Another store has the same methods."""
+
+    def __init__(self, path: Path) -> None:
+        self.database = Database(path, SCHEMA, version=VERSION)
+
+    def close(self) -> None:
+        self.database.close()
+
+    async def insert(self, job: Job, *, idempotency: tuple[str, str] | None = None) -> Job:
+        """Store a new job. With an idempotency key and the digest of a request that came before: that job."""
+
+        def work(connection: sqlite3.Connection) -> Job:
+            if idempotency is not None and (earlier := _earlier(connection, job.key, *idempotency)):
+                return earlier
+            row = (job.id, job.key, job.status, job.model_dump_json(exclude=_STATE))
+            cursor = connection.execute("INSERT INTO jobs (id, key, status, job) VALUES (?, ?, ?, ?)", row)
+            if idempotency is not None:
+                connection.execute(
+                    "INSERT INTO idempotency VALUES (?, ?, ?, ?)", (job.key, *idempotency, job.id)
+                )
+            return job.model_copy(update={"number": cursor.lastrowid})
+
+        return await self.database.run(work)
+
+    async def earlier(self, key: str, name: str, digest: str) -> Job | None:
+        """The job that was submitted with this idempotency key; raises where its request was another."""
+        return await self.database.run(lambda connection: _earlier(connection, key, name, digest))
+
+    async def get(self, id_: str) -> Job | None:
+        return await self.database.run(lambda connection: _find(connection, id_))
+
+    async def newest(self, key: str | None, *, limit: int, before: int | None = None) -> list[Job]:
+        """The newest jobs of a key, or of all keys; `before` is a number to go on from."""
+        ends = before if before is not None else 2**62
+        chosen = ("key = ? AND ", (key, ends, limit)) if key is not None else ("", (ends, limit))
+
+        def work(connection: sqlite3.Connection) -> list[Job]:
+            query = f"SELECT * FROM jobs WHERE {chosen[0]}number < ? ORDER BY number DESC LIMIT ?"
+            return [_job(row) for row in connection.execute(query, chosen[1])]
+
+        return await self.database.run(work)
+
+    async def open_jobs(self) -> list[Job]:
+        """All that have not ended, in order of arrival."""
+        query = "SELECT * FROM jobs WHERE status IN ('queued', 'in_progress') ORDER BY number"
+        return await self.database.run(lambda connection: [_job(row) for row in connection.execute(query)])
+
+    async def start(self, id_: str) -> Job | None:
+        """Mark a job as being worked on; None where it has ended or is gone."""
+        return await self._update(id_, "status = 'in_progress'", ())
+
+    async def ask_to_cancel(self, id_: str) -> Job | None:
+        """Remember that a job is to be cancelled; None where it has ended or is gone."""
+        return await self._update(id_, "cancelling = 1", ())
+
+    async def finish(
+        self,
+        id_: str,
+        status: JobStatus,
+        finished: float,
+        *,
+        error: JobError | None = None,
+        deliveries: Callable[[Job], list[Delivery]] = lambda job: [],
+    ) -> Job | None:
+        """Give a job its final state, and store the webhook calls to make; None where it has one already."""
+
+        def work(connection: sqlite3.Connection) -> Job | None:
+            values = (status, finished, error.model_dump_json() if error else None)
+            job = _updated(connection, id_, "status = ?, finished = ?, error = ?", values)
+            for delivery in deliveries(job) if job else []:
+                connection.execute(
+                    "INSERT OR IGNORE INTO deliveries VALUES (?, ?, ?, 0)",
+                    (delivery.id, delivery.url, delivery.body),
+                )
+            return job
+
+        return await self.database.run(work)
+
+    async def remove(self, id_: str) -> bool:
+        """Forget a job; what it has on disk is removed after this, also when the process dies meanwhile."""
+
+        def work(connection: sqlite3.Connection) -> bool:
+            if connection.execute("DELETE FROM jobs WHERE id = ?", (id_,)).rowcount == 0:
+                return False
+            connection.execute("DELETE FROM idempotency WHERE job = ?", (id_,))
+            connection.execute("INSERT OR IGNORE INTO removals VALUES (?)", (id_,))
+            return True
+
+        return await self.database.run(work)
+
+    async def removals(self) -> list[str]:
+        """Jobs that are forgotten, and whose folders are still to be removed."""
+        query = "SELECT job FROM removals"
+        return await self.database.run(lambda connection: [row[0] for row in connection.execute(query)])
+
+    async def removed(self, id_: str) -> None:
+        await self._do("DELETE FROM removals WHERE job = ?", (id_,))
+
+    async def add_file(self, file: StoredFile) -> None:
+        names = ", ".join(file.model_dump())
+        marks = ", ".join("?" for _ in file.model_dump())
+        await self._do(f"INSERT INTO files ({names}) VALUES ({marks})", tuple(file.model_dump().values()))
+
+    async def file(self, id_: str) -> StoredFile | None:
+        def work(connection: sqlite3.Connection) -> StoredFile | None:
+            row = connection.execute("SELECT * FROM files WHERE id = ?", (id_,)).fetchone()
+            return StoredFile(**row) if row else None
+
+        return await self.database.run(work)
+
+    async def files(self, key: str | None, *, limit: int) -> list[StoredFile]:
+        def work(connection: sqlite3.Connection) -> list[StoredFile]:
+            query = "SELECT * FROM files WHERE ? IS NULL OR key = ? ORDER BY created DESC, id LIMIT ?"
+            return [StoredFile(**row) for row in connection.execute(query, (key, key, limit))]
+
+        return await self.database.run(work)
+
+    async def remove_file(self, id_: str) -> bool:
+        """Forget an upload; returns whether its picture is needed by no other."""
+
+        def work(connection: sqlite3.Connection) -> bool:
+            row = connection.execute("SELECT image FROM files WHERE id = ?", (id_,)).fetchone()
+            if row is None:
+                return False
+            connection.execute("DELETE FROM files WHERE id = ?", (id_,))
+            query = "SELECT count(*) FROM files WHERE image = ?"
+            return bool(connection.execute(query, (row["image"],)).fetchone()[0] == 0)
+
+        return await self.database.run(work)
+
+    async def deliveries(self) -> list[Delivery]:
+        """Webhook calls that are still to be made."""
+
+        def work(connection: sqlite3.Connection) -> list[Delivery]:
+            return [Delivery(**row) for row in connection.execute("SELECT * FROM deliveries")]
+
+        return await self.database.run(work)
+
+    async def delivery_tried(self, id_: str) -> None:
+        await self._do("UPDATE deliveries SET attempts = attempts + 1 WHERE id = ?", (id_,))
+
+    async def delivered(self, id_: str) -> None:
+        await self._do("DELETE FROM deliveries WHERE id = ?", (id_,))
+
+    async def _do(self, statement: str, values: tuple[Any, ...]) -> None:
+        await self.database.run(lambda connection: connection.execute(statement, values))
+
+    async def _update(self, id_: str, change: str, values: tuple[Any, ...]) -> Job | None:
+        return await self.database.run(lambda connection: _updated(connection, id_, change, values))
+
+
+def _updated(connection: sqlite3.Connection, id_: str, change: str, values: tuple[Any, ...]) -> Job | None:
+    """The job after a change; None where it has ended or is gone: a final state never changes."""
+    statement = f"UPDATE jobs SET {change} WHERE id = ? AND status IN ('queued', 'in_progress')"
+    changed = connection.execute(statement, (*values, id_)).rowcount
+    return _find(connection, id_) if changed else None
+
+
+def _find(connection: sqlite3.Connection, id_: str) -> Job | None:
+    row = connection.execute("SELECT * FROM jobs WHERE id = ?", (id_,)).fetchone()
+    return _job(row) if row else None
+
+
+def _earlier(connection: sqlite3.Connection, key: str, name: str, digest: str) -> Job | None:
+    query = "SELECT digest, job FROM idempotency WHERE key = ? AND name = ?"
+    row = connection.execute(query, (key, name)).fetchone()
+    if row is None:
+        return None
+    if row["digest"] != digest:
+        raise IdempotencyConflict
+    return _find(connection, row["job"])
+
+
+def _job(row: sqlite3.Row) -> Job:
+    state = {
+        "number": row["number"],
+        "status": row["status"],
+        "cancelling": bool(row["cancelling"]),
+        "finished": row["finished"],
+        "error": json.loads(row["error"]) if row["error"] else None,
+    }
+    return Job.model_validate({**json.loads(row["job"]), **state})

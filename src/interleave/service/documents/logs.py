@@ -1,0 +1,44 @@
+"""Structured logs: one JSON object a line, with the ids of the request and the job on every line.
+
+The id of the HTTP request that submitted a job stays with it, so one search finds the request, the job and
+its model calls, also after a restart.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+
+from interleave.redaction import redacted
+
+_IDS: ContextVar[dict[str, str]] = ContextVar("interleave_log_ids", default={})  # noqa: B039 - never changed
+
+
+@contextmanager
+def job_context(job: str, request: str) -> Iterator[None]:
+    """Everything that is logged inside carries these ids."""
+    token = _IDS.set({"job": job, "request": request})
+    try:
+        yield
+    finally:
+        _IDS.reset(token)
+
+
+class JsonFormatter(logging.Formatter):
+    """A log record as one line of JSON; control characters are escaped, secrets are removed."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        fields = {
+            "time": self.formatTime(record, "%Y-%m-%dT%H:%M:%S") + f".{int(record.msecs):03d}",
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "message": record.getMessage(),
+            **_IDS.get(),
+            **getattr(record, "fields", {}),
+        }
+        if record.exc_info:
+            fields["exception"] = self.formatException(record.exc_info)
+        return redacted(json.dumps(fields, ensure_ascii=False, default=str), message=True)

@@ -1,0 +1,37 @@
+"""Refusals of the document service, in the error format of OpenAI's API."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from starlette.responses import Response
+
+from interleave.service import openai_wire as openai
+from interleave.service.messages import Refusal
+
+
+class ApiRefusal(Refusal):
+    """A refusal whose status is sent as it is, with a code that programs can read."""
+
+    def __init__(self, message: str, *, code: str | None = None, **more: Any) -> None:
+        super().__init__(message, **{"status": 400, **more})
+        self.code = code
+
+
+def unknown(what: str, id_: str) -> ApiRefusal:
+    """The answer for what is not there, was deleted, or belongs to somebody else: the same for all three."""
+    return ApiRefusal(f"{what} with id {id_[:80]!r} not found", status=404, code="not_found")
+
+
+def refusal_response(reason: Refusal) -> Response:
+    body = openai.refusal(reason)
+    if isinstance(reason, ApiRefusal):
+        status = reason.status
+        body["error"]["code"] = reason.code
+    else:
+        status = openai.status_of(reason)
+    headers = {} if reason.retry_after is None else {"retry-after": str(max(1, round(reason.retry_after)))}
+    if status == 401:
+        headers["www-authenticate"] = "Bearer"
+    return Response(json.dumps(body), status, headers, media_type="application/json")

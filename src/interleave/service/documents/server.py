@@ -1,0 +1,172 @@
+"""Runs the document service: binds its port, goes on with every open job, serves, and stops in order."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import signal
+import socket
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import uvicorn
+
+from interleave.errors import ConfigurationError
+from interleave.redaction import keep_environment_secret, keep_secret, redacted_logging
+from interleave.runs.resolve import Choices, resolve
+from interleave.service.auth import is_loopback
+from interleave.service.documents.app import build_app
+from interleave.service.documents.folders import Folders
+from interleave.service.documents.jobs import JobTable
+from interleave.service.documents.keys import FILE_NAME as KEYS_NAME
+from interleave.service.documents.keys import KeyAccess
+from interleave.service.documents.logs import JsonFormatter
+from interleave.service.documents.metrics import DocumentMetrics
+from interleave.service.documents.observing import observed
+from interleave.service.documents.service import Documents, ServiceSettings
+from interleave.service.documents.shelf import ModelShelf
+from interleave.service.documents.webhooks import SECRET_VARIABLE, AllowedHosts, Webhooks
+from interleave.service.memory import trim_freed_memory
+from interleave.service.server import GRACE_SECONDS, Server, address_of, bind, uvicorn_config
+from interleave.text import count
+
+log = logging.getLogger("interleave.service")
+JOBS_NAME = "jobs.sqlite"
+DEFAULT_FOLDER = Path("runs") / "documents"
+DEFAULT_PORT = 8020
+
+
+@dataclass(frozen=True)
+class DocumentsConfig:
+    """The options of `interleave serve documents`."""
+
+    chosen: Choices
+    folder: Path = DEFAULT_FOLDER
+    jobs: Path | None = None
+    """The job table; None for one in the folder."""
+    host: str = "127.0.0.1"
+    port: int = DEFAULT_PORT
+    drain_seconds: float = 10.0
+    settings: ServiceSettings = field(default_factory=ServiceSettings)
+    webhook_hosts: tuple[str, ...] = ()
+    webhook_secret: str | None = None
+    json_logs: bool = False
+
+    @property
+    def keys_path(self) -> Path:
+        return self.folder / KEYS_NAME
+
+
+def serve_documents(config: DocumentsConfig, announce: Callable[[str], None]) -> None:
+    """Serve until SIGTERM or Ctrl-C; `announce` is called with the address once the port is open."""
+    access = KeyAccess(config.keys_path)
+    check_public(config, access)
+    resolve(config.chosen)  # what is wrong with the options shows before the port is taken
+    listening = bind(config.host, config.port)
+    trim_freed_memory()
+    log.setLevel(logging.INFO)
+    keep_environment_secret()
+    if config.webhook_secret:
+        keep_secret(config.webhook_secret, SECRET_VARIABLE)
+    form = JsonFormatter() if config.json_logs else "%(asctime)s %(message)s"
+    if not config.json_logs:  # a line for every model call is for machines to search
+        logging.getLogger(observed.__module__).setLevel(logging.WARNING)
+    with listening, redacted_logging(form), Folders(config.folder).locked():
+        jobs = JobTable(config.jobs or config.folder / JOBS_NAME)
+        try:
+            asyncio.run(_serve(config, jobs, access, listening, announce))
+        finally:
+            jobs.close()
+
+
+def make_documents(config: DocumentsConfig, jobs: JobTable, metrics: DocumentMetrics) -> Documents:
+    """The service of a configuration, still to be started."""
+    run_config, pack = resolve(config.chosen)
+    shelf = ModelShelf(run_config, pack, config.chosen, lambda models: observed(models, metrics))
+    webhooks = None
+    if config.webhook_hosts:
+        if not config.webhook_secret:
+            raise ConfigurationError(
+                f"webhook calls are signed: set {SECRET_VARIABLE} to a secret that the receivers know too, "
+                "whsec_ and random bytes in base64 (openssl rand -base64 32)"
+            )
+        webhooks = Webhooks(
+            jobs,
+            AllowedHosts(config.webhook_hosts),
+            config.webhook_secret,
+            counted=lambda outcome: metrics.webhooks.labels(outcome).inc(),
+        )
+    documents = Documents(Folders(config.folder), jobs, shelf, config.settings, webhooks=webhooks)
+    metrics.watch(documents)
+    return documents
+
+
+def check_public(config: DocumentsConfig, access: KeyAccess) -> None:
+    """Refuse to serve the network without API keys."""
+    if not access.has_keys and not is_loopback(config.host):
+        raise ConfigurationError(
+            f"--host {config.host} can be reached from other machines, and there is no API key: make one "
+            f"with 'interleave serve keys add NAME --runs {config.folder}', or serve this machine only "
+            "with --host 127.0.0.1"
+        )
+
+
+async def _serve(
+    config: DocumentsConfig,
+    jobs: JobTable,
+    access: KeyAccess,
+    listening: socket.socket,
+    announce: Callable[[str], None],
+) -> None:
+    metrics = DocumentMetrics()
+    documents = make_documents(config, jobs, metrics)
+    server = Server(uvicorn_config(build_app(documents, access, metrics)))
+    opened = await documents.start()
+    if opened:
+        log.info("going on with %s", count(opened, "job"))
+    loading = documents.shelf.start()
+    try:
+        with _stop_on_signals(server, documents, config.drain_seconds):
+            serving = asyncio.create_task(server.serve(sockets=[listening]))
+            announce(address_of(listening))
+            await asyncio.wait({serving, loading}, return_when=asyncio.FIRST_COMPLETED)
+            if loading.done() and loading.exception() is not None:
+                server.should_exit = True
+            await serving
+        if loading.done():
+            loading.result()
+    finally:
+        await documents.stop()
+
+
+@contextmanager
+def _stop_on_signals(server: uvicorn.Server, documents: Documents, within: float) -> Iterator[None]:
+    """The first signal drains: jobs may end for a while, the others are continued by the next start."""
+    loop = asyncio.get_running_loop()
+    stopping: list[asyncio.Task[None]] = []
+
+    def end() -> None:
+        if documents.draining:
+            server.should_exit = server.force_exit = True
+            return
+        documents.draining = True
+        log.info("ending: %s in progress", count(documents.turns.in_flight, "job"))
+        stopping.append(asyncio.create_task(_drain(server, documents, within)))
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, end)
+    try:
+        yield
+    finally:
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.remove_signal_handler(number)
+        for task in stopping:
+            task.cancel()
+
+
+async def _drain(server: uvicorn.Server, documents: Documents, within: float) -> None:
+    await documents.stop(within)
+    server.config.timeout_graceful_shutdown = int(GRACE_SECONDS)
+    server.should_exit = True

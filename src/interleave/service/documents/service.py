@@ -1,0 +1,386 @@
+"""The document service itself: submit, look, watch, cancel, delete. Every wire is a facade over this."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncGenerator, Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import aclosing
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, TypeVar
+
+from pydantic import ValidationError
+
+from interleave.agents.loading import is_prompted
+from interleave.config.run_config import Limits, RunConfig
+from interleave.errors import InputError, RunError, StorageError
+from interleave.runs.folder import request_parts
+from interleave.runs.journal import read_journal
+from interleave.runs.record import RunRecord
+from interleave.runs.resolve import adapted_request
+from interleave.service.decoding import Decoder, EncodedPicture
+from interleave.service.documents.events import Event, Fold, ResponseFold, folded
+from interleave.service.documents.facts import response_object
+from interleave.service.documents.feeds import Feeds
+from interleave.service.documents.folders import Folders
+from interleave.service.documents.jobs import (
+    IdempotencyConflict,
+    Job,
+    JobTable,
+    is_job_id,
+    new_job_id,
+)
+from interleave.service.documents.keys import Caller
+from interleave.service.documents.refusals import ApiRefusal, unknown
+from interleave.service.documents.responses_request import FileReference, Submission
+from interleave.service.documents.shelf import ModelShelf
+from interleave.service.documents.tracing import span, traceparent
+from interleave.service.documents.turns import Turns
+from interleave.service.documents.webhooks import Webhooks
+from interleave.service.documents.worker import JobWorker
+from interleave.service.memory import MEGABYTE, MemoryBudget, MemoryLease
+from interleave.service.messages import RawPicture
+from interleave.types import Part, Picture, Request, Text
+
+T = TypeVar("T")
+REQUEST_THREADS = 8
+RECEIVE_SECONDS = 60.0
+"""How long the pictures of a request may wait for memory to be decoded in."""
+MAX_IDEMPOTENCY_KEY = 255
+STORAGE_RETRY_SECONDS = 30.0
+
+
+@dataclass(frozen=True)
+class ServiceSettings:
+    """What a service allows."""
+
+    models: tuple[str, ...] = ("interleave",)
+    """The names that clients may give as `model`."""
+    concurrency: int = 64
+    """Jobs that run at once; the calls of all of them share the limits of each model."""
+    queue: int = 10_000
+    """Jobs that may wait."""
+    per_key: int | None = None
+    """Jobs of one key that run at once."""
+    limits: Limits = field(default_factory=Limits)
+    """Of every job: calls, seconds, cost."""
+    max_attempts: int | None = None
+    """The most that a request may choose; None for the configuration's own."""
+    memory_bytes: int = 1000 * MEGABYTE
+    ignored: frozenset[str] = frozenset()
+    """Parameters that clients may send without effect."""
+
+
+class Documents:
+    """A service on its folder. `start` goes on with every job that has not ended."""
+
+    def __init__(
+        self,
+        folders: Folders,
+        jobs: JobTable,
+        shelf: ModelShelf,
+        settings: ServiceSettings | None = None,
+        *,
+        webhooks: Webhooks | None = None,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self.folders = folders
+        self.jobs = jobs
+        self.shelf = shelf
+        self.settings = settings or ServiceSettings()
+        self.clock = clock
+        self.webhooks = webhooks
+        self.memory = MemoryBudget(self.settings.memory_bytes)
+        self.decoder = Decoder()
+        self.turns = Turns(
+            running=self.settings.concurrency, waiting=self.settings.queue, per_key=self.settings.per_key
+        )
+        self.worker = JobWorker(
+            jobs,
+            folders,
+            shelf,
+            self.turns,
+            self.settings.limits,
+            deliveries=webhooks.deliveries if webhooks else lambda job: [],
+            clock=clock,
+        )
+        self.feeds = Feeds(folders)
+        planner = shelf.config.planner
+        self._checks_requests = not planner.is_object and is_prompted(planner.parsed)
+        """Whether the planner reads words of a prompt; one that computes refuses by itself, in its turn."""
+        self._threads = ThreadPoolExecutor(REQUEST_THREADS, thread_name_prefix="requests")
+        self.draining = False
+        self.background: set[asyncio.Future[Any]] = set()
+        """Work that nobody waits for, such as cancelling a job whose client is gone."""
+        self._waiting: dict[str, list[asyncio.Future[Job]]] = {}
+        self.worker.listeners.append(self._ended)
+
+    async def start(self) -> int:
+        """Begin to load models, and go on with every job that has not ended; returns their number."""
+        self.folders.make()
+        self.shelf.start()
+        if self.webhooks is not None:
+            await self.webhooks.start()
+        return await self.worker.restart()
+
+    async def stop(self, within: float = 0.0) -> None:
+        """Take no more jobs and interrupt those that run; the next start goes on with them."""
+        self.draining = True
+        await self.worker.stop(within)
+        if self.webhooks is not None:
+            await self.webhooks.stop()
+        self.feeds.close()
+        for waiting in self._waiting.values():
+            for future in waiting:
+                future.cancel()
+
+    async def submit(
+        self,
+        caller: Caller,
+        asked: Submission,
+        *,
+        lease: MemoryLease | None = None,
+        idempotency_key: str | None = None,
+        request_id: str = "",
+    ) -> Job:
+        """Store a job and queue it; it survives every crash from the moment this returns."""
+        caller.require("submit")
+        once = _idempotency(idempotency_key, asked)
+        if once is not None and (earlier := await self._earlier(caller, once)) is not None:
+            return earlier
+        if self.draining:
+            raise ApiRefusal("the service is shutting down", status=503, retry_after=5)
+        if asked.webhook is not None:
+            self._check_webhook(asked.webhook)
+        with self.turns.admitted(caller), span("interleave.submit", request=request_id):
+            return await self._stored(caller, asked, lease or MemoryLease(self.memory), once, request_id)
+
+    async def in_thread(self, work: Callable[..., T], *arguments: Any) -> T:
+        """Work for requests, in threads of their own: runs that wait for the disk do not hold them up."""
+        return await asyncio.get_running_loop().run_in_executor(self._threads, partial(work, *arguments))
+
+    async def get(self, caller: Caller, id_: str) -> Job:
+        """A job that this caller may see."""
+        caller.require("read")
+        return await self._find(caller, id_)
+
+    async def newest(self, caller: Caller, *, limit: int = 20, before: str | None = None) -> list[Job]:
+        """The newest jobs that this caller may see."""
+        caller.require("read")
+        number = (await self._find(caller, before)).number if before is not None else None
+        return await self.jobs.newest(caller.sees, limit=limit, before=number)
+
+    def response(self, job: Job) -> dict[str, Any]:
+        """A job as a Response object, with its output so far; reads its journal, so run it in a thread."""
+        record = self.record(job)
+        entries = read_journal(self.folders.run(job.id)) if record else []
+        fold, _ = folded(job, entries)
+        if job.is_final:
+            fold.end(job, record)
+        return response_object(job, fold.items, record, fold.usage)
+
+    def record(self, job: Job) -> RunRecord | None:
+        """The record of a job's run; None before it has started."""
+        return self.folders.record(job.id)
+
+    async def events(
+        self, job: Job, *, kind: type[Fold] = ResponseFold, after: int = -1
+    ) -> AsyncGenerator[Event | None]:
+        """The numbered events of a job after this one, to its end; None from time to time in between."""
+        running = self.feeds.events(job, lambda: self.jobs.get(job.id), kind, after=after)
+        async with aclosing(running) as events:
+            async for event in events:
+                yield event
+
+    async def wait(self, job: Job) -> Job:
+        """The job when it has its final state."""
+        future: asyncio.Future[Job] = asyncio.get_running_loop().create_future()
+        self._waiting.setdefault(job.id, []).append(future)
+        try:
+            latest = await self.jobs.get(job.id)
+            if latest is None:
+                raise unknown("response", job.id)
+            return latest if latest.is_final else await future
+        finally:
+            waiting = self._waiting[job.id]
+            waiting.remove(future)
+            if not waiting:
+                del self._waiting[job.id]
+
+    async def cancel(self, caller: Caller, id_: str) -> Job:
+        """Cancel a job; one that has ended stays as it is."""
+        caller.require("submit")
+        job = await self._find(caller, id_)
+        marked = await self.jobs.ask_to_cancel(job.id)
+        if marked is not None:
+            await self.worker.cancel(marked)
+        return await self._find(caller, id_)
+
+    async def delete(self, caller: Caller, id_: str) -> None:
+        """Cancel a job if it has not ended, and remove everything of it."""
+        job = await self.cancel(caller, id_)
+        if await self.jobs.remove(job.id):
+            self.feeds.job_removed(job.id)
+            await self.worker.remove(job.id)
+
+    async def _stored(
+        self,
+        caller: Caller,
+        asked: Submission,
+        lease: MemoryLease,
+        once: tuple[str, str] | None,
+        request_id: str,
+    ) -> Job:
+        config = self._config(asked)
+        request = await self._request(caller, asked, config, lease)
+        id_ = new_job_id()
+        try:
+            parts = (
+                await self.in_thread(self.folders.store_inputs, id_, request)
+                if request.pictures
+                else request_parts(request)
+            )
+            job = Job(
+                id=id_,
+                key=caller.key,
+                created=round(self.clock(), 3),
+                request_id=request_id,
+                parts=parts,
+                config=config,
+                model=asked.model,
+                background=asked.background,
+                previous=asked.previous,
+                metadata=asked.metadata,
+                settings=asked.settings,
+                partial_images=asked.partial_images,
+                webhook=asked.webhook,
+                traceparent=traceparent(),
+            )
+            stored = await self.jobs.insert(job, idempotency=once)
+        except StorageError as error:
+            self.folders.remove_inputs(id_)
+            raise ApiRefusal(
+                "the service cannot store the request now: its disk fails or is full",
+                status=503,
+                code="storage_failed",
+                retry_after=STORAGE_RETRY_SECONDS,
+            ) from error
+        except IdempotencyConflict:
+            self.folders.remove_inputs(id_)
+            raise _conflict() from None
+        if stored.id != id_:  # the same request came twice at the same moment
+            self.folders.remove_inputs(id_)
+            return stored
+        self.worker.add(stored)
+        return stored
+
+    async def _request(
+        self, caller: Caller, asked: Submission, config: RunConfig, lease: MemoryLease
+    ) -> Request:
+        """The request with its pictures; what cannot be answered is refused before a model is asked."""
+        encoded = [part for part in asked.parts if isinstance(part, EncodedPicture)]
+        ends_at = asyncio.get_running_loop().time() + RECEIVE_SECONDS
+        decoded = iter(await self.decoder.decode(encoded, lease, ends_at) if encoded else ())
+        parts: list[Part] = [*await self._previous(caller, asked)]
+        for part in asked.parts:
+            if isinstance(part, EncodedPicture):
+                parts.append(picture_of(next(decoded)))
+            else:
+                parts.append(Text(part) if isinstance(part, str) else await self._uploaded(caller, part))
+        try:
+            request = Request(tuple(parts))
+            if self._checks_requests:
+                await self.in_thread(adapted_request, request, config)
+        except InputError as error:
+            raise ApiRefusal(str(error), parameter="input", code="invalid_prompt") from None
+        return request
+
+    async def _uploaded(self, caller: Caller, reference: FileReference) -> Picture:
+        file = await self.jobs.file(reference.id)
+        if file is None or (caller.sees is not None and file.key != caller.sees):
+            raise unknown("file", reference.id)
+        return Picture(await self.in_thread(self.folders.files.get, file.image))
+
+    async def _previous(self, caller: Caller, asked: Submission) -> list[Text | Picture]:
+        """The document that this one continues: its request and its answer, in order."""
+        if asked.previous is None:
+            return []
+        job = await self._find(caller, asked.previous, "previous response")
+        if not job.is_final:
+            raise ApiRefusal(
+                f"the previous response {job.id} has not ended yet",
+                parameter="previous_response_id",
+                code="previous_response_not_ready",
+            )
+        try:
+            return await self.in_thread(self.folders.document_of, job.id)
+        except RunError as error:
+            raise ApiRefusal(
+                f"the previous response cannot be read: {error}", parameter="previous_response_id"
+            ) from None
+
+    def _config(self, asked: Submission) -> RunConfig:
+        """The configuration of the service with the rules that the client chose, within its limits."""
+        config = self.shelf.config
+        most = self.settings.max_attempts or config.max_attempts
+        if asked.options.get("max_attempts", 0) > most:
+            raise ApiRefusal(
+                f"interleave.max_attempts: this service allows at most {most}",
+                parameter="interleave.max_attempts",
+            )
+        try:
+            return RunConfig.model_validate({**config.model_dump(), **asked.options})
+        except ValidationError as error:
+            raise ApiRefusal(f"interleave: {error.errors()[0]['msg']}", parameter="interleave") from None
+
+    def _check_webhook(self, url: str) -> None:
+        if self.webhooks is None:
+            raise ApiRefusal(
+                "interleave.webhook: this service calls no webhooks", parameter="interleave.webhook"
+            )
+        self.webhooks.allowed.check(url)
+
+    async def _earlier(self, caller: Caller, once: tuple[str, str]) -> Job | None:
+        try:
+            return await self.jobs.earlier(caller.key, *once)
+        except IdempotencyConflict:
+            raise _conflict() from None
+
+    async def _find(self, caller: Caller, id_: str, what: str = "response") -> Job:
+        job = await self.jobs.get(id_) if is_job_id(id_) else None
+        if job is None or (caller.sees is not None and job.key != caller.sees):
+            raise unknown(what, id_)
+        return job
+
+    def _ended(self, job: Job) -> None:
+        self.feeds.job_ended(job)
+        if self.webhooks is not None:
+            self.webhooks.job_ended(job)
+        for future in self._waiting.get(job.id, []):
+            if not future.done():
+                future.set_result(job)
+
+
+def picture_of(raw: RawPicture) -> Picture:
+    """A decoded picture as a part of a request."""
+    from PIL import Image
+
+    return Picture(Image.frombytes("RGB", (raw.width, raw.height), raw.data))
+
+
+def _idempotency(name: str | None, asked: Submission) -> tuple[str, str] | None:
+    if name is None:
+        return None
+    if not name.strip() or len(name) > MAX_IDEMPOTENCY_KEY:
+        raise ApiRefusal(f"Idempotency-Key must have 1 to {MAX_IDEMPOTENCY_KEY} characters")
+    return name, asked.digest
+
+
+def _conflict() -> ApiRefusal:
+    return ApiRefusal(
+        "this Idempotency-Key was used for another request: take a new one for a new request",
+        status=422,
+        code="idempotency_key_reused",
+    )

@@ -1,0 +1,135 @@
+"""Server-sent events of a job, and JSON with pictures: sent as fast as the client reads them."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import json
+from collections.abc import AsyncGenerator, Callable, Iterator
+from contextlib import aclosing
+from typing import Any
+
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
+
+from interleave.errors import RunError
+from interleave.runs.store import PictureStore
+from interleave.service.app import PIECE_BYTES, PiecewiseResponse
+from interleave.service.documents.events import Event, StoredPicture
+from interleave.service.memory import MemoryLease
+
+HEARTBEAT = b": still here\n"
+"""A comment without an empty line after it: some clients take an empty line for an event without data."""
+ENCODED_COPIES = 3
+"""Copies of a picture until it is sent: its file, its base64 text, and the JSON around it."""
+
+
+def encoded(value: Any, store: PictureStore) -> bytes:
+    """JSON text in which pictures are base64; reads their files, so run it in a thread."""
+
+    def text(each: object) -> str | None:
+        if not isinstance(each, StoredPicture):
+            raise TypeError(f"{type(each).__name__} is no JSON")
+        try:
+            return base64.b64encode(store.path(each.name).read_bytes()).decode()
+        except (OSError, RunError):
+            return None  # removed meanwhile
+
+    return json.dumps(value, default=text, ensure_ascii=False).encode("utf-8", "backslashreplace")
+
+
+def pictures_in(value: Any) -> Iterator[str]:
+    """The names of all pictures in a value."""
+    if isinstance(value, StoredPicture):
+        yield value.name
+    elif isinstance(value, dict):
+        for each in value.values():
+            yield from pictures_in(each)
+    elif isinstance(value, list):
+        for each in value:
+            yield from pictures_in(each)
+
+
+def encoded_bytes(value: Any, store: PictureStore) -> int:
+    """Memory that it takes to send a value."""
+    sizes = 0
+    for name in pictures_in(value):
+        try:
+            sizes += store.path(name).stat().st_size
+        except OSError:
+            continue
+    return ENCODED_COPIES * sizes
+
+
+async def json_response(
+    value: Any, store: PictureStore, lease: MemoryLease, seconds: float = 60.0
+) -> Response:
+    """A value with its pictures as the body of a response, within the memory budget."""
+    if size := encoded_bytes(value, store):
+        await lease.reserve(size, asyncio.get_running_loop().time() + seconds)
+    body = await asyncio.to_thread(encoded, value, store)
+    lease.keep(len(body))
+    return PiecewiseResponse([body], {})
+
+
+class EventStream(Response):
+    """The events of a job as server-sent events; ends with the job, or when the client is gone."""
+
+    media_type = "text/event-stream"
+
+    def __init__(
+        self,
+        events: AsyncGenerator[Event | None],
+        store: PictureStore,
+        lease: MemoryLease,
+        *,
+        client_gone: Callable[[], object] | None = None,
+    ) -> None:
+        super().__init__(headers={"x-accel-buffering": "no"}, media_type=self.media_type)
+        del self.headers["content-length"]
+        self.events = events
+        self.store = store
+        self.lease = lease
+        self.client_gone = client_gone
+        """Called when the client disconnects before the end."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
+        sending = asyncio.ensure_future(self._send_all(send))
+        gone = asyncio.ensure_future(_disconnected(receive))
+        try:
+            await asyncio.wait({sending, gone}, return_when=asyncio.FIRST_COMPLETED)
+            if sending.done():
+                sending.result()
+            elif self.client_gone is not None:
+                self.client_gone()
+        finally:
+            sending.cancel()
+            gone.cancel()
+            await asyncio.gather(sending, gone, return_exceptions=True)
+
+    async def _send_all(self, send: Send) -> None:
+        async with aclosing(self.events) as events:
+            async for event in events:
+                for piece in await self._pieces(event):
+                    await send({"type": "http.response.body", "body": piece, "more_body": True})
+                self.lease.keep(0)
+        await send({"type": "http.response.body", "body": b""})
+
+    async def _pieces(self, event: Event | None) -> list[bytes]:
+        if event is None:
+            return [HEARTBEAT]
+        size = encoded_bytes(event, self.store)
+        if size:
+            await self.lease.reserve(size, asyncio.get_running_loop().time() + 600)
+            data = await asyncio.to_thread(encoded, event, self.store)
+        else:
+            data = encoded(event, self.store)
+        head = f"event: {event['type']}\nid: {event['sequence_number']}\ndata: ".encode()
+        body = b"".join((head, data, b"\n\n"))
+        return [body[at : at + PIECE_BYTES] for at in range(0, len(body), PIECE_BYTES)]
+
+
+async def _disconnected(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass

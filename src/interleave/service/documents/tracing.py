@@ -1,0 +1,83 @@
+"""OpenTelemetry, where an OTEL_* variable is set and its packages are installed; nothing otherwise.
+
+A job carries the trace of the request that submitted it, so its model calls belong to the same trace, also
+after a restart.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import logging
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from functools import cache
+from typing import Any
+
+log = logging.getLogger(__name__)
+NAME = "interleave.documents"
+
+
+@cache
+def tracer() -> Any:
+    """The tracer; None where tracing is off."""
+    if not any(name.startswith("OTEL_") for name in os.environ):
+        return None
+    if os.environ.get("OTEL_SDK_DISABLED", "").lower() == "true":
+        return None
+    if importlib.util.find_spec("opentelemetry") is None:
+        log.warning("OTEL_* is set, and opentelemetry is not installed: no traces")
+        return None
+    from opentelemetry import trace
+
+    _export()
+    return trace.get_tracer(NAME)
+
+
+def _export() -> None:
+    """Send traces by OTLP, unless the program that started us has set up tracing itself."""
+    from opentelemetry import trace
+
+    if not isinstance(trace.get_tracer_provider(), trace.ProxyTracerProvider):
+        return
+    try:
+        from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+        from opentelemetry.sdk.trace import TracerProvider
+        from opentelemetry.sdk.trace.export import BatchSpanProcessor
+    except ImportError:
+        log.warning(
+            "OTEL_* is set, and its exporter is not installed: "
+            "pip install opentelemetry-sdk opentelemetry-exporter-otlp-proto-http"
+        )
+        return
+    provider = TracerProvider()
+    provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
+    trace.set_tracer_provider(provider)
+
+
+@contextmanager
+def span(name: str, *, parent: str | None = None, **attributes: Any) -> Iterator[None]:
+    """A span around some work; `parent` is the `traceparent` that a job carries."""
+    current = tracer()
+    if current is None:
+        yield
+        return
+    context = None
+    if parent:
+        from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
+
+        context = TraceContextTextMapPropagator().extract({"traceparent": parent})
+    known = {key: value for key, value in attributes.items() if value is not None}
+    with current.start_as_current_span(name, context=context, attributes=known):
+        yield
+
+
+def traceparent(headers: Mapping[str, str] | None = None) -> str | None:
+    """The trace to go on with: that of the current span, or the one a client sent."""
+    if tracer() is None:
+        return None
+    from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
+
+    carrier: dict[str, str] = {}
+    TraceContextTextMapPropagator().inject(carrier)
+    return carrier.get("traceparent") or (headers or {}).get("traceparent")

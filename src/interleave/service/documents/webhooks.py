@@ -1,0 +1,269 @@
+"""Webhooks: a signed call when a job has ended, as Standard Webhooks asks for, repeated until it is heard.
+
+A service calls only hosts that its operator allows. A name must resolve to public addresses alone, and the
+connection goes to an address that was checked: a name that changes its address meanwhile gains nothing. An
+origin that is allowed as `http://10.0.0.5:9000`, with its scheme and port, may be private. Redirects are not
+followed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import hashlib
+import hmac
+import ipaddress
+import json
+import logging
+import socket
+import time
+from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import SplitResult, urlsplit
+
+from interleave.errors import ConfigurationError
+from interleave.service.documents.jobs import Delivery, Job, JobTable
+from interleave.service.documents.refusals import ApiRefusal
+
+log = logging.getLogger(__name__)
+SECRET_VARIABLE = "INTERLEAVE_WEBHOOK_SECRET"
+SECRET_PREFIX = "whsec_"
+DELAYS = (5.0, 30.0, 120.0, 600.0, 1800.0, 3600.0, 7200.0, 14400.0)
+"""Seconds before each repetition; after the last one a call is given up."""
+TIMEOUT_SECONDS = 10.0
+CALLS_AT_ONCE = 8
+PORTS = {"http": 80, "https": 443}
+_NAT64 = ipaddress.ip_network("64:ff9b::/96")
+Resolve = Callable[[str, int], Awaitable[list[str]]]
+
+
+@dataclass(frozen=True)
+class Target:
+    """Where a webhook call goes: the host of its URL, and the address that was checked."""
+
+    url: SplitResult
+    address: str
+
+    @property
+    def port(self) -> int:
+        return self.url.port or PORTS[self.url.scheme]
+
+
+class AllowedHosts:
+    """The hosts that may be called: `example.com` for public addresses by HTTPS, or a whole origin."""
+
+    def __init__(self, entries: Iterable[str], resolve: Resolve | None = None) -> None:
+        self._hosts: set[str] = set()
+        self._origins: set[tuple[str, str, int]] = set()
+        self._resolve = resolve or _resolve
+        for entry in entries:
+            self._add(entry)
+
+    def _add(self, entry: str) -> None:
+        if "://" not in entry:
+            if not entry or any(mark in entry for mark in "/:@?# *"):
+                raise ConfigurationError(f"--webhook-host {entry!r} is neither a host nor scheme://host:port")
+            self._hosts.add(entry.lower().rstrip("."))
+            return
+        url = _parsed(entry)
+        if url is None or url.path not in ("", "/") or url.query:
+            raise ConfigurationError(f"--webhook-host {entry!r} is neither a host nor scheme://host:port")
+        self._origins.add(_origin(url))
+
+    def check(self, text: str) -> None:
+        """Refuse an address that may not be called; nothing is resolved or connected for this."""
+        self._allowed(text)
+
+    def _allowed(self, text: str) -> tuple[SplitResult, bool]:
+        """The URL, and whether its address may be private."""
+        url = _parsed(text)
+        if url is None:
+            raise _refused("is not an address that can be called: write https://host/path")
+        if _origin(url) in self._origins:
+            return url, True
+        if url.scheme == "https" and url.hostname in self._hosts and url.port in (None, 443):
+            return url, False
+        raise _refused("is not on a host that this service may call")
+
+    async def target(self, text: str) -> Target:
+        """The address to connect to; refuses a name with any address that is not public."""
+        url, private = self._allowed(text)
+        host = url.hostname or ""
+        addresses = await self._resolve(host, url.port or PORTS[url.scheme])
+        if not addresses:
+            raise _refused("cannot be resolved")
+        if not private and not all(map(is_public, addresses)):
+            raise _refused("has an address that is not public")
+        return Target(url, addresses[0])
+
+
+def is_public(text: str) -> bool:
+    """Whether an address is reachable from everywhere, also the one that is hidden inside it."""
+    try:
+        address = ipaddress.ip_address(text.partition("%")[0])
+    except ValueError:
+        return False
+    if isinstance(address, ipaddress.IPv6Address):
+        hidden = [address.ipv4_mapped, address.sixtofour, *(address.teredo or ())]
+        if address in _NAT64 or int(address) >> 32 == 0:
+            hidden.append(ipaddress.IPv4Address(int(address) & 0xFFFFFFFF))
+        if any(each is not None and not is_public(str(each)) for each in hidden):
+            return False
+    return address.is_global and not address.is_multicast
+
+
+def _parsed(text: str) -> SplitResult | None:
+    """The URL, if it is one without anything that parsers read in different ways."""
+    if not text.isascii() or not text.isprintable() or any(mark in text for mark in " \\<>\"'`{}|^#"):
+        return None
+    try:
+        url = urlsplit(text)
+        port = url.port
+    except ValueError:
+        return None
+    if url.scheme not in PORTS or not url.hostname or "@" in url.netloc or port == 0:
+        return None
+    return url
+
+
+def _origin(url: SplitResult) -> tuple[str, str, int]:
+    return url.scheme, (url.hostname or "").rstrip("."), url.port or PORTS[url.scheme]
+
+
+def _refused(why: str) -> ApiRefusal:
+    return ApiRefusal(f"interleave.webhook {why}", parameter="interleave.webhook", code="invalid_webhook")
+
+
+async def _resolve(host: str, port: int) -> list[str]:
+    loop = asyncio.get_running_loop()
+    try:
+        found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    except OSError:
+        return []
+    return [str(info[4][0]) for info in found]
+
+
+def secret_bytes(secret: str) -> bytes:
+    """The key of a secret `whsec_BASE64`; any other text is taken as it is."""
+    if not secret.startswith(SECRET_PREFIX):
+        return secret.encode()
+    try:
+        return base64.b64decode(secret.removeprefix(SECRET_PREFIX), validate=True)
+    except ValueError:
+        raise ConfigurationError(f"{SECRET_VARIABLE} is not base64 after {SECRET_PREFIX}") from None
+
+
+def signed_headers(secret: bytes, id_: str, timestamp: int, body: str) -> dict[str, str]:
+    """The headers of Standard Webhooks: id, time, and an HMAC over both and the body."""
+    digest = hmac.new(secret, f"{id_}.{timestamp}.{body}".encode(), hashlib.sha256).digest()
+    return {
+        "webhook-id": id_,
+        "webhook-timestamp": str(timestamp),
+        "webhook-signature": f"v1,{base64.b64encode(digest).decode()}",
+        "content-type": "application/json",
+        "user-agent": "interleave",
+    }
+
+
+class Webhooks:
+    """Makes the webhook calls of a service; those not heard yet are in the job table."""
+
+    def __init__(
+        self,
+        jobs: JobTable,
+        allowed: AllowedHosts,
+        secret: str,
+        *,
+        counted: Callable[[str], None] = lambda outcome: None,
+        clock: Callable[[], float] = time.time,
+        sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
+    ) -> None:
+        self.jobs = jobs
+        self.allowed = allowed
+        self.clock = clock
+        self._secret = secret_bytes(secret)
+        self._counted = counted
+        self._sleep = sleep
+        self._at_once = asyncio.Semaphore(CALLS_AT_ONCE)
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+
+    def deliveries(self, job: Job) -> list[Delivery]:
+        """The call to make for a job that has ended, stored together with its final state."""
+        if job.webhook is None:
+            return []
+        id_ = f"evt_{job.id.removeprefix('resp_')}"
+        event = {
+            "id": id_,
+            "object": "event",
+            "type": f"response.{job.status}",
+            "created_at": int(job.finished or job.created),
+            "data": {"id": job.id},
+        }
+        return [Delivery(id=id_, url=job.webhook, body=json.dumps(event, separators=(",", ":")))]
+
+    async def start(self) -> None:
+        """Go on with every call that was not heard."""
+        for delivery in await self.jobs.deliveries():
+            self.send(delivery)
+
+    def job_ended(self, job: Job) -> None:
+        for delivery in self.deliveries(job):
+            self.send(delivery)
+
+    def send(self, delivery: Delivery) -> None:
+        if delivery.id not in self._tasks:
+            task = asyncio.create_task(self._deliver(delivery))
+            self._tasks[delivery.id] = task
+            task.add_done_callback(lambda _: self._tasks.pop(delivery.id, None))
+
+    async def stop(self) -> None:
+        tasks = list(self._tasks.values())
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _deliver(self, delivery: Delivery) -> None:
+        for attempt in range(delivery.attempts, len(DELAYS) + 1):
+            if attempt:
+                await self._sleep(DELAYS[attempt - 1])
+            problem = await self._try(delivery)
+            self._counted("failed" if problem else "ok")
+            if problem is None:
+                break
+            log.warning("webhook %s was not heard, attempt %d: %s", delivery.id, attempt + 1, problem)
+            await self.jobs.delivery_tried(delivery.id)
+        await self.jobs.delivered(delivery.id)
+
+    async def _try(self, delivery: Delivery) -> str | None:
+        """Make the call; returns why it was not heard, if it was not."""
+        try:
+            async with self._at_once, asyncio.timeout(TIMEOUT_SECONDS):
+                target = await self.allowed.target(delivery.url)
+                headers = signed_headers(self._secret, delivery.id, int(self.clock()), delivery.body)
+                status = await _post(target, headers, delivery.body.encode())
+        except (ApiRefusal, OSError, TimeoutError, ValueError) as error:
+            return str(error) or type(error).__name__
+        return None if 200 <= status < 300 else f"it was answered with {status}"
+
+
+async def _post(target: Target, headers: dict[str, str], body: bytes) -> int:
+    """POST to the checked address and return the status; the rest of the answer is not read."""
+    import ssl
+
+    url = target.url
+    context = ssl.create_default_context() if url.scheme == "https" else None
+    options: dict[str, Any] = {"ssl": context, "server_hostname": url.hostname} if context else {}
+    reader, writer = await asyncio.open_connection(target.address, target.port, limit=16_384, **options)
+    try:
+        path = (url.path or "/") + (f"?{url.query}" if url.query else "")
+        lines = {"host": url.netloc, **headers, "content-length": str(len(body)), "connection": "close"}
+        head = "".join(f"{name}: {value}\r\n" for name, value in lines.items())
+        writer.write(f"POST {path} HTTP/1.1\r\n{head}\r\n".encode("ascii") + body)
+        await writer.drain()
+        status = (await reader.readline()).split(b" ", 2)
+        if len(status) < 2 or not status[0].startswith(b"HTTP/1.") or not status[1].isdigit():
+            raise ValueError("its answer is no HTTP")
+        return int(status[1])
+    finally:
+        writer.close()

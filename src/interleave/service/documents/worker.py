@@ -1,0 +1,229 @@
+"""Works on jobs: many at once in this process, each a run in its own folder, in turns among the keys.
+
+A job that was being worked on when the process ended is continued by the next one. What ends a job is stored
+only after its run folder is closed, so the journal of a job in a final state never changes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable
+from contextlib import suppress
+
+from interleave.batches.assignment import Assignment
+from interleave.batches.batch import Ended
+from interleave.batches.requests import Item
+from interleave.batches.worker import Worker
+from interleave.config.run_config import Limits
+from interleave.errors import InterleaveError, StorageError
+from interleave.runs.outage import OutageRetry, TryResult, backoff_delays
+from interleave.service.documents.folders import Folders
+from interleave.service.documents.jobs import Delivery, Job, JobError, JobStatus, JobTable
+from interleave.service.documents.logs import job_context
+from interleave.service.documents.shelf import ModelShelf
+from interleave.service.documents.tracing import span
+from interleave.service.documents.turns import Turns
+
+log = logging.getLogger(__name__)
+FIRST_PAUSE_SECONDS = 1.0
+LONGEST_PAUSE_SECONDS = 60.0
+OUTCOMES: dict[str, JobStatus] = {"done": "completed", "short": "incomplete", "failed": "failed"}
+JobEnded = Callable[[Job], None]
+
+
+class ModelsMissing(Exception):
+    """The models of the service itself cannot be loaded: that says nothing about the job."""
+
+
+class JobWorker:
+    """Runs the jobs of a service."""
+
+    def __init__(
+        self,
+        jobs: JobTable,
+        folders: Folders,
+        shelf: ModelShelf,
+        turns: Turns,
+        limits: Limits,
+        *,
+        deliveries: Callable[[Job], list[Delivery]] = lambda job: [],
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self.jobs = jobs
+        self.folders = folders
+        self.shelf = shelf
+        self.turns = turns
+        self.limits = limits
+        self.deliveries = deliveries
+        self.clock = clock
+        self.outage_retry = OutageRetry(limits.max_seconds)
+        self.listeners: list[JobEnded] = []
+        """Told of every job that has got its final state."""
+        self.storage_problem: str | None = None
+        """What is wrong with the disk, while something is."""
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._storing: set[asyncio.Future[None]] = set()
+        """Ends of jobs that are being stored."""
+        self._stopping = False
+
+    async def restart(self) -> int:
+        """Put every job that has not ended back into the queue, in order of arrival; returns their number."""
+        jobs = await self.jobs.open_jobs()
+        for job in jobs:
+            self.turns.add(job.key, job.id, age=self.clock() - job.created)
+        for id_ in await self.jobs.removals():
+            await self.remove(id_)
+        self.folders.remove_unknown_inputs({job.id for job in jobs})
+        self.dispatch()
+        return len(jobs)
+
+    def add(self, job: Job) -> None:
+        self.turns.add(job.key, job.id)
+        self.dispatch()
+
+    def dispatch(self) -> None:
+        """Start as many waiting jobs as may run."""
+        while not self._stopping and (turn := self.turns.take()) is not None:
+            key, id_ = turn
+            task = asyncio.create_task(self._work(key, id_), name=id_)
+            self._tasks[id_] = task
+
+    async def cancel(self, job: Job) -> None:
+        """Stop a job that is marked to be cancelled; returns when it has its final state."""
+        if self.turns.drop(job.key, job.id):
+            await self._finish(job, "cancelled", None)
+            return
+        task = self._tasks.get(job.id)
+        if task is None:
+            await self._finish(job, "cancelled", None)
+            return
+        if not task.cancelling():  # once: a second time would interrupt the storing of its end
+            task.cancel()
+        await asyncio.wait({task})
+
+    async def remove(self, id_: str) -> None:
+        """Remove what a forgotten job has on disk."""
+        await asyncio.to_thread(self.folders.remove, id_)
+        await self.jobs.removed(id_)
+
+    async def stop(self, within: float = 0.0) -> None:
+        """Start nothing more, wait a while for what runs, and interrupt the rest: it is continued later."""
+        self._stopping = True
+        if self._tasks and within:
+            await asyncio.wait(self._tasks.values(), timeout=within)
+        tasks = list(self._tasks.values())
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        await asyncio.gather(*self._storing, return_exceptions=True)
+
+    async def _work(self, key: str, id_: str) -> None:
+        try:
+            await self._until_stored(id_)
+        except asyncio.CancelledError:
+            await asyncio.shield(self._cancelled(id_))
+        except ModelsMissing as error:  # the service cannot go on, and the next one finds the job as it is
+            log.error("job %s waits for models that cannot be loaded: %s", id_, error)
+        except Exception as error:
+            log.exception("job %s failed in an unexpected way", id_)
+            await self._failed(id_, f"{type(error).__name__}: {error}")
+        finally:
+            self._tasks.pop(id_, None)
+            self.turns.ended(key)
+            self.dispatch()
+
+    async def _until_stored(self, id_: str) -> None:
+        """Work on a job; while the disk is full, wait and go on."""
+        for delay in backoff_delays(FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS):
+            try:
+                await self._run(id_)
+                self.storage_problem = None
+                return
+            except StorageError as error:
+                self.storage_problem = str(error)
+                log.error("job %s waits for the disk: %s", id_, error)
+            await asyncio.sleep(delay)
+
+    async def _run(self, id_: str) -> None:
+        job = await self.jobs.start(id_)
+        if job is None:
+            return
+        if job.cancelling:  # by a process that died before it was done
+            await self._finish(job, "cancelled", None)
+            return
+        with job_context(job.id, job.request_id), span("interleave.job", parent=job.traceparent, job=job.id):
+            try:
+                ended = await self._answer(job)
+            except StorageError:
+                raise
+            except InterleaveError as error:  # its models cannot be loaded
+                await self._finish(job, "failed", JobError(code="server_error", message=str(error)))
+                return
+        await self._finish(job, *self._outcome(ended))
+
+    async def _answer(self, job: Job) -> Ended:
+        """Answer the request of a job in its run folder, through outages of its models."""
+        try:
+            models = await self.shelf.models_for(job.config)
+        except Exception as error:
+            if self.shelf.state == "failed":
+                raise ModelsMissing(str(error)) from error
+            raise
+        identity = job.config.generator.identity
+        worker = Worker(self.folders.root, Assignment(config=job.config), self.limits, {identity: models})
+        item = Item(job.id, "", lambda: self.folders.request_of(job), identity)
+
+        async def attempt() -> TryResult[Ended]:
+            ended = await worker.execute(item)
+            return TryResult(
+                ended,
+                transient=ended.passing or ended.status == "busy",
+                reason=ended.reason,
+                progress=ended.calls - ended.repeated,
+                succeeded=ended.status == "done",
+            )
+
+        return await self.outage_retry.run(attempt, identity)
+
+    def _outcome(self, ended: Ended) -> tuple[JobStatus, JobError | None]:
+        """The state and the error of a job; clients are not told where its folder is."""
+        status = OUTCOMES.get(ended.status, "failed")
+        if status != "failed":
+            return status, None
+        code = "invalid_prompt" if ended.bad_request else "server_error"
+        reason = (ended.reason or "the run failed").replace(str(self.folders.root), "…")
+        return status, JobError(code=code, message=reason)
+
+    async def _cancelled(self, id_: str) -> None:
+        """The end of a task that was cancelled: by its client, or because the service ends."""
+        with suppress(StorageError):
+            job = await self.jobs.get(id_)
+            if job is not None and job.cancelling:
+                await self._finish(job, "cancelled", None)
+
+    async def _failed(self, id_: str, message: str) -> None:
+        with suppress(StorageError):
+            job = await self.jobs.get(id_)
+            if job is not None:
+                await self._finish(job, "failed", JobError(code="server_error", message=message))
+
+    async def _finish(self, job: Job, status: JobStatus, error: JobError | None) -> None:
+        """Store the end of a job and tell of it; a cancellation that comes meanwhile changes neither."""
+        storing = asyncio.ensure_future(self._store_end(job, status, error))
+        self._storing.add(storing)
+        storing.add_done_callback(self._storing.discard)
+        await asyncio.shield(storing)
+
+    async def _store_end(self, job: Job, status: JobStatus, error: JobError | None) -> None:
+        final = await self.jobs.finish(
+            job.id, status, round(self.clock(), 3), error=error, deliveries=self.deliveries
+        )
+        if final is not None:
+            if any(part.image for part in job.parts):
+                self.folders.remove_inputs(job.id)
+            with job_context(job.id, job.request_id):
+                log.info("job %s %s", job.id, status)
+            for listener in self.listeners:
+                listener(final)

@@ -1,0 +1,117 @@
+"""`generate --hold-plan` and the decisions of `resume`, as a person types them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from interleave.cli.main import run
+
+Captured = pytest.CaptureFixture[str]
+REQUEST = ["generate", "A frog, in three pictures", "--generator", "solid?size=64", "--out", "run"]
+
+
+@pytest.fixture
+def done(capsys: Captured) -> None:
+    assert run(REQUEST) == 0
+    capsys.readouterr()
+
+
+def test_a_plan_is_held_edited_and_drawn(capsys: Captured) -> None:
+    assert run([*REQUEST, "--hold-plan"]) == 0
+    said = capsys.readouterr()
+    assert said.out == "run/plan.json\n"
+    assert "interleave resume run --approve" in said.err
+    assert run(["resume", "run", "--json"]) == 0
+    held = json.loads(capsys.readouterr().out)
+    assert (held["status"], held["plan"]) == ("held", "plan.json")
+    plan = json.loads(Path("run/plan.json").read_text())
+    del plan["steps"][1]
+    plan["steps"][1]["prompt"] = "add a lily"
+    Path("edited.json").write_text(json.dumps(plan))
+    assert run(["resume", "run", "--plan", "edited.json", "--by", "Ada", "--json"]) == 0
+    assert [step["number"] for step in json.loads(capsys.readouterr().out)["steps"]] == [1, 2]
+    assert "Nothing is drawn yet" not in Path("run/document.html").read_text()
+
+
+def test_a_held_page_says_so_and_approval_draws_it(capsys: Captured) -> None:
+    run([*REQUEST, "--hold-plan"])
+    assert "the plan waits for approval" in Path("run/document.html").read_text()
+    assert run(["show", "run"]) == 0
+    assert "(held)" in capsys.readouterr().err
+    assert run(["resume", "run", "--approve"]) == 0
+    assert capsys.readouterr().out == "run/document.html\n"
+
+
+def test_a_redrawn_step_says_so_everywhere(done: None, capsys: Captured) -> None:
+    assert run(["resume", "run", "--from-step", "2", "--prompt", "add <b>bold</b>", "--json"]) == 0
+    steps = json.loads(capsys.readouterr().out)["steps"]
+    assert [step.get("by_hand") for step in steps] == [None, "redrawn", None]
+    assert run(["show", "run", "--markdown"]) == 0
+    assert "3 attempts, redrawn by hand" in capsys.readouterr().err
+    assert "*Redrawn by hand.*" in Path("run/document.md").read_text()
+    page = Path("run/document.html").read_text()
+    assert "redrawn by hand" in page
+    assert "superseded" in page
+    assert "<b>" not in page
+
+
+def test_choosing_undoing_and_branching(done: None, capsys: Captured) -> None:
+    assert run(["resume", "run", "--choose", "2:1", "--only-step", "--fail-on-forced"]) == 0
+    assert "step 2: attempt 1 is shown, as decided" in capsys.readouterr().err
+    run(["show", "run"])
+    said = capsys.readouterr().err
+    assert "chosen by hand" in said
+    assert "kept by hand" in said
+    assert run(["resume", "run", "--undo"]) == 0
+    assert run(["resume", "run", "--branch-from", "3", "--generator", "solid?size=128", "--out", "b"]) == 0
+    assert capsys.readouterr().out.splitlines()[-1] == "b/document.html"
+    assert run(["show", "b", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["branched_from"] == {"run": "run", "step": 3}
+    assert "branched off from <em>run</em> at step 3" in Path("b/document.html").read_text()
+    assert run(["resume", "run", "--undo"]) == 2  # nothing is left
+    assert run(["resume", "run", "--from-step", "3", "--seed", "0", "--json-events"]) == 0
+    events = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [each["decision"] for each in events if each["event"] == "decided"] == [
+        "attempt_chosen",
+        "undone",
+        "redraw_decided",
+    ]
+    run(["show", "run", "--follow"])
+    assert "decided: attempt 1 of step 2 is shown" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("options", "refusal"),
+    [
+        (["--from-step", "2", "--undo"], "--from-step and --undo are two decisions"),
+        (["--prompt", "a frog"], "--prompt goes with --from-step or --branch-from"),
+        (["--seed", "0"], "--seed goes with"),
+        (["--only-step", "--undo"], "--only-step goes with --from-step or --choose"),
+        (["--choose", "2"], "write the step and the attempt, as in --choose 2:1"),
+        (["--choose", "2:-1"], "write the step and the attempt"),
+        (["--choose", "2:9"], "step 2 has no attempt 9: its attempts are 1, 2"),
+        (["--branch-from", "2"], "needs a folder for the new run"),
+        (["--branch-from", "2", "--out", "run"], "holds a run already"),
+        (["--from-step", "0"], "there is no step 0: the plan has steps 1 to 3"),
+        (["--approve"], "has pictures of its plan already"),
+        (["--plan", "nowhere.json"], "no such file"),
+        (["--from-step", "2", "--generator", "nobody"], "nobody"),
+        (["--by", "Ada"], "--by goes with"),
+    ],
+)
+def test_decisions_that_make_no_sense_are_refused(
+    done: None, capsys: Captured, options: list[str], refusal: str
+) -> None:
+    before = Path("run/journal.jsonl").read_bytes()
+    assert run(["resume", "run", *options]) == 2
+    assert refusal in capsys.readouterr().err
+    assert Path("run/journal.jsonl").read_bytes() == before
+
+
+def test_many_requests_cannot_be_held(capsys: Captured) -> None:
+    Path("requests.jsonl").write_text('{"request": "A frog"}\n')
+    assert run(["generate", "--requests", "requests.jsonl", "--out", "many", "--hold-plan"]) == 2
+    assert "--hold-plan are for one run" in capsys.readouterr().err
