@@ -33,7 +33,9 @@ _THING = re.compile(rf"\b{one_of(KIND_OF)}\b", re.IGNORECASE)
 _COLOUR_OF = {**{colour: colour for colour in COLOURS}, **COLOUR_SYNONYMS}
 _BEFORE = one_of((*ADJECTIVES, *_COLOUR_OF, *(word for words in SIZE_WORDS.values() for word in words)))
 _NUMBER = one_of((*NUMBERS[2:7], *map(str, range(2, 7))))
-_COUNTED = re.compile(rf"\b(?P<count>{_NUMBER}) (?:{_BEFORE} )*(?P<things>{one_of(_PLURAL)})\b", re.IGNORECASE)
+_COUNTED = re.compile(
+    rf"\b(?P<count>{_NUMBER}) (?:{_BEFORE} )*(?P<things>{one_of(_PLURAL)})\b", re.IGNORECASE
+)
 _COLOURED = re.compile(
     rf"\b(?P<colour>{one_of(_COLOUR_OF)}) (?:{_BEFORE} )*(?P<thing>{one_of(KIND_OF)})\b", re.IGNORECASE
 )
@@ -102,7 +104,9 @@ def _planned_text(plan: Plan) -> str:
 def _missing_pairs(asked: str, planned: str, kinds: set[str]) -> Iterator[str]:
     """Things in a colour that the plan never speaks of."""
     for found in _COLOURED.finditer(asked):
-        if KIND_OF[found["thing"].lower()] in kinds and not _says(planned, _COLOUR_OF[found["colour"].lower()]):
+        if KIND_OF[found["thing"].lower()] in kinds and not _says(
+            planned, _COLOUR_OF[found["colour"].lower()]
+        ):
             yield f"{found['colour']} {found['thing']}"
 
 
@@ -124,7 +128,16 @@ def _place_words() -> dict[str, str]:
 
 
 _VAGUE = (
-    *("outside", "outdoors", "inside", "at home", "in the house", "inside the house", "one night", "at night"),
+    *(
+        "outside",
+        "outdoors",
+        "inside",
+        "at home",
+        "in the house",
+        "inside the house",
+        "one night",
+        "at night",
+    ),
     *("in winter", "on paper", "on the page", "in the night", "in the dark", "on the table", "on a table"),
     *("on the floor", "in the water", "on the water"),
 )

@@ -9,23 +9,28 @@ from __future__ import annotations
 
 import logging
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
+from functools import cache
 from itertools import groupby
-from random import Random
 
 from interleave.errors import InputError
 from interleave.text import count, one_line
 from interleave.types import Part, Picture, Plan, Request, Text
+from interleave_mini.language.lexicon import harmless_words
 from interleave_mini.language.patterns import NotUnderstood
-from interleave_mini.language.tasks import Task, parse_task, sample_task
+from interleave_mini.language.tasks import Task, parse_task
+from interleave_mini.language.topics import DOMAINS
 from interleave_mini.language.vocabulary import (
     Unknown,
     corrected,
     corrections,
+    is_about_something,
     is_plural,
     other_language,
     unknown_words,
 )
+from interleave_mini.language.voices import voices
 from interleave_mini.language.words import listed, plural, with_article
 from interleave_mini.plan_check import leaves_out, missing_from, named_things
 from interleave_mini.reader import shared_batched_reader, shared_reader
@@ -38,7 +43,7 @@ log = logging.getLogger(__name__)
 
 MIN_CLEAR_CELLS = 5
 """Of nine: a picture of this world has nearly all its cells clear, any other picture none."""
-MAX_SHOWN, MAX_WORD_LENGTH, MAX_REQUEST_SHOWN, MAX_SUGGESTION = 6, 40, 200, 80
+MAX_SHOWN, MAX_WORD_LENGTH, MAX_REQUEST_SHOWN = 6, 40, 200
 EXAMPLES = (
     "How a frog grows up, step by step, in four pictures",
     "Tell the story of a cat and a dog that become friends in the meadow.",
@@ -65,7 +70,9 @@ def accept_request(request: Request, options: Mapping[str, str]) -> Request:
         log.warning("read %s", listed([f"“{wrong}” as “{right}”" for wrong, right in found.items()]))
         request = Request(
             tuple(
-                Text(corrected(part.text, found)) if isinstance(part, Text) and not _STEP.match(part.text) else part
+                Text(corrected(part.text, found))
+                if isinstance(part, Text) and not _STEP.match(part.text)
+                else part
                 for part in request.parts
             )
         )
@@ -96,8 +103,14 @@ def check_request(request: Request) -> None:
 def check_words(request: Request) -> None:
     """Raise `InputError`, with neighbours in meaning and requests to paste, when a request has unknown words."""
     text = request.text
-    if not (unknown := unknown_words(text)):
+    unknown = unknown_words(text)
+    if not unknown and (request.pictures or not text.strip() or is_about_something(text)):
         return
+    if not unknown:
+        raise InputError(
+            f"the miniature finds nothing in this that it can draw. It can do {_quoted(nearest_requests(text))}. "
+            f"{REAL_MODELS}"
+        )
     if language := other_language(text):
         raise InputError(
             f"the miniature reads English only, and this looks like {language}: sorry! "
@@ -151,21 +164,32 @@ def parse_request(request: Request) -> Task:
 
 
 def nearest_requests(text: str, limit: int = 3) -> list[str]:
-    """Requests of different topics that share the most words with this one."""
-    rng, asked = Random(0), _words(text)
-    nearest: dict[str, tuple[float, str]] = {}
-    for _ in range(600):
-        task = sample_task("story", rng)
-        if len(task.text) > MAX_SUGGESTION:
-            continue
-        words = _words(task.text)
-        shared = len(words & asked) / len(words | asked)
-        nearest[task.topic] = max(nearest.get(task.topic, (0.0, "")), (shared, task.text))
-    return [text for _, text in sorted(nearest.values(), reverse=True)[:limit]]
+    """Requests of different topics that are nearest to this one by the words they share; rare words count more."""
+    asked = _words(text)
+    examples = topic_examples()
+    common = Counter(word for words in examples.values() for word in words)
+
+    def nearness(example: str) -> float:
+        return sum(1 / common[word] for word in asked & examples[example])
+
+    ranked = sorted(examples, key=nearness, reverse=True)
+    return ranked[:limit] if nearness(ranked[0]) else [*EXAMPLES]
 
 
-def _words(text: str) -> set[str]:
-    return set(re.findall(r"[a-z]+", text.lower()))
+@cache
+def topic_examples() -> dict[str, frozenset[str]]:
+    """A plain request of every topic, and the words by which it is found."""
+    found = {}
+    for topics in DOMAINS.values():
+        for topic in topics:
+            example = topic.example()
+            lines = " ".join(each.text for voice in voices() for each in voice.section(topic.name))
+            found[example] = _words(f"{example} {lines}") - harmless_words()
+    return found
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(re.findall(r"[a-z]+", text.lower()))
 
 
 def _quoted(texts: Sequence[str]) -> str:

@@ -11,7 +11,7 @@ import pytest
 from interleave.agents.planner import VlmPlanner
 from interleave.agents.prompts import load_pack
 from interleave.agents.replies import render_plan
-from interleave.backends.protocols import Capabilities, Message, Reply, Sampling
+from interleave.backends.protocols import Message, Reply, Sampling, VlmCapabilities
 from interleave.errors import InputError
 from interleave.types import Plan, PlanStep, Request
 from interleave_mini.language.tasks import sample_task
@@ -21,7 +21,7 @@ from interleave_mini.requests import PlanCheck
 
 def plan(*prompts: str) -> Plan:
     steps = tuple(
-        PlanStep(number=number, name="", instruction="", prompt=prompt, caption=prompt)
+        PlanStep(number=number, prompt=prompt, caption=prompt)
         for number, prompt in enumerate(prompts, start=1)
     )
     return Plan(steps=steps, reasoning="")
@@ -56,7 +56,7 @@ def test_true_plans_are_hardly_ever_complained_about() -> None:
 class Says:
     """A model that gives these replies, one after the other, and keeps what it was asked."""
 
-    capabilities = Capabilities()
+    capabilities = VlmCapabilities()
 
     def __init__(self, *plans: Plan) -> None:
         self.replies = [render_plan(each) for each in plans]

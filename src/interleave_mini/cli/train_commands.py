@@ -161,7 +161,9 @@ def fresh(
 
 
 def vision(
-    fresh: Annotated[Path, typer.Argument(metavar="MODEL", help="What `mini fresh`, or this command, has written.")],
+    fresh: Annotated[
+        Path, typer.Argument(metavar="MODEL", help="What `mini fresh`, or this command, has written.")
+    ],
     out: Annotated[Path, typer.Option(help="Where the log and the finished model go.")],
     minutes: Annotated[float, typer.Option(min=0, help="Time to learn.")] = 5,
     generator: Annotated[
@@ -179,6 +181,9 @@ def vision(
         ),
     ] = "look,compare,check,judge,word",
     rate: Annotated[float, typer.Option(min=0, help="The highest learning rate.")] = 1.5e-3,
+    replays: Annotated[
+        int, typer.Option(min=0, help="How often an earlier batch is seen again for each new one.")
+    ] = 0,
     batch: Annotated[int, typer.Option(min=1, help="Exercises a step.")] = 256,
     examine: Annotated[int, typer.Option(min=1, help="Exercises in the examination at the end.")] = 2048,
     workers: Annotated[int, typer.Option(min=0, help="Processes that make exercises.")] = 0,
@@ -199,7 +204,12 @@ def vision(
         out,
         minutes,
         settings=VisionPretraining(
-            exercises=chosen, batch_size=batch, rate=rate, workers=workers, eval_examples=examine
+            exercises=chosen,
+            batch_size=batch,
+            rate=rate,
+            replays=replays,
+            workers=workers,
+            eval_examples=examine,
         ),
         generator=generator or WEIGHTS / "generator",
         device=device,

@@ -13,7 +13,7 @@ from typing import Any
 from interleave_mini.language import natural_gaps
 from interleave_mini.language.gaps import Gap, Maybe
 from interleave_mini.language.phrasings import GapUse, Phrasing
-from interleave_mini.language.story import Story, shortened
+from interleave_mini.language.story import Story, in_pictures
 from interleave_mini.language.topics import DOMAINS
 from interleave_mini.language.topics.topic import Topic, TopicRequest
 from interleave_mini.language.voices import Voice, voices
@@ -21,13 +21,12 @@ from interleave_mini.language.words import NUMBERS, one_of
 from interleave_mini.world.operations import Impossible
 
 _TRIES = 200
-SHORTER = 0.08
-"""The share of requests that name fewer pictures than their story has."""
+SHORTER, LONGER = 0.08, 0.06
+"""The shares of requests that name fewer pictures than their story has, and more."""
 WITH_OPENING, WITH_CLOSING, WITH_COUNT = 0.15, 0.15, 0.08
 LOWER_CASE, WITHOUT_MARK, SHOUTED = 0.2, 0.3, 0.02
 _COUNTED = ("in {} pictures", "in {} steps", "{} pictures", "in {} images", "{} steps please", "as {} panels")
 _MARKS = ".!?…"
-MANY = 99
 _WORD = re.compile(r"[^\W_]+")
 
 
@@ -62,15 +61,14 @@ def sample_request(topic: Topic, voice: Voice, rng: Random) -> TopicRequest | No
             continue
         whole = len(story.steps)
         try:
-            story.steps = list(shortened(tuple(story.steps), _wanted_steps(story, rng)))
+            story.steps = list(in_pictures(tuple(story.steps), _wanted_steps(story, rng)))
         except Impossible:  # the gripper can do one thing at a time
             continue
         steps = len(story.steps)
         if steps > 1 and not all(step.operations for step in story.steps[1:]):
             continue
         words = (_written(part, topic.gaps, values, steps, rng) for part in parts)
-        shorter = steps < whole
-        text = dressed("".join(words), voice, rng, None if "n" in said else steps, always=shorter)
+        text = dressed("".join(words), voice, rng, None if "n" in said else steps, always=steps != whole)
         return TopicRequest(text, f"{voice.name}: {phrasing.text}", values, story)
     return None
 
@@ -86,9 +84,11 @@ def _written(
 
 
 def _wanted_steps(story: Story, rng: Random) -> int:
-    """Some people want fewer pictures than a story has."""
-    steps = len(story.steps)
-    return rng.randint(2, steps - 1) if steps > 2 and rng.random() < SHORTER else steps
+    """Some people want fewer pictures than a story has, or more."""
+    steps, chance = len(story.steps), rng.random()
+    if chance < SHORTER and steps > 2:
+        return rng.randint(2, steps - 1)
+    return steps + rng.randint(1, 3) if SHORTER <= chance < SHORTER + LONGER and steps > 1 else steps
 
 
 @cache
@@ -104,9 +104,7 @@ def defaults(topic: Topic) -> tuple[Any, ...]:
     return tuple(found)
 
 
-def dressed(
-    text: str, voice: Voice, rng: Random, steps: int | None = None, *, always: bool = False
-) -> str:
+def dressed(text: str, voice: Voice, rng: Random, steps: int | None = None, *, always: bool = False) -> str:
     """A request as somebody types it: with what they say before and after, in their case and marks.
 
     Now and then it names the number of steps; with `always` it does.
@@ -142,8 +140,7 @@ def read_request(text: str) -> Understood | None:
         words = frozenset(word.lower() for word in _WORD.findall(bare))
         for domain, topic, phrasing in _candidates(words):
             found = _matched(topic, phrasing, bare)
-            if found is not None and (steps is None or steps <= len(found.story.steps)):
-                found.story.steps = list(shortened(tuple(found.story.steps), steps or MANY))
+            if found is not None and _tell(found.story, steps):
                 return Understood(domain, topic, found)
     return None
 
@@ -178,11 +175,16 @@ def _matched(topic: Topic, phrasing: Phrasing, text: str) -> TopicRequest | None
         story = topic.plot(**values)
     except Impossible:
         return None
-    if "n" in said:
-        if (named := _number(said["n"][0])) > len(story.steps):
-            return None
-        story.steps = list(shortened(tuple(story.steps), named))
+    if "n" in said and not _tell(story, _number(said["n"][0])):
+        return None
     return TopicRequest(text, phrasing.text, values, story)
+
+
+def _tell(story: Story, count: int | None) -> bool:
+    """Tell a story in so many pictures; False when it cannot be."""
+    if count is not None:
+        story.steps = list(in_pictures(tuple(story.steps), count))
+    return count in (None, len(story.steps))
 
 
 @cache

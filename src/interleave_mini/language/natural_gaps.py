@@ -231,7 +231,9 @@ def read(gap: Gap, words: str, form: str) -> Any:
     return gap.read(words)
 
 
-_NOUN_AT_END = re.compile(rf"\b(?P<noun>{one_of((*NOUNS, *NOUN_SYNONYMS, *_SINGULAR_OF))}){_NAMED}$", re.IGNORECASE)
+_NOUN_AT_END = re.compile(
+    rf"\b(?P<noun>{one_of((*NOUNS, *NOUN_SYNONYMS, *_SINGULAR_OF))}){_NAMED}$", re.IGNORECASE
+)
 
 
 def thing_from_words(words: str) -> Thing:

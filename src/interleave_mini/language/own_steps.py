@@ -7,7 +7,13 @@ from functools import cache
 from random import Random
 from typing import Any
 
-from interleave_mini.language.edits.plain import read_edit_sentence, sample_edits, step_of
+from interleave_mini.language.edits.plain import (
+    only_thing,
+    read_edit_sentence,
+    sample_edits,
+    step_of,
+    thing_spoken_of,
+)
 from interleave_mini.language.gaps import SomeThings, maybe_place
 from interleave_mini.language.natural_gaps import pattern, read, sample, write
 from interleave_mini.language.phrasings import GapUse, Phrasing
@@ -67,9 +73,7 @@ def _clause(text: str) -> str:
 
 def _sample_beginning(rng: Random) -> tuple[str, Step]:
     parts = rng.choice(_BEGINNINGS).chosen(rng)
-    values = {
-        part.name: sample(_GAPS[part.name], rng) for part in parts if isinstance(part, GapUse)
-    }
+    values = {part.name: sample(_GAPS[part.name], rng) for part in parts if isinstance(part, GapUse)}
     text = "".join(
         part if isinstance(part, str) else write(_GAPS[part.name], values[part.name], part.form, rng)
         for part in parts
@@ -113,12 +117,13 @@ def _steps(clauses: list[str]) -> tuple[Step, ...] | None:
     first = _read_beginning(clauses[0])
     if first is None:
         return None
-    steps = [first]
+    steps, spoken_of = [first], only_thing(first.scene)
     for clause in clauses[1:]:
-        operation = read_edit_sentence(clause, steps[-1].scene)
+        operation = read_edit_sentence(clause, steps[-1].scene, spoken_of)
         if operation is None:
             return None
         steps.append(step_of(operation, steps[-1].scene))
+        spoken_of = thing_spoken_of(operation)
     return tuple(steps)
 
 

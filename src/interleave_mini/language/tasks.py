@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from random import Random
@@ -52,6 +52,7 @@ from interleave_mini.world.scene import CELLS, Scene, Size, Thing
 SUITES = ("story", "continue", "know", "edit", "plain", "annotate")
 VOICED = ("story", "continue", "plain", "annotate")
 """The suites whose requests are also worded in the voices of people."""
+Voices = tuple[Voice, ...]
 KNOWLEDGE = "knowledge"
 EDITING = "reasoning edits"
 PLAIN_EDITING = "plain edits"
@@ -78,7 +79,7 @@ DESCRIBE = (
 )
 BY_TEMPLATE = 0.2
 """The share of stories that are worded by a template of their topic; the others are in somebody's voice."""
-IN_OWN_STEPS = 0.06
+IN_OWN_STEPS = 0.12
 """The share of stories that spell out their steps."""
 DISTRACTOR_SHARE, DISTRACTOR_SHARE_IN_VOICES = 0.6, 0.2
 """The share of stories with distractors, of those with room for them."""
@@ -153,7 +154,16 @@ def _as_part(part: str | Scene) -> Part:
 
 def sample_task(suite: str, rng: Random) -> Task:
     """A random task of a suite, of any split."""
-    return _SAMPLERS[suite](rng)
+    return _SAMPLERS[suite](rng, voices())
+
+
+def sample_training_task(suite: str, rng: Random) -> Task:
+    """A random task of the training split."""
+    heard = tuple(voice for voice in voices() if not voice.held_out)
+    while True:
+        task = _SAMPLERS[suite](rng, heard)
+        if task.split == "train":
+            return task
 
 
 def tasks(suite: str, split: str, *, seed: int = 0) -> Iterator[Task]:
@@ -180,8 +190,8 @@ def _next_task(suite: str, split: str, unseen: tuple[str, ...], rng: Random, see
     raise InputError(f"the {split} split of {suite!r} has no more than {len(seen)} different tasks")
 
 
-def _story(rng: Random) -> Task:
-    voice = _some_voice(rng)
+def _story(rng: Random, heard: Voices) -> Task:
+    voice = _some_voice(rng, heard)
     if voice and rng.random() < IN_OWN_STEPS and (own := sample_own_steps(voice, rng)):
         return _own_steps_task(*own, voice=voice)
     domain = rng.choice(list(DOMAINS))
@@ -196,9 +206,9 @@ def _story(rng: Random) -> Task:
         return _story_task("story", domain, topic, written, voice=voice)
 
 
-def _some_voice(rng: Random, by_template: float = BY_TEMPLATE) -> Voice | None:
-    """A random voice; None for a wording by template."""
-    return None if rng.random() < by_template or not voices() else rng.choice(voices())
+def _some_voice(rng: Random, heard: Voices, by_template: float = BY_TEMPLATE) -> Voice | None:
+    """One of these voices; None for a wording by template."""
+    return None if rng.random() < by_template or not heard else rng.choice(heard)
 
 
 def _own_steps_task(text: str, template: str, steps: tuple[Step, ...], *, voice: Voice | None = None) -> Task:
@@ -211,7 +221,7 @@ def _unseen(voice: Voice | None, scenes: Sequence[Scene]) -> tuple[str, ...]:
     return (*said, UNSEEN_PAIR) if any(map(has_held_out_pair, scenes)) else said
 
 
-def _know(rng: Random) -> Task:
+def _know(rng: Random, heard: Voices) -> Task:
     topic = rng.choice(RIDDLE_TOPICS)
     return _story_task("know", KNOWLEDGE, topic, topic.sample(rng))
 
@@ -234,9 +244,9 @@ def _story_task(
     return Task(suite, domain, topic.name, written.template, (text,), steps, unseen=unseen)
 
 
-def _continue(rng: Random) -> Task:
+def _continue(rng: Random, heard: Voices) -> Task:
     while True:
-        whole = _story(rng)
+        whole = _story(rng, heard)
         if len(whole.steps) > 2 and "{n}" not in whole.template:  # the number would be that of all steps
             break
     shown = rng.randint(1, len(whole.steps) - 1)
@@ -271,7 +281,7 @@ def _continuation(whole: Task, shown: int, ending: str) -> Task:
     )
 
 
-def _edit(rng: Random) -> Task:
+def _edit(rng: Random, heard: Voices) -> Task:
     held_out = rng.random() < 0.2
     written = sample_edit(
         rng.choice(EDITS), rng, allowed=lambda thing: held_out or not is_held_out_pair(thing)
@@ -285,8 +295,8 @@ def _edit(rng: Random) -> Task:
     )
 
 
-def _annotate(rng: Random) -> Task:
-    whole = _story(rng)
+def _annotate(rng: Random, heard: Voices) -> Task:
+    whole = _story(rng, heard)
     scenes = [step.scene for step in whole.steps]
     voice = _voice_of(whole)
     task = _described(scenes, _line(voice, "describe", rng) or rng.choice(DESCRIBE))
@@ -310,13 +320,15 @@ def _described(scenes: Sequence[Scene], ending: str) -> Task:
     return Task("annotate", "", "describing", ending, (*scenes, ending), tuple(steps))
 
 
-def _plain(rng: Random) -> Task:
+def _plain(rng: Random, heard: Voices) -> Task:
     while True:
-        voice = _some_voice(rng, by_template=0)
+        voice = _some_voice(rng, heard, by_template=0)
         if voice is None:
             raise InputError("there are no voices to word plain edits in")
         try:
-            return _plain_after_story(voice, rng) if rng.random() < FOLLOW_UP else _plain_alone(voice, rng)
+            if rng.random() < FOLLOW_UP:
+                return _plain_after_story(voice, rng, heard)
+            return _plain_alone(voice, rng)
         except Impossible:
             continue
 
@@ -329,10 +341,10 @@ def _plain_alone(voice: Voice, rng: Random) -> Task:
     )
 
 
-def _plain_after_story(voice: Voice, rng: Random) -> Task:
-    whole = _story(rng)
+def _plain_after_story(voice: Voice, rng: Random, heard: Voices) -> Task:
+    whole = _story(rng, heard)
     while whole.steps[0].scene.gripper is not None or (_voice_of(whole) or voice).held_out != voice.held_out:
-        whole = _story(rng)
+        whole = _story(rng, heard)
     shown = rng.randint(1, min(len(whole.steps), 4))
     text, steps = _wishes(whole.steps[shown - 1].scene, voice, rng)
     told = _continuation(whole, shown, text)
@@ -362,7 +374,7 @@ def _random_scene(rng: Random) -> Scene:
     return Scene.of(rng.choice(BACKGROUNDS), things)
 
 
-_SAMPLERS = {
+_SAMPLERS: dict[str, Callable[[Random, Voices], Task]] = {
     "story": _story,
     "continue": _continue,
     "know": _know,

@@ -10,7 +10,7 @@ from functools import cache
 from interleave_mini.language.distractors import WORDINGS
 from interleave_mini.language.edits import EDITS
 from interleave_mini.language.edits.edit import CATEGORIES
-from interleave_mini.language.lexicon import foreign_words, harmless_words, neighbours
+from interleave_mini.language.lexicon import everyday_words, foreign_words, harmless_words, neighbours
 from interleave_mini.language.riddles import RIDDLE_TOPICS, RIDDLES
 from interleave_mini.language.sentences import SPEECH
 from interleave_mini.language.synonyms import (
@@ -46,6 +46,8 @@ _GIVEN_STEP = re.compile(r"^step \d+:.*$", re.IGNORECASE | re.MULTILINE)
 _NAMED = re.compile(r"\b(?:named|called)\s+([^\W\d_]+)", re.IGNORECASE)
 _SHORTEST_TYPO, _LONG_WORD = 4, 7
 """Shorter words are not taken for mistyped ones; in long ones two letters may be wrong."""
+_FEW_TOPICS = 6
+"""A word of so many topics at most tells what a request is about."""
 _MOST_TYPOS, _LONGEST_WORD = 6, 40
 """So many unknown words of a text are looked at, and no longer ones."""
 _FOREIGN_SHARE = 0.4
@@ -78,9 +80,25 @@ def _texts() -> Iterator[str]:
     yield from (pattern.text for speech in SPEECH.values() for pattern in speech.patterns)
     yield from (riddle for riddles in RIDDLES.values() for riddle in riddles)
     yield from voice_lines()
-    yield from (*thing_words(), *COLOURS, *COLOUR_SYNONYMS, *SIZES, *NUMBERS, *CATEGORIES, *ADJECTIVES, *NAMES)
+    yield from (
+        *thing_words(),
+        *COLOURS,
+        *COLOUR_SYNONYMS,
+        *SIZES,
+        *NUMBERS,
+        *CATEGORIES,
+        *ADJECTIVES,
+        *NAMES,
+    )
     yield from (*BACKGROUND_OF_NOUN, *BACKGROUND_OF_PHRASE, *CELL_OF, *ROWS, *RELATIONS, *DIRECTIONS)
-    for words in (*PLACE_PHRASES.values(), *PLACE_NOUNS.values(), *SIZE_WORDS.values(), GO_ON, DESCRIBE, WORDINGS):
+    for words in (
+        *PLACE_PHRASES.values(),
+        *PLACE_NOUNS.values(),
+        *SIZE_WORDS.values(),
+        GO_ON,
+        DESCRIBE,
+        WORDINGS,
+    ):
         yield from words
 
 
@@ -111,7 +129,10 @@ def _regex_words(regex: str) -> str:
 
 
 def unknown_words(text: str) -> list[Unknown]:
-    """The words of a text that are not known, and those that name what the world lacks; each once, in order."""
+    """The words of a text that name what the world lacks, and those that are no English words.
+
+    Each once, in order. Other English words are no reason to refuse a request: the planner reads past them.
+    """
     asked = _GIVEN_STEP.sub("", text)
     found = {each.start(): each for each in (*_lacking(asked), *_never_seen(asked))}
     words = dict.fromkeys(found[start][0] for start in sorted(found))
@@ -126,9 +147,12 @@ def _never_seen(text: str) -> Iterator[re.Match[str]]:
 
 
 def is_known(word: str) -> bool:
+    """Whether a word is one of the world or of everyday English, or made of such words."""
     word = word.lower().replace("’", "'")
-    known = vocabulary()
+    known = vocabulary() | everyday_words()
     bare = word.removesuffix("'s").removesuffix("'")
+    if _singular(bare) in neighbours() and bare not in vocabulary():
+        return False  # a word for what the world lacks
     parts = bare.split("-")
     return word in known or bare in known or (len(parts) > 1 and all(part in known for part in parts))
 
@@ -147,7 +171,9 @@ def _lacking(text: str) -> Iterator[re.Match[str]]:
     text = _known_phrases().sub(lambda found: "_" * len(found[0]), text)  # "an ice cream" asks for no ice
     for found in _asked_for().finditer(text):
         if _singular(found["word"]) not in _spoken_of() and _in_riddles().isdisjoint(_contexts(found, text)):
-            yield from re.compile(re.escape(found["word"])).finditer(text, found.start("word"), found.end("word"))
+            yield from re.compile(re.escape(found["word"])).finditer(
+                text, found.start("word"), found.end("word")
+            )
 
 
 @cache
@@ -161,7 +187,9 @@ def _known_phrases() -> re.Pattern[str]:
 @cache
 def _asked_for() -> re.Pattern[str]:
     words = [word for word in neighbours() if word not in thing_words() and word not in COLOURS]
-    before = one_of((*ADJECTIVES, *COLOURS, *COLOUR_SYNONYMS, *(w for words in SIZE_WORDS.values() for w in words)))
+    before = one_of(
+        (*ADJECTIVES, *COLOURS, *COLOUR_SYNONYMS, *(w for words in SIZE_WORDS.values() for w in words))
+    )
     number = one_of((*NUMBERS[2:], *map(str, range(2, 10))))
     return re.compile(
         rf"(?<!for )(?<!like )(?<!as )\b(?:an?|{number}|draw|show|paint) (?:{before} )*"
@@ -208,6 +236,35 @@ def _singulars() -> dict[str, str]:
     return {plural(word): word for word in neighbours()}
 
 
+# What a request is about
+
+
+@cache
+def telling_words() -> frozenset[str]:
+    """Words that say what is to be drawn or to happen: things, colours, and what few topics have in common."""
+    topics_of: dict[str, set[str]] = {}
+    for topic, text in _worded_topics():
+        for word in _words_of(text):
+            topics_of.setdefault(word.lower(), set()).add(topic)
+    special = {word for word, topics in topics_of.items() if len(topics) <= _FEW_TOPICS}
+    nouns = {word for phrase in thing_words() for word in phrase.split()}
+    return frozenset((special - harmless_words()) | nouns | set(COLOURS))
+
+
+def _worded_topics() -> Iterator[tuple[str, str]]:
+    for topic in (topic for topics in DOMAINS.values() for topic in topics):
+        yield from ((topic.name, template) for template in topic.templates)
+        for voice in voices():
+            yield from ((topic.name, each.text) for each in voice.section(topic.name))
+    for riddles in RIDDLES.values():
+        yield from (("riddles", riddle) for riddle in riddles)
+
+
+def is_about_something(text: str) -> bool:
+    """Whether a request names anything that the world has."""
+    return any(word.lower().removesuffix("'s") in telling_words() for word in _WORD.findall(text))
+
+
 # Mistyped words
 
 
@@ -234,7 +291,9 @@ def _meant(word: str) -> str | None:
     drawable = thing_words() | set(COLOURS)
     for distance in (1, 2) if len(word) >= _LONG_WORD else (1,):
         for words in (drawable, vocabulary()):
-            close = [known for known in words if len(known) >= _SHORTEST_TYPO and _within(word, known, distance)]
+            close = [
+                known for known in words if len(known) >= _SHORTEST_TYPO and _within(word, known, distance)
+            ]
             if len(close) == 1:
                 return close[0]
             if close:
@@ -271,4 +330,3 @@ def other_language(text: str) -> str | None:
     hits = {language: sum(word in known for word in words) for language, known in foreign_words().items()}
     best = max(hits, key=lambda language: hits[language])
     return best if hits[best] >= max(2, len(words) // 4) else None
-

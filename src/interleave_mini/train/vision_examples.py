@@ -19,11 +19,11 @@ from interleave_mini.language.prompts import scene_prompt
 from interleave_mini.language.references import Style
 from interleave_mini.language.sentences import say_all
 from interleave_mini.language.splits import has_held_out_pair
-from interleave_mini.language.tasks import SUITES, Task, sample_task
-from interleave_mini.train.typos import with_other_words, with_typo
+from interleave_mini.language.tasks import SUITES, Task, sample_training_task
 from interleave_mini.oracle import ACCEPTED, describe_faults, refine_prompt
 from interleave_mini.plan_check import leaves_out
 from interleave_mini.train.examples import Example, random_operations, random_scene, sample_example
+from interleave_mini.train.typos import with_other_words, with_typo
 from interleave_mini.world.kinds import COLOURS, NOUNS
 from interleave_mini.world.mistakes import with_mistake
 from interleave_mini.world.operations import apply_all, changes
@@ -124,11 +124,10 @@ def _word(rng: Random) -> Exercise | None:
 
 def _sample_edit(rng: Random) -> Example:
     """A step of a plan of the training split, or a random example."""
-    while rng.random() < FROM_PLANS:
-        task = sample_task(rng.choice(("story", "edit")), rng)
-        if task.split == "train":
-            step = rng.choice(task.steps)
-            return Example(step.prompt, step.before, step.scene)
+    if rng.random() < FROM_PLANS:
+        task = sample_training_task(rng.choice(("story", "edit")), rng)
+        step = rng.choice(task.steps)
+        return Example(step.prompt, step.before, step.scene)
     return sample_example(rng)
 
 
@@ -138,7 +137,7 @@ def _verdict_text(shown: Scene, wanted: Scene) -> str:
 
 def _planning(suite: str) -> Callable[[Random], Exercise]:
     def sample(rng: Random) -> Exercise:
-        task = _training_task(suite, rng)
+        task = sample_training_task(suite, rng)
         return Exercise(f"plan-{suite}", _as_asked(task, rng), render_plan(task.plan()))
 
     return sample
@@ -146,7 +145,7 @@ def _planning(suite: str) -> Callable[[Random], Exercise]:
 
 def _again(rng: Random) -> Exercise | None:
     """A plan in which one kind or colour is another, the complaint about it, and the true plan."""
-    task = _training_task("story", rng)
+    task = sample_training_task("story", rng)
     answer = render_plan(task.plan())
     said = [word for word in (*COLOURS, *NOUNS) if re.search(rf"\b{word}\b", task.text, re.IGNORECASE)]
     said = [word for word in said if re.search(rf"\b{word}\b", answer)]
@@ -156,13 +155,6 @@ def _again(rng: Random) -> Exercise | None:
     other = rng.choice([word for word in (COLOURS if left_out in COLOURS else NOUNS) if word != left_out])
     wrong = re.sub(rf"\b{left_out}\b", other, answer)
     return Exercise("again", _as_asked(task, rng), answer, wrong, leaves_out([left_out]))
-
-
-def _training_task(suite: str, rng: Random) -> Task:
-    while True:
-        task = sample_task(suite, rng)
-        if task.split == "train":
-            return task
 
 
 def _as_asked(task: Task, rng: Random) -> tuple[Scene | str, ...]:
@@ -178,10 +170,8 @@ def _as_asked(task: Task, rng: Random) -> tuple[Scene | str, ...]:
 
 def _scene(rng: Random) -> Scene:
     """A random scene, or one of a story of the training split."""
-    while rng.random() < FROM_STORIES:
-        task = sample_task("story", rng)
-        if task.split == "train":
-            return rng.choice(task.steps).scene
+    if rng.random() < FROM_STORIES:
+        return rng.choice(sample_training_task("story", rng).steps).scene
     return random_scene(rng)
 
 

@@ -11,7 +11,8 @@ OUT/model      the model, ready for its task        OUT/log.jsonl   losses, time
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
@@ -42,7 +43,7 @@ AUTOENCODED_SHARE = 0.08
 """A share only: one round trip costs as much as two exercises."""
 LATENT_NOISE = 0.1
 CLIP = 1.0
-SORTED_TOGETHER = 4
+SORTED_TOGETHER = 2
 """Batches whose exercises are sorted by length together, so that little is padded."""
 VERDICT_EXERCISES = ("check", "judge")
 """Exercises whose first token accepts or rejects."""
@@ -58,6 +59,10 @@ class VisionPretraining:
     weight_decay: float = 0.05
     workers: int = 0
     log_every: int = 100
+    save_every: int = 1000
+    """Steps after which the model is saved, so that a kill loses little."""
+    replays: int = 0
+    """How often an earlier batch is seen again for each new one."""
     aux_weight: float = 1.0
     """The weight of the auxiliary loss beside that of the answers."""
     eval_examples: int = 2048
@@ -306,15 +311,19 @@ def pretrain_vision(
     trainer = VisionPretrainer(model, TorchPainter(device), _latent_space(generator, device), side)
     loader = _loader(Batches(processor, settings.batch_size, seed, settings.exercises), settings.workers)
     schedule = TimedSchedule(minutes)
+
+    def save(model: Any) -> None:
+        with quiet():
+            model.save_pretrained(out / "model")
+            load_processor(fresh, "qwen3_vl").save_pretrained(out / "model")
+
     with unmasked_attention(model):
-        _train(trainer, loader, schedule, log, settings, device)
+        _train(trainer, loader, schedule, log, settings, device, save)
         model.eval()
         accepting = processor.tokenizer(ACCEPTED, add_special_tokens=False)["input_ids"][0]
         found = _evaluate(trainer, loader, settings, accepting, device)
     log.write(stage="sight", examination=True, seconds=schedule.spent, **found)
-    with quiet():
-        model.save_pretrained(out / "model")
-        load_processor(fresh, "qwen3_vl").save_pretrained(out / "model")
+    save(model)
     return found
 
 
@@ -325,6 +334,7 @@ def _train(
     log: Log,
     settings: VisionPretraining,
     device: str,
+    save: Callable[[Any], None],
 ) -> None:
     aux_head = AuxHead(trainer.model.model.visual, device)
     parameters = [*trainer.model.parameters(), *aux_head.head.parameters()]
@@ -336,11 +346,12 @@ def _train(
         fused=device.startswith("cuda"),
     )
     losses: list[torch.Tensor] = []
+    batches = replayed(loader, settings.replays, settings.log_every)
     trainer.model.train()
     for step in schedule.steps():
         for group in optimizer.param_groups:
             group["lr"] = learning_rate(settings.rate, schedule.progress)
-        batch = on_device(next(loader), device)
+        batch = on_device(next(batches), device)
         answer_loss = trainer.loss(batch)
         aux_loss = aux_head.loss(batch.codes) if len(batch.codes) else torch.zeros_like(answer_loss)
         (answer_loss + settings.aux_weight * aux_loss).backward()
@@ -353,7 +364,22 @@ def _train(
             mean_answer, mean_aux = torch.stack(losses).mean(dim=0).tolist()
             log.write(stage="sight", step=step, seconds=schedule.spent, loss=mean_answer, naming=mean_aux)
             losses.clear()
+        if step and step % settings.save_every == 0:
+            save(trainer.model)
     aux_head.close()
+
+
+def replayed(loader: Iterator[Batch], replays: int, kept: int, seed: int = 0) -> Iterator[Batch]:
+    """Every new batch, and after it so many of the last ones again.
+
+    A GPU takes a batch faster than the processes make one: seeing each a few times costs little of its worth.
+    """
+    rng, last = Random(seed), deque[Batch](maxlen=kept)
+    for batch in loader:
+        yield batch
+        last.append(batch)
+        for _ in range(replays):
+            yield rng.choice(last)
 
 
 def _evaluate(

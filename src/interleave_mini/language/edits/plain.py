@@ -44,17 +44,32 @@ from interleave_mini.world.operations import (
 )
 from interleave_mini.world.scene import CELLS, Scene, Size, Thing
 
-EDITS = ("add", "remove", "paint", "replace", "grow", "shrink", "move", "swap", "background", "night", "state")
+EDITS = (
+    "add",
+    "remove",
+    "paint",
+    "replace",
+    "grow",
+    "shrink",
+    "move",
+    "swap",
+    "background",
+    "night",
+    "state",
+)
 SECTIONS = {name: f"edit {name}" for name in EDITS}
 _FREE_ORDER = (4, 5, 3, 7, 1, 8, 6, 2, 0)
 """Where something is added when nobody says where: in the first of these cells that is free."""
 _TRIES = 60
+CALLED_IT = 0.35
+"""How often a thing that was spoken of last is called "it"."""
 _PLACE_OF = {**BACKGROUND_OF_NOUN, **{noun: place for place, nouns in PLACE_NOUNS.items() for noun in nouns}}
-_GAPS = {**GAPS, "place": one_of(_PLACE_OF)}
+_GAPS = {**GAPS, "ref": f"(?:it|{GAPS['ref']})", "place": one_of(_PLACE_OF)}
 _MARKS = ".!?… "
 _SYNONYM = re.compile(rf"\b{one_of(NOUN_SYNONYMS)}\b", re.IGNORECASE)
 _SIZE_WORD = re.compile(
-    rf"\b(?P<small>{one_of(SIZE_WORDS['small'])})\b|\b(?P<large>{one_of(SIZE_WORDS['large'])})\b", re.IGNORECASE
+    rf"\b(?P<small>{one_of(SIZE_WORDS['small'])})\b|\b(?P<large>{one_of(SIZE_WORDS['large'])})\b",
+    re.IGNORECASE,
 )
 Words = dict[str, str]
 
@@ -96,8 +111,13 @@ def _name(operation: Operation, scene: Scene) -> str:
 # Sampling
 
 
-def sample_edit_sentence(scene: Scene, voice: Voice, rng: Random) -> tuple[str, Operation]:
-    """A sentence about this scene, and what it asks for; raises `Impossible` when none is found."""
+def sample_edit_sentence(
+    scene: Scene, voice: Voice, rng: Random, spoken_of: int | None = None
+) -> tuple[str, Operation]:
+    """A sentence about this scene, and what it asks for; raises `Impossible` when none is found.
+
+    The thing that was spoken of last may be called "it".
+    """
     for _ in range(_TRIES):
         name = rng.choice(EDITS)
         lines = voice.section(SECTIONS[name])
@@ -106,7 +126,7 @@ def sample_edit_sentence(scene: Scene, voice: Voice, rng: Random) -> tuple[str, 
         parts = rng.choice(lines).chosen(rng)
         said = frozenset(part.name for part in parts if isinstance(part, GapUse))
         try:
-            operation, words = _sampled(name, said, scene, rng)
+            operation, words = _sampled(name, said, scene, rng, spoken_of)
             operation.apply(scene)
         except InputError:
             continue
@@ -114,11 +134,15 @@ def sample_edit_sentence(scene: Scene, voice: Voice, rng: Random) -> tuple[str, 
     raise Impossible("no edit makes sense in this scene")
 
 
-def _sampled(name: str, said: frozenset[str], scene: Scene, rng: Random) -> tuple[Operation, Words]:
+def _sampled(
+    name: str, said: frozenset[str], scene: Scene, rng: Random, spoken_of: int | None
+) -> tuple[Operation, Words]:
     """A random operation and the words for the gaps of its sentence."""
     style = Style(rng=rng)
     cell = rng.choice(list(scene.things)) if scene.things else -1
     words: Words = {"ref": _refer(scene, cell, rng)} if "ref" in said else {}
+    if "ref" in said and spoken_of is not None and spoken_of in scene.things and rng.random() < CALLED_IT:
+        cell, words = spoken_of, {"ref": "it"}
     match name:
         case "add":
             thing = _any_thing(rng)
@@ -188,7 +212,7 @@ def _one_step(scene: Scene, cell: int, direction: str) -> Operation:
 # Parsing
 
 
-def read_edit_sentence(text: str, scene: Scene) -> Operation | None:
+def read_edit_sentence(text: str, scene: Scene, spoken_of: int | None = None) -> Operation | None:
     """What a sentence of one of the voices asks for in this scene; None when no phrasing matches."""
     text = _canonical(text).strip(_MARKS)
     words = frozenset(re.findall(r"[^\W_]+", text.lower()))
@@ -200,7 +224,7 @@ def read_edit_sentence(text: str, scene: Scene) -> Operation | None:
             continue
         said = {use.name: found[group].lower() for group, use in uses.items() if found[group] is not None}
         try:
-            operation = _read(name, said, scene)
+            operation = _read(name, said, scene, spoken_of)
             operation.apply(scene)
         except InputError:
             continue
@@ -230,8 +254,8 @@ def _compiled(phrasing: Phrasing) -> Any:
     return Phrasing(phrasing.text.rstrip(_MARKS)).regex(lambda use: _GAPS[use.name])
 
 
-def _read(name: str, said: Words, scene: Scene) -> Operation:
-    cell = find(scene, said["ref"]) if "ref" in said else -1
+def _read(name: str, said: Words, scene: Scene, spoken_of: int | None) -> Operation:
+    cell = _found(scene, said["ref"], spoken_of) if "ref" in said else -1
     match name:
         case "add":
             where = find_position(scene, said["where"]) if "where" in said else free_cell(scene)
@@ -258,23 +282,46 @@ def _read(name: str, said: Words, scene: Scene) -> Operation:
     return ChangeState(cell, thing_at(scene, cell).state + 1)
 
 
+def _found(scene: Scene, words: str, spoken_of: int | None) -> int:
+    if words != "it":
+        return find(scene, words)
+    if spoken_of is None or spoken_of not in scene.things:
+        raise NotUnderstood("nothing was spoken of before")
+    return spoken_of
+
+
 # Several in a row
 
 _JOINTS = (". ", ". Then ", ", then ", " and then ", ". Now ", "; ")
 
 
-def sample_edits(
-    scene: Scene, voice: Voice, rng: Random, count: int
-) -> tuple[list[str], list[Step]]:
+def sample_edits(scene: Scene, voice: Voice, rng: Random, count: int) -> tuple[list[str], list[Step]]:
     """Sentences that follow each other, and their steps; each is about the scene that the last one left."""
     texts, steps = [], []
+    spoken_of = only_thing(scene)
     for _ in range(count):
-        text, operation = sample_edit_sentence(scene, voice, rng)
+        text, operation = sample_edit_sentence(scene, voice, rng, spoken_of)
         step = step_of(operation, scene)
+        spoken_of = thing_spoken_of(operation)
         texts.append(text)
         steps.append(step)
         scene = step.scene
     return texts, steps
+
+
+def only_thing(scene: Scene) -> int | None:
+    """The cell of the only thing of a scene; None where there are more."""
+    return next(iter(scene.things)) if len(scene.things) == 1 else None
+
+
+def thing_spoken_of(operation: Operation) -> int | None:
+    """The cell of the thing that "it" means after this."""
+    match operation:
+        case Add() | Recolour() | Replace() | Resize() | ChangeState():
+            return operation.cell
+        case Move():
+            return operation.to
+    return None
 
 
 def joined(texts: list[str], rng: Random) -> str:
@@ -291,12 +338,13 @@ def read_edits(text: str, scene: Scene) -> list[Step] | None:
     """The steps of one or several wishes; None when they are not understood."""
     for pieces in _splits(text):
         now, steps = scene, []
+        spoken_of = only_thing(scene)
         for piece in pieces:
-            operation = read_edit_sentence(piece, now)
+            operation = read_edit_sentence(piece, now, spoken_of)
             if operation is None:
                 break
             steps.append(step_of(operation, now))
-            now = steps[-1].scene
+            now, spoken_of = steps[-1].scene, thing_spoken_of(operation)
         else:
             return steps
     return None

@@ -1,8 +1,9 @@
 """English words that people use beyond the world: those that name what it lacks, and those that change nothing.
 
 `neighbours.txt` has things and places that the world lacks, each line with those of the world that are nearest
-in meaning. `harmless.txt` has words that may stand in any request. `languages.txt` has common words of other
-languages, to tell them from English with unknown words.
+in meaning. `harmless.txt` has words that may stand in any request, `everyday.txt` further words of everyday
+English, which are no typing mistakes. `languages.txt` has common words of other languages, to tell them from
+English with unknown words.
 """
 
 from __future__ import annotations
@@ -25,6 +26,11 @@ def neighbours() -> dict[str, tuple[str, ...]]:
 @cache
 def harmless_words() -> frozenset[str]:
     return frozenset(word for line in _lines("harmless.txt") for word in line.split())
+
+
+@cache
+def everyday_words() -> frozenset[str]:
+    return frozenset(word for line in _lines("everyday.txt") for word in line.split())
 
 
 @cache

@@ -16,7 +16,15 @@ from interleave_mini.language.story import Story
 from interleave_mini.language.topics.topic import Topic, different, row, small
 from interleave_mini.language.words import PLACES, UNCOUNTABLE, a, capitalised, counted, listed, the, within
 from interleave_mini.world.kinds import KINDS
-from interleave_mini.world.operations import Add, ChangeBackground, Impossible, Move, Recolour, Remove, Replace
+from interleave_mini.world.operations import (
+    Add,
+    ChangeBackground,
+    Impossible,
+    Move,
+    Recolour,
+    Remove,
+    Replace,
+)
 from interleave_mini.world.scene import GRID, MIDDLE, Thing
 
 SKY = ("sun", "moon", "cloud", "plane", "rocket", "kite", "balloon", "butterfly")
@@ -56,7 +64,9 @@ def _group(count: int, things: Thing, place: str) -> Story:
 def _one_by_one(things: tuple[Thing, ...], place: str) -> Story:
     different(*things)
     (start, first), *others = arranged(things).items()
-    story = Story(place, {start: first}, name=_named(first), caption=f"first comes {a(first)} {within(place)}")
+    story = Story(
+        place, {start: first}, name=_named(first), caption=f"first comes {a(first)} {within(place)}"
+    )
     for cell, thing in others:
         story.then(Add(thing, cell), name=_named(thing), caption=f"then {a(thing)} is added")
     return story

@@ -12,10 +12,11 @@ from interleave_mini.language.gaps import Gap
 from interleave_mini.language.patterns import GAP, Pattern, filled
 from interleave_mini.language.story import Story
 from interleave_mini.language.words import NUMBERS, sentence
+from interleave_mini.world.kinds import KINDS
 from interleave_mini.world.operations import Impossible
 from interleave_mini.world.scene import GRID, Size, Thing
 
-_TRIES = 200
+_TRIES, _SHORT = 200, 90
 
 
 @dataclass(frozen=True)
@@ -67,6 +68,19 @@ class Topic:
                 continue
             return self._written(template, values, story, rng)
         raise AssertionError(f"the topic {self.name!r} has no possible story")
+
+    def example(self) -> str:
+        """A plain request of this topic, the same every time: everything in it is the usual."""
+        for seed in range(_TRIES):
+            rng = Random(seed)
+            written = self.sample(rng)
+            things = [each for each in written.values.values() if isinstance(each, Thing)]
+            if (
+                all(thing.colour == KINDS[thing.kind].colour for thing in things)
+                and len(written.text) < _SHORT
+            ):
+                return written.text
+        return self.sample(Random(0)).text
 
     def _written(self, template: str, values: dict[str, Any], story: Story, rng: Random) -> TopicRequest:
         words = {name: gap.write(values[name], rng) for name, gap in self.gaps.items()}
