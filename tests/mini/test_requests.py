@@ -72,7 +72,7 @@ def test_a_story_is_told_as_planners_know_it(tmp_path: Path, markdown: str, wish
         "picture",
         "Step 2: A green tadpole hatches and swims about!",
         "picture",
-        GO_ON[0],
+        wish,
     ]
     assert [step.name for step in parse_request(begun).steps] == [step.name for step in TASK.steps[2:]]
 
