@@ -202,10 +202,10 @@ def _number(words: str) -> int:
 
 
 _COUNT = one_of([*NUMBERS, *map(str, range(10))])
-_COUNTED_TAIL = re.compile(
-    rf",? (?:{'|'.join(form.replace('{}', f'(?P<n{place}>{_COUNT})') for place, form in enumerate(_COUNTED))})$",
-    re.IGNORECASE,
+_COUNTED_TAILS = "|".join(
+    form.replace("{}", f"(?P<n{place}>{_COUNT})") for place, form in enumerate(_COUNTED)
 )
+_COUNTED_TAIL = re.compile(rf",? (?:{_COUNTED_TAILS})$", re.IGNORECASE)
 
 
 def undressed(text: str) -> Iterator[tuple[str, int | None]]:

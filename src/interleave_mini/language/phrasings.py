@@ -1,7 +1,7 @@
 """The notation of phrasings: one line stands for many sentences, which it writes and parses.
 
-`{hero}` is a gap, `{the hero}` the same gap in another form; `[words]` may be left out, and of `(these|those)`
-one is chosen. They nest: "how (does|did) {hero} grow[ up][ {place}]".
+`{hero}` is a gap, `{the hero}` the same gap in another form; `[words]` may be left out, and one of
+`(these|those)` is chosen. They nest: "how (does|did) {hero} grow[ up][ {place}]".
 """
 
 from __future__ import annotations
