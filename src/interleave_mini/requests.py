@@ -1,8 +1,8 @@
 """What the miniature does with a user's request before any model runs, and with the plan that comes of it.
 
 `plugin.py` registers `accept_request` for the miniature's planners and `check_prompt` for its generator. Both
-raise `InputError` for what is outside the little world, so that a run is refused before it costs anything. A
-request of known words is never refused for their order: it is planned, and `PlanCheck` holds the plan against it.
+raise `InputError` for what is outside the little world, so that a run is refused before it costs anything.
+Known words are never refused for their order: they are planned, and `PlanCheck` holds the plan against them.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from functools import cache
 from itertools import groupby
 
 from interleave.errors import InputError
-from interleave.text import count, one_line
+from interleave.text import one_line
 from interleave.types import Part, Picture, Plan, Request, Text
 from interleave_mini.language.lexicon import harmless_words
 from interleave_mini.language.patterns import NotUnderstood
@@ -61,8 +61,8 @@ _STEP = re.compile(r"^\s*step \d+:", re.IGNORECASE)
 def accept_request(request: Request, options: Mapping[str, str]) -> Request:
     """The request as the planner reads it; raises `InputError` for one outside the world.
 
-    Mistyped words with one candidate are corrected, and said so; a story that has begun gets its parts in order.
-    Nothing else stands between the person's words and the planner.
+    Mistyped words with one candidate are corrected, and said so; a story that has begun gets its parts in
+    order. Nothing else stands between the person's words and the planner.
     """
     request = normalise_story(request)
     found = corrections(request.text)
@@ -101,15 +101,15 @@ def check_request(request: Request) -> None:
 
 
 def check_words(request: Request) -> None:
-    """Raise `InputError`, with neighbours in meaning and requests to paste, when a request has unknown words."""
+    """Raise `InputError`, with neighbours in meaning and requests to paste, for unknown words."""
     text = request.text
     unknown = unknown_words(text)
     if not unknown and (request.pictures or not text.strip() or is_about_something(text)):
         return
     if not unknown:
         raise InputError(
-            f"the miniature finds nothing in this that it can draw. It can do {_quoted(nearest_requests(text))}. "
-            f"{REAL_MODELS}"
+            "the miniature finds nothing in this that it can draw. "
+            f"It can do {_quoted(nearest_requests(text))}. {REAL_MODELS}"
         )
     if language := other_language(text):
         raise InputError(
@@ -120,7 +120,8 @@ def check_words(request: Request) -> None:
     words = ", ".join(f"“{one_line(each.word, MAX_WORD_LENGTH)}”{_nearest(each)}" for each in shown)
     more = f" and {len(unknown) - MAX_SHOWN} more" if len(unknown) > MAX_SHOWN else ""
     raise InputError(
-        f"the miniature does not know {words}{more}. It can do {_quoted(_instead(text, unknown))}. {REAL_MODELS}"
+        f"the miniature does not know {words}{more}. "
+        f"It can do {_quoted(_instead(text, unknown))}. {REAL_MODELS}"
     )
 
 
@@ -129,7 +130,7 @@ def _nearest(unknown: Unknown) -> str:
 
 
 def _instead(text: str, unknown: Sequence[Unknown]) -> list[str]:
-    """Three requests that can be done: the person's own with neighbours in place of what is unknown, or others."""
+    """Three requests that can be done: the person's own with neighbours for what is unknown, or others."""
     own = []
     if all(each.nearest for each in unknown) and len(text) <= MAX_REQUEST_SHOWN:
         for turn in range(len(EXAMPLES)):
@@ -159,12 +160,13 @@ def parse_request(request: Request) -> Task:
     except (NotUnderstood, Impossible) as error:
         raise InputError(
             f"the oracle understands only wordings that it has a rule for, and this is none ({error}). "
-            f"It can do {_quoted(nearest_requests(request.text))}. The learned planner is freer: --planner mini"
+            f"It can do {_quoted(nearest_requests(request.text))}. "
+            "The learned planner is freer: --planner mini"
         ) from None
 
 
 def nearest_requests(text: str, limit: int = 3) -> list[str]:
-    """Requests of different topics that are nearest to this one by the words they share; rare words count more."""
+    """Requests of different topics that share the most words with this one; rare words count more."""
     asked = _words(text)
     examples = topic_examples()
     common = Counter(word for words in examples.values() for word in words)
@@ -212,16 +214,9 @@ class PlanCheck:
         missing = missing_from(plan, request)
         understood = named_things(plan)
         return InputError(
-            f"the miniature understood {listed(understood) or 'nothing that it can draw'}, but its plan leaves "
-            f"out {listed([f'“{each}”' for each in missing])}: say it in other words, or in smaller steps. "
+            f"the miniature understood {listed(understood) or 'nothing that it can draw'}, but its plan "
+            f"leaves out {listed([f'“{each}”' for each in missing])}: say it in other words, or in smaller steps. "
             f"It can do {_quoted(nearest_requests(request.text))}. {REAL_MODELS}"
-        )
-
-    def wrong_number(self, request: Request, plan: Plan, wanted: int) -> InputError:
-        """What the person is told when the plan has another number of steps than they named."""
-        have = count(len(plan.steps), "picture")
-        return InputError(
-            f"the miniature tells this in {have}, and {wanted} were asked for: name that number or none. {REAL_MODELS}"
         )
 
 

@@ -338,7 +338,7 @@ def sampled() -> dict[str, list[Task]]:
 
 @pytest.mark.parametrize("suite", SUITES)
 def test_tasks_are_read_back_with_their_truth(suite: str, sampled: dict[str, list[Task]]) -> None:
-    """All that are worded by templates, and nearly all in the voices, whose sentences have no single reading."""
+    """All that are worded by templates, and nearly all in the voices."""
     misread = 0
     for task in sampled[suite]:
         try:

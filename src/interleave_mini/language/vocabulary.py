@@ -167,7 +167,7 @@ def _is_name(found: re.Match[str], text: str) -> bool:
 
 
 def _lacking(text: str) -> Iterator[re.Match[str]]:
-    """Words for what the world lacks where they are asked for: "a dragon", "two bees", but not "my teacher"."""
+    """Words for what the world lacks where they are asked for: "a dragon", but not "my teacher"."""
     text = _known_phrases().sub(lambda found: "_" * len(found[0]), text)  # "an ice cream" asks for no ice
     for found in _asked_for().finditer(text):
         if _singular(found["word"]) not in _spoken_of() and _in_riddles().isdisjoint(_contexts(found, text)):
@@ -241,7 +241,7 @@ def _singulars() -> dict[str, str]:
 
 @cache
 def telling_words() -> frozenset[str]:
-    """Words that say what is to be drawn or to happen: things, colours, and what few topics have in common."""
+    """Words that say what is to be drawn or to happen: things, colours, what few topics share."""
     topics_of: dict[str, set[str]] = {}
     for topic, text in _worded_topics():
         for word in _words_of(text):

@@ -26,7 +26,7 @@ def with_other_words(text: str, rng: Random) -> str:
 
 
 def with_typo(text: str, rng: Random) -> str:
-    """The text with one word of four letters or more mistyped: a letter too few, too many, wrong or swapped."""
+    """The text with one word mistyped: a letter too few, too many, wrong or swapped."""
     words = list(_WORD.finditer(text))
     if not words:
         return text

@@ -1,9 +1,9 @@
 """The exercises of pretraining: questions about the world and its pictures, with their answers.
 
 look: describe a picture. compare: say what changed between two. check: does a picture show a description?
-judge: was an edit carried out as asked? word: write an edit in exact words. plan-SUITE: plan a request of that
-suite. again: plan it again, told what the first plan has left out. They are sampled on the fly from a seed, of
-the training split alone: without held-out pairs of kind and colour, voices and wordings.
+judge: was an edit carried out as asked? word: write an edit in exact words. plan-SUITE: plan a request of
+that suite. again: plan it again, told what the first plan has left out. They are sampled on the fly from a
+seed, of the training split alone: without held-out pairs of kind and colour, voices and wordings.
 """
 
 from __future__ import annotations

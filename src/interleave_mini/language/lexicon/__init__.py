@@ -1,8 +1,8 @@
 """English words beyond the world: those that name what it lacks, and those that change nothing.
 
 `neighbours.txt` has things and places that the world lacks, each line with those of the world that are
-nearest in meaning. `harmless.txt` has words that may stand in any request, `everyday.txt` further words of everyday
-English, which are no typing mistakes. `languages.txt` has common words of other languages, to tell them from
+nearest in meaning. `harmless.txt` has words that may stand in any request, `everyday.txt` further
+words of everyday English, which are no typing mistakes. `languages.txt` has common words of other languages, to tell them from
 English with unknown words.
 """
 
