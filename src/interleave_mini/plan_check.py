@@ -1,8 +1,8 @@
 """Holds a plan against the request: what was named there must be in it.
 
 The planner is a small model that errs. What a person named can be found in their words by rule (things,
-colours, numbers of things, places), and so can what a plan draws. A plan that leaves something out is asked for
-once more, with what is missing named; after that the request is refused, with what was understood.
+colours, numbers of things, places), and so can what a plan draws. A plan that leaves something out is asked
+for once more, with what is missing named; after that the request is refused, with what was understood.
 """
 
 from __future__ import annotations
@@ -44,7 +44,8 @@ _COLOURED = re.compile(
 _SOMETHING_NEW = re.compile(rf"\b(?:an?|some|two|three) (?:{_BEFORE} )*{one_of(KIND_OF)}\b", re.IGNORECASE)
 _SAID_OTHERWISE = re.compile(
     r"\b(?:in|inside) the house\b|\bballs of snow\b|\bsnow ?balls\b|\bpencils\b|\bwhole circle\b"
-    r"|\bcircle of life\b|\blife circle\b|\bcolou?ring book\b|\bpicture ?book\b|\bfrog'?s? eggs\b|\bstory ?book\b",
+    r"|\bcircle of life\b|\blife circle\b|\bcolou?ring book\b|\b(?:picture|story) ?book\b"
+    r"|\bfrog'?s? eggs\b",
     re.IGNORECASE,
 )
 

@@ -215,7 +215,8 @@ class PlanCheck:
         understood = named_things(plan)
         return InputError(
             f"the miniature understood {listed(understood) or 'nothing that it can draw'}, but its plan "
-            f"leaves out {listed([f'“{each}”' for each in missing])}: say it in other words, or in smaller steps. "
+            f"leaves out {listed([f'“{each}”' for each in missing])}: say it in other words, or in smaller "
+            "steps. "
             f"It can do {_quoted(nearest_requests(request.text))}. {REAL_MODELS}"
         )
 

@@ -2,8 +2,8 @@
 
 `neighbours.txt` has things and places that the world lacks, each line with those of the world that are
 nearest in meaning. `harmless.txt` has words that may stand in any request, `everyday.txt` further
-words of everyday English, which are no typing mistakes. `languages.txt` has common words of other languages, to tell them from
-English with unknown words.
+words of everyday English, which are no typing mistakes. `languages.txt` has common words of other languages,
+to tell them from English with unknown words.
 """
 
 from __future__ import annotations
