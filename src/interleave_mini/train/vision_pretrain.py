@@ -319,11 +319,11 @@ def pretrain_vision(
 
     with unmasked_attention(model):
         _train(trainer, loader, schedule, log, settings, device, save)
+        save(model)  # the evaluation takes its time
         model.eval()
         accepting = processor.tokenizer(ACCEPTED, add_special_tokens=False)["input_ids"][0]
         found = _evaluate(trainer, loader, settings, accepting, device)
     log.write(stage="sight", examination=True, seconds=schedule.spent, **found)
-    save(model)
     return found
 
 
