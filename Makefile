@@ -23,8 +23,9 @@ demo: $(READY)
 test: $(READY)
 	$(BIN)/python -m pytest -m "not slow"
 
+# STRICT=1 fails where a test would skip because a program or package is missing, and lists them.
 test-all: $(READY)
-	$(BIN)/python -m pytest
+	STRICT=$(STRICT) $(BIN)/python -m pytest
 
 test-servers: $(READY)
 	$(BIN)/python -m pytest tests/servers

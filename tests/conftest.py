@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from skips import StrictSkips, is_strict
+
 os.environ["HF_HUB_OFFLINE"] = (
     "1"  # read when the Hub's library is imported: models are built here, never fetched
 )
@@ -17,6 +19,11 @@ os.environ["INTERLEAVE_PROFILE"] = "dry-run"  # quick; tests of models say which
 # Read when torch is imported, here and in processes that tests start. Toy models gain nothing from more
 # threads, which wait for each other wherever cores are shared.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if is_strict():
+        config.pluginmanager.register(StrictSkips())
 
 
 def pytest_collection_finish() -> None:

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from interleave.backends.registry import known_backends, load_generator, load_vlm
+from interleave.backends.registry import known_backends, load_agent, load_generator
 
 DOCS = (Path(__file__).parent.parent / "docs" / "how-to" / "remote-backends.md").read_text("utf-8")
-SPECS = re.findall(r'--(planner|critic|generator) ("[^"]+"|\S+)', DOCS)
+SPECS = re.findall(r'--(planner|critic|generator) ("[^"]+"|[^\s`]+)', DOCS)
 WORKFLOW = {
     "3": {"class_type": "KSampler", "inputs": {"seed": 1, "positive": ["6", 0]}},
     "6": {"class_type": "CLIPTextEncode", "inputs": {"text": "a cat"}},
@@ -31,7 +31,7 @@ def test_a_spec_in_the_docs_loads(role: str, spec: str, monkeypatch: pytest.Monk
     (paint,) = re.findall(r"```toml\n(.*?)```", DOCS, re.DOTALL)
     Path("paint.toml").write_text(paint, "utf-8")
     named = spec.strip('"')
-    assert load_generator(named) if role == "generator" else load_vlm(named, role)
+    assert load_generator(named) if role == "generator" else load_agent(named, role)
 
 
 def test_every_remote_backend_is_in_the_docs() -> None:

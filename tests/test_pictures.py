@@ -740,14 +740,16 @@ def test_I08_a_socket_is_refused(tmp_path: Path) -> None:
         assert "cannot be opened" in file_refusal("cat.png")
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
+@pytest.mark.skipif(os.geteuid() == 0, reason="does not apply: root may read everything")
 def test_I08_a_file_without_permission_is_refused(tmp_path: Path) -> None:
     (tmp_path / "cat.png").write_bytes(WHOLE["png"])
     (tmp_path / "cat.png").chmod(0)
     assert "cannot be opened (Permission denied)" in file_refusal(tmp_path / "cat.png")
 
 
-@pytest.mark.skipif(not Path("/proc/self/mem").exists(), reason="needs a file whose reading fails")
+@pytest.mark.skipif(
+    not Path("/proc/self/mem").exists(), reason="does not apply: needs a file whose reading fails"
+)
 def test_I08_a_file_that_cannot_be_read_is_refused() -> None:
     assert "cannot be read (Input/output error)" in file_refusal("/proc/self/mem")
 

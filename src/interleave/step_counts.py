@@ -83,7 +83,7 @@ _AS_MATERIAL = re.compile(r"\s+(?:as|from|taken)\b")
 _MORE_IS_ASKED = re.compile(
     r"\b(?:(?:then|followed\s+by|after\s+that|afterwards)[\s,]+"
     r"(?:show|give|write|list|explain|describe|teach|tell|draw|paint|create|generate)"
-    r"|(?:and|plus|also)\s+(?:draw|paint|create|generate)"
+    r"|(?:and|plus|also)\s+(?:draw|paint|create|generate)(?!\s+(?:them|it|all|each|every|these|those)\b)"
     r"|(?:then|and|plus|also|besides|followed\s+by|as\s+well\s+as|(?:along|together)\s+with|after\s+that"
     r"|afterwards|in\s+addition)[\s,]+(?:to\s+)?(?:(?:the|an?|another|one|some|its|my)\s+)(?:[\w-]+\s+){0,3}?"
     rf"(?:{_PICTURES}|{_INSTRUCTIONS}|{_DOCUMENT}))\b"

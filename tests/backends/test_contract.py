@@ -38,7 +38,7 @@ def keeps(check: Check, backend: object, known: Known) -> None:
     """The backend keeps the promise, or has not made it."""
     result = asyncio.run(check.on(backend, known))
     if result.status is Status.SKIPPED:
-        pytest.skip(result.reason)
+        pytest.skip(f"does not apply: {result.reason}")
     assert result.status is Status.PASSED, result.reason
 
 

@@ -33,7 +33,7 @@ VLMS = {
 def keeps(check: Check, backend: object, known: Known) -> None:
     result = asyncio.run(check.on(backend, known))
     if result.status is Status.SKIPPED:
-        pytest.skip(result.reason)
+        pytest.skip(f"does not apply: {result.reason}")
     assert result.status is Status.PASSED, result.reason
 
 

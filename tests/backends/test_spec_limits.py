@@ -157,6 +157,7 @@ EVERY = {
     "generator": [
         *("solid", "world", "plugin", "bare", "http://127.0.0.1:1", "gemini:m@http://127.0.0.1:1"),
         *("openai-images:m@http://127.0.0.1:1/v1", "comfyui:./text.json@http://127.0.0.1:1"),
+        "json:automatic1111@http://127.0.0.1:1",
     ],
     "planner": ["scripted", "openai:m@http://127.0.0.1:1/v1", "gemini:m@http://127.0.0.1:1", "speaker"],
 }

@@ -423,7 +423,7 @@ def odd_folder() -> Path:
     try:
         folder.mkdir()
     except OSError:  # macOS
-        pytest.skip("this file system takes only names in UTF-8")
+        pytest.skip("does not apply: this file system takes only names in UTF-8")
     return folder
 
 

@@ -157,7 +157,9 @@ def test_pickled_and_foreign_data_is_refused(tmp_path: Path) -> None:
 
 
 def question_text(message: Message) -> str:
-    return " ".join("PICTURE" if isinstance(part, Picture) else part.text for part in message.parts)
+    """What is asked, whatever its line breaks."""
+    said = ("PICTURE" if isinstance(part, Picture) else part.text for part in message.parts)
+    return " ".join(" ".join(said).split())
 
 
 def test_the_three_questions(tmp_path: Path) -> None:

@@ -109,7 +109,8 @@ def test_what_the_judge_is_shown(data: Path, edits: Path) -> None:
             assert "{" not in "".join(
                 gap for gap in ("{instruct}", "{N}", "{explanation}") if gap in message.text
             )
-            said = [part.text for part in message.parts[1:] if isinstance(part, Text)]
+            first, *others = [part.text for part in message.parts if isinstance(part, Text)]
+            said = [first.rsplit("\n", 1)[-1], *others]
             assert len(said) == sum(isinstance(part, Picture) for part in message.parts)
             shown[item.group, key] = said
     assert shown["color_change", "if"] == ["The original image:", "The edited image:"]

@@ -314,7 +314,7 @@ def test_pairs_are_judged_in_both_orders(folder: Path, tmp_path: Path) -> None:
         shown(benchmark.question(key, dataset.items[0], None, context).messages[1])
         for key in (FORWARD, REVERSE)
     ]
-    assert asked[0].startswith(
+    assert " ".join(asked[0].split()).startswith(
         "<INPUT>: Explain 1500001. <IMG_0></IMG_0> PICTURE <OUTPUT_A>: good says so <IMG_1></IMG_1> PICTURE "
         "and more <OUTPUT_B>: anole says so <IMG_2></IMG_2> PICTURE and more"
     )

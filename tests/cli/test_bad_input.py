@@ -186,7 +186,7 @@ def test_debug_shows_where_an_error_came_from(capsys: Captured) -> None:
     assert "Traceback" in capsys.readouterr().err
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may read and write everything")
+@pytest.mark.skipif(os.geteuid() == 0, reason="does not apply: root may read and write everything")
 def test_unreadable_files_are_refused(capsys: Captured, tmp_path: Path) -> None:
     (tmp_path / "secret.png").write_bytes(b"x")
     (tmp_path / "secret.png").chmod(0)

@@ -54,7 +54,7 @@ def test_options_of_a_profile_are_kept_adapters_and_loras_built_and_what_needs_a
     capsys: Captured,
 ) -> None:
     if torch.cuda.is_available():
-        pytest.skip("this machine has a GPU")
+        pytest.skip("does not apply: this machine has a GPU")
     models = "transformers:Qwen/Qwen3-VL-8B-Instruct?batch=1&adapter=me/adapter&quantization=4bit"
     generator = "diffusers:black-forest-labs/FLUX.2-klein-4B?steps=2&lora=me/lora&size=512&offload=model"
     Path("own.toml").write_text(f'planner = "{models}"\ncritic = "{models}"\ngenerator = "{generator}"\n')

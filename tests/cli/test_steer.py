@@ -53,7 +53,7 @@ def test_a_redrawn_step_says_so_everywhere(done: None, capsys: Captured) -> None
     assert "3 attempts, redrawn by hand" in capsys.readouterr().err
     assert "*Redrawn by hand.*" in Path("run/document.md").read_text()
     page = Path("run/document.html").read_text()
-    assert "redrawn by hand" in page
+    assert "Redrawn by hand" in page
     assert "superseded" in page
     assert "<b>" not in page
 

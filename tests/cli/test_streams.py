@@ -96,7 +96,7 @@ def test_other_work_goes_on_too(
     assert run([*command, "--generator", "solid?size=64"]) == 0
 
 
-@pytest.mark.skipif(not Path("/dev/full").exists(), reason="only Linux has it")
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="does not apply: only Linux has it")
 def test_a_full_disk_behind_the_log_is_no_matter_and_behind_the_result_it_is(
     requests: str, put: Callable[[str, TextIO], None]
 ) -> None:

@@ -419,7 +419,7 @@ def test_I05_a_folder_whose_name_is_no_text_is_imported_like_others(tmp_path: Pa
     try:
         write(tmp_path / "src" / odd, GOOD, *ALL)
     except OSError:
-        pytest.skip("this file system takes only names in UTF-8")
+        pytest.skip("does not apply: this file system takes only names in UTF-8")
     write(tmp_path / "src" / odd / "bad", at(0, target_img="gone.png"), *ALL)
     for _ in range(2):
         assert run(["data", "import", "src", "--out", "out"]) == 1

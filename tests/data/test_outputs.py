@@ -137,7 +137,7 @@ def test_an_interrupt_right_after_the_swap_leaves_both(
 
     def interrupted(one: Path, other: Path) -> bool:
         if not exchange(one, other):
-            pytest.skip("this file system does not exchange names")
+            pytest.skip("does not apply: this file system does not exchange names")
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:

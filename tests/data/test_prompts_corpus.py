@@ -301,7 +301,7 @@ def test_I05_a_file_whose_name_is_no_text_makes_a_corpus_that_is_found_again(
     try:
         Path(theirs).write_text(f"{GOOD}\n{{\n")
     except OSError:
-        pytest.skip("this file system takes only names in UTF-8")
+        pytest.skip("does not apply: this file system takes only names in UTF-8")
     command = ["data", "prompts", "--from", theirs, "--out", "ours/requests.jsonl", "--skip-bad"]
     assert run(command) == 0
     assert run(command) == 0

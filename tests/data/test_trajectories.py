@@ -198,7 +198,7 @@ def test_I05_a_run_in_a_folder_whose_name_is_no_text_is_left_out_and_counted(tmp
     try:
         shutil.copytree(tmp_path / "one", tmp_path / odd)
     except OSError:
-        pytest.skip("this file system takes only names in UTF-8")
+        pytest.skip("does not apply: this file system takes only names in UTF-8")
     skipped = Counter[str]()
     assert [each.name for each in read_collection(tmp_path, skipped=skipped)] == ["one"]
     assert skipped == {"in a folder whose name is not valid Unicode": 1}
@@ -211,7 +211,7 @@ def test_I05_a_collection_whose_name_is_no_text_is_refused_where_it_must_be_name
     try:
         odd.mkdir()
     except OSError:
-        pytest.skip("this file system takes only names in UTF-8")
+        pytest.skip("does not apply: this file system takes only names in UTF-8")
     write_run(odd, "one", [[Try()]])
     with pytest.raises(InputError, match="is not valid Unicode, and what is made of it must name it"):
         select([odd], tmp_path / "selection")

@@ -68,7 +68,9 @@ def test_other_settings_for_a_stage_that_is_done_are_refused(tmp_path: Path) -> 
         run_chain([Stage("first", ("prompts", "show", "mini"))], tmp_path)
 
 
-@pytest.mark.skipif(not Path("/proc").exists(), reason="looks for processes where Linux lists them")
+@pytest.mark.skipif(
+    not Path("/proc").exists(), reason="does not apply: looks for processes where Linux lists them"
+)
 def test_a_chain_that_is_told_to_stop_takes_its_stages_with_it(tmp_path: Path) -> None:
     """A stage left alone would go on writing where the next chain begins."""
     program = (

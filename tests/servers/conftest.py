@@ -17,7 +17,9 @@ from pathlib import Path
 import pytest
 from programs import MISSING, Program, Start, skip
 
-sys.path.insert(0, str(Path(__file__).parent.parent / "backends"))  # for the server of the loopback
+_TESTS = Path(__file__).parent.parent
+sys.path.insert(0, str(_TESTS / "backends"))  # for the server of the loopback
+sys.path += [str(_TESTS / "service"), str(_TESTS / "service" / "documents")]  # for the document service
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -9,9 +9,12 @@ import os
 import struct
 import subprocess
 import sys
+import threading
 import time
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -90,6 +93,20 @@ class Server:
 
 
 StartServer = Callable[..., Server]
+
+
+@contextmanager
+def meanwhile(threads: int, work: Callable[[threading.Event], None]) -> Iterator[None]:
+    """Do this in many threads until the block ends."""
+    enough = threading.Event()
+    with ThreadPoolExecutor(threads) as pool:
+        futures = [pool.submit(work, enough) for _ in range(threads)]
+        try:
+            yield
+        finally:
+            enough.set()
+    for future in futures:
+        future.result()
 
 
 def png(colour: str = "navy", size: tuple[int, int] = (48, 40)) -> bytes:

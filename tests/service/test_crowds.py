@@ -6,31 +6,16 @@ import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 
 import httpx
 import pytest
-from serving import Server, StartServer
+from serving import Server, StartServer, meanwhile
 
 pytestmark = pytest.mark.slow
 TOKEN = "a-token-of-these-tests"
 GOOD = 40
-
-
-@contextmanager
-def meanwhile(threads: int, work: Callable[[threading.Event], None]) -> Iterator[None]:
-    """Do this in many threads until the block ends."""
-    enough = threading.Event()
-    with ThreadPoolExecutor(threads) as pool:
-        futures = [pool.submit(work, enough) for _ in range(threads)]
-        try:
-            yield
-        finally:
-            enough.set()
-    for future in futures:
-        future.result()
 
 
 def ask(server: Server, number: int) -> int | str:

@@ -311,8 +311,8 @@ PATHS = [
     "/\\etc\\passwd",
     "/v1/models/..%2f..%2fetc%2fpasswd",
     "/static/x",
-    "/docs",
-    "/openapi.json",
+    "/docs/x",
+    "/openapi.yaml",
 ]
 
 

@@ -443,7 +443,7 @@ COSTLY: dict[str, tuple[str, str, dict[str, Any]]] = {
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="the system does not tell")
+@pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="does not apply: the system does not tell")
 @pytest.mark.parametrize(("kind", "mode", "options"), COSTLY.values(), ids=COSTLY)
 def test_decoding_takes_no_more_than_is_reserved(kind: str, mode: str, options: dict[str, Any]) -> None:
     for name, side in (("small", 16), ("large", 2000)):
@@ -462,7 +462,7 @@ def peak(pid: int) -> float:
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="the system does not tell")
+@pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="does not apply: the system does not tell")
 def test_a_server_and_its_worker_stay_within_their_memory(start: StartServer) -> None:
     """Requests as large as may be, four at once, and between them four that are far too large."""
     server = start("--generator", "solid?size=64", "--memory", "400", "--deadline", "600")

@@ -17,13 +17,13 @@ SPECS = {
 @pytest.mark.parametrize("backend", SPECS)
 def test_a_served_generator_keeps_the_contract(server: Server, backend: str) -> None:
     if backend not in known_backends("generator"):
-        pytest.skip(f"there is no backend {backend!r} in this version")
+        pytest.skip(f"does not apply: there is no backend {backend!r} in this version")
     assert run(["backends", "check", SPECS[backend].format(port=server.port)]) == 0
 
 
 @pytest.mark.parametrize("backend", SPECS)
 def test_a_run_draws_with_a_served_generator(server: Server, backend: str) -> None:
     if backend not in known_backends("generator"):
-        pytest.skip(f"there is no backend {backend!r} in this version")
+        pytest.skip(f"does not apply: there is no backend {backend!r} in this version")
     spec = SPECS[backend].format(port=server.port)
     assert run(["generate", "A frog in 3 pictures", "--generator", spec, "--out", f"runs/{backend}"]) == 0

@@ -213,7 +213,7 @@ def test_a_model_whose_code_is_not_installed_is_refused_before_an_address_is_giv
     capfd: Captured, tmp_path: Path
 ) -> None:
     if importlib.util.find_spec("omnigen2") is not None:
-        pytest.skip("omnigen2 is installed")
+        pytest.skip("does not apply: omnigen2 is installed")
     (tmp_path / "model_index.json").write_text('{"_class_name": "OmniGen2Pipeline"}')
     assert run(["serve", "generator", "--port", "0", "--generator", f"diffusers:{tmp_path}"]) == 2
     said = capfd.readouterr()

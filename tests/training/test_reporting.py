@@ -41,7 +41,7 @@ def test_one_that_is_not_installed_is_named_before_anything_is_loaded(
     name: str, data: Path, tmp_path: Path
 ) -> None:
     if importlib.util.find_spec(name) is not None:
-        pytest.skip(f"{name} is installed")
+        pytest.skip(f"does not apply: {name} is installed")
     changes = {"model.name": "./no-such-model", "training.report_to": [name]}
     job = TrainingJob("critic", load_recipe(None, task="sft", changes=changes), data, tmp_path / "out")
     for work in (train_sft, print_plan):

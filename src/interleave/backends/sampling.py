@@ -19,9 +19,9 @@ class SamplingOptions(Value):
     temperature: float | None = Field(default=None, ge=0, le=MAX_TEMPERATURE)
     """Above 0, replies are sampled; otherwise the likeliest token is taken every time."""
     top_p: float | None = Field(default=None, gt=0, le=1)
-    """Only from the likeliest tokens that have this probability together."""
+    """Sample from the smallest set of tokens with this total probability (nucleus sampling)."""
     top_k: int | None = Field(default=None, ge=1, le=1_000_000)
-    """Only from so many of the likeliest tokens."""
+    """Sample from the k most likely tokens only."""
     seed: int | None = Field(default=None, ge=0, lt=2**31)
     """The same question gets the same reply, as far as the model's server can promise that."""
 

@@ -46,8 +46,9 @@ DEFAULT_CONCURRENCY = 64
 FAILURES_IN_A_ROW = 50
 """After this many failures without one success between them, the cause is common to all."""
 
-ItemStatus = Literal["done", "short", "failed", "busy"]
-"""Busy: another process holds the lock of its run folder, and goes on with it."""
+ItemStatus = Literal["done", "short", "failed", "busy", "held"]
+"""Busy: another process holds the lock of its run folder, and goes on with it. Held: its plan waits for a
+person."""
 
 
 class BatchConfig(Assignment):
@@ -108,6 +109,7 @@ class BatchSummary:
     short: int = 0
     failed: int = 0
     busy: int = 0
+    held: int = 0
     forced: int = 0
     calls: int = 0
     repeated: int = 0
@@ -205,7 +207,7 @@ class Batch:
                 finished, running = await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
                 errors = [error for task in finished if (error := task.exception())]
                 for ended in [task.result() for task in finished if not task.exception()]:
-                    if ended.status != "busy":
+                    if ended.status not in ("busy", "held"):
                         self.index.append(ended)
                     if not ended.bad_request:  # the request is the cause, which says nothing about the others
                         failures_in_a_row = failures_in_a_row + 1 if ended.status == "failed" else 0

@@ -42,6 +42,8 @@ class Item:
     load: Callable[[], Request]
     generator: str = ""
     """The generator that draws it, where several share the requests."""
+    hold_plan: bool = False
+    """Whether it ends with its plan, which a person then releases."""
 
 
 def items_of(requests: Iterable[Any]) -> Iterator[Item]:

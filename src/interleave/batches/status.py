@@ -79,6 +79,7 @@ def _count_run(batch: BatchStatus, folder: Path, name: str) -> None:
                     calls=record.calls.total,
                     repeated=record.calls.repeated,
                     seconds=record.seconds,
+                    cost=record.cost,
                     generator=record.config.generator.identity,
                 )
             )

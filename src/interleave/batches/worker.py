@@ -86,7 +86,14 @@ class Worker:
         """Open a run in a thread: its first lines are synced to disk, and other runs go on meanwhile."""
 
         def work() -> Run:
-            return Run.open(folder, _loaded(item, config, models), config, self.limits, lambda: models)
+            return Run.open(
+                folder,
+                _loaded(item, config, models),
+                config,
+                self.limits,
+                lambda: models,
+                hold_plan=item.hold_plan,
+            )
 
         opening = asyncio.ensure_future(asyncio.to_thread(work))
         try:
@@ -141,7 +148,7 @@ def _ended(item: Item, finished: RunResult) -> Ended:
 
 def _status(record: RunRecord) -> ItemStatus:
     match record.status:
-        case "done" | "short":
+        case "done" | "short" | "held":
             return record.status
         case _:
             return "failed"

@@ -33,7 +33,7 @@ from interleave.benchmarks.interleaved import as_jpeg, copy_picture, file_name, 
 from interleave.benchmarks.numbers import Number, item_mean
 from interleave.benchmarks.outputs import Output, OutputPart
 from interleave.benchmarks.parsing import field_of, json_object, number_of
-from interleave.benchmarks.prompts import Constant
+from interleave.benchmarks.prompts import Constant, on_lines
 from interleave.errors import InputError
 from interleave.files import make_folder, write_atomic
 from interleave.pictures import read_picture
@@ -207,7 +207,7 @@ class CoMM(Benchmark):
                 *_numbered(answered, first, hidden=key == DESCRIPTIONS),
             ]
         return Question(
-            (Message("system", (Text(context.prompts.templates[key]),)), Message("user", tuple(parts))),
+            (Message("system", (Text(context.prompts.templates[key]),)), Message("user", on_lines(parts))),
             {
                 DOCUMENT: _marks,
                 DESCRIPTIONS: lambda reply: _descriptions(reply, first, len(pictures)),

@@ -32,7 +32,7 @@ from interleave.benchmarks.judge import NO_OUTPUT
 from interleave.benchmarks.numbers import Number, Table
 from interleave.benchmarks.outputs import Output
 from interleave.benchmarks.parsing import json_object, number_of, without_thoughts
-from interleave.benchmarks.prompts import Constant
+from interleave.benchmarks.prompts import Constant, on_lines
 from interleave.errors import InputError
 from interleave.pictures import read_picture
 from interleave.types import Picture, Text
@@ -148,7 +148,7 @@ class KRIS(Benchmark):
                 raise InputError(f"{item.id}: 'gt_img' names no picture")
             shown.append(("The true image:", read_picture(item.facts["truth"])))
         parts = [part for said, picture in shown for part in (Text(said), Picture(picture))]
-        return Question((Message("user", (Text(asked), *parts)),), _reader(key), SAMPLING)
+        return Question((Message("user", on_lines([Text(asked), *parts])),), _reader(key), SAMPLING)
 
     def worst(self, key: str) -> Any:
         return dict.fromkeys(_measured(key), 1)

@@ -40,7 +40,7 @@ from interleave.benchmarks.numbers import Number
 from interleave.benchmarks.outputs import Output
 from interleave.benchmarks.parsing import field_of, json_object
 from interleave.benchmarks.picture_tables import TableRow, revision_of, showing, table_files, text_rows
-from interleave.benchmarks.prompts import Constant
+from interleave.benchmarks.prompts import Constant, on_lines
 from interleave.errors import InputError
 from interleave.pictures import read_picture
 from interleave.types import Part, Picture, Text
@@ -178,7 +178,7 @@ class Mmrb2(Benchmark):
                 Text(SECOND),
                 *item.facts[second].parts(),
             )
-        return Question((Message("user", parts),), _letter)
+        return Question((Message("user", on_lines(parts)),), _letter)
 
     def worst(self, key: str) -> Any:
         return WRONG

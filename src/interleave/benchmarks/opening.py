@@ -29,7 +29,7 @@ from interleave.benchmarks.interleaved import as_jpeg, below, copy_picture, file
 from interleave.benchmarks.numbers import Number, Table
 from interleave.benchmarks.outputs import Output, OutputPart
 from interleave.benchmarks.parsing import field_of, json_object, number_of, without_thoughts
-from interleave.benchmarks.prompts import Constant
+from interleave.benchmarks.prompts import Constant, on_lines
 from interleave.errors import InputError
 from interleave.files import make_folder, write_atomic
 from interleave.pictures import read_picture
@@ -116,7 +116,7 @@ class OpenING(Benchmark):
             Text("Reply with the JSON object alone."),
         ]
         return Question(
-            (Message("system", (Text(context.prompts.templates[SCORES]),)), Message("user", tuple(shown))),
+            (Message("system", (Text(context.prompts.templates[SCORES]),)), Message("user", on_lines(shown))),
             _scores,
         )
 

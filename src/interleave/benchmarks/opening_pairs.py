@@ -44,7 +44,7 @@ from interleave.benchmarks.opening import (
 )
 from interleave.benchmarks.outputs import Output
 from interleave.benchmarks.parsing import without_thoughts
-from interleave.benchmarks.prompts import Constant
+from interleave.benchmarks.prompts import Constant, on_lines
 from interleave.errors import InputError
 from interleave.types import Text
 
@@ -112,7 +112,7 @@ class OpenINGPairs(Benchmark):
             Text("Say only which of the two is better."),
         ]
         return Question(
-            (Message("system", (Text(context.prompts.templates["pair"]),)), Message("user", tuple(shown))),
+            (Message("system", (Text(context.prompts.templates["pair"]),)), Message("user", on_lines(shown))),
             verdict_of if key == FORWARD else lambda reply: swapped(verdict_of(reply)),
             Sampling(max_tokens=1024),
         )

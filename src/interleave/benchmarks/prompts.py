@@ -12,7 +12,7 @@ import hashlib
 import json
 import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from importlib import resources
@@ -20,6 +20,7 @@ from pathlib import Path
 
 from interleave.errors import InputError
 from interleave.files import read_bytes, why
+from interleave.types import Part, Text
 
 REWORDED = "reworded"
 OFFICIAL = "official"
@@ -49,6 +50,18 @@ class JudgePrompts:
     def fill(self, name: str, **gaps: object) -> str:
         """A template with its gaps filled; other braces, as of JSON, stay as they are."""
         return _GAP.sub(lambda gap: str(gaps.get(gap[1], gap[0])), self.templates[name])
+
+
+def on_lines(parts: Iterable[Part]) -> tuple[Part, ...]:
+    """The parts of a question, texts that follow each other on lines of their own."""
+    lined: list[Part] = []
+    for part in parts:
+        last = lined[-1] if lined else None
+        if isinstance(part, Text) and isinstance(last, Text):
+            lined[-1] = Text(f"{last.text}\n{part.text}")
+        else:
+            lined.append(part)
+    return tuple(lined)
 
 
 def reworded_prompts(benchmark: str) -> JudgePrompts:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import re
 import sys
 import time
 from pathlib import Path
@@ -45,6 +46,13 @@ def serve_documents(
         str, typer.Option(help="The address to listen on; any but this machine's own needs API keys.")
     ] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="The port; 0 for any free one.")] = 8020,
+    public_url: Annotated[
+        str | None,
+        typer.Option(
+            metavar="URL",
+            help="What stands before the addresses of pictures. [default: the host that a client calls]",
+        ),
+    ] = None,
     runs: Folder = DEFAULT_FOLDER,
     jobs: Annotated[
         str | None,
@@ -62,6 +70,12 @@ def serve_documents(
         float,
         typer.Option(min=0, help="Seconds for jobs to end when the service stops; the others go on later."),
     ] = 10.0,
+    keep_days: Annotated[
+        float | None,
+        typer.Option(
+            min=0.01, help="Remove jobs that ended so many days ago, and uploads as old. [default: never]"
+        ),
+    ] = None,
     webhook_host: Annotated[
         list[str] | None,
         typer.Option(
@@ -117,7 +131,9 @@ def serve_documents(
             per_key=per_key,
             limits=Limits(max_calls=max_calls, max_seconds=max_seconds, max_cost=max_cost),
             memory_bytes=memory * MEGABYTE,
+            keep_days=keep_days,
             ignored=ignored_parameters(ignore or []),
+            public_url=_public_url(public_url),
         ),
     )
     serve_documents(config, _announce)
@@ -141,6 +157,14 @@ def _job_table(given: str | None) -> Path | None:
     if not given.startswith(SQLITE) or given == SQLITE:
         raise ConfigurationError(f"--jobs {given}: the job table is a SQLite file: write {SQLITE}PATH")
     return Path(given.removeprefix(SQLITE))
+
+
+def _public_url(given: str | None) -> str | None:
+    if given is None:
+        return None
+    if not re.fullmatch(r"https?://[^\s/?#()]+(/[^\s?#()]*)?", given):
+        raise ConfigurationError(f"--public-url {given}: write it as https://documents.example.com")
+    return given.rstrip("/")
 
 
 def ignored_parameters(options: list[str]) -> frozenset[str]:

@@ -133,7 +133,7 @@ def state_of(step: StepRecord) -> str:
 
 
 def by_hand_of(step: StepRecord) -> str:
-    """What a person decided about a step, in words for readers; empty where nobody did."""
+    """What was decided by hand about a step, as text for the page; empty where nothing was."""
     match step.by_hand:
         case "redrawn":
             return "redrawn by hand"

@@ -58,20 +58,7 @@ def release_plan(folder: str | Path, plan: Plan | None = None, *, by: str = "") 
 
     A plan can be given until the first picture is drawn.
     """
-
-    def line(run: DecidedRun) -> DecisionLine:
-        _refuse_late_release(run)
-        chosen = plan or run.record.plan
-        if chosen is None:
-            raise RunError(f"{run.folder} has no plan yet: continue it with 'interleave resume {run.folder}'")
-        if plan is None:
-            if not run.steering.holds_plan:
-                raise RunError(f"the plan of {run.folder} is not held, so there is nothing to approve")
-            refuse_edited(run.folder, run.record)
-        _refuse_plan(run, chosen)
-        return PlanReleased(plan=chosen, by=by)
-
-    return _decided(Path(folder), line)
+    return _decided(Path(folder), lambda run: release_line(run, plan, by=by))
 
 
 def redraw_step(
@@ -101,37 +88,67 @@ def choose_attempt(
     folder: str | Path, step: int, attempt: int, *, only_step: bool = False, by: str = ""
 ) -> RunRecord:
     """Show another attempt of a step; later steps that follow from it are drawn again unless `only_step`."""
-
-    def line(run: DecidedRun) -> DecisionLine:
-        record = drawn_step(run, step)
-        found = next((each for each in record.attempts if each.number == attempt), None)
-        if found is None:
-            have = ", ".join(str(each.number) for each in record.attempts) or "none yet"
-            raise InputError(f"step {step} has no attempt {attempt}: its attempts are {have}")
-        if found.verdict is None:
-            raise InputError(
-                f"attempt {attempt} of step {step} has not been judged yet: continue the run first, with "
-                f"'interleave resume {run.folder}'"
-            )
-        if record.finished and record.shown == attempt:
-            raise InputError(f"attempt {attempt} of step {step} is the one that is shown already")
-        if problem := PictureStore(run.folder).problem_with(found.image):
-            raise problem
-        keep = _kept(run, step) if only_step else {}
-        return AttemptChosen(step=step, attempt=attempt, keep=keep, by=by)
-
-    return _decided(Path(folder), line)
+    return _decided(Path(folder), lambda run: choice_line(run, step, attempt, only_step=only_step, by=by))
 
 
 def undo_decision(folder: str | Path, *, by: str = "") -> RunRecord:
     """Undo the last redraw or choice that still holds; undone again, the one before it."""
+    return _decided(Path(folder), lambda run: undo_line(run, by=by))
 
-    def line(run: DecidedRun) -> DecisionLine:
-        if not run.steering.decisions:
-            raise InputError(f"nothing is left to undo in {run.folder}: no redraw and no choice holds")
-        return Undone(by=by)
 
-    return _decided(Path(folder), line)
+def carry_over(folder: Path, line: DecisionLine, *, after: int) -> None:
+    """Put a decision that was checked when the journal had `after` lines on disk; done once.
+
+    For those who keep a checked decision elsewhere until its run is continued: where the journal has grown
+    already, the decision is in it.
+    """
+    with _open_for_decision(folder) as (journal, entries):
+        if len(entries) == after:
+            journal.append(line)
+            journal.sync()
+
+
+def release_line(run: DecidedRun, plan: Plan | None, *, by: str = "") -> PlanReleased:
+    """The checked decision to draw a plan: the run's own, or the one given here."""
+    _refuse_late_release(run)
+    chosen = plan or run.record.plan
+    if chosen is None:
+        raise RunError(f"{run.folder} has no plan yet: continue it with 'interleave resume {run.folder}'")
+    if plan is None:
+        if not run.steering.holds_plan:
+            raise RunError(f"the plan of {run.folder} is not held, so there is nothing to approve")
+        refuse_edited(run.folder, run.record)
+    _refuse_plan(run, chosen)
+    return PlanReleased(plan=chosen, by=by)
+
+
+def choice_line(
+    run: DecidedRun, step: int, attempt: int, *, only_step: bool = False, by: str = ""
+) -> AttemptChosen:
+    """The checked decision to show another attempt of a step."""
+    record = drawn_step(run, step)
+    found = next((each for each in record.attempts if each.number == attempt), None)
+    if found is None:
+        have = ", ".join(str(each.number) for each in record.attempts) or "none yet"
+        raise InputError(f"step {step} has no attempt {attempt}: its attempts are {have}")
+    if found.verdict is None:
+        raise InputError(
+            f"attempt {attempt} of step {step} has not been judged yet: continue the run first, with "
+            f"'interleave resume {run.folder}'"
+        )
+    if record.finished and record.shown == attempt:
+        raise InputError(f"attempt {attempt} of step {step} is the one that is shown already")
+    if problem := PictureStore(run.folder).problem_with(found.image):
+        raise problem
+    keep = _kept(run, step) if only_step else {}
+    return AttemptChosen(step=step, attempt=attempt, keep=keep, by=by)
+
+
+def undo_line(run: DecidedRun, *, by: str = "") -> Undone:
+    """The checked decision to undo the last one that still holds."""
+    if not run.steering.decisions:
+        raise InputError(f"nothing is left to undo in {run.folder}: no redraw and no choice holds")
+    return Undone(by=by)
 
 
 def redraw_line(
@@ -188,7 +205,7 @@ def _decided(folder: Path, line: Callable[[DecidedRun], DecisionLine]) -> RunRec
     with _open_for_decision(folder) as (journal, entries):
         run = DecidedRun.of(folder, entries)
         decided = line(run)
-        if _is_under_way(run, decided):
+        if is_under_way(run, decided):
             return run.record
         journal.append(decided)
         journal.sync()
@@ -215,7 +232,7 @@ def still_written(folder: Path) -> FolderInUse:
     return FolderInUse(f"{folder} is still being written: wait until that run has ended, or stop it")
 
 
-def _is_under_way(run: DecidedRun, line: DecisionLine) -> bool:
+def is_under_way(run: DecidedRun, line: DecisionLine) -> bool:
     """Whether this was decided last and is not carried out yet: a command that was stopped is repeated."""
     last = run.steering.decisions[-1] if run.steering.decisions else None
     if run.record.status == "done" or last is None or isinstance(line, Undone):

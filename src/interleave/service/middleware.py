@@ -75,13 +75,19 @@ class ServiceMiddleware:
         access: AccessCheck,
         metrics: RequestMetrics,
         route_of: Callable[[str], str],
+        *,
+        refuse: Callable[[str, Refusal], Response] | None = None,
     ) -> None:
-        """`route_of` names the route of a path: labels of metrics must not grow with what clients send."""
+        """`route_of` names the route of a path: labels of metrics must not grow with what clients send.
+
+        `refuse` writes a refusal in the error format of a path's API.
+        """
         self.app = app
         self.service = service
         self.access = access
         self.metrics = metrics
         self.route_of = route_of
+        self.refuse = refuse or refusal_response
         self._unauthenticated_logged_at = -math.inf
         self._unauthenticated_unlogged = 0
 
@@ -163,7 +169,7 @@ class _RequestContext:
     async def _refuse(self, reason: Refusal) -> None:
         if self.started:
             return
-        response = refusal_response(self.scope["path"], reason)
+        response = self.middleware.refuse(self.scope["path"], reason)
         await response(self.scope, self.receive, self.send)
 
     @property

@@ -316,7 +316,7 @@ def check_sources(number: int, facts: ServiceFacts, *, parameter: str = "image")
 
 
 def _how_to_drop(name: str) -> str:
-    return f"Leave it out; whoever runs the server can let it be ignored (--ignore {name})"
+    return f"Leave it out, or let the operator of the server start it with --ignore {name}"
 
 
 def _refused(name: str, value: object, reason: str) -> Refusal:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import resource
-import signal
 import socket
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -24,6 +23,7 @@ from interleave.service.memory import trim_freed_memory
 from interleave.service.messages import Refusal
 from interleave.service.metrics import Metrics
 from interleave.service.pool import Pool
+from interleave.service.signals import drain_on_signals
 from interleave.text import count
 
 log = logging.getLogger("interleave.service")
@@ -66,7 +66,7 @@ async def _serve(config: ServerConfig, listening: socket.socket, announce: Calla
     server = Server(uvicorn_config(app))
     pool.start()
     try:
-        with _drain_on_signals(server, pool):
+        with drain_on_signals(server, lambda: _drain(server, pool)):
             serving = asyncio.create_task(server.serve(sockets=[listening]))
             announce(address_of(listening))
             await asyncio.wait({serving, pool.fatal}, return_when=asyncio.FIRST_COMPLETED)
@@ -91,33 +91,10 @@ class Server(uvicorn.Server):
             each.listen(BACKLOG)  # asyncio has set it to the number it accepts at once
 
 
-@contextmanager
-def _drain_on_signals(server: uvicorn.Server, pool: Pool) -> Iterator[None]:
-    """The first signal drains: drawings in flight are finished, within a limit. A second one ends at once."""
-    loop = asyncio.get_running_loop()
-    draining: list[asyncio.Task[None]] = []
-
-    def end() -> None:
-        if pool.draining:
-            server.should_exit = server.force_exit = True
-            return
-        log.info("ending: %s to finish", count(pool.in_flight + len(pool.waiting), "picture"))
-        pool.draining = True
-        draining.append(asyncio.create_task(_drain(server, pool)))
-
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, end)
-    try:
-        yield
-    finally:
-        for number in (signal.SIGTERM, signal.SIGINT):
-            loop.remove_signal_handler(number)
-        for task in draining:
-            task.cancel()
-
-
 async def _drain(server: uvicorn.Server, pool: Pool) -> None:
-    """Finish drawings in flight; until then the port stays open, and new requests get a 503."""
+    """Finish drawings in flight, within a limit; meanwhile the port is open, and new requests get a 503."""
+    log.info("ending: %s to finish", count(pool.in_flight + len(pool.waiting), "picture"))
+    pool.draining = True
     loop = asyncio.get_running_loop()
     ends_at = loop.time() + pool.limits.drain_seconds
     while pool.busy and loop.time() < ends_at:

@@ -17,7 +17,9 @@ from interleave.backends.registry import load_generator, load_vlm
 from interleave.types import Text
 
 CPU = torch.device("cpu")
-pytestmark = pytest.mark.skipif(not torch.backends.mkldnn.is_available(), reason="torch without oneDNN")
+pytestmark = pytest.mark.skipif(
+    not torch.backends.mkldnn.is_available(), reason="does not apply: torch without oneDNN"
+)
 
 
 @pytest.fixture

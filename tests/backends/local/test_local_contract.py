@@ -28,7 +28,7 @@ VLM_OPTIONS = ["?batch=1", "?cache=static", "?dtype=bfloat16"]
 def keeps(check: Check, backend: object, known: Known) -> None:
     result = asyncio.run(check.on(backend, known))
     if result.status is Status.SKIPPED:
-        pytest.skip(result.reason)
+        pytest.skip(f"does not apply: {result.reason}")
     assert result.status is Status.PASSED, result.reason
 
 

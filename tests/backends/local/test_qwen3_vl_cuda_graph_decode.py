@@ -29,7 +29,7 @@ MIXED: Specs = [("a", 2, 40), ("longer and " * 20, 0, 23), ("hm", 1, 8)]
 
 
 ON_CUDA = pytest.param(
-    "cuda", marks=pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
+    "cuda", marks=pytest.mark.skipif(not torch.cuda.is_available(), reason="does not apply: no CUDA device")
 )
 
 

@@ -51,7 +51,7 @@ def has_cuda() -> bool:
     return torch.cuda.is_available()
 
 
-@pytest.mark.skipif(not has_cuda(), reason="needs a CUDA device")
+@pytest.mark.skipif(not has_cuda(), reason="does not apply: needs a CUDA device")
 def test_a_process_that_has_computed_on_a_gpu_ends_with_code_0(tmp_path: Path) -> None:
     model = build_tiny_vlm(tmp_path / "toy")
     for _ in range(3):

@@ -405,7 +405,7 @@ def test_bytes_that_are_not_text_are_decoded_as_such() -> None:
 
 def test_the_processor_works_without_torchvision(toy_vlm: ToyVlm) -> None:
     if importlib.util.find_spec("torchvision") is not None:
-        pytest.skip("torchvision is installed")
+        pytest.skip("does not apply: torchvision is installed")
     processor = load(toy_vlm(None)).loaded.decoder.processor
     assert type(processor).__name__ == "Qwen3VLProcessor"
     assert not hasattr(processor, "video_processor")

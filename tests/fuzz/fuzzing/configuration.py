@@ -7,7 +7,7 @@ from pathlib import Path
 
 from fuzzing import answers, attempt, scratch, spare_text, target
 from interleave.agents.prompts import PROMPTS, PromptPack, load_pack, read_pack
-from interleave.agents.prompts.import_checkout import CONSTANTS, import_pack
+from interleave.agents.prompts.import_checkout import CRITICS, PLANNERS, import_pack
 from interleave.backends.generators.comfyui_workflow import Workflow, read_workflow
 from interleave.backends.generators.json_mapping import SHIPPED as APIS
 from interleave.backends.generators.json_mapping import ApiDescription, read_description, size_values
@@ -242,6 +242,9 @@ def prompt_pack(data: bytes) -> bool:
             )
             assert told.count(filling) >= len(slots)
         return True
+
+
+CONSTANTS = (*PLANNERS, *CRITICS.values())
 
 
 def source_seeds() -> list[bytes]:

@@ -22,7 +22,8 @@ def test_the_python_of_the_page_runs(
     assert len(list(tmp_path.glob("*.png"))) == 4
     assert "response.completed" in capsys.readouterr().out
     assert names["facts"]["seed"] == 7  # type: ignore[index]
-    names["client"].close()  # type: ignore[attr-defined]
+    for client in ("client", "google"):
+        names[client].close()  # type: ignore[attr-defined]
 
 
 def test_every_option_of_the_command_is_on_the_page() -> None:

@@ -42,6 +42,10 @@ async def following(url: str, client: str, key: Key | None, slot: Slot) -> Async
         await asyncio.gather(task, return_exceptions=True)
 
 
+_SOCKET_LOG = logging.getLogger(f"{__name__}.socket")
+_SOCKET_LOG.setLevel(logging.INFO)  # at DEBUG it writes every header, the key among them
+
+
 async def _follow(url: str, client: str, key: Key | None, slot: Slot) -> None:
     try:
         from websockets.asyncio.client import connect
@@ -60,6 +64,7 @@ async def _follow(url: str, client: str, key: Key | None, slot: Slot) -> None:
             close_timeout=CLOSE_SECONDS,
             max_size=MAX_MESSAGE_BYTES,
             proxy=None,
+            logger=_SOCKET_LOG,
         ) as socket:
             async for message in socket:
                 if isinstance(message, str) and (steps := _steps_of(message)) is not None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+from functools import cache
 from textwrap import wrap
 
 from PIL import Image, ImageColor, ImageDraw, ImageFont
@@ -97,9 +98,14 @@ def _stamp(request: ImageRequest) -> Image.Image:
     return Image.frombytes("L", (1, STAMP_CELLS), digest[:STAMP_CELLS])
 
 
+@cache
+def _font() -> ImageFont.ImageFont:
+    return ImageFont.load_default_imagefont()
+
+
 def _lettering(text: str, scale: int) -> Image.Image:
     # Pillow's built-in bitmap font has the same pixels in every version; what it cannot write becomes '?'.
-    font = ImageFont.load_default_imagefont()
+    font = _font()
     plain = text.encode("latin-1", "replace").decode("latin-1")
     width, height = (max(int(side), 1) for side in font.getbbox(plain)[2:])
     mask = Image.new("L", (width, height))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import re
 import time
 from collections.abc import Awaitable, Callable
@@ -10,19 +9,25 @@ from typing import TYPE_CHECKING
 
 from starlette.responses import Response
 
-from interleave.runs.store import PictureStore
 from interleave.service import openai_wire as openai
 from interleave.service.app import CLIENT_CLOSED_REQUEST
-from interleave.service.decoding import finish_despite_cancel
+from interleave.service.documents.chat import ChatRoutes
+from interleave.service.documents.decision_routes import DecisionRoutes
+from interleave.service.documents.facts import waiting_response
 from interleave.service.documents.files import FileRoutes
+from interleave.service.documents.gemini import GeminiRoutes, gemini_refusal, is_gemini_path
+from interleave.service.documents.handling import JobHandling
+from interleave.service.documents.input_items import input_items
 from interleave.service.documents.jobs import Job
-from interleave.service.documents.keys import KeyAccess
+from interleave.service.documents.keys import GOOGLE_KEY, KeyAccess
 from interleave.service.documents.metrics import CONTENT_TYPE, DocumentMetrics
 from interleave.service.documents.pages import DocumentRoutes
 from interleave.service.documents.refusals import ApiRefusal, refusal_response
 from interleave.service.documents.requests import caller_of, event_number, plain_json
-from interleave.service.documents.responses_request import Submission, parse_submission
-from interleave.service.documents.service import RECEIVE_SECONDS, Documents
+from interleave.service.documents.responses_request import parse_submission
+from interleave.service.documents.service import Documents
+from interleave.service.documents.shared_pictures import PREFIX as SIGNED_PATHS
+from interleave.service.documents.shared_pictures import ROUTE as SHARED
 from interleave.service.documents.streams import EventStream, json_response
 from interleave.service.messages import ClientDisconnected, Refusal
 from interleave.service.middleware import (
@@ -31,13 +36,14 @@ from interleave.service.middleware import (
     ServiceMiddleware,
     internal_failure,
 )
-from interleave.service.request_bodies import read_json
 
 if TYPE_CHECKING:
     from starlette.requests import Request
 
 Handler = Callable[["Request"], Awaitable[Response]]
+SMALL_BYTES = 16_000
 _ID = re.compile(r"/(resp_|file-)[^/]*")
+_STEP = re.compile(r"/steps/[^/]*/")
 _NAME = re.compile(r"/(pictures|models)/[^/]*\Z")
 
 
@@ -56,38 +62,60 @@ def build_app(documents: Documents, access: KeyAccess, metrics: DocumentMetrics)
     known = {path for _, path in table}
 
     def route_of(path: str) -> str:
-        route = _NAME.sub(r"/\1/{name}", _ID.sub("/{id}", path))
+        if path.startswith(SIGNED_PATHS):
+            return SHARED
+        route = _NAME.sub(r"/\1/{name}", _STEP.sub("/steps/{step}/", _ID.sub("/{id}", path)))
         return route if route in known else "other"
 
-    return ServiceMiddleware(app, documents, access, metrics, route_of)
+    return ServiceMiddleware(app, documents, access, metrics, route_of, refuse=refusal_at)
 
 
 def routes(documents: Documents, metrics: DocumentMetrics) -> dict[tuple[str, str], Handler]:
     """The handlers by method and path. A facade adds its own."""
     responses, pages, files = ResponseRoutes(documents), DocumentRoutes(documents), FileRoutes(documents)
+    chat, gemini = ChatRoutes(documents), GeminiRoutes(documents)
+    decisions = DecisionRoutes(documents, responses.answer)
 
     async def scrape(request: Request) -> Response:
         caller_of(request).require("admin")
         return Response(metrics.text(), media_type=CONTENT_TYPE)
 
+    async def models(request: Request) -> Response:
+        return await (gemini if GOOGLE_KEY in request.headers else responses).models(request)
+
+    async def model(request: Request) -> Response:
+        return await (gemini if GOOGLE_KEY in request.headers else responses).model(request)
+
     return {
         ("GET", "/health"): responses.health,
         ("GET", "/metrics"): scrape,
-        ("GET", "/v1/models"): responses.models,
-        ("GET", "/v1/models/{name}"): responses.model,
+        ("GET", "/v1/models"): models,
+        ("GET", "/v1/models/{name}"): model,
+        ("POST", "/v1/chat/completions"): chat.create,
+        ("POST", "/v1/models/{name}"): gemini.generate,
+        ("POST", "/v1beta/models/{name}"): gemini.generate,
+        ("GET", "/v1beta/models"): gemini.models,
+        ("GET", "/v1beta/models/{name}"): gemini.model,
         ("POST", "/v1/responses"): responses.create,
         ("GET", "/v1/responses/{id}"): responses.retrieve,
         ("DELETE", "/v1/responses/{id}"): responses.delete,
         ("POST", "/v1/responses/{id}/cancel"): responses.cancel,
+        ("GET", "/v1/responses/{id}/input_items"): responses.input_items,
         ("GET", "/v1/documents"): pages.listing,
         ("GET", "/v1/documents/{id}"): pages.document,
         ("GET", "/v1/documents/{id}/plan"): pages.plan,
+        ("POST", "/v1/documents/{id}/plan/release"): decisions.release,
         ("GET", "/v1/documents/{id}/steps"): pages.steps,
+        ("POST", "/v1/documents/{id}/steps/{step}/redraw"): decisions.redraw,
+        ("POST", "/v1/documents/{id}/steps/{step}/choose"): decisions.choose,
+        ("POST", "/v1/documents/{id}/undo"): decisions.undo,
+        ("POST", "/v1/documents/{id}/branch"): decisions.branch,
         ("GET", "/v1/documents/{id}/events"): pages.events,
         ("GET", "/v1/documents/{id}/document.html"): pages.html,
         ("GET", "/v1/documents/{id}/document.md"): pages.markdown,
         ("GET", "/v1/documents/{id}/document.zip"): pages.archive,
         ("GET", "/v1/documents/{id}/pictures/{name}"): pages.picture,
+        ("GET", SHARED): pages.shared,
         ("POST", "/v1/files"): files.create,
         ("GET", "/v1/files"): files.listing,
         ("GET", "/v1/files/{id}"): files.retrieve,
@@ -96,20 +124,26 @@ def routes(documents: Documents, metrics: DocumentMetrics) -> dict[tuple[str, st
     }
 
 
+def refusal_at(path: str, reason: Refusal) -> Response:
+    """A refusal in the error format of this path's API."""
+    return gemini_refusal(reason) if is_gemini_path(path) else refusal_response(reason)
+
+
 async def _unrouted(request: Request, error: Exception) -> Response:
     status = getattr(error, "status_code", 500)
     words = {404: "there is nothing here", 405: f"{request.method} is not allowed here"}
-    response = refusal_response(ApiRefusal(words.get(status, str(error)), status=status))
+    response = refusal_at(request.url.path, ApiRefusal(words.get(status, str(error)), status=status))
     response.headers.update(getattr(error, "headers", None) or {})
     return response
 
 
 async def _refused(request: Request, error: Exception) -> Response:
-    return refusal_response(error if isinstance(error, Refusal) else Refusal(str(error), status=500))
+    reason = error if isinstance(error, Refusal) else Refusal(str(error), status=500)
+    return refusal_at(request.url.path, reason)
 
 
 async def _failed(request: Request, error: Exception) -> Response:
-    return refusal_response(internal_failure(request.scope[REQUEST_ID]))
+    return refusal_at(request.url.path, internal_failure(request.scope[REQUEST_ID]))
 
 
 class ResponseRoutes:
@@ -117,40 +151,38 @@ class ResponseRoutes:
 
     def __init__(self, documents: Documents) -> None:
         self.documents = documents
+        self.handling = JobHandling(documents)
         self.created = int(time.time())
 
     async def create(self, request: Request) -> Response:
         try:
-            asked = await self._read(request)
-            job = await self.documents.submit(
-                caller_of(request),
-                asked,
-                lease=request.scope[LEASE],
-                idempotency_key=request.headers.get("idempotency-key"),
-                request_id=request.scope[REQUEST_ID],
-            )
+            asked, job = await self.handling.submit(request, parse_submission)
+            if asked.stream:
+                leaving = self.handling.on_leaving(request, asked, job)
+                return self._stream(request, job, after=-1, leaving=leaving)
+            if not asked.background:
+                job = await self.handling.wait(request, asked, job)
         except ClientDisconnected:
             return Response(status_code=CLIENT_CLOSED_REQUEST)
-        request.scope[LEASE].drop_body()
-        keeps = asked.background or "idempotency-key" in request.headers
-        if asked.stream:
-            return self._stream(request, job, after=-1, keeps=keeps)
-        if not asked.background:
-            finished = await self._wait(request, job, keeps=keeps)
-            if finished is None:
-                return Response(status_code=CLIENT_CLOSED_REQUEST)
-            job = finished
-        return await self._json(request, job)
+        return await self.answer(request, job)
 
     async def retrieve(self, request: Request) -> Response:
         job = await self.documents.get(caller_of(request), request.path_params["id"])
         if request.query_params.get("stream", "").lower() in ("true", "1"):
-            return self._stream(request, job, after=event_number(request), keeps=True)
-        return await self._json(request, job)
+            return self._stream(request, job, after=event_number(request))
+        return await self.answer(request, job)
 
     async def cancel(self, request: Request) -> Response:
         job = await self.documents.cancel(caller_of(request), request.path_params["id"])
-        return await self._json(request, job)
+        return await self.answer(request, job)
+
+    async def input_items(self, request: Request) -> Response:
+        job = await self.documents.get(caller_of(request), request.path_params["id"])
+        record = await self.documents.in_thread(self.documents.record, job)
+        folders = self.documents.folders
+        store = self.handling.store(job) if record else folders.inputs(job.id)
+        page = input_items(job, record.request if record else job.parts, request.query_params)
+        return await json_response(page, store, request.scope[LEASE])
 
     async def delete(self, request: Request) -> Response:
         id_ = request.path_params["id"]
@@ -180,57 +212,16 @@ class ResponseRoutes:
             raise ApiRefusal("there is no such model here", status=404, code="model_not_found")
         return plain_json(openai.model_card(name, self.created))
 
-    async def _read(self, request: Request) -> Submission:
-        settings = self.documents.settings
-        body = await read_json(request)
-        if body.working_bytes:
-            ends_at = asyncio.get_running_loop().time() + RECEIVE_SECONDS
-            await request.scope[LEASE].reserve(body.working_bytes, ends_at)
-        return await finish_despite_cancel(
-            self.documents.in_thread(
-                lambda: parse_submission(body.parse()[0], settings.models, settings.ignored)
-            )
-        )
+    async def answer(self, request: Request, job: Job) -> Response:
+        value = waiting_response(job) if job.is_new else await self.handling.response(job)
+        return await json_response(value, self.handling.store(job), request.scope[LEASE])
 
-    async def _json(self, request: Request, job: Job) -> Response:
-        value = await self.documents.in_thread(self.documents.response, job)
-        store = PictureStore(self.documents.folders.run(job.id))
-        return await json_response(value, store, request.scope[LEASE])
-
-    def _stream(self, request: Request, job: Job, *, after: int, keeps: bool) -> Response:
-        """`keeps`: the job goes on when the client is gone; it can come back for it."""
+    def _stream(
+        self, request: Request, job: Job, *, after: int, leaving: Callable[[], object] | None = None
+    ) -> Response:
         return EventStream(
             self.documents.events(job, after=after),
-            PictureStore(self.documents.folders.run(job.id)),
+            self.handling.store(job),
             request.scope[LEASE],
-            client_gone=None if keeps else lambda: self._abandon(request, job),
+            client_gone=leaving,
         )
-
-    async def _wait(self, request: Request, job: Job, *, keeps: bool) -> Job | None:
-        """The job when it has ended; None when the client is gone before, who then has no way back to it."""
-        working = asyncio.ensure_future(self.documents.wait(job))
-        gone = asyncio.ensure_future(_disconnected(request))
-        try:
-            await asyncio.wait({working, gone}, return_when=asyncio.FIRST_COMPLETED)
-            if working.done():
-                if working.cancelled():
-                    raise ApiRefusal("the service is shutting down", status=503, retry_after=5)
-                return working.result()
-            if not keeps:
-                self._abandon(request, job)
-            return None
-        finally:
-            working.cancel()
-            gone.cancel()
-            await asyncio.gather(working, gone, return_exceptions=True)
-
-    def _abandon(self, request: Request, job: Job) -> None:
-        """Cancel a job whose client is gone and cannot ask for it again."""
-        task = asyncio.ensure_future(self.documents.cancel(caller_of(request), job.id))
-        self.documents.background.add(task)
-        task.add_done_callback(self.documents.background.discard)
-
-
-async def _disconnected(request: Request) -> None:
-    while (await request.receive())["type"] != "http.disconnect":
-        pass

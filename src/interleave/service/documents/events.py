@@ -1,4 +1,4 @@
-"""The response of a job and its stream of events: a fold of the run's journal, and of nothing else.
+"""The response of a job and its stream of events: a fold of the run's journal, and of the ends of the job.
 
 The same journal always gives the same events with the same numbers, however often the service was restarted
 while it was written. So a client that has seen event 17 asks for those after 17, from any process. Events
@@ -8,23 +8,17 @@ name pictures; their bytes are read when an event is sent.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Any, Protocol
 
-from interleave.runs.journal import Called, Drawn, Entry, Replied, Started, StepFinished
+from interleave.runs.journal import Called, Continued, Drawn, Entry, Replied, Started, StepFinished
 from interleave.runs.record import RunRecord
+from interleave.runs.record import fold as fold_record
 from interleave.service.documents.facts import picture_url, response_object
-from interleave.service.documents.jobs import Job
+from interleave.service.documents.jobs import Job, JobEnd
+from interleave.service.documents.stored_pictures import StoredPicture
 from interleave.types import Plan, PlanStep
 
 Event = dict[str, Any]
-
-
-@dataclass(frozen=True)
-class StoredPicture:
-    """A picture in a run folder, in place of its base64 text."""
-
-    name: str
 
 
 class Fold(Protocol):
@@ -34,6 +28,40 @@ class Fold(Protocol):
     def begin(self) -> list[Event]: ...
     def add(self, entry: Entry) -> list[Event]: ...
     def end(self, job: Job, record: RunRecord | None) -> list[Event]: ...
+    def reopen(self) -> list[Event]: ...
+
+
+class JobEvents:
+    """The events of a job through all its ends.
+
+    A job that was reopened had ended before: its final event is told where its journal ended then, and later
+    events number on after it.
+    """
+
+    def __init__(self, job: Job, fold: Fold) -> None:
+        self.job = job
+        self.fold = fold
+        self._ends = list(job.ends)
+        self._lines = 0
+        self._entries: list[Entry] = []
+        """Kept while an earlier end is still to be told."""
+
+    def begin(self) -> list[Event]:
+        return self.fold.begin()
+
+    def add(self, entry: Entry) -> list[Event]:
+        events = self.fold.add(entry)
+        self._lines += 1
+        if self._ends:
+            self._entries.append(entry)
+        while self._ends and self._ends[0].lines == self._lines:
+            events += self._ended(self._ends.pop(0))
+        return events
+
+    def _ended(self, end: JobEnd) -> list[Event]:
+        then = {**end.model_dump(exclude={"lines", "error"}), "error": end.error}
+        job = self.job.model_copy(update={**then, "cancelling": end.status == "cancelled"})
+        return [*self.fold.end(job, fold_record(self._entries)), *self.fold.reopen()]
 
 
 class JournalFold:
@@ -58,6 +86,9 @@ class JournalFold:
     def end(self, job: Job, record: RunRecord | None) -> list[Event]:
         error = job.error.model_dump() if job.error else None
         return [self._event(f"job.{job.status}", error=error)]
+
+    def reopen(self) -> list[Event]:
+        return [self._event("job.queued")]
 
     def _event(self, kind: str, **fields: Any) -> Event:
         self._number += 1
@@ -94,7 +125,7 @@ class ResponseFold:
         if isinstance(plan := getattr(entry, "plan", None), Plan):  # planned, or planned anew
             self._steps = {step.number: step for step in plan.steps}
         match entry:
-            case Started() if not self._in_progress:
+            case Started() | Continued() if not self._in_progress:
                 self._in_progress = True
                 return [self._event("response.in_progress", response=self._response("in_progress"))]
             case Called(role="generator") if self._first("called", entry.step, entry.attempt):
@@ -120,9 +151,14 @@ class ResponseFold:
         kind = {"completed": "completed", "failed": "failed"}.get(job.status, "incomplete")
         return [*events, self._event(f"response.{kind}", response=final)]
 
+    def reopen(self) -> list[Event]:
+        """The event of a job that waits again, because a person decided something about it."""
+        self._in_progress = False
+        return [self._event("response.queued", response=self._response("queued"))]
+
     def _response(self, status: str) -> dict[str, Any]:
         as_it_was = {"status": status, "cancelling": False, "finished": None, "error": None}
-        return response_object(self.job.model_copy(update=as_it_was), [], None, self.usage)
+        return response_object(self.job.model_copy(update=as_it_was), self.items, None, self.usage)
 
     def _first(self, what: str, step: int, attempt: int) -> bool:
         """Whether this has not been told yet: a call that is repeated after a restart is one call."""
@@ -225,7 +261,8 @@ class ResponseFold:
 def folded(job: Job, entries: Iterable[Entry]) -> tuple[ResponseFold, list[Event]]:
     """The fold of a journal so far, and its events, without those of a final state."""
     fold = ResponseFold(job)
-    events = fold.begin()
+    told = JobEvents(job, fold)
+    events = told.begin()
     for entry in entries:
-        events += fold.add(entry)
+        events += told.add(entry)
     return fold, events

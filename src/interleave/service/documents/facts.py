@@ -5,11 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from interleave.runs.decision_records import DecisionRecord
 from interleave.runs.record import AttemptRecord, RunRecord, StepRecord
 from interleave.service.documents.jobs import Job
-from interleave.service.documents.responses_request import OWN_FIELD
+from interleave.service.documents.submissions import OWN_FIELD
 
 DOCUMENTS = "/v1/documents"
+HELD_REASON = "plan_held"
+
+
+def response_status(job: Job) -> str:
+    """The state of a job in the words of a Response, which has none for a plan that waits for a person."""
+    return "incomplete" if job.status == "held" else job.status
 
 
 def response_object(
@@ -23,12 +30,12 @@ def response_object(
         "object": "response",
         "created_at": int(job.created),
         "completed_at": int(job.finished) if job.finished and job.status == "completed" else None,
-        "status": job.status,
+        "status": response_status(job),
         "background": job.background,
         "model": job.model,
         "output": list(items),
         "error": job.error.model_dump() if job.error else None,
-        "incomplete_details": {"reason": "max_output_tokens"} if job.status == "incomplete" else None,
+        "incomplete_details": _incomplete_details(job),
         "previous_response_id": job.previous,
         "metadata": job.metadata if job.metadata is not None else {},
         "tools": [tool],
@@ -47,6 +54,16 @@ def response_object(
     }
 
 
+def waiting_response(job: Job) -> dict[str, Any]:
+    """The Response of a job that was never worked on."""
+    return response_object(job, [], None, {})
+
+
+def _incomplete_details(job: Job) -> dict[str, str] | None:
+    reasons = {"incomplete": "max_output_tokens", "held": HELD_REASON}
+    return {"reason": reasons[job.status]} if job.status in reasons else None
+
+
 def _usage(usage: Mapping[str, int]) -> dict[str, Any]:
     read, written = usage.get("prompt_tokens", 0), usage.get("completion_tokens", 0)
     return {
@@ -60,7 +77,12 @@ def _usage(usage: Mapping[str, int]) -> dict[str, Any]:
 
 def facts_of(job: Job, record: RunRecord | None) -> dict[str, Any]:
     """What a Response has no field for: plan, attempts, verdicts, calls, cost."""
-    facts: dict[str, Any] = {"document": f"{DOCUMENTS}/{job.id}", "cancelling": job.cancelling}
+    facts: dict[str, Any] = {
+        "document": f"{DOCUMENTS}/{job.id}",
+        "cancelling": job.cancelling,
+        "held": job.status == "held",
+        "parent": job.parent,
+    }
     if record is None:
         return facts
     return facts | {
@@ -76,6 +98,7 @@ def facts_of(job: Job, record: RunRecord | None) -> dict[str, Any]:
         },
         "seed": record.config.seed,
         "notes": list(record.config.notes),
+        "decisions": [_decision(each) for each in record.decisions],
     }
 
 
@@ -85,10 +108,16 @@ def _step(job: Job, step: StepRecord) -> dict[str, Any]:
         "text": step.plan.text,
         "picture": picture_url(job.id, step.attempt.image) if step.attempt else None,
         "accepted": step.plan.prompt is None or step.accepted,
+        "shown": step.shown,
         "forced": step.forced,
         "finished": step.finished,
         "attempts": [_attempt(job, attempt) for attempt in step.attempts],
     }
+
+
+def _decision(decision: DecisionRecord) -> dict[str, Any]:
+    """What a person decided; the run that a branch came from is named by its job, not by its folder."""
+    return decision.model_dump(mode="json", exclude={"generator", "parent"})
 
 
 def _attempt(job: Job, attempt: AttemptRecord) -> dict[str, Any]:

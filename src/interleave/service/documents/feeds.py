@@ -1,4 +1,4 @@
-"""Feeds: the events of jobs that somebody watches, folded once for all who watch, as the journal grows.
+"""Feeds: the events of jobs that have subscribers, folded once for all of them as the journal grows.
 
 One task looks at the journals of all watched jobs, twenty times a second: a look that finds nothing new costs
 a few microseconds. A reader that is slow keeps only its place in the list of events.
@@ -14,7 +14,7 @@ from contextlib import suppress
 
 from interleave.errors import RunError
 from interleave.runs.journal import JournalReader
-from interleave.service.documents.events import Event, Fold
+from interleave.service.documents.events import Event, Fold, JobEvents
 from interleave.service.documents.folders import Folders
 from interleave.service.documents.jobs import Job
 
@@ -27,11 +27,12 @@ HEARTBEAT_SECONDS = 15.0
 class Feed:
     """The events of one job so far."""
 
-    def __init__(self, job: Job, folders: Folders, fold: Fold) -> None:
+    def __init__(self, job: Job, folders: Folders, kind: type[Fold]) -> None:
         self.job = job
         self.folders = folders
-        self.fold = fold
-        self.events: list[Event] = self.fold.begin()
+        self.kind = kind
+        self._told = JobEvents(job, kind(job))
+        self.events: list[Event] = self._told.begin()
         self.ended = False
         self.readers = 0
         self._reader = JournalReader(folders.run(job.id))
@@ -54,7 +55,7 @@ class Feed:
         if size != self._size:
             self._size = size
             for entry in self._reader.read_new():
-                self.events += self.fold.add(entry)
+                self.events += self._told.add(entry)
             self._wake()
 
     def finish(self, job: Job) -> None:
@@ -62,7 +63,7 @@ class Feed:
         if self.ended:
             return
         self.look()
-        self.events += self.fold.end(job, self.folders.record(job.id))
+        self.events += self._told.fold.end(job, self.folders.record(job.id))
         self.close()
 
     def close(self) -> None:
@@ -97,7 +98,7 @@ class Feeds:
 
         `latest` reads the job again: it may have ended before it was watched.
         """
-        feed = self._open(job, kind)
+        feed = self._open(await latest() or job, kind)  # it may have ended, or been reopened, since
         place = max(0, after + 1)
         try:
             if not feed.ended:
@@ -123,6 +124,11 @@ class Feeds:
         for feed in self._of(job.id):
             self._guarded(feed, lambda feed=feed: feed.finish(job))  # type: ignore[misc]
 
+    def job_reopened(self, id_: str) -> None:
+        """A job that had ended goes on: who still reads gets the events to that end, others a new feed."""
+        for feed in self._of(id_):
+            del self._feeds[id_, feed.kind]
+
     def job_removed(self, id_: str) -> None:
         for feed in self._of(id_):
             feed.close()
@@ -140,7 +146,7 @@ class Feeds:
     def _open(self, job: Job, kind: type[Fold]) -> Feed:
         feed = self._feeds.get((job.id, kind))
         if feed is None:
-            feed = Feed(job, self.folders, kind(job))
+            feed = Feed(job, self.folders, kind)
             if job.is_final:
                 feed.finish(job)
             else:
@@ -153,7 +159,7 @@ class Feeds:
 
     def _leave(self, feed: Feed) -> None:
         feed.readers -= 1
-        place = (feed.job.id, type(feed.fold))
+        place = (feed.job.id, feed.kind)
         if not feed.readers and self._feeds.get(place) is feed:
             del self._feeds[place]
 

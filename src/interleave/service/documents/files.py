@@ -92,9 +92,7 @@ class FileRoutes:
     async def delete(self, request: Request) -> Response:
         caller_of(request).require("submit")
         file = await self._find(caller_of(request), request.path_params["id"])
-        if await self.documents.jobs.remove_file(file.id):  # nobody else has uploaded the same picture
-            path = self.documents.folders.files.path(file.image)
-            await asyncio.to_thread(path.unlink, missing_ok=True)
+        await self.documents.forget_file(file)
         return plain_json({"id": file.id, "object": "file", "deleted": True})
 
     async def _find(self, caller: Caller, id_: str) -> StoredFile:

@@ -3,6 +3,7 @@
 ROOT/service.lock     held by the service that works here
 ROOT/jobs.sqlite      the job table
 ROOT/keys.json        the API keys, hashed
+ROOT/pictures.secret  what addresses of pictures are signed with
 ROOT/inputs/ID/       the pictures of a request, until its job has ended
 ROOT/files/           pictures that clients have uploaded
 ROOT/runs/ab/…        the run folders
@@ -21,6 +22,8 @@ from pathlib import Path
 from interleave.batches.batch import run_folder
 from interleave.errors import ConfigurationError, RunError
 from interleave.files import make_folder
+from interleave.runs.decisions import carry_over
+from interleave.runs.folder import stored_request
 from interleave.runs.journal import FILE_NAME as JOURNAL
 from interleave.runs.journal import RequestPart
 from interleave.runs.record import RunRecord, read_record
@@ -76,9 +79,9 @@ class Folders:
         try:
             return read_record(folder)
         except RunError:
-            if _has_a_line(folder / JOURNAL):
-                raise
-            return None
+            if not _has_a_line(folder / JOURNAL):
+                return None
+        return read_record(folder)  # its first line may have come between the two looks
 
     def store_inputs(self, id_: str, request: Request) -> tuple[RequestPart, ...]:
         """Put the pictures of a request on disk; returns its parts as the job table holds them."""
@@ -93,13 +96,20 @@ class Folders:
         )
 
     def request_of(self, job: Job) -> Request:
-        """The request of a job, with its pictures."""
+        """The request of a job, with its pictures: of one that ended before, as its run has it."""
+        if (job.ends or job.parent) and (record := self.record(job.id)) is not None:
+            return stored_request(self.run(job.id), record)
         store = self.inputs(job.id)
         return Request(
             tuple(
                 Picture(store.get(part.image)) if part.image else Text(part.text or "") for part in job.parts
             )
         )
+
+    def carry_out(self, job: Job) -> None:
+        """Put what was decided about a job into its journal, unless it is there already."""
+        if job.decision is not None:
+            carry_over(self.run(job.id), job.decision, after=job.ends[-1].lines)
 
     def document_of(self, id_: str) -> list[Text | Picture]:
         """A request and its answer as one sequence, for a continuation."""

@@ -1,7 +1,8 @@
 """Jobs: requests that somebody waits for, and the table that keeps them.
 
 A job is stored before its submission is acknowledged. Its state goes from `queued` to `in_progress` to one of
-the final states, and a final state never changes. The run folder of a job holds everything else.
+the final states. Only a decision of a person leads from there: it puts the job back into the queue, and the
+end that it had is kept. The run folder of a job holds everything else.
 """
 
 from __future__ import annotations
@@ -12,16 +13,18 @@ import secrets
 import sqlite3
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
 from interleave.config.run_config import RunConfig
-from interleave.runs.journal import RequestPart
+from interleave.runs.journal import AttemptChosen, PlanReleased, RedrawDecided, RequestPart, Undone
 from interleave.service.documents.database import Database
 from interleave.types import Value
 
-JobStatus = Literal["queued", "in_progress", "completed", "failed", "cancelled", "incomplete"]
+JobStatus = Literal["queued", "in_progress", "completed", "failed", "cancelled", "incomplete", "held"]
+"""Held: its plan waits for a person. Every other name is that of a Response."""
+Decision = PlanReleased | RedrawDecided | AttemptChosen | Undone
 OPEN: tuple[JobStatus, ...] = ("queued", "in_progress")
 _ID = re.compile(r"resp_[0-9a-f]{48}\Z")
 _FILE_ID = re.compile(r"file-[0-9a-f]{32}\Z")
@@ -64,6 +67,16 @@ class JobError(Value):
     message: str
 
 
+class JobEnd(Value):
+    """A final state that a job had before a decision of a person reopened it."""
+
+    status: JobStatus
+    finished: float | None = None
+    error: JobError | None = None
+    lines: int
+    """How many lines the journal had then."""
+
+
 class Job(Value):
     """A job as it was submitted, and its state."""
 
@@ -85,6 +98,14 @@ class Job(Value):
     partial_images: int = 0
     webhook: str | None = None
     traceparent: str | None = None
+    hold_plan: bool = False
+    """Whether it waits for a person to release its plan."""
+    parent: str | None = None
+    """The job that it branched off from."""
+    ends: tuple[JobEnd, ...] = ()
+    """The final states that it had before, in order."""
+    decision: Annotated[Decision, Field(discriminator="event")] | None = None
+    """What was decided last; it is in the journal once the job is worked on."""
 
     number: int = 0
     """Its place in the order of arrival."""
@@ -94,12 +115,22 @@ class Job(Value):
     error: JobError | None = None
 
     @property
+    def is_new(self) -> bool:
+        """Whether it was never worked on, so that it has no run folder yet."""
+        return self.status == "queued" and not self.ends and self.parent is None
+
+    @property
     def is_final(self) -> bool:
         return self.status not in OPEN
 
 
 _STATE = {"number", "status", "cancelling", "finished", "error"}
 """The columns; everything else is in the column `job`."""
+
+
+def end_of(job: Job, lines: int) -> JobEnd:
+    """The final state of a job, to keep it while the job goes on."""
+    return JobEnd(status=job.status, finished=job.finished, error=job.error, lines=lines)
 
 
 def new_job_id() -> str:
@@ -159,6 +190,7 @@ class JobTable:
         def work(connection: sqlite3.Connection) -> Job:
             if idempotency is not None and (earlier := _earlier(connection, job.key, *idempotency)):
                 return earlier
+            connection.execute("DELETE FROM removals WHERE job = ?", (job.id,))
             row = (job.id, job.key, job.status, job.model_dump_json(exclude=_STATE))
             cursor = connection.execute("INSERT INTO jobs (id, key, status, job) VALUES (?, ?, ?, ?)", row)
             if idempotency is not None:
@@ -222,6 +254,59 @@ class JobTable:
             return job
 
         return await self.database.run(work)
+
+    async def reopen(
+        self,
+        job: Job,
+        end: JobEnd,
+        decision: Decision | None = None,
+        *,
+        cancelling: bool = False,
+        idempotency: tuple[str, str, str] | None = None,
+    ) -> tuple[Job, bool] | None:
+        """Put a job that has ended back into the queue; None where it is no longer as it was.
+
+        `idempotency`: key, name and digest. Where they came before, the job of that request, and False.
+        """
+
+        def work(connection: sqlite3.Connection) -> tuple[Job, bool] | None:
+            if idempotency is not None and (earlier := _earlier(connection, *idempotency)):
+                return earlier, False
+            now = _find(connection, job.id)
+            if now is None or not now.is_final or now.ends != job.ends:
+                return None
+            opened = now.model_copy(update={"ends": (*now.ends, end), "decision": decision})
+            statement = (
+                "UPDATE jobs SET status = 'queued', cancelling = ?, finished = NULL, error = NULL, job = ? "
+                "WHERE id = ?"
+            )
+            connection.execute(statement, (cancelling, opened.model_dump_json(exclude=_STATE), job.id))
+            if idempotency is not None:
+                connection.execute("INSERT INTO idempotency VALUES (?, ?, ?, ?)", (*idempotency, job.id))
+            state = {"number": now.number, "cancelling": cancelling}
+            return opened.model_copy(
+                update={"status": "queued", "finished": None, "error": None, **state}
+            ), True
+
+        return await self.database.run(work)
+
+    async def begin_removal(self, id_: str) -> None:
+        """Have a folder removed at the next start, unless a job with this id is stored before."""
+        await self._do("INSERT OR IGNORE INTO removals VALUES (?)", (id_,))
+
+    async def ended_before(self, time: float, *, limit: int) -> list[str]:
+        """Jobs whose last end is older than this, the oldest first."""
+        query = "SELECT id FROM jobs WHERE finished < ? ORDER BY finished LIMIT ?"
+        return await self.database.run(
+            lambda connection: [row[0] for row in connection.execute(query, (time, limit))]
+        )
+
+    async def files_before(self, time: float, *, limit: int) -> list[StoredFile]:
+        """Uploads older than this."""
+        query = "SELECT * FROM files WHERE created < ? ORDER BY created LIMIT ?"
+        return await self.database.run(
+            lambda connection: [StoredFile(**row) for row in connection.execute(query, (time, limit))]
+        )
 
     async def remove(self, id_: str) -> bool:
         """Forget a job; what it has on disk is removed after this, also when the process dies meanwhile."""
@@ -297,7 +382,7 @@ class JobTable:
 
 
 def _updated(connection: sqlite3.Connection, id_: str, change: str, values: tuple[Any, ...]) -> Job | None:
-    """The job after a change; None where it has ended or is gone: a final state never changes."""
+    """The job after a change; None where it has ended or is gone."""
     statement = f"UPDATE jobs SET {change} WHERE id = ? AND status IN ('queued', 'in_progress')"
     changed = connection.execute(statement, (*values, id_)).rowcount
     return _find(connection, id_) if changed else None

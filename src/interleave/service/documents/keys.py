@@ -23,6 +23,7 @@ from interleave.files import write_atomic
 from interleave.runs.folder import folder_lock
 from interleave.service.auth import OPEN_PATHS, refuse_foreign_names, refuse_foreign_pages, secret_of
 from interleave.service.documents.refusals import ApiRefusal
+from interleave.service.documents.shared_pictures import PREFIX as SIGNED_PATHS
 from interleave.types import Value
 
 log = logging.getLogger(__name__)
@@ -34,6 +35,8 @@ SCOPES = {
     "admin": "everything, of all keys, and the metrics",
 }
 PREFIX = "ilk-"
+GOOGLE_KEY = "x-goog-api-key"
+"""The header in which Google's clients send their key."""
 
 
 class ApiKey(Value):
@@ -164,13 +167,15 @@ class KeyAccess:
         if not self.has_keys:
             refuse_foreign_names(headers)
             return ANYBODY
-        secret = secret_of(headers.get("authorization", ""))
+        secret = secret_of(headers.get("authorization", "")) or headers.get(GOOGLE_KEY)
         key = self._by_digest.get(digest_of(secret)) if secret else None
         if key is not None:
             return Caller(key.id, frozenset(key.scopes), key.max_jobs, key.per_hour)
-        if path not in OPEN_PATHS:
+        if path not in OPEN_PATHS and not path.startswith(SIGNED_PATHS):
             raise ApiRefusal(
-                "an API key is needed: send Authorization: Bearer KEY", status=401, code="invalid_api_key"
+                "an API key is needed: send Authorization: Bearer KEY, or x-goog-api-key: KEY",
+                status=401,
+                code="invalid_api_key",
             )
         return None
 

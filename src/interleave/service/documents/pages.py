@@ -21,6 +21,8 @@ from interleave.service.documents.jobs import Job
 from interleave.service.documents.refusals import ApiRefusal, unknown
 from interleave.service.documents.requests import caller_of, event_number, plain_json
 from interleave.service.documents.service import Documents
+from interleave.service.documents.shared_pictures import PREFIX as SIGNED_PATHS
+from interleave.service.documents.shared_pictures import shared_picture
 from interleave.service.documents.streams import EventStream
 from interleave.service.middleware import LEASE
 
@@ -107,7 +109,20 @@ class DocumentRoutes:
         name = request.path_params["name"]
         if record is None or name not in picture_names(record):
             raise unknown("picture", name)
-        path = PictureStore(self.documents.folders.run(job.id)).path(name)
+        return await self._picture(request, job.id, name)
+
+    async def shared(self, request: Request) -> Response:
+        """A picture at an address that is signed: no key is needed."""
+        id_, signature, name = (request.path_params[field] for field in ("id", "signature", "name"))
+        picture = shared_picture(f"{SIGNED_PATHS}{id_}/{signature}/{name}")
+        if picture is None or not self.documents.addresses.allows(picture):
+            raise unknown("picture", name)
+        if await self.documents.jobs.get(picture.job) is None:  # deleted
+            raise unknown("picture", name)
+        return await self._picture(request, picture.job, picture.name)
+
+    async def _picture(self, request: Request, job: str, name: str) -> Response:
+        path = PictureStore(self.documents.folders.run(job)).path(name)
         try:
             data = await self.documents.in_thread(path.read_bytes)
         except OSError:

@@ -24,14 +24,24 @@ def unknown(what: str, id_: str) -> ApiRefusal:
     return ApiRefusal(f"{what} with id {id_[:80]!r} not found", status=404, code="not_found")
 
 
-def refusal_response(reason: Refusal) -> Response:
+def error_body(reason: Refusal) -> dict[str, Any]:
+    """A refusal as the JSON of an error."""
     body = openai.refusal(reason)
     if isinstance(reason, ApiRefusal):
-        status = reason.status
         body["error"]["code"] = reason.code
-    else:
-        status = openai.status_of(reason)
+    return body
+
+
+def status_of(reason: Refusal) -> int:
+    return reason.status if isinstance(reason, ApiRefusal) else openai.status_of(reason)
+
+
+def headers_of(reason: Refusal) -> dict[str, str]:
+    """The headers that go with a refusal."""
     headers = {} if reason.retry_after is None else {"retry-after": str(max(1, round(reason.retry_after)))}
-    if status == 401:
-        headers["www-authenticate"] = "Bearer"
-    return Response(json.dumps(body), status, headers, media_type="application/json")
+    return headers | ({"www-authenticate": "Bearer"} if status_of(reason) == 401 else {})
+
+
+def refusal_response(reason: Refusal) -> Response:
+    body = json.dumps(error_body(reason))
+    return Response(body, status_of(reason), headers_of(reason), media_type="application/json")

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import signal
 import socket
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -30,12 +29,15 @@ from interleave.service.documents.shelf import ModelShelf
 from interleave.service.documents.webhooks import SECRET_VARIABLE, AllowedHosts, Webhooks
 from interleave.service.memory import trim_freed_memory
 from interleave.service.server import GRACE_SECONDS, Server, address_of, bind, uvicorn_config
+from interleave.service.signals import drain_on_signals
 from interleave.text import count
 
 log = logging.getLogger("interleave.service")
 JOBS_NAME = "jobs.sqlite"
 DEFAULT_FOLDER = Path("runs") / "documents"
 DEFAULT_PORT = 8020
+DISK_THREADS = 32
+"""In which runs are opened and ended. They wait for the disk, which serves many waiting threads at once."""
 
 
 @dataclass(frozen=True)
@@ -120,6 +122,9 @@ async def _serve(
     listening: socket.socket,
     announce: Callable[[str], None],
 ) -> None:
+    asyncio.get_running_loop().set_default_executor(
+        ThreadPoolExecutor(DISK_THREADS, thread_name_prefix="disk")
+    )
     metrics = DocumentMetrics()
     documents = make_documents(config, jobs, metrics)
     server = Server(uvicorn_config(build_app(documents, access, metrics)))
@@ -128,7 +133,7 @@ async def _serve(
         log.info("going on with %s", count(opened, "job"))
     loading = documents.shelf.start()
     try:
-        with _stop_on_signals(server, documents, config.drain_seconds):
+        with drain_on_signals(server, lambda: _drain(server, documents, config.drain_seconds)):
             serving = asyncio.create_task(server.serve(sockets=[listening]))
             announce(address_of(listening))
             await asyncio.wait({serving, loading}, return_when=asyncio.FIRST_COMPLETED)
@@ -141,32 +146,10 @@ async def _serve(
         await documents.stop()
 
 
-@contextmanager
-def _stop_on_signals(server: uvicorn.Server, documents: Documents, within: float) -> Iterator[None]:
-    """The first signal drains: jobs may end for a while, the others are continued by the next start."""
-    loop = asyncio.get_running_loop()
-    stopping: list[asyncio.Task[None]] = []
-
-    def end() -> None:
-        if documents.draining:
-            server.should_exit = server.force_exit = True
-            return
-        documents.draining = True
-        log.info("ending: %s in progress", count(documents.turns.in_flight, "job"))
-        stopping.append(asyncio.create_task(_drain(server, documents, within)))
-
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, end)
-    try:
-        yield
-    finally:
-        for number in (signal.SIGTERM, signal.SIGINT):
-            loop.remove_signal_handler(number)
-        for task in stopping:
-            task.cancel()
-
-
 async def _drain(server: uvicorn.Server, documents: Documents, within: float) -> None:
+    """Jobs may end for a while; the others are continued by the next start."""
+    documents.draining = True
+    log.info("ending: %s in progress", count(documents.turns.in_flight, "job"))
     await documents.stop(within)
     server.config.timeout_graceful_shutdown = int(GRACE_SECONDS)
     server.should_exit = True

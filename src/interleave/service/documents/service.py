@@ -20,6 +20,7 @@ from interleave.runs.folder import request_parts
 from interleave.runs.journal import read_journal
 from interleave.runs.record import RunRecord
 from interleave.runs.resolve import adapted_request
+from interleave.runs.store import PictureStore
 from interleave.service.decoding import Decoder, EncodedPicture
 from interleave.service.documents.events import Event, Fold, ResponseFold, folded
 from interleave.service.documents.facts import response_object
@@ -29,13 +30,17 @@ from interleave.service.documents.jobs import (
     IdempotencyConflict,
     Job,
     JobTable,
+    StoredFile,
+    end_of,
     is_job_id,
     new_job_id,
 )
 from interleave.service.documents.keys import Caller
 from interleave.service.documents.refusals import ApiRefusal, unknown
-from interleave.service.documents.responses_request import FileReference, Submission
+from interleave.service.documents.retention import remove_regularly
+from interleave.service.documents.shared_pictures import PictureAddresses, SharedPicture
 from interleave.service.documents.shelf import ModelShelf
+from interleave.service.documents.submissions import FileReference, Submission
 from interleave.service.documents.tracing import span, traceparent
 from interleave.service.documents.turns import Turns
 from interleave.service.documents.webhooks import Webhooks
@@ -69,8 +74,12 @@ class ServiceSettings:
     max_attempts: int | None = None
     """The most that a request may choose; None for the configuration's own."""
     memory_bytes: int = 1000 * MEGABYTE
+    keep_days: float | None = None
+    """After so many days what has ended, and uploads, are removed; None: never."""
     ignored: frozenset[str] = frozenset()
     """Parameters that clients may send without effect."""
+    public_url: str | None = None
+    """What stands before the addresses of pictures; None for the host that a client calls."""
 
 
 class Documents:
@@ -107,11 +116,13 @@ class Documents:
             clock=clock,
         )
         self.feeds = Feeds(folders)
+        self.addresses = PictureAddresses(folders.root)
         planner = shelf.config.planner
         self._checks_requests = not planner.is_object and is_prompted(planner.parsed)
         """Whether the planner reads words of a prompt; one that computes refuses by itself, in its turn."""
         self._threads = ThreadPoolExecutor(REQUEST_THREADS, thread_name_prefix="requests")
         self.draining = False
+        self._removing: asyncio.Task[None] | None = None
         self.background: set[asyncio.Future[Any]] = set()
         """Work that nobody waits for, such as cancelling a job whose client is gone."""
         self._waiting: dict[str, list[asyncio.Future[Job]]] = {}
@@ -120,14 +131,20 @@ class Documents:
     async def start(self) -> int:
         """Begin to load models, and go on with every job that has not ended; returns their number."""
         self.folders.make()
+        self.addresses.prepare()
         self.shelf.start()
         if self.webhooks is not None:
             await self.webhooks.start()
-        return await self.worker.restart()
+        opened = await self.worker.restart()
+        if self.settings.keep_days is not None:
+            self._removing = asyncio.create_task(remove_regularly(self, self.settings.keep_days))
+        return opened
 
     async def stop(self, within: float = 0.0) -> None:
         """Take no more jobs and interrupt those that run; the next start goes on with them."""
         self.draining = True
+        if self._removing is not None:
+            self._removing.cancel()
         await self.worker.stop(within)
         if self.webhooks is not None:
             await self.webhooks.stop()
@@ -147,11 +164,10 @@ class Documents:
     ) -> Job:
         """Store a job and queue it; it survives every crash from the moment this returns."""
         caller.require("submit")
-        once = _idempotency(idempotency_key, asked)
-        if once is not None and (earlier := await self._earlier(caller, once)) is not None:
+        once = once_only(idempotency_key, asked.digest)
+        if (earlier := await self.earlier(caller, once)) is not None:
             return earlier
-        if self.draining:
-            raise ApiRefusal("the service is shutting down", status=503, retry_after=5)
+        self.refuse_when_draining()
         if asked.webhook is not None:
             self._check_webhook(asked.webhook)
         with self.turns.admitted(caller), span("interleave.submit", request=request_id):
@@ -164,12 +180,12 @@ class Documents:
     async def get(self, caller: Caller, id_: str) -> Job:
         """A job that this caller may see."""
         caller.require("read")
-        return await self._find(caller, id_)
+        return await self.find(caller, id_)
 
     async def newest(self, caller: Caller, *, limit: int = 20, before: str | None = None) -> list[Job]:
         """The newest jobs that this caller may see."""
         caller.require("read")
-        number = (await self._find(caller, before)).number if before is not None else None
+        number = (await self.find(caller, before)).number if before is not None else None
         return await self.jobs.newest(caller.sees, limit=limit, before=number)
 
     def response(self, job: Job) -> dict[str, Any]:
@@ -212,18 +228,36 @@ class Documents:
     async def cancel(self, caller: Caller, id_: str) -> Job:
         """Cancel a job; one that has ended stays as it is."""
         caller.require("submit")
-        job = await self._find(caller, id_)
-        marked = await self.jobs.ask_to_cancel(job.id)
+        job = await self.find(caller, id_)
+        marked = await (
+            self._reopened_to_cancel(job) if job.status == "held" else self.jobs.ask_to_cancel(id_)
+        )
         if marked is not None:
             await self.worker.cancel(marked)
-        return await self._find(caller, id_)
+        return await self.find(caller, id_)
+
+    async def _reopened_to_cancel(self, job: Job) -> Job | None:
+        """A held job as one that is to be cancelled: the end that its clients were told of is kept."""
+        lines = len(await self.in_thread(read_journal, self.folders.run(job.id)))
+        reopened = await self.jobs.reopen(job, end_of(job, lines), cancelling=True)
+        self.feeds.job_reopened(job.id)
+        return reopened[0] if reopened else None
 
     async def delete(self, caller: Caller, id_: str) -> None:
         """Cancel a job if it has not ended, and remove everything of it."""
-        job = await self.cancel(caller, id_)
-        if await self.jobs.remove(job.id):
-            self.feeds.job_removed(job.id)
-            await self.worker.remove(job.id)
+        await self.forget((await self.cancel(caller, id_)).id)
+
+    async def forget(self, id_: str) -> None:
+        """Remove everything of a job that has ended."""
+        if await self.jobs.remove(id_):
+            self.feeds.job_removed(id_)
+            await self.worker.remove(id_)
+
+    async def forget_file(self, file: StoredFile) -> None:
+        """Remove an upload, and its picture unless another upload is the same."""
+        if await self.jobs.remove_file(file.id):
+            path = self.folders.files.path(file.image)
+            await self.in_thread(partial(path.unlink, missing_ok=True))
 
     async def _stored(
         self,
@@ -257,19 +291,15 @@ class Documents:
                 partial_images=asked.partial_images,
                 webhook=asked.webhook,
                 traceparent=traceparent(),
+                hold_plan=asked.hold_plan,
             )
             stored = await self.jobs.insert(job, idempotency=once)
         except StorageError as error:
             self.folders.remove_inputs(id_)
-            raise ApiRefusal(
-                "the service cannot store the request now: its disk fails or is full",
-                status=503,
-                code="storage_failed",
-                retry_after=STORAGE_RETRY_SECONDS,
-            ) from error
+            raise storage_failed() from error
         except IdempotencyConflict:
             self.folders.remove_inputs(id_)
-            raise _conflict() from None
+            raise key_conflict() from None
         if stored.id != id_:  # the same request came twice at the same moment
             self.folders.remove_inputs(id_)
             return stored
@@ -285,10 +315,15 @@ class Documents:
         decoded = iter(await self.decoder.decode(encoded, lease, ends_at) if encoded else ())
         parts: list[Part] = [*await self._previous(caller, asked)]
         for part in asked.parts:
-            if isinstance(part, EncodedPicture):
-                parts.append(picture_of(next(decoded)))
-            else:
-                parts.append(Text(part) if isinstance(part, str) else await self._uploaded(caller, part))
+            match part:
+                case str():
+                    parts.append(Text(part))
+                case EncodedPicture():
+                    parts.append(picture_of(next(decoded)))
+                case FileReference():
+                    parts.append(await self._uploaded(caller, part))
+                case SharedPicture():
+                    parts.append(await self._shared(part))
         try:
             request = Request(tuple(parts))
             if self._checks_requests:
@@ -303,12 +338,27 @@ class Documents:
             raise unknown("file", reference.id)
         return Picture(await self.in_thread(self.folders.files.get, file.image))
 
+    async def _shared(self, part: SharedPicture) -> Picture:
+        """A picture of an earlier answer, which the client sends back by its address."""
+        gone = ApiRefusal(
+            "a picture is named by an address of this service that is unknown or was deleted: send the "
+            "picture itself",
+            code="invalid_image_url",
+        )
+        if not self.addresses.allows(part):
+            raise gone
+        try:
+            store = PictureStore(self.folders.run(part.job))
+            return Picture(await self.in_thread(store.get, part.name))
+        except RunError:
+            raise gone from None
+
     async def _previous(self, caller: Caller, asked: Submission) -> list[Text | Picture]:
         """The document that this one continues: its request and its answer, in order."""
         if asked.previous is None:
             return []
-        job = await self._find(caller, asked.previous, "previous response")
-        if not job.is_final:
+        job = await self.find(caller, asked.previous, "previous response")
+        if not job.is_final or job.status == "held":
             raise ApiRefusal(
                 f"the previous response {job.id} has not ended yet",
                 parameter="previous_response_id",
@@ -342,13 +392,18 @@ class Documents:
             )
         self.webhooks.allowed.check(url)
 
-    async def _earlier(self, caller: Caller, once: tuple[str, str]) -> Job | None:
+    async def earlier(self, caller: Caller, once: tuple[str, str] | None) -> Job | None:
+        """The job of a request with the same idempotency key that came before."""
         try:
-            return await self.jobs.earlier(caller.key, *once)
+            return await self.jobs.earlier(caller.key, *once) if once is not None else None
         except IdempotencyConflict:
-            raise _conflict() from None
+            raise key_conflict() from None
 
-    async def _find(self, caller: Caller, id_: str, what: str = "response") -> Job:
+    def refuse_when_draining(self) -> None:
+        if self.draining:
+            raise ApiRefusal("the service is shutting down", status=503, retry_after=5)
+
+    async def find(self, caller: Caller, id_: str, what: str = "response") -> Job:
         job = await self.jobs.get(id_) if is_job_id(id_) else None
         if job is None or (caller.sees is not None and job.key != caller.sees):
             raise unknown(what, id_)
@@ -370,15 +425,25 @@ def picture_of(raw: RawPicture) -> Picture:
     return Picture(Image.frombytes("RGB", (raw.width, raw.height), raw.data))
 
 
-def _idempotency(name: str | None, asked: Submission) -> tuple[str, str] | None:
+def once_only(name: str | None, digest: str) -> tuple[str, str] | None:
+    """The idempotency key of a request, checked, and the digest of what it asks for."""
     if name is None:
         return None
     if not name.strip() or len(name) > MAX_IDEMPOTENCY_KEY:
         raise ApiRefusal(f"Idempotency-Key must have 1 to {MAX_IDEMPOTENCY_KEY} characters")
-    return name, asked.digest
+    return name, digest
 
 
-def _conflict() -> ApiRefusal:
+def storage_failed() -> ApiRefusal:
+    return ApiRefusal(
+        "the service cannot store the request now: its disk fails or is full",
+        status=503,
+        code="storage_failed",
+        retry_after=STORAGE_RETRY_SECONDS,
+    )
+
+
+def key_conflict() -> ApiRefusal:
     return ApiRefusal(
         "this Idempotency-Key was used for another request: take a new one for a new request",
         status=422,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import base64
 import json
 from collections.abc import AsyncGenerator, Callable, Iterator
 from contextlib import aclosing
@@ -15,33 +14,34 @@ from starlette.types import Receive, Scope, Send
 from interleave.errors import RunError
 from interleave.runs.store import PictureStore
 from interleave.service.app import PIECE_BYTES, PiecewiseResponse
-from interleave.service.documents.events import Event, StoredPicture
+from interleave.service.documents.events import Event
+from interleave.service.documents.refusals import error_body
+from interleave.service.documents.stored_pictures import StoredPicture
 from interleave.service.memory import MemoryLease
+from interleave.service.messages import Refusal
 
 HEARTBEAT = b": still here\n"
 """A comment without an empty line after it: some clients take an empty line for an event without data."""
-ENCODED_COPIES = 3
-"""Copies of a picture until it is sent: its file, its base64 text, and the JSON around it."""
 
 
-def encoded(value: Any, store: PictureStore) -> bytes:
-    """JSON text in which pictures are base64; reads their files, so run it in a thread."""
+def encoded(value: Any, store: PictureStore, *, ascii_only: bool = False) -> bytes:
+    """JSON text with its pictures; reads their files, so run it in a thread."""
 
-    def text(each: object) -> str | None:
+    def text(each: object) -> Any:
         if not isinstance(each, StoredPicture):
             raise TypeError(f"{type(each).__name__} is no JSON")
         try:
-            return base64.b64encode(store.path(each.name).read_bytes()).decode()
+            return each.value(store)
         except (OSError, RunError):
             return None  # removed meanwhile
 
-    return json.dumps(value, default=text, ensure_ascii=False).encode("utf-8", "backslashreplace")
+    return json.dumps(value, default=text, ensure_ascii=ascii_only).encode("utf-8", "backslashreplace")
 
 
-def pictures_in(value: Any) -> Iterator[str]:
-    """The names of all pictures in a value."""
+def pictures_in(value: Any) -> Iterator[StoredPicture]:
+    """All pictures in a value."""
     if isinstance(value, StoredPicture):
-        yield value.name
+        yield value
     elif isinstance(value, dict):
         for each in value.values():
             yield from pictures_in(each)
@@ -53,12 +53,12 @@ def pictures_in(value: Any) -> Iterator[str]:
 def encoded_bytes(value: Any, store: PictureStore) -> int:
     """Memory that it takes to send a value."""
     sizes = 0
-    for name in pictures_in(value):
+    for picture in pictures_in(value):
         try:
-            sizes += store.path(name).stat().st_size
+            sizes += picture.sending_bytes(store)
         except OSError:
             continue
-    return ENCODED_COPIES * sizes
+    return sizes
 
 
 async def json_response(
@@ -67,7 +67,9 @@ async def json_response(
     """A value with its pictures as the body of a response, within the memory budget."""
     if size := encoded_bytes(value, store):
         await lease.reserve(size, asyncio.get_running_loop().time() + seconds)
-    body = await asyncio.to_thread(encoded, value, store)
+        body = await asyncio.to_thread(encoded, value, store)
+    else:
+        body = encoded(value, store)
     lease.keep(len(body))
     return PiecewiseResponse([body], {})
 
@@ -76,6 +78,10 @@ class EventStream(Response):
     """The events of a job as server-sent events; ends with the job, or when the client is gone."""
 
     media_type = "text/event-stream"
+    heartbeat = HEARTBEAT
+    ascii_only = False
+    end = b""
+    """What follows the last event."""
 
     def __init__(
         self,
@@ -96,7 +102,7 @@ class EventStream(Response):
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
         sending = asyncio.ensure_future(self._send_all(send))
-        gone = asyncio.ensure_future(_disconnected(receive))
+        gone = asyncio.ensure_future(disconnected(receive))
         try:
             await asyncio.wait({sending, gone}, return_when=asyncio.FIRST_COMPLETED)
             if sending.done():
@@ -109,27 +115,57 @@ class EventStream(Response):
             await asyncio.gather(sending, gone, return_exceptions=True)
 
     async def _send_all(self, send: Send) -> None:
-        async with aclosing(self.events) as events:
-            async for event in events:
-                for piece in await self._pieces(event):
-                    await send({"type": "http.response.body", "body": piece, "more_body": True})
-                self.lease.keep(0)
-        await send({"type": "http.response.body", "body": b""})
+        end = self.end
+        try:
+            async with aclosing(self.events) as events:
+                async for event in events:
+                    for piece in await self._pieces(event):
+                        await send({"type": "http.response.body", "body": piece, "more_body": True})
+                    self.lease.keep(0)
+        except Refusal as reason:  # no memory for a picture, for example
+            end = self.failed(reason)
+        await send({"type": "http.response.body", "body": end})
+
+    def failed(self, reason: Refusal) -> bytes:
+        """How a stream ends that cannot go on."""
+        raise reason
+
+    def head(self, event: Event) -> bytes:
+        """What stands before the JSON of an event."""
+        return f"event: {event['type']}\nid: {event['sequence_number']}\ndata: ".encode()
 
     async def _pieces(self, event: Event | None) -> list[bytes]:
         if event is None:
-            return [HEARTBEAT]
+            return [self.heartbeat]
         size = encoded_bytes(event, self.store)
         if size:
             await self.lease.reserve(size, asyncio.get_running_loop().time() + 600)
-            data = await asyncio.to_thread(encoded, event, self.store)
+            data = await asyncio.to_thread(encoded, event, self.store, ascii_only=self.ascii_only)
         else:
-            data = encoded(event, self.store)
-        head = f"event: {event['type']}\nid: {event['sequence_number']}\ndata: ".encode()
-        body = b"".join((head, data, b"\n\n"))
+            data = encoded(event, self.store, ascii_only=self.ascii_only)
+        body = b"".join((self.head(event), data, b"\n\n"))
         return [body[at : at + PIECE_BYTES] for at in range(0, len(body), PIECE_BYTES)]
 
 
-async def _disconnected(receive: Receive) -> None:
+class ChunkStream(EventStream):
+    """Events without names and numbers, as the facades send them.
+
+    Only ASCII: some clients take U+2028 and U+0085 for the end of a line.
+    """
+
+    ascii_only = True
+
+    def head(self, event: Event) -> bytes:
+        return b"data: "
+
+    def failed(self, reason: Refusal) -> bytes:
+        return b"data: " + json.dumps(self.error(reason)).encode() + b"\n\n" + self.end
+
+    def error(self, reason: Refusal) -> dict[str, Any]:
+        """A refusal as this API tells it."""
+        return error_body(reason)
+
+
+async def disconnected(receive: Receive) -> None:
     while (await receive())["type"] != "http.disconnect":
         pass

@@ -10,12 +10,13 @@ import importlib.util
 import logging
 import os
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import cache
 from typing import Any
 
 log = logging.getLogger(__name__)
 NAME = "interleave.documents"
+_UNTRACED: AbstractContextManager[None, None] = nullcontext()
 
 
 @cache
@@ -55,13 +56,16 @@ def _export() -> None:
     trace.set_tracer_provider(provider)
 
 
-@contextmanager
-def span(name: str, *, parent: str | None = None, **attributes: Any) -> Iterator[None]:
+def span(
+    name: str, *, parent: str | None = None, **attributes: Any
+) -> AbstractContextManager[None, bool | None]:
     """A span around some work; `parent` is the `traceparent` that a job carries."""
     current = tracer()
-    if current is None:
-        yield
-        return
+    return _UNTRACED if current is None else _traced(current, name, parent, attributes)
+
+
+@contextmanager
+def _traced(current: Any, name: str, parent: str | None, attributes: dict[str, Any]) -> Iterator[None]:
     context = None
     if parent:
         from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator

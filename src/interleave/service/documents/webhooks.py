@@ -23,6 +23,7 @@ from typing import Any
 from urllib.parse import SplitResult, urlsplit
 
 from interleave.errors import ConfigurationError
+from interleave.service.documents.facts import response_status
 from interleave.service.documents.jobs import Delivery, Job, JobTable
 from interleave.service.documents.refusals import ApiRefusal
 
@@ -192,11 +193,12 @@ class Webhooks:
         """The call to make for a job that has ended, stored together with its final state."""
         if job.webhook is None:
             return []
-        id_ = f"evt_{job.id.removeprefix('resp_')}"
+        again = f"_{len(job.ends)}" if job.ends else ""
+        id_ = f"evt_{job.id.removeprefix('resp_')}{again}"
         event = {
             "id": id_,
             "object": "event",
-            "type": f"response.{job.status}",
+            "type": f"response.{response_status(job)}",
             "created_at": int(job.finished or job.created),
             "data": {"id": job.id},
         }

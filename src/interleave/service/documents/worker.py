@@ -1,7 +1,8 @@
 """Works on jobs: many at once in this process, each a run in its own folder, in turns among the keys.
 
 A job that was being worked on when the process ended is continued by the next one. What ends a job is stored
-only after its run folder is closed, so the journal of a job in a final state never changes.
+only after its run folder is closed, so the journal of a job in a final state never changes. A decision of a
+person waits in the job table until its job is worked on again.
 """
 
 from __future__ import annotations
@@ -29,7 +30,12 @@ from interleave.service.documents.turns import Turns
 log = logging.getLogger(__name__)
 FIRST_PAUSE_SECONDS = 1.0
 LONGEST_PAUSE_SECONDS = 60.0
-OUTCOMES: dict[str, JobStatus] = {"done": "completed", "short": "incomplete", "failed": "failed"}
+OUTCOMES: dict[str, JobStatus] = {
+    "done": "completed",
+    "short": "incomplete",
+    "failed": "failed",
+    "held": "held",
+}
 JobEnded = Callable[[Job], None]
 
 
@@ -155,11 +161,14 @@ class JobWorker:
             return
         with job_context(job.id, job.request_id), span("interleave.job", parent=job.traceparent, job=job.id):
             try:
+                await asyncio.to_thread(self.folders.carry_out, job)
                 ended = await self._answer(job)
             except StorageError:
                 raise
-            except InterleaveError as error:  # its models cannot be loaded
-                await self._finish(job, "failed", JobError(code="server_error", message=str(error)))
+            except InterleaveError as error:  # its models cannot be loaded, or its run cannot be read
+                await self._finish(
+                    job, "failed", JobError(code="server_error", message=self._for_clients(str(error)))
+                )
                 return
         await self._finish(job, *self._outcome(ended))
 
@@ -173,7 +182,7 @@ class JobWorker:
             raise
         identity = job.config.generator.identity
         worker = Worker(self.folders.root, Assignment(config=job.config), self.limits, {identity: models})
-        item = Item(job.id, "", lambda: self.folders.request_of(job), identity)
+        item = Item(job.id, "", lambda: self.folders.request_of(job), identity, job.hold_plan)
 
         async def attempt() -> TryResult[Ended]:
             ended = await worker.execute(item)
@@ -182,19 +191,21 @@ class JobWorker:
                 transient=ended.passing or ended.status == "busy",
                 reason=ended.reason,
                 progress=ended.calls - ended.repeated,
-                succeeded=ended.status == "done",
+                succeeded=ended.status in ("done", "held"),
             )
 
         return await self.outage_retry.run(attempt, identity)
 
     def _outcome(self, ended: Ended) -> tuple[JobStatus, JobError | None]:
-        """The state and the error of a job; clients are not told where its folder is."""
+        """The state and the error of a job."""
         status = OUTCOMES.get(ended.status, "failed")
         if status != "failed":
             return status, None
         code = "invalid_prompt" if ended.bad_request else "server_error"
-        reason = (ended.reason or "the run failed").replace(str(self.folders.root), "…")
-        return status, JobError(code=code, message=reason)
+        return status, JobError(code=code, message=self._for_clients(ended.reason or "the run failed"))
+
+    def _for_clients(self, reason: str) -> str:
+        return reason.replace(str(self.folders.root), "…")
 
     async def _cancelled(self, id_: str) -> None:
         """The end of a task that was cancelled: by its client, or because the service ends."""

@@ -89,7 +89,8 @@ class RewardCore:
             case = _case_without_redraw(sample, judged)
             result = self._rewarded(sample, completion, judged, None, case)
             return replace(result, timing=Timing(all=time.monotonic() - started))
-        prompt = parse_prompt(completion) or sample.used_prompt
+        refined = parse_prompt(completion) if judged else verdict.refined_prompt
+        prompt = refined or sample.used_prompt
         async with semaphore or asyncio.Semaphore(1):
             waited = time.monotonic() - started
             result = await self._redrawn(sample, completion, verdict.accepted, prompt, step)

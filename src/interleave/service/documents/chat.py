@@ -1,0 +1,198 @@
+"""Chat Completions over the same jobs: `POST /v1/chat/completions`, whole or as a stream.
+
+No line of a stream is longer than `MAX_LINE_BYTES`: clients exist that cannot read one. So streamed pictures
+are addresses; where a client wants the bytes, a large picture is made smaller.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from typing import TYPE_CHECKING, Any
+
+from starlette.responses import Response
+
+from interleave.service.app import CLIENT_CLOSED_REQUEST
+from interleave.service.documents.chat_request import ChatSubmission, Pictures, parse_chat, pictures_choice
+from interleave.service.documents.facts import DOCUMENTS
+from interleave.service.documents.handling import JobHandling
+from interleave.service.documents.jobs import Job
+from interleave.service.documents.parts import Ending, ShownPart, failure_of, parts_of, shown_parts
+from interleave.service.documents.refusals import error_body, refusal_response
+from interleave.service.documents.service import Documents
+from interleave.service.documents.shared_pictures import origin_of
+from interleave.service.documents.stored_pictures import DataUrl, StoredPicture
+from interleave.service.documents.streams import ChunkStream, json_response
+from interleave.service.documents.submissions import OWN_FIELD
+from interleave.service.messages import ClientDisconnected
+from interleave.service.middleware import LEASE
+
+if TYPE_CHECKING:
+    from starlette.requests import Request
+
+MAX_LINE_BYTES = 131_072
+STREAMED_PICTURE_BYTES = 96_000
+"""The largest file whose base64 text fits in a line with the JSON around it."""
+STREAMED_CHARACTERS = 8_000
+"""The most text in a line: JSON may need twelve bytes for a character."""
+PICTURES_HEADER = "x-interleave-pictures"
+FINISH = {"completed": "stop", "incomplete": "length"}
+
+
+class ChatStream(ChunkStream):
+    """The chunks of a chat completion."""
+
+    end = b"data: [DONE]\n\n"
+
+
+class ChatRoutes:
+    """The handler of `/v1/chat/completions`."""
+
+    def __init__(self, documents: Documents) -> None:
+        self.documents = documents
+        self.handling = JobHandling(documents)
+
+    async def create(self, request: Request) -> Response:
+        chosen = pictures_choice(request.query_params.get("pictures") or request.headers.get(PICTURES_HEADER))
+        try:
+            asked, job = await self.handling.submit(request, parse_chat)
+            writer = ChatWriter(self.documents, job, asked, asked.pictures or chosen, self._origin(request))
+            if asked.stream:
+                return self._stream(request, asked, job, writer)
+            job = await self.handling.wait(request, asked, job)
+        except ClientDisconnected:
+            return Response(status_code=CLIENT_CLOSED_REQUEST)
+        response = await self.handling.response(job)
+        if (failure := failure_of(response)) is not None:
+            refused = refusal_response(failure)
+            refused.headers["x-should-retry"] = "false"  # the SDK would submit it again, as a new job
+            return refused
+        return await json_response(
+            writer.completion(response), self.handling.store(job), request.scope[LEASE]
+        )
+
+    def _stream(self, request: Request, asked: ChatSubmission, job: Job, writer: ChatWriter) -> Response:
+        return ChatStream(
+            writer.chunks(shown_parts(self.documents.events(job))),
+            self.handling.store(job),
+            request.scope[LEASE],
+            client_gone=self.handling.on_leaving(request, asked, job),
+        )
+
+    def _origin(self, request: Request) -> str:
+        called = origin_of(request.url.scheme, request.headers.get("host", ""))
+        return self.documents.settings.public_url or called
+
+
+class ChatWriter:
+    """Writes a document as a chat completion."""
+
+    def __init__(
+        self, documents: Documents, job: Job, asked: ChatSubmission, pictures: Pictures | None, origin: str
+    ) -> None:
+        self.documents = documents
+        self.job = job
+        self.asked = asked
+        self.pictures = pictures or ("url" if asked.stream else "data")
+        self.origin = origin
+        self._images = 0
+        self._has_content = False
+
+    def completion(self, response: dict[str, Any]) -> dict[str, Any]:
+        """The whole document."""
+        content, images = "", []
+        for part in parts_of(response["output"]):
+            for delta in self._deltas(part):
+                content += delta.get("content", "")
+                images += delta.get("images", [])
+        message: dict[str, Any] = {"role": "assistant", "content": content, "refusal": None}
+        if self.pictures != "markdown":
+            message["images"] = images
+        choice = {
+            "index": 0,
+            "message": message,
+            "logprobs": None,
+            "finish_reason": FINISH[response["status"]],
+        }
+        return {
+            **self._head("chat.completion"),
+            "choices": [choice],
+            "usage": _usage(response["usage"]),
+            OWN_FIELD: response[OWN_FIELD],
+        }
+
+    async def chunks(
+        self, parts: AsyncGenerator[ShownPart | Ending | None]
+    ) -> AsyncGenerator[dict[str, Any] | None]:
+        """The document as it becomes final, step by step."""
+        first = self._chunk({"role": "assistant", "content": ""})
+        yield {**first, OWN_FIELD: {"document": f"{DOCUMENTS}/{self.job.id}"}}
+        async with aclosing(parts):
+            async for part in parts:
+                if part is None:
+                    yield None
+                elif isinstance(part, Ending):
+                    for chunk in self._ending(part):
+                        yield chunk
+                else:
+                    for delta in self._deltas(part):
+                        yield self._chunk(delta)
+
+    def _ending(self, ending: Ending) -> list[dict[str, Any]]:
+        if (failure := ending.failure) is not None:
+            return [error_body(failure)]
+        response = ending.response or {}
+        last = self._chunk({}, finish=FINISH[response["status"]])
+        if not self.asked.include_usage:
+            return [last]
+        return [last, {**last, "choices": [], "usage": _usage(response["usage"])}]
+
+    def _deltas(self, part: ShownPart) -> list[dict[str, Any]]:
+        """What a part adds to the message."""
+        if isinstance(part, str):
+            return self._text(part)
+        number = self._images
+        self._images += 1
+        if self.pictures == "markdown":
+            return self._text(f"![Picture {number + 1}]({self._address(part)})")
+        image = {"type": "image_url", "index": number, "image_url": {"url": self._url(part)}}
+        return [{"images": [image]}]
+
+    def _text(self, text: str) -> list[dict[str, Any]]:
+        """A paragraph, in pieces of bounded length."""
+        whole = f"\n\n{text}" if self._has_content else text
+        self._has_content = True
+        return [
+            {"content": whole[at : at + STREAMED_CHARACTERS]}
+            for at in range(0, len(whole), STREAMED_CHARACTERS)
+        ]
+
+    def _url(self, picture: StoredPicture) -> str | DataUrl:
+        if self.pictures == "url":
+            return self._address(picture)
+        most = STREAMED_PICTURE_BYTES if self.asked.stream else None
+        return DataUrl(picture.name, most_bytes=most)
+
+    def _address(self, picture: StoredPicture) -> str:
+        return self.origin + self.documents.addresses.path_of(self.job.id, picture.name)
+
+    def _chunk(self, delta: dict[str, Any], finish: str | None = None) -> dict[str, Any]:
+        choice = {"index": 0, "delta": delta, "logprobs": None, "finish_reason": finish}
+        usage = {"usage": None} if self.asked.include_usage else {}
+        return {**self._head("chat.completion.chunk"), "choices": [choice], **usage}
+
+    def _head(self, kind: str) -> dict[str, Any]:
+        return {
+            "id": f"chatcmpl-{self.job.id.removeprefix('resp_')}",
+            "object": kind,
+            "created": int(self.job.created),
+            "model": self.job.model,
+        }
+
+
+def _usage(usage: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "prompt_tokens": usage["input_tokens"],
+        "completion_tokens": usage["output_tokens"],
+        "total_tokens": usage["total_tokens"],
+    }

@@ -1,0 +1,173 @@
+"""`POST /v1/chat/completions`: the body of a request, read and checked. Nothing is ignored in silence."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from interleave.service.documents.refusals import ApiRefusal
+from interleave.service.documents.shared_pictures import split_at_pictures
+from interleave.service.documents.submissions import (
+    OWN_FIELD,
+    InputPart,
+    Submission,
+    digest_of,
+    flag,
+    metadata_of,
+    model_in,
+    own_options,
+    parameters_of,
+    parts_in,
+    picture_at,
+    refuse_held_plan,
+    text_of,
+)
+from interleave.service.parameters import MAX_SEED, Parameters
+
+Pictures = Literal["url", "data", "markdown"]
+PICTURES: tuple[Pictures, ...] = ("url", "data", "markdown")
+ROLES = ("user", "system", "developer", "assistant")
+MODALITIES = {"text", "image"}
+NOT_USED = ("user", "safety_identifier", "prompt_cache_key")
+KNOWN = (
+    *("messages", "model", "modalities", "pictures", "stream", "stream_options", "n", "seed", "metadata"),
+    *("temperature", "top_p", "frequency_penalty", "presence_penalty", "logit_bias", "logprobs", "stop"),
+    *("top_logprobs", "max_tokens", "max_completion_tokens", "response_format", "reasoning_effort"),
+    *("tools", "tool_choice", "parallel_tool_calls", "functions", "function_call", "store", "audio"),
+    *("service_tier", "prediction", "verbosity", "web_search_options", *NOT_USED, OWN_FIELD),
+)
+
+
+@dataclass(frozen=True)
+class ChatSubmission(Submission):
+    """What a chat request asks for."""
+
+    pictures: Pictures | None = None
+    """How pictures stand in the answer; None where the body does not say."""
+    include_usage: bool = False
+    """Whether a stream ends with a chunk of its usage."""
+
+
+def parse_chat(body: dict[str, Any], models: tuple[str, ...], ignored: Iterable[str] = ()) -> ChatSubmission:
+    """The submission in a body; raises a `Refusal` that names the parameter at fault."""
+    parameters = parameters_of(body, KNOWN, ignored)
+    options, webhook, hold_plan = own_options(parameters.take(OWN_FIELD))
+    refuse_held_plan(hold_plan)
+    seed = parameters.integer("seed", 0, MAX_SEED)
+    _check_modalities(parameters)
+    _check_settings(parameters)
+    submission = ChatSubmission(
+        parts=tuple(_messages(parameters.take("messages"))),
+        model=model_in(parameters.text("model", most=256), models),
+        digest=digest_of(body),
+        stream=flag(parameters, "stream"),
+        metadata=metadata_of(parameters.take("metadata")),
+        options=options if seed is None else {"seed": seed, **options},
+        webhook=webhook,
+        pictures=pictures_choice(parameters.take("pictures")),
+        include_usage=_include_usage(parameters.take("stream_options")),
+    )
+    parameters.refuse_unknown()
+    return submission
+
+
+def pictures_choice(value: Any) -> Pictures | None:
+    """How pictures stand in an answer, from the body, the address or a header."""
+    if value is None:
+        return None
+    for choice in PICTURES:
+        if value == choice:
+            return choice
+    raise ApiRefusal(f"pictures must be one of {', '.join(PICTURES)}", parameter="pictures")
+
+
+def _check_modalities(parameters: Parameters) -> None:
+    value = parameters.take("modalities")
+    if value is None:
+        return
+    if not isinstance(value, list) or not all(isinstance(each, str) for each in value):
+        raise ApiRefusal("modalities must be a list of texts", parameter="modalities")
+    if {each.lower() for each in value} != MODALITIES:
+        raise ApiRefusal(
+            'modalities: a document is text and pictures: ["text", "image"]', parameter="modalities"
+        )
+
+
+def _check_settings(parameters: Parameters) -> None:
+    """Parameters without effect here are taken with their defaults only."""
+    because = "it has no effect on documents"
+    for name in ("temperature", "top_p"):
+        parameters.only(name, 1, because=because)
+    for name in ("frequency_penalty", "presence_penalty", "top_logprobs"):
+        parameters.only(name, 0, because=because)
+    parameters.only("n", 1, because="there is one document for a request")
+    parameters.only("logprobs", False, because=because)
+    parameters.only("service_tier", "auto", "default", because=because)
+    parameters.only("store", True, because="documents are stored until they are deleted")
+    parameters.only("tool_choice", "none", "auto", because="there are no tools here")
+    for name in ("tools", "functions", "logit_bias", "stop"):
+        if parameters.take(name) not in (None, [], {}):
+            raise ApiRefusal(f"{name}: this has no effect on documents; leave it out", parameter=name)
+    if parameters.take("response_format") not in (None, {"type": "text"}):
+        raise ApiRefusal(
+            "response_format: a document is text and pictures, not JSON", parameter="response_format"
+        )
+    flag(parameters, "parallel_tool_calls")
+    for name in NOT_USED:
+        parameters.text(name, most=256)
+
+
+def _include_usage(value: Any) -> bool:
+    if value is None:
+        return False
+    if not isinstance(value, dict):
+        raise ApiRefusal("stream_options must be an object", parameter="stream_options")
+    return bool(value.get("include_usage"))
+
+
+def _messages(value: Any) -> list[InputPart]:
+    """The texts and pictures of all messages, in order."""
+    if not isinstance(value, list) or not value:
+        raise ApiRefusal("messages must be a list of messages", parameter="messages")
+    return parts_in(value, "messages", _message)
+
+
+def _message(message: Any, name: str) -> list[InputPart]:
+    if not isinstance(message, dict) or message.get("role") not in ROLES:
+        raise ApiRefusal(f"{name} must be a message with a role of {', '.join(ROLES)}", parameter=name)
+    if message.get("tool_calls") or message.get("function_call"):
+        raise ApiRefusal(f"{name}: there are no tools here", parameter=name)
+    answer = message["role"] == "assistant"
+    content, images = message.get("content"), message.get("images")
+    parts: list[InputPart] = []
+    if isinstance(content, str):
+        parts += _content(content, f"{name}.content", answer=answer)
+    elif isinstance(content, list):
+        for number, part in enumerate(content):
+            parts += _part(part, f"{name}.content[{number}]", answer=answer)
+    elif content is not None or not answer:
+        raise ApiRefusal(f"{name}.content must be a text or a list of parts", parameter=f"{name}.content")
+    if images is not None:  # of an earlier answer, sent again
+        if not isinstance(images, list):
+            raise ApiRefusal(f"{name}.images must be a list", parameter=f"{name}.images")
+        for number, part in enumerate(images):
+            parts += _part(part, f"{name}.images[{number}]", answer=answer)
+    return parts
+
+
+def _part(part: Any, name: str, *, answer: bool) -> list[InputPart]:
+    kind = part.get("type") if isinstance(part, dict) else None
+    if kind == "text":
+        return _content(part.get("text"), f"{name}.text", answer=answer)
+    if kind == "image_url":
+        return [picture_at(part.get("image_url"), f"{name}.image_url")]
+    raise ApiRefusal(f"{name}: parts are text or image_url", parameter=name)
+
+
+def _content(value: Any, name: str, *, answer: bool) -> list[InputPart]:
+    """A text; in an earlier answer, Markdown pictures with our own addresses are pictures again."""
+    text = text_of(value, name)
+    if answer:
+        return [*split_at_pictures(text)]
+    return [text]

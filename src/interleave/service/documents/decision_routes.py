@@ -1,0 +1,159 @@
+"""The routes by which people steer jobs. Each answers with the Response of the job that goes on."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Any
+
+from pydantic import ValidationError
+
+from interleave.backends.protocols import GeneratorCapabilities
+from interleave.runs.decisions import DecidedRun, choice_line, redraw_line, release_line, undo_line
+from interleave.service.app import CLIENT_CLOSED_REQUEST
+from interleave.service.documents.decisions import Ask, Branch, Decisions
+from interleave.service.documents.jobs import Decision, Job
+from interleave.service.documents.refusals import ApiRefusal, unknown
+from interleave.service.documents.requests import caller_of
+from interleave.service.documents.service import Documents
+from interleave.service.messages import ClientDisconnected, ServiceFacts
+from interleave.service.middleware import REQUEST_ID
+from interleave.service.parameters import MAX_SEED, Parameters
+from interleave.service.request_bodies import read_json
+from interleave.types import Plan
+from interleave.validation_errors import first_problem
+
+if TYPE_CHECKING:
+    from starlette.requests import Request
+    from starlette.responses import Response
+
+MAX_NUMBER = 1_000_000
+Answer = Callable[["Request", Job], Awaitable["Response"]]
+
+
+class DecisionRoutes:
+    """The handlers of decisions; `answer` makes a response of a job."""
+
+    def __init__(self, documents: Documents, answer: Answer) -> None:
+        self.decisions = Decisions(documents)
+        self.answer = answer
+
+    async def release(self, request: Request) -> Response:
+        """Draw the held plan: `{}` as it is, `{"plan": {"steps": […]}}` as the client has edited it."""
+
+        def line(body: dict[str, Any], by: str) -> Callable[[DecidedRun], Decision]:
+            given = _taken(body, "plan")
+            value = given.take("plan")
+            given.refuse_unknown()
+            return lambda run: release_line(run, _plan(value, run) if value is not None else None, by=by)
+
+        return await self._decided(request, line)
+
+    async def redraw(self, request: Request) -> Response:
+        step = _step(request)
+
+        def line(body: dict[str, Any], by: str) -> Callable[[DecidedRun], Decision]:
+            given = _taken(body, "prompt", "seed", "only_step")
+            prompt, seed = given.text("prompt"), given.integer("seed", 0, MAX_SEED)
+            only_step = given.boolean("only_step")
+            given.refuse_unknown()
+            return lambda run: redraw_line(
+                run, step, prompt=prompt, seed=seed, generator=None, only_step=only_step, by=by
+            )
+
+        return await self._decided(request, line)
+
+    async def choose(self, request: Request) -> Response:
+        step = _step(request)
+
+        def line(body: dict[str, Any], by: str) -> Callable[[DecidedRun], Decision]:
+            given = _taken(body, "attempt", "only_step")
+            attempt, only_step = given.integer("attempt", 1, MAX_NUMBER), given.boolean("only_step")
+            given.refuse_unknown()
+            if attempt is None:
+                raise ApiRefusal("attempt: say which attempt to show", parameter="attempt")
+            return lambda run: choice_line(run, step, attempt, only_step=only_step, by=by)
+
+        return await self._decided(request, line)
+
+    async def undo(self, request: Request) -> Response:
+        def line(body: dict[str, Any], by: str) -> Callable[[DecidedRun], Decision]:
+            _taken(body).refuse_unknown()
+            return lambda run: undo_line(run, by=by)
+
+        return await self._decided(request, line)
+
+    async def branch(self, request: Request) -> Response:
+        """A new job from a step on."""
+
+        async def work(ask: Ask, body: dict[str, Any]) -> Job:
+            given = _taken(body, "step", "prompt", "seed")
+            step, seed = given.integer("step", 1, MAX_NUMBER), given.integer("seed", 0, MAX_SEED)
+            prompt = given.text("prompt")
+            given.refuse_unknown()
+            if step is None:
+                raise ApiRefusal("step: say from which step on", parameter="step")
+            return await self.decisions.branch(ask, Branch(step, prompt, seed))
+
+        return await self._worked(request, work)
+
+    async def _decided(
+        self, request: Request, line: Callable[[dict[str, Any], str], Callable[[DecidedRun], Decision]]
+    ) -> Response:
+        return await self._worked(
+            request, lambda ask, body: self.decisions.decide(ask, line(body, ask.caller.key))
+        )
+
+    async def _worked(
+        self, request: Request, work: Callable[[Ask, dict[str, Any]], Awaitable[Job]]
+    ) -> Response:
+        from starlette.responses import Response
+
+        try:
+            body = await _body(request)
+        except ClientDisconnected:
+            return Response(status_code=CLIENT_CLOSED_REQUEST)
+        said = json.dumps([request.url.path, body], sort_keys=True)
+        ask = Ask(
+            caller=caller_of(request),
+            job=request.path_params["id"],
+            digest=hashlib.sha256(said.encode()).hexdigest(),
+            idempotency_key=request.headers.get("idempotency-key"),
+            request_id=request.scope[REQUEST_ID],
+        )
+        return await self.answer(request, await work(ask, body))
+
+
+async def _body(request: Request) -> dict[str, Any]:
+    """The JSON object of a request; an empty one where nothing was sent."""
+    if request.headers.get("content-length", "0") == "0" and "transfer-encoding" not in request.headers:
+        return {}
+    body: dict[str, Any] = (await read_json(request)).parse()[0]
+    return body
+
+
+def _taken(body: dict[str, Any], *known: str) -> Parameters:
+    return Parameters(body, ServiceFacts(GeneratorCapabilities()), known=known)
+
+
+def _step(request: Request) -> int:
+    text = request.path_params["step"]
+    if not text.isascii() or not text.isdigit() or len(text) > 6:
+        raise unknown("step", text)
+    return int(text)
+
+
+def _plan(value: Any, run: DecidedRun) -> Plan:
+    """A plan as a client sends it: steps without a number are numbered by their position."""
+    steps = value.get("steps") if isinstance(value, dict) else None
+    if not isinstance(steps, list) or not all(isinstance(step, dict) for step in steps):
+        raise ApiRefusal(
+            "plan must be an object with a list of steps, as GET …/plan has it", parameter="plan"
+        )
+    first = run.record.plan.steps[0].number if run.record.plan else 1
+    numbered = [{"number": first + place, **step} for place, step in enumerate(steps)]
+    try:
+        return Plan.model_validate({**value, "steps": numbered})
+    except ValidationError as error:
+        raise ApiRefusal(f"plan: {first_problem(error)}", parameter="plan") from None

@@ -1,0 +1,175 @@
+"""Google's `generateContent` over the same jobs: texts and pictures as parts in order, whole or streamed."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from starlette.responses import Response
+
+from interleave.service.app import CLIENT_CLOSED_REQUEST
+from interleave.service.documents.gemini_request import parse_content
+from interleave.service.documents.handling import JobHandling
+from interleave.service.documents.jobs import Job
+from interleave.service.documents.parts import Ending, ShownPart, failure_of, parts_of, shown_parts
+from interleave.service.documents.refusals import ApiRefusal, headers_of, status_of
+from interleave.service.documents.requests import plain_json
+from interleave.service.documents.service import Documents
+from interleave.service.documents.stored_pictures import InlineData
+from interleave.service.documents.streams import ChunkStream, json_response
+from interleave.service.documents.submissions import OWN_FIELD
+from interleave.service.messages import ClientDisconnected, Refusal
+from interleave.service.middleware import LEASE
+
+if TYPE_CHECKING:
+    from starlette.requests import Request
+
+METHODS = ("generateContent", "streamGenerateContent")
+STREAMED_PICTURE_BYTES = 3_000_000
+"""Google's asynchronous client reads lines of 4 MiB at most."""
+FINISH = {"completed": "STOP", "incomplete": "MAX_TOKENS"}
+STATUSES = {
+    400: "INVALID_ARGUMENT",
+    401: "UNAUTHENTICATED",
+    403: "PERMISSION_DENIED",
+    404: "NOT_FOUND",
+    409: "ABORTED",
+    422: "FAILED_PRECONDITION",
+    429: "RESOURCE_EXHAUSTED",
+    503: "UNAVAILABLE",
+}
+
+
+def is_gemini_path(path: str) -> bool:
+    """Whether a path belongs to Google's API; its SDKs use v1 as well as v1beta."""
+    return path.startswith("/v1beta/") or (path.startswith("/v1/models/") and ":" in path)
+
+
+def gemini_error(reason: Refusal) -> dict[str, Any]:
+    """A refusal in Google's format. Its SDK finds an error in a stream by the first key."""
+    status = status_of(reason)
+    words = STATUSES.get(status, "INTERNAL" if status >= 500 else "INVALID_ARGUMENT")
+    error: dict[str, Any] = {"code": status, "message": str(reason), "status": words}
+    if reason.parameter is not None:
+        violation = {"field": reason.parameter, "description": str(reason)}
+        kind = "type.googleapis.com/google.rpc.BadRequest"
+        error["details"] = [{"@type": kind, "fieldViolations": [violation]}]
+    return {"error": error}
+
+
+def gemini_refusal(reason: Refusal) -> Response:
+    body = json.dumps(gemini_error(reason))
+    return Response(body, status_of(reason), headers_of(reason), media_type="application/json")
+
+
+class GeminiStream(ChunkStream):
+    """The chunks of a streamed answer."""
+
+    heartbeat = b"\n"
+    """Not a comment: Google's SDK takes one for JSON. Between events an empty line means nothing."""
+
+    def error(self, reason: Refusal) -> dict[str, Any]:
+        return gemini_error(reason)
+
+
+class GeminiRoutes:
+    """The handlers of `/v1beta/models`."""
+
+    def __init__(self, documents: Documents) -> None:
+        self.documents = documents
+        self.handling = JobHandling(documents)
+
+    async def models(self, request: Request) -> Response:
+        return plain_json({"models": [_model(name) for name in self.documents.settings.models]})
+
+    async def model(self, request: Request) -> Response:
+        name = request.path_params["name"]
+        if name not in self.documents.settings.models:
+            raise ApiRefusal("there is no such model here", status=404)
+        return plain_json(_model(name))
+
+    async def generate(self, request: Request) -> Response:
+        model, _, method = request.path_params["name"].partition(":")
+        if method not in METHODS:
+            raise ApiRefusal(f"a model has the methods {' and '.join(METHODS)}", status=404)
+        streamed = method == "streamGenerateContent"
+        if streamed and request.query_params.get("alt") != "sse":
+            raise ApiRefusal("streams are server-sent events: add ?alt=sse", parameter="alt")
+        try:
+            asked, job = await self.handling.submit(request, partial(parse_content, model=model))
+            if streamed:
+                return GeminiStream(
+                    chunks(job, shown_parts(self.documents.events(job))),
+                    self.handling.store(job),
+                    request.scope[LEASE],
+                    client_gone=self.handling.on_leaving(request, asked, job),
+                )
+            job = await self.handling.wait(request, asked, job)
+        except ClientDisconnected:
+            return Response(status_code=CLIENT_CLOSED_REQUEST)
+        response = await self.handling.response(job)
+        if (failure := failure_of(response)) is not None:
+            return gemini_refusal(failure)
+        return await json_response(whole(job, response), self.handling.store(job), request.scope[LEASE])
+
+
+def whole(job: Job, response: dict[str, Any]) -> dict[str, Any]:
+    """The document as one answer."""
+    parts = [_part(part, None) for part in parts_of(response["output"])]
+    ended = _answer(job, parts or [{"text": ""}], FINISH[response["status"]])
+    return {**ended, "usageMetadata": _usage(response["usage"]), OWN_FIELD: response[OWN_FIELD]}
+
+
+async def chunks(
+    job: Job, parts: AsyncGenerator[ShownPart | Ending | None]
+) -> AsyncGenerator[dict[str, Any] | None]:
+    """The document as it becomes final, a part a chunk."""
+    async with aclosing(parts):
+        async for part in parts:
+            if part is None:
+                yield None
+            elif not isinstance(part, Ending):
+                yield _answer(job, [_part(part, STREAMED_PICTURE_BYTES)])
+            elif (failure := part.failure) is not None:
+                yield gemini_error(failure)
+            else:
+                response = part.response or {}
+                # Google's SDK forgets a conversation with an answer that has a content without parts.
+                last = _answer(job, [{"text": ""}], FINISH[response["status"]])
+                yield {**last, "usageMetadata": _usage(response["usage"])}
+
+
+def _part(part: ShownPart, most_bytes: int | None) -> dict[str, Any]:
+    return (
+        {"text": part}
+        if isinstance(part, str)
+        else {"inlineData": InlineData(part.name, most_bytes=most_bytes)}
+    )
+
+
+def _answer(job: Job, parts: list[dict[str, Any]], finish: str | None = None) -> dict[str, Any]:
+    candidate: dict[str, Any] = {"content": {"role": "model", "parts": parts}, "index": 0}
+    if finish is not None:
+        candidate["finishReason"] = finish
+    return {"candidates": [candidate], "modelVersion": job.model, "responseId": job.id}
+
+
+def _usage(usage: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "promptTokenCount": usage["input_tokens"],
+        "candidatesTokenCount": usage["output_tokens"],
+        "totalTokenCount": usage["total_tokens"],
+    }
+
+
+def _model(name: str) -> dict[str, Any]:
+    return {
+        "name": f"models/{name}",
+        "version": "1",
+        "displayName": name,
+        "description": "documents of text and pictures",
+        "supportedGenerationMethods": list(METHODS),
+    }

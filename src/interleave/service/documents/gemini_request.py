@@ -1,0 +1,154 @@
+"""`generateContent`: the body of a request, read and checked. Nothing in it is ignored in silence.
+
+Google's JSON may spell every field in two ways, `inlineData` or `inline_data`; its own SDK sends both.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Any
+
+from interleave.service.documents.refusals import ApiRefusal
+from interleave.service.documents.submissions import (
+    OWN_FIELD,
+    InputPart,
+    Submission,
+    digest_of,
+    encoded_picture,
+    model_in,
+    own_options,
+    parameters_of,
+    parts_in,
+    refuse_held_plan,
+    text_of,
+)
+from interleave.service.parameters import MAX_SEED, Parameters
+
+ROLES = (None, "", "user", "model", "system")
+MODALITIES = {"TEXT", "IMAGE"}
+KNOWN = (
+    *("contents", "systemInstruction", "generationConfig", "tools", "toolConfig", "safetySettings"),
+    *("cachedContent", "labels", "model", OWN_FIELD),
+)
+CONFIG = (
+    *("responseModalities", "seed", "candidateCount", "temperature", "topP", "topK", "maxOutputTokens"),
+    *("stopSequences", "responseMimeType", "responseSchema", "responseJsonSchema", "imageConfig"),
+    *("presencePenalty", "frequencyPenalty", "responseLogprobs", "logprobs", "thinkingConfig"),
+    *("speechConfig", "mediaResolution", "audioTimestamp", "enableEnhancedCivicAnswers"),
+)
+BESIDE_A_PART = {"thought", "thoughtSignature", "videoMetadata", "mediaResolution"}
+"""Fields of a part that say something about it."""
+_URL_ALPHABET = str.maketrans("-_", "+/")
+_SNAKE = re.compile(r"_([a-z])")
+
+
+def parse_content(
+    body: dict[str, Any], models: tuple[str, ...], ignored: Iterable[str] = (), *, model: str
+) -> Submission:
+    """The submission in a body; raises a `Refusal` that names the field at fault."""
+    ignored = tuple(ignored)
+    parameters = parameters_of(_camel(body, "the request"), KNOWN, ignored)
+    options, webhook, hold_plan = own_options(parameters.take(OWN_FIELD))
+    refuse_held_plan(hold_plan)
+    system = parameters.take("systemInstruction")
+    instructions = [] if system is None else _content(system, "systemInstruction")
+    seed = _config(parameters.take("generationConfig"), ignored)
+    for name in ("tools", "safetySettings", "labels"):
+        if parameters.take(name) not in (None, [], {}):
+            raise ApiRefusal(f"{name}: this has no effect on documents; leave it out", parameter=name)
+    parameters.take("model")  # the address says it
+    submission = Submission(
+        parts=(*instructions, *_contents(parameters.take("contents"))),
+        model=model_in(model, models),
+        digest=digest_of({"model": model, "body": body}),
+        options=options if seed is None else {"seed": seed, **options},
+        webhook=webhook,
+    )
+    parameters.refuse_unknown()
+    return submission
+
+
+def _config(value: Any, ignored: tuple[str, ...]) -> int | None:
+    """The seed in `generationConfig`; the rest is checked."""
+    if value is None:
+        return None
+    config = parameters_of(_camel(value, "generationConfig"), CONFIG, ignored)
+    _check_modalities(config)
+    because = "it has no effect on documents"
+    for name, default in {"temperature": 1, "topP": 1, "presencePenalty": 0, "frequencyPenalty": 0}.items():
+        config.only(name, default, because=because)
+    config.only("candidateCount", 1, because="there is one document for a request")
+    config.only("responseMimeType", "text/plain", because="a document is text and pictures")
+    if config.take("imageConfig") not in (None, {}):
+        raise ApiRefusal("imageConfig: the generator's own settings decide it", parameter="imageConfig")
+    seed = config.integer("seed", 0, MAX_SEED)
+    config.refuse_unknown()
+    return seed
+
+
+def _check_modalities(config: Parameters) -> None:
+    value = config.take("responseModalities")
+    if value is None:
+        return
+    if not isinstance(value, list) or not all(isinstance(each, str) for each in value):
+        raise ApiRefusal("responseModalities must be a list of texts", parameter="responseModalities")
+    if {each.upper() for each in value} != MODALITIES:
+        raise ApiRefusal(
+            'responseModalities: a document is text and pictures: ["TEXT", "IMAGE"]',
+            parameter="responseModalities",
+        )
+
+
+def _contents(value: Any) -> list[InputPart]:
+    """The texts and pictures of all contents, in order."""
+    if isinstance(value, dict):
+        value = [value]
+    if not isinstance(value, list) or not value:
+        raise ApiRefusal("contents must be a list of contents with parts", parameter="contents")
+    return parts_in(value, "contents", _content)
+
+
+def _content(value: Any, name: str) -> list[InputPart]:
+    content = _camel(value, name)
+    if content.get("role") not in ROLES:
+        raise ApiRefusal(f"{name}.role must be user or model", parameter=f"{name}.role")
+    parts = content.get("parts")
+    if isinstance(parts, dict):
+        parts = [parts]
+    if not isinstance(parts, list):
+        raise ApiRefusal(f"{name}.parts must be a list", parameter=f"{name}.parts")
+    found = [_part(part, f"{name}.parts[{number}]") for number, part in enumerate(parts)]
+    return [part for part in found if part is not None and part != ""]
+
+
+def _part(value: Any, name: str) -> InputPart | None:
+    """A text or a picture; None for a thought of an earlier answer."""
+    part = _camel(value, name)
+    kinds = {kind for kind, given in part.items() if given is not None and kind not in BESIDE_A_PART}
+    if part.get("thought") is True:
+        return None
+    if kinds == {"text"}:
+        return text_of(part["text"], f"{name}.text")
+    if kinds == {"inlineData"}:
+        name = f"{name}.inlineData"
+        return encoded_picture(_plain_base64(_camel(part["inlineData"], name).get("data")), name)
+    raise ApiRefusal(f"{name}: parts are text or inlineData; nothing is fetched from the web", parameter=name)
+
+
+def _plain_base64(data: Any) -> Any:
+    """Base64 of Google's JSON is of either alphabet, padded or not; the SDK sends that of URLs."""
+    if not isinstance(data, str):
+        return data
+    plain = data.rstrip("=").translate(_URL_ALPHABET)
+    return plain + "=" * (-len(plain) % 4)
+
+
+def _camel(value: Any, name: str) -> dict[str, Any]:
+    """An object with its fields as Google's documentation spells them."""
+    if not isinstance(value, dict):
+        raise ApiRefusal(f"{name} must be an object", parameter=name)
+    found = {_SNAKE.sub(lambda match: match[1].upper(), field): each for field, each in value.items()}
+    if len(found) < len(value):
+        raise ApiRefusal(f"{name}: a field is given twice", parameter=name)
+    return found

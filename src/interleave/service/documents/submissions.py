@@ -1,0 +1,166 @@
+"""What a client asks for, in whatever API: the value, and how the fields that all APIs have are read."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from interleave.backends.protocols import GeneratorCapabilities
+from interleave.config.run_config import MOST_ATTEMPTS, SourceRule
+from interleave.service.decoding import EncodedPicture
+from interleave.service.documents.refusals import ApiRefusal
+from interleave.service.documents.shared_pictures import SharedPicture, shared_picture
+from interleave.service.messages import Refusal, ServiceFacts
+from interleave.service.parameters import MAX_SEED, Parameters
+from interleave.service.request_bodies import picture_from_base64
+from interleave.text import one_line, unusable
+
+OWN_FIELD = "interleave"
+"""The field of our own options in a request, and of our own facts in a response."""
+OWN_OPTIONS = ("seed", "max_attempts", "sources", "webhook", "hold_plan")
+MAX_PARTS = 500
+MAX_METADATA, MAX_METADATA_NAME, MAX_METADATA_VALUE = 16, 64, 512
+
+
+@dataclass(frozen=True)
+class FileReference:
+    """A picture that was uploaded before."""
+
+    id: str
+
+
+InputPart = str | EncodedPicture | FileReference | SharedPicture
+
+
+@dataclass(frozen=True)
+class Submission:
+    """What a request asks for; its pictures are still to be decoded."""
+
+    parts: tuple[InputPart, ...]
+    model: str
+    digest: str
+    """Of the whole body: whether two requests with one idempotency key are the same."""
+    background: bool = False
+    stream: bool = False
+    previous: str | None = None
+    metadata: dict[str, str] | None = None
+    settings: dict[str, Any] = field(default_factory=dict)
+    partial_images: int = 0
+    options: dict[str, Any] = field(default_factory=dict)
+    """What the client chose among the rules of its run: seed, max_attempts, sources."""
+    webhook: str | None = None
+    hold_plan: bool = False
+
+
+def parameters_of(values: dict[str, Any], known: Iterable[str], ignored: Iterable[str] = ()) -> Parameters:
+    """The fields of a body, to be taken one by one."""
+    return Parameters(values, ServiceFacts(GeneratorCapabilities(), ignored=frozenset(ignored)), known=known)
+
+
+def digest_of(body: dict[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(body, sort_keys=True).encode()).hexdigest()
+
+
+def model_in(name: str | None, models: tuple[str, ...]) -> str:
+    """The model that a request names, the first where it names none."""
+    if name is None:
+        return models[0]
+    if name not in models:
+        raise ApiRefusal(
+            f"there is no model {one_line(name, 80)!r} here; this service has {', '.join(models)}",
+            status=404,
+            parameter="model",
+            code="model_not_found",
+        )
+    return name
+
+
+def flag(parameters: Parameters, name: str) -> bool:
+    value = parameters.take(name)
+    if value is None or isinstance(value, bool):
+        return bool(value)
+    raise ApiRefusal(f"{name} must be true or false", parameter=name)
+
+
+def metadata_of(value: Any) -> dict[str, str] | None:
+    if value is None:
+        return None
+    problem = ApiRefusal(
+        f"metadata has at most {MAX_METADATA} pairs of texts: names of at most {MAX_METADATA_NAME} "
+        f"characters, values of at most {MAX_METADATA_VALUE}",
+        parameter="metadata",
+    )
+    if not isinstance(value, dict) or len(value) > MAX_METADATA:
+        raise problem
+    for name, text in value.items():
+        if len(name) > MAX_METADATA_NAME or not isinstance(text, str) or len(text) > MAX_METADATA_VALUE:
+            raise problem
+        if unusable(name) or unusable(text):
+            raise problem
+    return value
+
+
+def own_options(value: Any) -> tuple[dict[str, Any], str | None, bool]:
+    """The rules that a client chose, its webhook, and whether the plan is held."""
+    if value is None:
+        return {}, None, False
+    if not isinstance(value, dict):
+        raise ApiRefusal(f"{OWN_FIELD} must be an object", parameter=OWN_FIELD)
+    given = parameters_of(value, OWN_OPTIONS)
+    options = {
+        "seed": given.integer("seed", 0, MAX_SEED),
+        "max_attempts": given.integer("max_attempts", 1, MOST_ATTEMPTS),
+        "sources": given.choice("sources", [rule.value for rule in SourceRule]),
+    }
+    webhook, hold_plan = given.text("webhook", most=2000), flag(given, "hold_plan")
+    given.refuse_unknown()
+    return {name: option for name, option in options.items() if option is not None}, webhook, hold_plan
+
+
+def parts_in(value: list[Any], name: str, read: Callable[[Any, str], list[InputPart]]) -> list[InputPart]:
+    """The parts of all items of a list, in order, within the limit."""
+    if len(value) > MAX_PARTS:
+        raise ApiRefusal(f"{name} has more than {MAX_PARTS} items", parameter=name)
+    parts = [part for number, item in enumerate(value) for part in read(item, f"{name}[{number}]")]
+    if len(parts) > MAX_PARTS:
+        raise ApiRefusal(f"{name} has more than {MAX_PARTS} parts", parameter=name)
+    return parts
+
+
+def refuse_held_plan(hold_plan: bool) -> None:
+    """A job that ends with its plan has no answer in the APIs that cannot come back to it."""
+    if hold_plan:
+        raise ApiRefusal(f"{OWN_FIELD}.hold_plan: plans are held with /v1/responses", parameter=OWN_FIELD)
+
+
+def text_of(value: Any, name: str) -> str:
+    if not isinstance(value, str):
+        raise ApiRefusal(f"{name} must be text", parameter=name)
+    if problem := unusable(value):
+        raise ApiRefusal(f"{name} cannot be used: {problem}", parameter=name)
+    return value
+
+
+def picture_at(url: Any, name: str) -> InputPart:
+    """The picture of a `data:` URL, or of an address of our own, which is read from disk."""
+    url = url.get("url") if isinstance(url, dict) else url  # as in Chat Completions
+    if isinstance(url, str) and (shared := shared_picture(url)) is not None:
+        return shared
+    if not isinstance(url, str) or not url[:5].lower() == "data:":
+        raise ApiRefusal(
+            f"{name}: send the picture itself, as data:image/png;base64,… or by file_id; nothing "
+            "is fetched from the web",
+            parameter=name,
+            code="invalid_image_url",
+        )
+    return encoded_picture(url, name)
+
+
+def encoded_picture(text: Any, name: str) -> EncodedPicture:
+    try:
+        return picture_from_base64(text, name=name)
+    except Refusal as reason:
+        raise ApiRefusal(str(reason), parameter=name, code="invalid_base64_image") from None
