@@ -182,8 +182,8 @@ def vision(
     ] = "look,compare,check,judge,word",
     rate: Annotated[float, typer.Option(min=0, help="The highest learning rate.")] = 1.5e-3,
     replays: Annotated[
-        int, typer.Option(min=0, help="How often an earlier batch is seen again for each new one.")
-    ] = 0,
+        int, typer.Option(min=0, help="How often at most a batch is seen again while a new one is made.")
+    ] = 3,
     batch: Annotated[int, typer.Option(min=1, help="Exercises a step.")] = 256,
     examine: Annotated[int, typer.Option(min=1, help="Exercises in the examination at the end.")] = 2048,
     workers: Annotated[int, typer.Option(min=0, help="Processes that make exercises.")] = 0,

@@ -23,6 +23,7 @@ from interleave_mini.language.tasks import SUITES, Task, sample_training_task
 from interleave_mini.oracle import ACCEPTED, describe_faults, refine_prompt
 from interleave_mini.plan_check import leaves_out
 from interleave_mini.train.examples import Example, random_operations, random_scene, sample_example
+from interleave_mini.train.new_words import with_new_words
 from interleave_mini.train.typos import with_other_words, with_typo
 from interleave_mini.world.kinds import COLOURS, NOUNS
 from interleave_mini.world.mistakes import with_mistake
@@ -34,6 +35,7 @@ PLANNING = (*(f"plan-{suite}" for suite in SUITES), "again")
 EXERCISES = (*SEEING, *PLANNING)
 FROM_STORIES = 0.35
 MISTYPED, OTHER_WORDS = 0.04, 0.1
+NEW_WORDS = 0.3
 UNCHANGED = 0.12
 RIGHT = 0.4
 FROM_PLANS = 0.7
@@ -138,7 +140,12 @@ def _verdict_text(shown: Scene, wanted: Scene) -> str:
 def _planning(suite: str) -> Callable[[Random], Exercise]:
     def sample(rng: Random) -> Exercise:
         task = sample_training_task(suite, rng)
-        return Exercise(f"plan-{suite}", _as_asked(task, rng), render_plan(task.plan()))
+        answer = render_plan(task.plan())
+        if task.parts == (task.text,) and rng.random() < NEW_WORDS:
+            scenes = [step.scene for step in task.steps]
+            text, answer = with_new_words(task.text, answer, scenes, rng)
+            return Exercise(f"plan-{suite}", ("Plan: ", text), answer)
+        return Exercise(f"plan-{suite}", _as_asked(task, rng), answer)
 
     return sample
 

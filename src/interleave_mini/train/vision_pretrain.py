@@ -11,11 +11,12 @@ OUT/model      the model, ready for its task        OUT/log.jsonl   losses, time
 from __future__ import annotations
 
 import math
-from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from queue import Queue
 from random import Random
+from threading import Thread
 from typing import Any
 
 import numpy as np
@@ -29,6 +30,7 @@ from interleave.backends.qwen3_vl.unmasked_attention import unmasked_attention
 from interleave_mini.oracle import ACCEPTED
 from interleave_mini.train.agent_model import check_model_folder
 from interleave_mini.train.autoencoder import LatentSpace
+from interleave_mini.train.optimizers import MuonAndAdamW
 from interleave_mini.train.training_loop import Log, TimedSchedule, learning_rate
 from interleave_mini.train.vision_examples import EXERCISES, Exercise, sample_exercise
 from interleave_mini.world.backgrounds import SIDE
@@ -61,8 +63,8 @@ class VisionPretraining:
     log_every: int = 100
     save_every: int = 1000
     """Steps after which the model is saved, so that a kill loses little."""
-    replays: int = 0
-    """How often an earlier batch is seen again for each new one."""
+    replays: int = 3
+    """How often at most an earlier batch is seen again while the next new one is being made."""
     aux_weight: float = 1.0
     """The weight of the auxiliary loss beside that of the answers."""
     eval_examples: int = 2048
@@ -310,6 +312,7 @@ def pretrain_vision(
     side = 256 // processor.image_processor.patch_size
     trainer = VisionPretrainer(model, TorchPainter(device), _latent_space(generator, device), side)
     loader = _loader(Batches(processor, settings.batch_size, seed, settings.exercises), settings.workers)
+    batches = ReplayedBatches(loader, device, settings.replays)
     schedule = TimedSchedule(minutes)
 
     def save(model: Any) -> None:
@@ -318,18 +321,18 @@ def pretrain_vision(
             load_processor(fresh, "qwen3_vl").save_pretrained(out / "model")
 
     with unmasked_attention(model):
-        _train(trainer, loader, schedule, log, settings, device, save)
+        _train(trainer, batches, schedule, log, settings, device, save)
         save(model)  # the evaluation takes its time
         model.eval()
         accepting = processor.tokenizer(ACCEPTED, add_special_tokens=False)["input_ids"][0]
-        found = _evaluate(trainer, loader, settings, accepting, device)
+        found = _evaluate(trainer, batches, settings, accepting)
     log.write(stage="sight", examination=True, seconds=schedule.spent, **found)
     return found
 
 
 def _train(
     trainer: VisionPretrainer,
-    loader: Iterator[Batch],
+    batches: ReplayedBatches,
     schedule: TimedSchedule,
     log: Log,
     settings: VisionPretraining,
@@ -338,28 +341,19 @@ def _train(
 ) -> None:
     aux_head = AuxHead(trainer.model.model.visual, device)
     parameters = [*trainer.model.parameters(), *aux_head.head.parameters()]
-    optimizer = torch.optim.AdamW(
-        parameters,
-        lr=settings.rate,
-        betas=(0.9, 0.98),
-        weight_decay=settings.weight_decay,
-        fused=device.startswith("cuda"),
-    )
+    optimizer = MuonAndAdamW(trainer.model, aux_head.head.parameters(), settings.rate, settings.weight_decay)
     losses: list[torch.Tensor] = []
-    batches = replayed(loader, settings.replays, settings.log_every)
     trainer.model.train()
     for step in schedule.steps():
-        for group in optimizer.param_groups:
-            group["lr"] = learning_rate(settings.rate, schedule.progress)
-        batch = on_device(next(batches), device)
+        batch = next(batches)
         answer_loss = trainer.loss(batch)
         aux_loss = aux_head.loss(batch.codes) if len(batch.codes) else torch.zeros_like(answer_loss)
         (answer_loss + settings.aux_weight * aux_loss).backward()
         norm = torch.nn.utils.clip_grad_norm_(parameters, CLIP)
         if torch.isfinite(norm):
-            optimizer.step()
+            optimizer.step(learning_rate(settings.rate, schedule.progress))
             losses.append(torch.stack([answer_loss, aux_loss]).detach())
-        optimizer.zero_grad(set_to_none=True)
+        optimizer.zero_grad()
         if step % settings.log_every == 0 and losses:
             mean_answer, mean_aux = torch.stack(losses).mean(dim=0).tolist()
             log.write(stage="sight", step=step, seconds=schedule.spent, loss=mean_answer, naming=mean_aux)
@@ -369,31 +363,51 @@ def _train(
     aux_head.close()
 
 
-def replayed(loader: Iterator[Batch], replays: int, kept: int, seed: int = 0) -> Iterator[Batch]:
-    """Every new batch, and after it so many of the last ones again.
+class ReplayedBatches:
+    """New batches as fast as the processes make them, and earlier ones again while none is ready.
 
-    A GPU takes a batch faster than the processes make one: seeing each a few times costs little of its worth.
+    A GPU takes a batch several times faster than the processes make one; seeing a batch again teaches almost
+    as much as a new one.
     """
-    rng, last = Random(seed), deque[Batch](maxlen=kept)
-    for batch in loader:
-        yield batch
-        last.append(batch)
-        for _ in range(replays):
-            yield rng.choice(last)
+
+    def __init__(self, loader: Iterator[Batch], device: str, replays: int, kept: int = 3000) -> None:
+        self.replays, self.kept, self.since_new = replays, kept, 0
+        self.earlier: list[Batch] = []
+        self.rng = Random(0)
+        self.ready: Queue[Batch] = Queue(maxsize=4)
+        Thread(target=self._fetch, args=(loader, device), daemon=True).start()
+
+    def _fetch(self, loader: Iterator[Batch], device: str) -> None:
+        for batch in loader:
+            self.ready.put(on_device(batch, device))
+
+    def new(self) -> Batch:
+        """The next new batch, waited for."""
+        return self.ready.get()
+
+    def __next__(self) -> Batch:
+        if self.earlier and self.since_new < self.replays and self.ready.empty():
+            self.since_new += 1
+            return self.rng.choice(self.earlier)
+        batch, self.since_new = self.new(), 0
+        if len(self.earlier) < self.kept:
+            self.earlier.append(batch)
+        else:
+            self.earlier[self.rng.randrange(self.kept)] = batch
+        return batch
 
 
 def _evaluate(
     trainer: VisionPretrainer,
-    loader: Iterator[Batch],
+    batches: ReplayedBatches,
     settings: VisionPretraining,
     accepting: int,
-    device: str,
 ) -> dict[str, float]:
     """The share of exercises answered without a wrong token, and the share of right verdicts."""
     right: dict[str, list[torch.Tensor]] = {}
     seen = 0
     while seen < settings.eval_examples or not right.keys() >= set(settings.exercises):
-        batch = on_device(next(loader), device)
+        batch = batches.new()
         with torch.no_grad():
             words, verdicts = trainer.correct(batch, accepting)
         right.setdefault(batch.name, []).append(words)
