@@ -374,16 +374,23 @@ class ReplayedBatches:
         self.replays, self.kept, self.since_new = replays, kept, 0
         self.earlier: list[Batch] = []
         self.rng = Random(0)
-        self.ready: Queue[Batch] = Queue(maxsize=4)
+        self.ready: Queue[Batch | Exception] = Queue(maxsize=4)
         Thread(target=self._fetch, args=(loader, device), daemon=True).start()
 
     def _fetch(self, loader: Iterator[Batch], device: str) -> None:
-        for batch in loader:
-            self.ready.put(on_device(batch, device))
+        try:
+            for batch in loader:
+                self.ready.put(on_device(batch, device))
+            self.ready.put(StopIteration())
+        except Exception as error:  # raised where a batch is waited for, which would else be for ever
+            self.ready.put(error)
 
     def new(self) -> Batch:
         """The next new batch, waited for."""
-        return self.ready.get()
+        made = self.ready.get()
+        if isinstance(made, Exception):
+            raise made
+        return made
 
     def __next__(self) -> Batch:
         if self.earlier and self.since_new < self.replays and self.ready.empty():
