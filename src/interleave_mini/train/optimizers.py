@@ -73,4 +73,3 @@ def orthogonal(matrices: torch.Tensor) -> torch.Tensor:
         square = found @ found.mT
         found = a * found + (b * square + c * square @ square) @ found
     return found.mT if is_tall else found
-
