@@ -14,22 +14,27 @@ from interleave_mini.language.edits.plain import (
     step_of,
     thing_spoken_of,
 )
-from interleave_mini.language.gaps import SomeThings, maybe_place
+from interleave_mini.language.gaps import AThing, AWord, SomeThings, maybe_place
 from interleave_mini.language.natural_gaps import pattern, read, sample, write
 from interleave_mini.language.phrasings import GapUse, Phrasing
 from interleave_mini.language.story import Step, Story
 from interleave_mini.language.topics.pictures import arranged
 from interleave_mini.language.topics.topic import different
 from interleave_mini.language.voices import Voice, voices
-from interleave_mini.language.words import PLACES, a, listed, within
+from interleave_mini.language.words import CELL_OF, PLACES, a, listed, within
 from interleave_mini.world.kinds import KINDS
 from interleave_mini.world.operations import Impossible
-from interleave_mini.world.scene import Thing
+from interleave_mini.world.scene import MIDDLE, Thing
 
 SECTION = "own steps"
 _MARKS = ".!?… "
 _TRIES = 40
-_GAPS: dict[str, Any] = {"things": SomeThings(tuple(KINDS), 1, 3), "place": maybe_place(*PLACES)}
+_GAPS: dict[str, Any] = {
+    "things": SomeThings(tuple(KINDS), 1, 3),
+    "thing": AThing(tuple(KINDS)),
+    "where": AWord(CELL_OF),
+    "place": maybe_place(*PLACES),
+}
 _BEGINNINGS = tuple(
     map(
         Phrasing,
@@ -41,6 +46,9 @@ _BEGINNINGS = tuple(
             "paint {things}[ {place}]",
             "put {things} {place}",
             "there is {things}[ {place}]",
+            "(draw|paint|show) {thing} {where}[ {place}]",
+            "put {thing} {where}[ {place}]",
+            "{place} (there is|draw) {thing} {where}",
         ),
     )
 )
@@ -78,13 +86,17 @@ def _sample_beginning(rng: Random) -> tuple[str, Step]:
         part if isinstance(part, str) else write(_GAPS[part.name], values[part.name], part.form, rng)
         for part in parts
     )
-    return text, _beginning(values["things"], values.get("place", "meadow"))
+    return text, _beginning(**values)
 
 
-def _beginning(things: tuple[Thing, ...], place: str) -> Step:
+def _beginning(
+    things: tuple[Thing, ...] = (), place: str = "meadow", thing: Thing | None = None, where: int = MIDDLE
+) -> Step:
+    """Things arranged as in any picture, or one thing in a place that was named."""
     different(*things)
-    caption = f"{listed([a(thing) for thing in things])} {within(place)}"
-    return Story(place, arranged(things), name="The beginning", caption=caption).steps[0]
+    cells = arranged(things) if thing is None else {where: thing}
+    caption = f"{listed([a(each) for each in cells.values()])} {within(place)}"
+    return Story(place, cells, name="The beginning", caption=caption).steps[0]
 
 
 # Parsing
@@ -137,7 +149,7 @@ def _read_beginning(clause: str) -> Step | None:
                 if (words := found[group]) is not None
             }
             try:
-                return _beginning(said["things"], said.get("place", "meadow"))
+                return _beginning(**said)
             except Impossible:
                 return None
     return None

@@ -1,4 +1,4 @@
-"""What can be asked for: eight domains, and in each of them topics with their templates and plots."""
+"""What can be asked for: ten domains, and in each of them topics with their templates and plots."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from interleave_mini.language.topics import (
     robot,
     science,
     stories,
+    tales,
 )
 from interleave_mini.language.topics.topic import Topic, TopicRequest
 
@@ -25,6 +26,7 @@ DOMAINS: dict[str, tuple[Topic, ...]] = {
     "science and seasons": science.TOPICS,
     "patterns and puzzles": patterns.TOPICS,
     "pictures": pictures.TOPICS,
+    "tales": tales.TOPICS,
 }
 
 __all__ = ["DOMAINS", "Topic", "TopicRequest"]
