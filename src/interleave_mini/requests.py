@@ -8,6 +8,7 @@ Known words are never refused for their order: they are planned, and `PlanCheck`
 from __future__ import annotations
 
 import logging
+import math
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -55,6 +56,7 @@ _MARKUP_LINE = re.compile(r"^\s{0,3}(#{1,6}\s.*|>.*|---+|\*.*\*|Step \d+:?)\s*$"
 """Headings, notes and rules of a Markdown document: they are not part of a caption."""
 _LEAD = re.compile(r"^\s*(?:#{1,6}\s+)?")
 _ESCAPED = re.compile(r"\\(?=[^\w\s])")
+_GAP = re.compile(r"{[^{}]*}")
 _STEP = re.compile(r"^\s*step \d+:", re.IGNORECASE)
 
 
@@ -166,27 +168,31 @@ def parse_request(request: Request) -> Task:
 
 
 def nearest_requests(text: str, limit: int = 3) -> list[str]:
-    """Requests of different topics that share the most words with this one; rare words count more."""
+    """Requests of different topics whose wordings have most of the words of this one.
+
+    A word counts by the share of a topic's wordings that have it, and more where few topics have it.
+    """
     asked = _words(text)
     examples = topic_examples()
-    common = Counter(word for words in examples.values() for word in words)
+    topics_with = Counter(word for words in examples.values() for word in words)
 
     def nearness(example: str) -> float:
-        return sum(1 / common[word] for word in asked & examples[example])
+        words = examples[example]
+        return sum(words[word] * math.log(len(examples) / topics_with[word]) for word in asked & words.keys())
 
     ranked = sorted(examples, key=nearness, reverse=True)
     return ranked[:limit] if nearness(ranked[0]) else [*EXAMPLES]
 
 
 @cache
-def topic_examples() -> dict[str, frozenset[str]]:
-    """A plain request of every topic, and the words by which it is found."""
+def topic_examples() -> dict[str, dict[str, float]]:
+    """A plain request of every topic, and its words, each with the share of wordings that have it."""
     found = {}
-    for topics in DOMAINS.values():
-        for topic in topics:
-            example = topic.example()
-            lines = " ".join(each.text for voice in voices() for each in voice.section(topic.name))
-            found[example] = _words(f"{example} {lines}") - harmless_words()
+    for topic in (topic for topics in DOMAINS.values() for topic in topics):
+        lines = [_GAP.sub(" ", each.text) for voice in voices() for each in voice.section(topic.name)]
+        example = topic.example()
+        counts = Counter(word for line in (example, *lines) for word in _words(line) - harmless_words())
+        found[example] = {word: count / (1 + len(lines)) for word, count in counts.items()}
     return found
 
 

@@ -38,6 +38,7 @@ from interleave_mini.language.tasks import (
     Task,
     parse_task,
     sample_task,
+    sample_training_task,
     tasks,
 )
 from interleave_mini.language.topics import DOMAINS, Topic
@@ -541,3 +542,23 @@ def test_requests_as_people_type_them(text: str, topic: str, steps: int) -> None
     check_words(Request.of(text))
     task = parse_task([text])
     assert (task.topic, len(task.steps)) == (topic, steps)
+
+
+@pytest.mark.parametrize("suite", SUITES)
+def test_tasks_to_train_on_have_nothing_that_is_held_out(suite: str) -> None:
+    rng = Random(suite)
+    for _ in range(20):
+        task = sample_training_task(suite, rng)
+        assert (task.suite, task.split, task.unseen) == (suite, "train", ())
+
+
+def test_what_is_asked_for_after_a_story_is_numbered_on_by_everybody() -> None:
+    rng = Random(4)
+    later = [task for task in (sample_task("plain", rng) for _ in range(40)) if task.topic == "follow-up"]
+    assert later
+    for task in later:
+        assert parse_task(task.parts).first_number == task.first_number == len(task_scenes(task)) + 1
+
+
+def task_scenes(task: Task) -> list[Scene]:
+    return [part for part in task.parts if isinstance(part, Scene)]

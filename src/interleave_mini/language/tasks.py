@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from random import Random
 
@@ -402,7 +402,9 @@ def parse_task(parts: Sequence[str | Scene]) -> Task:
             raise NotUnderstood("there is nothing left to draw: all steps are there already")
         return _continuation(whole, len(scenes), texts[-1])
     is_story = any(re.match(r"step \d+:", text, re.IGNORECASE) for text in texts)
-    return _read_edit(scenes[-1], texts[-1] if is_story else " ".join(texts), tuple(parts))
+    if is_story:
+        return replace(_read_edit(scenes[-1], texts[-1], tuple(parts)), first_number=len(scenes) + 1)
+    return _read_edit(scenes[-1], " ".join(texts), tuple(parts))
 
 
 def _read_story(text: str) -> Task:
