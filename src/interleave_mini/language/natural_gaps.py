@@ -50,7 +50,9 @@ _SIZES = {word: size for size, words in SIZE_WORDS.items() for word in words}
 _COLOUR_OF = {**{colour: colour for colour in COLOURS}, **COLOUR_SYNONYMS}
 _BEFORE_NOUN = rf"(?:{one_of((*ADJECTIVES, *_SIZES, *_COLOUR_OF))} )*"
 _NAMED = rf"(?: (?:named|called) {one_of(NAMES)})?"
-_LIST = re.compile(r", and | and |, ")
+_LIST = re.compile(r",?(?: and)? then |, and | and |, | with ", re.IGNORECASE)
+IN_TURN = "turn"
+"""The form of things that come one after the other: "a cat, then a dog"."""
 _SINGULAR_OF = {plural(noun): noun for noun in (*NOUNS, *NOUN_SYNONYMS) if noun not in UNCOUNTABLE}
 
 
@@ -112,6 +114,9 @@ def write(gap: Gap, value: Any, form: str, rng: Random) -> str:
             return thing_in_words(value, form, rng)
         case ManyThings():
             return thing_in_words(value, "bare" if form == "one" else "many", rng)
+        case SomeThings() if form == IN_TURN:
+            then = rng.choice((", then ", " then ", ", and then ", " and then "))
+            return then.join(thing_in_words(each, "", rng) for each in value)
         case SomeThings():
             return _list_in_words([thing_in_words(each, form, rng) for each in value], rng)
         case APlace():
@@ -164,7 +169,12 @@ def _list_in_words(items: Sequence[str], rng: Random) -> str:
     if len(items) < 2:
         return "".join(items)
     joined = ", ".join(items[:-1])
-    ways = [f"{joined} and {items[-1]}", f"{joined}, and {items[-1]}", " and ".join(items)]
+    ways = [
+        f"{joined} and {items[-1]}",
+        f"{joined}, and {items[-1]}",
+        " and ".join(items),
+        f"{joined} with {items[-1]}",
+    ]
     return rng.choice((ways[0], ways[0], *ways, ", ".join(items)))
 
 
@@ -181,8 +191,9 @@ def pattern(gap: Gap, form: str) -> str:
         case ManyThings():
             return _thing_pattern(tuple(gap.kinds), "bare" if form == "one" else "many")
         case SomeThings():
-            one = _thing_pattern(tuple(gap.kinds), form)
-            return rf"{one}(?:(?:, and | and |, ){one}){{{gap.least - 1},{gap.most - 1}}}"
+            one = _thing_pattern(tuple(gap.kinds), "" if form == IN_TURN else form)
+            between = ",?(?: and)? then " if form == IN_TURN else ", and | and |, | with "
+            return rf"{one}(?:(?:{between}){one}){{{gap.least - 1},{gap.most - 1}}}"
         case APlace():
             return one_of(_phrases(gap.among, form))
         case ANumber():
