@@ -87,7 +87,8 @@ def accept_request(request: Request, options: Mapping[str, str]) -> Request:
 
 def check_prompt(prompt: str) -> None:
     """Raise `InputError` for a prompt with words the miniature does not know."""
-    check_words(Request.of(prompt))
+    if unknown := unknown_words(prompt):
+        raise _unknown_words_error(prompt, unknown)
 
 
 def check_request(request: Request) -> None:
@@ -118,10 +119,14 @@ def check_words(request: Request) -> None:
             f"the miniature reads English only, and this looks like {language}: sorry! "
             f"In English it can do, for example, {_quoted(EXAMPLES)}. {REAL_MODELS}"
         )
+    raise _unknown_words_error(text, unknown)
+
+
+def _unknown_words_error(text: str, unknown: Sequence[Unknown]) -> InputError:
     shown = unknown[:MAX_SHOWN]
     words = ", ".join(f"“{one_line(each.word, MAX_WORD_LENGTH)}”{_nearest(each)}" for each in shown)
     more = f" and {len(unknown) - MAX_SHOWN} more" if len(unknown) > MAX_SHOWN else ""
-    raise InputError(
+    return InputError(
         f"the miniature does not know {words}{more}. "
         f"It can do {_quoted(_instead(text, unknown))}. {REAL_MODELS}"
     )
@@ -147,7 +152,9 @@ def _replaced(text: str, word: str, near: str) -> str:
     """The text with a neighbour for a word, in its number and with the article that fits."""
     if is_plural(word) and near not in COLOURS:
         return re.sub(rf"\b{re.escape(word)}\b", plural(near), text)
-    text = re.sub(rf"\b[Aa]n? {re.escape(word)}\b", with_article(near, near), text)
+    article = with_article(near, near)
+    text = re.sub(rf"\ban? {re.escape(word)}\b", article, text)
+    text = re.sub(rf"\bAn? {re.escape(word)}\b", article[0].upper() + article[1:], text)
     return re.sub(rf"\b{re.escape(word)}\b", near, text)
 
 

@@ -98,11 +98,15 @@ def test_what_is_no_story_stays_as_it_is(tmp_path: Path) -> None:
         [TITLE],
         [picture, "Paint the frog spawn blue."],
         ["A story like", picture],
-        [TITLE, picture, "Paint the frog spawn blue."],
     ]
     for parts in kept:
         request = Request.of(parts)
         assert normalise_story(request) is request
+
+
+def test_a_wish_after_a_story_without_captions_is_one_after_a_story() -> None:
+    request = Request.of([TITLE, draw(TASK.steps[0].scene), "Paint the frog spawn blue."])
+    assert shape(normalise_story(request)) == [TITLE, "Step 1: ", "picture", "Paint the frog spawn blue."]
 
 
 @pytest.mark.parametrize("seed", range(4))

@@ -31,6 +31,7 @@ from interleave_mini.language.words import (
     CELL_OF,
     DIRECTIONS,
     NUMBERS,
+    PLACES,
     RELATIONS,
     ROWS,
     SIZES,
@@ -48,6 +49,8 @@ _SHORTEST_TYPO, _LONG_WORD = 4, 7
 """Shorter words are not taken for mistyped ones; in long ones two letters may be wrong."""
 _FEW_TOPICS = 6
 """A word of so many topics at most tells what a request is about."""
+_ALSO_TELLING = frozenset((*PLACES, "season", "seasons")) - {"paper", "room"}
+"""Words that tell it though many topics, or harmless sentences, have them too."""
 _MOST_TYPOS, _LONGEST_WORD = 6, 40
 """So many unknown words of a text are looked at, and no longer ones."""
 _FOREIGN_SHARE = 0.4
@@ -202,7 +205,7 @@ def _asked_for() -> re.Pattern[str]:
 def _spoken_of() -> frozenset[str]:
     """Words for what the world lacks that the voices and templates use as it is: "a bed of flowers"."""
     topics = [topic for topics in (*DOMAINS.values(), RIDDLE_TOPICS) for topic in topics]
-    texts = [*voice_lines(), *(template for topic in topics for template in topic.templates)]
+    texts = [*voice_lines(), *(template for each in (*topics, *EDITS) for template in each.templates)]
     return frozenset(_singular(found["word"]) for text in texts for found in _asked_for().finditer(text))
 
 
@@ -248,7 +251,7 @@ def telling_words() -> frozenset[str]:
             topics_of.setdefault(word.lower(), set()).add(topic)
     special = {word for word, topics in topics_of.items() if len(topics) <= _FEW_TOPICS}
     nouns = {word for phrase in thing_words() for word in phrase.split()}
-    return frozenset((special - harmless_words()) | nouns | set(COLOURS))
+    return frozenset((special - harmless_words()) | nouns | set(COLOURS) | _ALSO_TELLING)
 
 
 def _worded_topics() -> Iterator[tuple[str, str]]:
