@@ -1,8 +1,9 @@
-"""Holds a plan against the request: what was named there must be in it.
+"""Holds a plan against the request: what was named there must be in it, and it must be possible.
 
 The planner is a small model that errs. What a person named can be found in their words by rule (things,
-colours, numbers of things, places), and so can what a plan draws. A plan that leaves something out is asked
-for once more, with what is missing named; after that the request is refused, with what was understood.
+colours, numbers of things, places), and so can what a plan draws. A plan that leaves something out, that
+cannot be drawn or that is about something else is asked for once more, with what is wrong named; after that
+the request is refused, with what was understood.
 """
 
 from __future__ import annotations
@@ -12,6 +13,8 @@ from collections.abc import Iterator, Sequence
 from functools import cache
 
 from interleave.types import Plan, Request, Text
+from interleave_mini.language.patterns import NotUnderstood
+from interleave_mini.language.prompts import parse_prompt
 from interleave_mini.language.synonyms import (
     ADJECTIVES,
     COLOUR_SYNONYMS,
@@ -19,8 +22,10 @@ from interleave_mini.language.synonyms import (
     PLACE_PHRASES,
     SIZE_WORDS,
 )
+from interleave_mini.language.vocabulary import is_about
 from interleave_mini.language.words import NUMBERS, PLACES, UNCOUNTABLE, bare_noun, listed, one_of, plural
 from interleave_mini.world.kinds import COLOURS, NOUNS
+from interleave_mini.world.operations import Impossible
 
 _SINGULAR = {
     **{noun: kind for noun, (kind, _) in NOUNS.items()},
@@ -73,8 +78,36 @@ def missing_from(plan: Plan, request: Request) -> list[str]:
 
 
 def _is_planned(noun: str, kinds: set[str]) -> bool:
-    """Whether a thing of this name is in the plan; an egg may be that of a hen or of a butterfly."""
-    return KIND_OF[noun] in kinds or (noun in ("egg", "eggs") and not kinds.isdisjoint(("hen", "butterfly")))
+    """Whether a thing of this name is in the plan; an egg may be that of a hen, a butterfly or a frog."""
+    return KIND_OF[noun] in kinds or (
+        noun in ("egg", "eggs") and not kinds.isdisjoint(("hen", "butterfly", "frog"))
+    )
+
+
+def impossible_step(plan: Plan) -> str | None:
+    """The first prompt of a plan from nothing that nobody could draw; None when all can be."""
+    scene = None
+    for step in plan.steps:
+        if step.prompt is None:
+            return None
+        try:
+            scene = parse_prompt(step.prompt, scene)
+        except (NotUnderstood, Impossible):
+            return step.prompt
+    return None
+
+
+def is_about_something_else(plan: Plan, request: Request) -> bool:
+    """Whether neither a thing of the plan nor a word of its topic is in the request."""
+    kinds = {KIND_OF[found[0].lower()] for found in _THING.finditer(_planned_text(plan))}
+    if any(KIND_OF[found[0].lower()] in kinds for found in _THING.finditer(request.text)):
+        return False
+    return not is_about(request.text, topic_of(plan))
+
+
+def topic_of(plan: Plan) -> str:
+    """The topic that a plan of the miniature names in its reasoning: "A walk: 3 to do."."""
+    return (plan.reasoning or "").partition(":")[0].strip().lower()
 
 
 def named_things(plan: Plan) -> list[str]:

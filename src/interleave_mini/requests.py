@@ -26,14 +26,19 @@ from interleave_mini.language.vocabulary import (
     Unknown,
     corrected,
     corrections,
-    is_about_something,
     is_plural,
     other_language,
     unknown_words,
 )
 from interleave_mini.language.voices import voices
 from interleave_mini.language.words import listed, plural, with_article
-from interleave_mini.plan_check import leaves_out, missing_from, named_things
+from interleave_mini.plan_check import (
+    impossible_step,
+    is_about_something_else,
+    leaves_out,
+    missing_from,
+    named_things,
+)
 from interleave_mini.reader import shared_batched_reader, shared_reader
 from interleave_mini.reader.scores import is_clear
 from interleave_mini.world.kinds import COLOURS
@@ -107,13 +112,8 @@ def check_words(request: Request) -> None:
     """Raise `InputError`, with neighbours in meaning and requests to paste, for unknown words."""
     text = request.text
     unknown = unknown_words(text)
-    if not unknown and (request.pictures or not text.strip() or is_about_something(text)):
-        return
     if not unknown:
-        raise InputError(
-            "the miniature finds nothing in this that it can draw. "
-            f"It can do {_quoted(nearest_requests(text))}. {REAL_MODELS}"
-        )
+        return
     if language := other_language(text):
         raise InputError(
             f"the miniature reads English only, and this looks like {language}: sorry! "
@@ -215,23 +215,34 @@ def _quoted(texts: Sequence[str]) -> str:
 
 
 class PlanCheck:
-    """Holds the planner's plan against the request: what was named must be in it."""
+    """Holds the planner's plan against the request: what was named must be in it, and it must be possible."""
 
     def problem(self, request: Request, plan: Plan) -> str:
-        """What the planner is told; empty for a plan that has everything."""
-        missing = missing_from(plan, request)
-        return leaves_out(missing) if missing else ""
+        """What the planner is told; empty for a plan that is right as far as a rule can tell."""
+        if missing := missing_from(plan, request):
+            return leaves_out(missing)
+        if request.pictures:
+            return ""
+        if prompt := impossible_step(plan):
+            return f"Nobody can draw “{prompt}”."
+        return "The plan is about something else." if is_about_something_else(plan, request) else ""
 
     def refusal(self, request: Request, plan: Plan) -> InputError:
         """What the person is told when the second plan is no better."""
-        missing = missing_from(plan, request)
-        understood = named_things(plan)
         return InputError(
-            f"the miniature understood {listed(understood) or 'nothing that it can draw'}, but its plan "
-            f"leaves out {listed([f'“{each}”' for each in missing])}: say it in other words, or in smaller "
-            "steps. "
-            f"It can do {_quoted(nearest_requests(request.text))}. {REAL_MODELS}"
+            f"{_why(request, plan)}. It can do {_quoted(nearest_requests(request.text))}. {REAL_MODELS}"
         )
+
+
+def _why(request: Request, plan: Plan) -> str:
+    understood = f"the miniature understood {listed(named_things(plan)) or 'nothing that it can draw'}"
+    in_other_words = "say it in other words, or in smaller steps"
+    if missing := missing_from(plan, request):
+        left_out = listed([f"“{each}”" for each in missing])
+        return f"{understood}, but its plan leaves out {left_out}: {in_other_words}"
+    if is_about_something_else(plan, request):
+        return "the miniature finds nothing in this that it can draw"
+    return f"{understood}, but its plan cannot be drawn at “{impossible_step(plan)}”: {in_other_words}"
 
 
 # Stories that have begun

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
@@ -31,7 +32,6 @@ from interleave_mini.language.words import (
     CELL_OF,
     DIRECTIONS,
     NUMBERS,
-    PLACES,
     RELATIONS,
     ROWS,
     SIZES,
@@ -49,8 +49,6 @@ _SHORTEST_TYPO, _LONG_WORD = 4, 7
 """Shorter words are not taken for mistyped ones; in long ones two letters may be wrong."""
 _FEW_TOPICS = 6
 """A word of so many topics at most tells what a request is about."""
-_ALSO_TELLING = frozenset((*PLACES, "season", "seasons")) - {"paper", "room"}
-"""Words that tell it though many topics, or harmless sentences, have them too."""
 _MOST_TYPOS, _LONGEST_WORD = 6, 40
 """So many unknown words of a text are looked at, and no longer ones."""
 _FOREIGN_SHARE = 0.4
@@ -243,15 +241,20 @@ def _singulars() -> dict[str, str]:
 
 
 @cache
-def telling_words() -> frozenset[str]:
-    """Words that say what is to be drawn or to happen: things, colours, what few topics share."""
-    topics_of: dict[str, set[str]] = {}
+def telling_words() -> dict[str, frozenset[str]]:
+    """By topic: words that say that a request is about it, because few other topics have them."""
+    words_of: dict[str, set[str]] = {}
     for topic, text in _worded_topics():
-        for word in _words_of(text):
-            topics_of.setdefault(word.lower(), set()).add(topic)
-    special = {word for word, topics in topics_of.items() if len(topics) <= _FEW_TOPICS}
-    nouns = {word for phrase in thing_words() for word in phrase.split()}
-    return frozenset((special - harmless_words()) | nouns | set(COLOURS) | _ALSO_TELLING)
+        words_of.setdefault(topic, set(topic.split())).update(word.lower() for word in _words_of(text))
+    topics_with = Counter(word for words in words_of.values() for word in words)
+    return {
+        topic: frozenset(
+            word
+            for word in words
+            if word in topic.split() or (topics_with[word] <= _FEW_TOPICS and word not in harmless_words())
+        )
+        for topic, words in words_of.items()
+    }
 
 
 def _worded_topics() -> Iterator[tuple[str, str]]:
@@ -263,9 +266,10 @@ def _worded_topics() -> Iterator[tuple[str, str]]:
         yield from (("riddles", riddle) for riddle in riddles)
 
 
-def is_about_something(text: str) -> bool:
-    """Whether a request names anything that the world has."""
-    return any(word.lower().removesuffix("'s") in telling_words() for word in _WORD.findall(text))
+def is_about(text: str, topic: str) -> bool:
+    """Whether the words of a request speak of a topic."""
+    told = telling_words().get(topic, frozenset())
+    return any(word.lower().removesuffix("'s") in told for word in _WORD.findall(text))
 
 
 # Mistyped words
@@ -297,8 +301,8 @@ def _meant(word: str) -> str | None:
             close = [
                 known for known in words if len(known) >= _SHORTEST_TYPO and _within(word, known, distance)
             ]
-            if len(close) == 1:
-                return close[0]
+            if len({_singular(known) for known in close}) == 1:  # singular and plural of one word
+                return next((known for known in close if known[-1] == word[-1]), close[0])
             if close:
                 return None
     return None
