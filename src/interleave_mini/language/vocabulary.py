@@ -203,7 +203,8 @@ def _asked_for() -> re.Pattern[str]:
 def _spoken_of() -> frozenset[str]:
     """Words for what the world lacks that the voices and templates use as it is: "a bed of flowers"."""
     topics = [topic for topics in (*DOMAINS.values(), RIDDLE_TOPICS) for topic in topics]
-    texts = [*voice_lines(), *(template for each in (*topics, *EDITS) for template in each.templates)]
+    texts = [*voice_lines(), *(template for topic in topics for template in topic.templates)]
+    texts += [template for edit in EDITS for template in edit.templates]
     return frozenset(_singular(found["word"]) for text in texts for found in _asked_for().finditer(text))
 
 
