@@ -25,7 +25,7 @@ from interleave_mini.language.synonyms import (
 from interleave_mini.language.vocabulary import is_about
 from interleave_mini.language.words import NUMBERS, PLACES, UNCOUNTABLE, bare_noun, listed, one_of, plural
 from interleave_mini.world.kinds import COLOURS, NOUNS
-from interleave_mini.world.operations import Impossible
+from interleave_mini.world.operations import AlreadySo, Impossible
 
 _SINGULAR = {
     **{noun: kind for noun, (kind, _) in NOUNS.items()},
@@ -50,7 +50,7 @@ _SOMETHING_NEW = re.compile(rf"\b(?:an?|some|two|three) (?:{_BEFORE} )*{one_of(K
 _SAID_OTHERWISE = re.compile(
     r"\b(?:in|inside) the house\b|\bballs of snow\b|\bsnow ?balls\b|\bpencils\b|\bwhole circle\b"
     r"|\bcircle of life\b|\blife circle\b|\bcolou?ring book\b|\b(?:picture|story) ?book\b"
-    r"|\bfrog'?s? eggs\b",
+    r"|\bfrog'?s? eggs\b|\bapple (?=trees?\b)",
     re.IGNORECASE,
 )
 
@@ -92,8 +92,11 @@ def impossible_step(plan: Plan) -> str | None:
             return None
         try:
             scene = parse_prompt(step.prompt, scene)
-        except (NotUnderstood, Impossible):
-            return step.prompt
+        except (NotUnderstood, Impossible) as error:
+            if not isinstance(
+                error.__cause__ or error, AlreadySo
+            ):  # painting what has the colour is harmless
+                return step.prompt
     return None
 
 

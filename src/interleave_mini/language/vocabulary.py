@@ -40,13 +40,14 @@ from interleave_mini.language.words import (
 )
 from interleave_mini.world.kinds import COLOURS, NOUNS
 
-_WORD = re.compile(r"[^\W\d_]+(?:['’-][^\W\d_]+)*")
+_WORD = re.compile(r"\b[^\W\d_]+(?:['’-][^\W\d_]+)*")
 _GAP = re.compile(r"{[^{}]*}")
 _GIVEN_STEP = re.compile(r"^step \d+:.*$", re.IGNORECASE | re.MULTILINE)
 """Captions of steps the user gives: they may contain any words."""
 _NAMED = re.compile(r"\b(?:named|called)\s+([^\W\d_]+)", re.IGNORECASE)
 _SHORTEST_TYPO, _LONG_WORD = 4, 7
 """Shorter words are not taken for mistyped ones; in long ones two letters may be wrong."""
+_SHORTEST_BASE = 3
 _FEW_TOPICS = 6
 """A word of so many topics at most tells what a request is about."""
 _MOST_TYPOS, _LONGEST_WORD = 6, 40
@@ -155,7 +156,20 @@ def is_known(word: str) -> bool:
     if _singular(bare) in neighbours() and bare not in vocabulary():
         return False  # a word for what the world lacks
     parts = bare.split("-")
-    return word in known or bare in known or (len(parts) > 1 and all(part in known for part in parts))
+    if len(parts) > 1 and all(part in known for part in parts):
+        return True
+    return word in known or bare in known or any(form in known for form in _base_forms(bare))
+
+
+def _base_forms(word: str) -> list[str]:
+    """What a verb may be without its ending: "ripens", "ripened" and "ripening" come from "ripen"."""
+    endings = {"s": ("",), "es": ("", "e"), "ies": ("y",), "ed": ("", "e"), "ied": ("y",), "ing": ("", "e")}
+    return [
+        word.removesuffix(ending) + base
+        for ending, bases in endings.items()
+        if word.endswith(ending) and len(word) - len(ending) >= _SHORTEST_BASE
+        for base in bases
+    ]
 
 
 def _is_name(found: re.Match[str], text: str) -> bool:
@@ -296,7 +310,7 @@ def _meant(word: str) -> str | None:
     """The one known word that this one is mistyped from; things and colours go before other words."""
     if len(word) < _SHORTEST_TYPO:
         return None
-    drawable = thing_words() | set(COLOURS)
+    drawable = thing_words() | set(COLOURS) | _place_words()
     for distance in (1, 2) if len(word) >= _LONG_WORD else (1,):
         for words in (drawable, vocabulary()):
             close = [
@@ -304,9 +318,18 @@ def _meant(word: str) -> str | None:
             ]
             if len({_singular(known) for known in close}) == 1:  # singular and plural of one word
                 return next((known for known in close if known[-1] == word[-1]), close[0])
+            if harmless := harmless_words().intersection(close):  # whichever was meant, it changes nothing
+                return min(harmless)
             if close:
                 return None
     return None
+
+
+@cache
+def _place_words() -> frozenset[str]:
+    """The nouns of places: "grass", "beach"."""
+    nouns = [noun for nouns in PLACE_NOUNS.values() for noun in nouns]
+    return frozenset(noun.split()[-1] for noun in nouns)
 
 
 def _within(word: str, other: str, distance: int) -> bool:
