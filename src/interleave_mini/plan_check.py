@@ -65,7 +65,7 @@ def missing_from(plan: Plan, request: Request) -> list[str]:
     asked, planned = _asked_text(request), _planned_text(plan)
     places = list(_missing_places(asked, planned))
     asked = _PLACE.sub(" ", _SAID_OTHERWISE.sub(" ", asked))  # nothing stands "among the trees"
-    kinds = {KIND_OF[found[0].lower()] for found in _THING.finditer(planned)}
+    kinds = _drawn_kinds(plan)
     found = dict.fromkeys(
         (
             *_missing_pairs(asked, planned, kinds),
@@ -75,6 +75,13 @@ def missing_from(plan: Plan, request: Request) -> list[str]:
         )
     )
     return list(found)
+
+
+def _drawn_kinds(plan: Plan) -> set[str]:
+    """The kinds of things that a plan draws, or teaches to draw; those it speaks of, where it draws nothing."""
+    prompts = " ".join(step.prompt or "" for step in plan.steps)
+    words = f"{plan.reasoning} {prompts}" if prompts.strip() else _planned_text(plan)
+    return {KIND_OF[found[0].lower()] for found in _THING.finditer(words)}
 
 
 def _is_planned(noun: str, kinds: set[str]) -> bool:
@@ -102,7 +109,7 @@ def impossible_step(plan: Plan) -> str | None:
 
 def is_about_something_else(plan: Plan, request: Request) -> bool:
     """Whether neither a thing of the plan nor a word of its topic is in the request."""
-    kinds = {KIND_OF[found[0].lower()] for found in _THING.finditer(_planned_text(plan))}
+    kinds = _drawn_kinds(plan)
     if any(KIND_OF[found[0].lower()] in kinds for found in _THING.finditer(request.text)):
         return False
     return not is_about(request.text, topic_of(plan))

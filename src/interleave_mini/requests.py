@@ -53,7 +53,7 @@ MAX_SHOWN, MAX_WORD_LENGTH, MAX_REQUEST_SHOWN = 6, 40, 200
 EXAMPLES = (
     "How a frog grows up, step by step, in four pictures",
     "Tell the story of a cat and a dog that become friends in the meadow.",
-    "Draw a snowman and a red house in the snow, then add a moon at the top.",
+    "Draw a cat and a house, then make it night.",
 )
 REAL_MODELS = "For anything else use real models: `interleave backends` lists them."
 
