@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import suppress
 
@@ -48,10 +47,7 @@ class Feed:
 
     def look(self) -> None:
         """Fold what the journal has got since the last look."""
-        try:
-            size = os.stat(self._reader.path).st_size
-        except OSError:
-            return
+        size = self._reader.size
         if size != self._size:
             self._size = size
             for entry in self._reader.read_new():
