@@ -447,16 +447,18 @@ class JournalReader:
             return 0
 
     def _unread(self) -> bytes:
-        for _ in range(LOCK_TRIES):
-            with suppress(FileNotFoundError):  # perhaps it is being taken over
-                self._follow(journal_path(self.folder))
-                return read_from(self.path, self._offset)
         try:
-            return read_from(self.path, self._offset)
+            with suppress(FileNotFoundError):  # perhaps it is just being taken over
+                return self._read_on()
+            return self._read_on()
         except (FileNotFoundError, NotADirectoryError):
             raise RunError(f"{self.path.parent} is not a run folder: it has no {self.path.name}") from None
         except OSError as error:
             raise RunError(f"{self.path} cannot be read ({error.strerror})") from None
+
+    def _read_on(self) -> bytes:
+        self._follow(journal_path(self.folder))
+        return read_from(self.path, self._offset)
 
     def _follow(self, path: Path) -> None:
         """Read on in the file of a later lease, which begins with the same lines."""

@@ -82,6 +82,11 @@ class Feeds:
     def __len__(self) -> int:
         return len(self._feeds)
 
+    @property
+    def watched(self) -> set[str]:
+        """The jobs whose events somebody reads."""
+        return {id_ for id_, _ in self._feeds}
+
     async def events(
         self,
         job: Job,

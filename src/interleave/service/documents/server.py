@@ -5,14 +5,16 @@ from __future__ import annotations
 import asyncio
 import logging
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import uvicorn
 
 from interleave.errors import ConfigurationError
+from interleave.files import make_folder
 from interleave.redaction import keep_environment_secret, keep_secret, redacted_logging
 from interleave.runs.resolve import Choices, resolve
 from interleave.service.auth import is_loopback
@@ -25,6 +27,7 @@ from interleave.service.documents.logs import JsonFormatter
 from interleave.service.documents.metrics import DocumentMetrics
 from interleave.service.documents.observing import observed
 from interleave.service.documents.service import Documents, ServiceSettings
+from interleave.service.documents.shared_jobs import SharedJobTable
 from interleave.service.documents.shelf import ModelShelf
 from interleave.service.documents.webhooks import SECRET_VARIABLE, AllowedHosts, Webhooks
 from interleave.service.memory import trim_freed_memory
@@ -46,8 +49,8 @@ class DocumentsConfig:
 
     chosen: Choices
     folder: Path = DEFAULT_FOLDER
-    jobs: Path | None = None
-    """The job table; None for one in the folder."""
+    jobs: Path | str | None = None
+    """The job table: a SQLite file, or the address of a Postgres database; None for a file in the folder."""
     host: str = "127.0.0.1"
     port: int = DEFAULT_PORT
     drain_seconds: float = 10.0
@@ -75,12 +78,22 @@ def serve_documents(config: DocumentsConfig, announce: Callable[[str], None]) ->
     form = JsonFormatter() if config.json_logs else "%(asctime)s %(message)s"
     if not config.json_logs:  # a line for every model call is for machines to search
         logging.getLogger(observed.__module__).setLevel(logging.WARNING)
-    with listening, redacted_logging(form), Folders(config.folder).locked():
-        jobs = JobTable(config.jobs or config.folder / JOBS_NAME)
-        try:
-            asyncio.run(_serve(config, jobs, access, listening, announce))
-        finally:
-            jobs.close()
+    with listening, redacted_logging(form), opened_jobs(config.jobs, config.folder) as jobs:
+        asyncio.run(_serve(config, jobs, access, listening, announce))
+
+
+@contextmanager
+def opened_jobs(where: Path | str | None, folder: Path) -> Iterator[JobTable]:
+    """The job table of a service, and its folder: held alone, unless the table is made to be shared."""
+    with ExitStack() as held:
+        if isinstance(where, str):
+            make_folder(folder)
+            jobs: JobTable = SharedJobTable(where)
+        else:
+            held.enter_context(Folders(folder).locked())
+            jobs = JobTable(where or folder / JOBS_NAME)
+        held.callback(jobs.close)
+        yield jobs
 
 
 def make_documents(config: DocumentsConfig, jobs: JobTable, metrics: DocumentMetrics) -> Documents:
