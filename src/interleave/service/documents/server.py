@@ -28,7 +28,7 @@ from interleave.service.documents.metrics import DocumentMetrics
 from interleave.service.documents.observing import observed
 from interleave.service.documents.service import Documents, ServiceSettings
 from interleave.service.documents.shared_jobs import SharedJobTable
-from interleave.service.documents.shelf import ModelShelf
+from interleave.service.documents.shelf import ModelShelf, NoModels
 from interleave.service.documents.webhooks import SECRET_VARIABLE, AllowedHosts, Webhooks
 from interleave.service.memory import trim_freed_memory
 from interleave.service.server import GRACE_SECONDS, Server, address_of, bind, uvicorn_config
@@ -99,7 +99,8 @@ def opened_jobs(where: Path | str | None, folder: Path) -> Iterator[JobTable]:
 def make_documents(config: DocumentsConfig, jobs: JobTable, metrics: DocumentMetrics) -> Documents:
     """The service of a configuration, still to be started."""
     run_config, pack = resolve(config.chosen)
-    shelf = ModelShelf(run_config, pack, config.chosen, lambda models: observed(models, metrics))
+    kind = ModelShelf if config.settings.concurrency else NoModels
+    shelf = kind(run_config, pack, config.chosen, lambda models: observed(models, metrics))
     webhooks = None
     if config.webhook_hosts:
         if not config.webhook_secret:

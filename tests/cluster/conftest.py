@@ -1,0 +1,55 @@
+"""A real Postgres, real workers and services as processes, and one server that plays all models."""
+
+from __future__ import annotations
+
+import importlib.util
+import itertools
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from postgres_server import PostgresServer, find_postgres
+
+_TESTS = Path(__file__).parent.parent
+sys.path.insert(0, str(_TESTS / "backends"))  # for the server of the loopback
+sys.path += [str(_TESTS / "service"), str(_TESTS / "service" / "documents")]  # for the document service
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """They start many processes: `make test` leaves them out."""
+    for item in items:
+        if Path(__file__).parent in item.path.parents:
+            item.add_marker(pytest.mark.slow)
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[PostgresServer]:
+    programs = find_postgres()
+    if programs is None:
+        pytest.skip(
+            "Postgres is not installed: apt install postgresql, or name its programs with POSTGRES_BIN"
+        )
+    if importlib.util.find_spec("psycopg") is None:
+        pytest.skip('psycopg is not installed: pip install "interleavethinker[postgres]"')
+    server = PostgresServer(programs)
+    yield server
+    server.remove()
+
+
+@pytest.fixture
+def database(postgres: PostgresServer) -> str:
+    """The address of an empty database."""
+    return postgres.new_database(f"test_{next(_numbers)}")
+
+
+_numbers = itertools.count(1)
+
+
+@pytest.fixture
+def machines(tmp_path: Path, database: str) -> Iterator[Callable[[], object]]:
+    from machines import Machines
+
+    started = Machines(tmp_path, database)
+    yield started  # type: ignore[misc]
+    started.stop()

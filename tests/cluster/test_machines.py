@@ -1,0 +1,126 @@
+"""Many machines, played by processes: workers die and hang, Postgres is restarted, the shared folder is slow.
+
+Nothing fails, nothing is lost, and no call is made again but those that were open: at most one per job.
+"""
+
+from __future__ import annotations
+
+import signal
+
+from machines import Machines, until
+from postgres_server import PostgresServer
+
+from interleave.runs.record import comparable
+
+JOBS = 4
+
+
+def repeated(machines: Machines, copies: int) -> int:
+    """How many calls were made more often than once for each of so many equal jobs."""
+    return sum(times - copies for times in machines.calls().values() if times > copies)
+
+
+def check(machines: Machines, jobs: list[str], whole: tuple[dict[str, object], int], open_slots: int) -> None:
+    record, calls = whole
+    machines.wait_for(jobs)
+    for job in jobs:
+        assert comparable(machines.run(job)) == record
+    made = machines.calls().total()
+    assert made <= (len(jobs) + 1) * calls + open_slots
+    assert repeated(machines, len(jobs) + 1) <= open_slots
+
+
+def test_a_worker_is_killed_and_another_takes_over(machines: Machines) -> None:
+    machines.service()
+    first = machines.worker()
+    whole = machines.undisturbed()
+    jobs = machines.submit(JOBS)
+    with machines.holding(JOBS, after=3 * JOBS):
+        second = machines.worker()
+        first.signal(signal.SIGKILL)
+    check(machines, jobs, whole, JOBS)
+    assert second.says("stalled on")
+
+
+def test_a_paused_worker_that_wakes_up_counts_no_more(machines: Machines) -> None:
+    machines.service()
+    first = machines.worker()
+    whole = machines.undisturbed()
+    jobs = machines.submit(JOBS)
+    with machines.holding(JOBS, after=3 * JOBS):
+        first.signal(signal.SIGSTOP)
+        machines.worker()
+    machines.wait_for(jobs)
+    made = machines.calls().total()
+    ends = {job: machines.response(job) for job in jobs}
+    first.signal(signal.SIGCONT)
+    until(lambda: first.says("is left to another worker"))
+    check(machines, jobs, whole, JOBS)
+    assert machines.calls().total() == made, "the worker that woke up made a call"
+    assert {job: machines.response(job) for job in jobs} == ends
+    machines.workers[1].signal(signal.SIGKILL)
+    machines.wait_for(machines.submit(1))  # the first one works again
+
+
+def test_postgres_is_restarted(machines: Machines, postgres: PostgresServer) -> None:
+    machines.service()
+    machines.worker(lease=30)
+    machines.worker(lease=30)
+    whole = machines.undisturbed()
+    jobs = machines.submit(JOBS)
+    with machines.holding(JOBS, after=2 * JOBS):
+        postgres.stop("immediate")
+    until(lambda: machines.models.in_flight == 0)
+    postgres.start()
+    check(machines, jobs, whole, 0)
+    machines.wait_for(machines.submit(1))
+
+
+def test_a_slow_shared_folder_costs_no_lease(machines: Machines) -> None:
+    """Each write takes a tenth of the lease, and a journal needs many."""
+    machines.service()
+    workers = [machines.worker(lease=1, slow_disk=0.1) for _ in range(2)]
+    whole = machines.undisturbed()
+    jobs = machines.submit(2)
+    check(machines, jobs, whole, 0)
+    assert not any(each.says("stalled on") or each.says("left to another") for each in workers)
+
+
+def test_a_worker_that_is_ended_leaves_its_jobs_at_once(machines: Machines) -> None:
+    machines.service()
+    first = machines.worker("--drain", "0", lease=600)
+    whole = machines.undisturbed()
+    jobs = machines.submit(JOBS)
+    with machines.holding(JOBS, after=2 * JOBS):
+        assert first.stop() == 0
+        machines.worker(lease=600)
+    check(machines, jobs, whole, JOBS)
+
+
+def test_services_hear_of_jobs_that_workers_end(machines: Machines) -> None:
+    """Two services on one table: a client of either waits, streams, and cancels what runs elsewhere."""
+    first, second = machines.service(), machines.service()
+    machines.worker()
+    answered = second.client.post("/v1/responses", json={"input": "A lake in two pictures"}).json()
+    assert answered["status"] == "completed"
+    with first.client.stream(
+        "POST", "/v1/responses", json={"input": "A lake in two pictures", "stream": True}
+    ) as s:
+        assert "response.completed" in s.read().decode()
+    (job,) = machines.submit(1)
+    with machines.holding(1, after=2):
+        cancelled = second.client.post(f"/v1/responses/{job}/cancel").json()
+        assert cancelled["status"] == "cancelled"
+    assert machines.response(job)["status"] == "cancelled"
+
+
+def test_one_key_does_not_keep_another_waiting_and_idempotency_holds_on_all_services(
+    machines: Machines,
+) -> None:
+    first, second = machines.service(), machines.service()
+    asked = {
+        "json": {"input": "A lake in two pictures", "background": True},
+        "headers": {"Idempotency-Key": "k"},
+    }
+    ids = {each.client.post("/v1/responses", **asked).json()["id"] for each in (first, second)}  # type: ignore[arg-type]
+    assert len(ids) == 1
