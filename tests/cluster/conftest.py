@@ -27,9 +27,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def postgres() -> Iterator[PostgresServer]:
     programs = find_postgres()
     if programs is None:
-        pytest.skip(
-            "Postgres is not installed: apt install postgresql, or name its programs with POSTGRES_BIN"
-        )
+        pytest.skip("Postgres is not installed: apt install postgresql, or set POSTGRES_BIN")
     if importlib.util.find_spec("psycopg") is None:
         pytest.skip('psycopg is not installed: pip install "interleavethinker[postgres]"')
     server = PostgresServer(programs)

@@ -103,10 +103,9 @@ def test_services_hear_of_jobs_that_workers_end(machines: Machines) -> None:
     machines.worker()
     answered = second.client.post("/v1/responses", json={"input": "A lake in two pictures"}).json()
     assert answered["status"] == "completed"
-    with first.client.stream(
-        "POST", "/v1/responses", json={"input": "A lake in two pictures", "stream": True}
-    ) as s:
-        assert "response.completed" in s.read().decode()
+    asked = {"input": "A lake in two pictures", "stream": True}
+    with first.client.stream("POST", "/v1/responses", json=asked) as streamed:
+        assert "response.completed" in streamed.read().decode()
     (job,) = machines.submit(1)
     with machines.holding(1, after=2):
         cancelled = second.client.post(f"/v1/responses/{job}/cancel").json()
@@ -114,13 +113,13 @@ def test_services_hear_of_jobs_that_workers_end(machines: Machines) -> None:
     assert machines.response(job)["status"] == "cancelled"
 
 
-def test_one_key_does_not_keep_another_waiting_and_idempotency_holds_on_all_services(
-    machines: Machines,
-) -> None:
-    first, second = machines.service(), machines.service()
-    asked = {
-        "json": {"input": "A lake in two pictures", "background": True},
-        "headers": {"Idempotency-Key": "k"},
-    }
-    ids = {each.client.post("/v1/responses", **asked).json()["id"] for each in (first, second)}  # type: ignore[arg-type]
-    assert len(ids) == 1
+def test_a_held_plan_is_released_and_drawn_by_a_worker(machines: Machines) -> None:
+    """The decision goes into the journal of a later lease."""
+    service = machines.service()
+    machines.worker()
+    body = {"input": "A lake in two pictures", "background": True, "interleave": {"hold_plan": True}}
+    job = service.client.post("/v1/responses", json=body).json()["id"]
+    until(lambda: service.client.get(f"/v1/documents/{job}").json()["status"] == "held")
+    assert service.client.post(f"/v1/documents/{job}/plan/release").status_code == 200
+    until(lambda: machines.response(job)["status"] == "completed")
+    assert (machines.run(job) / "journal.2.jsonl").exists()

@@ -1,4 +1,4 @@
-"""Runs under leases: who takes over goes on in a journal of its own, and the earlier worker counts no more."""
+"""Runs under leases: who takes over has a journal of its own, and the earlier worker counts no more."""
 
 from __future__ import annotations
 

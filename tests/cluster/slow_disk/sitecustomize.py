@@ -1,4 +1,4 @@
-"""A slow shared folder for one process: every file that is opened, written to disk or renamed takes a while."""
+"""A slow shared folder for one process: everything that is written, synced or renamed takes a while."""
 
 import os
 import time
