@@ -14,11 +14,12 @@ from loopback import Loopback, free_port
 
 from clocks import now, run_jumping
 from interleave.backends.generators.http import HttpGenerator
-from interleave.backends.protocols import ImageGenerator, ImageRequest
-from interleave.backends.registry import load_generator
+from interleave.backends.protocols import ImageGenerator, ImageRequest, Message, Sampling
+from interleave.backends.registry import load_generator, load_vlm
 from interleave.backends.remote.endpoints import ESTIMATE_SECONDS, EndpointPool, read_endpoints
-from interleave.backends.retries import RetriedGenerator
+from interleave.backends.retries import RetriedGenerator, RetriedVlm
 from interleave.errors import BackendError, ConfigurationError, Failure
+from interleave.types import Text
 from work import HANGS_AFTER
 
 
@@ -339,3 +340,23 @@ def test_a_server_that_is_about_to_stop_gets_no_calls_while_others_have_room(
     four[0].fails_with(wire.status(503, Retry_After="30"))
     assert not asyncio.run(draw_many(at(four), 40))
     assert len(four[0].of("/edit")) <= 10, "those that were on their way together"
+
+
+def test_several_servers_of_one_vision_language_model_share_its_calls(
+    four: list[Loopback], impatient: None
+) -> None:
+    """As with vLLM or SGLang on several machines: when one is gone, the others answer."""
+    urls = ",".join(f"{server.url}/v1" for server in four[:3])
+    vlm = load_vlm(f"openai:m@{urls}?concurrency=64", "critic")
+    retried = RetriedVlm("the critic", vlm)
+    asked = [Message("user", (Text("hello"),))]
+
+    async def story() -> list[str]:
+        replies = [await retried.complete(asked, Sampling()) for _ in range(6)]
+        four[0].stop()
+        replies += [await retried.complete(asked, Sampling()) for _ in range(6)]
+        return [reply.text for reply in replies]
+
+    assert len(set(asyncio.run(story()))) == 1
+    made = [len(server.of("/chat/completions")) for server in four]
+    assert all(made[:3]) and sum(made) == 12, made

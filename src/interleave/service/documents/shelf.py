@@ -67,7 +67,8 @@ class NoModels(ModelShelf):
 
     def start(self) -> asyncio.Task[Models]:
         async def never() -> Models:
-            return await asyncio.get_running_loop().create_future()
+            models: Models = await asyncio.get_running_loop().create_future()
+            return models
 
         return asyncio.create_task(never())
 
