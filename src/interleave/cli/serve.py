@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import os
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from interleave.cli import options, serve_documents
+from interleave.cli import options, serve_balancer, serve_documents
 from interleave.errors import ConfigurationError, MissingDependency
 
 if TYPE_CHECKING:
     from interleave.config.specs import Spec
 
 app = typer.Typer(
-    help="Serve a generator, or whole documents, over HTTP.", no_args_is_help=True, rich_markup_mode=None
+    help="Serve a generator, or whole documents, over HTTP; balance several servers.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
 )
 
 SHORT_TOKEN = 16
@@ -85,6 +88,14 @@ def serve_generator(
     fixed: Annotated[
         bool, typer.Option("--fixed", help="Refuse requests for other steps, sizes and so on.")
     ] = False,
+    register: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="A file of addresses that has the server's own while it can draw."),
+    ] = None,
+    address: Annotated[
+        str | None,
+        typer.Option(metavar="URL", help="Its address in that file. [default: the one it listens on]"),
+    ] = None,
 ) -> int:
     """Serve an image generator over HTTP, until Ctrl-C.
 
@@ -133,12 +144,15 @@ def serve_generator(
         ),
         ignored=ignored,
         fixed=fixed,
+        register=register,
+        address=address,
     )
     serve(config, _announce)
     return 0
 
 
 app.command("documents")(serve_documents.serve_documents)
+app.command("balancer")(serve_balancer.serve_balancer)
 app.add_typer(serve_documents.keys, name="keys")
 
 
