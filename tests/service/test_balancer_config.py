@@ -53,9 +53,10 @@ def test_many_servers_change_their_own_lines_only() -> None:
     assert file.read_text() == "# ours\nhttp://10.0.0.9:8011  # by hand\n"
 
 
-def test_a_server_tells_an_address_that_others_can_reach() -> None:
+def test_a_server_tells_an_address_that_others_can_reach(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("interleave.service.registration._address_of_this_machine", lambda: "10.0.0.7")
     assert own_address("http://10.0.0.1:8011", "10.0.0.1", None) == "http://10.0.0.1:8011"
     assert own_address("http://0.0.0.0:8011", "0.0.0.0", "https://a.example/") == "https://a.example"
-    assert "0.0.0.0" not in own_address("http://0.0.0.0:8011", "0.0.0.0", None)
+    assert own_address("http://0.0.0.0:8011", "0.0.0.0", None) == "http://10.0.0.7:8011"
     with pytest.raises(ConfigurationError, match="--address"):
         own_address("http://0.0.0.0:8011", "0.0.0.0", "a.example")
