@@ -7,11 +7,12 @@ import itertools
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
-from postgres_server import PostgresServer, find_postgres
 
 _TESTS = Path(__file__).parent.parent
+sys.path.insert(0, str(_TESTS.parent / "deploy"))  # for Postgres
 sys.path.insert(0, str(_TESTS / "backends"))  # for the server of the loopback
 sys.path += [str(_TESTS / "service"), str(_TESTS / "service" / "documents")]  # for the document service
 
@@ -24,19 +25,21 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture(scope="session")
-def postgres() -> Iterator[PostgresServer]:
+def postgres() -> Iterator[Any]:
+    from local_postgres import PostgresServer, find_postgres
+
     programs = find_postgres()
     if programs is None:
         pytest.skip("Postgres is not installed: apt install postgresql, or set POSTGRES_BIN")
     if importlib.util.find_spec("psycopg") is None:
         pytest.skip('psycopg is not installed: pip install "interleavethinker[postgres]"')
-    server = PostgresServer(programs)
+    server = PostgresServer.new(programs)
     yield server
     server.remove()
 
 
 @pytest.fixture
-def database(postgres: PostgresServer) -> str:
+def database(postgres: Any) -> str:
     """The address of an empty database."""
     return postgres.new_database(f"test_{next(_numbers)}")
 

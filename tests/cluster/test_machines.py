@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import signal
 
+from local_postgres import PostgresServer
 from machines import Machines, until
-from postgres_server import PostgresServer
 
 from interleave.runs.record import comparable
 

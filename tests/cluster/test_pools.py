@@ -14,8 +14,8 @@ from pathlib import Path
 
 import httpx
 import pytest
+from local_postgres import free_port
 from machines import until
-from postgres_server import free_port
 from serving import Server
 
 from interleave.backends.protocols import ImageRequest

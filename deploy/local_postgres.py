@@ -1,4 +1,4 @@
-"""A real Postgres for tests, in a folder of its own; it can be stopped and started again."""
+"""A Postgres of its own on this machine, for tests and for `make cluster`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import subprocess
 import tempfile
 from pathlib import Path
 
-USER = "tester"
+USER = "interleave"
 
 
 def find_postgres() -> Path | None:
@@ -30,17 +30,23 @@ def free_port() -> int:
 
 
 class PostgresServer:
-    """Listens on this machine only; whoever runs the tests may do everything."""
+    """Listens on this machine only, and trusts everyone on it."""
 
-    def __init__(self, programs: Path) -> None:
+    def __init__(self, programs: Path, folder: Path, port: int) -> None:
         self.programs = programs
-        self.folder = Path(tempfile.mkdtemp(prefix="interleave-postgres-"))
-        self.data, self.port = self.folder / "data", free_port()
+        self.folder = folder
+        self.data, self.port = folder / "data", port
+
+    @classmethod
+    def new(cls, programs: Path) -> PostgresServer:
+        """A running one in a temporary folder, where it may be whoever it has to be."""
+        server = cls(programs, Path(tempfile.mkdtemp(prefix="interleave-postgres-")), free_port())
         if os.geteuid() == 0:  # it refuses to run as root
             nobody = pwd.getpwnam("nobody")
-            os.chown(self.folder, nobody.pw_uid, nobody.pw_gid)
-        self._run("initdb", "-D", str(self.data), "-U", USER, "-A", "trust", "--no-sync", "-E", "UTF8")
-        self.start()
+            os.chown(server.folder, nobody.pw_uid, nobody.pw_gid)
+        server._run("initdb", "-D", str(server.data), "-U", USER, "-A", "trust", "--no-sync", "-E", "UTF8")
+        server.start()
+        return server
 
     def url(self, database: str = "postgres") -> str:
         return f"postgres://{USER}@127.0.0.1:{self.port}/{database}"
