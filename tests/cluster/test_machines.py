@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import signal
 
+import pytest
 from local_postgres import PostgresServer
 from machines import Machines, until
 
 from interleave.runs.record import comparable
 
+psycopg = pytest.importorskip("psycopg", reason="psycopg is not installed: pip install psycopg")
 JOBS = 4
 
 
@@ -123,3 +125,17 @@ def test_a_held_plan_is_released_and_drawn_by_a_worker(machines: Machines) -> No
     assert service.client.post(f"/v1/documents/{job}/plan/release").status_code == 200
     until(lambda: machines.response(job)["status"] == "completed")
     assert (machines.run(job) / "journal.2.jsonl").exists()
+
+
+def test_a_job_that_takes_every_worker_down_is_given_up(machines: Machines) -> None:
+    machines.service()
+    (job,) = machines.submit(1)
+    with psycopg.connect(machines.database) as connection:
+        connection.execute(
+            "UPDATE interleave.jobs SET status = 'in_progress', worker = 'the fifth', stalls = 4, token = 5, "
+            "leased_until = now() - interval '1 second'"
+        )
+    worker = machines.worker()
+    ended = until(lambda: machines.response(job) if machines.response(job)["error"] else None)
+    assert "5 workers in a row died or hung with it" in ended["error"]["message"]
+    assert worker.says("stalled on the fifth") and not machines.calls()

@@ -50,15 +50,19 @@ class Feed:
         size = self._reader.size
         if size != self._size:
             self._size = size
-            for entry in self._reader.read_new():
-                self.events += self._told.add(entry)
-            self._wake()
+            self._read()
+
+    def _read(self) -> None:
+        for entry in self._reader.read_new():
+            self.events += self._told.add(entry)
+        self._wake()
 
     def finish(self, job: Job) -> None:
         """Fold the rest of the journal, which does not change any more, and the final state."""
         if self.ended:
             return
-        self.look()
+        if self._reader.size:  # read whatever its size seems to be: another machine may have written to it
+            self._read()
         self.events += self._told.fold.end(job, self.folders.record(job.id))
         self.close()
 

@@ -168,7 +168,7 @@ class SharedJobWorker(JobWorker):
                 claimed.token,
             )
         self.turns.running[job.key] += 1
-        if claimed.stalls > MOST_STALLS:
+        if claimed.stalls >= MOST_STALLS:
             error = JobError(
                 code="server_error", message=f"{claimed.stalls} workers in a row died or hung with it"
             )
