@@ -32,7 +32,7 @@ def check(machines: Machines, jobs: list[str], whole: tuple[dict[str, object], i
     assert repeated(machines, len(jobs) + 1) <= open_slots
 
 
-def test_a_worker_is_killed_and_another_takes_over(machines: Machines) -> None:
+def test_J11_a_worker_is_killed_and_another_takes_over(machines: Machines) -> None:
     machines.service()
     first = machines.worker()
     whole = machines.undisturbed()
@@ -44,7 +44,7 @@ def test_a_worker_is_killed_and_another_takes_over(machines: Machines) -> None:
     assert second.says("stalled on")
 
 
-def test_a_paused_worker_that_wakes_up_counts_no_more(machines: Machines) -> None:
+def test_J12_a_paused_worker_that_wakes_up_counts_no_more(machines: Machines) -> None:
     machines.service()
     first = machines.worker()
     whole = machines.undisturbed()
@@ -64,7 +64,7 @@ def test_a_paused_worker_that_wakes_up_counts_no_more(machines: Machines) -> Non
     machines.wait_for(machines.submit(1))  # the first one works again
 
 
-def test_postgres_is_restarted(machines: Machines, postgres: PostgresServer) -> None:
+def test_J13_postgres_is_restarted(machines: Machines, postgres: PostgresServer) -> None:
     machines.service()
     machines.worker(lease=30)
     machines.worker(lease=30)
@@ -78,7 +78,7 @@ def test_postgres_is_restarted(machines: Machines, postgres: PostgresServer) -> 
     machines.wait_for(machines.submit(1))
 
 
-def test_a_slow_shared_folder_costs_no_lease(machines: Machines) -> None:
+def test_J14_a_slow_shared_folder_costs_no_lease(machines: Machines) -> None:
     """Each write takes a tenth of the lease, and a journal needs many."""
     machines.service()
     workers = [machines.worker(lease=1, slow_disk=0.1) for _ in range(2)]
@@ -127,7 +127,7 @@ def test_a_held_plan_is_released_and_drawn_by_a_worker(machines: Machines) -> No
     assert (machines.run(job) / "journal.2.jsonl").exists()
 
 
-def test_a_job_that_takes_every_worker_down_is_given_up(machines: Machines) -> None:
+def test_J17_a_job_that_takes_every_worker_down_is_given_up(machines: Machines) -> None:
     machines.service()
     (job,) = machines.submit(1)
     with psycopg.connect(machines.database) as connection:

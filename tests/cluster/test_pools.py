@@ -75,12 +75,12 @@ async def draw(spec: str, disturb: object) -> None:
     await asyncio.gather(*(one(number) for number in range(PICTURES)))
 
 
-def test_a_generator_is_killed_behind_our_own_pool(tmp_path: Path) -> None:
+def test_J15_a_generator_is_killed_behind_our_own_pool(tmp_path: Path) -> None:
     with registered(tmp_path, 3) as servers:
         asyncio.run(draw(f"http:{tmp_path}/endpoints.txt?concurrency=12", servers[0].process.kill))
 
 
-def test_a_generator_is_killed_behind_nginx(tmp_path: Path) -> None:
+def test_J15_a_generator_is_killed_behind_nginx(tmp_path: Path) -> None:
     with registered(tmp_path, 3) as servers, balancer(tmp_path / "endpoints.txt") as url:
         assert httpx.get(f"{url}/health").json()["status"] == "Healthy"
         asyncio.run(draw(f"{url}?concurrency=12", servers[0].process.kill))

@@ -40,7 +40,7 @@ async def expire(table: SharedJobTable, id_: str) -> None:
     await table.database.run(lambda connection: connection.execute(late, (id_,)).rowcount)
 
 
-def test_many_workers_take_each_job_once(table: SharedJobTable, database: str) -> None:
+def test_J10_many_workers_take_each_job_once(table: SharedJobTable, database: str) -> None:
     """Sixteen workers with tables of their own, four hundred jobs of three keys."""
 
     async def work() -> None:
@@ -62,7 +62,7 @@ def test_many_workers_take_each_job_once(table: SharedJobTable, database: str) -
     run(work())
 
 
-def test_a_lease_that_ran_out_counts_for_nothing_once_another_worker_has_the_job(
+def test_J12_a_lease_that_ran_out_counts_for_nothing_once_another_worker_has_the_job(
     table: SharedJobTable,
 ) -> None:
     async def work() -> None:

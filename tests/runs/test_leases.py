@@ -65,7 +65,7 @@ def note(text: str) -> lines.Continued:
     return lines.Continued(software=text)
 
 
-def test_a_paused_worker_that_wakes_up_writes_nothing_that_counts() -> None:
+def test_J12_a_paused_worker_that_wakes_up_writes_nothing_that_counts() -> None:
     """Worker 1 stands still in the middle of the run with its folder locked; worker 2 ends the run."""
     interleave.generate(REQUEST, out="undisturbed", profile="dry-run", generator="solid?size=64")
     folder, clock = Path("run"), Clock()
