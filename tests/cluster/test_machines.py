@@ -139,3 +139,13 @@ def test_J17_a_job_that_takes_every_worker_down_is_given_up(machines: Machines) 
     ended = until(lambda: machines.response(job) if machines.response(job)["error"] else None)
     assert "5 workers in a row died or hung with it" in ended["error"]["message"]
     assert worker.says("stalled on the fifth") and not machines.calls()
+
+
+def test_the_jobs_of_one_key_run_on_all_workers_at_once(machines: Machines) -> None:
+    machines.service()
+    for _ in range(2):
+        machines.worker("--concurrency", "1")
+    jobs = machines.submit(3)
+    with machines.holding(2):
+        assert machines.models.most_in_flight == 2
+    machines.wait_for(jobs)

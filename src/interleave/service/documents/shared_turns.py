@@ -17,6 +17,8 @@ class SharedTurns(Turns):
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
+        self.per_key_everywhere: int | None = options.get("per_key")
+        """On all machines together; None for as many as there are places."""
         self._load: dict[str, KeyLoad] = {}
         self._since: Counter[str] = Counter()
         self._counted = -math.inf

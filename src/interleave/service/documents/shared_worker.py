@@ -152,7 +152,7 @@ class SharedJobWorker(JobWorker):
             return
         asked_at, seconds = clock_that_never_stops(), self.sharing.lease_seconds
         claimed = await self.jobs.claim(
-            self.sharing.name, most=free, seconds=seconds, per_key=self.turns.most_per_key
+            self.sharing.name, most=free, seconds=seconds, per_key=self.turns.per_key_everywhere
         )
         for each in claimed:
             self._leases[each.job.id] = Lease(each.token, asked_at + seconds)
