@@ -177,9 +177,6 @@ class IdempotencyConflict(Exception):
 class JobTable:
     """The jobs of a service: in SQLite for one process. `SharedJobTable` is for several."""
 
-    shared = False
-    """Whether several processes work on the jobs."""
-
     def __init__(self, where: Path | SqlDatabase) -> None:
         self.database: SqlDatabase = (
             Database(where, SCHEMA, version=VERSION) if isinstance(where, Path) else where

@@ -127,8 +127,6 @@ class KeyLoad:
 class SharedJobTable(JobTable):
     """The jobs of services and workers on several machines."""
 
-    shared = True
-
     def __init__(self, url: str) -> None:
         self.postgres = PostgresDatabase(url, SCHEMA, version=VERSION)
         super().__init__(self.postgres)
