@@ -160,7 +160,7 @@ def serve_documents(
             sharing=Sharing(lease),
         ),
     )
-    serve_documents(config, _announce)
+    serve_documents(config, _announce if concurrency else _announce_without_models)
     return 0
 
 
@@ -219,6 +219,14 @@ def ignored_parameters(options: list[str]) -> frozenset[str]:
 
 def _announce(address: str) -> None:
     print(f"serving documents at {address}; the models are being loaded (Ctrl-C ends it)", file=sys.stderr)
+    print(address, flush=True)
+
+
+def _announce_without_models(address: str) -> None:
+    print(
+        f"serving documents at {address}; jobs are left to 'interleave work' (Ctrl-C ends it)",
+        file=sys.stderr,
+    )
     print(address, flush=True)
 
 
