@@ -30,7 +30,8 @@ log = logging.getLogger(__name__)
 SCHEMES = ("postgres", "postgresql")
 NAMESPACE = "interleave"
 """The schema of the tables: the database may hold others."""
-THREADS = 8
+THREADS = 4
+"""With those that renew leases and listen, a process has up to six connections."""
 OUTAGE_SECONDS = 60.0
 """How long an outage of the database is waited out by each piece of work."""
 CONNECT_SECONDS = 5
@@ -66,7 +67,7 @@ class PostgresDatabase:
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="jobs")
         self._own = threading.local()
         self._open: set[psycopg.Connection[Any]] = set()
-        self._closed = False
+        self._closing = self._closed = False
         self._prepare(schema, version)
 
     async def run(self, work: Callable[[SqlConnection], T]) -> T:
@@ -90,7 +91,7 @@ class PostgresDatabase:
                     raise StorageError(f"{self.label}: {error}") from error
             except (psycopg.OperationalError, psycopg.InterfaceError) as error:
                 self._drop_connection()
-                if time.monotonic() + delay > ends_at:
+                if self._closing or time.monotonic() + delay > ends_at:
                     raise StorageError(f"the job table {self.label} cannot be reached ({error})") from error
                 log.warning("the job table %s cannot be reached and is tried again: %s", self.label, error)
             time.sleep(delay)
@@ -115,7 +116,8 @@ class PostgresDatabase:
         return connection
 
     def close(self) -> None:
-        """Finish what has been asked for, then close the connections."""
+        """Finish what has been asked for, without waiting for a database that is away; then disconnect."""
+        self._closing = True
         self._threads.shutdown(wait=True)
         self._closed = True
         for connection in list(self._open):
