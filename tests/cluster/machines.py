@@ -102,7 +102,7 @@ class Machines:
         self.services.append(started)
         return started
 
-    def worker(self, *arguments: str, lease: float = 2.0, slow_disk: float = 0.0) -> Process:
+    def worker(self, *arguments: str, lease: float = 6.0, slow_disk: float = 0.0) -> Process:
         given = [*self.common, "--lease", str(lease), *arguments]
         started = Process(self.folder / f"worker-{len(self.workers)}", *given, slow_disk=slow_disk)
         self.workers.append(started)

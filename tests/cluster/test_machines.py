@@ -79,11 +79,11 @@ def test_J13_postgres_is_restarted(machines: Machines, postgres: PostgresServer)
 
 
 def test_J14_a_slow_shared_folder_costs_no_lease(machines: Machines) -> None:
-    """Each write takes a tenth of the lease, and a journal needs many."""
+    """Each write takes a twelfth of the lease, and a run needs dozens, many of them in the event loop."""
     machines.service()
-    workers = [machines.worker(lease=1, slow_disk=0.1) for _ in range(2)]
+    workers = [machines.worker(lease=6, slow_disk=0.5) for _ in range(2)]
     whole = machines.undisturbed()
-    jobs = machines.submit(2)
+    jobs = machines.submit(1)
     check(machines, jobs, whole, 0)
     assert not any(each.says("stalled on") or each.says("left to another") for each in workers)
 
