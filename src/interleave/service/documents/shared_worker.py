@@ -130,8 +130,7 @@ class SharedJobWorker(JobWorker):
 
     async def _store_end(self, job: Job, *ending: Any) -> None:
         await super()._store_end(job, *ending)
-        if (lease := self._leases.get(job.id)) is not None:
-            lease.lose()
+        self._leases.pop(job.id, None)  # it has ended, here or elsewhere: there is nothing to give back
 
     async def _claim_regularly(self) -> None:
         while not self._stopping:
