@@ -3,9 +3,9 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
-EXTRAS := dev,api,local,serve,train,ray
+EXTRAS := dev,api,local,postgres,serve,train,ray
 
-.PHONY: setup demo test test-all test-servers test-trainers bench lint format docs clean
+.PHONY: setup demo cluster cluster-down test test-all test-servers test-trainers bench lint format docs clean
 
 setup: $(READY)
 
@@ -19,6 +19,13 @@ $(READY): pyproject.toml constraints.txt
 demo: $(READY)
 	@rm -rf runs/demo
 	@$(BIN)/interleave generate --requests examples/gallery.jsonl --gallery --out runs/demo
+
+# A document service, two workers, Postgres, three generators and nginx, as processes on this machine.
+cluster: $(READY)
+	@$(BIN)/python deploy/local_cluster.py up
+
+cluster-down: $(READY)
+	@$(BIN)/python deploy/local_cluster.py down
 
 test: $(READY)
 	$(BIN)/python -m pytest -m "not slow"

@@ -9,6 +9,7 @@ InterleaveError
 │   ├── MissingPicture       a picture that the journal names is missing or altered
 │   ├── BrokenChain          a line of a journal does not follow from the line before it
 │   └── StorageError         the disk failed while a run was under way; what is on it can be continued
+│       └── LeaseLost            another worker has taken the run over
 ├── BackendError         a model or an API failed; `kind` says how, `transient` whether trying again may help
 │   └── OutOfMemory          a device has too little memory for what was asked; less may fit
 ├── ReplyError           a model answered, but not in the agreed form; `reply` has the text
@@ -76,6 +77,10 @@ class StorageError(RunError):
     def at(cls, path: object, error: OSError) -> StorageError:
         reason = error.strerror or error
         return cls(f"cannot write {path} ({reason}): make room or repair the disk, then continue the run")
+
+
+class LeaseLost(StorageError):
+    """The lease of a run has ended, and another worker may have taken it over: this one writes no more."""
 
 
 class Failure(StrEnum):

@@ -14,11 +14,12 @@ from loopback import Loopback, free_port
 
 from clocks import now, run_jumping
 from interleave.backends.generators.http import HttpGenerator
-from interleave.backends.protocols import ImageGenerator, ImageRequest
-from interleave.backends.registry import load_generator
+from interleave.backends.protocols import ImageGenerator, ImageRequest, Message, Sampling
+from interleave.backends.registry import load_generator, load_vlm
 from interleave.backends.remote.endpoints import ESTIMATE_SECONDS, EndpointPool, read_endpoints
-from interleave.backends.retries import RetriedGenerator
+from interleave.backends.retries import RetriedGenerator, RetriedVlm
 from interleave.errors import BackendError, ConfigurationError, Failure
+from interleave.types import Text
 from work import HANGS_AFTER
 
 
@@ -261,3 +262,101 @@ def test_a_bad_file_of_endpoints_is_refused(text: str, says: str) -> None:
     with pytest.raises(ConfigurationError, match=says) as refusal:
         load_generator("http:./ip.txt")
     assert "secret" not in str(refusal.value)
+
+
+def test_a_file_of_endpoints_is_read_again_when_it_changes(four: list[Loopback]) -> None:
+    """A server that leaves the file ends what it has begun and gets no more; a new one gets calls at once."""
+    Path("servers.txt").write_text(f"{four[0].url}\n")
+    generator = load_generator("http:./servers.txt")
+    assert isinstance(generator, HttpGenerator) and generator.pool.file is not None
+    file = generator.pool.file
+
+    async def story() -> None:
+        four[0].free.clear()
+        leaving = asyncio.create_task(draw_many(generator, 2))
+        await until(lambda: four[0].in_flight == 2)
+        Path("servers.txt").write_text(f"{four[1].url}\n{four[2].url}\n")
+        file._looked = -1e9
+        assert not await draw_many(generator, 4)
+        four[0].free.set()
+        assert not await leaving
+
+    asyncio.run(story())
+    assert [len(server.of("/edit")) for server in four] == [2, 2, 2, 0]
+
+
+def test_a_file_of_endpoints_that_is_gone_or_broken_changes_nothing(four: list[Loopback]) -> None:
+    Path("servers.txt").write_text(f"{four[0].url}\n")
+    generator = load_generator("http:./servers.txt")
+    assert isinstance(generator, HttpGenerator) and generator.pool.file is not None
+    for text in (None, "http://user@host:1\n"):
+        Path("servers.txt").unlink() if text is None else Path("servers.txt").write_text(text)
+        generator.pool.file._looked = -1e9
+        assert not asyncio.run(draw_many(generator, 1))
+    assert len(four[0].of("/edit")) == 2
+
+
+def test_while_a_file_names_no_server_calls_wait_for_one(
+    four: list[Loopback], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("interleave.backends.remote.endpoints.LOOK_SECONDS", 0.01)
+    Path("servers.txt").write_text(f"{four[0].url}\n")
+    generator = load_generator("http:./servers.txt")
+
+    async def story() -> None:
+        Path("servers.txt").write_text("# all are being replaced\n")
+        await asyncio.sleep(0.02)
+        drawing = asyncio.create_task(draw_many(generator, 2))
+        await asyncio.sleep(0.1)
+        Path("servers.txt").write_text(f"{four[1].url}\n")
+        assert not await drawing
+
+    asyncio.run(story())
+    assert [len(server.of("/edit")) for server in four] == [0, 2, 0, 0]
+
+
+def test_a_server_far_slower_than_the_others_rests(monkeypatch: pytest.MonkeyPatch) -> None:
+    """After its first calls it gets none, however many are in flight; later it is tried again."""
+    servers = Paces(monkeypatch, 8.0, 0.2, 0.2, 0.2)
+    slow = next(iter(servers.seconds))
+
+    async def story() -> None:
+        await servers.calls(40, at_once=4)
+        await asyncio.sleep(8.0)
+        asked = servers.asked[slow]
+        await servers.calls(400, at_once=64)
+        assert servers.asked[slow] == asked, "with many in flight the slow one would be the next"
+        servers.seconds[slow] = 0.2
+        await asyncio.sleep(ESTIMATE_SECONDS)
+        await servers.calls(40, at_once=4)
+        assert servers.asked[slow] > asked
+
+    run_jumping(story())
+
+
+def test_a_server_that_is_about_to_stop_gets_no_calls_while_others_have_room(
+    four: list[Loopback], impatient: None
+) -> None:
+    four[0].fails_with(wire.status(503, Retry_After="30"))
+    assert not asyncio.run(draw_many(at(four), 40))
+    assert len(four[0].of("/edit")) <= 10, "those that were on their way together"
+
+
+def test_several_servers_of_one_vision_language_model_share_its_calls(
+    four: list[Loopback], impatient: None
+) -> None:
+    """As with vLLM or SGLang on several machines: when one is gone, the others answer."""
+    urls = ",".join(f"{server.url}/v1" for server in four[:3])
+    vlm = load_vlm(f"openai:m@{urls}?concurrency=64", "critic")
+    retried = RetriedVlm("the critic", vlm)
+    asked = [Message("user", (Text("hello"),))]
+
+    async def story() -> list[str]:
+        replies = [await retried.complete(asked, Sampling()) for _ in range(6)]
+        four[0].stop()
+        replies += [await retried.complete(asked, Sampling()) for _ in range(6)]
+        return [reply.text for reply in replies]
+
+    assert len(set(asyncio.run(story()))) == 1
+    made = [len(server.of("/chat/completions")) for server in four]
+    assert all(made[:3]) and sum(made) == 12, made

@@ -19,6 +19,7 @@ from typing import Any
 from interleave.errors import InputError, InterleaveError
 from interleave.files import open_regular, read_lines, why
 from interleave.pictures import MAX_BYTES, pixel_digest, read_picture, white_canvas
+from interleave.runs.lease import Lease
 from interleave.text import count as counted
 from interleave.text import storable
 from interleave.types import Picture, Request, Text
@@ -44,6 +45,8 @@ class Item:
     """The generator that draws it, where several share the requests."""
     hold_plan: bool = False
     """Whether it ends with its plan, which a person then releases."""
+    lease: Lease | None = None
+    """Where several machines share the requests: the right to work on this one."""
 
 
 def items_of(requests: Iterable[Any]) -> Iterator[Item]:

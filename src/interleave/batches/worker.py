@@ -93,6 +93,7 @@ class Worker:
                 self.limits,
                 lambda: models,
                 hold_plan=item.hold_plan,
+                lease=item.lease,
             )
 
         opening = asyncio.ensure_future(asyncio.to_thread(work))

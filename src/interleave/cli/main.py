@@ -15,7 +15,20 @@ from typing import Annotated, Any, NoReturn
 import typer
 
 from interleave import plugins
-from interleave.cli import backends, bench, data, generate, options, plan, prompts, resume, serve, show, train
+from interleave.cli import (
+    backends,
+    bench,
+    data,
+    generate,
+    options,
+    plan,
+    prompts,
+    resume,
+    serve,
+    show,
+    train,
+    work,
+)
 from interleave.cli.json_output import print_error
 from interleave.cli.run_command import say
 from interleave.cli.streams import tolerate_closed_streams
@@ -44,6 +57,7 @@ app.add_typer(bench.app, name="bench")
 app.add_typer(data.app, name="data")
 app.add_typer(train.app, name="train")
 app.add_typer(serve.app, name="serve")
+app.command()(work.work)
 
 
 def _add_plugins(arguments: list[str]) -> frozenset[str]:

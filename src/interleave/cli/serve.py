@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import os
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from interleave.cli import options, serve_documents
+from interleave.cli import options, serve_balancer, serve_documents
 from interleave.errors import ConfigurationError, MissingDependency
 
 if TYPE_CHECKING:
     from interleave.config.specs import Spec
+    from interleave.service.ray_replicas import RayReplicas
 
 app = typer.Typer(
-    help="Serve a generator, or whole documents, over HTTP.", no_args_is_help=True, rich_markup_mode=None
+    help="Serve a generator, or whole documents, over HTTP; balance several servers.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
 )
 
 SHORT_TOKEN = 16
@@ -85,6 +89,28 @@ def serve_generator(
     fixed: Annotated[
         bool, typer.Option("--fixed", help="Refuse requests for other steps, sizes and so on.")
     ] = False,
+    on: Annotated[
+        str,
+        typer.Option(
+            metavar="process|ray", help="Where it draws: in processes here, or in replicas on a Ray cluster."
+        ),
+    ] = "process",
+    replicas: Annotated[int, typer.Option(min=1, max=4096, help="With --on ray: how many copies.")] = 1,
+    most_replicas: Annotated[
+        int | None,
+        typer.Option(min=1, max=4096, help="With --on ray: add copies up to so many while pictures wait."),
+    ] = None,
+    replica_gpus: Annotated[
+        float, typer.Option(min=0, help="With --on ray: GPUs of each copy; parts of one are allowed.")
+    ] = 0.0,
+    register: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="A file of addresses that has the server's own while it can draw."),
+    ] = None,
+    address: Annotated[
+        str | None,
+        typer.Option(metavar="URL", help="Its address in that file. [default: the one it listens on]"),
+    ] = None,
 ) -> int:
     """Serve an image generator over HTTP, until Ctrl-C.
 
@@ -97,6 +123,7 @@ def serve_generator(
     from interleave.service.auth import check_public
     from interleave.service.config import Limits, ServerConfig, find_preset, parse_devices, visible_devices
     from interleave.service.memory import MEGABYTE
+    from interleave.service.ray_replicas import RayReplicas
     from interleave.service.server import serve
 
     chosen_name, chosen = find_preset(preset) if preset is not None else (None, None)
@@ -115,8 +142,9 @@ def serve_generator(
     look_for_model(parsed)
     ignored = serve_documents.ignored_parameters(ignore or [])
     names = filter(None, (name or _model_name(parsed), chosen_name))
+    drawn_by = _on(on, RayReplicas(spec, replicas, most_replicas, replica_gpus))
     config = ServerConfig(
-        generator=spec,
+        generator=drawn_by,
         models=tuple(dict.fromkeys(names)),
         host=host,
         port=port if port is not None else chosen.port if chosen else 8011,
@@ -133,13 +161,30 @@ def serve_generator(
         ),
         ignored=ignored,
         fixed=fixed,
+        register=register,
+        address=address,
     )
     serve(config, _announce)
     return 0
 
 
 app.command("documents")(serve_documents.serve_documents)
+app.command("balancer")(serve_balancer.serve_balancer)
 app.add_typer(serve_documents.keys, name="keys")
+
+
+def _on(where: str, replicas: RayReplicas) -> str:
+    """What the worker of the server loads."""
+    from interleave.service.ray_replicas import import_serve
+
+    if where == "process":
+        return replicas.generator
+    if where != "ray":
+        raise ConfigurationError(f"--on {where}: process or ray")
+    if replicas.most is not None and replicas.most < replicas.replicas:
+        raise ConfigurationError("--most-replicas is less than --replicas")
+    import_serve()
+    return replicas.spec
 
 
 def _announce(address: str) -> None:

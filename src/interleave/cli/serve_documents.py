@@ -28,6 +28,13 @@ Folder = Annotated[
     Path, typer.Option("--runs", metavar="DIR", help="Where jobs, their runs and the API keys are.")
 ]
 DEFAULT_FOLDER = Path("runs") / "documents"
+LeaseSeconds = Annotated[
+    float,
+    typer.Option(
+        min=1,
+        help="With Postgres: seconds until the jobs of a worker that died or hangs go on elsewhere.",
+    ),
+]
 
 
 def serve_documents(
@@ -56,9 +63,20 @@ def serve_documents(
     runs: Folder = DEFAULT_FOLDER,
     jobs: Annotated[
         str | None,
-        typer.Option(metavar="sqlite:PATH", help="The job table. [default: jobs.sqlite in --runs]"),
+        typer.Option(
+            metavar="sqlite:PATH|postgres://…",
+            envvar="INTERLEAVE_JOBS",
+            help="The job table; one in Postgres is shared with other services and with 'interleave work'. "
+            "[default: jobs.sqlite in --runs]",
+        ),
     ] = None,
-    concurrency: Annotated[int, typer.Option(min=1, max=4096, help="Jobs that run at the same time.")] = 64,
+    lease: LeaseSeconds = 30.0,
+    concurrency: Annotated[
+        int,
+        typer.Option(
+            min=0, max=4096, help="Jobs that run at the same time; 0 leaves all to 'interleave work'."
+        ),
+    ] = 64,
     queue: Annotated[int, typer.Option(min=1, max=1_000_000, help="Jobs that may wait.")] = 10_000,
     per_key: Annotated[
         int | None, typer.Option(min=1, help="Jobs of one API key that run at the same time.")
@@ -100,12 +118,17 @@ def serve_documents(
     from interleave.config.run_config import Limits
     from interleave.service.documents.server import DocumentsConfig, serve_documents
     from interleave.service.documents.service import ServiceSettings
+    from interleave.service.documents.shared_worker import Sharing
     from interleave.service.documents.webhooks import SECRET_VARIABLE
     from interleave.service.memory import MEGABYTE
 
-    if log_format not in ("text", "json"):
-        raise ConfigurationError(f"--log-format {log_format}: text or json")
-    chosen = _choices(
+    check_log_format(log_format)
+    table = _job_table(jobs)
+    if concurrency == 0 and not isinstance(table, str):
+        raise ConfigurationError(
+            "--concurrency 0 leaves all jobs to workers, which needs --jobs postgres://…"
+        )
+    chosen = choices(
         "dry-run" if dry_run else profile,
         planner=planner,
         critic=critic,
@@ -117,7 +140,7 @@ def serve_documents(
     config = DocumentsConfig(
         chosen=chosen,
         folder=runs,
-        jobs=_job_table(jobs),
+        jobs=table,
         host=host,
         port=port,
         drain_seconds=drain,
@@ -134,13 +157,14 @@ def serve_documents(
             keep_days=keep_days,
             ignored=ignored_parameters(ignore or []),
             public_url=_public_url(public_url),
+            sharing=Sharing(lease),
         ),
     )
-    serve_documents(config, _announce)
+    serve_documents(config, _announce if concurrency else _announce_without_models)
     return 0
 
 
-def _choices(profile: str | None, **given: object) -> Choices:
+def choices(profile: str | None, **given: object) -> Choices:
     from interleave.runs.resolve import split_choices
 
     return split_choices({"profile": profile, **given})[0]
@@ -151,11 +175,25 @@ def _shown(profile: str) -> str:
     return Path(profile).stem if profile.endswith(".toml") else profile
 
 
-def _job_table(given: str | None) -> Path | None:
+def check_log_format(given: str) -> None:
+    if given not in ("text", "json"):
+        raise ConfigurationError(f"--log-format {given}: text or json")
+
+
+def _job_table(given: str | None) -> Path | str | None:
+    """The path of a SQLite file, or the address of a Postgres database."""
+    from interleave.service.documents.postgres import is_postgres, require_psycopg
+
     if given is None:
         return None
+    if is_postgres(given):
+        require_psycopg()
+        return given
     if not given.startswith(SQLITE) or given == SQLITE:
-        raise ConfigurationError(f"--jobs {given}: the job table is a SQLite file: write {SQLITE}PATH")
+        raise ConfigurationError(
+            f"--jobs {given}: the job table is a SQLite file or a Postgres database: write {SQLITE}PATH or "
+            "postgres://HOST/DATABASE"
+        )
     return Path(given.removeprefix(SQLITE))
 
 
@@ -181,6 +219,14 @@ def ignored_parameters(options: list[str]) -> frozenset[str]:
 
 def _announce(address: str) -> None:
     print(f"serving documents at {address}; the models are being loaded (Ctrl-C ends it)", file=sys.stderr)
+    print(address, flush=True)
+
+
+def _announce_without_models(address: str) -> None:
+    print(
+        f"serving documents at {address}; jobs are left to 'interleave work' (Ctrl-C ends it)",
+        file=sys.stderr,
+    )
     print(address, flush=True)
 
 

@@ -28,7 +28,7 @@ from interleave.agents.critic import CriticInput, critic_input
 from interleave.backends.protocols import GeneratorCapabilities
 from interleave.data.manifest import file_digest
 from interleave.errors import InputError, InterleaveError, MissingPicture, RunError
-from interleave.runs.journal import FILE_NAME as JOURNAL_NAME
+from interleave.runs.journal_files import is_journal, journal_path
 from interleave.runs.record import AttemptRecord, RunRecord, StepRecord, read_record
 from interleave.runs.record_file import FILE_NAME as RECORD_NAME
 from interleave.runs.record_file import is_current, lost_lines, read_stored
@@ -241,7 +241,7 @@ def _find_runs(folder: str) -> Iterator[str]:
         folders = []
         with os.scandir(f"{folder}/{name}") as entries:
             for entry in entries:
-                if entry.name in (JOURNAL_NAME, RECORD_NAME):
+                if entry.name == RECORD_NAME or is_journal(entry.name):
                     yield name or "."
                     break
                 if entry.is_dir(follow_symlinks=False) and not entry.name.startswith("."):
@@ -261,4 +261,4 @@ def _read_ended(run: Path) -> tuple[RunRecord, str]:
     record = read_record(run)
     if (loss := lost_lines(record, run)) is not None:
         raise RunError(loss)
-    return record, file_digest(run / JOURNAL_NAME)
+    return record, file_digest(journal_path(run))

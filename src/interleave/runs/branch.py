@@ -20,8 +20,9 @@ from interleave.redaction import redacted_model
 from interleave.runs.decisions import DecidedRun, redraw_line, still_written
 from interleave.runs.digest_chain import DigestChain
 from interleave.runs.folder import refuse_foreign_folder
-from interleave.runs.journal import FILE_NAME as JOURNAL_NAME
 from interleave.runs.journal import Branched, Entry, JournalReader, Line, is_being_written
+from interleave.runs.journal_files import FILE_NAME as JOURNAL_NAME
+from interleave.runs.journal_files import has_journal
 from interleave.runs.record import RunRecord, fold, picture_names, read_record
 from interleave.runs.store import FOLDER as IMAGES
 from interleave.runs.store import PictureStore
@@ -62,7 +63,7 @@ def branch_run(
 
 def _refuse_target(out: Path) -> None:
     """Refuse a folder that holds anything but pictures of a branch that was never finished."""
-    if (out / JOURNAL_NAME).exists():
+    if has_journal(out):
         raise RunError(f"{out} holds a run already: choose another folder with --out")
     if out.is_dir():
         remove_temporaries_of(out)

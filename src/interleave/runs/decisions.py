@@ -30,6 +30,7 @@ from interleave.runs.journal import (
     Undone,
     read_journal,
 )
+from interleave.runs.lease import Lease
 from interleave.runs.plan_file import refuse_edited
 from interleave.runs.record import RunRecord, StepRecord, fold
 from interleave.runs.steering import Steering, steering_after
@@ -96,13 +97,13 @@ def undo_decision(folder: str | Path, *, by: str = "") -> RunRecord:
     return _decided(Path(folder), lambda run: undo_line(run, by=by))
 
 
-def carry_over(folder: Path, line: DecisionLine, *, after: int) -> None:
+def carry_over(folder: Path, line: DecisionLine, *, after: int, lease: Lease | None = None) -> None:
     """Put a decision that was checked when the journal had `after` lines on disk; done once.
 
     For those who keep a checked decision elsewhere until its run is continued: where the journal has grown
     already, the decision is in it.
     """
-    with _open_for_decision(folder) as (journal, entries):
+    with _open_for_decision(folder, lease) as (journal, entries):
         if len(entries) == after:
             journal.append(line)
             journal.sync()
@@ -213,10 +214,10 @@ def _decided(folder: Path, line: Callable[[DecidedRun], DecisionLine]) -> RunRec
 
 
 @contextmanager
-def _open_for_decision(folder: Path) -> Iterator[tuple[Journal, list[Entry]]]:
+def _open_for_decision(folder: Path, lease: Lease | None = None) -> Iterator[tuple[Journal, list[Entry]]]:
     read_journal(folder)  # says what is wrong with a folder that is none of a run, before anything is opened
     try:
-        journal = open_journal(folder)
+        journal = open_journal(folder, lease=lease)
     except FolderInUse:
         raise still_written(folder) from None
     try:

@@ -13,7 +13,9 @@ from interleave.config.run_config import RunConfig, differences
 from interleave.errors import RunError, StorageError
 from interleave.files import make_folder, sync_folder
 from interleave.pictures import pixel_digest
-from interleave.runs.journal import FILE_NAME, Journal, RequestPart, no_locks
+from interleave.runs.journal import Journal, RequestPart, no_locks
+from interleave.runs.journal_files import FILE_NAME, claimed_journal, is_journal
+from interleave.runs.lease import Lease
 from interleave.runs.record import RunRecord
 from interleave.runs.store import PictureStore, name_of
 from interleave.types import Picture, Request, Text
@@ -34,7 +36,8 @@ def refuse_foreign_folder(folder: Path, *, marker: str = FILE_NAME) -> None:
         raise RunError(
             f"{folder} cannot be read ({error.strerror}): choose another folder with --out"
         ) from None
-    if contents and marker not in contents:
+    is_ours = any(map(is_journal, contents)) if marker == FILE_NAME else marker in contents
+    if contents and not is_ours:
         raise RunError(
             f"{folder} holds other things ({sorted(contents)[0]!r}…): choose a new or empty folder with --out"
         )
@@ -66,12 +69,17 @@ def _same_request(folder: Path, stored: tuple[RequestPart, ...], given: Request)
     ]
 
 
-def open_journal(folder: Path, name: str = FILE_NAME) -> Journal:
-    """The journal of a folder, open for writing; the folder is made if it does not exist."""
+def open_journal(folder: Path, name: str = FILE_NAME, *, lease: Lease | None = None) -> Journal:
+    """The journal of a folder, open for writing; the folder is made if it does not exist.
+
+    Under a lease it is taken over from earlier ones.
+    """
+    is_run = name == FILE_NAME
     try:
         make_folder(folder.parent)
         folder.mkdir(exist_ok=True)
-        journal = Journal(folder / name, chained=name == FILE_NAME)
+        path = claimed_journal(folder, lease) if is_run else folder / name
+        journal = Journal(path, chained=is_run, lease=lease)
     except OSError as error:
         if error.errno in (errno.ENOSPC, errno.EDQUOT):  # nothing is wrong with the folder
             raise StorageError.at(folder, error) from error

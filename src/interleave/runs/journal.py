@@ -32,13 +32,14 @@ from interleave.config.run_config import RoleConfig, RunConfig
 from interleave.errors import BrokenChain, FolderInUse, RunError, StorageError
 from interleave.files import read_from
 from interleave.redaction import redacted_model
-from interleave.runs.digest_chain import DigestChain, JournalPosition
+from interleave.runs.digest_chain import DigestChain, JournalPosition, last_digest
+from interleave.runs.journal_files import FILE_NAME, journal_path
+from interleave.runs.lease import Lease
 from interleave.types import Plan, Prose, Value, Verdict
 
 log = logging.getLogger(__name__)
 
 VERSION = 1
-FILE_NAME = "journal.jsonl"
 LOCK_TRIES, LOCK_WAIT_SECONDS = 5, 0.05
 
 Role = Literal["planner", "critic", "generator"]
@@ -262,8 +263,10 @@ class Journal:
     way but without digests: their readers skip a damaged line instead of reporting it.
     """
 
-    def __init__(self, path: Path, *, chained: bool = True) -> None:
+    def __init__(self, path: Path, *, chained: bool = True, lease: Lease | None = None) -> None:
         self.path = path
+        self.lease = lease
+        """None where no other machine works on the same runs."""
         self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW, 0o644)
         self._chained = chained
         self._chain = DigestChain()
@@ -284,6 +287,8 @@ class Journal:
 
     def append(self, entry: Value) -> None:
         """Buffer a line; it is written with the next write or sync."""
+        if self.lease is not None:
+            self.lease.check()
         entry = redacted_model(entry)
         line = entry.model_dump_json().encode()
         with self._buffer_lock:
@@ -393,8 +398,9 @@ def no_locks(folder: Path, error: OSError) -> RunError:
 
 def is_being_written(folder: Path, name: str = FILE_NAME) -> bool:
     """Whether a live process holds the lock of the journal, whatever the last line says."""
+    path = journal_path(folder) if name == FILE_NAME else folder / name
     try:
-        file = os.open(folder / name, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        file = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:
         return False
     try:
@@ -412,7 +418,8 @@ class JournalReader:
     """Reads a journal as it grows, every line once."""
 
     def __init__(self, folder: Path) -> None:
-        self.path = folder / FILE_NAME
+        self.folder = folder
+        self.path = journal_path(folder)
         self._chain = DigestChain()
         self._offset = 0
 
@@ -431,13 +438,37 @@ class JournalReader:
         self._offset += end
         return entries
 
+    @property
+    def size(self) -> int:
+        """The bytes of the journal now; 0 where there is none."""
+        try:
+            return os.stat(journal_path(self.folder)).st_size
+        except OSError:
+            return 0
+
     def _unread(self) -> bytes:
         try:
-            return read_from(self.path, self._offset)
+            with suppress(FileNotFoundError):  # perhaps it is just being taken over
+                return self._read_on()
+            return self._read_on()
         except (FileNotFoundError, NotADirectoryError):
             raise RunError(f"{self.path.parent} is not a run folder: it has no {self.path.name}") from None
         except OSError as error:
             raise RunError(f"{self.path} cannot be read ({error.strerror})") from None
+
+    def _read_on(self) -> bytes:
+        self._follow(journal_path(self.folder))
+        return read_from(self.path, self._offset)
+
+    def _follow(self, path: Path) -> None:
+        """Read on in the file of a later lease, which begins with the same lines."""
+        if path == self.path:
+            return
+        if self._offset and last_digest(read_from(path)[: self._offset]) != self._chain.digest:
+            raise RunError(
+                f"{path} was taken over from a worker that went on after its lease: read the run again"
+            )
+        self.path = path
 
     def _entry(self, line: bytes) -> Entry:
         number = self._chain.lines + 1
@@ -458,7 +489,7 @@ def read_journal(folder: Path) -> list[Entry]:
 
 def first_entry(folder: Path) -> Entry | None:
     """The first line of a journal; None where there is none, or where it cannot be read."""
-    path = folder / FILE_NAME
+    path = journal_path(folder)
     if not path.is_file():
         return None
     try:

@@ -16,7 +16,6 @@ from interleave.pictures import pixel_digest
 from interleave.pipeline import better_of
 from interleave.runs.decision_records import DecisionRecord, records_of
 from interleave.runs.digest_chain import JournalPosition
-from interleave.runs.journal import FILE_NAME as JOURNAL_NAME
 from interleave.runs.journal import (
     VERSION,
     Branched,
@@ -40,6 +39,7 @@ from interleave.runs.journal import (
     damaged,
     is_being_written,
 )
+from interleave.runs.journal_files import journal_path
 from interleave.runs.steering import Steering, TakeKey
 from interleave.runs.store import PictureStore
 from interleave.types import Plan, PlanStep, Value, Verdict
@@ -197,7 +197,7 @@ def fold(
 
     Raises `RunError` with the line where one cannot follow the lines before it.
     """
-    entries, path = list(entries), (where or Path()) / JOURNAL_NAME
+    entries, path = list(entries), journal_path(where or Path())
     if not entries:
         raise RunError(f"{path} is empty: no run has been started in this folder")
     if not isinstance(entries[0], Started):

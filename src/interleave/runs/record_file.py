@@ -14,8 +14,8 @@ from pydantic import ValidationError
 from interleave.errors import RunError
 from interleave.files import read_from, write_atomic
 from interleave.runs.digest_chain import last_digest
-from interleave.runs.journal import FILE_NAME as JOURNAL_NAME
 from interleave.runs.journal import Ended, Status
+from interleave.runs.journal_files import journal_path
 from interleave.runs.record import RunRecord
 
 FILE_NAME = "run.json"
@@ -42,7 +42,7 @@ def is_current(record: RunRecord, folder: Path) -> bool:
 
     Only the end of the journal is read.
     """
-    path = f"{folder}/{JOURNAL_NAME}"
+    path = journal_path(folder)
     try:
         end = _end_of(path, SEAL_BYTES if record.journal.digest else LINE_BYTES)
     except FileNotFoundError:
@@ -55,7 +55,7 @@ def is_current(record: RunRecord, folder: Path) -> bool:
     return _ends_with(end, record.status)
 
 
-def _end_of(path: str, size: int) -> bytes:
+def _end_of(path: Path, size: int) -> bytes:
     file = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)  # half the cost of open(), for each run
     try:
         return os.pread(file, size, max(0, os.fstat(file).st_size - size))
@@ -78,7 +78,7 @@ def lost_lines(record: RunRecord, folder: Path) -> str | None:
     if stored is None or stored[0].journal.lines <= record.journal.lines:
         return None
     return (
-        f"{folder / JOURNAL_NAME} has lost its end: it has {record.journal.lines} lines, and {FILE_NAME} "
+        f"{journal_path(folder)} has lost its end: it has {record.journal.lines} lines, and {FILE_NAME} "
         f"was made from {stored[0].journal.lines}: restore it from a copy, or resume the run to make the "
         "rest again"
     )

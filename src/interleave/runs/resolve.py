@@ -37,8 +37,8 @@ from interleave.config.run_config import Limits, PackConfig, RoleConfig, RunConf
 from interleave.config.specs import Spec, parse_spec
 from interleave.errors import ConfigurationError, RunError, did_you_mean
 from interleave.runs.agent_fit import refuse_unfit, unfit_note
-from interleave.runs.journal import FILE_NAME as JOURNAL_NAME
 from interleave.runs.journal import read_journal
+from interleave.runs.journal_files import has_journal
 from interleave.runs.models import Models
 from interleave.runs.steering import steering_after
 from interleave.types import Plan, Request
@@ -177,7 +177,7 @@ def adapted_request(request: Request, config: RunConfig) -> Request:
 
 def decided_generators(folder: Path) -> tuple[RoleConfig, ...]:
     """The generators that a person wants for single steps of the run in this folder, if there is one."""
-    if not (folder / JOURNAL_NAME).exists():
+    if not has_journal(folder):
         return ()
     entries = read_journal(folder)
     return steering_after(entries).generators if entries else ()

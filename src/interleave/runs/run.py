@@ -37,6 +37,8 @@ from interleave.runs.folder import (
     request_parts,
 )
 from interleave.runs.journal import Entry, Journal, JournalReader, Started, Status, read_journal
+from interleave.runs.journal_files import has_journal
+from interleave.runs.lease import Lease
 from interleave.runs.limits import Meter, refuse_unpriced
 from interleave.runs.models import Models
 from interleave.runs.permissions import refuse_keys_in
@@ -143,17 +145,19 @@ class Run:
         *,
         redraw: bool = False,
         hold_plan: bool = False,
+        lease: Lease | None = None,
         write_document: Callable[[Path, RunRecord], object] | None = None,
     ) -> Run:
         """Start or continue a run in a folder, and lock it; nothing is written before all checks pass.
 
-        With `hold_plan` a new run ends with its plan, which a person then releases.
+        With `hold_plan` a new run ends with its plan, which a person then releases. With a lease the run is
+        taken over from whoever had an earlier one.
         """
         models = None if _is_done(folder, request, config, redraw=redraw) else load_models()
         if models is not None:
             refuse_unpriced(limits, models.prices_known(planner_is_asked=config.plan is None))
             refuse_keys_in(request, config)
-        journal = open_journal(folder)
+        journal = open_journal(folder, lease=lease)
         try:
             entries = _start_or_continue(
                 journal,
@@ -304,6 +308,8 @@ class Run:
     def _write_pages(self, record: RunRecord) -> None:
         """Write what can be made again from the journal; only for a finished run is a failure an error."""
         try:
+            if self.journal.lease is not None:
+                self.journal.lease.check()
             write_stored(self.folder, record)
             if record.status == "held":
                 write_plan_file(self.folder, record)
@@ -320,7 +326,7 @@ def _is_done(folder: Path, request: Request, config: RunConfig, *, redraw: bool)
     Raises where it holds anything else.
     """
     refuse_foreign_folder(folder)
-    entries = read_journal(folder) if (folder / lines.FILE_NAME).exists() else []
+    entries = read_journal(folder) if has_journal(folder) else []
     if not entries:
         return False
     record = fold(entries, where=folder)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from interleave.errors import ConfigurationError, did_you_mean
 
@@ -55,6 +56,10 @@ class ServerConfig:
     ignored: frozenset[str] = frozenset()
     fixed: bool = False
     """Whether all pictures are drawn with the settings of the generator, whatever requests ask for."""
+    register: Path | None = None
+    """A file of addresses that has this server's own while it can draw."""
+    address: str | None = None
+    """Its own address there; None for the one it listens on."""
 
 
 def parse_devices(text: str | None) -> list[str | None]:

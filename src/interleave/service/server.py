@@ -23,6 +23,7 @@ from interleave.service.memory import trim_freed_memory
 from interleave.service.messages import Refusal
 from interleave.service.metrics import Metrics
 from interleave.service.pool import Pool
+from interleave.service.registration import Registration, own_address
 from interleave.service.signals import drain_on_signals
 from interleave.text import count
 
@@ -36,6 +37,8 @@ ACCEPTED_AT_ONCE = 8
 BACKLOG = 2048
 """Connections that the kernel queues until they are accepted."""
 DRAIN_POLL_SECONDS = 0.05
+UNREAD_SECONDS = 2.0
+"""How long clients may take to read a file of addresses again."""
 
 
 def serve(config: ServerConfig, announce: Callable[[str], None]) -> None:
@@ -65,8 +68,13 @@ async def _serve(config: ServerConfig, listening: socket.socket, announce: Calla
     app = build_app(Service(pool, config.models, metrics), Access(config.token))
     server = Server(uvicorn_config(app))
     pool.start()
+    registration = None
+    if config.register is not None:
+        url = own_address(address_of(listening), config.host, config.address)
+        registration = Registration(config.register, url, lambda: pool.state in ("ready", "degraded"))
+        registration.start()
     try:
-        with drain_on_signals(server, lambda: _drain(server, pool)):
+        with drain_on_signals(server, lambda: _drain(server, pool, registration)):
             serving = asyncio.create_task(server.serve(sockets=[listening]))
             announce(address_of(listening))
             await asyncio.wait({serving, pool.fatal}, return_when=asyncio.FIRST_COMPLETED)
@@ -75,6 +83,8 @@ async def _serve(config: ServerConfig, listening: socket.socket, announce: Calla
         if pool.fatal.done():
             pool.fatal.result()
     finally:
+        if registration is not None:
+            await registration.stop()
         await pool.stop()
 
 
@@ -91,8 +101,14 @@ class Server(uvicorn.Server):
             each.listen(BACKLOG)  # asyncio has set it to the number it accepts at once
 
 
-async def _drain(server: uvicorn.Server, pool: Pool) -> None:
-    """Finish drawings in flight, within a limit; meanwhile the port is open, and new requests get a 503."""
+async def _drain(server: uvicorn.Server, pool: Pool, registration: Registration | None = None) -> None:
+    """Finish drawings in flight, within a limit; meanwhile the port is open, and new requests get a 503.
+
+    A server in a file of addresses leaves it first, and draws for those who have not read the file yet.
+    """
+    if registration is not None:
+        await registration.stop()
+        await asyncio.sleep(min(UNREAD_SECONDS, pool.limits.drain_seconds))
     log.info("ending: %s to finish", count(pool.in_flight + len(pool.waiting), "picture"))
     pool.draining = True
     loop = asyncio.get_running_loop()

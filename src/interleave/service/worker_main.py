@@ -22,13 +22,13 @@ from PIL import Image
 from pydantic import BaseModel
 
 from interleave.backends.protocols import ImageGenerator, ImageRequest, PictureSettings, check_extras
-from interleave.backends.registry import load_generator
 from interleave.errors import BackendError, ConfigurationError, InterleaveError
 from interleave.pictures import too_large
 from interleave.redaction import keep_environment_secret, redacted, redacted_logging
 from interleave.service.memory import trim_freed_memory
 from interleave.service.messages import OutputFormat
 from interleave.service.parameters import REPORTED_SETTINGS
+from interleave.service.ray_replicas import load_served
 from interleave.service.worker_protocol import (
     BEAT_SECONDS,
     READ_AHEAD_BYTES,
@@ -77,7 +77,7 @@ class WorkerLoop:
         following = asyncio.ensure_future(
             read_command(self.reader)
         )  # while loading, only the end of the connection can come
-        loading = asyncio.ensure_future(asyncio.to_thread(load_generator, first.header["spec"]))
+        loading = asyncio.ensure_future(asyncio.to_thread(load_served, first.header["spec"]))
         await asyncio.wait({following, loading}, return_when=asyncio.FIRST_COMPLETED)
         if not loading.done():
             return

@@ -20,7 +20,8 @@ from interleave.errors import RunError
 from interleave.render.html import render_document
 from interleave.render.markdown import render_markdown
 from interleave.runs.folder import open_journal, stored_request
-from interleave.runs.journal import FILE_NAME, first_entry, read_journal
+from interleave.runs.journal import first_entry, read_journal
+from interleave.runs.journal_files import FILE_NAME
 from interleave.runs.record import RunRecord, comparable, fold, picture_names, read_record
 from interleave.runs.record_file import FILE_NAME as RECORD_NAME
 from interleave.runs.record_file import write_stored

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from pydantic import Field
 
 from interleave.backends.protocols import GeneratorCapabilities, ImageRequest
-from interleave.backends.remote.endpoints import EndpointPool, read_endpoints
+from interleave.backends.remote.endpoints import EndpointFile, EndpointPool, read_endpoints
 from interleave.backends.remote.http_client import HEALTH_CHECK, PerLoop, as_backend_errors, open_client
 from interleave.backends.remote.http_errors import bad_reply
 from interleave.backends.remote.image_encoding import check_sources, picture_from_base64, png_base64
@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 REFERENCE_PORT = 8011
 """The port of the reference's only finished service; for hosts in a file without a port."""
 IN_FLIGHT_PER_ENDPOINT = 8
+SERVERS_IN_A_FILE = 64
+"""A file of servers may grow to so many before its calls are limited by the number that it began with."""
 WIRE_NAMES = {
     "steps": "num_inference_steps",
     "guidance": "guidance_scale",
@@ -70,25 +72,28 @@ class HttpGenerator:
 
     def __init__(self, *, spec: Spec, options: Options) -> None:
         urls = _urls(spec, options)
+        file = EndpointFile(Path(spec.model), options.port) if spec.model and not spec.base_url else None
         if options.aspect_ratio and options.wire == "edit":
             raise ConfigurationError(
                 f"{str(spec)!r}: /edit knows no aspect ratio; use wire=generate or wire=both"
             )
         self.options = options
         # With several servers, one that hangs must leave time to try another.
-        self.seconds = options.seconds(IMAGE_DEADLINE_SECONDS * (1.0 if len(urls) == 1 else 0.4))
+        alone = len(urls) == 1 and file is None
+        self.seconds = options.seconds(IMAGE_DEADLINE_SECONDS * (1.0 if alone else 0.4))
+        most = len(urls) if file is None else max(len(urls), SERVERS_IN_A_FILE)
         self.capabilities = GeneratorCapabilities(
             max_sources=0 if options.wire == "generate" else options.max_sources,
             text_to_image=options.text_to_image or options.wire != "edit",
             seeds=options.seeds,
             price_per_image=options.price,
-            concurrency=options.concurrency or IN_FLIGHT_PER_ENDPOINT * len(urls),
+            concurrency=options.concurrency or IN_FLIGHT_PER_ENDPOINT * most,
             first_concurrency=None if options.concurrency else FIRST_CONCURRENCY * len(urls),
             timeout=self.seconds,
             deadline=options.deadline(IMAGE_DEADLINE_SECONDS),
         )
-        self.pool = EndpointPool(urls, self._is_healthy, probe_seconds=options.probe)
-        self._clients = {url: self._client_of(url) for url in urls}
+        self.pool = EndpointPool(urls, self._is_healthy, probe_seconds=options.probe, file=file)
+        self._clients: dict[str, PerLoop[httpx2.AsyncClient]] = {}
 
     async def generate(self, request: ImageRequest) -> Image:
         check_sources(self.pool.label, request, self.capabilities)
@@ -99,7 +104,7 @@ class HttpGenerator:
             return await self._post(endpoint.url, path, body)
 
     async def _post(self, url: str, path: str, body: dict[str, Any]) -> Image:
-        http = self._clients[url]()
+        http = self._client_of(url)()
         with as_backend_errors(url):
             async with naming_what_is_there(http, url):
                 reply = json_of(await http.post(path, json=body))
@@ -129,7 +134,7 @@ class HttpGenerator:
         """Whether a server reports that it is ready; one without /health counts as ready."""
         try:
             with as_backend_errors(url):
-                response = await self._clients[url]().get("/health", extensions=HEALTH_CHECK)
+                response = await self._client_of(url)().get("/health", extensions=HEALTH_CHECK)
         except BackendError as error:
             return error.kind in (Failure.INVALID, Failure.DENIED)
         health = json_of(response)
@@ -137,11 +142,15 @@ class HttpGenerator:
         return bool(ready) and str(health.get("status", "")).lower() not in ("unhealthy", "error", "down")
 
     def _client_of(self, url: str) -> PerLoop[httpx2.AsyncClient]:
-        key = key_for(url, self.options.key)
-        return PerLoop(
-            lambda: open_client(url, base_url=url, seconds=self.seconds, key=key, max_bytes=PICTURE_BYTES),
-            lambda http: http,
-        )
+        if url not in self._clients:
+            key = key_for(url, self.options.key)
+            self._clients[url] = PerLoop(
+                lambda: open_client(
+                    url, base_url=url, seconds=self.seconds, key=key, max_bytes=PICTURE_BYTES
+                ),
+                lambda http: http,
+            )
+        return self._clients[url]
 
 
 def _reason(error: object) -> str:

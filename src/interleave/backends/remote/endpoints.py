@@ -4,13 +4,18 @@ That is the server with the least work: its calls in flight times its recent sec
 
 A server that cannot be reached, or fails twice in a row, is taken out of rotation; its `/health` is polled
 every few seconds, and it returns when that succeeds. While all servers are down, calls wait for the first to
-recover, unless none has ever answered: then the addresses are probably wrong, and calls fail at once.
+recover, unless none has ever answered: then the addresses are probably wrong, and calls fail at once. One
+that says that it is busy, or is far slower than the others, rests for a while.
+
+The addresses may come from a file, which is read again when it changes. A server that is no longer in it ends
+the calls that it has, and gets no more.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import re
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable
@@ -18,6 +23,7 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
+from statistics import median
 from urllib.parse import urlsplit
 
 from interleave.backends.remote.http_errors import unreachable
@@ -31,6 +37,13 @@ _NOT_IN_AN_ADDRESS = re.compile(r"[\s\x00-\x1f\x7f@]")
 MAX_FAILURES = 2
 """In a row; a server that cannot be reached is taken out at once."""
 HEALTH_SECONDS = 10.0
+LOOK_SECONDS = 1.0
+"""How often a file of addresses is looked at, and only when there are calls."""
+BUSY_SECONDS = 1.0
+"""How long a busy server rests that does not say how long."""
+SLOW_TIMES = 5.0
+"""A server that takes so many times as long as the others rests, where at least two of them are known."""
+LONGEST_REST_SECONDS = 600.0
 ESTIMATE_SECONDS = 30.0
 """How long `seconds_per_call` is used for a server that gets no calls."""
 NOT_SERVER_FAILURES = {Failure.INVALID, Failure.REFUSED, Failure.DENIED, Failure.NO_PICTURE, Failure.BUSY}
@@ -51,6 +64,10 @@ class Endpoint:
     seconds_per_call: float | None = None
     """A moving average without time in the queue; None if it is unknown or out of date."""
     last_ended: float = 0.0
+    rests_until: float = 0.0
+    """It gets calls before only where all others rest too."""
+    slow_times: int = 0
+    """How often in a row it rested for being slow."""
 
     def record(self, seconds: float, among: int) -> None:
         """Update the moving average with one call; `among` is how many were in flight."""
@@ -72,9 +89,15 @@ class EndpointPool:
     """The servers, and the choice of one for every call."""
 
     def __init__(
-        self, urls: list[str], is_healthy: Callable[[str], Awaitable[bool]], *, probe_seconds: float
+        self,
+        urls: list[str],
+        is_healthy: Callable[[str], Awaitable[bool]],
+        *,
+        probe_seconds: float,
+        file: EndpointFile | None = None,
     ) -> None:
         self.endpoints = [Endpoint(url) for url in urls]
+        self.file = file
         self.probe_seconds = probe_seconds
         self._is_healthy = is_healthy
         self._uses = count(1)
@@ -100,17 +123,24 @@ class EndpointPool:
         else:
             endpoint.failures, endpoint.has_answered = 0, True
             endpoint.record(time.monotonic() - started, among)
+            self._rest_if_slow(endpoint)
         finally:
             endpoint.in_flight -= 1
 
     async def _choose(self) -> Endpoint:
         self._reset_for_new_loop()
+        self._follow_file()
+        while not self.endpoints:  # all have left the file
+            await asyncio.sleep(LOOK_SECONDS)
+            self._follow_file()
         while not (ready := [each for each in self.endpoints if not each.down]):
             if not any(each.has_answered for each in self.endpoints):
                 # No server has ever answered: try one, so that the error says why, rather than wait.
                 ready = self.endpoints
                 break
             await self._wait_for_recovery()
+        now = time.monotonic()
+        ready = [each for each in ready if each.rests_until <= now] or ready
         for each in ready:
             each.expire_estimate()
         # A server without an estimate counts as fast as the fastest, so that it is tried.
@@ -122,6 +152,42 @@ class EndpointPool:
         chosen.last_used = next(self._uses)
         return chosen
 
+    def _follow_file(self) -> None:
+        """Take the servers that are in the file now; those that stay keep what is known about them."""
+        urls = self.file.changed() if self.file is not None else None
+        if urls is None:
+            return
+        known = {each.url: each for each in self.endpoints}
+        added, gone = [url for url in urls if url not in known], known.keys() - set(urls)
+        log.warning("the servers have changed: %d more, %d fewer, now %d", len(added), len(gone), len(urls))
+        self.endpoints = [known.get(url) or Endpoint(url) for url in urls]
+        for url in gone:
+            if (probe := self._probing.pop(known[url], None)) is not None:
+                probe.cancel()
+        if added and self._recovered is not None:
+            self._recovered.set()
+            self._recovered = None
+
+    def _rest_if_slow(self, endpoint: Endpoint) -> None:
+        others = [each.seconds_per_call for each in self.endpoints if each is not endpoint and not each.down]
+        known = [seconds for seconds in others if seconds is not None]
+        taken = endpoint.seconds_per_call
+        if taken is None or len(known) < 2:
+            return
+        if taken <= SLOW_TIMES * median(known):
+            endpoint.slow_times = 0
+            return
+        rest = min(LONGEST_REST_SECONDS, ESTIMATE_SECONDS * 2**endpoint.slow_times)
+        endpoint.slow_times += 1
+        endpoint.rests_until, endpoint.seconds_per_call = time.monotonic() + rest, None
+        log.warning(
+            "%s takes %.1f s a call, the others %.1f s: it rests for %.0f s",
+            endpoint.url,
+            taken,
+            median(known),
+            rest,
+        )
+
     async def _wait_for_recovery(self) -> None:
         if self._recovered is None:
             log.warning("none of %s answers; waiting for one to come back", self.label)
@@ -130,11 +196,15 @@ class EndpointPool:
 
     @property
     def label(self) -> str:
-        return ", ".join(each.url for each in self.endpoints)
+        return ", ".join(each.url for each in self.endpoints) or f"the servers in {self.file}"
 
     def _record_failure(self, endpoint: Endpoint, error: BackendError) -> None:
         if error.kind in NOT_SERVER_FAILURES:
             endpoint.has_answered = True
+            if error.kind == Failure.BUSY:  # full, or about to stop: another one may have room
+                endpoint.rests_until = time.monotonic() + min(
+                    error.retry_after or BUSY_SECONDS, LONGEST_REST_SECONDS
+                )
             return
         endpoint.failures += 1
         gone = error.kind in (Failure.UNREACHABLE, Failure.TIMEOUT)
@@ -173,7 +243,45 @@ class EndpointPool:
             endpoint.down, endpoint.in_flight = False, 0
 
 
-def read_endpoints(path: Path, port: int) -> list[str]:
+class EndpointFile:
+    """A file of addresses that is read again when it has changed."""
+
+    def __init__(self, path: Path, port: int) -> None:
+        self.path = path
+        self.port = port
+        self._stamp = self._look()
+        self._looked = time.monotonic()
+        self._problem = ""
+
+    def __str__(self) -> str:
+        return str(self.path)
+
+    def changed(self) -> list[str] | None:
+        """The addresses, where they may be others than before; a file that cannot be read changes nothing."""
+        if time.monotonic() - self._looked < LOOK_SECONDS:
+            return None
+        self._looked = time.monotonic()
+        if (stamp := self._look()) == self._stamp:
+            return None
+        try:
+            urls = read_endpoints(self.path, self.port, may_be_empty=True)
+        except ConfigurationError as error:
+            if str(error) != self._problem:
+                log.warning("%s; the servers stay as they are", error)
+            self._problem = str(error)
+            return None
+        self._stamp, self._problem = stamp, ""
+        return urls
+
+    def _look(self) -> tuple[int, ...]:
+        try:
+            found = os.stat(self.path)
+        except OSError:
+            return ()
+        return found.st_ino, found.st_size, found.st_mtime_ns
+
+
+def read_endpoints(path: Path, port: int, *, may_be_empty: bool = False) -> list[str]:
     """The servers in a file: one address, host or host:port per line; `#` starts a comment."""
     try:
         lines = read_text(path).splitlines()
@@ -188,7 +296,7 @@ def read_endpoints(path: Path, port: int) -> list[str]:
         address = line.partition("#")[0].strip()
         if address:
             urls.append(_url(address, port, f"{path}:{number}"))
-    if not urls:
+    if not urls and not may_be_empty:
         raise ConfigurationError(f"the file of endpoints {str(path)!r} names none: write one a line")
     return list(dict.fromkeys(urls))
 

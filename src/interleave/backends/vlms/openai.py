@@ -2,7 +2,8 @@
 
 Servers differ in the name of the token limit, whether they accept a temperature, where they put the
 reasoning, and whether they give log-probabilities. These differences are options with sensible defaults; if a
-server refuses a request, its own message is shown.
+server refuses a request, its own message is shown. Several servers of the same model, joined by commas, share
+the calls.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from interleave.backends.protocols import Message, Reply, Sampling, Token, VlmCapabilities
+from interleave.backends.remote.endpoints import EndpointPool
 from interleave.backends.remote.http_client import as_backend_errors
 from interleave.backends.remote.http_errors import bad_reply
 from interleave.backends.remote.image_encoding import data_url
@@ -48,6 +50,8 @@ _REASONING_MODEL = re.compile(r"(?:.*/)?(?:o\d|gpt-[5-9])(?!.*chat)")
 """OpenAI's reasoning models: reasoning counts towards their token limit, and they refuse a temperature."""
 _FINISH_REASONS = {"eos": "stop", "end_turn": "stop", "max_tokens": "length"}
 """Other names for OpenAI's `stop` and `length`."""
+PROBE_SECONDS = 5.0
+"""Between looks at a server that is down, where there are others."""
 MIN_LOGPROB, ROUNDING = -1e6, 1e-6
 """The limits of a log-probability: by rounding it may be a little above 0."""
 
@@ -82,20 +86,22 @@ class OpenAIVlm:
             )
         self.model = spec.model
         self.options = options
-        base_url = (spec.base_url or OPENAI_URL).rstrip("/")
+        urls = [url.rstrip("/") for url in (spec.base_url or OPENAI_URL).split(",")]
+        base_url = urls[0]
         if options.top_k is not None and (base_url == OPENAI_URL or options.api_version):
             raise ConfigurationError(f"{str(spec)!r}: OpenAI and Azure have no top_k: use top_p")
-        self.where = f"openai:{spec.model} at {base_url}"
+        self.where = f"openai:{spec.model} at {', '.join(urls)}"
         header, prefix = ("api-key", "") if options.api_version else ("Authorization", "Bearer ")
         # The table has OpenAI's prices: a model of the same name elsewhere may cost anything.
         priced_as = self.model if base_url == OPENAI_URL else ""
         self.price = token_price(priced_as, options.price_in, options.price_out)
+        first = options.first_concurrency(base_url)
         self.capabilities = VlmCapabilities(
             token_probabilities=options.logprobs,
             knows_its_price=self.price is not None,
             concurrency=options.concurrency,
-            first_concurrency=options.first_concurrency(base_url),
-            timeout=options.seconds(VLM_DEADLINE_SECONDS),
+            first_concurrency=first * len(urls) if first is not None else None,
+            timeout=options.seconds(VLM_DEADLINE_SECONDS * (1.0 if len(urls) == 1 else 0.4)),
             deadline=options.deadline(VLM_DEADLINE_SECONDS),
             reply_options=frozenset({"max_tokens"} if options.json_schema else {"max_tokens", "json_schema"}),
             typical_price=typical_price(self.price),
@@ -104,14 +110,20 @@ class OpenAIVlm:
         """Until it has refused one."""
         # OpenAI and Azure refuse a schema with a bound on strings.
         self._bounds_strings = usual_variable(base_url) is None
-        self._client = openai_clients(
-            self.where,
-            base_url=base_url,
-            key=key_for(base_url, options.key, header=header, prefix=prefix),
-            seconds=options.seconds(VLM_DEADLINE_SECONDS),
-            max_bytes=CHAT_BYTES,
-            api_version=options.api_version,
-        )
+        # With several servers, one that hangs must leave time to try another.
+        self.seconds = options.seconds(VLM_DEADLINE_SECONDS * (1.0 if len(urls) == 1 else 0.4))
+        self._clients = {
+            url: openai_clients(
+                f"openai:{spec.model} at {url}",
+                base_url=url,
+                key=key_for(url, options.key, header=header, prefix=prefix),
+                seconds=self.seconds,
+                max_bytes=CHAT_BYTES,
+                api_version=options.api_version,
+            )
+            for url in dict.fromkeys(urls)
+        }
+        self.pool = EndpointPool(list(self._clients), self._is_healthy, probe_seconds=PROBE_SECONDS)
 
     async def complete(self, messages: Sequence[Message], sampling: Sampling) -> Reply:
         arguments = await asyncio.to_thread(self._arguments, messages, sampling)
@@ -136,9 +148,24 @@ class OpenAIVlm:
             return reply
 
     async def _send(self, arguments: dict[str, Any]) -> Reply:
+        if len(self._clients) == 1:
+            return await self._send_to(next(iter(self._clients)), arguments)
+        async with self.pool.acquire(wait_seconds=self.seconds) as endpoint:
+            return await self._send_to(endpoint.url, arguments)
+
+    async def _send_to(self, url: str, arguments: dict[str, Any]) -> Reply:
         with as_backend_errors(self.where):
-            chats = self._client().chat.completions.with_raw_response
+            chats = self._clients[url]().chat.completions.with_raw_response
             return self._reply(json_of((await chats.create(**arguments)).http_response))
+
+    async def _is_healthy(self, url: str) -> bool:
+        """Whether a server lists its models again; one that has no such list counts as ready."""
+        try:
+            with as_backend_errors(url):
+                await self._clients[url]().models.with_raw_response.list()
+        except BackendError as error:
+            return error.kind in (Failure.INVALID, Failure.DENIED)
+        return True
 
     def _arguments(self, messages: Sequence[Message], sampling: Sampling) -> dict[str, Any]:
         options = self.options

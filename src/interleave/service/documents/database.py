@@ -11,18 +11,48 @@ import asyncio
 import logging
 import sqlite3
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 from pathlib import Path
 from queue import Empty, SimpleQueue
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from interleave.errors import ConfigurationError, RunError, StorageError
 from interleave.files import make_folder
 
 T = TypeVar("T")
-Work = Callable[[sqlite3.Connection], Any]
+
+
+class SqlCursor(Protocol):
+    """The result of a statement; its rows have the names of their columns."""
+
+    @property
+    def rowcount(self) -> int: ...
+    def fetchone(self) -> Any: ...
+    def __iter__(self) -> Iterator[Any]: ...
+
+
+class SqlConnection(Protocol):
+    """A transaction. Statements are those that SQLite and Postgres both know, with ? for values."""
+
+    def execute(self, sql: str, parameters: Sequence[Any] = (), /) -> SqlCursor: ...
+
+
+class SqlDatabase(Protocol):
+    """Where a job table is kept."""
+
+    async def run(self, work: Callable[[SqlConnection], T]) -> T:
+        """The result of some work; what it changed is on disk when this returns, or nothing of it is.
+
+        The work may be done again where it could not be finished, so it has no effect but by its connection.
+        """
+        ...
+
+    def close(self) -> None: ...
+
+
+Work = Callable[[SqlConnection], Any]
 log = logging.getLogger(__name__)
 MOST_AT_ONCE = 500
 """Pieces of work in one commit."""
@@ -39,8 +69,7 @@ class Database:
         self._closed = False
         self._thread.start()
 
-    async def run(self, work: Callable[[sqlite3.Connection], T]) -> T:
-        """The result of some work; what it changed is on disk when this returns, or nothing of it is."""
+    async def run(self, work: Callable[[SqlConnection], T]) -> T:
         if self._closed:
             raise StorageError(f"{self.path} is closed")
         done: Future[T] = Future()

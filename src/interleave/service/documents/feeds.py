@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import suppress
 
@@ -48,21 +47,22 @@ class Feed:
 
     def look(self) -> None:
         """Fold what the journal has got since the last look."""
-        try:
-            size = os.stat(self._reader.path).st_size
-        except OSError:
-            return
+        size = self._reader.size
         if size != self._size:
             self._size = size
-            for entry in self._reader.read_new():
-                self.events += self._told.add(entry)
-            self._wake()
+            self._read()
+
+    def _read(self) -> None:
+        for entry in self._reader.read_new():
+            self.events += self._told.add(entry)
+        self._wake()
 
     def finish(self, job: Job) -> None:
         """Fold the rest of the journal, which does not change any more, and the final state."""
         if self.ended:
             return
-        self.look()
+        if self._reader.size:  # read whatever its size seems to be: another machine may have written to it
+            self._read()
         self.events += self._told.fold.end(job, self.folders.record(job.id))
         self.close()
 
@@ -85,6 +85,11 @@ class Feeds:
 
     def __len__(self) -> int:
         return len(self._feeds)
+
+    @property
+    def watched(self) -> set[str]:
+        """The jobs whose events somebody reads."""
+        return {id_ for id_, _ in self._feeds}
 
     async def events(
         self,

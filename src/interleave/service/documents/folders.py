@@ -24,8 +24,9 @@ from interleave.errors import ConfigurationError, RunError
 from interleave.files import make_folder
 from interleave.runs.decisions import carry_over
 from interleave.runs.folder import stored_request
-from interleave.runs.journal import FILE_NAME as JOURNAL
 from interleave.runs.journal import RequestPart
+from interleave.runs.journal_files import journal_path
+from interleave.runs.lease import Lease
 from interleave.runs.record import RunRecord, read_record
 from interleave.runs.store import PictureStore
 from interleave.service.documents.jobs import Job
@@ -79,7 +80,7 @@ class Folders:
         try:
             return read_record(folder)
         except RunError:
-            if not _has_a_line(folder / JOURNAL):
+            if not _has_a_line(journal_path(folder)):
                 return None
         return read_record(folder)  # its first line may have come between the two looks
 
@@ -106,10 +107,10 @@ class Folders:
             )
         )
 
-    def carry_out(self, job: Job) -> None:
+    def carry_out(self, job: Job, lease: Lease | None = None) -> None:
         """Put what was decided about a job into its journal, unless it is there already."""
         if job.decision is not None:
-            carry_over(self.run(job.id), job.decision, after=job.ends[-1].lines)
+            carry_over(self.run(job.id), job.decision, after=job.ends[-1].lines, lease=lease)
 
     def document_of(self, id_: str) -> list[Text | Picture]:
         """A request and its answer as one sequence, for a continuation."""

@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import re
 import secrets
-import sqlite3
 from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -19,7 +18,7 @@ from pydantic import Field
 
 from interleave.config.run_config import RunConfig
 from interleave.runs.journal import AttemptChosen, PlanReleased, RedrawDecided, RequestPart, Undone
-from interleave.service.documents.database import Database
+from interleave.service.documents.database import Database, SqlConnection, SqlDatabase
 from interleave.types import Value
 
 JobStatus = Literal["queued", "in_progress", "completed", "failed", "cancelled", "incomplete", "held"]
@@ -124,7 +123,7 @@ class Job(Value):
         return self.status not in OPEN
 
 
-_STATE = {"number", "status", "cancelling", "finished", "error"}
+STATE = {"number", "status", "cancelling", "finished", "error"}
 """The columns; everything else is in the column `job`."""
 
 
@@ -176,10 +175,12 @@ class IdempotencyConflict(Exception):
 
 
 class JobTable:
-    """The jobs of a service in SQLite. Another store has the same methods."""
+    """The jobs of a service: in SQLite for one process. `SharedJobTable` is for several."""
 
-    def __init__(self, path: Path) -> None:
-        self.database = Database(path, SCHEMA, version=VERSION)
+    def __init__(self, where: Path | SqlDatabase) -> None:
+        self.database: SqlDatabase = (
+            Database(where, SCHEMA, version=VERSION) if isinstance(where, Path) else where
+        )
 
     def close(self) -> None:
         self.database.close()
@@ -187,17 +188,20 @@ class JobTable:
     async def insert(self, job: Job, *, idempotency: tuple[str, str] | None = None) -> Job:
         """Store a new job. With an idempotency key and the digest of a request that came before: that job."""
 
-        def work(connection: sqlite3.Connection) -> Job:
+        def work(connection: SqlConnection) -> Job:
             if idempotency is not None and (earlier := _earlier(connection, job.key, *idempotency)):
                 return earlier
+            if (stored := _find(connection, job.id)) is not None:  # the answer of the database was lost
+                return stored
             connection.execute("DELETE FROM removals WHERE job = ?", (job.id,))
-            row = (job.id, job.key, job.status, job.model_dump_json(exclude=_STATE))
-            cursor = connection.execute("INSERT INTO jobs (id, key, status, job) VALUES (?, ?, ?, ?)", row)
+            row = (job.id, job.key, job.status, job.model_dump_json(exclude=STATE))
+            connection.execute("INSERT INTO jobs (id, key, status, job) VALUES (?, ?, ?, ?)", row)
             if idempotency is not None:
                 connection.execute(
                     "INSERT INTO idempotency VALUES (?, ?, ?, ?)", (job.key, *idempotency, job.id)
                 )
-            return job.model_copy(update={"number": cursor.lastrowid})
+            number = connection.execute("SELECT number FROM jobs WHERE id = ?", (job.id,)).fetchone()
+            return job.model_copy(update={"number": number["number"]})
 
         return await self.database.run(work)
 
@@ -213,20 +217,20 @@ class JobTable:
         ends = before if before is not None else 2**62
         chosen = ("key = ? AND ", (key, ends, limit)) if key is not None else ("", (ends, limit))
 
-        def work(connection: sqlite3.Connection) -> list[Job]:
+        def work(connection: SqlConnection) -> list[Job]:
             query = f"SELECT * FROM jobs WHERE {chosen[0]}number < ? ORDER BY number DESC LIMIT ?"
-            return [_job(row) for row in connection.execute(query, chosen[1])]
+            return [job_of(row) for row in connection.execute(query, chosen[1])]
 
         return await self.database.run(work)
 
     async def open_jobs(self) -> list[Job]:
         """All that have not ended, in order of arrival."""
         query = "SELECT * FROM jobs WHERE status IN ('queued', 'in_progress') ORDER BY number"
-        return await self.database.run(lambda connection: [_job(row) for row in connection.execute(query)])
+        return await self.database.run(lambda connection: [job_of(row) for row in connection.execute(query)])
 
-    async def start(self, id_: str) -> Job | None:
-        """Mark a job as being worked on; None where it has ended or is gone."""
-        return await self._update(id_, "status = 'in_progress'", ())
+    async def start(self, id_: str, *, token: int | None = None) -> Job | None:
+        """Mark a job as being worked on; None where it has ended, is gone, or has a later lease."""
+        return await self._update(id_, "status = 'in_progress'", (), token)
 
     async def ask_to_cancel(self, id_: str) -> Job | None:
         """Remember that a job is to be cancelled; None where it has ended or is gone."""
@@ -238,17 +242,21 @@ class JobTable:
         status: JobStatus,
         finished: float,
         *,
+        token: int | None = None,
         error: JobError | None = None,
         deliveries: Callable[[Job], list[Delivery]] = lambda job: [],
     ) -> Job | None:
-        """Give a job its final state, and store the webhook calls to make; None where it has one already."""
+        """Give a job its final state, and store the webhook calls to make; None where it has one already.
 
-        def work(connection: sqlite3.Connection) -> Job | None:
+        With the token of a lease: None also where there is a later lease.
+        """
+
+        def work(connection: SqlConnection) -> Job | None:
             values = (status, finished, error.model_dump_json() if error else None)
-            job = _updated(connection, id_, "status = ?, finished = ?, error = ?", values)
+            job = updated(connection, id_, "status = ?, finished = ?, error = ?", values, token)
             for delivery in deliveries(job) if job else []:
                 connection.execute(
-                    "INSERT OR IGNORE INTO deliveries VALUES (?, ?, ?, 0)",
+                    "INSERT INTO deliveries VALUES (?, ?, ?, 0) ON CONFLICT DO NOTHING",
                     (delivery.id, delivery.url, delivery.body),
                 )
             return job
@@ -269,18 +277,21 @@ class JobTable:
         `idempotency`: key, name and digest. Where they came before, the job of that request, and False.
         """
 
-        def work(connection: sqlite3.Connection) -> tuple[Job, bool] | None:
+        def work(connection: SqlConnection) -> tuple[Job, bool] | None:
             if idempotency is not None and (earlier := _earlier(connection, *idempotency)):
                 return earlier, False
-            now = _find(connection, job.id)
+            row = connection.execute("SELECT * FROM jobs WHERE id = ?", (job.id,)).fetchone()
+            now = job_of(row) if row else None
             if now is None or not now.is_final or now.ends != job.ends:
                 return None
             opened = now.model_copy(update={"ends": (*now.ends, end), "decision": decision})
             statement = (
                 "UPDATE jobs SET status = 'queued', cancelling = ?, finished = NULL, error = NULL, job = ? "
-                "WHERE id = ?"
+                "WHERE id = ? AND status NOT IN ('queued', 'in_progress') AND job = ?"
             )
-            connection.execute(statement, (cancelling, opened.model_dump_json(exclude=_STATE), job.id))
+            values = (int(cancelling), opened.model_dump_json(exclude=STATE), job.id, row["job"])
+            if connection.execute(statement, values).rowcount == 0:
+                return None
             if idempotency is not None:
                 connection.execute("INSERT INTO idempotency VALUES (?, ?, ?, ?)", (*idempotency, job.id))
             state = {"number": now.number, "cancelling": cancelling}
@@ -292,13 +303,13 @@ class JobTable:
 
     async def begin_removal(self, id_: str) -> None:
         """Have a folder removed at the next start, unless a job with this id is stored before."""
-        await self._do("INSERT OR IGNORE INTO removals VALUES (?)", (id_,))
+        await self._do("INSERT INTO removals VALUES (?) ON CONFLICT DO NOTHING", (id_,))
 
     async def ended_before(self, time: float, *, limit: int) -> list[str]:
         """Jobs whose last end is older than this, the oldest first."""
         query = "SELECT id FROM jobs WHERE finished < ? ORDER BY finished LIMIT ?"
         return await self.database.run(
-            lambda connection: [row[0] for row in connection.execute(query, (time, limit))]
+            lambda connection: [row["id"] for row in connection.execute(query, (time, limit))]
         )
 
     async def files_before(self, time: float, *, limit: int) -> list[StoredFile]:
@@ -311,11 +322,11 @@ class JobTable:
     async def remove(self, id_: str) -> bool:
         """Forget a job; what it has on disk is removed after this, also when the process dies meanwhile."""
 
-        def work(connection: sqlite3.Connection) -> bool:
+        def work(connection: SqlConnection) -> bool:
             if connection.execute("DELETE FROM jobs WHERE id = ?", (id_,)).rowcount == 0:
                 return False
             connection.execute("DELETE FROM idempotency WHERE job = ?", (id_,))
-            connection.execute("INSERT OR IGNORE INTO removals VALUES (?)", (id_,))
+            connection.execute("INSERT INTO removals VALUES (?) ON CONFLICT DO NOTHING", (id_,))
             return True
 
         return await self.database.run(work)
@@ -323,7 +334,7 @@ class JobTable:
     async def removals(self) -> list[str]:
         """Jobs that are forgotten, and whose folders are still to be removed."""
         query = "SELECT job FROM removals"
-        return await self.database.run(lambda connection: [row[0] for row in connection.execute(query)])
+        return await self.database.run(lambda connection: [row["job"] for row in connection.execute(query)])
 
     async def removed(self, id_: str) -> None:
         await self._do("DELETE FROM removals WHERE job = ?", (id_,))
@@ -334,42 +345,48 @@ class JobTable:
         await self._do(f"INSERT INTO files ({names}) VALUES ({marks})", tuple(file.model_dump().values()))
 
     async def file(self, id_: str) -> StoredFile | None:
-        def work(connection: sqlite3.Connection) -> StoredFile | None:
+        def work(connection: SqlConnection) -> StoredFile | None:
             row = connection.execute("SELECT * FROM files WHERE id = ?", (id_,)).fetchone()
             return StoredFile(**row) if row else None
 
         return await self.database.run(work)
 
     async def files(self, key: str | None, *, limit: int) -> list[StoredFile]:
-        def work(connection: sqlite3.Connection) -> list[StoredFile]:
-            query = "SELECT * FROM files WHERE ? IS NULL OR key = ? ORDER BY created DESC, id LIMIT ?"
-            return [StoredFile(**row) for row in connection.execute(query, (key, key, limit))]
+        chosen = ("WHERE key = ? ", (key, limit)) if key is not None else ("", (limit,))
+
+        def work(connection: SqlConnection) -> list[StoredFile]:
+            query = f"SELECT * FROM files {chosen[0]}ORDER BY created DESC, id LIMIT ?"
+            return [StoredFile(**row) for row in connection.execute(query, chosen[1])]
 
         return await self.database.run(work)
 
     async def remove_file(self, id_: str) -> bool:
         """Forget an upload; returns whether its picture is needed by no other."""
 
-        def work(connection: sqlite3.Connection) -> bool:
+        def work(connection: SqlConnection) -> bool:
             row = connection.execute("SELECT image FROM files WHERE id = ?", (id_,)).fetchone()
             if row is None:
                 return False
             connection.execute("DELETE FROM files WHERE id = ?", (id_,))
-            query = "SELECT count(*) FROM files WHERE image = ?"
-            return bool(connection.execute(query, (row["image"],)).fetchone()[0] == 0)
+            query = "SELECT id FROM files WHERE image = ? LIMIT 1"
+            return connection.execute(query, (row["image"],)).fetchone() is None
 
         return await self.database.run(work)
 
     async def deliveries(self) -> list[Delivery]:
         """Webhook calls that are still to be made."""
 
-        def work(connection: sqlite3.Connection) -> list[Delivery]:
+        def work(connection: SqlConnection) -> list[Delivery]:
             return [Delivery(**row) for row in connection.execute("SELECT * FROM deliveries")]
 
         return await self.database.run(work)
 
-    async def delivery_tried(self, id_: str) -> None:
-        await self._do("UPDATE deliveries SET attempts = attempts + 1 WHERE id = ?", (id_,))
+    async def begin_delivery(self, id_: str, attempt: int) -> bool:
+        """Count an attempt before it is made; False where another process makes or has made it."""
+        statement = "UPDATE deliveries SET attempts = attempts + 1 WHERE id = ? AND attempts = ?"
+        return await self.database.run(
+            lambda connection: connection.execute(statement, (id_, attempt)).rowcount > 0
+        )
 
     async def delivered(self, id_: str) -> None:
         await self._do("DELETE FROM deliveries WHERE id = ?", (id_,))
@@ -377,23 +394,28 @@ class JobTable:
     async def _do(self, statement: str, values: tuple[Any, ...]) -> None:
         await self.database.run(lambda connection: connection.execute(statement, values))
 
-    async def _update(self, id_: str, change: str, values: tuple[Any, ...]) -> Job | None:
-        return await self.database.run(lambda connection: _updated(connection, id_, change, values))
+    async def _update(
+        self, id_: str, change: str, values: tuple[Any, ...], token: int | None = None
+    ) -> Job | None:
+        return await self.database.run(lambda connection: updated(connection, id_, change, values, token))
 
 
-def _updated(connection: sqlite3.Connection, id_: str, change: str, values: tuple[Any, ...]) -> Job | None:
-    """The job after a change; None where it has ended or is gone."""
+def updated(
+    connection: SqlConnection, id_: str, change: str, values: tuple[Any, ...], token: int | None = None
+) -> Job | None:
+    """The job after a change; None where it has ended, is gone, or has another lease than this."""
     statement = f"UPDATE jobs SET {change} WHERE id = ? AND status IN ('queued', 'in_progress')"
-    changed = connection.execute(statement, (*values, id_)).rowcount
+    fence = () if token is None else (token,)
+    changed = connection.execute(statement + " AND token = ?" * len(fence), (*values, id_, *fence)).rowcount
     return _find(connection, id_) if changed else None
 
 
-def _find(connection: sqlite3.Connection, id_: str) -> Job | None:
+def _find(connection: SqlConnection, id_: str) -> Job | None:
     row = connection.execute("SELECT * FROM jobs WHERE id = ?", (id_,)).fetchone()
-    return _job(row) if row else None
+    return job_of(row) if row else None
 
 
-def _earlier(connection: sqlite3.Connection, key: str, name: str, digest: str) -> Job | None:
+def _earlier(connection: SqlConnection, key: str, name: str, digest: str) -> Job | None:
     query = "SELECT digest, job FROM idempotency WHERE key = ? AND name = ?"
     row = connection.execute(query, (key, name)).fetchone()
     if row is None:
@@ -403,7 +425,7 @@ def _earlier(connection: sqlite3.Connection, key: str, name: str, digest: str) -
     return _find(connection, row["job"])
 
 
-def _job(row: sqlite3.Row) -> Job:
+def job_of(row: Any) -> Job:
     state = {
         "number": row["number"],
         "status": row["status"],

@@ -6,14 +6,16 @@ import asyncio
 import gc
 import logging
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import uvicorn
 
 from interleave.errors import ConfigurationError
+from interleave.files import make_folder
 from interleave.redaction import keep_environment_secret, keep_secret, redacted_logging
 from interleave.runs.resolve import Choices, resolve
 from interleave.service.auth import is_loopback
@@ -26,7 +28,8 @@ from interleave.service.documents.logs import JsonFormatter
 from interleave.service.documents.metrics import DocumentMetrics
 from interleave.service.documents.observing import observed
 from interleave.service.documents.service import Documents, ServiceSettings
-from interleave.service.documents.shelf import ModelShelf
+from interleave.service.documents.shared_jobs import SharedJobTable
+from interleave.service.documents.shelf import ModelShelf, NoModels
 from interleave.service.documents.webhooks import SECRET_VARIABLE, AllowedHosts, Webhooks
 from interleave.service.memory import trim_freed_memory
 from interleave.service.server import GRACE_SECONDS, Server, address_of, bind, uvicorn_config
@@ -47,8 +50,8 @@ class DocumentsConfig:
 
     chosen: Choices
     folder: Path = DEFAULT_FOLDER
-    jobs: Path | None = None
-    """The job table; None for one in the folder."""
+    jobs: Path | str | None = None
+    """The job table: a SQLite file, or the address of a Postgres database; None for a file in the folder."""
     host: str = "127.0.0.1"
     port: int = DEFAULT_PORT
     drain_seconds: float = 10.0
@@ -76,18 +79,29 @@ def serve_documents(config: DocumentsConfig, announce: Callable[[str], None]) ->
     form = JsonFormatter() if config.json_logs else "%(asctime)s %(message)s"
     if not config.json_logs:  # a line for every model call is for machines to search
         logging.getLogger(observed.__module__).setLevel(logging.WARNING)
-    with listening, redacted_logging(form), Folders(config.folder).locked():
-        jobs = JobTable(config.jobs or config.folder / JOBS_NAME)
-        try:
-            asyncio.run(_serve(config, jobs, access, listening, announce))
-        finally:
-            jobs.close()
+    with listening, redacted_logging(form), opened_jobs(config.jobs, config.folder) as jobs:
+        asyncio.run(_serve(config, jobs, access, listening, announce))
+
+
+@contextmanager
+def opened_jobs(where: Path | str | None, folder: Path) -> Iterator[JobTable]:
+    """The job table of a service, and its folder: held alone, unless the table is made to be shared."""
+    with ExitStack() as held:
+        if isinstance(where, str):
+            make_folder(folder)
+            jobs: JobTable = SharedJobTable(where)
+        else:
+            held.enter_context(Folders(folder).locked())
+            jobs = JobTable(where or folder / JOBS_NAME)
+        held.callback(jobs.close)
+        yield jobs
 
 
 def make_documents(config: DocumentsConfig, jobs: JobTable, metrics: DocumentMetrics) -> Documents:
     """The service of a configuration, still to be started."""
     run_config, pack = resolve(config.chosen)
-    shelf = ModelShelf(run_config, pack, config.chosen, lambda models: observed(models, metrics))
+    kind = ModelShelf if config.settings.concurrency else NoModels
+    shelf = kind(run_config, pack, config.chosen, lambda models: observed(models, metrics))
     webhooks = None
     if config.webhook_hosts:
         if not config.webhook_secret:

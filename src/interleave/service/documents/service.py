@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import aclosing
 from dataclasses import dataclass, field
@@ -39,12 +39,12 @@ from interleave.service.documents.keys import Caller
 from interleave.service.documents.refusals import ApiRefusal, unknown
 from interleave.service.documents.retention import remove_regularly
 from interleave.service.documents.shared_pictures import PictureAddresses, SharedPicture
+from interleave.service.documents.shared_worker import SharedJobWorker, Sharing
 from interleave.service.documents.shelf import ModelShelf
 from interleave.service.documents.submissions import FileReference, Submission
 from interleave.service.documents.tracing import span, traceparent
-from interleave.service.documents.turns import Turns
-from interleave.service.documents.webhooks import Webhooks
-from interleave.service.documents.worker import JobWorker
+from interleave.service.documents.webhooks import Webhooks, deliveries_of
+from interleave.service.documents.workers import Places, make_worker
 from interleave.service.memory import MEGABYTE, MemoryBudget, MemoryLease
 from interleave.service.messages import RawPicture
 from interleave.types import Part, Picture, Request, Text
@@ -80,6 +80,8 @@ class ServiceSettings:
     """Parameters that clients may send without effect."""
     public_url: str | None = None
     """What stands before the addresses of pictures; None for the host that a client calls."""
+    sharing: Sharing | None = None
+    """How jobs are shared with other processes, where the job table is in Postgres."""
 
 
 class Documents:
@@ -103,18 +105,18 @@ class Documents:
         self.webhooks = webhooks
         self.memory = MemoryBudget(self.settings.memory_bytes)
         self.decoder = Decoder()
-        self.turns = Turns(
-            running=self.settings.concurrency, waiting=self.settings.queue, per_key=self.settings.per_key
-        )
-        self.worker = JobWorker(
+        places = Places(self.settings.concurrency, self.settings.queue, self.settings.per_key)
+        self.worker = make_worker(
             jobs,
             folders,
             shelf,
-            self.turns,
             self.settings.limits,
-            deliveries=webhooks.deliveries if webhooks else lambda job: [],
+            places,
+            sharing=self.settings.sharing,
+            deliveries=deliveries_of if webhooks else lambda job: [],
             clock=clock,
         )
+        self.turns = self.worker.turns
         self.feeds = Feeds(folders)
         self.addresses = PictureAddresses(folders.root)
         planner = shelf.config.planner
@@ -127,6 +129,30 @@ class Documents:
         """Work that nobody waits for, such as cancelling a job whose client is gone."""
         self._waiting: dict[str, list[asyncio.Future[Job]]] = {}
         self.worker.listeners.append(self._ended)
+        if isinstance(self.worker, SharedJobWorker):
+            self._hear_of_others(self.worker)
+
+    def _hear_of_others(self, worker: SharedJobWorker) -> None:
+        """Tell clients also of jobs that other processes end."""
+        worker.on_news.append(self._ended)
+        worker.wants_news = lambda id_: bool(
+            self.webhooks or id_ in self._waiting or id_ in self.feeds.watched
+        )
+        worker.on_reconnect.append(lambda: self._in_background(self._catch_up()))
+
+    async def _catch_up(self) -> None:
+        """Look for ends that this process was not told of."""
+        if self.webhooks is not None:
+            await self.webhooks.start()
+        for id_ in {*self._waiting, *self.feeds.watched}:
+            job = await self.jobs.get(id_)
+            if job is not None and job.is_final:
+                self._ended(job)
+
+    def _in_background(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.ensure_future(work)
+        self.background.add(task)
+        task.add_done_callback(self.background.discard)
 
     async def start(self) -> int:
         """Begin to load models, and go on with every job that has not ended; returns their number."""

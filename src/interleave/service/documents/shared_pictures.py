@@ -14,10 +14,11 @@ import os
 import re
 import secrets
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from interleave.files import write_atomic
+from interleave.files import sync_folder, write_new
 
 PREFIX = "/v1/pictures/"
 ROUTE = "/v1/pictures/{id}/{signature}/{name}"
@@ -67,10 +68,25 @@ class PictureAddresses:
             try:
                 self._secret = self.path.read_bytes()
             except FileNotFoundError:
-                self._secret = secrets.token_bytes(SECRET_BYTES)
-                write_atomic(self.path, self._secret)
-                os.chmod(self.path, 0o600)
+                self._secret = self._new_key()
         return self._secret
+
+    def _new_key(self) -> bytes:
+        """A new secret; where another service on the same folder makes one at this moment, its secret."""
+        temporary = self.path.with_name(f".{self.path.name}.{secrets.token_hex(6)}.tmp")
+        write_new(str(temporary), secrets.token_bytes(SECRET_BYTES))
+        os.chmod(temporary, 0o600)
+        try:
+            os.link(temporary, self.path)
+        except FileExistsError:
+            pass
+        except OSError:  # no links on this file system
+            os.replace(temporary, self.path)
+        finally:
+            with suppress(OSError):
+                temporary.unlink()
+        sync_folder(self.path.parent)
+        return self.path.read_bytes()
 
 
 def origin_of(scheme: str, host: str) -> str:

@@ -58,6 +58,21 @@ class ModelShelf:
         return self._observe(await asyncio.to_thread(load_models, without_plan, pack, chosen))
 
 
+class NoModels(ModelShelf):
+    """For a service that leaves all jobs to workers: it loads nothing, and is ready at once."""
+
+    @property
+    def state(self) -> str:
+        return "ready"
+
+    def start(self) -> asyncio.Task[Models]:
+        async def never() -> Models:
+            models: Models = await asyncio.get_running_loop().create_future()
+            return models
+
+        return asyncio.create_task(never())
+
+
 def _identity(config: RunConfig) -> tuple[str, ...]:
     """What decides which models a configuration needs: its rules do not."""
     roles = (config.planner, config.critic, config.generator)

@@ -50,10 +50,14 @@ class Turns:
         arrivals = [next(iter(ids.values())) for ids in self._waiting.values() if ids]
         return max(0.0, self._clock() - min(arrivals)) if arrivals else 0.0
 
+    def open_jobs(self, key: str) -> int:
+        """The jobs of a key that wait or run."""
+        return len(self._waiting.get(key, ())) + self.running[key]
+
     @contextmanager
     def admitted(self, caller: Caller) -> Iterator[None]:
         """Hold a place for a job while it is being stored; refuse it when there is none."""
-        open_ = len(self._waiting.get(caller.key, ())) + self.running[caller.key] + self._arriving[caller.key]
+        open_ = self.open_jobs(caller.key) + self._arriving[caller.key]
         if caller.max_jobs is not None and open_ >= caller.max_jobs:
             raise ApiRefusal(
                 f"this key has {open_} jobs that wait or run, as many as it may: wait until one has ended",

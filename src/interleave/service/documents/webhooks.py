@@ -167,6 +167,22 @@ def signed_headers(secret: bytes, id_: str, timestamp: int, body: str) -> dict[s
     }
 
 
+def deliveries_of(job: Job) -> list[Delivery]:
+    """The call to make for a job that has ended, stored together with its final state."""
+    if job.webhook is None:
+        return []
+    again = f"_{len(job.ends)}" if job.ends else ""
+    id_ = f"evt_{job.id.removeprefix('resp_')}{again}"
+    event = {
+        "id": id_,
+        "object": "event",
+        "type": f"response.{response_status(job)}",
+        "created_at": int(job.finished or job.created),
+        "data": {"id": job.id},
+    }
+    return [Delivery(id=id_, url=job.webhook, body=json.dumps(event, separators=(",", ":")))]
+
+
 class Webhooks:
     """Makes the webhook calls of a service; those not heard yet are in the job table."""
 
@@ -189,28 +205,13 @@ class Webhooks:
         self._at_once = asyncio.Semaphore(CALLS_AT_ONCE)
         self._tasks: dict[str, asyncio.Task[None]] = {}
 
-    def deliveries(self, job: Job) -> list[Delivery]:
-        """The call to make for a job that has ended, stored together with its final state."""
-        if job.webhook is None:
-            return []
-        again = f"_{len(job.ends)}" if job.ends else ""
-        id_ = f"evt_{job.id.removeprefix('resp_')}{again}"
-        event = {
-            "id": id_,
-            "object": "event",
-            "type": f"response.{response_status(job)}",
-            "created_at": int(job.finished or job.created),
-            "data": {"id": job.id},
-        }
-        return [Delivery(id=id_, url=job.webhook, body=json.dumps(event, separators=(",", ":")))]
-
     async def start(self) -> None:
         """Go on with every call that was not heard."""
         for delivery in await self.jobs.deliveries():
             self.send(delivery)
 
     def job_ended(self, job: Job) -> None:
-        for delivery in self.deliveries(job):
+        for delivery in deliveries_of(job):
             self.send(delivery)
 
     def send(self, delivery: Delivery) -> None:
@@ -229,12 +230,13 @@ class Webhooks:
         for attempt in range(delivery.attempts, len(DELAYS) + 1):
             if attempt:
                 await self._sleep(DELAYS[attempt - 1])
+            if not await self.jobs.begin_delivery(delivery.id, attempt):
+                return  # by another service on the same jobs
             problem = await self._try(delivery)
             self._counted("failed" if problem else "ok")
             if problem is None:
                 break
             log.warning("webhook %s was not heard, attempt %d: %s", delivery.id, attempt + 1, problem)
-            await self.jobs.delivery_tried(delivery.id)
         await self.jobs.delivered(delivery.id)
 
     async def _try(self, delivery: Delivery) -> str | None:

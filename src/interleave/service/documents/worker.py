@@ -18,7 +18,8 @@ from interleave.batches.batch import Ended
 from interleave.batches.requests import Item
 from interleave.batches.worker import Worker
 from interleave.config.run_config import Limits
-from interleave.errors import InterleaveError, StorageError
+from interleave.errors import InterleaveError, LeaseLost, StorageError
+from interleave.runs.lease import Lease
 from interleave.runs.outage import OutageRetry, TryResult, backoff_delays
 from interleave.service.documents.folders import Folders
 from interleave.service.documents.jobs import Delivery, Job, JobError, JobStatus, JobTable
@@ -73,6 +74,18 @@ class JobWorker:
         self._storing: set[asyncio.Future[None]] = set()
         """Ends of jobs that are being stored."""
         self._stopping = False
+
+    @property
+    def running(self) -> int:
+        """Jobs that are worked on in this process."""
+        return len(self._tasks)
+
+    async def left(self, id_: str) -> None:
+        """Called when this process works on a job no longer."""
+
+    def lease_of(self, id_: str) -> Lease | None:
+        """The lease of a job that is worked on; None where this process owns the job table."""
+        return None
 
     async def restart(self) -> int:
         """Put every job that has not ended back into the queue, in order of arrival; returns their number."""
@@ -138,6 +151,7 @@ class JobWorker:
         finally:
             self._tasks.pop(id_, None)
             self.turns.ended(key)
+            await self.left(id_)
             self.dispatch()
 
     async def _until_stored(self, id_: str) -> None:
@@ -147,13 +161,17 @@ class JobWorker:
                 await self._run(id_)
                 self.storage_problem = None
                 return
+            except LeaseLost as error:
+                log.warning("job %s is left to another worker: %s", id_, error)
+                return
             except StorageError as error:
                 self.storage_problem = str(error)
                 log.error("job %s waits for the disk: %s", id_, error)
             await asyncio.sleep(delay)
 
     async def _run(self, id_: str) -> None:
-        job = await self.jobs.start(id_)
+        lease = self.lease_of(id_)
+        job = await self.jobs.start(id_, token=lease.token if lease else None)
         if job is None:
             return
         if job.cancelling:  # by a process that died before it was done
@@ -162,7 +180,7 @@ class JobWorker:
         with job_context(job.id, job.request_id), span("interleave.job", parent=job.traceparent, job=job.id):
             try:
                 if job.decision is not None:
-                    await asyncio.to_thread(self.folders.carry_out, job)
+                    await asyncio.to_thread(self.folders.carry_out, job, lease)
                 ended = await self._answer(job)
             except StorageError:
                 raise
@@ -183,7 +201,9 @@ class JobWorker:
             raise
         identity = job.config.generator.identity
         worker = Worker(self.folders.root, Assignment(config=job.config), self.limits, {identity: models})
-        item = Item(job.id, "", lambda: self.folders.request_of(job), identity, job.hold_plan)
+        item = Item(
+            job.id, "", lambda: self.folders.request_of(job), identity, job.hold_plan, self.lease_of(job.id)
+        )
 
         async def attempt() -> TryResult[Ended]:
             ended = await worker.execute(item)
@@ -229,8 +249,14 @@ class JobWorker:
         await asyncio.shield(storing)
 
     async def _store_end(self, job: Job, status: JobStatus, error: JobError | None) -> None:
+        lease = self.lease_of(job.id)
         final = await self.jobs.finish(
-            job.id, status, round(self.clock(), 3), error=error, deliveries=self.deliveries
+            job.id,
+            status,
+            round(self.clock(), 3),
+            token=lease.token if lease else None,
+            error=error,
+            deliveries=self.deliveries,
         )
         if final is not None:
             if any(part.image for part in job.parts):

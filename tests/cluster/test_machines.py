@@ -1,0 +1,151 @@
+"""Many machines, played by processes: workers die and hang, Postgres is restarted, the shared folder is slow.
+
+Nothing fails, nothing is lost, and no call is made again but those that were open: at most one per job.
+"""
+
+from __future__ import annotations
+
+import signal
+
+import pytest
+from local_postgres import PostgresServer
+from machines import Machines, until
+
+from interleave.runs.record import comparable
+
+psycopg = pytest.importorskip("psycopg", reason="psycopg is not installed: pip install psycopg")
+JOBS = 4
+
+
+def repeated(machines: Machines, copies: int) -> int:
+    """How many calls were made more often than once for each of so many equal jobs."""
+    return sum(times - copies for times in machines.calls().values() if times > copies)
+
+
+def check(machines: Machines, jobs: list[str], whole: tuple[dict[str, object], int], open_slots: int) -> None:
+    record, calls = whole
+    machines.wait_for(jobs)
+    for job in jobs:
+        assert comparable(machines.run(job)) == record
+    made = machines.calls().total()
+    assert made <= (len(jobs) + 1) * calls + open_slots
+    assert repeated(machines, len(jobs) + 1) <= open_slots
+
+
+def test_J11_a_worker_is_killed_and_another_takes_over(machines: Machines) -> None:
+    machines.service()
+    first = machines.worker()
+    whole = machines.undisturbed()
+    jobs = machines.submit(JOBS)
+    with machines.holding(JOBS, after=3 * JOBS):
+        second = machines.worker()
+        first.signal(signal.SIGKILL)
+    check(machines, jobs, whole, JOBS)
+    assert second.says("stalled on")
+
+
+def test_J12_a_paused_worker_that_wakes_up_counts_no_more(machines: Machines) -> None:
+    machines.service()
+    first = machines.worker()
+    whole = machines.undisturbed()
+    jobs = machines.submit(JOBS)
+    with machines.holding(JOBS, after=3 * JOBS):
+        first.signal(signal.SIGSTOP)
+        machines.worker()
+    machines.wait_for(jobs)
+    made = machines.calls().total()
+    ends = {job: machines.response(job) for job in jobs}
+    first.signal(signal.SIGCONT)
+    until(lambda: first.says("is left to another worker"))
+    check(machines, jobs, whole, JOBS)
+    assert machines.calls().total() == made, "the worker that woke up made a call"
+    assert {job: machines.response(job) for job in jobs} == ends
+    machines.workers[1].signal(signal.SIGKILL)
+    machines.wait_for(machines.submit(1))  # the first one works again
+
+
+def test_J13_postgres_is_restarted(machines: Machines, postgres: PostgresServer) -> None:
+    machines.service()
+    machines.worker(lease=30)
+    machines.worker(lease=30)
+    whole = machines.undisturbed()
+    jobs = machines.submit(JOBS)
+    with machines.holding(JOBS, after=2 * JOBS):
+        postgres.stop("immediate")
+    until(lambda: machines.models.in_flight == 0)
+    postgres.start()
+    check(machines, jobs, whole, 0)
+    machines.wait_for(machines.submit(1))
+
+
+def test_J14_a_slow_shared_folder_costs_no_lease(machines: Machines) -> None:
+    """Each write takes a twelfth of the lease, and a run needs dozens, many of them in the event loop."""
+    machines.service()
+    workers = [machines.worker(lease=6, slow_disk=0.5) for _ in range(2)]
+    whole = machines.undisturbed()
+    jobs = machines.submit(1)
+    check(machines, jobs, whole, 0)
+    assert not any(each.says("stalled on") or each.says("left to another") for each in workers)
+
+
+def test_a_worker_that_is_ended_leaves_its_jobs_at_once(machines: Machines) -> None:
+    machines.service()
+    first = machines.worker("--drain", "0", lease=600)
+    whole = machines.undisturbed()
+    jobs = machines.submit(JOBS)
+    with machines.holding(JOBS, after=2 * JOBS):
+        assert first.stop() == 0
+        machines.worker(lease=600)
+    check(machines, jobs, whole, JOBS)
+
+
+def test_services_hear_of_jobs_that_workers_end(machines: Machines) -> None:
+    """Two services on one table: a client of either waits, streams, and cancels what runs elsewhere."""
+    first, second = machines.service(), machines.service()
+    machines.worker()
+    answered = second.client.post("/v1/responses", json={"input": "A lake in two pictures"}).json()
+    assert answered["status"] == "completed"
+    asked = {"input": "A lake in two pictures", "stream": True}
+    with first.client.stream("POST", "/v1/responses", json=asked) as streamed:
+        assert "response.completed" in streamed.read().decode()
+    (job,) = machines.submit(1)
+    with machines.holding(1, after=2):
+        cancelled = second.client.post(f"/v1/responses/{job}/cancel").json()
+        assert cancelled["status"] == "cancelled"
+    assert machines.response(job)["status"] == "cancelled"
+
+
+def test_a_held_plan_is_released_and_drawn_by_a_worker(machines: Machines) -> None:
+    """The decision goes into the journal of a later lease."""
+    service = machines.service()
+    machines.worker()
+    body = {"input": "A lake in two pictures", "background": True, "interleave": {"hold_plan": True}}
+    job = service.client.post("/v1/responses", json=body).json()["id"]
+    until(lambda: service.client.get(f"/v1/documents/{job}").json()["status"] == "held")
+    assert service.client.post(f"/v1/documents/{job}/plan/release").status_code == 200
+    until(lambda: machines.response(job)["status"] == "completed")
+    assert (machines.run(job) / "journal.2.jsonl").exists()
+
+
+def test_J17_a_job_that_takes_every_worker_down_is_given_up(machines: Machines) -> None:
+    machines.service()
+    (job,) = machines.submit(1)
+    with psycopg.connect(machines.database) as connection:
+        connection.execute(
+            "UPDATE interleave.jobs SET status = 'in_progress', worker = 'the fifth', stalls = 4, token = 5, "
+            "leased_until = now() - interval '1 second'"
+        )
+    worker = machines.worker()
+    ended = until(lambda: machines.response(job) if machines.response(job)["error"] else None)
+    assert "5 workers in a row died or hung with it" in ended["error"]["message"]
+    assert worker.says("stalled on the fifth") and not machines.calls()
+
+
+def test_the_jobs_of_one_key_run_on_all_workers_at_once(machines: Machines) -> None:
+    machines.service()
+    for _ in range(2):
+        machines.worker("--concurrency", "1")
+    jobs = machines.submit(3)
+    with machines.holding(2):
+        assert machines.models.most_in_flight == 2
+    machines.wait_for(jobs)
