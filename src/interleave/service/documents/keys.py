@@ -65,6 +65,8 @@ class Caller:
     scopes: frozenset[str] = frozenset(SCOPES)
     max_jobs: int | None = None
     per_hour: int | None = None
+    is_guest: bool = False
+    """Whether it is a visitor without an API key."""
 
     def require(self, scope: str) -> None:
         if scope not in self.scopes and "admin" not in self.scopes:
