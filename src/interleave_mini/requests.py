@@ -63,6 +63,8 @@ def check_prompt(prompt: str) -> None:
 def check_request(request: Request) -> None:
     """Raise `InputError` for unknown words, and for pictures that are not of the miniature's world."""
     check_words(request)
+    if not request.pictures:  # the reader takes seconds to make
+        return
     for number, reading in enumerate(shared_reader().read_many(list(request.pictures)), start=1):
         if sum(is_clear(reading, cell) for cell in range(CELLS)) < MIN_CLEAR_CELLS:
             which = f"picture {number} is" if len(request.pictures) > 1 else "the picture is"
@@ -90,6 +92,8 @@ def parse_request(request: Request) -> Task:
 
 def suggest_requests(text: str, number: int) -> list[str]:
     """Requests of this world that share words with a text, the nearest first; else varied ones."""
+    if not text.strip() and number <= len(EXAMPLES):
+        return list(EXAMPLES[:number])
     found = _nearest_requests(text, number)
     if _words(text).isdisjoint(_words(" ".join(found))):
         found = [*EXAMPLES, *found]

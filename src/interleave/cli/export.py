@@ -13,7 +13,9 @@ from interleave.cli import options
 To = Annotated[str, typer.Option("--to", metavar="pdf|epub|pptx|zip|html", help="The format.")]
 File = Annotated[
     Path | None,
-    typer.Option("--out", metavar="FILE", help="The file to write. [default: document.FORMAT in the run folder]"),
+    typer.Option(
+        "--out", metavar="FILE", help="The file to write. [default: document.FORMAT in the run folder]"
+    ),
 ]
 Paper = Annotated[str, typer.Option(metavar="a4|letter", help="The paper of a PDF.")]
 Layout = Annotated[

@@ -27,6 +27,7 @@ from interleave.cli import (
     resume,
     serve,
     show,
+    studio,
     train,
 )
 from interleave.cli.json_output import print_error
@@ -52,6 +53,7 @@ app.command()(plan.plan)
 app.command()(resume.resume)
 app.command()(show.show)
 app.command()(export.export)
+app.command()(studio.studio)
 app.add_typer(backends.app, name="backends")
 app.add_typer(prompts.app, name="prompts")
 app.add_typer(bench.app, name="bench")

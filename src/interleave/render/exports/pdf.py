@@ -42,7 +42,9 @@ def render_pdf(folder: Path, record: RunRecord, options: ExportOptions) -> Expor
     """The PDF of a run."""
     book = book_of(folder, record)
     fonts = choose_fonts(book.text)
-    paper = _SlidePaper(book, fonts) if options.layout == "slides" else _PrintPaper(book, fonts, options.paper)
+    paper = (
+        _SlidePaper(book, fonts) if options.layout == "slides" else _PrintPaper(book, fonts, options.paper)
+    )
     return Exported(paper.made(), "".join(sorted(fonts.missing)))
 
 
@@ -115,7 +117,9 @@ class _Paper:
     def remarks(self) -> list[str]:
         return [*self.book.remarks, *filter(None, [missing_note(self.fonts.missing)])]
 
-    def write(self, text: str, size: float, width: float = 0.0, *, style: str = "", grey: bool = False) -> None:
+    def write(
+        self, text: str, size: float, width: float = 0.0, *, style: str = "", grey: bool = False
+    ) -> None:
         """A paragraph below the last one."""
         if not text:
             return

@@ -72,9 +72,7 @@ def _step(slides: Any, page: BookPage) -> None:
         _fill_more(box.text_frame, page.remarks)
 
 
-def _picture(
-    slide: Any, picture: BookPicture, left: float, top: float, width: float, height: float
-) -> None:
+def _picture(slide: Any, picture: BookPicture, left: float, top: float, width: float, height: float) -> None:
     """A picture in the middle of a space, with its description."""
     from pptx.util import Inches
 

@@ -66,6 +66,8 @@ class ServiceSettings:
 
     models: tuple[str, ...] = ("interleave",)
     """The names that clients may give as `model`."""
+    profile: str = "interleave"
+    """The profile of the models that a request gets which names none."""
     concurrency: int = 64
     """Jobs that run at once; the calls of all of them share the limits of each model."""
     queue: int = 10_000
@@ -176,7 +178,7 @@ class Documents:
     @property
     def own_profile(self) -> str:
         """The name of the profile that a request gets which names none."""
-        return self.settings.models[-1 - len(self.shelf.others)]
+        return self.settings.profile
 
     def profile_of(self, job: Job) -> str:
         """The profile whose models a job was submitted with, as far as it is still offered."""

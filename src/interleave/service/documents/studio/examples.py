@@ -23,4 +23,6 @@ def strictness_within(most: int) -> list[Strictness]:
     quick, normal = Strictness(name="quick", max_attempts=1), max(1, (most + 1) // 2)
     choices = [quick, Strictness(name="normal", max_attempts=normal)]
     choices.append(Strictness(name="strict", max_attempts=most))
-    return [each for at, each in enumerate(choices) if not at or each.max_attempts > choices[at - 1].max_attempts]
+    return [
+        each for at, each in enumerate(choices) if not at or each.max_attempts > choices[at - 1].max_attempts
+    ]

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from interleave.config.profiles import load_profile
-from interleave.errors import InputError, InterleaveError
+from interleave.errors import InterleaveError
 from interleave.pictures import MAX_BYTES
 from interleave.render.exports import FORMATS
-from interleave.runs.resolve import adapted_request
 from interleave.service.documents.keys import Caller
 from interleave.service.documents.service import Documents, suggestions_for
 from interleave.service.documents.shelf import Offer
@@ -20,12 +19,10 @@ from interleave.service.documents.studio.wire import (
     Start,
 )
 from interleave.text import MAX_REQUEST_CHARACTERS
-from interleave.types import MAX_REQUEST_PICTURES, Request
+from interleave.types import MAX_REQUEST_PICTURES
 from interleave.version import __version__
 
 EXAMPLES = 6
-ASKED_FOR = 9
-"""Examples that are looked for: one that does not pass the profile's own check is left out."""
 
 
 class StartFacts:
@@ -77,7 +74,9 @@ class StartFacts:
             description=_description(offer),
             notes=list(config.notes),
             models=RoleModels(
-                planner=config.planner.shown, critic=config.critic.shown, generator=config.generator.shown
+                planner=config.planner.identity,
+                critic=config.critic.identity,
+                generator=config.generator.identity,
             ),
             max_attempts=most,
             max_steps=config.max_steps,
@@ -94,14 +93,6 @@ def _description(offer: Offer) -> str:
 
 
 def examples_of(offer: Offer) -> list[Example]:
-    """Requests that this profile takes: what it suggests itself, else some that fit any, all checked."""
-    suggested = [Example(text=text) for text in suggestions_for("", offer.config.planner, ASKED_FOR)]
-    return [each for each in suggested or any_examples() if _is_taken(each, offer)][:EXAMPLES]
-
-
-def _is_taken(example: Example, offer: Offer) -> bool:
-    try:
-        adapted_request(Request.of(example.text), offer.config)
-    except InputError:
-        return False
-    return True
+    """Requests that this profile takes: what its planner suggests itself, else some for one that takes any."""
+    suggested = [Example(text=text) for text in suggestions_for("", offer.config.planner, EXAMPLES)]
+    return suggested or any_examples()

@@ -42,7 +42,7 @@ class ProfileFacts(Value):
     max_attempts: int
     max_steps: int
     examples: list[Example]
-    """Requests that this profile can take: each one has passed its own check."""
+    """Requests that this profile can take."""
     strictness: list[Strictness]
 
 
