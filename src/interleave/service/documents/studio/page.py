@@ -54,7 +54,7 @@ class PageFile:
 
 
 def page_policy(page: str, frame_ancestors: tuple[str, ...] = ()) -> str:
-    """A Content-Security-Policy that allows the scripts and styles in a page by their hashes, and no others."""
+    """A Content-Security-Policy that allows the scripts and styles in a page by their hashes alone."""
     inline = _Inline()
     inline.feed(page)
     inline.close()
@@ -63,6 +63,7 @@ def page_policy(page: str, frame_ancestors: tuple[str, ...] = ()) -> str:
         "script-src": _hashes(inline.found["script"]),
         "style-src": _hashes(inline.found["style"]),
         "img-src": ["'self'", "data:", "blob:"],
+        "font-src": ["data:"],
         "connect-src": ["'self'"],
         "base-uri": ["'none'"],
         "form-action": ["'none'"],
