@@ -18,6 +18,7 @@ from interleave.backends.registry import load_generator
 from interleave.runs.resolve import Choices, resolve
 from interleave.service.documents.app import build_app
 from interleave.service.documents.folders import Folders
+from interleave.service.documents.guests import GuestQuota, Guests
 from interleave.service.documents.jobs import JobTable
 from interleave.service.documents.keys import FILE_NAME, KeyAccess
 from interleave.service.documents.metrics import DocumentMetrics
@@ -63,6 +64,7 @@ class Service:
         settings: ServiceSettings | None = None,
         chosen: Choices | None = None,
         page: PageFile | None = None,
+        guests: GuestQuota | None = None,
         **options: Any,
     ) -> None:
         self.folder = folder
@@ -70,6 +72,7 @@ class Service:
         self.settings = settings or ServiceSettings()
         self.chosen = chosen or Choices(profile="dry-run", generator=self.generator)
         self.page = page
+        self.guests = guests
         self.options = options
         self.clients: list[openai.OpenAI] = []
         self._ready = threading.Event()
@@ -100,7 +103,8 @@ class Service:
             self.metrics.watch(self.documents)
             listening = bind("127.0.0.1", 0)
             self.url = address_of(listening)
-            access = KeyAccess(self.folder / FILE_NAME)
+            guests = Guests(self.folder, self.guests) if self.guests else None
+            access = KeyAccess(self.folder / FILE_NAME, guests)
             app = build_app(self.documents, access, self.metrics, self.page)
             self._server = UvicornServer(uvicorn_config(app))
             await self.documents.start()
