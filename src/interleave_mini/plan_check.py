@@ -78,7 +78,7 @@ def missing_from(plan: Plan, request: Request) -> list[str]:
 
 
 def _drawn_kinds(plan: Plan) -> set[str]:
-    """The kinds of things that a plan draws, or teaches to draw; those it speaks of, where it draws nothing."""
+    """The kinds of things that a plan draws or teaches to draw; those it speaks of, if it draws none."""
     prompts = " ".join(step.prompt or "" for step in plan.steps)
     words = f"{plan.reasoning} {prompts}" if prompts.strip() else _planned_text(plan)
     return {KIND_OF[found[0].lower()] for found in _THING.finditer(words)}

@@ -54,7 +54,12 @@ EXAMPLES = (
     "How a frog grows up, step by step, in four pictures",
     "Tell the story of a cat and a dog that become friends in the meadow.",
     "Draw a cat and a house, then make it night.",
+    "How do you bake a purple cake?",
+    "Why does a yellow snowman melt when the sun comes out? Explain it in four pictures.",
+    "Show the phases of the moon.",
 )
+SHOWN = 3
+"""Requests in a refusal."""
 REAL_MODELS = "For anything else use real models: `interleave backends` lists them."
 
 _MARKUP_LINE = re.compile(r"^\s{0,3}(#{1,6}\s.*|>.*|---+|\*.*\*|Step \d+:?)\s*$", re.MULTILINE)
@@ -99,6 +104,8 @@ def check_prompt(prompt: str) -> None:
 def check_request(request: Request) -> None:
     """Raise `InputError` for unknown words, and for pictures that are not of the miniature's world."""
     check_words(request)
+    if not request.pictures:  # the reader takes seconds to make
+        return
     for number, reading in enumerate(shared_reader().read_many(list(request.pictures)), start=1):
         if sum(is_clear(reading, cell) for cell in range(CELLS)) < MIN_CLEAR_CELLS:
             which = f"picture {number} is" if len(request.pictures) > 1 else "the picture is"
@@ -117,7 +124,7 @@ def check_words(request: Request) -> None:
     if language := other_language(text):
         raise InputError(
             f"the miniature reads English only, and this looks like {language}: sorry! "
-            f"In English it can do, for example, {_quoted(EXAMPLES)}. {REAL_MODELS}"
+            f"In English it can do, for example, {_quoted(EXAMPLES[:SHOWN])}. {REAL_MODELS}"
         )
     raise _unknown_words_error(text, unknown)
 
@@ -140,7 +147,7 @@ def _instead(text: str, unknown: Sequence[Unknown]) -> list[str]:
     """Three requests that can be done: the person's own with neighbours for what is unknown, or others."""
     own = []
     if all(each.nearest for each in unknown) and len(text) <= MAX_REQUEST_SHOWN:
-        for turn in range(len(EXAMPLES)):
+        for turn in range(SHOWN):
             said = text
             for place, each in enumerate(unknown):
                 said = _replaced(said, each.word, each.nearest[(turn + place) % len(each.nearest)])
@@ -174,7 +181,13 @@ def parse_request(request: Request) -> Task:
         ) from None
 
 
-def nearest_requests(text: str, limit: int = 3) -> list[str]:
+def suggest_requests(text: str, number: int) -> list[str]:
+    """Requests of this world that share words with a text, the nearest first; else varied ones."""
+    found = nearest_requests(text, number) if text.strip() else []
+    return list(dict.fromkeys([*found, *EXAMPLES]))[:number]
+
+
+def nearest_requests(text: str, limit: int = SHOWN) -> list[str]:
     """Requests of different topics whose wordings have most of the words of this one.
 
     A word counts by the share of a topic's wordings that have it, and more where few topics have it.
@@ -188,7 +201,7 @@ def nearest_requests(text: str, limit: int = 3) -> list[str]:
         return sum(words[word] * math.log(len(examples) / topics_with[word]) for word in asked & words.keys())
 
     ranked = sorted(examples, key=nearness, reverse=True)
-    return ranked[:limit] if nearness(ranked[0]) else [*EXAMPLES]
+    return ranked[:limit] if nearness(ranked[0]) else [*EXAMPLES[:limit]]
 
 
 @cache

@@ -110,7 +110,7 @@ def test_the_nearest_requests_are_offered() -> None:
 
 
 def test_where_no_word_tells_what_is_meant_examples_are_offered() -> None:
-    assert nearest_requests("please do it again") == [*EXAMPLES]
+    assert nearest_requests("please do it again") == [*EXAMPLES[:3]]
 
 
 # The critic

@@ -31,6 +31,10 @@ class Server:
 
     serves = "generator"
 
+    @property
+    def command(self) -> list[str]:
+        return [sys.executable, "-m", "interleave", "serve", self.serves]
+
     def __init__(
         self,
         folder: Path,
@@ -51,8 +55,7 @@ class Server:
             "AWKWARD_API_KEY": CANARY,
             **({"INTERLEAVE_SERVER_TOKEN": token} if token else {}),
         }
-        serve = [sys.executable, "-m", "interleave", "serve", self.serves, "--port", "0"]
-        command = [*wrapper, *serve, *arguments]
+        command = [*wrapper, *self.command, "--port", "0", *arguments]
         with self.errors.open("w") as errors:
             self.process = subprocess.Popen(
                 command, stdout=subprocess.PIPE, stderr=errors, text=True, env=environment, cwd=folder

@@ -19,6 +19,7 @@ from interleave.cli import (
     backends,
     bench,
     data,
+    export,
     generate,
     options,
     plan,
@@ -26,6 +27,7 @@ from interleave.cli import (
     resume,
     serve,
     show,
+    studio,
     train,
     work,
 )
@@ -51,6 +53,8 @@ app.command()(generate.generate)
 app.command()(plan.plan)
 app.command()(resume.resume)
 app.command()(show.show)
+app.command()(export.export)
+app.command()(studio.studio)
 app.add_typer(backends.app, name="backends")
 app.add_typer(prompts.app, name="prompts")
 app.add_typer(bench.app, name="bench")

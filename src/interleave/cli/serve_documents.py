@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from interleave.runs.resolve import Choices
 
 NEEDS = ("fastapi", "uvicorn", "python_multipart", "prometheus_client")
-INSTALL = 'pip install "interleavethinker[serve]"'
 SQLITE = "sqlite:"
 
 keys = typer.Typer(help="The API keys of a document service.", no_args_is_help=True, rich_markup_mode=None)
@@ -128,7 +127,7 @@ def serve_documents(
         raise ConfigurationError(
             "--concurrency 0 leaves all jobs to workers, which needs --jobs postgres://…"
         )
-    chosen = choices(
+    chosen = make_choices(
         "dry-run" if dry_run else profile,
         planner=planner,
         critic=critic,
@@ -148,7 +147,8 @@ def serve_documents(
         webhook_secret=os.environ.get(SECRET_VARIABLE),
         json_logs=log_format == "json",
         settings=ServiceSettings(
-            models=tuple(dict.fromkeys(("interleave", _shown(chosen.profile)))),
+            models=tuple(dict.fromkeys(("interleave", shown_profile(chosen.profile)))),
+            profile=shown_profile(chosen.profile),
             concurrency=concurrency,
             queue=queue,
             per_key=per_key,
@@ -156,7 +156,7 @@ def serve_documents(
             memory_bytes=memory * MEGABYTE,
             keep_days=keep_days,
             ignored=ignored_parameters(ignore or []),
-            public_url=_public_url(public_url),
+            public_url=checked_public_url(public_url),
             sharing=Sharing(lease),
         ),
     )
@@ -164,13 +164,14 @@ def serve_documents(
     return 0
 
 
-def choices(profile: str | None, **given: object) -> Choices:
+def make_choices(profile: str | None, **given: object) -> Choices:
+    """The models and rules that were chosen on the command line."""
     from interleave.runs.resolve import split_choices
 
     return split_choices({"profile": profile, **given})[0]
 
 
-def _shown(profile: str) -> str:
+def shown_profile(profile: str) -> str:
     """The name of a profile as clients see it: of a file, not its path."""
     return Path(profile).stem if profile.endswith(".toml") else profile
 
@@ -197,7 +198,8 @@ def _job_table(given: str | None) -> Path | str | None:
     return Path(given.removeprefix(SQLITE))
 
 
-def _public_url(given: str | None) -> str | None:
+def checked_public_url(given: str | None) -> str | None:
+    """The address before those of pictures, without a slash at its end."""
     if given is None:
         return None
     if not re.fullmatch(r"https?://[^\s/?#()]+(/[^\s?#()]*)?", given):
@@ -287,10 +289,11 @@ def revoke(
     return 0
 
 
-def require_packages() -> None:
+def require_packages(extra: str = "serve") -> None:
+    """Raise where a package is missing that the service cannot do without; `extra` installs it."""
     for package in NEEDS:
         if importlib.util.find_spec(package) is None:
             raise MissingDependency(
                 f"the server needs the package {package!r}, which is not installed. "
-                f"Install it with: {INSTALL}"
+                f'Install it with: pip install "interleavethinker[{extra}]"'
             )

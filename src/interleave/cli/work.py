@@ -64,7 +64,7 @@ def work(
     require_psycopg()
     serve_documents.check_log_format(log_format)
     config = WorkConfig(
-        chosen=serve_documents.choices(
+        chosen=serve_documents.make_choices(
             "dry-run" if dry_run else profile,
             planner=planner,
             critic=critic,

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 
 from starlette.responses import Response
 
+from interleave.errors import StorageError
+from interleave.render.exports import FORMATS
 from interleave.service import openai_wire as openai
 from interleave.service.app import CLIENT_CLOSED_REQUEST
 from interleave.service.documents.chat import ChatRoutes
@@ -21,14 +23,21 @@ from interleave.service.documents.input_items import input_items
 from interleave.service.documents.jobs import Job
 from interleave.service.documents.keys import GOOGLE_KEY, KeyAccess
 from interleave.service.documents.metrics import CONTENT_TYPE, DocumentMetrics
+from interleave.service.documents.openapi import openapi
 from interleave.service.documents.pages import DocumentRoutes
 from interleave.service.documents.refusals import ApiRefusal, refusal_response
 from interleave.service.documents.requests import caller_of, event_number, plain_json
 from interleave.service.documents.responses_request import parse_submission
-from interleave.service.documents.service import Documents
+from interleave.service.documents.service import Documents, storage_failed
 from interleave.service.documents.shared_pictures import PREFIX as SIGNED_PATHS
 from interleave.service.documents.shared_pictures import ROUTE as SHARED
 from interleave.service.documents.streams import EventStream, json_response
+from interleave.service.documents.studio.gallery import GalleryRoutes
+from interleave.service.documents.studio.guard import ChangesGuard
+from interleave.service.documents.studio.indexing import Indexing
+from interleave.service.documents.studio.page import PageFile
+from interleave.service.documents.studio.queue import QueueRoutes
+from interleave.service.documents.studio.routes import PageRoutes
 from interleave.service.messages import ClientDisconnected, Refusal
 from interleave.service.middleware import (
     LEASE,
@@ -43,19 +52,26 @@ if TYPE_CHECKING:
 Handler = Callable[["Request"], Awaitable[Response]]
 _ID = re.compile(r"/(resp_|file-)[^/]*")
 _STEP = re.compile(r"/steps/[^/]*/")
-_NAME = re.compile(r"/(pictures|models)/[^/]*\Z")
+_NAME = re.compile(r"/(pictures|thumbnails|models)/[^/]*\Z")
 
 
-def build_app(documents: Documents, access: KeyAccess, metrics: DocumentMetrics) -> ServiceMiddleware:
+def build_app(
+    documents: Documents, access: KeyAccess, metrics: DocumentMetrics, page: PageFile | None = None
+) -> ServiceMiddleware:
     """The service as an ASGI application; the caller starts and stops the service."""
     from starlette.applications import Starlette
     from starlette.exceptions import HTTPException
     from starlette.routing import Route
 
-    table = routes(documents, metrics)
+    table = routes(documents, metrics) | studio_routes(documents, access, page or PageFile())
     app = Starlette(
         routes=[Route(path, handler, methods=[method]) for (method, path), handler in table.items()],
-        exception_handlers={HTTPException: _unrouted, Refusal: _refused, Exception: _failed},
+        exception_handlers={
+            HTTPException: _unrouted,
+            Refusal: _refused,
+            StorageError: _not_stored,
+            Exception: _failed,
+        },
     )
     app.router.redirect_slashes = False
     known = {path for _, path in table}
@@ -66,7 +82,8 @@ def build_app(documents: Documents, access: KeyAccess, metrics: DocumentMetrics)
         route = _NAME.sub(r"/\1/{name}", _STEP.sub("/steps/{step}/", _ID.sub("/{id}", path)))
         return route if route in known else "other"
 
-    return ServiceMiddleware(app, documents, access, metrics, route_of, refuse=refusal_at)
+    guarded = ChangesGuard(app)
+    return ServiceMiddleware(guarded, documents, access, metrics, route_of, refuse=refusal_at)
 
 
 def routes(documents: Documents, metrics: DocumentMetrics) -> dict[tuple[str, str], Handler]:
@@ -109,10 +126,11 @@ def routes(documents: Documents, metrics: DocumentMetrics) -> dict[tuple[str, st
         ("POST", "/v1/documents/{id}/steps/{step}/choose"): decisions.choose,
         ("POST", "/v1/documents/{id}/undo"): decisions.undo,
         ("POST", "/v1/documents/{id}/branch"): decisions.branch,
+        ("POST", "/v1/documents/{id}/continue"): decisions.go_on,
         ("GET", "/v1/documents/{id}/events"): pages.events,
-        ("GET", "/v1/documents/{id}/document.html"): pages.html,
+        ("GET", "/v1/documents/{id}/calls"): pages.calls,
+        **{("GET", f"/v1/documents/{{id}}/document.{name}"): pages.export(name) for name in FORMATS},
         ("GET", "/v1/documents/{id}/document.md"): pages.markdown,
-        ("GET", "/v1/documents/{id}/document.zip"): pages.archive,
         ("GET", "/v1/documents/{id}/pictures/{name}"): pages.picture,
         ("GET", SHARED): pages.shared,
         ("POST", "/v1/files"): files.create,
@@ -121,6 +139,30 @@ def routes(documents: Documents, metrics: DocumentMetrics) -> dict[tuple[str, st
         ("DELETE", "/v1/files/{id}"): files.delete,
         ("GET", "/v1/files/{id}/content"): files.content,
     }
+
+
+def studio_routes(documents: Documents, access: KeyAccess, page: PageFile) -> dict[tuple[str, str], Handler]:
+    """What the studio's page needs besides."""
+    pages, indexing = PageRoutes(documents, access, page), Indexing(documents)
+    gallery, queue = GalleryRoutes(documents, indexing), QueueRoutes(documents, indexing)
+    return {
+        ("GET", "/"): pages.show,
+        ("GET", "/openapi.json"): described,
+        ("GET", "/v1/studio/start"): pages.start,
+        ("POST", "/v1/studio/session"): pages.sign_in,
+        ("DELETE", "/v1/studio/session"): pages.sign_out,
+        ("GET", "/v1/studio/documents"): gallery.listing,
+        ("GET", "/v1/documents/{id}/thumbnails/{name}"): gallery.thumbnail,
+        ("GET", "/v1/studio/queue"): queue.show,
+        ("POST", "/v1/studio/queue/pause"): queue.pause,
+        ("POST", "/v1/studio/queue/resume"): queue.resume,
+        ("POST", "/v1/studio/queue/{id}/move"): queue.move,
+        ("POST", "/v1/studio/queue/retry-failed"): queue.retry_failed,
+    }
+
+
+async def described(request: Request) -> Response:
+    return plain_json(openapi())
 
 
 def refusal_at(path: str, reason: Refusal) -> Response:
@@ -139,6 +181,10 @@ async def _unrouted(request: Request, error: Exception) -> Response:
 async def _refused(request: Request, error: Exception) -> Response:
     reason = error if isinstance(error, Refusal) else Refusal(str(error), status=500)
     return refusal_at(request.url.path, reason)
+
+
+async def _not_stored(request: Request, error: Exception) -> Response:
+    return refusal_at(request.url.path, storage_failed())
 
 
 async def _failed(request: Request, error: Exception) -> Response:
@@ -189,7 +235,7 @@ class ResponseRoutes:
         return plain_json({"id": id_, "object": "response", "deleted": True})
 
     async def health(self, request: Request) -> Response:
-        documents, state = self.documents, self.documents.shelf.state
+        documents, state = self.documents, str(self.documents.shelf.state)
         if documents.draining:
             state = "stopping"
         elif documents.worker.storage_problem:

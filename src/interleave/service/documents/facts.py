@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from interleave.render.html import state_of
 from interleave.runs.decision_records import DecisionRecord
 from interleave.runs.record import AttemptRecord, RunRecord, StepRecord
 from interleave.service.documents.jobs import Job
@@ -88,7 +89,7 @@ def facts_of(job: Job, record: RunRecord | None) -> dict[str, Any]:
     return facts | {
         "reason": record.reason,
         "plan": record.plan.model_dump(mode="json") if record.plan else None,
-        "steps": [_step(job, step) for step in record.steps],
+        "steps": _steps(job, record),
         "forced": list(record.forced_steps),
         "calls": record.calls.model_dump(),
         "cost": record.cost,
@@ -102,15 +103,33 @@ def facts_of(job: Job, record: RunRecord | None) -> dict[str, Any]:
     }
 
 
-def _step(job: Job, step: StepRecord) -> dict[str, Any]:
+def _steps(job: Job, record: RunRecord) -> list[dict[str, Any]]:
+    """The steps, each with the picture before it: the latest of those that it starts from."""
+    latest = next((part.image for part in reversed(record.request) if part.image), None)
+    shown: dict[int, str] = {}
+    facts = []
+    for step in record.steps:
+        named = [shown[number] for number in step.plan.sources or () if number in shown]
+        before = named[-1] if named else latest if step.plan.sources is None else None
+        facts.append(_step(job, step, before if step.plan.prompt is not None else None))
+        if step.attempt:
+            latest = shown[step.plan.number] = step.attempt.image
+    return facts
+
+
+def _step(job: Job, step: StepRecord, before: str | None) -> dict[str, Any]:
     return {
         "number": step.plan.number,
+        "name": step.plan.name,
         "text": step.plan.text,
         "picture": picture_url(job.id, step.attempt.image) if step.attempt else None,
+        "before": picture_url(job.id, before) if before else None,
         "accepted": step.plan.prompt is None or step.accepted,
         "shown": step.shown,
         "forced": step.forced,
         "finished": step.finished,
+        "state": state_of(step),
+        "by_hand": step.by_hand,
         "attempts": [_attempt(job, attempt) for attempt in step.attempts],
     }
 
@@ -128,7 +147,20 @@ def _attempt(job: Job, attempt: AttemptRecord) -> dict[str, Any]:
         "seed": attempt.seed,
         "picture": picture_url(job.id, attempt.image),
         "verdict": verdict.model_dump(mode="json") if verdict else None,
+        "draw_seconds": attempt.draw_seconds,
+        "judge_seconds": attempt.judge_seconds,
+        "cost": attempt.cost,
+        "bad_replies": list(attempt.bad_replies),
+        "take": attempt.take,
+        "aim": attempt.aim,
+        "generator": attempt.generator,
+        "inherited": attempt.inherited,
     }
+
+
+def thumbnail_url(job: str, name: str) -> str:
+    """The address of the small copy of a picture."""
+    return f"{DOCUMENTS}/{job}/thumbnails/{name.removesuffix('.png')}.webp"
 
 
 def picture_url(job: str, name: str) -> str:

@@ -15,6 +15,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
 from pydantic import Field, TypeAdapter, ValidationError
 
@@ -37,6 +38,10 @@ SCOPES = {
 PREFIX = "ilk-"
 GOOGLE_KEY = "x-goog-api-key"
 """The header in which Google's clients send their key."""
+COOKIE = "interleave-key"
+"""The cookie in which the studio's page sends it: pictures and downloads carry no header."""
+OPEN_HERE = OPEN_PATHS | {"/", "/openapi.json", "/v1/studio/start"}
+"""Open to everybody: the page that asks for a key, and what it needs to do so."""
 
 
 class ApiKey(Value):
@@ -65,6 +70,8 @@ class Caller:
     scopes: frozenset[str] = frozenset(SCOPES)
     max_jobs: int | None = None
     per_hour: int | None = None
+    is_guest: bool = False
+    """Whether it is a visitor without an API key."""
 
     def require(self, scope: str) -> None:
         if scope not in self.scopes and "admin" not in self.scopes:
@@ -147,14 +154,32 @@ def digest_of(secret: str) -> str:
     return hashlib.sha256(secret.encode("utf-8", "surrogateescape")).hexdigest()
 
 
+def cookie_in(headers: Mapping[str, str], name: str) -> str | None:
+    """A cookie of a request; of several with one name, the first."""
+    for pair in headers.get("cookie", "").split(";"):
+        found, _, value = pair.strip().partition("=")
+        if found == name:
+            return value
+    return None
+
+
+class GuestCheck(Protocol):
+    def caller_in(self, headers: Mapping[str, str]) -> Caller | None:
+        """The guest who sent a request; None where it is nobody's."""
+        ...
+
+
 class KeyAccess:
     """Checks the headers of every request against the keys in a file, which is read again when it changes.
 
-    Without any key only this machine is served. A file whose keys are all revoked lets nobody in.
+    Without any key only this machine is served, unless there are guests. A file whose keys are all revoked
+    lets nobody else in.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, guests: GuestCheck | None = None) -> None:
+        """`guests` tells who has no key and may do something nevertheless."""
         self.path = path
+        self.guests = guests
         self._stamp: tuple[int, ...] | None = None
         self._by_digest: dict[str, ApiKey] = {}
         self.has_keys = False
@@ -164,20 +189,27 @@ class KeyAccess:
         """Raise a `Refusal` for a request that is not authorized; returns who sent it."""
         refuse_foreign_pages(headers)
         self._refresh()
-        if not self.has_keys:
+        if not self.has_keys and self.guests is None:
             refuse_foreign_names(headers)
             return ANYBODY
-        secret = secret_of(headers.get("authorization", "")) or headers.get(GOOGLE_KEY)
-        key = self._by_digest.get(digest_of(secret)) if secret else None
-        if key is not None:
-            return Caller(key.id, frozenset(key.scopes), key.max_jobs, key.per_hour)
-        if path not in OPEN_PATHS and not path.startswith(SIGNED_PATHS):
+        given = secret_of(headers.get("authorization", "")) or headers.get(GOOGLE_KEY)
+        secret = given or cookie_in(headers, COOKIE)
+        if secret and (caller := self.caller_with(secret)) is not None:
+            return caller
+        if self.guests is not None and (guest := self.guests.caller_in(headers)) is not None:
+            return guest
+        if path not in OPEN_HERE and not path.startswith(SIGNED_PATHS):
             raise ApiRefusal(
                 "an API key is needed: send Authorization: Bearer KEY, or x-goog-api-key: KEY",
                 status=401,
                 code="invalid_api_key",
             )
         return None
+
+    def caller_with(self, secret: str) -> Caller | None:
+        """Who has this key; None where there is no such key, or it was revoked."""
+        key = self._by_digest.get(digest_of(secret))
+        return Caller(key.id, frozenset(key.scopes), key.max_jobs, key.per_hour) if key else None
 
     def _refresh(self) -> None:
         stamp = _stamp(self.path)

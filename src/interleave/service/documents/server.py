@@ -9,7 +9,7 @@ import socket
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import uvicorn
@@ -21,6 +21,7 @@ from interleave.runs.resolve import Choices, resolve
 from interleave.service.auth import is_loopback
 from interleave.service.documents.app import build_app
 from interleave.service.documents.folders import Folders
+from interleave.service.documents.guests import GuestQuota, Guests
 from interleave.service.documents.jobs import JobTable
 from interleave.service.documents.keys import FILE_NAME as KEYS_NAME
 from interleave.service.documents.keys import KeyAccess
@@ -29,7 +30,8 @@ from interleave.service.documents.metrics import DocumentMetrics
 from interleave.service.documents.observing import observed
 from interleave.service.documents.service import Documents, ServiceSettings
 from interleave.service.documents.shared_jobs import SharedJobTable
-from interleave.service.documents.shelf import ModelShelf, NoModels
+from interleave.service.documents.shelf import ModelShelf, NoModels, Offer
+from interleave.service.documents.studio.page import PageFile
 from interleave.service.documents.webhooks import SECRET_VARIABLE, AllowedHosts, Webhooks
 from interleave.service.memory import trim_freed_memory
 from interleave.service.server import GRACE_SECONDS, Server, address_of, bind, uvicorn_config
@@ -59,6 +61,12 @@ class DocumentsConfig:
     webhook_hosts: tuple[str, ...] = ()
     webhook_secret: str | None = None
     json_logs: bool = False
+    others: tuple[str, ...] = ()
+    """Profiles that clients may choose besides, by name."""
+    guests: GuestQuota | None = None
+    """What visitors without an API key may do; None: nothing."""
+    frame_ancestors: tuple[str, ...] = ()
+    """Sites that may show the studio in a frame."""
 
     @property
     def keys_path(self) -> Path:
@@ -67,7 +75,7 @@ class DocumentsConfig:
 
 def serve_documents(config: DocumentsConfig, announce: Callable[[str], None]) -> None:
     """Serve until SIGTERM or Ctrl-C; `announce` is called with the address once the port is open."""
-    access = KeyAccess(config.keys_path)
+    access = KeyAccess(config.keys_path, Guests(config.folder, config.guests) if config.guests else None)
     check_public(config, access)
     resolve(config.chosen)  # what is wrong with the options shows before the port is taken
     listening = bind(config.host, config.port)
@@ -101,7 +109,13 @@ def make_documents(config: DocumentsConfig, jobs: JobTable, metrics: DocumentMet
     """The service of a configuration, still to be started."""
     run_config, pack = resolve(config.chosen)
     kind = ModelShelf if config.settings.concurrency else NoModels
-    shelf = kind(run_config, pack, config.chosen, lambda models: observed(models, metrics))
+    shelf = kind(
+        run_config,
+        pack,
+        config.chosen,
+        lambda models: observed(models, metrics),
+        {name: _offer(config.chosen, name) for name in config.others},
+    )
     webhooks = None
     if config.webhook_hosts:
         if not config.webhook_secret:
@@ -120,9 +134,15 @@ def make_documents(config: DocumentsConfig, jobs: JobTable, metrics: DocumentMet
     return documents
 
 
+def _offer(chosen: Choices, profile: str) -> Offer:
+    """Another profile with the rules of the service, and models of its own."""
+    other = replace(chosen, profile=profile, planner=None, critic=None, generator=None, prompts=None)
+    return Offer(*resolve(other), other)
+
+
 def check_public(config: DocumentsConfig, access: KeyAccess) -> None:
     """Refuse to serve the network without API keys."""
-    if not access.has_keys and not is_loopback(config.host):
+    if not access.has_keys and access.guests is None and not is_loopback(config.host):
         raise ConfigurationError(
             f"--host {config.host} can be reached from other machines, and there is no API key: make one "
             f"with 'interleave serve keys add NAME --runs {config.folder}', or serve this machine only "
@@ -142,7 +162,8 @@ async def _serve(
     )
     metrics = DocumentMetrics()
     documents = make_documents(config, jobs, metrics)
-    server = Server(uvicorn_config(build_app(documents, access, metrics)))
+    page = PageFile(frame_ancestors=config.frame_ancestors)
+    server = Server(uvicorn_config(build_app(documents, access, metrics, page)))
     gc.collect()
     gc.freeze()  # what is here now stays: a search for garbage among it would hold up every request
     opened = await documents.start()

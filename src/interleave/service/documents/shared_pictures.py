@@ -10,20 +10,16 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-import os
 import re
-import secrets
 from collections.abc import Iterator
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from interleave.files import sync_folder, write_new
+from interleave.service.documents.own_secrets import stored_secret
 
 PREFIX = "/v1/pictures/"
 ROUTE = "/v1/pictures/{id}/{signature}/{name}"
 SECRET_NAME = "pictures.secret"
-SECRET_BYTES = 32
 SIGNATURE_CHARACTERS = 32
 _PATH = rf"{PREFIX}(resp_[0-9a-f]{{48}})/([0-9a-f]{{{SIGNATURE_CHARACTERS}}})/([0-9a-f]{{64}}\.png)"
 _ADDRESS = re.compile(rf"(?:https?://[^/\s]{{1,300}})?{_PATH}\Z")
@@ -64,29 +60,8 @@ class PictureAddresses:
 
     def _key(self) -> bytes:
         """The secret of this service: addresses outlive a restart."""
-        if not self._secret:
-            try:
-                self._secret = self.path.read_bytes()
-            except FileNotFoundError:
-                self._secret = self._new_key()
+        self._secret = self._secret or stored_secret(self.path)
         return self._secret
-
-    def _new_key(self) -> bytes:
-        """A new secret; where another service on the same folder makes one at this moment, its secret."""
-        temporary = self.path.with_name(f".{self.path.name}.{secrets.token_hex(6)}.tmp")
-        write_new(str(temporary), secrets.token_bytes(SECRET_BYTES))
-        os.chmod(temporary, 0o600)
-        try:
-            os.link(temporary, self.path)
-        except FileExistsError:
-            pass
-        except OSError:  # no links on this file system
-            os.replace(temporary, self.path)
-        finally:
-            with suppress(OSError):
-                temporary.unlink()
-        sync_folder(self.path.parent)
-        return self.path.read_bytes()
 
 
 def origin_of(scheme: str, host: str) -> str:

@@ -14,7 +14,7 @@ import secrets
 import socket
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
@@ -73,8 +73,8 @@ class SharedJobWorker(JobWorker):
         self._threads: list[threading.Thread] = []
         self._claiming: asyncio.Task[None] | None = None
 
-    async def restart(self) -> int:
-        """Begin to claim jobs; returns the number of those that wait."""
+    async def restart(self, order: Sequence[str] = ()) -> int:
+        """Begin to claim jobs, in the order of the table; returns the number of those that wait."""
         self._loop = asyncio.get_running_loop()
         for work, name in ((self._renew_regularly, "leases"), (self._listen, "notices")):
             thread = threading.Thread(target=work, name=name, daemon=True)
@@ -147,7 +147,7 @@ class SharedJobWorker(JobWorker):
     async def _claim(self) -> None:
         await self.turns.refresh(self.jobs)
         free = self.turns.most_running - len(self._tasks)
-        if free <= 0:
+        if free <= 0 or self.turns.paused:
             return
         asked_at, seconds = clock_that_never_stops(), self.sharing.lease_seconds
         claimed = await self.jobs.claim(

@@ -96,7 +96,7 @@ async def _work(config: WorkConfig, jobs: SharedJobTable, announce: Callable[[st
     try:
         await ended
     finally:
-        log.info("ending: %s in progress", count(worker.running, "job"))
+        log.info("ending: %s in progress", count(len(worker.running()), "job"))
         await worker.stop(config.drain_seconds)
 
 

@@ -1,0 +1,38 @@
+"""Secrets that a service makes for itself, in files that only its own user can read."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from contextlib import suppress
+from pathlib import Path
+
+from interleave.files import sync_folder, write_new
+
+SECRET_BYTES = 32
+
+
+def stored_secret(path: Path) -> bytes:
+    """The secret in a file, which is made where there is none: what it signs outlives a restart."""
+    try:
+        return path.read_bytes()
+    except FileNotFoundError:
+        return _made_secret(path)
+
+
+def _made_secret(path: Path) -> bytes:
+    """A new secret; where another service on the same folder makes one at this moment, its secret."""
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(6)}.tmp")
+    write_new(str(temporary), secrets.token_bytes(SECRET_BYTES))
+    os.chmod(temporary, 0o600)
+    try:
+        os.link(temporary, path)
+    except FileExistsError:
+        pass
+    except OSError:  # no links on this file system
+        os.replace(temporary, path)
+    finally:
+        with suppress(OSError):
+            temporary.unlink()
+    sync_folder(path.parent)
+    return path.read_bytes()
