@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
-EXTRAS := dev,api,local,serve,train,ray
+EXTRAS := dev,api,local,serve,studio,train,ray
 
 .PHONY: setup demo test test-all test-servers test-trainers bench lint format docs clean
 

@@ -1,8 +1,8 @@
 """The backends that the miniature registers with `interleave`, named by the entry points in `pyproject.toml`.
 
 A string such as "interleave_mini.oracle:Oracle" is imported when the backend is first used. `draws` checks a
-prompt and `takes` checks and normalises a request before any model is loaded; `generators` names the ones
-whose pictures the miniature's agents can read.
+prompt and `takes` checks and normalises a request before any model is loaded, `suggests` finds requests that it
+can take; `generators` names the ones whose pictures the miniature's agents can read.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ VLM = BackendInfo(
     extra="local",
     note="The miniature's own small models took part: they know its little world alone, and they err.",
     takes="interleave_mini.requests:accept_request",
+    suggests="interleave_mini.requests:suggest_requests",
     generators=PICTURES_OF,
 )
 ORACLE = BackendInfo(
@@ -39,5 +40,6 @@ ORACLE = BackendInfo(
     note="{} from the “oracle”, a program that knows the miniature's language and reads its pictures; "
     "no language model took part.",
     takes="interleave_mini.requests:accept_request",
+    suggests="interleave_mini.requests:suggest_requests",
     generators=PICTURES_OF,
 )

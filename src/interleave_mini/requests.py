@@ -17,7 +17,7 @@ from interleave.text import count
 from interleave.types import Part, Picture, Request, Text
 from interleave_mini.language.patterns import NotUnderstood
 from interleave_mini.language.tasks import GO_ON, Task, parse_task, sample_task
-from interleave_mini.language.vocabulary import REAL_MODELS, check_words
+from interleave_mini.language.vocabulary import EXAMPLES, REAL_MODELS, check_words
 from interleave_mini.reader import shared_batched_reader, shared_reader
 from interleave_mini.reader.scores import is_clear
 from interleave_mini.world.operations import Impossible
@@ -63,6 +63,8 @@ def check_prompt(prompt: str) -> None:
 def check_request(request: Request) -> None:
     """Raise `InputError` for unknown words, and for pictures that are not of the miniature's world."""
     check_words(request)
+    if not request.pictures:  # the reader takes seconds to make
+        return
     for number, reading in enumerate(shared_reader().read_many(list(request.pictures)), start=1):
         if sum(is_clear(reading, cell) for cell in range(CELLS)) < MIN_CLEAR_CELLS:
             which = f"picture {number} is" if len(request.pictures) > 1 else "the picture is"
@@ -88,16 +90,27 @@ def parse_request(request: Request) -> Task:
         ) from None
 
 
+def suggest_requests(text: str, number: int) -> list[str]:
+    """Requests of this world that share words with a text, the nearest first; else varied ones."""
+    if not text.strip() and number <= len(EXAMPLES):
+        return list(EXAMPLES[:number])
+    found = _nearest_requests(text, number)
+    if _words(text).isdisjoint(_words(" ".join(found))):
+        found = [*EXAMPLES, *found]
+    return list(dict.fromkeys(found))[:number]
+
+
 def _nearest_requests(text: str, limit: int = 2) -> list[str]:
     """Requests of different topics that share the most words with this one."""
     rng, asked = Random(0), _words(text)
-    nearest: dict[str, tuple[float, str]] = {}
+    nearest: dict[str, tuple[float, int, str]] = {}
     for _ in range(600):
         task = sample_task("story", rng)
         words = _words(task.text)
         shared = len(words & asked) / len(words | asked)
-        nearest[task.topic] = max(nearest.get(task.topic, (0.0, "")), (shared, task.text))
-    return [text for _, text in sorted(nearest.values(), reverse=True)[:limit]]
+        found = (-shared, len(task.text), task.text)  # of two that are as near, the shorter one
+        nearest[task.topic] = min(nearest.get(task.topic, found), found)
+    return [text for *_, text in sorted(nearest.values())[:limit]]
 
 
 def _words(text: str) -> set[str]:

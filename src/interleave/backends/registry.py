@@ -45,6 +45,9 @@ class BackendInfo:
     takes: str | None = None
     """A function of a request and the spec's options that returns the request as this planner reads it best,
     or raises `InputError` for one it cannot take; called before the backend is loaded."""
+    suggests: str | None = None
+    """A function of a text and a number that returns so many requests which this planner can take: the nearest
+    to the text first, or varied ones where it is empty; called before the backend is loaded."""
     finds: str | None = None
     """A function of a spec that raises `ConfigurationError` where its model cannot be had; loads nothing."""
     draws: str | None = None
@@ -216,6 +219,14 @@ def adapt_request(request: Request, planner: str | Spec) -> Request:
     if info is None or not info.takes:
         return request
     return cast(Request, pkgutil.resolve_name(info.takes)(request, parsed.options))
+
+
+def suggested_requests(text: str, planner: str | Spec, number: int) -> list[str]:
+    """Requests that this planner can take, nearest to a text first; none for a planner that takes any."""
+    info = find_backend(_parsed(planner).name, *AGENT_KINDS)
+    if info is None or not info.suggests:
+        return []
+    return cast(list[str], pkgutil.resolve_name(info.suggests)(text, number))
 
 
 def refuse_undrawable(prompts: Iterable[str], generator: str | Spec) -> None:

@@ -15,7 +15,21 @@ from typing import Annotated, Any, NoReturn
 import typer
 
 from interleave import plugins
-from interleave.cli import backends, bench, data, generate, options, plan, prompts, resume, serve, show, train
+from interleave.cli import (
+    backends,
+    bench,
+    data,
+    export,
+    generate,
+    options,
+    plan,
+    prompts,
+    resume,
+    serve,
+    show,
+    studio,
+    train,
+)
 from interleave.cli.json_output import print_error
 from interleave.cli.run_command import say
 from interleave.cli.streams import tolerate_closed_streams
@@ -38,6 +52,8 @@ app.command()(generate.generate)
 app.command()(plan.plan)
 app.command()(resume.resume)
 app.command()(show.show)
+app.command()(export.export)
+app.command()(studio.studio)
 app.add_typer(backends.app, name="backends")
 app.add_typer(prompts.app, name="prompts")
 app.add_typer(bench.app, name="bench")

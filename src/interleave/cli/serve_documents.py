@@ -105,7 +105,7 @@ def serve_documents(
 
     if log_format not in ("text", "json"):
         raise ConfigurationError(f"--log-format {log_format}: text or json")
-    chosen = _choices(
+    chosen = make_choices(
         "dry-run" if dry_run else profile,
         planner=planner,
         critic=critic,
@@ -125,7 +125,8 @@ def serve_documents(
         webhook_secret=os.environ.get(SECRET_VARIABLE),
         json_logs=log_format == "json",
         settings=ServiceSettings(
-            models=tuple(dict.fromkeys(("interleave", _shown(chosen.profile)))),
+            models=tuple(dict.fromkeys(("interleave", shown_profile(chosen.profile)))),
+            profile=shown_profile(chosen.profile),
             concurrency=concurrency,
             queue=queue,
             per_key=per_key,
@@ -140,13 +141,14 @@ def serve_documents(
     return 0
 
 
-def _choices(profile: str | None, **given: object) -> Choices:
+def make_choices(profile: str | None, **given: object) -> Choices:
+    """The models and rules that were chosen on the command line."""
     from interleave.runs.resolve import split_choices
 
     return split_choices({"profile": profile, **given})[0]
 
 
-def _shown(profile: str) -> str:
+def shown_profile(profile: str) -> str:
     """The name of a profile as clients see it: of a file, not its path."""
     return Path(profile).stem if profile.endswith(".toml") else profile
 

@@ -39,6 +39,9 @@ EXAMPLES = (
     "How a frog grows up, step by step, in four pictures",
     "Tell the story of a cat and a dog that become friends in the meadow.",
     "Show the phases of the moon.",
+    "How do you bake a purple cake?",
+    "Why does a yellow snowman melt when the sun comes out? Explain it in four pictures.",
+    "Draw a green rocket step by step.",
 )
 REAL_MODELS = "For anything else use real models: `interleave backends` lists them."
 

@@ -29,6 +29,9 @@ from interleave.service.documents.service import Documents
 from interleave.service.documents.shared_pictures import PREFIX as SIGNED_PATHS
 from interleave.service.documents.shared_pictures import ROUTE as SHARED
 from interleave.service.documents.streams import EventStream, json_response
+from interleave.service.documents.studio.guard import ChangesGuard
+from interleave.service.documents.studio.page import PageFile
+from interleave.service.documents.studio.routes import PageRoutes
 from interleave.service.messages import ClientDisconnected, Refusal
 from interleave.service.middleware import (
     LEASE,
@@ -47,13 +50,15 @@ _STEP = re.compile(r"/steps/[^/]*/")
 _NAME = re.compile(r"/(pictures|models)/[^/]*\Z")
 
 
-def build_app(documents: Documents, access: KeyAccess, metrics: DocumentMetrics) -> ServiceMiddleware:
+def build_app(
+    documents: Documents, access: KeyAccess, metrics: DocumentMetrics, page: PageFile | None = None
+) -> ServiceMiddleware:
     """The service as an ASGI application; the caller starts and stops the service."""
     from fastapi import FastAPI
     from starlette.exceptions import HTTPException
 
     app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None, redirect_slashes=False)
-    table = routes(documents, metrics)
+    table = routes(documents, metrics) | studio_routes(documents, access, page or PageFile())
     for (method, path), handler in table.items():
         app.add_route(path, handler, methods=[method])
     app.add_exception_handler(HTTPException, _unrouted)
@@ -67,7 +72,8 @@ def build_app(documents: Documents, access: KeyAccess, metrics: DocumentMetrics)
         route = _NAME.sub(r"/\1/{name}", _STEP.sub("/steps/{step}/", _ID.sub("/{id}", path)))
         return route if route in known else "other"
 
-    return ServiceMiddleware(app, documents, access, metrics, route_of, refuse=refusal_at)
+    guarded = ChangesGuard(app)
+    return ServiceMiddleware(guarded, documents, access, metrics, route_of, refuse=refusal_at)
 
 
 def routes(documents: Documents, metrics: DocumentMetrics) -> dict[tuple[str, str], Handler]:
@@ -121,6 +127,17 @@ def routes(documents: Documents, metrics: DocumentMetrics) -> dict[tuple[str, st
         ("GET", "/v1/files/{id}"): files.retrieve,
         ("DELETE", "/v1/files/{id}"): files.delete,
         ("GET", "/v1/files/{id}/content"): files.content,
+    }
+
+
+def studio_routes(documents: Documents, access: KeyAccess, page: PageFile) -> dict[tuple[str, str], Handler]:
+    """What the studio's page needs besides."""
+    pages = PageRoutes(documents, access, page)
+    return {
+        ("GET", "/"): pages.show,
+        ("GET", "/v1/studio/start"): pages.start,
+        ("POST", "/v1/studio/session"): pages.sign_in,
+        ("DELETE", "/v1/studio/session"): pages.sign_out,
     }
 
 

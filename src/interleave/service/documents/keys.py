@@ -37,6 +37,10 @@ SCOPES = {
 PREFIX = "ilk-"
 GOOGLE_KEY = "x-goog-api-key"
 """The header in which Google's clients send their key."""
+COOKIE = "interleave-key"
+"""The cookie in which the studio's page sends it: pictures and downloads carry no header."""
+OPEN_HERE = OPEN_PATHS | {"/", "/openapi.json", "/v1/studio/start"}
+"""Open to everybody: the page that asks for a key, and what it needs to do so."""
 
 
 class ApiKey(Value):
@@ -65,6 +69,8 @@ class Caller:
     scopes: frozenset[str] = frozenset(SCOPES)
     max_jobs: int | None = None
     per_hour: int | None = None
+    is_guest: bool = False
+    """Whether it is a visitor without an API key."""
 
     def require(self, scope: str) -> None:
         if scope not in self.scopes and "admin" not in self.scopes:
@@ -147,6 +153,15 @@ def digest_of(secret: str) -> str:
     return hashlib.sha256(secret.encode("utf-8", "surrogateescape")).hexdigest()
 
 
+def cookie_in(headers: Mapping[str, str], name: str) -> str | None:
+    """A cookie of a request; of several with one name, the first."""
+    for pair in headers.get("cookie", "").split(";"):
+        found, _, value = pair.strip().partition("=")
+        if found == name:
+            return value
+    return None
+
+
 class KeyAccess:
     """Checks the headers of every request against the keys in a file, which is read again when it changes.
 
@@ -167,17 +182,22 @@ class KeyAccess:
         if not self.has_keys:
             refuse_foreign_names(headers)
             return ANYBODY
-        secret = secret_of(headers.get("authorization", "")) or headers.get(GOOGLE_KEY)
-        key = self._by_digest.get(digest_of(secret)) if secret else None
-        if key is not None:
-            return Caller(key.id, frozenset(key.scopes), key.max_jobs, key.per_hour)
-        if path not in OPEN_PATHS and not path.startswith(SIGNED_PATHS):
+        given = secret_of(headers.get("authorization", "")) or headers.get(GOOGLE_KEY)
+        secret = given or cookie_in(headers, COOKIE)
+        if secret and (caller := self.caller_with(secret)) is not None:
+            return caller
+        if path not in OPEN_HERE and not path.startswith(SIGNED_PATHS):
             raise ApiRefusal(
                 "an API key is needed: send Authorization: Bearer KEY, or x-goog-api-key: KEY",
                 status=401,
                 code="invalid_api_key",
             )
         return None
+
+    def caller_with(self, secret: str) -> Caller | None:
+        """Who has this key; None where there is no such key, or it was revoked."""
+        key = self._by_digest.get(digest_of(secret))
+        return Caller(key.id, frozenset(key.scopes), key.max_jobs, key.per_hour) if key else None
 
     def _refresh(self) -> None:
         stamp = _stamp(self.path)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import Any
 
 from starlette.responses import Response
@@ -14,9 +15,13 @@ from interleave.service.messages import Refusal
 class ApiRefusal(Refusal):
     """A refusal whose status is sent as it is, with a code that programs can read."""
 
-    def __init__(self, message: str, *, code: str | None = None, **more: Any) -> None:
+    def __init__(
+        self, message: str, *, code: str | None = None, nearest: Sequence[str] = (), **more: Any
+    ) -> None:
         super().__init__(message, **{"status": 400, **more})
         self.code = code
+        self.nearest = tuple(nearest)
+        """Requests that would not be refused, for one that is."""
 
 
 def unknown(what: str, id_: str) -> ApiRefusal:
@@ -29,6 +34,8 @@ def error_body(reason: Refusal) -> dict[str, Any]:
     body = openai.refusal(reason)
     if isinstance(reason, ApiRefusal):
         body["error"]["code"] = reason.code
+        if reason.nearest:
+            body["error"]["nearest"] = list(reason.nearest)
     return body
 
 

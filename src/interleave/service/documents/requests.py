@@ -11,6 +11,7 @@ from starlette.responses import Response
 from interleave.service.documents.keys import Caller
 from interleave.service.documents.refusals import ApiRefusal
 from interleave.service.middleware import CALLER
+from interleave.types import Value
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -30,6 +31,11 @@ def event_number(request: Request) -> int:
     """The number of the last event that the client has; -1 where it has none."""
     given = request.query_params.get("starting_after") or request.headers.get("last-event-id") or ""
     return int(given) if _EVENT_NUMBER.match(given) else -1
+
+
+def value_json(value: Value, status: int = 200) -> Response:
+    """A value of our own as JSON."""
+    return Response(value.model_dump_json().encode(), status, media_type="application/json")
 
 
 def plain_json(body: Any, status: int = 200) -> Response:

@@ -7,7 +7,7 @@ import logging
 import socket
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import uvicorn
@@ -25,7 +25,7 @@ from interleave.service.documents.logs import JsonFormatter
 from interleave.service.documents.metrics import DocumentMetrics
 from interleave.service.documents.observing import observed
 from interleave.service.documents.service import Documents, ServiceSettings
-from interleave.service.documents.shelf import ModelShelf
+from interleave.service.documents.shelf import ModelShelf, Offer
 from interleave.service.documents.webhooks import SECRET_VARIABLE, AllowedHosts, Webhooks
 from interleave.service.memory import trim_freed_memory
 from interleave.service.server import GRACE_SECONDS, Server, address_of, bind, uvicorn_config
@@ -55,6 +55,8 @@ class DocumentsConfig:
     webhook_hosts: tuple[str, ...] = ()
     webhook_secret: str | None = None
     json_logs: bool = False
+    others: tuple[str, ...] = ()
+    """Profiles that clients may choose besides, by name."""
 
     @property
     def keys_path(self) -> Path:
@@ -86,7 +88,13 @@ def serve_documents(config: DocumentsConfig, announce: Callable[[str], None]) ->
 def make_documents(config: DocumentsConfig, jobs: JobTable, metrics: DocumentMetrics) -> Documents:
     """The service of a configuration, still to be started."""
     run_config, pack = resolve(config.chosen)
-    shelf = ModelShelf(run_config, pack, config.chosen, lambda models: observed(models, metrics))
+    shelf = ModelShelf(
+        run_config,
+        pack,
+        config.chosen,
+        lambda models: observed(models, metrics),
+        {name: _offer(config.chosen, name) for name in config.others},
+    )
     webhooks = None
     if config.webhook_hosts:
         if not config.webhook_secret:
@@ -103,6 +111,12 @@ def make_documents(config: DocumentsConfig, jobs: JobTable, metrics: DocumentMet
     documents = Documents(Folders(config.folder), jobs, shelf, config.settings, webhooks=webhooks)
     metrics.watch(documents)
     return documents
+
+
+def _offer(chosen: Choices, profile: str) -> Offer:
+    """Another profile with the rules of the service, and models of its own."""
+    other = replace(chosen, profile=profile, planner=None, critic=None, generator=None, prompts=None)
+    return Offer(*resolve(other), other)
 
 
 def check_public(config: DocumentsConfig, access: KeyAccess) -> None:

@@ -14,7 +14,8 @@ from typing import Any, TypeVar
 from pydantic import ValidationError
 
 from interleave.agents.loading import is_prompted
-from interleave.config.run_config import Limits, RunConfig
+from interleave.backends.registry import suggested_requests
+from interleave.config.run_config import Limits, RoleConfig, RunConfig
 from interleave.errors import InputError, RunError, StorageError
 from interleave.runs.folder import request_parts
 from interleave.runs.journal import read_journal
@@ -54,6 +55,8 @@ REQUEST_THREADS = 8
 RECEIVE_SECONDS = 60.0
 """How long the pictures of a request may wait for memory to be decoded in."""
 MAX_IDEMPOTENCY_KEY = 255
+NEAREST_REQUESTS = 3
+"""How many requests are offered instead of one that cannot be answered."""
 STORAGE_RETRY_SECONDS = 30.0
 
 
@@ -63,6 +66,8 @@ class ServiceSettings:
 
     models: tuple[str, ...] = ("interleave",)
     """The names that clients may give as `model`."""
+    profile: str = "interleave"
+    """The profile of the models that a request gets which names none."""
     concurrency: int = 64
     """Jobs that run at once; the calls of all of them share the limits of each model."""
     queue: int = 10_000
@@ -117,9 +122,6 @@ class Documents:
         )
         self.feeds = Feeds(folders)
         self.addresses = PictureAddresses(folders.root)
-        planner = shelf.config.planner
-        self._checks_requests = not planner.is_object and is_prompted(planner.parsed)
-        """Whether the planner reads words of a prompt; one that computes refuses by itself, in its turn."""
         self._threads = ThreadPoolExecutor(REQUEST_THREADS, thread_name_prefix="requests")
         self.draining = False
         self._removing: asyncio.Task[None] | None = None
@@ -172,6 +174,18 @@ class Documents:
             self._check_webhook(asked.webhook)
         with self.turns.admitted(caller), span("interleave.submit", request=request_id):
             return await self._stored(caller, asked, lease or MemoryLease(self.memory), once, request_id)
+
+    @property
+    def own_profile(self) -> str:
+        """The name of the profile that a request gets which names none."""
+        return self.settings.profile
+
+    def profile_of(self, job: Job) -> str:
+        """The profile whose models a job was submitted with, as far as it is still offered."""
+        offer = self.shelf.offer_of(job.config)
+        if offer is self.shelf.own:
+            return self.own_profile
+        return next((name for name, each in self.shelf.others.items() if each is offer), job.model)
 
     async def in_thread(self, work: Callable[..., T], *arguments: Any) -> T:
         """Work for requests, in threads of their own: runs that wait for the disk do not hold them up."""
@@ -326,10 +340,12 @@ class Documents:
                     parts.append(await self._shared(part))
         try:
             request = Request(tuple(parts))
-            if self._checks_requests:
+            if _reads_prompts(config.planner):  # one that computes refuses by itself, in its turn
                 await self.in_thread(adapted_request, request, config)
         except InputError as error:
-            raise ApiRefusal(str(error), parameter="input", code="invalid_prompt") from None
+            said = "\n".join(part.text for part in parts if isinstance(part, Text))
+            nearest = await self.in_thread(suggestions_for, said, config.planner)
+            raise ApiRefusal(str(error), parameter="input", code="invalid_prompt", nearest=nearest) from None
         return request
 
     async def _uploaded(self, caller: Caller, reference: FileReference) -> Picture:
@@ -373,7 +389,7 @@ class Documents:
 
     def _config(self, asked: Submission) -> RunConfig:
         """The configuration of the service with the rules that the client chose, within its limits."""
-        config = self.shelf.config
+        config = self.shelf.config_for(asked.model)
         most = self.settings.max_attempts or config.max_attempts
         if asked.options.get("max_attempts", 0) > most:
             raise ApiRefusal(
@@ -416,6 +432,15 @@ class Documents:
         for future in self._waiting.get(job.id, []):
             if not future.done():
                 future.set_result(job)
+
+
+def _reads_prompts(planner: RoleConfig) -> bool:
+    return not planner.is_object and is_prompted(planner.parsed)
+
+
+def suggestions_for(text: str, planner: RoleConfig, number: int = NEAREST_REQUESTS) -> list[str]:
+    """Requests near a text that this planner can take; none where it takes any."""
+    return [] if planner.is_object else suggested_requests(text, planner.parsed, number)
 
 
 def picture_of(raw: RawPicture) -> Picture:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 
 from interleave.agents.prompts import PromptPack
 from interleave.config.run_config import RunConfig
@@ -15,15 +16,30 @@ log = logging.getLogger(__name__)
 Observe = Callable[[Models], Models]
 
 
+@dataclass(frozen=True)
+class Offer:
+    """Models that a client may choose, by the name of their profile."""
+
+    config: RunConfig
+    pack: PromptPack
+    chosen: Choices
+
+
 class ModelShelf:
     """Loads models on demand. A job keeps those it was submitted with, also after a restart with others."""
 
     def __init__(
-        self, config: RunConfig, pack: PromptPack, chosen: Choices, observe: Observe = lambda models: models
+        self,
+        config: RunConfig,
+        pack: PromptPack,
+        chosen: Choices,
+        observe: Observe = lambda models: models,
+        others: Mapping[str, Offer] | None = None,
     ) -> None:
+        """`others` are what clients may choose besides, by name."""
         self.config = config
-        self._chosen = chosen
-        self._pack = pack
+        self.own = Offer(config, pack, chosen)
+        self.others = dict(others or {})
         self._observe = observe
         self._loading: dict[tuple[str, ...], asyncio.Task[Models]] = {}
 
@@ -39,6 +55,16 @@ class ModelShelf:
         """Begin to load the models of new jobs."""
         return self._task(self.config)
 
+    def config_for(self, model: str) -> RunConfig:
+        """The configuration that a client names; its own name, or none that is known, is the first one."""
+        return self.others[model].config if model in self.others else self.config
+
+    def offer_of(self, config: RunConfig) -> Offer | None:
+        """What is offered with the models of this configuration."""
+        identity = _identity(config)
+        offers = (self.own, *self.others.values())
+        return next((each for each in offers if _identity(each.config) == identity), None)
+
     async def models_for(self, config: RunConfig) -> Models:
         return await asyncio.shield(self._task(config))
 
@@ -50,10 +76,8 @@ class ModelShelf:
         return task
 
     async def _load(self, config: RunConfig) -> Models:
-        if _identity(config) == _identity(self.config):
-            pack, chosen = self._pack, self._chosen
-        else:
-            pack, chosen = unchanged_pack(config), Choices()
+        offer = self.offer_of(config)
+        pack, chosen = (offer.pack, offer.chosen) if offer else (unchanged_pack(config), Choices())
         without_plan = config.model_copy(update={"plan": None})
         return self._observe(await asyncio.to_thread(load_models, without_plan, pack, chosen))
 

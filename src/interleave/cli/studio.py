@@ -1,0 +1,126 @@
+"""`interleave studio`: the page to make, watch and read documents, opened in the browser."""
+
+from __future__ import annotations
+
+import sys
+import threading
+import webbrowser
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from interleave.cli import options
+from interleave.cli.serve_documents import Folder, make_choices, require_packages, shown_profile
+from interleave.errors import ConfigurationError, InterleaveError
+
+if TYPE_CHECKING:
+    from interleave.runs.resolve import Choices
+
+DEFAULT_FOLDER = Path("runs") / "studio"
+WITHOUT_MODELS = ("mini", "oracle", "dry-run")
+"""Profiles that need no key, no GPU and no download: offered besides the chosen one where they are installed."""
+
+
+def studio(
+    profile: options.ProfileName = None,
+    planner: options.PlannerSpec = None,
+    critic: options.CriticSpec = None,
+    generator: options.GeneratorSpec = None,
+    prompts: options.PackName = None,
+    dry_run: options.DryRun = False,
+    offer: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="PROFILE",
+            help="A profile to choose from besides; may be repeated, 'none' for none. "
+            "[default: those that need no key and no GPU]",
+        ),
+    ] = None,
+    max_attempts: options.MaxAttempts = None,
+    max_steps: options.MaxSteps = None,
+    max_calls: options.MaxCalls = None,
+    max_seconds: options.MaxSeconds = None,
+    max_cost: options.MaxCost = None,
+    host: Annotated[
+        str, typer.Option(help="The address to listen on; any but this machine's own needs API keys.")
+    ] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65535, help="The port; 0 for any free one.")] = 8030,
+    no_open: Annotated[bool, typer.Option("--no-open", help="Do not open the browser.")] = False,
+    runs: Folder = DEFAULT_FOLDER,
+    concurrency: Annotated[
+        int, typer.Option(min=1, max=4096, help="Documents that are made at the same time; the others wait.")
+    ] = 2,
+    keep_days: Annotated[
+        float | None, typer.Option(min=0.01, help="Remove documents after so many days. [default: never]")
+    ] = None,
+) -> int:
+    """Open the studio: make, watch, steer and read illustrated documents in the browser, until Ctrl-C.
+
+    It is the document service with a page: everything stays in the folder of --runs, and nothing is loaded
+    from elsewhere. The address is printed on standard output.
+    """
+    require_packages()
+    from interleave.config.run_config import Limits
+    from interleave.service.documents.server import DocumentsConfig, serve_documents
+    from interleave.service.documents.service import ServiceSettings
+
+    chosen = make_choices(
+        "dry-run" if dry_run else profile,
+        planner=planner,
+        critic=critic,
+        generator=generator,
+        prompts=prompts,
+        max_attempts=max_attempts,
+        max_steps=max_steps,
+    )
+    others = _offers(chosen, offer)
+    own = shown_profile(chosen.profile)
+    config = DocumentsConfig(
+        chosen=chosen,
+        folder=runs,
+        host=host,
+        port=port,
+        others=others,
+        settings=ServiceSettings(
+            models=tuple(dict.fromkeys(("interleave", own, *others))),
+            profile=own,
+            concurrency=concurrency,
+            limits=Limits(max_calls=max_calls, max_seconds=max_seconds, max_cost=max_cost),
+            keep_days=keep_days,
+        ),
+    )
+    serve_documents(config, lambda address: _announce(address, opens=not no_open))
+    return 0
+
+
+def _offers(chosen: Choices, named: list[str] | None) -> tuple[str, ...]:
+    """The profiles to choose from besides: those that were named, else those that run anywhere."""
+    if named == ["none"]:
+        return ()
+    wanted = [name for name in dict.fromkeys(named or WITHOUT_MODELS) if name != chosen.profile]
+    if named:
+        return tuple(wanted)
+    return tuple(name for name in wanted if _can_run(name))
+
+
+def _can_run(profile: str) -> bool:
+    """Whether a profile is installed with all that it needs; loads no model."""
+    from interleave.backends.registry import check_agent, check_generator
+    from interleave.runs.resolve import Choices, resolve
+
+    try:
+        config, _ = resolve(Choices(profile=profile))
+        check_agent(config.planner.parsed, "planner")
+        check_agent(config.critic.parsed, "critic")
+        check_generator(config.generator.parsed)
+    except (InterleaveError, ConfigurationError):
+        return False
+    return True
+
+
+def _announce(address: str, *, opens: bool) -> None:
+    print(f"the studio is at {address}; the models are being loaded (Ctrl-C ends it)", file=sys.stderr)
+    print(address, flush=True)
+    if opens:  # not in this thread: some browsers return only when they are closed
+        threading.Thread(target=webbrowser.open, args=(address,), daemon=True).start()

@@ -1,0 +1,159 @@
+"""A run as a book: what all exported formats show, in order, without how they show it."""
+
+from __future__ import annotations
+
+import io
+import re
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from PIL import Image
+
+from interleave.errors import RunError
+from interleave.render.html import by_hand_of
+from interleave.render.notes import forced_note, merged_notes
+from interleave.runs.record import RunRecord, StepRecord
+from interleave.runs.store import PictureStore
+from interleave.text import one_line, visible
+
+MAX_PNG_BYTES = 1_500_000
+"""Larger pictures are embedded as JPEG: a book of fifty photographs must stay small enough to send."""
+JPEG_QUALITY = 92
+TITLE_CHARACTERS = 200
+ALT_CHARACTERS = 1000
+_NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+MISSING_PICTURE = "The picture of this step is missing or was altered."
+
+
+@dataclass(frozen=True)
+class BookPicture:
+    """A picture as it is embedded."""
+
+    name: str
+    data: bytes
+    media_type: str
+    width: int
+    height: int
+    alt: str
+
+
+@dataclass(frozen=True)
+class BookPage:
+    """One step."""
+
+    number: int
+    heading: str
+    """Its name; empty where it has none of its own."""
+    text: str
+    picture: BookPicture | None
+    remarks: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Book:
+    """The whole document."""
+
+    title: str
+    remarks: tuple[str, ...]
+    """What readers must be told about the whole document."""
+    given: tuple[str | BookPicture, ...]
+    """The request, where it is more than the title."""
+    pages: tuple[BookPage, ...]
+    software: str
+    started: float
+
+    @property
+    def pictures(self) -> list[BookPicture]:
+        """Every picture once."""
+        given = [part for part in self.given if isinstance(part, BookPicture)]
+        shown = [page.picture for page in self.pages if page.picture]
+        return list({picture.name: picture for picture in (*given, *shown)}.values())
+
+    @property
+    def cover(self) -> BookPicture | None:
+        """The picture that stands for the whole."""
+        return next((page.picture for page in self.pages if page.picture), None)
+
+    @property
+    def text(self) -> str:
+        """All text, to find fonts for."""
+        pages = (f"{page.heading}\n{page.text}\n{' '.join(page.remarks)}" for page in self.pages)
+        given = (part for part in self.given if isinstance(part, str))
+        return "\n".join([self.title, *self.remarks, *given, *pages])
+
+    @property
+    def date(self) -> str:
+        """When it was started, as ISO 8601 in UTC."""
+        return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(self.started))
+
+
+def book_of(folder: Path, record: RunRecord) -> Book:
+    """The book of a run; reads its pictures."""
+    store, title = PictureStore(folder), clean(one_line(record.title, TITLE_CHARACTERS))
+    is_title = [part.text for part in record.request] == [record.title]
+    given = () if is_title else tuple(_given(store, part.text, part.image) for part in record.request)
+    return Book(
+        title=title,
+        remarks=tuple(clean(remark) for remark in _remarks(record) if remark),
+        given=tuple(part for part in given if part),
+        pages=tuple(_page(store, step) for step in record.steps),
+        software=record.software,
+        started=record.started,
+    )
+
+
+def clean(text: str) -> str:
+    """Text without what XML cannot hold; control characters are shown as what they are."""
+    return _NOT_XML.sub("\ufffd", visible(text).replace("\r\n", "\n").strip())
+
+
+def _remarks(record: RunRecord) -> list[str]:
+    incomplete = "" if record.status == "done" else f"This document is not complete ({record.status})."
+    reason = one_line(record.reason, 300) if incomplete else ""
+    forced = forced_note(len(record.forced_steps))
+    return [f"{incomplete} {reason}".strip(), merged_notes(record.notes), forced]
+
+
+def _given(store: PictureStore, text: str | None, image: str | None) -> str | BookPicture | None:
+    if image is not None:
+        return embedded(store, image, "A picture given with the request")
+    return clean(text or "")
+
+
+def _page(store: PictureStore, step: StepRecord) -> BookPage:
+    plan, shown = step.plan, step.attempt
+    remarks = [f"{by_hand_of(step).capitalize()}." if step.by_hand else ""]
+    if step.forced:
+        remarks.append("Not accepted by the critic; the best attempt is shown.")
+    picture = embedded(store, shown.image, shown.prompt) if shown else None
+    if shown and picture is None:
+        remarks.append(MISSING_PICTURE)
+    elif plan.prompt is not None and shown is None:
+        remarks.append("There is no picture yet.")
+    return BookPage(
+        number=plan.number,
+        heading=clean(one_line(plan.name, TITLE_CHARACTERS)) if plan.name and plan.name != plan.text else "",
+        text=clean(plan.text),
+        picture=picture,
+        remarks=tuple(remark for remark in remarks if remark),
+    )
+
+
+def embedded(store: PictureStore, name: str, alt: str) -> BookPicture | None:
+    """A picture with the text that stands for it; None where its file is missing or altered."""
+    try:
+        image = store.get(name)
+    except RunError:
+        return None
+    data, media_type = store.path(name).read_bytes(), "image/png"
+    if len(data) > MAX_PNG_BYTES:
+        name, data, media_type = f"{name.removesuffix('.png')}.jpg", _jpeg(image), "image/jpeg"
+    description = clean(one_line(alt, ALT_CHARACTERS))
+    return BookPicture(name, data, media_type, image.width, image.height, description)
+
+
+def _jpeg(image: Image.Image) -> bytes:
+    buffer = io.BytesIO()
+    image.convert("RGB").save(buffer, "JPEG", quality=JPEG_QUALITY)
+    return buffer.getvalue()

@@ -1,0 +1,140 @@
+"""Fonts for a text: the ones of this machine that have its characters.
+
+Nothing is shipped. A few well-known fonts are preferred for reading; for characters that they lack, every
+other font is looked at, and those are taken that have the most of them. What no font has is told, not left out.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+FONTS_VARIABLE = "INTERLEAVE_FONTS"
+"""A folder with fonts of one's own, looked at before all others."""
+READING = (
+    *("NotoSerif-Regular", "DejaVuSerif", "LiberationSerif-Regular", "FreeSerif", "Georgia", "georgia"),
+    *("Times New Roman", "times", "NotoSans-Regular", "DejaVuSans", "LiberationSans-Regular", "FreeSans"),
+    *("Arial", "arial", "Arial Unicode"),
+)
+"""File names of fonts for reading, the first that is found is taken."""
+BOLD = {"Regular": "Bold", "DejaVuSerif": "DejaVuSerif-Bold", "DejaVuSans": "DejaVuSans-Bold"}
+KINDS = (".ttf", ".otf", ".ttc")
+MOST_FONTS = 3000
+MOST_FALLBACKS = 12
+
+
+@dataclass(frozen=True)
+class FontFile:
+    """A font of a file; a collection has several."""
+
+    path: Path
+    number: int = 0
+
+
+@dataclass(frozen=True)
+class FontChoice:
+    """The fonts for a text."""
+
+    main: FontFile | None
+    """None: the machine has no font for reading, and the one that every PDF reader has is used."""
+    bold: FontFile | None
+    others: tuple[FontFile, ...]
+    missing: frozenset[str]
+    """Characters that no font has."""
+
+
+def choose_fonts(text: str) -> FontChoice:
+    """Fonts that together have the characters of a text, as far as this machine has any."""
+    wanted = {character for character in text if not character.isspace()}
+    files = list(font_files())
+    by_name = {path.stem: path for path in reversed(files)}
+    main = next((FontFile(by_name[name]) for name in READING if name in by_name), None)
+    missing = wanted - (characters_of(main.path, 0) if main else _BUILT_IN)
+    bold = FontFile(by_name[name]) if main and (name := _bold_name(main)) in by_name else None
+    others: list[FontFile] = []
+    if missing:
+        others, missing = _fallbacks(missing, files)
+    return FontChoice(main, bold, tuple(others), frozenset(missing))
+
+
+_BUILT_IN = frozenset(bytes(range(32, 256)).decode("latin-1"))
+
+
+def _bold_name(main: FontFile) -> str:
+    name = main.path.stem
+    return name.replace("-Regular", "-Bold") if "-Regular" in name else BOLD.get(name, f"{name} Bold")
+
+
+def _fallbacks(missing: set[str], files: list[Path]) -> tuple[list[FontFile], set[str]]:
+    """Fonts for the characters that are missing, those with the most of them first; and what still is."""
+    covers = {
+        font: covered
+        for path in files
+        for font, characters in _fonts_of(path)
+        if (covered := missing & characters)
+    }
+    chosen: list[FontFile] = []
+    while missing and covers and len(chosen) < MOST_FALLBACKS:
+        best = max(covers, key=lambda font: (len(covers[font]), _is_plain(font), str(font.path)))
+        chosen.append(best)
+        missing = missing - covers[best]
+        covers = {font: left for font, each in covers.items() if (left := each & missing)}
+    return chosen, missing
+
+
+def _is_plain(font: FontFile) -> bool:
+    name = font.path.stem.lower()
+    return not any(style in name for style in ("bold", "italic", "oblique", "mono", "light", "condensed"))
+
+
+def _fonts_of(path: Path) -> Iterator[tuple[FontFile, frozenset[str]]]:
+    number = 0
+    while characters := characters_of(path, number):
+        yield FontFile(path, number), characters
+        number += 1
+        if path.suffix.lower() != ".ttc":
+            return
+
+
+def font_files() -> Iterator[Path]:
+    """The font files of this machine, those of one's own folder first."""
+    found = 0
+    for folder in _folders():
+        for root, _, names in os.walk(folder):
+            for name in sorted(names):
+                if name.lower().endswith(KINDS) and (found := found + 1) <= MOST_FONTS:
+                    yield Path(root, name)
+
+
+def _folders() -> Iterable[Path]:
+    if own := os.environ.get(FONTS_VARIABLE):
+        yield Path(own)
+    try:
+        home = Path.home()
+    except RuntimeError:
+        home = Path("/nonexistent")
+    if sys.platform == "darwin":
+        yield from (home / "Library/Fonts", Path("/Library/Fonts"), Path("/System/Library/Fonts"))
+    elif sys.platform == "win32":
+        yield Path(os.environ.get("WINDIR", r"C:\Windows")) / "Fonts"
+    else:
+        yield from (home / ".local/share/fonts", home / ".fonts")
+        yield from (Path("/usr/local/share/fonts"), Path("/usr/share/fonts"))
+
+
+@lru_cache(maxsize=MOST_FONTS)
+def characters_of(path: Path, number: int) -> frozenset[str]:
+    """The characters that a font has outlines for; none where it cannot be read."""
+    from fontTools.ttLib import TTFont, TTLibError
+
+    try:
+        with TTFont(path, fontNumber=number, lazy=True) as font:
+            if "glyf" not in font and "CFF " not in font:  # pictures of characters, which a PDF cannot embed
+                return frozenset()
+            return frozenset(map(chr, font.getBestCmap() or ()))
+    except (OSError, TTLibError, ValueError, KeyError, AssertionError):
+        return frozenset()
