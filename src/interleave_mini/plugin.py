@@ -1,8 +1,8 @@
 """The backends that the miniature registers with `interleave`, named by the entry points in `pyproject.toml`.
 
 A string such as "interleave_mini.oracle:Oracle" is imported when the backend is first used. `draws` checks a
-prompt and `takes` checks and normalises a request before any model is loaded, `suggests` finds requests that it
-can take; `generators` names the ones whose pictures the miniature's agents can read.
+prompt and `takes` checks and normalises a request before any model is loaded, `suggests` finds requests that
+it can take; `generators` names the ones whose pictures the miniature's agents can read.
 """
 
 from __future__ import annotations

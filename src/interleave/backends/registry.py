@@ -46,8 +46,8 @@ class BackendInfo:
     """A function of a request and the spec's options that returns the request as this planner reads it best,
     or raises `InputError` for one it cannot take; called before the backend is loaded."""
     suggests: str | None = None
-    """A function of a text and a number that returns so many requests which this planner can take: the nearest
-    to the text first, or varied ones where it is empty; called before the backend is loaded."""
+    """A function of a text and a number that returns so many requests which this planner can take: those
+    nearest to the text first, or varied ones where it is empty; called before the backend is loaded."""
     finds: str | None = None
     """A function of a spec that raises `ConfigurationError` where its model cannot be had; loads nothing."""
     draws: str | None = None

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 DEFAULT_FOLDER = Path("runs") / "studio"
 WITHOUT_MODELS = ("mini", "oracle", "dry-run")
-"""Profiles that need no key, no GPU and no download: offered besides the chosen one where they are installed."""
+"""Profiles that need no key, no GPU and no download: offered besides, where they are installed."""
 
 
 def studio(

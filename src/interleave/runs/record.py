@@ -62,6 +62,8 @@ class AttemptRecord(Value):
     """Replies of the critic that could not be used."""
     draw_seconds: float = 0.0
     judge_seconds: float = 0.0
+    cost: float | None = None
+    """US dollars, to draw and to judge it; None where that is not known."""
     take: int = 1
     """Attempts with the same number follow from each other: same aim, same sources, same generator."""
     aim: str | None = None
@@ -307,6 +309,7 @@ class _Folding:
                     "seed": entry.seed,
                     "image": entry.image,
                     "draw_seconds": entry.seconds,
+                    "cost": entry.cost,
                 }
             case Planned() | PlanReleased():
                 self.plan = entry.plan
@@ -398,8 +401,9 @@ class _Folding:
         """The record of an attempt; where its take is not the step's current one, with what differs."""
         replies = self.replies.get(("critic", step, fields["number"]), [])
         readable = "verdict" in fields and fields["verdict"].outcome != "unreadable"
+        costs = [each for each in (fields["cost"], *(reply.cost for reply in replies)) if each is not None]
         return AttemptRecord(
-            **fields,
+            **{**fields, "cost": round(sum(costs), 6) if costs else None},
             bad_replies=tuple(reply.text for reply in (replies[:-1] if readable else replies)),
             judge_seconds=round(sum(reply.seconds for reply in replies), 3),
             inherited=(step, fields["number"]) in self.inherited,
@@ -424,7 +428,7 @@ def picture_names(record: RunRecord) -> list[str]:
 
 
 def comparable(folder: str | Path) -> dict[str, Any]:
-    """What is equal in equal runs: the record without times, people, paths, versions and retries.
+    """What is equal in equal runs: the record without times, prices, people, paths, versions and retries.
 
     Pictures are compared by their pixels, not by how their files were compressed.
     """
@@ -441,7 +445,7 @@ def comparable(folder: str | Path) -> dict[str, Any]:
             attempt["image"] = pixel_digest(store.get(attempt["image"]))
             if attempt["sources"]:
                 attempt["sources"] = [pixel_digest(store.get(name)) for name in attempt["sources"]]
-            del attempt["draw_seconds"], attempt["judge_seconds"]
+            del attempt["draw_seconds"], attempt["judge_seconds"], attempt["cost"]
     for decision in record["decisions"]:
         del decision["by"], decision["time"], decision["parent"]
     return record

@@ -1,7 +1,7 @@
 """Fonts for a text: the ones of this machine that have its characters.
 
 Nothing is shipped. A few well-known fonts are preferred for reading; for characters that they lack, every
-other font is looked at, and those are taken that have the most of them. What no font has is told, not left out.
+other font is looked at, and those are taken that have the most of them. What no font has is told.
 """
 
 from __future__ import annotations

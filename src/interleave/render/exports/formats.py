@@ -72,7 +72,7 @@ FORMATS = {
 
 
 def export_run(folder: Path, record: RunRecord, name: str, options: ExportOptions | None = None) -> Exported:
-    """The run in this folder as a file of a format; raises where its name is unknown or a package is missing."""
+    """The run in this folder as a file of a format; raises where that is unknown or lacks a package."""
     if name not in FORMATS:
         raise ConfigurationError(f"there is no format {name!r}. {did_you_mean(name, FORMATS)}")
     wanted = FORMATS[name]

@@ -55,13 +55,13 @@ def missing_note(missing: frozenset[str]) -> str:
     shown = " ".join(f"U+{ord(character):04X}" for character in sorted(missing)[:SHOWN_MISSING])
     more = " …" if len(missing) > SHOWN_MISSING else ""
     return (
-        f"The fonts of the computer that made this file lack {count(len(missing), 'character')}, written here as "
-        f"numbers in brackets: {shown}{more}. An EPUB or HTML file of this document shows them."
+        f"The fonts of the computer that made this file lack {count(len(missing), 'character')}, written "
+        f"here as numbers in brackets: {shown}{more}. An EPUB or HTML file of this document shows them."
     )
 
 
 def _side(text: str) -> str:
-    """Where the lines of a text begin: at the right where its first letter is of a script written from there."""
+    """Where the lines of a text begin: right, where its first letter is of a script written from there."""
     kinds = (unicodedata.bidirectional(character) for character in text)
     first = next((kind for kind in kinds if kind in ("L", "R", "AL")), "L")
     return "L" if first == "L" else "R"
@@ -136,7 +136,7 @@ class _Paper:
         height = self.pdf.multi_cell(
             width, size * POINT * LEADING, self._shown(text), align="L", dry_run=True, output="HEIGHT"
         )
-        return float(height)  # type: ignore[arg-type]
+        return float(height)
 
     def show(self, picture: BookPicture, x: float, y: float, width: float, height: float) -> float:
         """A picture in the middle of a space, as large as fits; returns its height."""
@@ -193,7 +193,7 @@ class _PrintPaper(_Paper):
         pdf.ln(8)
 
     def _height(self, picture: BookPicture, most: float) -> float:
-        scale = min(self.pdf.epw / picture.width, most / picture.height, MAX_ENLARGED)
+        scale: float = min(self.pdf.epw / picture.width, most / picture.height, MAX_ENLARGED)
         return picture.height * scale + 3
 
     def _picture(self, picture: BookPicture, most: float) -> None:

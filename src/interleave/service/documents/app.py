@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from starlette.responses import Response
 
+from interleave.render.exports import FORMATS
 from interleave.service import openai_wire as openai
 from interleave.service.app import CLIENT_CLOSED_REQUEST
 from interleave.service.documents.chat import ChatRoutes
@@ -29,8 +30,11 @@ from interleave.service.documents.service import Documents
 from interleave.service.documents.shared_pictures import PREFIX as SIGNED_PATHS
 from interleave.service.documents.shared_pictures import ROUTE as SHARED
 from interleave.service.documents.streams import EventStream, json_response
+from interleave.service.documents.studio.gallery import GalleryRoutes
 from interleave.service.documents.studio.guard import ChangesGuard
+from interleave.service.documents.studio.indexing import Indexing
 from interleave.service.documents.studio.page import PageFile
+from interleave.service.documents.studio.queue import QueueRoutes
 from interleave.service.documents.studio.routes import PageRoutes
 from interleave.service.messages import ClientDisconnected, Refusal
 from interleave.service.middleware import (
@@ -47,7 +51,7 @@ Handler = Callable[["Request"], Awaitable[Response]]
 SMALL_BYTES = 16_000
 _ID = re.compile(r"/(resp_|file-)[^/]*")
 _STEP = re.compile(r"/steps/[^/]*/")
-_NAME = re.compile(r"/(pictures|models)/[^/]*\Z")
+_NAME = re.compile(r"/(pictures|thumbnails|models)/[^/]*\Z")
 
 
 def build_app(
@@ -116,10 +120,11 @@ def routes(documents: Documents, metrics: DocumentMetrics) -> dict[tuple[str, st
         ("POST", "/v1/documents/{id}/steps/{step}/choose"): decisions.choose,
         ("POST", "/v1/documents/{id}/undo"): decisions.undo,
         ("POST", "/v1/documents/{id}/branch"): decisions.branch,
+        ("POST", "/v1/documents/{id}/continue"): decisions.go_on,
         ("GET", "/v1/documents/{id}/events"): pages.events,
-        ("GET", "/v1/documents/{id}/document.html"): pages.html,
+        ("GET", "/v1/documents/{id}/calls"): pages.calls,
+        **{("GET", f"/v1/documents/{{id}}/document.{name}"): pages.export(name) for name in FORMATS},
         ("GET", "/v1/documents/{id}/document.md"): pages.markdown,
-        ("GET", "/v1/documents/{id}/document.zip"): pages.archive,
         ("GET", "/v1/documents/{id}/pictures/{name}"): pages.picture,
         ("GET", SHARED): pages.shared,
         ("POST", "/v1/files"): files.create,
@@ -132,12 +137,20 @@ def routes(documents: Documents, metrics: DocumentMetrics) -> dict[tuple[str, st
 
 def studio_routes(documents: Documents, access: KeyAccess, page: PageFile) -> dict[tuple[str, str], Handler]:
     """What the studio's page needs besides."""
-    pages = PageRoutes(documents, access, page)
+    pages, indexing = PageRoutes(documents, access, page), Indexing(documents)
+    gallery, queue = GalleryRoutes(documents, indexing), QueueRoutes(documents, indexing)
     return {
         ("GET", "/"): pages.show,
         ("GET", "/v1/studio/start"): pages.start,
         ("POST", "/v1/studio/session"): pages.sign_in,
         ("DELETE", "/v1/studio/session"): pages.sign_out,
+        ("GET", "/v1/studio/documents"): gallery.listing,
+        ("GET", "/v1/documents/{id}/thumbnails/{name}"): gallery.thumbnail,
+        ("GET", "/v1/studio/queue"): queue.show,
+        ("POST", "/v1/studio/queue/pause"): queue.pause,
+        ("POST", "/v1/studio/queue/resume"): queue.resume,
+        ("POST", "/v1/studio/queue/{id}/move"): queue.move,
+        ("POST", "/v1/studio/queue/retry-failed"): queue.retry_failed,
     }
 
 
@@ -207,7 +220,7 @@ class ResponseRoutes:
         return plain_json({"id": id_, "object": "response", "deleted": True})
 
     async def health(self, request: Request) -> Response:
-        documents, state = self.documents, self.documents.shelf.state
+        documents, state = self.documents, str(self.documents.shelf.state)
         if documents.draining:
             state = "stopping"
         elif documents.worker.storage_problem:

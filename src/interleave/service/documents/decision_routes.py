@@ -84,6 +84,15 @@ class DecisionRoutes:
 
         return await self._decided(request, line)
 
+    async def go_on(self, request: Request) -> Response:
+        """Go on with a job that failed, was cancelled or ended early."""
+
+        async def work(ask: Ask, body: dict[str, Any]) -> Job:
+            _taken(body).refuse_unknown()
+            return await self.decisions.go_on(ask)
+
+        return await self._worked(request, work)
+
     async def branch(self, request: Request) -> Response:
         """A new job from a step on."""
 

@@ -61,21 +61,45 @@ class Decisions:
         documents = self.documents
         with documents.turns.admitted(ask.caller):
             end, decision = await documents.in_thread(self._checked, job, line)
-            try:
-                reopened = await documents.jobs.reopen(
-                    job, end, decision, idempotency=(ask.caller.key, *once) if once else None
-                )
-            except StorageError as error:
-                raise storage_failed() from error
-            except IdempotencyConflict:
-                raise key_conflict() from None
-            if reopened is None:
-                raise _not_now("something else was decided about this job at the same time: look at it again")
-            opened, is_new = reopened
-            if is_new:
-                documents.feeds.job_reopened(job.id)
-                documents.worker.add(opened)
+            return await self._reopened(ask, job, end, decision, once)
+
+    async def go_on(self, ask: Ask) -> Job:
+        """Put a job back into the queue that failed, was cancelled or ended early, to go on where it was."""
+        job, once, earlier = await self._found(ask)
+        if earlier is not None:
+            return earlier
+        if job.status not in ("failed", "cancelled", "incomplete"):
+            raise _not_now("there is nothing to go on with: the job did not fail, and was not stopped")
+        with self.documents.turns.admitted(ask.caller):
+            end = await self.documents.in_thread(self._end_of, job)
+            return await self._reopened(ask, job, end, None, once)
+
+    async def _reopened(
+        self, ask: Ask, job: Job, end: JobEnd, decision: Decision | None, once: tuple[str, str] | None
+    ) -> Job:
+        documents = self.documents
+        try:
+            reopened = await documents.jobs.reopen(
+                job, end, decision, idempotency=(ask.caller.key, *once) if once else None
+            )
+        except StorageError as error:
+            raise storage_failed() from error
+        except IdempotencyConflict:
+            raise key_conflict() from None
+        if reopened is None:
+            raise _not_now("something else was decided about this job at the same time: look at it again")
+        opened, is_new = reopened
+        if is_new:
+            documents.feeds.job_reopened(job.id)
+            documents.worker.add(opened)
         return opened
+
+    def _end_of(self, job: Job) -> JobEnd:
+        folder = self.documents.folders.run(job.id)
+        lines = len(read_journal(folder)) if self.documents.record(job) is not None else 0
+        if not lines and any(part.image for part in job.parts):
+            raise _not_now("the job ended before it was started, and its pictures are gone: submit it again")
+        return end_of(job, lines)
 
     async def branch(self, ask: Ask, branch: Branch) -> Job:
         """A new job that begins as a copy of another one, and draws a step and what follows from it again."""

@@ -47,7 +47,10 @@ class JobEvents:
         """Kept while an earlier end is still to be told."""
 
     def begin(self) -> list[Event]:
-        return self.fold.begin()
+        events = self.fold.begin()
+        while self._ends and not self._ends[0].lines:  # it ended before it was started
+            events += self._ended(self._ends.pop(0))
+        return events
 
     def add(self, entry: Entry) -> list[Event]:
         events = self.fold.add(entry)
@@ -61,7 +64,8 @@ class JobEvents:
     def _ended(self, end: JobEnd) -> list[Event]:
         then = {**end.model_dump(exclude={"lines", "error"}), "error": end.error}
         job = self.job.model_copy(update={**then, "cancelling": end.status == "cancelled"})
-        return [*self.fold.end(job, fold_record(self._entries)), *self.fold.reopen()]
+        record = fold_record(self._entries) if self._entries else None
+        return [*self.fold.end(job, record), *self.fold.reopen()]
 
 
 class JournalFold:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from interleave.render.html import state_of
 from interleave.runs.decision_records import DecisionRecord
 from interleave.runs.record import AttemptRecord, RunRecord, StepRecord
 from interleave.service.documents.jobs import Job
@@ -105,12 +106,15 @@ def facts_of(job: Job, record: RunRecord | None) -> dict[str, Any]:
 def _step(job: Job, step: StepRecord) -> dict[str, Any]:
     return {
         "number": step.plan.number,
+        "name": step.plan.name,
         "text": step.plan.text,
         "picture": picture_url(job.id, step.attempt.image) if step.attempt else None,
         "accepted": step.plan.prompt is None or step.accepted,
         "shown": step.shown,
         "forced": step.forced,
         "finished": step.finished,
+        "state": state_of(step),
+        "by_hand": step.by_hand,
         "attempts": [_attempt(job, attempt) for attempt in step.attempts],
     }
 
@@ -128,7 +132,20 @@ def _attempt(job: Job, attempt: AttemptRecord) -> dict[str, Any]:
         "seed": attempt.seed,
         "picture": picture_url(job.id, attempt.image),
         "verdict": verdict.model_dump(mode="json") if verdict else None,
+        "draw_seconds": attempt.draw_seconds,
+        "judge_seconds": attempt.judge_seconds,
+        "cost": attempt.cost,
+        "bad_replies": list(attempt.bad_replies),
+        "take": attempt.take,
+        "aim": attempt.aim,
+        "generator": attempt.generator,
+        "inherited": attempt.inherited,
     }
+
+
+def thumbnail_url(job: str, name: str) -> str:
+    """The address of the small copy of a picture."""
+    return f"{DOCUMENTS}/{job}/thumbnails/{name.removesuffix('.png')}.webp"
 
 
 def picture_url(job: str, name: str) -> str:

@@ -4,6 +4,9 @@ ROOT/service.lock     held by the service that works here
 ROOT/jobs.sqlite      the job table
 ROOT/keys.json        the API keys, hashed
 ROOT/pictures.secret  what addresses of pictures are signed with
+ROOT/queue.json       whether the queue is paused, and its order
+ROOT/studio.sqlite    the index of the gallery, which can be made again
+ROOT/thumbnails/ab/…  small copies of pictures, which can be made again
 ROOT/inputs/ID/       the pictures of a request, until its job has ended
 ROOT/files/           pictures that clients have uploaded
 ROOT/runs/ab/…        the run folders
@@ -32,6 +35,7 @@ from interleave.service.documents.jobs import Job
 from interleave.types import Picture, Request, Text
 
 LOCK_NAME = "service.lock"
+THUMBNAILS = "thumbnails"
 
 
 @dataclass(frozen=True)
@@ -50,6 +54,10 @@ class Folders:
     @property
     def files(self) -> PictureStore:
         return PictureStore(self.root / "files")
+
+    def thumbnails(self, id_: str) -> Path:
+        """The folder of the small copies of a job's pictures, which may not exist."""
+        return self.root / THUMBNAILS / id_.removeprefix("resp_")[:2] / id_
 
     @contextmanager
     def locked(self) -> Iterator[None]:
@@ -132,6 +140,7 @@ class Folders:
     def remove(self, id_: str) -> None:
         """Remove everything a job has on disk."""
         self.remove_inputs(id_)
+        shutil.rmtree(self.thumbnails(id_), ignore_errors=True)
         shutil.rmtree(self.run(id_), ignore_errors=True)
 
     def remove_unknown_inputs(self, known: set[str]) -> None:

@@ -3,28 +3,30 @@
 from __future__ import annotations
 
 import asyncio
-import io
-import zipfile
-from typing import TYPE_CHECKING, Any
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Any, cast, get_args
 
 from starlette.responses import Response
 
-from interleave.render.html import render_document
-from interleave.render.markdown import FILE_NAME as MARKDOWN_NAME
+from interleave.render.exports import FORMATS, Exported, ExportOptions, Format, export_run
+from interleave.render.exports.formats import PageLayout, Paper
 from interleave.render.markdown import render_markdown
-from interleave.runs.folder import DOCUMENT_NAME
+from interleave.runs.journal import read_journal
 from interleave.runs.record import RunRecord, picture_names
 from interleave.runs.store import FOLDER, PictureStore
+from interleave.service.documents.calls import calls_in
+from interleave.service.documents.command_line import command_line
 from interleave.service.documents.events import JournalFold
 from interleave.service.documents.facts import DOCUMENTS, facts_of, picture_url
 from interleave.service.documents.jobs import Job
 from interleave.service.documents.refusals import ApiRefusal, unknown
-from interleave.service.documents.requests import caller_of, event_number, plain_json
-from interleave.service.documents.service import Documents
+from interleave.service.documents.requests import caller_of, event_number, plain_json, value_json
+from interleave.service.documents.service import Documents, suggestions_for
 from interleave.service.documents.shared_pictures import PREFIX as SIGNED_PATHS
 from interleave.service.documents.shared_pictures import shared_picture
 from interleave.service.documents.streams import EventStream
 from interleave.service.middleware import LEASE
+from interleave.text import slug
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -61,8 +63,34 @@ class DocumentRoutes:
             {"text": part.text} if part.image is None else {"picture": _given(job, record, part.image)}
             for part in (record.request if record else job.parts)
         ]
-        links = {name: f"{DOCUMENTS}/{job.id}/{name}" for name in _FORMATS} if record else {}
-        return plain_json({**_summary(job), **facts, "request": given, "links": links})
+        links = {name: f"{DOCUMENTS}/{job.id}/{name}" for name in _parts()} if record else {}
+        more = {
+            "profile": self.documents.profile_of(job),
+            "command": command_line(job, record, self._named_profile(job)),
+            "request": given,
+            "links": links,
+        }
+        return plain_json({**_summary(job), **facts, **more, "error": await self._error(job)})
+
+    def _named_profile(self, job: Job) -> str | None:
+        """The profile of a job, where naming it gives the same models again."""
+        offer = self.documents.shelf.offer_of(job.config)
+        return offer.chosen.profile if offer and offer.is_whole_profile else None
+
+    async def _error(self, job: Job) -> dict[str, Any] | None:
+        """Why a job failed; where its request could not be taken, with the nearest that can."""
+        if job.error is None or job.error.code != "invalid_prompt":
+            return job.error.model_dump() if job.error else None
+        said = "\n".join(part.text for part in job.parts if part.text)
+        nearest = await self.documents.in_thread(suggestions_for, said, job.config.planner)
+        return {**job.error.model_dump(), "nearest": nearest}
+
+    async def calls(self, request: Request) -> Response:
+        """Every model call with what came back, in order."""
+        job, record = await self._job(request)
+        folder = self.documents.folders.run(job.id)
+        entries = await self.documents.in_thread(read_journal, folder) if record else []
+        return value_json(calls_in(entries, lambda name: picture_url(job.id, name)))
 
     async def plan(self, request: Request) -> Response:
         job, record = await self._job(request)
@@ -83,25 +111,39 @@ class DocumentRoutes:
             request.scope[LEASE],
         )
 
-    async def html(self, request: Request) -> Response:
+    def export(self, name: str) -> Callable[[Request], Awaitable[Response]]:
+        """The handler that sends a document as a file of this format."""
+
+        async def handler(request: Request) -> Response:
+            return await self._export(request, FORMATS[name])
+
+        return handler
+
+    async def _export(self, request: Request, wanted: Format) -> Response:
         job, record = await self._started(request)
-        folder = self.documents.folders.run(job.id)
-        page = await self._render(request, job, record, lambda: render_document(folder, record).encode())
-        headers = {"content-security-policy": PAGE_POLICY, "referrer-policy": "no-referrer"}
-        return Response(page, headers=headers, media_type="text/html; charset=utf-8")
+        if wanted.missing is not None:
+            message = f"{wanted.title} files need a package that is not installed here: {wanted.missing}"
+            raise ApiRefusal(message, status=501, code="not_installed")
+        options, folder = _export_options(request), self.documents.folders.run(job.id)
+        made = await self._render(
+            request, job, record, lambda: export_run(folder, record, wanted.name, options)
+        )
+        headers = {}
+        if made.missing_characters:
+            headers["x-interleave-missing-characters"] = str(len(made.missing_characters))
+        if wanted.name == "html":
+            headers |= {"content-security-policy": PAGE_POLICY, "referrer-policy": "no-referrer"}
+        if wanted.name != "html" or "download" in request.query_params:
+            file = f"{slug(record.title) or job.id}.{wanted.name}"
+            headers["content-disposition"] = f'attachment; filename="{file}"'
+        kind = f"{wanted.media_type}; charset=utf-8" if wanted.name == "html" else wanted.media_type
+        return Response(made.data, headers=headers, media_type=kind)
 
     async def markdown(self, request: Request) -> Response:
         """The Markdown; its pictures are links to their addresses here."""
         job, record = await self._started(request)
         text = render_markdown(record).replace(f"]({FOLDER}/", f"]({picture_url(job.id, '')}")
         return Response(text.encode(), media_type="text/markdown; charset=utf-8")
-
-    async def archive(self, request: Request) -> Response:
-        """A ZIP of the page, the Markdown, the record and all pictures."""
-        job, record = await self._started(request)
-        data = await self._render(request, job, record, lambda: self._zip(job, record))
-        headers = {"content-disposition": f'attachment; filename="{job.id}.zip"'}
-        return Response(data, headers=headers, media_type="application/zip")
 
     async def picture(self, request: Request) -> Response:
         """A picture of a job, by the hash of its content."""
@@ -145,33 +187,24 @@ class DocumentRoutes:
             raise ApiRefusal(f"the job {job.id} has not started yet", status=404, code="not_ready")
         return job, record
 
-    async def _render(self, request: Request, job: Job, record: RunRecord, work: Any) -> bytes:
-        """A page or archive, within the memory budget and a few at a time."""
+    async def _render(
+        self, request: Request, job: Job, record: RunRecord, work: Callable[[], Exported]
+    ) -> Exported:
+        """A file that is made, within the memory budget and a few at a time."""
         store = PictureStore(self.documents.folders.run(job.id))
         sizes = [path.stat().st_size for name in picture_names(record) if (path := store.path(name)).exists()]
         lease, loop = request.scope[LEASE], asyncio.get_running_loop()
         await lease.reserve(RENDER_COPIES * sum(sizes), loop.time() + 60)
         async with self._rendering:
-            data: bytes = await self.documents.in_thread(work)
-        lease.keep(len(data))
-        return data
-
-    def _zip(self, job: Job, record: RunRecord) -> bytes:
-        folder = self.documents.folders.run(job.id)
-        store, buffer = PictureStore(folder), io.BytesIO()
-        with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
-            archive.writestr(DOCUMENT_NAME, render_document(folder, record))
-            archive.writestr(MARKDOWN_NAME, render_markdown(record))
-            archive.writestr("run.json", record.model_dump_json(indent=1))
-            for name in picture_names(record):
-                if store.path(name).exists():  # PNG files are compressed already
-                    archive.writestr(
-                        f"{FOLDER}/{name}", store.path(name).read_bytes(), compress_type=zipfile.ZIP_STORED
-                    )
-        return buffer.getvalue()
+            made = await self.documents.in_thread(work)
+        lease.keep(len(made.data))
+        return made
 
 
-_FORMATS = ("plan", "steps", "events", "document.html", "document.md", "document.zip")
+def _parts() -> list[str]:
+    """What a document can be looked at as, of those formats whose packages are installed."""
+    formats = (f"document.{each.name}" for each in FORMATS.values() if each.missing is None)
+    return ["plan", "steps", "calls", "events", "document.md", *formats]
 
 
 def _summary(job: Job) -> dict[str, Any]:
@@ -190,6 +223,16 @@ def _summary(job: Job) -> dict[str, Any]:
 
 def _given(job: Job, record: RunRecord | None, name: str) -> str | None:
     return picture_url(job.id, name) if record else None
+
+
+def _export_options(request: Request) -> ExportOptions:
+    given = request.query_params
+    paper, layout = given.get("paper", "a4"), given.get("layout", "print")
+    if paper not in get_args(Paper):
+        raise ApiRefusal(f"paper must be one of {', '.join(get_args(Paper))}", parameter="paper")
+    if layout not in get_args(PageLayout):
+        raise ApiRefusal(f"layout must be one of {', '.join(get_args(PageLayout))}", parameter="layout")
+    return ExportOptions(paper=cast(Paper, paper), layout=cast(PageLayout, layout))
 
 
 def _limit(text: str) -> int:

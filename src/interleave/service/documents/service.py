@@ -37,6 +37,7 @@ from interleave.service.documents.jobs import (
     new_job_id,
 )
 from interleave.service.documents.keys import Caller
+from interleave.service.documents.queue_state import QueueState, read_queue, write_queue
 from interleave.service.documents.refusals import ApiRefusal, unknown
 from interleave.service.documents.retention import remove_regularly
 from interleave.service.documents.shared_pictures import PictureAddresses, SharedPicture
@@ -127,6 +128,10 @@ class Documents:
         self._removing: asyncio.Task[None] | None = None
         self.background: set[asyncio.Future[Any]] = set()
         """Work that nobody waits for, such as cancelling a job whose client is gone."""
+        self.removed: list[Callable[[str], None]] = []
+        """Told of every job that was deleted."""
+        self.closing: list[Callable[[], None]] = []
+        """Called when the service stops."""
         self._waiting: dict[str, list[asyncio.Future[Job]]] = {}
         self.worker.listeners.append(self._ended)
 
@@ -137,7 +142,9 @@ class Documents:
         self.shelf.start()
         if self.webhooks is not None:
             await self.webhooks.start()
-        opened = await self.worker.restart()
+        queue = read_queue(self.folders.root)
+        self.turns.paused = queue.paused
+        opened = await self.worker.restart(queue.order)
         if self.settings.keep_days is not None:
             self._removing = asyncio.create_task(remove_regularly(self, self.settings.keep_days))
         return opened
@@ -151,6 +158,8 @@ class Documents:
         if self.webhooks is not None:
             await self.webhooks.stop()
         self.feeds.close()
+        for close in self.closing:
+            close()
         for waiting in self._waiting.values():
             for future in waiting:
                 future.cancel()
@@ -257,6 +266,28 @@ class Documents:
         self.feeds.job_reopened(job.id)
         return reopened[0] if reopened else None
 
+    async def pause(self, caller: Caller, paused: bool) -> None:
+        """Start nothing more, or again; what runs goes on. It is kept over a restart."""
+        caller.require("admin")
+        self.turns.paused = paused
+        await self._store_queue()
+        self.worker.dispatch()
+
+    async def move(self, caller: Caller, id_: str, place: int) -> None:
+        """Give a job that waits another place among those of its key; 0 is next."""
+        caller.require("submit")
+        job = await self.find(caller, id_)
+        if not self.turns.move(job.key, id_, place):
+            raise ApiRefusal("the job no longer waits", status=409, code="not_possible_now")
+        await self._store_queue()
+
+    async def _store_queue(self) -> None:
+        state = QueueState(paused=self.turns.paused, order=self.turns.waiting())
+        try:
+            await self.in_thread(write_queue, self.folders.root, state)
+        except StorageError as error:
+            raise storage_failed() from error
+
     async def delete(self, caller: Caller, id_: str) -> None:
         """Cancel a job if it has not ended, and remove everything of it."""
         await self.forget((await self.cancel(caller, id_)).id)
@@ -265,6 +296,8 @@ class Documents:
         """Remove everything of a job that has ended."""
         if await self.jobs.remove(id_):
             self.feeds.job_removed(id_)
+            for removed in self.removed:
+                removed(id_)
             await self.worker.remove(id_)
 
     async def forget_file(self, file: StoredFile) -> None:

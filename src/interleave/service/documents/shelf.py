@@ -6,6 +6,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Literal
 
 from interleave.agents.prompts import PromptPack
 from interleave.config.run_config import RunConfig
@@ -23,6 +24,11 @@ class Offer:
     config: RunConfig
     pack: PromptPack
     chosen: Choices
+
+    @property
+    def is_whole_profile(self) -> bool:
+        """Whether its models are those of its profile, with none replaced."""
+        return not any((self.chosen.planner, self.chosen.critic, self.chosen.generator, self.chosen.prompts))
 
 
 class ModelShelf:
@@ -44,7 +50,7 @@ class ModelShelf:
         self._loading: dict[tuple[str, ...], asyncio.Task[Models]] = {}
 
     @property
-    def state(self) -> str:
+    def state(self) -> Literal["loading", "ready", "failed"]:
         """`loading`, `ready` or `failed`: of the models that new jobs get."""
         task = self._loading.get(_identity(self.config))
         if task is None or not task.done():

@@ -6,6 +6,7 @@ import time
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from itertools import zip_longest
 
 from interleave.service.documents.keys import Caller
 from interleave.service.documents.refusals import ApiRefusal
@@ -29,6 +30,8 @@ class Turns:
         self.most_waiting = waiting
         self.most_per_key = running if per_key is None else per_key
         self.running: Counter[str] = Counter()
+        self.paused = False
+        """Whether nothing is started; what runs goes on."""
         self._clock = clock
         self._waiting: OrderedDict[str, dict[str, float]] = OrderedDict()
         """By key, in order of turns: the ids in order of arrival, and when they arrived."""
@@ -103,9 +106,26 @@ class Turns:
             del self._waiting[key]
         return found
 
+    def waiting(self, key: str | None = None) -> list[str]:
+        """The jobs that wait, in the order in which they are taken: those of one key, or of all."""
+        if key is not None:
+            return list(self._waiting.get(key, ()))
+        rounds = zip_longest(*self._waiting.values())
+        return [id_ for each in rounds for id_ in each if id_ is not None]
+
+    def move(self, key: str, id_: str, place: int) -> bool:
+        """Give a job that waits another place among those of its key; returns whether it still waited."""
+        ids = self._waiting.get(key, {})
+        if id_ not in ids:
+            return False
+        order = [each for each in ids if each != id_]
+        order.insert(place, id_)
+        self._waiting[key] = {each: ids[each] for each in order}
+        return True
+
     def take(self) -> tuple[str, str] | None:
         """The next job to run, counted as running; None when nothing may run now."""
-        if self.in_flight >= self.most_running:
+        if self.paused or self.in_flight >= self.most_running:
             return None
         key = next((key for key in self._waiting if self.running[key] < self.most_per_key), None)
         if key is None:

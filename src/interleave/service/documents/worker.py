@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 
 from interleave.batches.assignment import Assignment
@@ -36,7 +36,7 @@ OUTCOMES: dict[str, JobStatus] = {
     "failed": "failed",
     "held": "held",
 }
-JobEnded = Callable[[Job], None]
+JobListener = Callable[[Job], None]
 
 
 class ModelsMissing(Exception):
@@ -65,8 +65,10 @@ class JobWorker:
         self.deliveries = deliveries
         self.clock = clock
         self.outage_retry = OutageRetry(limits.max_seconds)
-        self.listeners: list[JobEnded] = []
+        self.listeners: list[JobListener] = []
         """Told of every job that has got its final state."""
+        self.queue_listeners: list[JobListener] = []
+        """Told of every job that is put into the queue, for the first time or again."""
         self.storage_problem: str | None = None
         """What is wrong with the disk, while something is."""
         self._tasks: dict[str, asyncio.Task[None]] = {}
@@ -74,9 +76,17 @@ class JobWorker:
         """Ends of jobs that are being stored."""
         self._stopping = False
 
-    async def restart(self) -> int:
-        """Put every job that has not ended back into the queue, in order of arrival; returns their number."""
-        jobs = await self.jobs.open_jobs()
+    async def restart(self, order: Sequence[str] = ()) -> int:
+        """Put every job that has not ended back into the queue; returns their number.
+
+        Those that were worked on come first, then those that waited, in this order, then others.
+        """
+        places = {id_: place for place, id_ in enumerate(order)}
+
+        def place_of(job: Job) -> int:
+            return -1 if job.status == "in_progress" else places.get(job.id, len(places))
+
+        jobs = sorted(await self.jobs.open_jobs(), key=place_of)
         for job in jobs:
             self.turns.add(job.key, job.id, age=self.clock() - job.created)
         for id_ in await self.jobs.removals():
@@ -87,6 +97,8 @@ class JobWorker:
 
     def add(self, job: Job) -> None:
         self.turns.add(job.key, job.id)
+        for listener in self.queue_listeners:
+            listener(job)
         self.dispatch()
 
     def dispatch(self) -> None:
@@ -95,6 +107,10 @@ class JobWorker:
             key, id_ = turn
             task = asyncio.create_task(self._work(key, id_), name=id_)
             self._tasks[id_] = task
+
+    def running(self) -> list[str]:
+        """The jobs that are worked on, those that were started first first."""
+        return list(self._tasks)
 
     async def cancel(self, job: Job) -> None:
         """Stop a job that is marked to be cancelled; returns when it has its final state."""

@@ -12,7 +12,7 @@ PAGE = Path(__file__).parent.parent / "static" / "studio.html"
 NOT_BUILT = """<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><title>interleave</title></head>
 <body><p>The page of the studio is missing from this installation. Build it with
-<code>npm ci &amp;&amp; npm run build</code> in the folder <code>studio</code>, or install interleave again.</p>
+<code>npm ci &amp;&amp; npm run build</code> in the folder <code>studio</code>, or install it again.</p>
 </body></html>
 """
 
@@ -54,7 +54,7 @@ class PageFile:
 
 
 def page_policy(page: str, frame_ancestors: tuple[str, ...] = ()) -> str:
-    """A Content-Security-Policy that allows the scripts and styles in a page, by their hashes, and no others."""
+    """A Content-Security-Policy that allows the scripts and styles in a page by their hashes alone."""
     inline = _Inline()
     inline.feed(page)
     inline.close()
@@ -63,6 +63,7 @@ def page_policy(page: str, frame_ancestors: tuple[str, ...] = ()) -> str:
         "script-src": _hashes(inline.found["script"]),
         "style-src": _hashes(inline.found["style"]),
         "img-src": ["'self'", "data:", "blob:"],
+        "font-src": ["data:"],
         "connect-src": ["'self'"],
         "base-uri": ["'none'"],
         "form-action": ["'none'"],

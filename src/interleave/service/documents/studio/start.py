@@ -93,6 +93,6 @@ def _description(offer: Offer) -> str:
 
 
 def examples_of(offer: Offer) -> list[Example]:
-    """Requests that this profile takes: what its planner suggests itself, else some for one that takes any."""
+    """Requests that this profile takes: what its planner suggests, else some for one that takes any."""
     suggested = [Example(text=text) for text in suggestions_for("", offer.config.planner, EXAMPLES)]
     return suggested or any_examples()

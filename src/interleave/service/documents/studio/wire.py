@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Literal
 
+from pydantic import Field
+
 from interleave.types import Value
 
 Outcome = Literal["completed", "forced", "failed", "incomplete", "cancelled", "held", "open"]
@@ -75,6 +77,89 @@ class Start(Value):
     """Whether the queue may be paused."""
     models_state: Literal["loading", "ready", "failed"] = "loading"
     default_profile: str = ""
-    profiles: list[ProfileFacts] = []
-    exports: list[ExportFormat] = []
+    profiles: list[ProfileFacts] = Field(default_factory=list)
+    exports: list[ExportFormat] = Field(default_factory=list)
     limits: InputLimits | None = None
+
+
+Status = Literal["queued", "in_progress", "held", "completed", "incomplete", "failed", "cancelled"]
+
+
+class GalleryItem(Value):
+    """A document in the gallery."""
+
+    id: str
+    status: Status
+    title: str
+    created_at: int
+    finished_at: int | None
+    profile: str
+    steps: int
+    pictures: int
+    forced: int
+    seconds: float | None
+    cost: float | None
+    cover: str | None
+    """The address of the thumbnail of its last picture."""
+    thumbnails: list[str]
+    """The addresses of the thumbnails of its first pictures."""
+    alt: str
+    parent: str | None
+    error: str | None
+
+
+class Gallery(Value):
+    """`GET /v1/studio/documents`."""
+
+    object: Literal["list"] = "list"
+    data: list[GalleryItem]
+    total: int
+    cursor: str | None
+    """What to ask with for the next page; null on the last one."""
+    complete: bool
+    """Whether all documents are in the index: the first time that it is made, that takes a while."""
+    profiles: list[str] | None = None
+    outcomes: dict[Outcome, int] | None = None
+    """How many documents there are by outcome, whatever was searched for; both only on the first page."""
+
+
+class QueueItem(Value):
+    """A document that is made, or waits, or failed."""
+
+    id: str
+    title: str
+    status: Status
+    created_at: int
+    profile: str
+    step: int | None = None
+    """The step that is being drawn."""
+    steps: int | None = None
+    error: str | None = None
+    cover: str | None = None
+
+
+class Queue(Value):
+    """`GET /v1/studio/queue`."""
+
+    paused: bool
+    running: list[QueueItem]
+    waiting: list[QueueItem]
+    """In the order in which they are started; the first of them, where there are many."""
+    waiting_total: int
+    failed: list[QueueItem]
+    """The newest of those that failed."""
+
+
+class Move(Value):
+    """The body of a move."""
+
+    place: int = Field(ge=0)
+    """0 is next; more than there are is last."""
+
+
+class Continued(Value):
+    """`POST /v1/studio/queue/retry-failed`."""
+
+    continued: list[str]
+    left: int
+    """How many could not be continued."""

@@ -1,0 +1,79 @@
+"""The model calls of a run: what was asked of whom, what came back, how long it took and what it cost."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any, Literal
+
+from pydantic import Field
+
+from interleave.runs.journal import Called, CallFailed, Drawn, Entry, Judged, Planned, Replied, Role
+from interleave.types import Value
+
+
+class ModelCall(Value):
+    """One call; a call that was repeated after a failure is one."""
+
+    role: Role
+    call: int
+    step: int
+    attempt: int
+    status: Literal["running", "done", "failed"]
+    started_at: float
+    seconds: float | None = None
+    cost: float | None = None
+    usage: dict[str, int] = Field(default_factory=dict)
+    finish_reason: str | None = None
+    text: str | None = None
+    """The reply as the model wrote it."""
+    prompt: str | None = None
+    seed: int | None = None
+    picture: str | None = None
+    errors: list[str] = Field(default_factory=list)
+    """Why it failed, each time that it did."""
+
+
+class ModelCalls(Value):
+    """`GET /v1/documents/{id}/calls`."""
+
+    object: Literal["list"] = "list"
+    data: list[ModelCall]
+
+
+def calls_in(entries: Iterable[Entry], picture_url: Callable[[str], str]) -> ModelCalls:
+    """The calls of a journal, in the order in which they were first made."""
+    calls: dict[tuple[str, int], dict[str, Any]] = {}
+    for entry in entries:
+        match entry:
+            case Called():
+                place = {"step": entry.step, "attempt": entry.attempt, "started_at": entry.time, "errors": []}
+                known = calls.setdefault((entry.role, entry.call), place)
+                known["status"] = "running"
+            case CallFailed():
+                known = calls[entry.role, entry.call]
+                known["status"] = "failed"
+                known["errors"].append(entry.error)
+            case Replied():
+                calls[entry.role, entry.call] |= {
+                    "status": "done",
+                    **entry.model_dump(include={"text", "finish_reason", "usage", "cost", "seconds"}),
+                }
+            case Planned():  # an agent that computes has no reply of its own
+                _end(calls, "planner", entry.time)
+            case Judged():
+                _end(calls, "critic", entry.time)
+            case Drawn():
+                calls[entry.role, entry.call] |= {
+                    "status": "done",
+                    "picture": picture_url(entry.image),
+                    **entry.model_dump(include={"prompt", "seed", "cost", "seconds"}),
+                }
+    made = [{"role": role, "call": call, **more} for (role, call), more in calls.items()]
+    return ModelCalls.model_validate({"data": made})
+
+
+def _end(calls: dict[tuple[str, int], dict[str, Any]], role: str, ended: float) -> None:
+    """Mark the calls of a role as done that were still running: what they were made for is there."""
+    for (other, _), call in calls.items():
+        if other == role and call["status"] == "running":
+            call |= {"status": "done", "seconds": round(max(0.0, ended - call["started_at"]), 3)}

@@ -1,0 +1,113 @@
+"""Keeps the catalogue up to date with the jobs of a service, from the first time that it is looked at."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Coroutine
+from typing import Any
+
+from interleave.errors import InterleaveError, StorageError
+from interleave.service.documents.jobs import Job
+from interleave.service.documents.service import Documents
+from interleave.service.documents.studio.catalogue import (
+    Catalogue,
+    Entry,
+    entry_of,
+    outcome_of,
+    state_of,
+    words_of,
+)
+
+log = logging.getLogger(__name__)
+AT_ONCE = 50
+"""Documents that are read and stored together."""
+
+
+class Indexing:
+    """Opens the catalogue when it is needed, brings it up to date, and then follows the jobs."""
+
+    def __init__(self, documents: Documents) -> None:
+        self.documents = documents
+        self._catalogue: Catalogue | None = None
+        self._updating: asyncio.Task[None] | None = None
+        self._lock = asyncio.Lock()
+        documents.worker.listeners.append(self._changed)
+        documents.worker.queue_listeners.append(self._changed)
+        documents.removed.append(self._removed)
+        documents.closing.append(self.close)
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether everything is in the catalogue that was there when it was opened."""
+        return self._updating is not None and self._updating.done()
+
+    async def catalogue(self) -> Catalogue:
+        """The catalogue, with what is new among the newest documents."""
+        async with self._lock:
+            if self._catalogue is None:
+                self._catalogue = await asyncio.to_thread(Catalogue, self.documents.folders.root)
+                self._updating = asyncio.create_task(self._update(self._catalogue))
+        return self._catalogue
+
+    async def refresh_newest(self) -> None:
+        """Read those of the newest documents again whose state has changed: nobody tells that one began."""
+        catalogue = await self.catalogue()
+        jobs = await self.documents.jobs.newest(None, limit=AT_ONCE)
+        await self._put_changed(catalogue, jobs, await catalogue.states_of([job.id for job in jobs]))
+
+    def close(self) -> None:
+        if self._updating is not None:
+            self._updating.cancel()
+        if self._catalogue is not None:
+            self._catalogue.close()
+
+    async def _update(self, catalogue: Catalogue) -> None:
+        """Put every job into the catalogue whose entry is missing or old, the newest first."""
+        try:
+            known, before = await catalogue.states(), None
+            while jobs := await self.documents.jobs.newest(None, limit=AT_ONCE, before=before):
+                await self._put_changed(catalogue, jobs, known)
+                for job in jobs:
+                    known.pop(job.id, None)
+                before = jobs[-1].number
+            for id_ in known:  # deleted while nobody looked
+                await catalogue.remove(id_)
+        except StorageError as error:
+            log.error("the catalogue is not up to date: %s", error)
+
+    async def _put_changed(self, catalogue: Catalogue, jobs: list[Job], known: dict[str, str]) -> None:
+        changed = [job for job in jobs if known.get(job.id) != state_of(job)]
+        if changed:
+            entries = await self.documents.in_thread(lambda: [self._entry(job) for job in changed])
+            await catalogue.put(entries)
+
+    def _entry(self, job: Job) -> tuple[Job, Entry, str, str]:
+        try:
+            record = self.documents.record(job)
+        except InterleaveError as error:  # a damaged journal: the document is listed nevertheless
+            log.warning("job %s: %s", job.id, error)
+            record = None
+        entry = entry_of(job, record, self.documents.profile_of(job))
+        return job, entry, outcome_of(job, record), words_of(job, record)
+
+    def _changed(self, job: Job) -> None:
+        if self._catalogue is not None:
+            self._follow(self._put_one(self._catalogue, job))
+
+    def _removed(self, id_: str) -> None:
+        if self._catalogue is not None:
+            self._follow(self._catalogue.remove(id_))
+
+    async def _put_one(self, catalogue: Catalogue, job: Job) -> None:
+        await self._put_changed(catalogue, [job], {})
+
+    def _follow(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.ensure_future(work)
+        self.documents.background.add(task)
+        task.add_done_callback(self._followed)
+
+    def _followed(self, task: asyncio.Future[None]) -> None:
+        self.documents.background.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            log.error("the catalogue is not up to date: %s", error)

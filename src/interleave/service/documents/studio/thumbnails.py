@@ -1,0 +1,115 @@
+"""Small copies of pictures: made once, kept on disk up to a limit, removed with their document."""
+
+from __future__ import annotations
+
+import io
+import logging
+import os
+import re
+import shutil
+import threading
+from contextlib import suppress
+from pathlib import Path
+
+from PIL import Image
+
+from interleave.errors import RunError
+from interleave.files import make_folder
+from interleave.runs.store import PictureStore
+from interleave.service.documents.folders import THUMBNAILS, Folders
+
+log = logging.getLogger(__name__)
+SIDES = (160, 320, 640)
+QUALITY = 80
+MOST_BYTES = 512_000_000
+KEPT = 0.75
+"""What is kept when the limit is reached: the documents that were looked at last."""
+_NAME = re.compile(r"([0-9a-f]{64})\.webp\Z")
+
+
+def picture_name(thumbnail: str) -> str | None:
+    """The picture that a thumbnail is of; None where the name is not one of a thumbnail."""
+    found = _NAME.match(thumbnail)
+    return f"{found[1]}.png" if found else None
+
+
+class Thumbnails:
+    """The small copies of the pictures of a service."""
+
+    def __init__(self, folders: Folders, most_bytes: int = MOST_BYTES) -> None:
+        self.folders = folders
+        self.most_bytes = most_bytes
+        self._bytes: int | None = None
+        self._lock = threading.Lock()
+
+    def kept(self, job: str, picture: str, side: int) -> bytes | None:
+        """The copy that was made before; reads the disk, so run it in a thread."""
+        try:
+            data = self._path(job, picture, side).read_bytes()
+        except OSError:
+            return None
+        return data if int.from_bytes(data[4:8], "little") + 8 == len(data) else None  # torn by a crash
+
+    def pixels(self, job: str, picture: str) -> int:
+        """How many pixels a picture has, 0 where its file cannot be read; only its header is."""
+        try:
+            with Image.open(PictureStore(self.folders.run(job)).path(picture)) as image:
+                return image.width * image.height
+        except (OSError, ValueError, SyntaxError):
+            return 0
+
+    def made(self, job: str, picture: str, side: int) -> bytes:
+        """A new copy, which is kept; raises `RunError` where the picture is missing."""
+        image = PictureStore(self.folders.run(job)).get(picture)
+        image.thumbnail((side, side), Image.Resampling.LANCZOS)
+        buffer = io.BytesIO()
+        image.save(buffer, "WEBP", quality=QUALITY, method=4)
+        data = buffer.getvalue()
+        with suppress(OSError, RunError):  # it can be made again
+            self._keep(self._path(job, picture, side), data)
+        return data
+
+    def _path(self, job: str, picture: str, side: int) -> Path:
+        return self.folders.thumbnails(job) / f"{picture.removesuffix('.png')}-{side}.webp"
+
+    def _keep(self, path: Path, data: bytes) -> None:
+        make_folder(path.parent)
+        temporary = path.with_suffix(f".{threading.get_ident()}.tmp")
+        temporary.write_bytes(data)  # not synced: what a crash tears is made again
+        os.replace(temporary, path)
+        with self._lock:
+            if self._bytes is None:
+                self._bytes = sum(size for _, size, _ in self._folders())
+            else:
+                self._bytes += len(data)
+            if self._bytes > self.most_bytes:
+                self._bytes = self._shrunk()
+
+    def _shrunk(self) -> int:
+        """Remove the folders that were not added to for longest; returns what is left."""
+        folders = sorted(self._folders(), reverse=True)
+        left = 0
+        for _, size, folder in folders:
+            if left + size <= self.most_bytes * KEPT:
+                left += size
+            else:
+                shutil.rmtree(folder, ignore_errors=True)
+        return left
+
+    def _folders(self) -> list[tuple[float, int, str]]:
+        """When each folder of a document was last added to, its size, its path."""
+        found = []
+        for group in _entries(self.folders.root / THUMBNAILS):
+            for folder in _entries(Path(group.path)):
+                with suppress(OSError):
+                    size = sum(file.stat().st_size for file in _entries(Path(folder.path)))
+                    found.append((folder.stat().st_mtime, size, folder.path))
+        return found
+
+
+def _entries(folder: Path) -> list[os.DirEntry[str]]:
+    try:
+        with os.scandir(folder) as entries:
+            return list(entries)
+    except OSError:
+        return []
