@@ -343,11 +343,11 @@ def test_everything_inside_is_shown(page: Page, shared: Studio) -> None:
 def test_slides_are_turned_by_keys(page: Page) -> None:
     made(page, "How a frog grows up, in three pictures")
     page.get_by_role("link", name="Slides").click()
-    panel(page).get_by_text("1 of 3").wait_for()
+    panel(page).get_by_text("1 of 3", exact=True).wait_for()
     page.keyboard.press("ArrowRight")
-    panel(page).get_by_text("2 of 3").wait_for()
+    panel(page).get_by_text("2 of 3", exact=True).wait_for()
     page.keyboard.press("End")
-    panel(page).get_by_text("3 of 3").wait_for()
+    panel(page).get_by_text("3 of 3", exact=True).wait_for()
     page.keyboard.press("Escape")
     panel(page).wait_for(state="detached")
     assert "slides" not in page.url

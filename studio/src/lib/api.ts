@@ -47,6 +47,11 @@ async function post<T>(path: string, body: unknown = {}, headers: Record<string,
   return (text ? JSON.parse(text) : null) as T;
 }
 
+/** A key for a submission: sending it twice with the same key makes one document. */
+export function newKey(): string {
+  return Array.from(crypto.getRandomValues(new Uint8Array(16)), (byte) => byte.toString(16).padStart(2, "0")).join("");
+}
+
 const document_ = (id: string): string => `/v1/documents/${encodeURIComponent(id)}`;
 
 export interface NewDocument {

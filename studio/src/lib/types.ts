@@ -182,9 +182,8 @@ export interface QueueItem {
   profile: string | null;
   step: number | null;
   steps: number | null;
-  error: ApiError | null;
+  error: string | null;
   cover: string | null;
-  mine: boolean;
 }
 
 export interface Queue {
