@@ -22,6 +22,7 @@ from interleave.service.documents.input_items import input_items
 from interleave.service.documents.jobs import Job
 from interleave.service.documents.keys import GOOGLE_KEY, KeyAccess
 from interleave.service.documents.metrics import CONTENT_TYPE, DocumentMetrics
+from interleave.service.documents.openapi import openapi
 from interleave.service.documents.pages import DocumentRoutes
 from interleave.service.documents.refusals import ApiRefusal, refusal_response
 from interleave.service.documents.requests import caller_of, event_number, plain_json
@@ -141,6 +142,7 @@ def studio_routes(documents: Documents, access: KeyAccess, page: PageFile) -> di
     gallery, queue = GalleryRoutes(documents, indexing), QueueRoutes(documents, indexing)
     return {
         ("GET", "/"): pages.show,
+        ("GET", "/openapi.json"): described,
         ("GET", "/v1/studio/start"): pages.start,
         ("POST", "/v1/studio/session"): pages.sign_in,
         ("DELETE", "/v1/studio/session"): pages.sign_out,
@@ -152,6 +154,10 @@ def studio_routes(documents: Documents, access: KeyAccess, page: PageFile) -> di
         ("POST", "/v1/studio/queue/{id}/move"): queue.move,
         ("POST", "/v1/studio/queue/retry-failed"): queue.retry_failed,
     }
+
+
+async def described(request: Request) -> Response:
+    return plain_json(openapi())
 
 
 def refusal_at(path: str, reason: Refusal) -> Response:

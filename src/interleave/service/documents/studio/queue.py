@@ -20,7 +20,7 @@ from interleave.service.documents.requests import caller_of, value_json
 from interleave.service.documents.service import Documents
 from interleave.service.documents.studio.catalogue import Search
 from interleave.service.documents.studio.indexing import Indexing
-from interleave.service.documents.studio.wire import Continued, Move, Queue, QueueItem
+from interleave.service.documents.studio.wire import Retried, Move, Queue, QueueItem
 from interleave.service.messages import ClientDisconnected
 from interleave.service.middleware import REQUEST_ID
 from interleave.service.request_bodies import read_json
@@ -78,7 +78,7 @@ class QueueRoutes:
                 continued.append((await self.decisions.go_on(ask)).id)
             except ApiRefusal:  # it goes on already, or the queue is full
                 left += 1
-        return value_json(Continued(continued=continued, left=left))
+        return value_json(Retried(continued=continued, left=left))
 
     async def _queue(self, caller: Caller) -> Queue:
         turns, sees = self.documents.turns, caller.sees

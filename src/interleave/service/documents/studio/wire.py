@@ -157,7 +157,7 @@ class Move(Value):
     """0 is next; more than there are is last."""
 
 
-class Continued(Value):
+class Retried(Value):
     """`POST /v1/studio/queue/retry-failed`."""
 
     continued: list[str]

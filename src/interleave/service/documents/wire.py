@@ -1,0 +1,282 @@
+"""The JSON of documents as types, for the description of the API; tests hold real answers against them."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pydantic import ConfigDict, Field
+
+from interleave.config.run_config import SourceRule
+from interleave.runs.record import ByHand, CallCounts
+from interleave.types import Plan, PlanStep, Value, Verdict
+
+Status = Literal["queued", "in_progress", "held", "completed", "incomplete", "failed", "cancelled"]
+StepState = Literal["text", "accepted", "forced", "chosen", "unfinished"]
+
+
+class ErrorFacts(Value):
+    """What is wrong, for people and for programs."""
+
+    message: str
+    type: str
+    param: str | None
+    code: str | None
+    nearest: list[str] = Field(default_factory=list)
+    """Requests that would be taken, where the request was the reason."""
+
+
+class ErrorBody(Value):
+    """The body of every refusal."""
+
+    error: ErrorFacts
+
+
+class DocumentError(Value):
+    """Why a job failed."""
+
+    code: str
+    message: str
+    nearest: list[str] | None = None
+
+
+class Attempt(Value):
+    """One picture that was drawn for a step, and what the critic said."""
+
+    number: int
+    prompt: str
+    seed: int
+    picture: str
+    verdict: Verdict | None
+    draw_seconds: float
+    judge_seconds: float
+    cost: float | None
+    bad_replies: list[str]
+    take: int
+    aim: str | None
+    generator: str | None
+    inherited: bool
+
+
+class Step(Value):
+    """One step of a document."""
+
+    number: int
+    name: str | None
+    text: str
+    picture: str | None
+    accepted: bool
+    shown: int | None
+    forced: bool
+    finished: bool
+    state: StepState
+    by_hand: ByHand | None
+    attempts: list[Attempt]
+
+
+class Decision(Value):
+    """What a person decided."""
+
+    kind: Literal["plan", "redraw", "choice", "branch"]
+    step: int | None
+    attempt: int | None
+    prompt: str | None
+    seed: int | None
+    kept: dict[int, int]
+    by: str
+    time: float
+    undone: bool
+
+
+class DocumentPart(Value):
+    """A part of the request: a text, or the address of a picture (null until the job has started)."""
+
+    text: str | None = None
+    picture: str | None = None
+
+
+class Facts(Value):
+    """What is ours about a job; everything from `reason` on is there once it has started."""
+
+    document: str
+    cancelling: bool
+    held: bool
+    parent: str | None
+    reason: str | None = None
+    plan: Plan | None = None
+    steps: list[Step] = Field(default_factory=list)
+    forced: list[int] = Field(default_factory=list)
+    calls: CallCounts | None = None
+    cost: float | None = None
+    seconds: float | None = None
+    models: dict[Literal["planner", "critic", "generator"], str] = Field(default_factory=dict)
+    seed: int | None = None
+    notes: list[str] = Field(default_factory=list)
+    decisions: list[Decision] = Field(default_factory=list)
+
+
+class Summary(Value):
+    """A job in a list."""
+
+    id: str
+    object: Literal["document"]
+    status: Status
+    created_at: int
+    finished_at: int | None
+    title: str
+    error: DocumentError | None
+    metadata: dict[str, str]
+    previous_response_id: str | None
+
+
+class Document(Facts, Summary):
+    """`GET /v1/documents/{id}`."""
+
+    profile: str
+    command: str
+    request: list[DocumentPart]
+    links: dict[str, str]
+
+
+class Documents(Value):
+    """`GET /v1/documents`."""
+
+    object: Literal["list"]
+    data: list[Summary]
+    has_more: bool
+
+
+class Steps(Value):
+    """`GET /v1/documents/{id}/steps`."""
+
+    object: Literal["list"]
+    data: list[Step]
+
+
+class OwnOptions(Value):
+    """The field `interleave` of a request."""
+
+    seed: int | None = None
+    max_attempts: int | None = None
+    sources: SourceRule | None = None
+    webhook: str | None = None
+    hold_plan: bool = False
+
+
+class InputText(Value):
+    type: Literal["input_text"]
+    text: str
+
+
+class InputImage(Value):
+    """A picture as a `data:` address, or by the id of an upload."""
+
+    type: Literal["input_image"]
+    image_url: str | None = None
+    file_id: str | None = None
+
+
+class InputMessage(Value):
+    role: Literal["user", "system", "developer", "assistant"]
+    content: str | list[InputText | InputImage]
+
+
+class Submission(Value):
+    """The body of `POST /v1/responses`, as far as it is used here; parameters without effect are refused."""
+
+    input: str | list[InputMessage]
+    model: str | None = None
+    background: bool = False
+    stream: bool = False
+    previous_response_id: str | None = None
+    instructions: str | None = None
+    metadata: dict[str, str] | None = None
+    interleave: OwnOptions | None = None
+
+
+class ResponseObject(Value):
+    """A Response of OpenAI's API; its other fields are as there."""
+
+    model_config = ConfigDict(frozen=True, extra="allow")
+
+    id: str
+    object: Literal["response"]
+    created_at: int
+    status: Literal["queued", "in_progress", "completed", "incomplete", "failed", "cancelled"]
+    model: str
+    background: bool
+    output: list[dict[str, Any]]
+    error: dict[str, Any] | None
+    incomplete_details: dict[str, str] | None
+    previous_response_id: str | None
+    interleave: Facts
+
+
+class Deleted(Value):
+    id: str
+    object: str
+    deleted: bool
+
+
+class EditedStep(PlanStep):
+    """A step of an edited plan; its number follows from its position."""
+
+    number: int = 1
+
+
+class EditedPlan(Value):
+    steps: list[EditedStep]
+
+
+class Release(Value):
+    """The plan to draw; without one, the plan that is held."""
+
+    plan: EditedPlan | None = None
+
+
+class Redraw(Value):
+    prompt: str | None = None
+    seed: int | None = None
+    only_step: bool | None = None
+    """Whether later steps keep their pictures."""
+
+
+class Choose(Value):
+    attempt: int
+    only_step: bool | None = None
+
+
+class BranchOff(Value):
+    step: int
+    prompt: str | None = None
+    seed: int | None = None
+
+
+class Nothing(Value):
+    """An empty object."""
+
+
+class File(Value):
+    """A picture that was uploaded."""
+
+    id: str
+    object: Literal["file"]
+    bytes: int
+    created_at: int
+    filename: str
+    purpose: str
+    status: Literal["processed"]
+
+
+class Files(Value):
+    object: Literal["list"]
+    data: list[File]
+    has_more: bool
+
+
+class Health(Value):
+    """`GET /health`."""
+
+    status: str
+    models: Literal["loading", "ready", "failed"]
+    queued: int
+    in_progress: int
