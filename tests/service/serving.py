@@ -31,6 +31,10 @@ class Server:
 
     serves = "generator"
 
+    @property
+    def command(self) -> list[str]:
+        return [sys.executable, "-m", "interleave", "serve", self.serves]
+
     def __init__(self, folder: Path, *arguments: str, token: str | None = None, ready: bool = True) -> None:
         self.folder = folder
         folder.mkdir(parents=True, exist_ok=True)
@@ -43,7 +47,7 @@ class Server:
             "AWKWARD_API_KEY": CANARY,
             **({"INTERLEAVE_SERVER_TOKEN": token} if token else {}),
         }
-        command = [sys.executable, "-m", "interleave", "serve", self.serves, "--port", "0", *arguments]
+        command = [*self.command, "--port", "0", *arguments]
         with self.errors.open("w") as errors:
             self.process = subprocess.Popen(
                 command, stdout=subprocess.PIPE, stderr=errors, text=True, env=environment, cwd=folder

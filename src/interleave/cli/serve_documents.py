@@ -134,7 +134,7 @@ def serve_documents(
             memory_bytes=memory * MEGABYTE,
             keep_days=keep_days,
             ignored=ignored_parameters(ignore or []),
-            public_url=_public_url(public_url),
+            public_url=checked_public_url(public_url),
         ),
     )
     serve_documents(config, _announce)
@@ -161,7 +161,8 @@ def _job_table(given: str | None) -> Path | None:
     return Path(given.removeprefix(SQLITE))
 
 
-def _public_url(given: str | None) -> str | None:
+def checked_public_url(given: str | None) -> str | None:
+    """The address before those of pictures, without a slash at its end."""
     if given is None:
         return None
     if not re.fullmatch(r"https?://[^\s/?#()]+(/[^\s?#()]*)?", given):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 import threading
 import webbrowser
@@ -11,7 +12,13 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from interleave.cli import options
-from interleave.cli.serve_documents import Folder, make_choices, require_packages, shown_profile
+from interleave.cli.serve_documents import (
+    Folder,
+    checked_public_url,
+    make_choices,
+    require_packages,
+    shown_profile,
+)
 from interleave.errors import ConfigurationError, InterleaveError
 
 if TYPE_CHECKING:
@@ -51,6 +58,25 @@ def studio(
     concurrency: Annotated[
         int, typer.Option(min=1, max=4096, help="Documents that are made at the same time; the others wait.")
     ] = 2,
+    queue: Annotated[int, typer.Option(min=1, max=1_000_000, help="Documents that may wait.")] = 10_000,
+    public_url: Annotated[
+        str | None, typer.Option(metavar="URL", help="The address under which others reach the studio.")
+    ] = None,
+    guests: Annotated[
+        bool,
+        typer.Option(
+            "--guests",
+            help="Let anybody make documents without an API key; each visitor sees their own only.",
+        ),
+    ] = False,
+    guest_jobs: Annotated[
+        int, typer.Option(min=1, help="Documents of one guest that wait or are made at once.")
+    ] = 2,
+    guest_hour: Annotated[int, typer.Option(min=1, help="Documents a guest may ask for in an hour.")] = 20,
+    frame: Annotated[
+        list[str] | None,
+        typer.Option(metavar="URL", help="A site that may show the studio in a frame; may be repeated."),
+    ] = None,
     keep_days: Annotated[
         float | None, typer.Option(min=0.01, help="Remove documents after so many days. [default: never]")
     ] = None,
@@ -62,6 +88,7 @@ def studio(
     """
     require_packages()
     from interleave.config.run_config import Limits
+    from interleave.service.documents.guests import GuestQuota
     from interleave.service.documents.server import DocumentsConfig, serve_documents
     from interleave.service.documents.service import ServiceSettings
 
@@ -82,16 +109,27 @@ def studio(
         host=host,
         port=port,
         others=others,
+        guests=GuestQuota(guest_jobs, guest_hour) if guests else None,
+        frame_ancestors=tuple(map(_origin, frame or ())),
         settings=ServiceSettings(
             models=tuple(dict.fromkeys(("interleave", own, *others))),
             profile=own,
             concurrency=concurrency,
+            queue=queue,
+            public_url=checked_public_url(public_url),
             limits=Limits(max_calls=max_calls, max_seconds=max_seconds, max_cost=max_cost),
             keep_days=keep_days,
         ),
     )
     serve_documents(config, lambda address: _announce(address, opens=not no_open))
     return 0
+
+
+def _origin(site: str) -> str:
+    """A site as a policy names it; anything else could add rules of its own."""
+    if not re.fullmatch(r"https?://(\*\.)?[A-Za-z0-9.-]+(:[0-9]{1,5})?", site):
+        raise ConfigurationError(f"--frame {site}: write it as https://example.com")
+    return site
 
 
 def _offers(chosen: Choices, named: list[str] | None) -> tuple[str, ...]:
@@ -114,7 +152,7 @@ def _can_run(profile: str) -> bool:
         check_agent(config.planner.parsed, "planner")
         check_agent(config.critic.parsed, "critic")
         check_generator(config.generator.parsed)
-    except (InterleaveError, ConfigurationError):
+    except InterleaveError:
         return False
     return True
 

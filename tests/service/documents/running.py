@@ -18,12 +18,14 @@ from interleave.backends.registry import load_generator
 from interleave.runs.resolve import Choices, resolve
 from interleave.service.documents.app import build_app
 from interleave.service.documents.folders import Folders
+from interleave.service.documents.guests import GuestQuota, Guests
 from interleave.service.documents.jobs import JobTable
 from interleave.service.documents.keys import FILE_NAME, KeyAccess
 from interleave.service.documents.metrics import DocumentMetrics
 from interleave.service.documents.observing import observed
 from interleave.service.documents.service import Documents, ServiceSettings
 from interleave.service.documents.shelf import ModelShelf
+from interleave.service.documents.studio.page import PageFile
 from interleave.service.server import Server as UvicornServer
 from interleave.service.server import address_of, bind, uvicorn_config
 
@@ -60,11 +62,17 @@ class Service:
         *,
         generator: HeldGenerator | None = None,
         settings: ServiceSettings | None = None,
+        chosen: Choices | None = None,
+        page: PageFile | None = None,
+        guests: GuestQuota | None = None,
         **options: Any,
     ) -> None:
         self.folder = folder
         self.generator = generator or HeldGenerator()
         self.settings = settings or ServiceSettings()
+        self.chosen = chosen or Choices(profile="dry-run", generator=self.generator)
+        self.page = page
+        self.guests = guests
         self.options = options
         self.clients: list[openai.OpenAI] = []
         self._ready = threading.Event()
@@ -85,7 +93,7 @@ class Service:
 
     async def _serve(self) -> None:
         self.loop = asyncio.get_running_loop()
-        chosen = Choices(profile="dry-run", generator=self.generator)
+        chosen = self.chosen
         config, pack = resolve(chosen)
         self.jobs = JobTable(self.folder / "jobs.sqlite")
         try:
@@ -95,7 +103,9 @@ class Service:
             self.metrics.watch(self.documents)
             listening = bind("127.0.0.1", 0)
             self.url = address_of(listening)
-            app = build_app(self.documents, KeyAccess(self.folder / FILE_NAME), self.metrics)
+            guests = Guests(self.folder, self.guests) if self.guests else None
+            access = KeyAccess(self.folder / FILE_NAME, guests)
+            app = build_app(self.documents, access, self.metrics, self.page)
             self._server = UvicornServer(uvicorn_config(app))
             await self.documents.start()
             serving = asyncio.create_task(self._server.serve(sockets=[listening]))

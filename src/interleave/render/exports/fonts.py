@@ -52,7 +52,8 @@ def choose_fonts(text: str) -> FontChoice:
     wanted = {character for character in text if not character.isspace()}
     files = list(font_files())
     by_name = {path.stem: path for path in reversed(files)}
-    main = next((FontFile(by_name[name]) for name in READING if name in by_name), None)
+    known = (by_name[name] for name in READING if name in by_name)
+    main = next((FontFile(path) for path in known if characters_of(path, 0)), None)
     missing = wanted - (characters_of(main.path, 0) if main else _BUILT_IN)
     bold = FontFile(by_name[name]) if main and (name := _bold_name(main)) in by_name else None
     others: list[FontFile] = []
@@ -132,7 +133,7 @@ def characters_of(path: Path, number: int) -> frozenset[str]:
     from fontTools.ttLib import TTFont, TTLibError
 
     try:
-        with TTFont(path, fontNumber=number, lazy=True) as font:
+        with path.open("rb") as file, TTFont(file, fontNumber=number, lazy=True) as font:
             if "glyf" not in font and "CFF " not in font:  # pictures of characters, which a PDF cannot embed
                 return frozenset()
             return frozenset(map(chr, font.getBestCmap() or ()))

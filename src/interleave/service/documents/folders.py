@@ -4,6 +4,7 @@ ROOT/service.lock     held by the service that works here
 ROOT/jobs.sqlite      the job table
 ROOT/keys.json        the API keys, hashed
 ROOT/pictures.secret  what addresses of pictures are signed with
+ROOT/guests.secret    what the cookies of guests are signed with
 ROOT/queue.json       whether the queue is paused, and its order
 ROOT/studio.sqlite    the index of the gallery, which can be made again
 ROOT/thumbnails/ab/…  small copies of pictures, which can be made again

@@ -15,6 +15,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
 from pydantic import Field, TypeAdapter, ValidationError
 
@@ -162,14 +163,23 @@ def cookie_in(headers: Mapping[str, str], name: str) -> str | None:
     return None
 
 
+class GuestCheck(Protocol):
+    def caller_in(self, headers: Mapping[str, str]) -> Caller | None:
+        """The guest who sent a request; None where it is nobody's."""
+        ...
+
+
 class KeyAccess:
     """Checks the headers of every request against the keys in a file, which is read again when it changes.
 
-    Without any key only this machine is served. A file whose keys are all revoked lets nobody in.
+    Without any key only this machine is served, unless there are guests. A file whose keys are all revoked
+    lets nobody else in.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, guests: GuestCheck | None = None) -> None:
+        """`guests` tells who has no key and may do something nevertheless."""
         self.path = path
+        self.guests = guests
         self._stamp: tuple[int, ...] | None = None
         self._by_digest: dict[str, ApiKey] = {}
         self.has_keys = False
@@ -179,13 +189,15 @@ class KeyAccess:
         """Raise a `Refusal` for a request that is not authorized; returns who sent it."""
         refuse_foreign_pages(headers)
         self._refresh()
-        if not self.has_keys:
+        if not self.has_keys and self.guests is None:
             refuse_foreign_names(headers)
             return ANYBODY
         given = secret_of(headers.get("authorization", "")) or headers.get(GOOGLE_KEY)
         secret = given or cookie_in(headers, COOKIE)
         if secret and (caller := self.caller_with(secret)) is not None:
             return caller
+        if self.guests is not None and (guest := self.guests.caller_in(headers)) is not None:
+            return guest
         if path not in OPEN_HERE and not path.startswith(SIGNED_PATHS):
             raise ApiRefusal(
                 "an API key is needed: send Authorization: Bearer KEY, or x-goog-api-key: KEY",

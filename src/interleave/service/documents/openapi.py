@@ -1,6 +1,6 @@
 """The description of the API, `/openapi.json`: every route with the types of what is sent and answered.
 
-The types of the studio's routes are those that answers are made from; the others are held against real answers
+The types of the studio's routes are those that answers are made from; the others are held against real ones
 by tests. `python -m interleave.service.documents.openapi` prints it, for programs that make types of it.
 """
 

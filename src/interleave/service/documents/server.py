@@ -18,6 +18,7 @@ from interleave.runs.resolve import Choices, resolve
 from interleave.service.auth import is_loopback
 from interleave.service.documents.app import build_app
 from interleave.service.documents.folders import Folders
+from interleave.service.documents.guests import GuestQuota, Guests
 from interleave.service.documents.jobs import JobTable
 from interleave.service.documents.keys import FILE_NAME as KEYS_NAME
 from interleave.service.documents.keys import KeyAccess
@@ -26,6 +27,7 @@ from interleave.service.documents.metrics import DocumentMetrics
 from interleave.service.documents.observing import observed
 from interleave.service.documents.service import Documents, ServiceSettings
 from interleave.service.documents.shelf import ModelShelf, Offer
+from interleave.service.documents.studio.page import PageFile
 from interleave.service.documents.webhooks import SECRET_VARIABLE, AllowedHosts, Webhooks
 from interleave.service.memory import trim_freed_memory
 from interleave.service.server import GRACE_SECONDS, Server, address_of, bind, uvicorn_config
@@ -57,6 +59,10 @@ class DocumentsConfig:
     json_logs: bool = False
     others: tuple[str, ...] = ()
     """Profiles that clients may choose besides, by name."""
+    guests: GuestQuota | None = None
+    """What visitors without an API key may do; None: nothing."""
+    frame_ancestors: tuple[str, ...] = ()
+    """Sites that may show the studio in a frame."""
 
     @property
     def keys_path(self) -> Path:
@@ -65,7 +71,7 @@ class DocumentsConfig:
 
 def serve_documents(config: DocumentsConfig, announce: Callable[[str], None]) -> None:
     """Serve until SIGTERM or Ctrl-C; `announce` is called with the address once the port is open."""
-    access = KeyAccess(config.keys_path)
+    access = KeyAccess(config.keys_path, Guests(config.folder, config.guests) if config.guests else None)
     check_public(config, access)
     resolve(config.chosen)  # what is wrong with the options shows before the port is taken
     listening = bind(config.host, config.port)
@@ -121,7 +127,7 @@ def _offer(chosen: Choices, profile: str) -> Offer:
 
 def check_public(config: DocumentsConfig, access: KeyAccess) -> None:
     """Refuse to serve the network without API keys."""
-    if not access.has_keys and not is_loopback(config.host):
+    if not access.has_keys and access.guests is None and not is_loopback(config.host):
         raise ConfigurationError(
             f"--host {config.host} can be reached from other machines, and there is no API key: make one "
             f"with 'interleave serve keys add NAME --runs {config.folder}', or serve this machine only "
@@ -141,7 +147,8 @@ async def _serve(
     )
     metrics = DocumentMetrics()
     documents = make_documents(config, jobs, metrics)
-    server = Server(uvicorn_config(build_app(documents, access, metrics)))
+    page = PageFile(frame_ancestors=config.frame_ancestors)
+    server = Server(uvicorn_config(build_app(documents, access, metrics, page)))
     opened = await documents.start()
     if opened:
         log.info("going on with %s", count(opened, "job"))

@@ -10,19 +10,16 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-import os
 import re
-import secrets
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from interleave.files import write_atomic
+from interleave.service.documents.own_secrets import stored_secret
 
 PREFIX = "/v1/pictures/"
 ROUTE = "/v1/pictures/{id}/{signature}/{name}"
 SECRET_NAME = "pictures.secret"
-SECRET_BYTES = 32
 SIGNATURE_CHARACTERS = 32
 _PATH = rf"{PREFIX}(resp_[0-9a-f]{{48}})/([0-9a-f]{{{SIGNATURE_CHARACTERS}}})/([0-9a-f]{{64}}\.png)"
 _ADDRESS = re.compile(rf"(?:https?://[^/\s]{{1,300}})?{_PATH}\Z")
@@ -63,13 +60,7 @@ class PictureAddresses:
 
     def _key(self) -> bytes:
         """The secret of this service: addresses outlive a restart."""
-        if not self._secret:
-            try:
-                self._secret = self.path.read_bytes()
-            except FileNotFoundError:
-                self._secret = secrets.token_bytes(SECRET_BYTES)
-                write_atomic(self.path, self._secret)
-                os.chmod(self.path, 0o600)
+        self._secret = self._secret or stored_secret(self.path)
         return self._secret
 
 

@@ -20,7 +20,7 @@ from interleave.service.documents.requests import caller_of, value_json
 from interleave.service.documents.service import Documents
 from interleave.service.documents.studio.catalogue import Search
 from interleave.service.documents.studio.indexing import Indexing
-from interleave.service.documents.studio.wire import Retried, Move, Queue, QueueItem
+from interleave.service.documents.studio.wire import Move, Queue, QueueItem, Retried
 from interleave.service.messages import ClientDisconnected
 from interleave.service.middleware import REQUEST_ID
 from interleave.service.request_bodies import read_json

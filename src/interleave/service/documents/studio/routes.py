@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from starlette.responses import Response
 
 from interleave.service.auth import secret_of
+from interleave.service.documents.guests import Guests
 from interleave.service.documents.keys import COOKIE, Caller, KeyAccess
 from interleave.service.documents.refusals import ApiRefusal
 from interleave.service.documents.requests import value_json
@@ -40,6 +41,10 @@ class PageRoutes:
             "referrer-policy": "no-referrer",
             "cross-origin-opener-policy": "same-origin",
         }
+        guests = self.access.guests
+        if isinstance(guests, Guests) and not isinstance(request.scope[CALLER], Caller):
+            embedded = (self.documents.settings.public_url or "").startswith("https:")
+            headers["set-cookie"] = guests.new_cookie(embedded=embedded)
         if request.headers.get("if-none-match") == page.etag:
             return Response(status_code=304, headers=headers)
         return Response(page.body, headers=headers, media_type="text/html; charset=utf-8")

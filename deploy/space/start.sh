@@ -1,0 +1,10 @@
+#!/bin/sh
+# Starts the studio for anybody who opens the Space: every visitor sees their own documents only.
+# SPACE_HOST is set by Hugging Face; INTERLEAVE_PROFILE may name other models than the miniature.
+# More options can be given to this script.
+set -eu
+address="${SPACE_HOST:+--public-url https://$SPACE_HOST}"
+# shellcheck disable=SC2086 # an option and its value
+exec interleave studio --no-open --host 0.0.0.0 --port "${PORT:-7860}" --runs "${INTERLEAVE_RUNS:-/data/studio}" \
+    --guests --guest-jobs 2 --guest-hour 20 --queue 100 --concurrency 2 --max-steps 12 --max-seconds 600 \
+    --keep-days 7 --offer none --frame https://huggingface.co $address "$@"

@@ -1,0 +1,97 @@
+"""What the studio is told first: profiles with requests that they can take, formats, who may do what."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from running import Service, service
+
+from interleave.config.run_config import RoleConfig
+from interleave.runs.resolve import Choices, adapted_request, resolve
+from interleave.service.documents.keys import FILE_NAME, add_key
+from interleave.service.documents.service import suggestions_for
+from interleave.service.documents.shelf import ModelShelf, Offer
+from interleave.service.documents.studio.examples import strictness_within
+from interleave.service.documents.studio.start import examples_of
+from interleave.service.documents.studio.wire import Start
+from interleave.types import Request
+
+
+def offer(profile: str) -> Offer:
+    chosen = Choices(profile=profile)
+    return Offer(*resolve(chosen), chosen)
+
+
+def test_the_start_tells_what_there_is(running: Service) -> None:
+    start = Start.model_validate(running.http.get("/v1/studio/start").json())
+    assert (start.needs_key, start.signed_in, start.can_manage) == (False, True, True)
+    (profile,) = start.profiles
+    assert profile.name == start.default_profile
+    assert len(profile.examples) == 6
+    assert any("double" in note for note in profile.notes)  # what draws here is no model
+    assert {each.format for each in start.exports} == {"pdf", "epub", "pptx", "zip", "html"}
+
+
+@pytest.mark.parametrize("profile", ["mini", "oracle", "dry-run", "klein"])
+def test_every_example_is_one_that_the_profile_takes(profile: str) -> None:
+    offered = offer(profile)
+    examples = examples_of(offered)
+    assert len({each.text for each in examples}) == 6
+    for each in examples:
+        adapted_request(Request.of(each.text), offered.config)
+
+
+@pytest.mark.parametrize("asked", ["A dragon eats a cake", "木 xyzzy", "the frog the frog"])
+def test_the_nearest_requests_are_ones_that_the_profile_takes(asked: str) -> None:
+    config = offer("mini").config
+    nearest = suggestions_for(asked, config.planner)
+    assert len(nearest) == 3
+    for text in nearest:
+        adapted_request(Request.of(text), config)
+
+
+def test_the_nearest_request_shares_words_with_what_was_asked() -> None:
+    first, *_ = suggestions_for("A dragon bakes a cake", RoleConfig(spec="mini"))
+    assert "cake" in first
+    assert suggestions_for("anything", RoleConfig(spec="openai:model@http://127.0.0.1:1/v1")) == []
+
+
+@pytest.mark.parametrize(("most", "attempts"), [(5, [1, 3, 5]), (2, [1, 2]), (1, [1])])
+def test_strictness_is_a_number_of_attempts_within_the_profile(most: int, attempts: list[int]) -> None:
+    assert [each.max_attempts for each in strictness_within(most)] == attempts
+
+
+def test_a_job_that_was_refused_in_its_turn_has_the_nearest_requests_as_data(tmp_path: Path) -> None:
+    with service(tmp_path, chosen=Choices(profile="oracle")) as running:
+        job = running.sdk().responses.create(input="A dragon eats a cake")
+        error = running.http.get(f"/v1/documents/{job.id}").json()["error"]
+        assert (job.status, error["code"], len(error["nearest"])) == ("failed", "invalid_prompt", 3)
+
+
+def test_a_request_gets_the_models_of_the_profile_it_names() -> None:
+    own, other = offer("dry-run"), offer("oracle")
+    shelf = ModelShelf(own.config, own.pack, own.chosen, others={"oracle": other})
+    assert shelf.config_for("oracle") is other.config
+    assert shelf.config_for("interleave") is own.config
+    assert shelf.offer_of(other.config.model_copy(update={"seed": 7})) is other
+
+
+def test_a_key_is_kept_in_a_cookie_that_scripts_cannot_read(tmp_path: Path) -> None:
+    _, secret = add_key(tmp_path / FILE_NAME, "alice")
+    with service(tmp_path) as running:
+        start = running.http.get("/v1/studio/start").json()
+        assert (start["needs_key"], start["signed_in"], start["profiles"]) == (True, False, [])
+        assert running.http.get("/").status_code == 200
+        assert running.http.get("/v1/studio/documents").status_code == 401
+        wrong = {"authorization": "Bearer ilk-wrong"}
+        assert running.http.post("/v1/studio/session", headers=wrong).status_code == 401
+        answer = running.http.post("/v1/studio/session", headers={"authorization": f"Bearer {secret}"})
+        said = answer.headers["set-cookie"].lower()
+        assert "httponly" in said and "samesite=strict" in said
+        start = running.http.get("/v1/studio/start").json()  # the client sends the cookie back
+        assert (start["signed_in"], start["can_manage"]) == (True, False)
+        assert running.http.get("/v1/studio/documents").status_code == 200
+        assert running.http.post("/v1/studio/queue/pause").status_code == 403  # not an administrator
+        running.http.delete("/v1/studio/session")
+        assert running.http.get("/v1/studio/documents").status_code == 401
