@@ -1,6 +1,6 @@
 /** The calls of the service's API. */
 import { readEvents } from "./sse";
-import type { DocumentFacts, GalleryPage, JournalEvent, Plan, Queue, Start } from "./types";
+import type { DocumentFacts, EditedPlan, Gallery, JournalEvent, Queue, Retried, Start } from "./types";
 
 /** A refusal by the service, in its own words. `status` 0: the service could not be reached. */
 export class ServiceError extends Error {
@@ -90,7 +90,7 @@ export const api = {
   },
 
   document: (id: string, signal?: AbortSignal): Promise<DocumentFacts> => get(document_(id), signal),
-  release: (id: string, plan: Plan | null): Promise<Job> => post(`${document_(id)}/plan/release`, plan ? { plan } : {}),
+  release: (id: string, plan: EditedPlan | null): Promise<Job> => post(`${document_(id)}/plan/release`, plan ? { plan } : {}),
   redraw: (id: string, step: number, how: { prompt?: string; seed?: number; only_step?: boolean }): Promise<Job> =>
     post(`${document_(id)}/steps/${step}/redraw`, how),
   choose: (id: string, step: number, attempt: number, onlyStep: boolean): Promise<Job> =>
@@ -110,7 +110,7 @@ export const api = {
     for await (const event of readEvents(response)) yield JSON.parse(event.data) as JournalEvent;
   },
 
-  gallery: (query: URLSearchParams, signal?: AbortSignal): Promise<GalleryPage> =>
+  gallery: (query: URLSearchParams, signal?: AbortSignal): Promise<Gallery> =>
     get(`/v1/studio/documents?${query}`, signal),
 
   queue: (signal?: AbortSignal): Promise<Queue> => get("/v1/studio/queue", signal),
@@ -118,7 +118,7 @@ export const api = {
   resumeQueue: (): Promise<Queue> => post("/v1/studio/queue/resume"),
   moveInQueue: (id: string, place: number): Promise<Queue> =>
     post(`/v1/studio/queue/${encodeURIComponent(id)}/move`, { place }),
-  retryFailed: (): Promise<{ continued: string[]; left: number }> => post("/v1/studio/queue/retry-failed"),
+  retryFailed: (): Promise<Retried> => post("/v1/studio/queue/retry-failed"),
 };
 
 /** A small copy of a picture of a document, made by the service. */

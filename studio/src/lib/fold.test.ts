@@ -3,10 +3,11 @@ import { emptyRun, fold, nameOf, shownAttempt, textOf, visibleAttempt, type RunS
 import type { JournalEvent, PlanStep } from "./types";
 
 const step = (number: number, prompt: string | null = `draw ${number}`): PlanStep => ({
-  number, name: `Name ${number}`, instruction: null, prompt, caption: `Text ${number}`,
+  number, name: `Name ${number}`, instruction: null, prompt, caption: `Text ${number}`, sources: null,
 });
 
-type Line = Omit<JournalEvent, "sequence_number">;
+/** A line with only what the test is about. */
+type Line = { type: string } & Record<string, unknown>;
 
 const plan = { type: "planned", plan: { steps: [step(1), step(2, null), step(3)] } };
 
@@ -26,9 +27,13 @@ const finished = (at: number, number: number | null, forced = false): Line => ({
   type: "step_finished", step: at, attempt: number, accepted: !forced, forced,
 });
 
+function numbered(line: Line, number: number): JournalEvent {
+  return { keep: {}, error: null, ...line, sequence_number: number } as unknown as JournalEvent;
+}
+
 function run(...lines: Line[]): RunState {
   const state = emptyRun();
-  lines.forEach((line, number) => fold(state, { ...line, sequence_number: number }));
+  lines.forEach((line, number) => fold(state, numbered(line, number)));
   return state;
 }
 
@@ -49,8 +54,8 @@ describe("the state of a run", () => {
   it("is the same whether events come once, twice, or in two connections", () => {
     const once = run(...complete);
     const twice = emptyRun();
-    const numbered = complete.map((line, number) => ({ ...line, sequence_number: number }));
-    for (const event of [...numbered.slice(0, 9), ...numbered.slice(4), ...numbered]) fold(twice, event);
+    const events = complete.map(numbered);
+    for (const event of [...events.slice(0, 9), ...events.slice(4), ...events]) fold(twice, event);
     expect(twice).toEqual(once);
   });
 
@@ -63,7 +68,7 @@ describe("the state of a run", () => {
   it("holds a plan until it is released, perhaps edited", () => {
     const held = run(...begun, plan, { type: "ended", status: "held" }, { type: "job.held" });
     expect(held).toMatchObject({ phase: "held", status: "held" });
-    fold(held, { type: "plan_released", sequence_number: 90, plan: { steps: [step(1), step(2), step(3), step(4)] } });
+    fold(held, numbered({ type: "plan_released", plan: { steps: [step(1), step(2), step(3), step(4)] } }, 90));
     expect(held.steps).toHaveLength(4);
     expect(held.steps[1]?.plan.prompt).toBe("draw 2");
   });

@@ -2,7 +2,7 @@
  * A run as the page shows it: a fold of the journal's events. The same events always give the same state, so a
  * page that was reloaded, or that lost its connection, shows what one that stayed open shows.
  */
-import type { ApiError, JobStatus, JournalEvent, Plan, PlanStep, Verdict } from "./types";
+import type { DocumentError, EventOf, JobStatus, JournalEvent, Plan, PlanStep, Verdict } from "./types";
 
 export interface Reply {
   text: string;
@@ -63,7 +63,7 @@ export interface RunState {
   plan: Plan | null;
   steps: Step[];
   calls: Call[];
-  error: ApiError | null;
+  error: DocumentError | null;
   reason: string;
 }
 
@@ -94,20 +94,27 @@ export function visibleAttempt(step: Step): Attempt | null {
   return underWay ? newest : (shownAttempt(step) ?? newest);
 }
 
-/** Changes `run` by one event. Events that were folded before are passed over. */
+/** Changes `run` by one event. Events that were folded before, and kinds that are new, are passed over. */
 export function fold(run: RunState, event: JournalEvent): void {
   if (event.sequence_number <= run.last) return;
   run.last = event.sequence_number;
-  if (event.type.startsWith("job.")) return jobChanged(run, event);
   switch (event.type) {
+    case "job.queued":
+      run.reason = "";
+      return jobChanged(run, "queued", "waiting", null);
+    case "job.held":
+      return jobChanged(run, "held", "held", null);
+    case "job.completed":
+    case "job.incomplete":
+    case "job.failed":
+    case "job.cancelled":
+      return jobEnded(run, event);
     case "started":
     case "continued":
-      run.status = "in_progress";
-      run.phase = run.plan ? "drawing" : "planning";
-      return;
+      return jobChanged(run, "in_progress", run.plan ? "drawing" : "planning", null);
     case "planned":
     case "plan_released":
-      return planned(run, event);
+      return planned(run, event.plan);
     case "called":
       return called(run, event);
     case "call_failed":
@@ -124,30 +131,31 @@ export function fold(run: RunState, event: JournalEvent): void {
     case "attempt_chosen":
       return stepDecided(run, event);
     case "ended":
-      run.reason = event.reason ?? "";
+      run.reason = event.reason;
   }
 }
 
-function jobChanged(run: RunState, event: JournalEvent): void {
-  run.status = event.type.slice("job.".length) as JobStatus;
-  run.error = event.error && typeof event.error === "object" ? event.error : null;
-  run.phase = run.status === "queued" ? "waiting" : run.status === "held" ? "held" : "ended";
-  if (run.phase === "waiting") run.reason = "";
-  if (run.phase !== "ended") return;
+function jobChanged(run: RunState, status: JobStatus, phase: Phase, error: DocumentError | null): void {
+  run.status = status;
+  run.phase = phase;
+  run.error = error;
+}
+
+function jobEnded(run: RunState, event: EventOf<"job.completed" | "job.incomplete" | "job.failed" | "job.cancelled">): void {
+  jobChanged(run, event.type.slice("job.".length) as JobStatus, "ended", event.error);
   for (const call of run.calls) if (call.state === "running") call.state = "failed";
   for (const step of run.steps) {
     if (step.state === "drawing" || step.state === "judging") step.state = "waiting";
   }
 }
 
-function planned(run: RunState, event: JournalEvent): void {
-  if (!event.plan) return;
+function planned(run: RunState, plan: Plan): void {
   const before = new Map(run.steps.map((step) => [step.plan.number, step]));
-  run.plan = event.plan;
+  run.plan = plan;
   run.phase = "drawing";
-  run.steps = event.plan.steps.map((plan) => {
-    const known = before.get(plan.number);
-    return known ? { ...known, plan } : newStep(plan);
+  run.steps = plan.steps.map((each) => {
+    const known = before.get(each.number);
+    return known ? { ...known, plan: each } : newStep(each);
   });
 }
 
@@ -155,19 +163,19 @@ function newStep(plan: PlanStep): Step {
   return { plan, state: "waiting", current: 0, shown: null, accepted: false, forced: false, attempts: [] };
 }
 
-function stepAt(run: RunState, event: JournalEvent): Step | undefined {
+function stepAt(run: RunState, event: { step: number }): Step | undefined {
   return run.steps.find((step) => step.plan.number === event.step);
 }
 
-function attemptAt(run: RunState, event: JournalEvent): Attempt | undefined {
+function attemptAt(run: RunState, event: { step: number; attempt: number }): Attempt | undefined {
   return stepAt(run, event)?.attempts.find((each) => each.number === event.attempt);
 }
 
-function callAt(run: RunState, event: JournalEvent): Call | undefined {
+function callAt(run: RunState, event: { role: Call["role"]; call: number }): Call | undefined {
   return run.calls.findLast((call) => call.role === event.role && call.number === event.call);
 }
 
-function called(run: RunState, event: JournalEvent): void {
+function called(run: RunState, event: EventOf<"called">): void {
   const known = callAt(run, event);
   if (known) {
     known.state = "running";
@@ -175,12 +183,12 @@ function called(run: RunState, event: JournalEvent): void {
   }
   run.calls.push({
     key: `${event.role}-${event.call}`,
-    role: event.role ?? "planner",
-    number: event.call ?? 0,
-    step: event.step ?? 0,
-    attempt: event.attempt ?? 0,
+    role: event.role,
+    number: event.call,
+    step: event.step,
+    attempt: event.attempt,
     state: "running",
-    started: event.time ?? 0,
+    started: event.time,
     seconds: null,
     cost: null,
     reply: null,
@@ -190,72 +198,57 @@ function called(run: RunState, event: JournalEvent): void {
   });
   const step = stepAt(run, event);
   if (!step) return;
-  step.current = event.attempt ?? 0;
+  step.current = event.attempt;
   if (event.role === "generator") step.state = "drawing";
   if (event.role === "critic") step.state = "judging";
 }
 
-function callFailed(run: RunState, event: JournalEvent): void {
+function callFailed(run: RunState, event: EventOf<"call_failed">): void {
   const call = callAt(run, event);
   if (!call) return;
   call.state = "failed";
-  if (typeof event.error === "string") call.errors.push(event.error);
+  call.errors.push(event.error);
 }
 
-function replied(run: RunState, event: JournalEvent): void {
-  const reply: Reply = {
-    text: event.text ?? "",
-    finishReason: event.finish_reason ?? "",
-    seconds: event.seconds ?? 0,
-    cost: event.cost ?? null,
-    usage: event.usage ?? {},
-  };
+function replied(run: RunState, event: EventOf<"replied">): void {
+  const { text, seconds, cost, usage } = event;
+  const reply: Reply = { text, seconds, cost, usage, finishReason: event.finish_reason };
   const call = callAt(run, event);
-  if (call) Object.assign(call, { state: "done", reply, seconds: reply.seconds, cost: reply.cost });
+  if (call) Object.assign(call, { state: "done", reply, seconds, cost });
   if (event.role === "critic") attemptAt(run, event)?.replies.push(reply);
 }
 
-function drawn(run: RunState, event: JournalEvent): void {
+function drawn(run: RunState, event: EventOf<"drawn">): void {
+  const { prompt, seed, picture, seconds, cost } = event;
   const call = callAt(run, event);
-  const picture = event.picture ?? "";
-  if (call) {
-    const { seconds = 0, cost = null, prompt = null } = event;
-    Object.assign(call, { state: "done", seconds, cost, picture, prompt });
-  }
+  if (call) Object.assign(call, { state: "done", seconds, cost, picture, prompt });
   const step = stepAt(run, event);
   if (!step || attemptAt(run, event)) return;
   step.state = "judging";
-  step.current = event.attempt ?? 0;
+  step.current = event.attempt;
   step.attempts.push({
-    number: event.attempt ?? 0,
-    prompt: event.prompt ?? "",
-    seed: event.seed ?? 0,
-    picture,
-    drawSeconds: event.seconds ?? 0,
-    cost: event.cost ?? null,
-    verdict: null,
-    replies: [],
+    number: event.attempt, prompt, seed, picture, drawSeconds: seconds, cost, verdict: null, replies: [],
   });
 }
 
-function judged(run: RunState, event: JournalEvent): void {
+function judged(run: RunState, event: EventOf<"judged">): void {
   const attempt = attemptAt(run, event);
-  if (attempt && event.verdict) attempt.verdict = event.verdict;
+  if (attempt) attempt.verdict = event.verdict;
 }
 
-function stepFinished(run: RunState, event: JournalEvent): void {
+function stepFinished(run: RunState, event: EventOf<"step_finished">): void {
   const step = stepAt(run, event);
   if (!step) return;
   step.state = "finished";
-  step.shown = event.attempt ?? null;
-  step.accepted = event.accepted ?? false;
-  step.forced = event.forced ?? false;
+  step.shown = event.attempt;
+  step.accepted = event.accepted;
+  step.forced = event.forced;
 }
 
 /** What a person decided about a step: it and the later steps that do not keep their picture are open again. */
-function stepDecided(run: RunState, event: JournalEvent): void {
+function stepDecided(run: RunState, event: EventOf<"redraw_decided" | "attempt_chosen">): void {
   for (const step of run.steps) {
-    const kept = event.keep?.[String(step.plan.number)] !== undefined;
-    if (step.plan.number >= (event.step ?? 0) && step.plan.prompt !== null && !kept) step.state = "waiting";
+    const kept = event.keep[String(step.plan.number)] !== undefined;
+    if (step.plan.number >= event.step && step.plan.prompt !== null && !kept) step.state = "waiting";
   }
 }

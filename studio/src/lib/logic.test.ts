@@ -25,9 +25,10 @@ describe("server-sent events", () => {
 
 describe("a plan that is edited", () => {
   const plan = {
+    reasoning: "",
     steps: [
-      { number: 3, name: "A", instruction: "i", prompt: "a", caption: "ca" },
-      { number: 4, name: null, instruction: "only this", prompt: null, caption: null },
+      { number: 3, name: "A", instruction: "i", prompt: "a", caption: "ca", sources: null },
+      { number: 4, name: null, instruction: "only this", prompt: null, caption: null, sources: null },
       { number: 5, name: "C", instruction: null, prompt: "c", caption: "cc", sources: [3] },
     ],
   };

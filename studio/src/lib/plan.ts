@@ -1,5 +1,5 @@
 /** Editing a plan: each step has a key of its own, so that rows keep their focus when steps move. */
-import type { Plan, PlanStep } from "./types";
+import type { EditedPlan, Plan } from "./types";
 import { text } from "./text";
 
 export interface Draft {
@@ -41,14 +41,14 @@ export function problemsOf(steps: Draft[]): string[] {
 }
 
 /** The edited plan. A step that started from one that now comes later, or has no picture, follows the rule. */
-export function planOf(steps: Draft[], first: number): Plan {
+export function planOf(steps: Draft[], first: number): EditedPlan {
   const sourcesOf = (step: Draft, place: number): number[] | null => {
     const places = step.sources?.map((key) => steps.findIndex((each) => each.key === key));
     const usable = places?.every((at) => at >= 0 && at < place && !steps[at]?.textOnly);
     return places && usable ? places.map((at) => first + at) : null;
   };
   return {
-    steps: steps.map((step, place): PlanStep => ({
+    steps: steps.map((step, place) => ({
       number: first + place,
       name: step.name.trim() || null,
       instruction: step.instruction,

@@ -28,7 +28,6 @@ export const text = {
     removePicture: (number: number) => `Remove picture ${number}`,
     notPicture: (name: string) => `${name} is not a picture that can be used.`,
     tooMany: (most: number) => `A request has at most ${most} pictures.`,
-    noPictures: "These models take no pictures.",
     holdPlan: "Show me the plan before anything is drawn",
     strictness: "Strictness",
     strictnessOf: (name: string, attempts: number) =>
