@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from interleave.runs.resolve import Choices
 
 NEEDS = ("fastapi", "uvicorn", "python_multipart", "prometheus_client")
-INSTALL = 'pip install "interleavethinker[serve]"'
 SQLITE = "sqlite:"
 
 keys = typer.Typer(help="The API keys of a document service.", no_args_is_help=True, rich_markup_mode=None)
@@ -244,10 +243,11 @@ def revoke(
     return 0
 
 
-def require_packages() -> None:
+def require_packages(extra: str = "serve") -> None:
+    """Raise where a package is missing that the service cannot do without; `extra` installs it."""
     for package in NEEDS:
         if importlib.util.find_spec(package) is None:
             raise MissingDependency(
                 f"the server needs the package {package!r}, which is not installed. "
-                f"Install it with: {INSTALL}"
+                f'Install it with: pip install "interleavethinker[{extra}]"'
             )

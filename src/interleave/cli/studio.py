@@ -86,7 +86,7 @@ def studio(
     It is the document service with a page: everything stays in the folder of --runs, and nothing is loaded
     from elsewhere. The address is printed on standard output.
     """
-    require_packages()
+    require_packages("studio")
     from interleave.config.run_config import Limits
     from interleave.service.documents.guests import GuestQuota
     from interleave.service.documents.server import DocumentsConfig, serve_documents

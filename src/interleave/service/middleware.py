@@ -41,8 +41,8 @@ LEASE = "interleave.memory_lease"
 """The scope key of the request's `MemoryLease`."""
 CALLER = "interleave.caller"
 """The scope key of what `Access.check` returned: who sent the request."""
-POLLED = frozenset({"/health", "/metrics"})
-"""Polled every few seconds by monitoring: logged only when they fail."""
+POLLED = frozenset({"/health", "/metrics", "/v1/studio/queue"})
+"""Polled every few seconds by monitoring and pages: logged only when they fail."""
 
 
 class Serving(Protocol):

@@ -83,6 +83,13 @@ def test_words_are_found_wherever_they_stand(shelf: Service, words: str, expecte
     assert titles(shelf, q=words) == [ASKED[place] for place in expected]
 
 
+@pytest.mark.parametrize(
+    "words", ["___", '"', "a NEAR/2 b", "-frog", "frog*", "\x00", "e\u0301", "😀", "{x}:^y", "_*"]
+)
+def test_no_words_are_a_failure(shelf: Service, words: str) -> None:
+    assert shelf.http.get("/v1/studio/documents", params={"q": words}).status_code == 200
+
+
 def test_pages_follow_each_other_without_gaps(shelf: Service) -> None:
     seen, cursor = [], None
     while True:

@@ -9,6 +9,7 @@ from typing import Any
 import httpx
 import pytest
 from running import HANGS_AFTER, Service, service
+from serving import png
 
 from interleave.cli.main import run
 from interleave.service.documents.guests import COOKIE, GuestQuota, Guests
@@ -43,6 +44,8 @@ def test_visitors_see_their_own_documents_only(public: Service) -> None:
     assert (start["guest"], start["signed_in"], start["can_manage"]) == (True, True, False)
     assert alice.post("/v1/studio/queue/pause").status_code == 403
     assert alice.get("/metrics").status_code == 403
+    upload = alice.post("/v1/files", files={"file": png()}, data={"purpose": "vision"})
+    assert upload.json()["error"]["code"] == "not_for_guests"
 
 
 def test_who_has_no_cookie_gets_one_with_the_page_and_nothing_else(public: Service) -> None:

@@ -62,7 +62,9 @@ def test_what_waits_is_reordered_and_stays_so_over_a_restart(tmp_path: Path) -> 
         assert waiting(running) == [third, second, fourth]
 
 
-@pytest.mark.parametrize("body", [{}, {"place": -1}, {"place": "first"}, {"place": 0, "more": 1}])
+@pytest.mark.parametrize(
+    "body", [{}, {"place": -1}, {"place": 10**30}, {"place": "first"}, {"place": 0, "more": 1}]
+)
 def test_a_place_that_cannot_be_read_is_refused(running: Service, body: dict[str, Any]) -> None:
     answer = running.http.post(f"/v1/studio/queue/resp_{'0' * 48}/move", json=body)
     assert answer.status_code == 400

@@ -41,6 +41,8 @@ class FileRoutes:
     async def create(self, request: Request) -> Response:
         caller = caller_of(request)
         caller.require("submit")
+        if caller.is_guest:  # their quota counts documents, and uploads would fill the disk
+            raise ApiRefusal("guests send pictures with their request", status=403, code="not_for_guests")
         try:
             fields, files = (await read_form(request)).parse()
         except ClientDisconnected:

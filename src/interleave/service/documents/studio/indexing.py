@@ -44,6 +44,7 @@ class Indexing:
 
     async def catalogue(self) -> Catalogue:
         """The catalogue, with what is new among the newest documents."""
+        self.documents.refuse_when_draining()  # the catalogue is closed then
         async with self._lock:
             if self._catalogue is None:
                 self._catalogue = await asyncio.to_thread(Catalogue, self.documents.folders.root)
@@ -109,5 +110,7 @@ class Indexing:
 
     def _followed(self, task: asyncio.Future[None]) -> None:
         self.documents.background.discard(task)
-        if not task.cancelled() and (error := task.exception()) is not None:
+        if self.documents.draining or task.cancelled():  # the next start finds what is missing
+            return
+        if (error := task.exception()) is not None:
             log.error("the catalogue is not up to date: %s", error)

@@ -153,7 +153,7 @@ class Queue(Value):
 class Move(Value):
     """The body of a move."""
 
-    place: int = Field(ge=0)
+    place: int = Field(ge=0, le=1_000_000)
     """0 is next; more than there are is last."""
 
 
