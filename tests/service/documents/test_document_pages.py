@@ -24,6 +24,7 @@ def test_the_document_has_plan_attempts_verdicts_and_links(running: Service, fro
     found = running.http.get(f"/v1/documents/{frog}").json()
     assert (found["status"], found["title"], found["metadata"]) == ("completed", ASKED, {"page": "3"})
     assert [step["accepted"] for step in found["steps"]] == [True, True]
+    assert [step["before"] for step in found["steps"]] == [None, found["steps"][0]["picture"]]
     assert found["steps"][1]["attempts"][0]["verdict"]["outcome"] == "rejected"
     for link in found["links"].values():
         assert running.http.get(link).status_code == 200

@@ -89,7 +89,7 @@ def facts_of(job: Job, record: RunRecord | None) -> dict[str, Any]:
     return facts | {
         "reason": record.reason,
         "plan": record.plan.model_dump(mode="json") if record.plan else None,
-        "steps": [_step(job, step) for step in record.steps],
+        "steps": _steps(job, record),
         "forced": list(record.forced_steps),
         "calls": record.calls.model_dump(),
         "cost": record.cost,
@@ -103,12 +103,27 @@ def facts_of(job: Job, record: RunRecord | None) -> dict[str, Any]:
     }
 
 
-def _step(job: Job, step: StepRecord) -> dict[str, Any]:
+def _steps(job: Job, record: RunRecord) -> list[dict[str, Any]]:
+    """The steps, each with the picture before it: the latest of those that it starts from."""
+    latest = next((part.image for part in reversed(record.request) if part.image), None)
+    shown: dict[int, str] = {}
+    facts = []
+    for step in record.steps:
+        named = [shown[number] for number in step.plan.sources or () if number in shown]
+        before = named[-1] if named else latest if step.plan.sources is None else None
+        facts.append(_step(job, step, before if step.plan.prompt is not None else None))
+        if step.attempt:
+            latest = shown[step.plan.number] = step.attempt.image
+    return facts
+
+
+def _step(job: Job, step: StepRecord, before: str | None) -> dict[str, Any]:
     return {
         "number": step.plan.number,
         "name": step.plan.name,
         "text": step.plan.text,
         "picture": picture_url(job.id, step.attempt.image) if step.attempt else None,
+        "before": picture_url(job.id, before) if before else None,
         "accepted": step.plan.prompt is None or step.accepted,
         "shown": step.shown,
         "forced": step.forced,

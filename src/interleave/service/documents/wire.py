@@ -64,6 +64,8 @@ class Step(Value):
     name: str | None
     text: str
     picture: str | None
+    before: str | None
+    """The picture that it was drawn from, the latest where there are several."""
     accepted: bool
     shown: int | None
     forced: bool
