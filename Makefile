@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 EXTRAS := dev,api,local,serve,studio,train,ray
 
-.PHONY: setup demo test test-all test-servers test-trainers bench lint format docs clean
+.PHONY: setup demo studio test test-all test-servers test-trainers bench lint format docs clean
 
 setup: $(READY)
 
@@ -19,6 +19,10 @@ $(READY): pyproject.toml constraints.txt
 demo: $(READY)
 	@rm -rf runs/demo
 	@$(BIN)/interleave generate --requests examples/gallery.jsonl --gallery --out runs/demo
+
+# Needs Node.js 20.19 or newer. The built file is committed: nobody else needs to do this.
+studio: $(READY)
+	cd studio && npm ci && PYTHON=../$(BIN)/python npm run types && npm run check && npm test && npm run build
 
 test: $(READY)
 	$(BIN)/python -m pytest -m "not slow"

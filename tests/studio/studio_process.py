@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -66,6 +67,13 @@ class Studio:
         self.process.wait(60)
         if self.process.stdout is not None:
             self.process.stdout.close()
+
+    def run(self, *arguments: str) -> str:
+        """What another command prints, in the same folder."""
+        command = [sys.executable, "-m", "interleave", *arguments]
+        return subprocess.run(
+            command, cwd=self.folder, env=_environment(), check=True, capture_output=True, text=True
+        ).stdout
 
     def get(self, path: str) -> Any:
         return httpx.get(self.url + path, trust_env=False, timeout=60).raise_for_status().json()

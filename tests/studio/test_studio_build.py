@@ -29,11 +29,16 @@ def test_it_is_small() -> None:
 
 def test_it_loads_nothing_from_elsewhere() -> None:
     page = BUILT.read_text()
-    loaded = re.findall(r"""(?:src|href)=["']?([^"'\s>]+)""", re.sub(r"<script.*?</script>", "", page, flags=re.S))
+    loaded = re.findall(
+        r"""(?:src|href)=["']?([^"'\s>]+)""", re.sub(r"<script.*?</script>", "", page, flags=re.S)
+    )
     assert [each for each in loaded if not each.startswith(("data:", "#"))] == []
     assert re.findall(r"url\((?![\"']?data:)[^)]*\)", page) == []
     assert re.findall(r"@import|\bimport\s*\(|\bimportScripts|sourceMappingURL", page) == []
-    names = {"http://www.w3.org", "https://svelte.dev"}  # of namespaces, and of pages about errors: not loaded
+    names = {
+        "http://www.w3.org",
+        "https://svelte.dev",
+    }  # of namespaces, and of pages about errors: not loaded
     assert set(re.findall(r"https?://[\w.-]+", page)) <= names
 
 

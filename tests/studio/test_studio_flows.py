@@ -430,3 +430,22 @@ def test_a_document_is_deleted_after_a_question(page: Page) -> None:
     page.wait_for_url("**/library")
     page.goto(f"/#/d/{id_}")
     page.get_by_role("heading", name="There is no such document.").wait_for()
+
+
+def test_a_key_is_asked_for_once(browser: Browser, tmp_path: Path) -> None:
+    with studio_in(tmp_path / "keys") as studio, page_of(browser, studio) as page:
+        key = studio.run("serve", "keys", "add", "alice", "--runs", "runs").split()[-1]
+        page.goto("/")
+        page.get_by_label("API key").fill("not it")
+        page.get_by_role("button", name="Sign in").click()
+        page.get_by_text("This key is not known.").wait_for()
+        page.get_by_label("API key").fill(key)
+        page.get_by_role("button", name="Sign in").click()
+        page.get_by_role("textbox", name="Your request").wait_for()
+        made(page, "How a frog grows up, in two pictures")
+        page.reload()
+        done(page)
+        assert (
+            step(page, 2).get_by_role("img").evaluate("each => each.decode().then(() => each.naturalWidth)")
+            > 0
+        )

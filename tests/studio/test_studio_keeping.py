@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-import shutil
+import json
 import sqlite3
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 from held import wait_until
 from studio_process import Studio, page_of, studio_in
+
+from interleave.service.documents.folders import run_folder
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -66,8 +69,8 @@ def full(browser: Browser, tmp_path: Path) -> Iterator[Studio]:
 
 def copies(root: Path, id_: str, number: int) -> None:
     """The row of a job so often, each with the run folder of the first."""
-    run = next(path for path in root.rglob(id_) if path.is_dir())
-    with sqlite3.connect(root / "jobs.sqlite") as table:
+    run = (root / run_folder(id_)).resolve()
+    with closing(sqlite3.connect(root / "jobs.sqlite")) as table, table:
         table.row_factory = sqlite3.Row
         row = dict(table.execute("SELECT * FROM jobs WHERE id = ?", (id_,)).fetchone())
         names = ", ".join(row)
@@ -80,7 +83,9 @@ def copies(root: Path, id_: str, number: int) -> None:
             values["number"] = row["number"] + count
             marks = ", ".join("?" * len(row))
             table.execute(f"INSERT INTO jobs ({names}) VALUES ({marks})", tuple(values.values()))
-            (run.parent / new).symlink_to(run)
+            copy = root / run_folder(new)
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            copy.symlink_to(run)
 
 
 def test_a_full_library_scrolls_to_its_end_with_few_tiles_in_the_page(browser: Browser, full: Studio) -> None:
@@ -137,14 +142,15 @@ def test_a_paused_queue_starts_nothing_until_it_goes_on(waiting: tuple[Studio, P
 
 def test_what_failed_is_tried_again(browser: Browser, tmp_path: Path) -> None:
     script = tmp_path / "plans.jsonl"
-    script.write_text("")
+    script.write_text(json.dumps({"text": "no plan", "finish_reason": "stop"}))
     with (
-        studio_in(tmp_path / "failing", "--dry-run", "--offer", "none", "--planner", f"scripted:{script}") as studio,
+        studio_in(
+            tmp_path / "failing", "--dry-run", "--offer", "none", "--planner", f"scripted:{script}"
+        ) as studio,
         page_of(browser, studio) as page,
     ):
         make(studio, "Alpha in one picture")
         page.goto("/#/queue")
         page.get_by_role("button", name="Try “Alpha in one picture” again").wait_for()
-        shutil.copy(script, tmp_path / "before")
         page.get_by_role("button", name="Try all failed again").click()
         page.get_by_role("status").get_by_text("1 document is tried again.").wait_for()
