@@ -14,6 +14,7 @@ from PIL import Image
 from running import Service, service
 
 from interleave.config.run_config import RunConfig
+from interleave.errors import StorageError
 from interleave.runs.journal import RequestPart
 from interleave.runs.resolve import Choices, resolve
 from interleave.service.documents.jobs import Job, new_job_id
@@ -200,6 +201,36 @@ def test_an_index_that_was_lost_is_made_again(tmp_path: Path) -> None:
         running.http.delete(f"/v1/responses/{gone}")
     with service(tmp_path) as running:
         assert titles(running) == ["one picture of a lighthouse"]
+
+
+def test_an_index_that_cannot_be_read_is_made_again(tmp_path: Path) -> None:
+    (tmp_path / "studio.sqlite").write_bytes(
+        b"this is not a database, and long enough to be taken for one" * 20
+    )
+    catalogue = Catalogue.opened(tmp_path)
+    assert asyncio.run(catalogue.states()) == {}
+    catalogue.close()
+    with sqlite3.connect(tmp_path / "studio.sqlite") as newer:
+        newer.execute("PRAGMA user_version=99")
+    newer.close()
+    catalogue = Catalogue.opened(tmp_path)
+    assert asyncio.run(catalogue.search(None, Search(), limit=1)).total == 0
+    catalogue.close()
+
+
+def test_a_disk_that_fails_is_told_and_what_is_there_is_shown(tmp_path: Path, monkeypatch: Any) -> None:
+    async def full(*given: Any) -> None:
+        raise StorageError("the disk is full")
+
+    with service(tmp_path) as running:
+        running.sdk().responses.create(input="one picture of a lighthouse")
+        assert listed(running).total == 1
+        monkeypatch.setattr(Catalogue, "put", full)
+        running.sdk().responses.create(input="one picture of a boat")
+        assert titles(running) == ["one picture of a lighthouse"]
+        monkeypatch.setattr(Catalogue, "search", lambda *given, **options: full())
+        failed = running.http.get("/v1/studio/documents")
+        assert (failed.status_code, failed.json()["error"]["code"]) == (503, "storage_failed")
 
 
 # Thousands of documents

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from starlette.responses import Response
 
+from interleave.errors import StorageError
 from interleave.render.exports import FORMATS
 from interleave.service import openai_wire as openai
 from interleave.service.app import CLIENT_CLOSED_REQUEST
@@ -27,7 +28,7 @@ from interleave.service.documents.pages import DocumentRoutes
 from interleave.service.documents.refusals import ApiRefusal, refusal_response
 from interleave.service.documents.requests import caller_of, event_number, plain_json
 from interleave.service.documents.responses_request import parse_submission
-from interleave.service.documents.service import Documents
+from interleave.service.documents.service import Documents, storage_failed
 from interleave.service.documents.shared_pictures import PREFIX as SIGNED_PATHS
 from interleave.service.documents.shared_pictures import ROUTE as SHARED
 from interleave.service.documents.streams import EventStream, json_response
@@ -68,6 +69,7 @@ def build_app(
         app.add_route(path, handler, methods=[method])
     app.add_exception_handler(HTTPException, _unrouted)
     app.add_exception_handler(Refusal, _refused)
+    app.add_exception_handler(StorageError, _not_stored)
     app.add_exception_handler(Exception, _failed)
     known = {path for _, path in table}
 
@@ -176,6 +178,10 @@ async def _unrouted(request: Request, error: Exception) -> Response:
 async def _refused(request: Request, error: Exception) -> Response:
     reason = error if isinstance(error, Refusal) else Refusal(str(error), status=500)
     return refusal_at(request.url.path, reason)
+
+
+async def _not_stored(request: Request, error: Exception) -> Response:
+    return refusal_at(request.url.path, storage_failed())
 
 
 async def _failed(request: Request, error: Exception) -> Response:

@@ -7,6 +7,7 @@ and a search never holds up the storing of a job.
 from __future__ import annotations
 
 import json
+import logging
 import re
 import sqlite3
 from collections.abc import Sequence
@@ -14,12 +15,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from interleave.errors import ConfigurationError, RunError
 from interleave.runs.record import RunRecord, picture_names
 from interleave.service.documents.database import Database
 from interleave.service.documents.jobs import OPEN, Job
 from interleave.text import one_line
 from interleave.types import Value
 
+log = logging.getLogger(__name__)
 FILE_NAME = "studio.sqlite"
 VERSION = 1
 SCHEMA = """
@@ -148,6 +151,17 @@ class Catalogue:
     def __init__(self, folder: Path) -> None:
         self.database = Database(folder / FILE_NAME, SCHEMA, version=VERSION)
         self.has_word_index: bool | None = None
+
+    @classmethod
+    def opened(cls, folder: Path) -> Catalogue:
+        """The catalogue of a folder; one that cannot be read, or is of another version, is made anew."""
+        try:
+            return cls(folder)
+        except (ConfigurationError, RunError) as error:
+            log.warning("the catalogue is made anew: %s", error)
+        for file in folder.glob(f"{FILE_NAME}*"):
+            file.unlink(missing_ok=True)
+        return cls(folder)
 
     def close(self) -> None:
         self.database.close()

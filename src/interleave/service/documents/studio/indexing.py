@@ -47,7 +47,7 @@ class Indexing:
         self.documents.refuse_when_draining()  # the catalogue is closed then
         async with self._lock:
             if self._catalogue is None:
-                self._catalogue = await asyncio.to_thread(Catalogue, self.documents.folders.root)
+                self._catalogue = await asyncio.to_thread(Catalogue.opened, self.documents.folders.root)
                 self._updating = asyncio.create_task(self._update(self._catalogue))
         return self._catalogue
 
@@ -55,7 +55,10 @@ class Indexing:
         """Read those of the newest documents again whose state has changed: nobody tells that one began."""
         catalogue = await self.catalogue()
         jobs = await self.documents.jobs.newest(None, limit=AT_ONCE)
-        await self._put_changed(catalogue, jobs, await catalogue.states_of([job.id for job in jobs]))
+        try:
+            await self._put_changed(catalogue, jobs, await catalogue.states_of([job.id for job in jobs]))
+        except StorageError as error:  # a full disk: what is in the catalogue can be looked at nevertheless
+            log.error("the catalogue is not up to date: %s", error)
 
     def close(self) -> None:
         if self._updating is not None:

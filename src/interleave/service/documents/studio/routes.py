@@ -53,8 +53,7 @@ class PageRoutes:
         caller = request.scope[CALLER]
         if not isinstance(caller, Caller):
             return value_json(self.facts.signed_out())
-        work = lambda: self.facts.of(caller, needs_key=self.access.has_keys)  # noqa: E731
-        return value_json(await self.documents.in_thread(work))
+        return value_json(await self.documents.in_thread(self.facts.of, caller, self.access.has_keys))
 
     async def sign_in(self, request: Request) -> Response:
         """Keep the key of this request in a cookie that scripts cannot read."""

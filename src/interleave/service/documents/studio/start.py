@@ -35,7 +35,7 @@ class StartFacts:
     def signed_out(self) -> Start:
         return Start(version=__version__, needs_key=True, signed_in=False)
 
-    def of(self, caller: Caller, *, needs_key: bool) -> Start:
+    def of(self, caller: Caller, needs_key: bool) -> Start:
         """The facts for somebody; looks for examples the first time, so run it in a thread."""
         shelf = self.documents.shelf
         if not self._profiles:
