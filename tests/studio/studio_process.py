@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import httpx
 import pytest
+
 from held import held_after
 
 if TYPE_CHECKING:

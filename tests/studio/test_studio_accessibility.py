@@ -6,8 +6,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from held import wait_until
 from studio_process import Studio, page_of
+
+from held import wait_until
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page

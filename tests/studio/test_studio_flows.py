@@ -402,7 +402,7 @@ def test_a_document_is_made_by_keyboard_alone(page: Page) -> None:
         for _ in range(60):
             page.keyboard.press("Tab")
             focused = page.evaluate(
-                "(document.activeElement.getAttribute('aria-label') || document.activeElement.innerText || '')"
+                "(each => each.getAttribute('aria-label') || each.innerText || '')(document.activeElement)"
             )
             if focused.strip() == name:
                 return

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from held import wait_until
 from studio_process import Studio, page_of, studio_in
 
+from held import wait_until
 from interleave.service.documents.folders import run_folder
 
 if TYPE_CHECKING:
@@ -91,7 +91,7 @@ def copies(root: Path, id_: str, number: int) -> None:
 def test_a_full_library_scrolls_to_its_end_with_few_tiles_in_the_page(browser: Browser, full: Studio) -> None:
     with page_of(browser, full) as page:
         page.goto("/#/library")
-        page.get_by_text(f"{DOCUMENTS:,} documents").wait_for(timeout=120_000)
+        page.get_by_text(f"{DOCUMENTS:,} documents", exact=True).wait_for(timeout=300_000)
         tiles = page.get_by_role("list", name="Documents").get_by_role("listitem")
         last = page.locator(f'[aria-posinset="{DOCUMENTS}"]')
         for _ in range(200):

@@ -237,6 +237,7 @@ export const text = {
     until: "To",
     clear: "Clear the search",
     total: (number: number) => count(number, "document", "documents"),
+    soFar: (number: number) => `${count(number, "document", "documents")} so far; the others are still being read`,
     none: "No documents yet.",
     noneFound: "No document matches.",
     first: "Make the first one",
