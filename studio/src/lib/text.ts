@@ -7,16 +7,13 @@ export const text = {
   title: (page: string) => (page ? `${page} · Interleave studio` : "Interleave studio"),
   skip: "Skip to the content",
   nav: { label: "Studio", make: "New", library: "Library", queue: "Queue" },
-  theme: { light: "Light colours", dark: "Dark colours", toLight: "Use light colours", toDark: "Use dark colours" },
+  theme: { toLight: "Use light colours", toDark: "Use dark colours" },
   close: "Close",
-  back: "Back",
   loading: "Loading…",
-  tryAgain: "Try again",
   unreachable: "The service cannot be reached. Nothing is lost: the page goes on as soon as it answers.",
   failed: (what: string) => `That did not work: ${what}`,
 
   make: {
-    page: "New document",
     heading: "What would you like to explain or tell?",
     label: "Your request",
     placeholder: "How a frog grows up, step by step, in four pictures",
@@ -34,7 +31,6 @@ export const text = {
       `${({ quick: "Quick", normal: "Normal", strict: "Strict" })[name] ?? name}: ${count(attempts, "attempt", "attempts")} a picture`,
     profile: "Models",
     seed: "Seed",
-    seedHint: "The same seed gives the same pictures again.",
     more: "More settings",
     go: "Make the document",
     goPlan: "Write the plan",
@@ -47,7 +43,6 @@ export const text = {
     empty: "Say what to draw first.",
     refused: "These models cannot do that",
     nearest: "Nearest requests that they can do",
-    notes: "About these models",
   },
 
   plan: {
@@ -97,7 +92,6 @@ export const text = {
     goOn: "Go on",
     stop: "Stop",
     undo: "Undo",
-    undone: "The last change is undone.",
     undoOf: (kind: string, step: number) =>
       kind === "redraw" ? `Undo the redraw of step ${step}` : `Undo the choice at step ${step}`,
     read: "Read",
@@ -117,7 +111,6 @@ export const text = {
     preparing: "Preparing…",
     missingCharacters: (number: number) =>
       `${count(number, "character", "characters")} could not be written to the PDF with the fonts of this machine; the file says which.`,
-    more: "More",
     again: "Make another like this",
     remove: "Delete this document",
     removeQuestion: "Delete this document and its pictures for good?",
@@ -163,21 +156,17 @@ export const text = {
     time: "Time",
     cost: "Cost",
     critic: "Critic",
-    refined: "Prompt for the next attempt",
     drawTime: (draw: number, judge: number) => `${draw.toFixed(1)} s to draw, ${judge.toFixed(1)} s to judge`,
     replies: "Raw replies of the critic",
     redraw: "Draw it again",
-    redrawHint: "With another description, another seed, or just once more.",
     redrawGo: "Draw again",
     branch: "Branch from here",
     branchHint: "A new document that shares the steps before this one; this document stays as it is.",
-    branchGo: "Branch",
     onlyStep: "Keep the later steps as they are",
     seedAuto: "another one",
-    compare: "Before and after",
-    compareHint: "Move the divider to compare the picture of the step before with this one.",
     divider: "Divider between before and after",
     before: "Before",
+    beforeAlt: (step: number) => `The picture that step ${step} was drawn from`,
     after: "After",
     working: "This step is being drawn. Wait until the document is done, or stop it.",
     notPlanned: "This step does not exist any more.",
@@ -186,7 +175,6 @@ export const text = {
   },
 
   inside: {
-    heading: "Look inside",
     command: "As a command line",
     copy: "Copy",
     copied: "Copied",
@@ -200,11 +188,11 @@ export const text = {
       `${calls.planner} to the planner, ${calls.generator} to the generator, ${calls.critic} to the critic` +
       (calls.repeated ? `, ${calls.repeated} repeated` : ""),
     time: "Time",
+    made: "Asked for",
     cost: "Cost",
     dollars: (amount: number) => `${amount.toFixed(4)} US dollars`,
     noCost: "nothing, or unknown",
     id: "Id",
-    notes: "Notes",
     log: "Log of model calls",
     logHint: "Every call as it happens. Open one to read the raw reply.",
     role: { planner: "Planner", critic: "Critic", generator: "Generator" } as Record<string, string>,
@@ -214,7 +202,6 @@ export const text = {
     noCalls: "No model has been called yet.",
     tokens: (read: number, written: number) => `${read} tokens read, ${written} written`,
     ended: (reason: string) => `ended with “${reason}”`,
-    decisions: "What was decided by hand",
   },
 
   library: {
@@ -242,7 +229,6 @@ export const text = {
     noneFound: "No document matches.",
     first: "Make the first one",
     items: "Documents",
-    facts: (steps: number, pictures: number) => `${count(steps, "step", "steps")}, ${count(pictures, "picture", "pictures")}`,
   },
 
   queue: {
@@ -253,6 +239,7 @@ export const text = {
     running: "Being made",
     waiting: "Waiting",
     failed: "Failed",
+    more: (number: number) => `and ${number.toLocaleString("en")} more`,
     nothing: "Nothing is being made, and nothing waits.",
     progress: (step: number, steps: number) => `step ${step} of ${steps}`,
     planning: "writing the plan",
@@ -261,7 +248,6 @@ export const text = {
     down: (title: string) => `Move “${title}” down`,
     cancel: (title: string) => `Stop “${title}”`,
     retry: (title: string) => `Try “${title}” again`,
-    firstShort: "Next",
     cancelShort: "Stop",
     retryShort: "Try again",
     retryAll: "Try all failed again",
