@@ -143,18 +143,20 @@ def _offers(chosen: Choices, named: list[str] | None) -> tuple[str, ...]:
 
 
 def _can_run(profile: str) -> bool:
-    """Whether a profile is installed with all that it needs; loads no model."""
-    from interleave.backends.registry import check_agent, check_generator
+    """Whether a profile is installed with the packages that it needs; imports none of them."""
+    from interleave.backends.registry import AGENT_KINDS, find_backend
     from interleave.runs.resolve import Choices, resolve
 
     try:
         config, _ = resolve(Choices(profile=profile))
-        check_agent(config.planner.parsed, "planner")
-        check_agent(config.critic.parsed, "critic")
-        check_generator(config.generator.parsed)
     except InterleaveError:
         return False
-    return True
+    found = [
+        find_backend(config.planner.parsed.name, *AGENT_KINDS),
+        find_backend(config.critic.parsed.name, *AGENT_KINDS),
+        find_backend(config.generator.parsed.name, "generator"),
+    ]
+    return all(each is not None and not each.missing for each in found)
 
 
 def _announce(address: str, *, opens: bool) -> None:

@@ -2092,6 +2092,8 @@ export interface components {
             accepted: boolean;
             /** Attempts */
             attempts: components["schemas"]["Attempt"][];
+            /** Before */
+            before: string | null;
             /** By Hand */
             by_hand: ("redrawn" | "chosen" | "kept") | null;
             /** Finished */

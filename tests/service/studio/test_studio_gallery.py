@@ -20,6 +20,7 @@ from interleave.runs.resolve import Choices, resolve
 from interleave.service.documents.jobs import Job, new_job_id
 from interleave.service.documents.keys import FILE_NAME, add_key
 from interleave.service.documents.studio.catalogue import Catalogue, Entry, Search, entry_of, words_of
+from interleave.service.documents.studio.indexing import Indexing
 from interleave.service.documents.studio.thumbnails import Thumbnails
 from interleave.service.documents.studio.wire import Gallery
 
@@ -173,6 +174,22 @@ def test_a_deleted_document_leaves_gallery_and_disk(tmp_path: Path) -> None:
         running.http.delete(f"/v1/responses/{item.id}")
         running.until(lambda: listed(running, q="lighthouse").total == 0)
         assert not folder.exists()
+
+
+def test_a_document_that_is_deleted_while_it_is_read_does_not_come_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read = Indexing._entry
+
+    def deleting(self: Indexing, job: Job) -> Any:
+        asyncio.run_coroutine_threadsafe(self.documents.forget(job.id), running.loop).result()
+        return read(self, job)
+
+    with service(tmp_path) as running:
+        running.sdk().responses.create(input="one picture of a lighthouse")
+        monkeypatch.setattr(Indexing, "_entry", deleting)
+        listed(running)
+        running.until(lambda: listed(running).total == 0)
 
 
 def test_keys_see_their_own_documents_only(tmp_path: Path) -> None:

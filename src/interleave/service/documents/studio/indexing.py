@@ -31,10 +31,10 @@ class Indexing:
         self.documents = documents
         self._catalogue: Catalogue | None = None
         self._updating: asyncio.Task[None] | None = None
-        self._lock = asyncio.Lock()
+        self._opening, self._putting = asyncio.Lock(), asyncio.Lock()
         documents.worker.listeners.append(self._changed)
         documents.worker.queue_listeners.append(self._changed)
-        documents.removed.append(self._removed)
+        documents.removed.append(self._changed_id)
         documents.closing.append(self.close)
 
     @property
@@ -45,7 +45,7 @@ class Indexing:
     async def catalogue(self) -> Catalogue:
         """The catalogue, with what is new among the newest documents."""
         self.documents.refuse_when_draining()  # the catalogue is closed then
-        async with self._lock:
+        async with self._opening:
             if self._catalogue is None:
                 self._catalogue = await asyncio.to_thread(Catalogue.opened, self.documents.folders.root)
                 self._updating = asyncio.create_task(self._update(self._catalogue))
@@ -81,10 +81,17 @@ class Indexing:
             log.error("the catalogue is not up to date: %s", error)
 
     async def _put_changed(self, catalogue: Catalogue, jobs: list[Job], known: dict[str, str]) -> None:
-        changed = [job for job in jobs if known.get(job.id) != state_of(job)]
-        if changed:
-            entries = await self.documents.in_thread(lambda: [self._entry(job) for job in changed])
-            await catalogue.put(entries)
+        await self._put(catalogue, [job.id for job in jobs if known.get(job.id) != state_of(job)])
+
+    async def _put(self, catalogue: Catalogue, ids: list[str]) -> None:
+        """Read jobs as they are now, one batch after the other: an older state never replaces a newer one."""
+        async with self._putting:
+            found = {id_: await self.documents.jobs.get(id_) for id_ in ids}
+            jobs = [job for job in found.values() if job is not None]
+            await catalogue.put(await self.documents.in_thread(lambda: [self._entry(job) for job in jobs]))
+            for id_, job in found.items():
+                if job is None:
+                    await catalogue.remove(id_)
 
     def _entry(self, job: Job) -> tuple[Job, Entry, str, str]:
         try:
@@ -96,15 +103,11 @@ class Indexing:
         return job, entry, outcome_of(job, record), words_of(job, record)
 
     def _changed(self, job: Job) -> None:
-        if self._catalogue is not None:
-            self._follow(self._put_one(self._catalogue, job))
+        self._changed_id(job.id)
 
-    def _removed(self, id_: str) -> None:
+    def _changed_id(self, id_: str) -> None:
         if self._catalogue is not None:
-            self._follow(self._catalogue.remove(id_))
-
-    async def _put_one(self, catalogue: Catalogue, job: Job) -> None:
-        await self._put_changed(catalogue, [job], {})
+            self._follow(self._put(self._catalogue, [id_]))
 
     def _follow(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.ensure_future(work)
