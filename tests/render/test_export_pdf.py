@@ -92,5 +92,46 @@ def test_a_file_that_is_no_font_is_passed_over(tmp_path: Path, monkeypatch: pyte
     assert (chosen.main, chosen.missing) == (None, frozenset("中"))
 
 
+def font(path: Path, characters: str) -> None:
+    """A font with boxes for these characters, with outlines as CJK fonts have them."""
+    from fontTools.fontBuilder import FontBuilder
+    from fontTools.pens.t2CharStringPen import T2CharStringPen
+
+    names = [".notdef", *(f"uni{ord(each):04X}" for each in characters)]
+    pen = T2CharStringPen(500, None)
+    pen.moveTo((50, 0))
+    for point in ((450, 0), (450, 700), (50, 700)):
+        pen.lineTo(point)
+    pen.closePath()
+    box = pen.getCharString()
+    builder = FontBuilder(1000, isTTF=False)
+    builder.setupGlyphOrder(names)
+    builder.setupCharacterMap({ord(each): name for each, name in zip(characters, names[1:], strict=True)})
+    builder.setupCFF("Boxes", {"FullName": "Boxes"}, dict.fromkeys(names, box), {})
+    builder.setupHorizontalMetrics(dict.fromkeys(names, (500, 50)))
+    builder.setupHorizontalHeader(ascent=800, descent=-200)
+    builder.setupNameTable({"familyName": "Boxes", "styleName": "Regular"})
+    builder.setupOS2(sTypoAscender=800, sTypoDescender=-200, sCapHeight=700)
+    builder.setupPost()
+    builder.save(path)
+
+
+def test_without_a_font_for_reading_no_character_is_lost(
+    made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pypdf = pytest.importorskip("pypdf")
+    font(tmp_path / "a.otf", "中文")
+    monkeypatch.setattr(fonts_module, "_folders", lambda: [tmp_path])
+    chosen = choose_fonts("ab 中文")
+    assert (chosen.main is not None, chosen.missing) == (True, {"a", "b"})  # the font has no letters
+    font(tmp_path / "b.otf", "abcdefghijklmnopqrstuvwxyz")
+    chosen = choose_fonts("ab 中文")
+    assert (len(chosen.others), chosen.missing) == (1, frozenset())
+    exported = export_run(made, read_record(made), "pdf")
+    text = "".join(page.extract_text() for page in pypdf.PdfReader(io.BytesIO(exported.data)).pages)
+    assert "中文" in text.replace(" ", "").replace("\n", "")
+    assert "D" in exported.missing_characters
+
+
 def test_no_character_is_missing_where_there_is_a_note_for_none() -> None:
     assert missing_note(frozenset()) == ""

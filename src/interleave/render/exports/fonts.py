@@ -54,15 +54,22 @@ def choose_fonts(text: str) -> FontChoice:
     by_name = {path.stem: path for path in reversed(files)}
     known = (by_name[name] for name in READING if name in by_name)
     main = next((FontFile(path) for path in known if characters_of(path, 0)), None)
-    missing = wanted - (characters_of(main.path, 0) if main else _BUILT_IN)
-    bold = FontFile(by_name[name]) if main and (name := _bold_name(main)) in by_name else None
-    others: list[FontFile] = []
-    if missing:
-        others, missing = _fallbacks(missing, files)
+    if main is None:
+        return _without_reading_font(wanted, files)
+    bold = FontFile(by_name[name]) if (name := _bold_name(main)) in by_name else None
+    others, missing = _fallbacks(wanted - characters_of(main.path, 0), files)
     return FontChoice(main, bold, tuple(others), frozenset(missing))
 
 
 _BUILT_IN = frozenset(bytes(range(32, 256)).decode("latin-1"))
+
+
+def _without_reading_font(wanted: set[str], files: list[Path]) -> FontChoice:
+    """The font that every PDF reader has, where it is enough or there is no other; else what has the most."""
+    others, missing = ([], set[str]()) if wanted <= _BUILT_IN else _fallbacks(wanted, files)
+    if not others:
+        return FontChoice(None, None, (), frozenset(wanted - _BUILT_IN))
+    return FontChoice(others[0], None, tuple(others[1:]), frozenset(missing))
 
 
 def _bold_name(main: FontFile) -> str:
@@ -72,6 +79,8 @@ def _bold_name(main: FontFile) -> str:
 
 def _fallbacks(missing: set[str], files: list[Path]) -> tuple[list[FontFile], set[str]]:
     """Fonts for the characters that are missing, those with the most of them first; and what still is."""
+    if not missing:
+        return [], missing
     covers = {
         font: covered
         for path in files

@@ -94,10 +94,9 @@ class _Paper:
         raise NotImplementedError
 
     def _add_fonts(self) -> str:
-        main, pdf = self.fonts.main, self.pdf
-        if main is None and not self.fonts.others:
+        first, pdf = self.fonts.main, self.pdf
+        if first is None:
             return "Times"
-        first = main or self.fonts.others[0]
         pdf.add_font(FAMILY, "", first.path, collection_font_number=first.number)
         bold = self.fonts.bold or first
         pdf.add_font(FAMILY, "B", bold.path, collection_font_number=bold.number)
