@@ -29,6 +29,9 @@ test: $(READY)
 
 # STRICT=1 fails where a test would skip because a program or package is missing, and lists them.
 test-all: $(READY)
+ifneq ($(filter-out 0,$(STRICT)),)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[strict]'
+endif
 	STRICT=$(STRICT) $(BIN)/python -m pytest
 
 test-servers: $(READY)

@@ -18,7 +18,7 @@ from interleave.data.prompts.corpus import RequestRow
 from interleave.errors import ConfigurationError, InputError
 from interleave.types import Request
 from interleave_mini.language import patterns, vocabulary
-from interleave_mini.requests import without_shouting
+from interleave_mini.requests import check_words
 
 
 def workflow(path: Path, nodes: dict[str, Any]) -> Path:
@@ -82,23 +82,16 @@ def test_many_tails_of_a_request_are_not_sought_from_its_beginning(monkeypatch: 
     assert looked_at <= 10 * len(text)
 
 
-@pytest.mark.parametrize(
-    ("said", "calm"),
-    [("Go on!?!..", "Go on."), ("GO ON", "Go on"), ("Really?", "Really?"), ("Wow! a cat", "Wow! a cat")],
-)
-def test_shouting_is_calmed(said: str, calm: str) -> None:
-    assert without_shouting(Request.of(said)).text == calm
-
-
 def test_of_many_foreign_words_a_few_are_looked_up(monkeypatch: pytest.MonkeyPatch) -> None:
     looked_up: list[str] = []
-    monkeypatch.setattr(vocabulary, "_close_match", looked_up.append)
+    monkeypatch.setattr(vocabulary, "_meant", looked_up.append)
     words = " ".join(f"xq{chr(97 + n % 26)}{'v' * (n // 26)}" for n in range(500))
+    assert vocabulary.corrections(words) == {}
+    assert 0 < len(looked_up) <= 6
     with pytest.raises(InputError, match="and 494 more"):
-        vocabulary.check_words(Request.of(words))
-    assert len(looked_up) <= 6
+        check_words(Request.of(words))
     with pytest.raises(InputError) as refused:
-        vocabulary.check_words(Request.of("x" * 60_000))
+        check_words(Request.of("x" * 60_000))
     assert len(str(refused.value)) < 600
 
 

@@ -14,8 +14,10 @@ from random import Random
 
 from PIL import Image, ImageDraw, ImageFont
 
+from interleave_mini.language.natural import sample_request
 from interleave_mini.language.tasks import SUITES, Task, parse_task, tasks
-from interleave_mini.language.topics import DOMAINS
+from interleave_mini.language.topics import DOMAINS, Topic
+from interleave_mini.language.voices import voices
 from interleave_mini.world import BACKGROUNDS, COLOURS, KINDS, NOUNS, Scene, Size, Thing, draw
 from interleave_mini.world.sprites import sprite
 
@@ -40,6 +42,7 @@ SUITES_BY = {
     "continue": "drawing a house",
     "know": "riddles",
     "edit": "spatial",
+    "plain": "one picture",
     "annotate": "hide and seek",
 }
 
@@ -99,7 +102,7 @@ def suites() -> Image.Image:
         for suite in SUITES
     }
     row = _beside(strips["know"], strips["edit"])
-    return _stacked([strips["story"], strips["continue"], row, strips["annotate"]])
+    return _stacked([strips["story"], strips["continue"], row, strips["plain"], strips["annotate"]])
 
 
 def _first(suite: str, topic: str) -> Task:
@@ -227,17 +230,29 @@ _TABLE = re.compile(r"(?<=<!-- made by miniature/make.py -->\n).*?(?=<!-- end --
 
 
 def language_table() -> str:
-    """The domains with their size, and a request of each."""
+    """The domains with their size, and a request of each in somebody's voice."""
     rng = Random(SEED)
-    rows = ["| domain | sub-categories | templates | for example |", "|---|---:|---:|---|"]
+    rows = [
+        "| domain | sub-categories | templates | lines in voices | for example |",
+        "|---|---:|---:|---:|---|",
+    ]
     for domain, topics in DOMAINS.items():
-        templates = sum(len(topic.templates) for topic in topics)
-        example = rng.choice(topics).sample(rng).text
-        rows.append(f"| {domain} | {len(topics)} | {templates} | {example} |")
-    everything = [topic for topics in DOMAINS.values() for topic in topics]
-    templates = sum(len(topic.templates) for topic in everything)
-    rows.append(f"| **all** | **{len(everything)}** | **{templates}** | |")
+        rows.append(f"| {domain} | {' | '.join(map(str, _sizes(topics)))} | {_example(topics, rng)} |")
+    everything = _sizes([topic for topics in DOMAINS.values() for topic in topics])
+    rows.append(f"| **all** | {' | '.join(f'**{size:,}**' for size in everything)} | |")
     return "\n".join(rows) + "\n"
+
+
+def _sizes(topics: Sequence[Topic]) -> tuple[int, int, int]:
+    templates = sum(len(topic.templates) for topic in topics)
+    lines = sum(len(voice.section(topic.name)) for topic in topics for voice in voices())
+    return len(topics), templates, lines
+
+
+def _example(topics: Sequence[Topic], rng: Random) -> str:
+    topic, voice = rng.choice(topics), rng.choice(voices())
+    found = sample_request(topic, voice, rng) or topic.sample(rng)
+    return found.text
 
 
 def write_table(page: Path) -> None:

@@ -9,7 +9,7 @@ asked for ("one image of the whole, and then a step-by-step guide").
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 # fmt: off
 _WORDS = [
@@ -98,6 +98,16 @@ _WINDOW = 160
 """Characters before and after a number that are looked at."""
 _ANY_NUMBER = re.compile(rf"(?<![\w.,]){_NUMBER}(?![\w]|[.,]\d)")
 _YEARS = range(1900, 2100)
+
+
+def asking_text(texts: Sequence[str | None]) -> str:
+    """The text that says what is asked for: that after the last picture, all of it where there is none.
+
+    In `texts` a picture is None.
+    """
+    last = len(texts) - texts[::-1].index(None) if None in texts else 0
+    after_pictures = "\n".join(text for text in texts[last:] if text)
+    return after_pictures if after_pictures.strip() else "\n".join(text for text in texts if text)
 
 
 def named_step_count(text: str) -> int | None:

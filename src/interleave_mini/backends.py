@@ -12,6 +12,7 @@ from interleave.backends.generators.diffusers import DiffusersGenerator
 from interleave.backends.vlms.transformers import TransformersVlm
 from interleave.config.specs import Spec
 from interleave.errors import ConfigurationError
+from interleave_mini.requests import PlanCheck
 
 WEIGHTS = Path(__file__).parent / "weights"
 ROLES = ("planner", "critic")
@@ -32,11 +33,7 @@ class MiniGenerator(DiffusersGenerator):
 class MiniAgent(TransformersVlm):
     """The transformers backend on the weights in this package; it takes the same options."""
 
-    class Options(TransformersVlm.Options):
-        guess: bool = False
-        """Whether to plan requests that match no template it was trained on; most such plans are wrong."""
-
-    def __init__(self, *, spec: Spec, options: Options, role: str) -> None:
+    def __init__(self, *, spec: Spec, options: TransformersVlm.Options, role: str) -> None:
         if spec.model or spec.base_url:
             raise ConfigurationError(
                 f"{str(spec)!r}: 'mini' is the model in this package and takes no name and no address; "
@@ -49,3 +46,4 @@ class MiniAgent(TransformersVlm):
         if options.compile is None:  # compiling takes longer than many documents do
             options = options.model_copy(update={"compile": False})
         super().__init__(spec=replace(spec, model=str(WEIGHTS / role)), options=options)
+        self.plan_check = PlanCheck()

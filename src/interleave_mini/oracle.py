@@ -18,11 +18,10 @@ from interleave.pictures import pixel_digest
 from interleave.types import Outcome, Plan, Request, Scores, Verdict
 from interleave_mini.language.patterns import NotUnderstood
 from interleave_mini.language.prompts import edit_prompt, parse_prompt, scene_prompt
-from interleave_mini.language.vocabulary import check_words
 from interleave_mini.language.words import POSITIONS, a
 from interleave_mini.reader import Reading, shared_batched_reader
 from interleave_mini.reader.scores import is_clear, score, shows
-from interleave_mini.requests import parse_request
+from interleave_mini.requests import check_words, parse_request
 from interleave_mini.world.operations import Impossible, changes
 from interleave_mini.world.scene import CELLS, Scene
 

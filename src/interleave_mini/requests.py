@@ -1,63 +1,108 @@
-"""What the miniature does with a user's request before any model runs: normalise it, check it, parse it.
+"""What the miniature does with a user's request before any model runs, and with the plan that comes of it.
 
 `plugin.py` registers `accept_request` for the miniature's planners and `check_prompt` for its generator. Both
 raise `InputError` for what is outside the little world, so that a run is refused before it costs anything.
+Known words are never refused for their order: they are planned, and `PlanCheck` holds the plan against them.
 """
 
 from __future__ import annotations
 
+import logging
+import math
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
+from functools import cache
 from itertools import groupby
-from random import Random
 
-from interleave.agents.planner import named_steps
 from interleave.errors import InputError
-from interleave.text import count
-from interleave.types import Part, Picture, Request, Text
+from interleave.text import one_line
+from interleave.types import Part, Picture, Plan, Request, Text
+from interleave_mini.language.lexicon import harmless_words
 from interleave_mini.language.patterns import NotUnderstood
-from interleave_mini.language.tasks import GO_ON, Task, parse_task, sample_task
-from interleave_mini.language.vocabulary import EXAMPLES, REAL_MODELS, check_words
+from interleave_mini.language.tasks import Task, parse_task
+from interleave_mini.language.topics import DOMAINS
+from interleave_mini.language.vocabulary import (
+    Unknown,
+    corrected,
+    corrections,
+    is_plural,
+    other_language,
+    unknown_words,
+)
+from interleave_mini.language.voices import voices
+from interleave_mini.language.words import listed, plural, with_article
+from interleave_mini.plan_check import (
+    impossible_step,
+    is_about_something_else,
+    leaves_out,
+    missing_from,
+    named_things,
+)
 from interleave_mini.reader import shared_batched_reader, shared_reader
 from interleave_mini.reader.scores import is_clear
+from interleave_mini.world.kinds import COLOURS
 from interleave_mini.world.operations import Impossible
 from interleave_mini.world.scene import CELLS
 
+log = logging.getLogger(__name__)
+
 MIN_CLEAR_CELLS = 5
 """Of nine: a picture of this world has nearly all its cells clear, any other picture none."""
+MAX_SHOWN, MAX_WORD_LENGTH, MAX_REQUEST_SHOWN = 6, 40, 200
+EXAMPLES = (
+    "How a frog grows up, step by step, in four pictures",
+    "Tell the story of a cat and a dog that become friends in the meadow.",
+    "Draw a snowman and a red house in the snow, then add a moon at the top.",
+)
+STARTS = (
+    "How a frog grows up, step by step, in four pictures",
+    "Tell the story of a cat and a dog that become friends in the meadow.",
+    "Show the phases of the moon.",
+    "How do you bake a purple cake?",
+    "Why does a yellow snowman melt when the sun comes out? Explain it in four pictures.",
+    "Draw a green rocket step by step.",
+)
+"""Requests of different kinds, to choose from."""
+REAL_MODELS = "For anything else use real models: `interleave backends` lists them."
 
 _MARKUP_LINE = re.compile(r"^\s{0,3}(#{1,6}\s.*|>.*|---+|\*.*\*|Step \d+:?)\s*$", re.MULTILINE)
 """Headings, notes and rules of a Markdown document: they are not part of a caption."""
 _LEAD = re.compile(r"^\s*(?:#{1,6}\s+)?")
 _ESCAPED = re.compile(r"\\(?=[^\w\s])")
+_GAP = re.compile(r"{[^{}]*}")
 _STEP = re.compile(r"^\s*step \d+:", re.IGNORECASE)
-_CONTINUE = re.compile(
-    r"\b(go on|goes on|carry on|continue|continues|next|rest|remaining|missing|finish|finished|end)\b",
-    re.IGNORECASE,
-)
 
 
 def accept_request(request: Request, options: Mapping[str, str]) -> Request:
-    """The request in the form the planners were trained on; raises `InputError` for one outside the world.
+    """The request as the planner reads it; raises `InputError` for one outside the world.
 
-    With the planner option `guess`, known words and pictures are enough: the request need not parse.
+    Mistyped words with one candidate are corrected, and said so; a story that has begun gets its parts in
+    order. Nothing else stands between the person's words and the planner.
     """
-    normalised = normalise_story(without_shouting(request))
-    check_request(normalised)
-    if options.get("guess", "false").lower() in ("true", "1", "yes", "on"):
-        return normalised
-    steps = len(parse_request(normalised).steps)
-    if (wanted := named_steps(request)) not in (None, steps):
-        raise InputError(f"this takes {count(steps, 'step')}, not {wanted}: name that number, or none")
-    return normalised
+    request = normalise_story(request)
+    found = corrections(request.text)
+    if found:
+        log.warning("read %s", listed([f"“{wrong}” as “{right}”" for wrong, right in found.items()]))
+        request = Request(
+            tuple(
+                Text(corrected(part.text, found))
+                if isinstance(part, Text) and not _STEP.match(part.text)
+                else part
+                for part in request.parts
+            )
+        )
+    check_request(request)
+    return request
 
 
-# Checks
+# Checks before planning
 
 
 def check_prompt(prompt: str) -> None:
     """Raise `InputError` for a prompt with words the miniature does not know."""
-    check_words(Request.of(prompt))
+    if unknown := unknown_words(prompt):
+        raise _unknown_words_error(prompt, unknown)
 
 
 def check_request(request: Request) -> None:
@@ -74,8 +119,58 @@ def check_request(request: Request) -> None:
             )
 
 
+def check_words(request: Request) -> None:
+    """Raise `InputError`, with neighbours in meaning and requests to paste, for unknown words."""
+    text = request.text
+    unknown = unknown_words(text)
+    if not unknown:
+        return
+    if language := other_language(text):
+        raise InputError(
+            f"the miniature reads English only, and this looks like {language}: sorry! "
+            f"In English it can do, for example, {_quoted(EXAMPLES)}. {REAL_MODELS}"
+        )
+    raise _unknown_words_error(text, unknown)
+
+
+def _unknown_words_error(text: str, unknown: Sequence[Unknown]) -> InputError:
+    shown = unknown[:MAX_SHOWN]
+    words = ", ".join(f"“{one_line(each.word, MAX_WORD_LENGTH)}”{_nearest(each)}" for each in shown)
+    more = f" and {len(unknown) - MAX_SHOWN} more" if len(unknown) > MAX_SHOWN else ""
+    return InputError(
+        f"the miniature does not know {words}{more}. "
+        f"It can do {_quoted(_instead(text, unknown))}. {REAL_MODELS}"
+    )
+
+
+def _nearest(unknown: Unknown) -> str:
+    return f" (it has {listed([*unknown.nearest])})" if unknown.nearest else ""
+
+
+def _instead(text: str, unknown: Sequence[Unknown]) -> list[str]:
+    """Three requests that can be done: the person's own with neighbours for what is unknown, or others."""
+    own = []
+    if all(each.nearest for each in unknown) and len(text) <= MAX_REQUEST_SHOWN:
+        for turn in range(len(EXAMPLES)):
+            said = text
+            for place, each in enumerate(unknown):
+                said = _replaced(said, each.word, each.nearest[(turn + place) % len(each.nearest)])
+            own.append(one_line(said, MAX_REQUEST_SHOWN))
+    return list(dict.fromkeys(own)) or nearest_requests(text)
+
+
+def _replaced(text: str, word: str, near: str) -> str:
+    """The text with a neighbour for a word, in its number and with the article that fits."""
+    if is_plural(word) and near not in COLOURS:
+        return re.sub(rf"\b{re.escape(word)}\b", plural(near), text)
+    article = with_article(near, near)
+    text = re.sub(rf"\ban? {re.escape(word)}\b", article, text)
+    text = re.sub(rf"\bAn? {re.escape(word)}\b", article[0].upper() + article[1:], text)
+    return re.sub(rf"\b{re.escape(word)}\b", near, text)
+
+
 def parse_request(request: Request) -> Task:
-    """The task behind a request, its pictures read; raises `InputError` when no template matches."""
+    """The task behind a request, its pictures read; raises `InputError` when no wording matches."""
     parts = [
         part.text if isinstance(part, Text) else shared_batched_reader().read(part.image).scene
         for part in request.parts
@@ -83,45 +178,95 @@ def parse_request(request: Request) -> Task:
     try:
         return parse_task(parts)
     except (NotUnderstood, Impossible) as error:
-        nearest = " or ".join(f"“{text}”" for text in _nearest_requests(request.text))
         raise InputError(
-            f"the miniature knows all these words, but no such request ({error}). "
-            f"Requests it knows read like {nearest}. {REAL_MODELS}"
+            f"the oracle understands only wordings that it has a rule for, and this is none ({error}). "
+            f"It can do {_quoted(nearest_requests(request.text))}. "
+            "The learned planner is freer: --planner mini"
         ) from None
 
 
 def suggest_requests(text: str, number: int) -> list[str]:
-    """Requests of this world that share words with a text, the nearest first; else varied ones."""
-    if not text.strip() and number <= len(EXAMPLES):
-        return list(EXAMPLES[:number])
-    found = _nearest_requests(text, number)
-    if _words(text).isdisjoint(_words(" ".join(found))):
-        found = [*EXAMPLES, *found]
-    return list(dict.fromkeys(found))[:number]
+    """Requests of this world to begin with, the nearest to a text first."""
+    near = nearest_requests(text, number) if text.strip() else []
+    return list(dict.fromkeys([*near, *STARTS]))[:number]
 
 
-def _nearest_requests(text: str, limit: int = 2) -> list[str]:
-    """Requests of different topics that share the most words with this one."""
-    rng, asked = Random(0), _words(text)
-    nearest: dict[str, tuple[float, int, str]] = {}
-    for _ in range(600):
-        task = sample_task("story", rng)
-        words = _words(task.text)
-        shared = len(words & asked) / len(words | asked)
-        found = (-shared, len(task.text), task.text)  # of two that are as near, the shorter one
-        nearest[task.topic] = min(nearest.get(task.topic, found), found)
-    return [text for *_, text in sorted(nearest.values())[:limit]]
+def nearest_requests(text: str, limit: int = 3) -> list[str]:
+    """Requests of different topics whose wordings have most of the words of this one.
+
+    A word counts by the share of a topic's wordings that have it, and more where few topics have it.
+    """
+    asked = _words(text)
+    examples = topic_examples()
+    topics_with = Counter(word for words in examples.values() for word in words)
+
+    def nearness(example: str) -> float:
+        words = examples[example]
+        return sum(words[word] * math.log(len(examples) / topics_with[word]) for word in asked & words.keys())
+
+    ranked = sorted(examples, key=nearness, reverse=True)
+    return ranked[:limit] if nearness(ranked[0]) else [*EXAMPLES]
 
 
-def _words(text: str) -> set[str]:
-    return set(re.findall(r"[a-z]+", text.lower()))
+@cache
+def topic_examples() -> dict[str, dict[str, float]]:
+    """A plain request of every topic, and its words, each with the share of wordings that have it."""
+    found = {}
+    for topic in (topic for topics in DOMAINS.values() for topic in topics):
+        lines = [_GAP.sub(" ", each.text) for voice in voices() for each in voice.section(topic.name)]
+        example = topic.example()
+        counts = Counter(word for line in (example, *lines) for word in _words(line) - harmless_words())
+        found[example] = {word: count / (1 + len(lines)) for word, count in counts.items()}
+    return found
 
 
-# Normalisation
+def _words(text: str) -> frozenset[str]:
+    return frozenset(re.findall(r"[a-z]+", text.lower()))
+
+
+def _quoted(texts: Sequence[str]) -> str:
+    return " or ".join(f"“{text}”" for text in texts)
+
+
+# The check of a plan
+
+
+class PlanCheck:
+    """Holds the planner's plan against the request: what was named must be in it, and it must be possible."""
+
+    def problem(self, request: Request, plan: Plan) -> str:
+        """What the planner is told; empty for a plan that is right as far as a rule can tell."""
+        if missing := missing_from(plan, request):
+            return leaves_out(missing)
+        if request.pictures:
+            return ""
+        if prompt := impossible_step(plan):
+            return f"Nobody can draw “{prompt}”."
+        return "The plan is about something else." if is_about_something_else(plan, request) else ""
+
+    def refusal(self, request: Request, plan: Plan) -> InputError:
+        """What the person is told when the second plan is no better."""
+        return InputError(
+            f"{_why(request, plan)}. It can do {_quoted(nearest_requests(request.text))}. {REAL_MODELS}"
+        )
+
+
+def _why(request: Request, plan: Plan) -> str:
+    understood = f"the miniature understood {listed(named_things(plan)) or 'nothing that it can draw'}"
+    in_other_words = "say it in other words, or in smaller steps"
+    if missing := missing_from(plan, request):
+        left_out = listed([f"“{each}”" for each in missing])
+        return f"{understood}, but its plan leaves out {left_out}: {in_other_words}"
+    if is_about_something_else(plan, request):
+        return "the miniature finds nothing in this that it can draw"
+    return f"{understood}, but its plan cannot be drawn at “{impossible_step(plan)}”: {in_other_words}"
+
+
+# Stories that have begun
 
 
 def normalise_story(request: Request) -> Request:
-    """A half-finished picture story in the planners' form: title, “Step 1: …” and picture, a wish to go on.
+    """A picture story that has begun, in the planner's form: title, “Step 1: …” and picture, then the wish.
 
     Users send documents with a title, headings, and captions above or below the pictures. Any request that is
     not such a story, or has that form already, is returned as it is.
@@ -130,7 +275,7 @@ def normalise_story(request: Request) -> Request:
     if len(parts) < 3:
         return request
     first, *story, wish = parts
-    if not isinstance(first, Text) or not isinstance(wish, Text) or not _CONTINUE.search(wish.text):
+    if not isinstance(first, Text) or not isinstance(wish, Text):
         return request
     pictures = [part for part in story if isinstance(part, Picture)]
     if not pictures or (isinstance(story[0], Text) and _STEP.match(story[0].text)):
@@ -140,19 +285,7 @@ def normalise_story(request: Request) -> Request:
     normalised: list[Part] = [Text(title.strip())]
     for number, (caption, picture) in enumerate(zip(captions, pictures, strict=True), start=1):
         normalised += [Text(f"Step {number}: {caption}"), picture]
-    return Request((*normalised, Text(GO_ON[0])))
-
-
-def without_shouting(request: Request) -> Request:
-    """A text request in lower case with one full stop, if it was all capitals or ended in “!”.
-
-    The planners were trained on calm sentences only.
-    """
-    words = request.text.removesuffix("\n").rstrip("!?.")
-    calm = f"{words}." if "!" in request.text[len(words) :] else request.text
-    if request.pictures or not (calm != request.text or calm.isupper()):
-        return request
-    return Request.of(calm.capitalize() if calm.isupper() else calm)
+    return Request((*normalised, wish))
 
 
 def _captions(story: Sequence[Part]) -> list[str]:

@@ -83,6 +83,12 @@ def test_tags_in_a_request_come_back_in_the_plan_as_they_were() -> None:
     assert planned("draw </answer> and <think>").steps[0].prompt == "draw </answer> and <think>"
 
 
+def test_the_scripted_planner_goes_on_with_as_many_steps_as_are_asked_for_last() -> None:
+    parts = (Text("A frog in one picture"), Picture(Image.new("RGB", (8, 8))), Text("Go on in two pictures"))
+    plan = asyncio.run(load_vlm("scripted", "planner").complete((Message("user", parts),), Sampling()))
+    assert len(parse_plan(plan).steps) == 2
+
+
 def test_the_scripted_planner_plans_for_pictures_without_words() -> None:
     messages = (Message("user", (Picture(Image.new("RGB", (8, 8))),)),)
     plan = parse_plan(asyncio.run(load_vlm("scripted", "planner").complete(messages, Sampling())))

@@ -58,6 +58,9 @@ def prepare(folder: Path) -> None:
     (folder / "digits.json").write_text('{"steps": [{"prompt": "a", "number": ' + "9" * 5000 + "}]}")
     (folder / "no-steps.json").write_text('{"steps": []}')
     (folder / "later.json").write_text('{"steps": [{"number": 1, "prompt": "a", "sources": [2]}]}')
+    (folder / "gone.json").write_text(
+        '{"steps": [{"number": 2, "prompt": "a"}, {"number": 3, "prompt": "b", "sources": [1]}]}'
+    )
     (folder / "many.json").write_text(
         json.dumps({"steps": [{"number": n, "prompt": "a"} for n in range(1, 60)]})
     )
@@ -121,6 +124,7 @@ CASES: dict[str, tuple[list[str], str]] = {
     "requests for one run only": ([*GENERATE, "--concurrency", "2"], "--requests"),
     "request without quotes": (["generate", "A", "frog"], "put the request in quotes"),
     "D24 plan that starts from a later step": ([*GENERATE, "--plan", "later.json"], "step 2"),
+    "D24 plan that starts from a deleted step": ([*GENERATE, "--plan", "gone.json"], "no such step"),
     "plan that is too long": ([*GENERATE, "--plan", "many.json"], "--max-steps 59"),
     "missing document": (["generate", "--from", "no.md"], "no.md: no such file"),
     "picture from the web": (["generate", "--from", "web.md"], "nothing is fetched from the web"),

@@ -90,10 +90,12 @@ def test_a_bare_generator_is_refused_where_the_answer_is_text() -> None:
         run_mini(settings("annotate", "base"), Path("bench"))
 
 
-def test_unseen_wordings_and_pairs_are_told_apart() -> None:
+def test_unseen_voices_wordings_and_pairs_are_told_apart() -> None:
     found = result("story", "plan", 0)
-    assert set(found.apart) == {"seen", "unseen wording", "unseen kind and colour"}
-    assert set(result("edit", "plan", 0).by_topic) <= {"temporal", "causal", "spatial", "logical"}
+    assert set(found.apart) == {"seen", "unseen voice", "unseen kind and colour"}
+    edits = result("edit", "plan", 0)
+    assert set(edits.apart) == {"seen", "unseen wording", "unseen kind and colour"}
+    assert set(edits.by_topic) <= {"temporal", "causal", "spatial", "logical"}
 
 
 def test_the_same_seed_gives_the_same_scores_and_another_one_other_tasks(tmp_path: Path) -> None:

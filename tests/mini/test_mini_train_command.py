@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -13,9 +14,10 @@ from held import wait_until
 from interleave.cli.main import run
 from interleave.errors import ConfigurationError, RunError
 from interleave_mini.cli.chain import Stage, run_chain
+from interleave_mini.cli.stages import EXERCISES as STAGE_EXERCISES
 from interleave_mini.cli.stages import SIZES, TOY, Chain
 from interleave_mini.language.tasks import SUITES
-from interleave_mini.train.vision_examples import EXERCISES
+from interleave_mini.train.vision_examples import EXERCISES, SEEING
 from work import HANGS_AFTER
 
 PACKS = ("prompts", "list")
@@ -111,8 +113,8 @@ def test_without_a_generator_one_is_trained_first(capsys: pytest.CaptureFixture[
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].startswith("interleave mini train generator --out out/generator")
     assert any("--generator diffusers:" in line for line in lines if "train grpo" in line)
-    sights = [line for line in lines if "train sight" in line]
-    assert sights and all(line.endswith("out/generator/pipeline") for line in sights), "another's hand"
+    exercises = [line for line in lines if "train sight" in line]
+    assert exercises and all(line.endswith("out/generator/pipeline") for line in exercises), "another's hand"
 
 
 def test_an_unknown_size_is_refused_with_the_names_there_are(capsys: pytest.CaptureFixture[str]) -> None:
@@ -134,21 +136,49 @@ def test_a_row_of_the_table_waits_for_its_own_agents_only() -> None:
     assert set(stages["table-full-1"].after) == {"agent-planner", "agent-critic"}
     assert set(stages["table-one-agent-1"].after) == {"agent-agent", "agent-critic"}, "the shipped one first"
     assert stages["table-planner-1"].after == ("agent-planner",)
-    assert stages["table-generator-2"].after == ("sft-planner", "sft-critic-sft")
+    assert stages["table-generator-2"].after == ("agent-planner", "agent-critic-sft")
     assert "table-unfiltered-1" not in stages, "its critic is not trained"
     assert {name for name in stages if name != "table"} == set(stages["table"].after)
-    assert stages["table-full-2"].command[-1] == "continue,know,edit,annotate"
+    assert stages["table-full-2"].command[-1] == "continue,know,edit,plain,annotate"
     exams = {name for name, stage in stages.items() if "--exam 0 " not in f"{stage.command_line} "}
     assert exams == {"table", "table-full-1", "table-critic-sft-1", "table-one-agent-1", "table-oracle-1"}
 
 
-def test_requests_that_are_only_planned_come_from_every_suite() -> None:
-    stages = list(Chain(Path("out"), SIZES["full"]).data())
-    asked = [stage.command for stage in stages if stage.name.startswith("requests-plans-")]
-    assert {words[words.index("--suite") + 1] for words in asked} == set(SUITES)
-    assert len(
-        {(words[words.index("--suite") + 1], words[words.index("--seed") + 1]) for words in asked}
-    ) == len(asked)
+@pytest.mark.parametrize("size", SIZES)
+def test_data_come_from_every_suite_and_no_corpus_twice(size: str) -> None:
+    stages = [each for each in Chain(Path("out"), SIZES[size]).data() if each.name.startswith("requests-")]
+    asked = [(option(each, "--suite"), option(each, "--seed")) for each in stages]
+    assert {suite for suite, _ in asked} == set(SUITES)
+    assert len(set(asked)) == len(asked)
+
+
+def test_the_planner_learns_from_exercises_alone_each_stage_from_the_weights_of_the_last() -> None:
+    fresh, *exercises, copy = Chain(Path("out"), SIZES["full"], seed=7).planner()
+    assert fresh.command[:3] == ("mini", "fresh", "planner")
+    assert len(exercises) > 1
+    model, before = option(fresh, "--out"), fresh
+    for stage in exercises:
+        assert stage.command[:4] == ("mini", "train", "sight", model)
+        assert stage.after == (before.name,)
+        model, before = f"{option(stage, '--out')}/model", stage
+    assert copy.command == ("mini", "halve", model, "--out", "out/agents/planner")
+    assert copy.after == (before.name,)
+    assert len({option(stage, "--seed") for stage in exercises}) == len(exercises), "exercises came again"
+    assert float(option(exercises[0], "--rate")) > float(option(exercises[1], "--rate"))
+
+
+@pytest.mark.parametrize("role", STAGE_EXERCISES)
+def test_the_exercises_of_every_role_exist_and_a_stage_of_them_ends_within_nine_minutes(role: str) -> None:
+    assert set(STAGE_EXERCISES[role]) <= set(EXERCISES)
+    assert all(minutes <= 8 for minutes in SIZES["full"].exercise_minutes[role]), "no time to examine it"
+
+
+def test_planners_plan_every_suite_and_again_and_most_of_all_stories() -> None:
+    chain = Chain(Path("out"), TOY)
+    [_, stage, *_] = chain.planner()
+    mix = Counter(option(stage, "--exercises").split(","))
+    assert {f"plan-{suite}" for suite in SUITES} | {"again", "look", "compare"} == set(mix)
+    assert mix.most_common(1) == [("plan-story", 8)]
 
 
 def test_with_a_generator_to_train_first_stages_are_what_they_were_otherwise(
@@ -175,11 +205,25 @@ def option(stage: Stage, name: str) -> str:
     return stage.command[stage.command.index(name) + 1]
 
 
-def test_a_critic_learns_to_judge_before_it_copies_and_copies_more_gently_than_a_planner() -> None:
+def test_a_critic_learns_to_judge_before_it_copies_and_copies_more_gently_than_an_agent_for_both() -> None:
     chain = Chain(Path("out"), TOY)
-    vision = {stage.name: stage for stage in chain.vision()}
-    assert set(option(vision["sight-planner"], "--exercises").split(",")) == {"look", "compare"}
-    assert set(option(vision["sight-critic"], "--exercises").split(",")) == set(EXERCISES)
-    sft = {stage.name: stage for stage in (*chain.planner(), *chain.critic_sft())}
-    rates = [float(option(sft[name], "--learning-rate")) for name in ("sft-critic-sft", "sft-planner")]
+    stages = {stage.name: stage for stage in (*chain.critic_sft(), *chain.variants())}
+    assert set(option(stages["exercises-critic-1"], "--exercises").split(",")) == set(SEEING)
+    assert set(option(stages["exercises-agent-1"], "--exercises").split(",")) == set(EXERCISES)
+    for name, role in {"critic-sft": "critic", "critic-unfiltered": "critic", "agent": "agent"}.items():
+        last = stages[f"exercises-{role}-1"]
+        assert option(stages[f"sft-{name}"], "--model") == f"{option(last, '--out')}/model"
+        assert last.name in stages[f"sft-{name}"].after
+    rates = [float(option(stages[name], "--learning-rate")) for name in ("sft-critic-sft", "sft-agent")]
     assert rates == [6e-4, 1e-3]
+
+
+def test_every_stage_waits_for_stages_that_come() -> None:
+    chain = Chain(Path("out"), TOY)
+    stages = [
+        *(*chain.data(), *chain.planner(), *chain.critic_sft(), *chain.critic_grpo(), *chain.variants()),
+        *chain.table(("planner", "critic-sft", "critic", "agent")),
+    ]
+    names = [stage.name for stage in stages]
+    assert len(set(names)) == len(names)
+    assert {name for stage in stages for name in stage.after} <= set(names)

@@ -8,7 +8,7 @@ from random import Random
 
 import pytest
 
-from interleave_mini.language.tasks import tasks
+from interleave_mini.language.tasks import sample_training_task, tasks
 from interleave_mini.train import vision_examples
 from interleave_mini.train.vision_examples import sample_exercise
 from interleave_mini.world.mistakes import (
@@ -91,12 +91,14 @@ def test_mistakes_in_steps_of_plans_often_leave_them_undone(suite: str) -> None:
     assert 0.05 < undone / all_of_them < 0.4
 
 
-def test_edits_to_judge_are_never_those_of_the_test_split(monkeypatch: pytest.MonkeyPatch) -> None:
-    held_out = next(tasks("story", "test", seed=1))
-    monkeypatch.setattr(vision_examples, "sample_task", lambda suite, rng: held_out)
-    rng, theirs = Random(2), {(step.prompt, step.scene) for step in held_out.steps}
+def test_most_edits_to_judge_are_steps_of_plans_of_the_training_split(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    task = sample_training_task("story", Random(1))
+    monkeypatch.setattr(vision_examples, "sample_training_task", lambda suite, rng: task)
+    rng, theirs = Random(2), {(step.prompt, step.scene) for step in task.steps}
     made = [vision_examples._sample_edit(rng) for _ in range(40)]
-    assert theirs.isdisjoint((edit.prompt, edit.after) for edit in made)
+    assert 20 <= sum((edit.prompt, edit.after) in theirs for edit in made) < 40
 
 
 def test_some_judgements_are_about_edits_of_the_wrong_thing() -> None:

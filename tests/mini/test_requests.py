@@ -72,31 +72,24 @@ def test_a_story_is_told_as_planners_know_it(tmp_path: Path, markdown: str, wish
         "picture",
         "Step 2: A green tadpole hatches and swims about!",
         "picture",
-        GO_ON[0],
+        wish,
     ]
     assert [step.name for step in parse_request(begun).steps] == [step.name for step in TASK.steps[2:]]
 
 
 def test_pictures_without_words_go_on_too(tmp_path: Path) -> None:
     begun = accept_request(half_a_story(tmp_path, BARE, "Continue."), {})
-    assert shape(begun) == [TITLE, "Step 1: ", "picture", "Step 2: ", "picture", GO_ON[0]]
+    assert shape(begun) == [TITLE, "Step 1: ", "picture", "Step 2: ", "picture", "Continue."]
 
 
-def test_a_wish_for_more_steps_than_are_left_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="this takes 2 steps, not 3"):
-        accept_request(half_a_story(tmp_path, OURS, "Go on, in three pictures"), {})
-    accept_request(half_a_story(tmp_path, OURS, "Go on, in two pictures"), {})
+@pytest.mark.parametrize("wish", ["Go on, in three pictures", "now make it night", "AND THEN???"])
+def test_the_planner_reads_a_wish_as_it_was_typed(tmp_path: Path, wish: str) -> None:
+    assert shape(accept_request(half_a_story(tmp_path, OURS, wish), {}))[-1] == wish
 
 
-@pytest.mark.parametrize(
-    ("shouted", "said"),
-    [
-        ("HOW A FROG GROWS UP!!!", "How a frog grows up."),
-        ("Show the phases of the moon!", "Show the phases of the moon."),
-    ],
-)
-def test_who_shouts_is_understood_all_the_same(shouted: str, said: str) -> None:
-    assert accept_request(Request.of(shouted), {}).text == said
+@pytest.mark.parametrize("shouted", ["HOW A FROG GROWS UP!!!", "Show the phases of the moon!"])
+def test_the_oracle_understands_who_shouts(shouted: str) -> None:
+    assert parse_request(accept_request(Request.of(shouted), {})).steps
 
 
 def test_what_is_no_story_stays_as_it_is(tmp_path: Path) -> None:
@@ -105,11 +98,15 @@ def test_what_is_no_story_stays_as_it_is(tmp_path: Path) -> None:
         [TITLE],
         [picture, "Paint the frog spawn blue."],
         ["A story like", picture],
-        [TITLE, picture, "Paint the frog spawn blue."],
     ]
     for parts in kept:
         request = Request.of(parts)
         assert normalise_story(request) is request
+
+
+def test_a_wish_after_a_story_without_captions_is_one_after_a_story() -> None:
+    request = Request.of([TITLE, draw(TASK.steps[0].scene), "Paint the frog spawn blue."])
+    assert shape(normalise_story(request)) == [TITLE, "Step 1: ", "picture", "Paint the frog spawn blue."]
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -144,10 +141,20 @@ def test_a_foreign_word_is_named() -> None:
         adapt_request(Request.of("Tell the story of a dragon"), "oracle")
 
 
-@pytest.mark.parametrize(("typed", "meant"), [("forg", "frog"), ("dgo", "dog"), ("bleu", "blue")])
-def test_a_mistyped_word_is_taken_for_something_to_draw(typed: str, meant: str) -> None:
-    with pytest.raises(InputError, match=f"Did you mean “{meant}” for “{typed}”"):
-        adapt_request(Request.of(f"Tell the story of a {typed}"), "mini")
+@pytest.mark.parametrize(("typed", "meant"), [("frgo", "frog"), ("rabit", "rabbit"), ("yelow", "yellow")])
+def test_a_mistyped_word_with_one_candidate_is_corrected_and_said(
+    typed: str, meant: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    found = adapt_request(Request.of(f"Tell the story of a {typed} cat"), "mini")
+    assert found.text == f"Tell the story of a {meant} cat"
+    assert f"“{typed}” as “{meant}”" in caplog.text
+
+
+def test_a_request_in_another_language_is_refused_kindly() -> None:
+    with pytest.raises(InputError, match="reads English only, and this looks like German: sorry!"):
+        adapt_request(Request.of("Zeig mir bitte, wie ein Frosch wächst"), "mini")
+    with pytest.raises(InputError, match="another language"):
+        adapt_request(Request.of("カエルの成長を見せてください"), "mini")
 
 
 def test_a_foreign_picture_is_named() -> None:
@@ -158,18 +165,17 @@ def test_a_foreign_picture_is_named() -> None:
 
 
 @pytest.mark.parametrize(
-    "request_", ["Draw a robot", "frog", "?", "Show the phases of the moon in five pictures."]
+    "text",
+    [
+        "Show me how a butterfly grows.",
+        "my teacher wants a story about a turtle named Shelly",
+        "A cat, chased by a dog, hides; then they play!",
+        "SHOW A FROG!!!",
+        "frog",
+    ],
 )
-def test_known_words_that_make_no_request_are_refused_with_two_that_read_like_it(request_: str) -> None:
-    with pytest.raises(InputError, match=r"no such request .*Requests it knows read like “.+” or “.+”"):
-        adapt_request(Request.of(request_), "mini")
-
-
-def test_a_planner_told_to_guess_takes_known_words_and_no_others() -> None:
-    request = Request.of("Draw a robot")
-    assert adapt_request(request, "mini?guess=true") is request
-    with pytest.raises(InputError, match="“dragon”"):
-        adapt_request(Request.of("Draw a dragon"), "mini?guess=true")
+def test_known_words_are_never_refused_for_their_order(text: str) -> None:
+    assert adapt_request(Request.of(text), "mini").text == text
 
 
 def test_prompts_of_a_plan_with_foreign_words_are_refused_for_the_miniatures_generator_only() -> None:

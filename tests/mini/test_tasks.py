@@ -14,6 +14,7 @@ import pytest
 from interleave.errors import InputError
 from interleave.step_counts import named_step_count
 from interleave.types import Request
+from interleave_mini.language import tasks as language_tasks
 from interleave_mini.language.distractors import MAX_THINGS, WORDINGS, split_distractors
 from interleave_mini.language.edits import EDITS, Edit, parse_edit, sample_edit
 from interleave_mini.language.gaps import AColour, ANumber, APlace, AThing, Gap, ManyThings, Maybe
@@ -24,6 +25,7 @@ from interleave_mini.language.splits import (
     HELD_OUT_PAIRS,
     UNSEEN_PAIR,
     UNSEEN_TEMPLATE,
+    UNSEEN_VOICE,
     held_out_template,
     is_held_out_pair,
 )
@@ -31,16 +33,20 @@ from interleave_mini.language.story import Fact, Step
 from interleave_mini.language.tasks import (
     DESCRIBE,
     GO_ON,
-    SEEN_DESCRIBE,
+    OWN_STEPS,
     SUITES,
+    VOICED,
     Task,
     parse_task,
     sample_task,
+    sample_training_task,
     tasks,
 )
 from interleave_mini.language.topics import DOMAINS, Topic
-from interleave_mini.language.vocabulary import EXAMPLES, check_words, unknown_words, vocabulary
+from interleave_mini.language.vocabulary import unknown_words, vocabulary
+from interleave_mini.language.voices import HELD_OUT, voices
 from interleave_mini.language.words import plural
+from interleave_mini.requests import EXAMPLES, check_words
 from interleave_mini.world import COLOURS, KINDS, NOUNS
 from interleave_mini.world.operations import Impossible, apply_all, changes
 from interleave_mini.world.scene import Scene, Size, Thing
@@ -63,8 +69,8 @@ def assert_true(steps: tuple[Step, ...] | list[Step]) -> None:
 
 
 def test_there_are_as_many_requests_as_promised() -> None:
-    assert len(DOMAINS) == 8
-    assert len(TOPICS) >= 75
+    assert len(DOMAINS) == 10
+    assert len(TOPICS) >= 85
     assert min(len(topic.templates) for topic in ALL_TOPICS) >= 5
     assert min(len(edit.templates) for edit in EDITS) >= 4
     assert min(len(GO_ON), len(DESCRIBE)) >= 8
@@ -98,7 +104,7 @@ def test_requests_and_captions_are_written_as_sentences(topic: Topic) -> None:
             assert not re.search(r"  | [.,:!?]|[.,]{2}|[.!?] [a-z]|[{}]|\ba [aeio]|\ban [^aeiou]", text), text
             words = re.findall(r"\w+", text.lower())
             repeated = {word for word, following in pairwise(words) if word == following}
-            assert repeated <= {"on", "in"}, text  # "goes on on the beach"
+            assert repeated <= {"on", "in", *COLOURS}, text  # "goes on on the beach"
 
 
 def test_more_than_forty_thousand_different_requests_can_be_made() -> None:
@@ -178,6 +184,13 @@ def stories() -> list[Task]:
     return [sample_task("story", rng) for _ in range(500)]
 
 
+def is_by_template(task: Task) -> bool:
+    """Whether a story is worded by a template of its topic, not in somebody's voice."""
+    return task.topic != OWN_STEPS and not any(
+        task.template.startswith(f"{each.name}: ") for each in voices()
+    )
+
+
 def without_distractors(task: Task) -> tuple[Step, ...]:
     request, _ = split_distractors(task.text)
     return parse_task([request]).steps
@@ -187,9 +200,9 @@ def distractors_of(task: Task) -> dict[int, Thing]:
     return split_distractors(task.text)[1].things
 
 
-def test_three_stories_of_five_have_distractors_and_no_scene_gets_crowded(stories: list[Task]) -> None:
+def test_some_stories_have_distractors_and_no_scene_gets_crowded(stories: list[Task]) -> None:
     with_distractors = [task for task in stories if distractors_of(task)]
-    assert 0.52 <= len(with_distractors) / len(stories) <= 0.68
+    assert 0.15 <= len(with_distractors) / len(stories) <= 0.35
     for task in with_distractors:
         assert max(len(step.scene.things) for step in task.steps) <= MAX_THINGS, task.text
         assert_true(task.steps)
@@ -198,7 +211,9 @@ def test_three_stories_of_five_have_distractors_and_no_scene_gets_crowded(storie
 
 
 def test_distractors_stay_as_they_are_and_change_nothing_else(stories: list[Task]) -> None:
-    for task in stories[:200]:
+    for task in stories:
+        if not is_by_template(task):
+            continue
         distractors, alone = distractors_of(task), without_distractors(task)
         for step, without in zip(task.steps, alone, strict=True):
             assert step.scene.things == without.scene.things | distractors, task.text
@@ -212,7 +227,7 @@ def test_distractors_stay_as_they_are_and_change_nothing_else(stories: list[Task
 
 def test_many_distractors_look_like_something_in_the_story(stories: list[Task]) -> None:
     alike = 0
-    with_distractors = [task for task in stories if distractors_of(task)]
+    with_distractors = [task for task in stories if distractors_of(task) and is_by_template(task)]
     for task in with_distractors:
         told = {thing for step in without_distractors(task) for thing in step.scene.things.values()}
         alike += any(
@@ -246,16 +261,6 @@ def test_distractors_are_read_before_and_after_a_request_in_its_variants() -> No
 def test_distractors_that_stand_in_the_way_are_refused(distractors: str) -> None:
     with pytest.raises(Impossible):
         parse_task([f"Show me how a frog grows up. Do not forget {distractors}."])
-
-
-def test_a_request_with_the_held_out_wording_of_distractors_is_a_test_request() -> None:
-    story = "Show me how a frog grows up."
-    seen, unseen = (
-        parse_task([f"{story} {wording}".format(things="a house on the right", **{"is": "is"})])
-        for wording in WORDINGS[-2:]
-    )
-    assert (seen.unseen, unseen.unseen) == ((), (UNSEEN_TEMPLATE,))
-    assert unseen.split == "test"
 
 
 # Riddles
@@ -319,7 +324,7 @@ def test_an_edit_that_makes_no_sense_here_is_not_read() -> None:
 def test_a_plain_edit_of_a_picture_is_a_task_too() -> None:
     scene = Scene.of("meadow", {4: Thing("cat", "red")})
     task = parse_task([scene, "Paint the red cat blue"])
-    assert (task.suite, len(task.steps)) == ("edit", 1)
+    assert (task.suite, len(task.steps)) == ("plain", 1)
     assert task.steps[0].scene.things == {4: Thing("cat", "blue")}
 
 
@@ -335,13 +340,21 @@ def sampled() -> dict[str, list[Task]]:
 
 @pytest.mark.parametrize("suite", SUITES)
 def test_tasks_are_read_back_with_their_truth(suite: str, sampled: dict[str, list[Task]]) -> None:
+    """All that are worded by templates, and nearly all in the voices."""
+    misread = 0
     for task in sampled[suite]:
-        found = parse_task(task.parts)
+        try:
+            found = parse_task(task.parts)
+        except NotUnderstood:
+            misread += 1
+            continue
+        if [step.scene for step in found.steps] != [step.scene for step in task.steps]:
+            misread += 1
+            continue
         assert found.suite == suite
-        assert [step.scene for step in found.steps] == [step.scene for step in task.steps], task.text
-        assert found.first_number == task.first_number
         for truth, other in zip(task.steps, found.steps, strict=True):
             assert all(fact.is_said_in(other.caption) for fact in truth.facts), (other.caption, truth.facts)
+    assert misread <= (0.12 * len(sampled[suite]) if suite in VOICED else 0)
 
 
 @pytest.mark.parametrize("suite", SUITES)
@@ -364,13 +377,16 @@ def test_the_plan_of_a_task_is_its_truth(suite: str, sampled: dict[str, list[Tas
 
 def test_continuations_show_what_is_there_and_number_on(sampled: dict[str, list[Task]]) -> None:
     for task in sampled["continue"]:
-        whole = parse_task(task.parts[:1])
         shown = [part for part in task.parts if isinstance(part, Scene)]
-        assert shown == [step.scene for step in whole.steps[: len(shown)]]
-        assert task.steps == whole.steps[len(shown) :]
         assert task.first_number == len(shown) + 1
-        assert task.parts[-1] in GO_ON
+        assert isinstance(task.parts[-1], str)
+        assert task.steps[0].before == shown[-1]
         assert_true(task.steps)
+        if is_by_template(task):
+            whole = parse_task(task.parts[:1])
+            assert shown == [step.scene for step in whole.steps[: len(shown)]]
+            assert task.steps == whole.steps[len(shown) :]
+            assert task.parts[-1] in GO_ON
 
 
 def test_nothing_is_left_to_continue_when_all_is_there() -> None:
@@ -419,10 +435,11 @@ def test_training_never_sees_what_is_held_out(suite: str) -> None:
                 part for part in task.parts if isinstance(part, Scene)
             ]
             assert not any(is_held_out_pair(thing) for scene in scenes for thing in scene.things.values())
-            assert task.template not in HELD_OUT_TEMPLATES
+            assert suite in VOICED or task.template not in HELD_OUT_TEMPLATES
+            assert not any(task.template.startswith(voice) for voice in HELD_OUT)
 
 
-WORDED: list[Topic | Edit] = [*ALL_TOPICS, *EDITS]
+WORDED: list[Topic | Edit] = [*RIDDLE_TOPICS, *EDITS]
 HELD_OUT_TEMPLATES = {
     held for named in WORDED if (held := held_out_template(named.name, named.templates)) is not None
 }
@@ -431,7 +448,7 @@ HELD_OUT_TEMPLATES = {
 def test_enough_is_held_out_and_enough_is_left() -> None:
     assert 20 <= len(HELD_OUT_PAIRS) <= 80
     assert not any(KINDS[kind].colour == colour for kind, colour in HELD_OUT_PAIRS)
-    assert len(HELD_OUT_TEMPLATES) >= 20
+    assert len(HELD_OUT_TEMPLATES) >= 10
     for named in WORDED:
         assert set(named.templates) - HELD_OUT_TEMPLATES, f"{named.name} has no wording to train on"
 
@@ -439,27 +456,16 @@ def test_enough_is_held_out_and_enough_is_left() -> None:
 def test_a_request_that_names_its_number_of_pictures_names_the_right_one(stories: list[Task]) -> None:
     """As a pipeline reads it, which knows nothing of templates."""
     for task in stories:
-        named = len(task.steps) if "{n}" in task.template else None
-        assert named_step_count(task.text) in (named, len(task.steps)), task.text
-
-
-def test_a_held_out_wording_has_no_word_that_training_never_sees() -> None:
-    """It is a paraphrase, not a puzzle: what is new is how its words are put together."""
-    seen = [*WORDINGS[:-1], *SEEN_DESCRIBE]
-    seen += [text for named in WORDED for text in named.templates if text not in HELD_OUT_TEMPLATES]
-    known = set().union(*map(_fixed_words, seen))
-    for text in (*HELD_OUT_TEMPLATES, WORDINGS[-1], DESCRIBE[-1]):
-        assert _fixed_words(text) <= known, (text, _fixed_words(text) - known)
-
-
-def _fixed_words(template: str) -> set[str]:
-    return set(re.findall(r"[a-z']+", re.sub(r"{\w+}", " ", template.lower())))
+        assert named_step_count(task.text) in (None, len(task.steps)), task.text
+        if is_by_template(task) and "{n}" in task.template:
+            assert named_step_count(task.text) == len(task.steps), task.text
 
 
 @pytest.mark.parametrize("suite", SUITES)
 def test_a_quarter_of_the_test_tasks_has_each_unseen_part(suite: str) -> None:
     found = Counter(task.unseen for task in islice(tasks(suite, "test", seed=1), 24))
-    assert found == {(): 12, (UNSEEN_TEMPLATE,): 6, (UNSEEN_PAIR,): 6}
+    words = UNSEEN_VOICE if suite in VOICED else UNSEEN_TEMPLATE
+    assert found == {(): 12, (words,): 6, (UNSEEN_PAIR,): 6}
 
 
 def test_shares_of_the_splits_are_near_what_is_promised(sampled: dict[str, list[Task]]) -> None:
@@ -483,13 +489,13 @@ def test_the_same_seed_gives_the_same_tasks_and_none_twice(suite: str) -> None:
 # The vocabulary
 
 
-def test_foreign_words_are_named_and_near_ones_offered() -> None:
+def test_foreign_words_are_named_with_neighbours_in_meaning_and_a_request_to_paste() -> None:
     with pytest.raises(InputError) as caught:
-        check_words(Request.of("A dragon meets a spaceship in the castel, in four pictures"))
+        check_words(Request.of("Show how a dragon meets a princess in the castle"))
     message = str(caught.value)
-    assert all(f"“{word}”" in message for word in ("dragon", "spaceship", "castel"))
-    assert "“castle” for “castel”" in message
-    assert EXAMPLES[0] in message
+    assert "“dragon” (it has turtle, frog and fish)" in message
+    assert "“princess” (it has cat, dog and teddy)" in message
+    assert "“Show how a turtle meets a dog in the castle”" in message
     assert "interleave backends" in message
 
 
@@ -537,3 +543,37 @@ def test_requests_as_people_type_them(text: str, topic: str, steps: int) -> None
     check_words(Request.of(text))
     task = parse_task([text])
     assert (task.topic, len(task.steps)) == (topic, steps)
+
+
+@pytest.mark.parametrize("suite", SUITES)
+def test_tasks_to_train_on_have_nothing_that_is_held_out(suite: str) -> None:
+    rng = Random(suite)
+    for _ in range(20):
+        task = sample_training_task(suite, rng)
+        assert (task.suite, task.split, task.unseen) == (suite, "train", ())
+
+
+def test_what_is_asked_for_after_a_story_is_numbered_on_by_everybody() -> None:
+    rng = Random(4)
+    later = [task for task in (sample_task("plain", rng) for _ in range(40)) if task.topic == "follow-up"]
+    numbers = []
+    for task in later:
+        assert task.first_number == len(task_scenes(task)) + 1
+        with suppress(NotUnderstood, Impossible):
+            numbers.append(parse_task(task.parts).first_number == task.first_number)
+    assert numbers and all(numbers)
+
+
+def task_scenes(task: Task) -> list[Scene]:
+    return [part for part in task.parts if isinstance(part, Scene)]
+
+
+def test_a_test_task_that_no_rule_reads_back_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever is right may be marked wrong where a request has two meanings."""
+    first, second = islice(tasks("know", "test", seed=3), 2)
+
+    def read(parts: tuple[str | Scene, ...]) -> Task:
+        return second if tuple(parts) == first.parts else parse_task(parts)
+
+    monkeypatch.setattr(language_tasks, "parse_task", read)
+    assert first.parts not in [task.parts for task in islice(tasks("know", "test", seed=3), 8)]

@@ -35,7 +35,15 @@ class Server:
     def command(self) -> list[str]:
         return [sys.executable, "-m", "interleave", "serve", self.serves]
 
-    def __init__(self, folder: Path, *arguments: str, token: str | None = None, ready: bool = True) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        *arguments: str,
+        token: str | None = None,
+        ready: bool = True,
+        wrapper: tuple[str, ...] = (),
+    ) -> None:
+        """`wrapper` is a command that runs the one that follows it."""
         self.folder = folder
         folder.mkdir(parents=True, exist_ok=True)
         self.errors = folder / "stderr.txt"
@@ -47,7 +55,7 @@ class Server:
             "AWKWARD_API_KEY": CANARY,
             **({"INTERLEAVE_SERVER_TOKEN": token} if token else {}),
         }
-        command = [*self.command, "--port", "0", *arguments]
+        command = [*wrapper, *self.command, "--port", "0", *arguments]
         with self.errors.open("w") as errors:
             self.process = subprocess.Popen(
                 command, stdout=subprocess.PIPE, stderr=errors, text=True, env=environment, cwd=folder

@@ -163,13 +163,6 @@ def test_a_mark_changes_a_reward_by_next_to_nothing(total: float, drawn: bool) -
     assert unmarked(value) == (value, drawn)
 
 
-def test_verl_reads_the_estimator_where_it_is_installed() -> None:
-    from interleave.training.trainers import verl_advantages
-
-    pytest.importorskip("verl", reason="verl needs GPUs and an environment of its own")
-    assert verl_advantages.register()
-
-
 def easyr1_record(row: dict[str, Any], response: str) -> dict[str, Any]:
     names = ("id", "planned_prompt", "used_prompt", "success", "semantics", "quality")
     truth = {name: row[name] for name in names} | {"sources": [], "before": "images/x.png"}

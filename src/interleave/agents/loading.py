@@ -55,7 +55,8 @@ class LoadedAgent(Generic[A]):
 
 def planner_from(backend: Any, pack: PromptPack, *, max_steps: int) -> LoadedAgent[Planner]:
     """A planner from a vision-language model, or from an object that plans by itself."""
-    return _loaded(backend, lambda vlm: VlmPlanner(vlm, pack, max_steps=max_steps))
+    check = getattr(backend, "plan_check", None)
+    return _loaded(backend, lambda vlm: VlmPlanner(vlm, pack, max_steps=max_steps, check=check))
 
 
 def critic_from(backend: Any, pack: PromptPack) -> LoadedAgent[Critic]:

@@ -9,8 +9,8 @@ from interleave.agents.prompts import PromptPack
 from interleave.agents.reask import ask
 from interleave.agents.replies import parse_plan, plan_schema
 from interleave.backends.protocols import Message, Reply, Sampling, VisionLanguageModel
-from interleave.errors import ConfigurationError, ReplyError
-from interleave.step_counts import named_step_count
+from interleave.errors import ConfigurationError, InputError, ReplyError
+from interleave.step_counts import asking_text, named_step_count
 from interleave.text import count as counted
 from interleave.types import Part, Plan, Request, Text
 
@@ -38,19 +38,46 @@ class GivenPlan:
         return self._plan
 
 
+class PlanCheck(Protocol):
+    """What a model that plans may bring along, as `plan_check`: it holds a plan against the request."""
+
+    def problem(self, request: Request, plan: Plan) -> str:
+        """What is wrong with a plan, in words for the model; empty when nothing is."""
+        ...
+
+    def refusal(self, request: Request, plan: Plan) -> InputError:
+        """What a person is told when the plan after that complaint is no better."""
+        ...
+
+
 class VlmPlanner:
     """A planner that prompts a vision-language model."""
 
-    def __init__(self, vlm: VisionLanguageModel, pack: PromptPack, *, max_steps: int = 50) -> None:
+    def __init__(
+        self,
+        vlm: VisionLanguageModel,
+        pack: PromptPack,
+        *,
+        max_steps: int = 50,
+        check: PlanCheck | None = None,
+    ) -> None:
         self.vlm = vlm
         self.pack = pack
         self.max_steps = max_steps
+        self.check = check
 
     async def plan(self, request: Request) -> Plan:
         wanted = wanted_steps(request, self.max_steps)
+        complaints: list[str] = []
 
         def read(reply: Reply) -> Plan:
-            return _checked(parse_plan(reply), request, wanted, self.max_steps, reply.text)
+            plan = parse_plan(reply)
+            if self.check and (problem := self.check.problem(request, plan)):
+                if complaints:
+                    raise self.check.refusal(request, plan)
+                complaints.append(problem)
+                raise ReplyError(problem, reply=reply.text)
+            return _checked(plan, request, wanted, self.max_steps, reply.text)
 
         messages = planner_messages(request, self.pack)
         sampling = Sampling(schema=plan_schema(wanted or self.max_steps))
@@ -69,11 +96,9 @@ def wanted_steps(request: Request, max_steps: int) -> int | None:
 
 
 def named_steps(request: Request) -> int | None:
-    """The number of steps that is asked for; text after the last picture counts first."""
+    """The number of steps that is asked for."""
     texts = [part.text if isinstance(part, Text) else None for part in request.parts]
-    last = len(texts) - texts[::-1].index(None) if None in texts else 0
-    after_pictures = "\n".join(text for text in texts[last:] if text)
-    return named_step_count(after_pictures if after_pictures.strip() else request.text)
+    return named_step_count(asking_text(texts))
 
 
 def planner_messages(request: Request, pack: PromptPack) -> tuple[Message, ...]:

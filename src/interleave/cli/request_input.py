@@ -195,7 +195,9 @@ def _plan_object(path: Path, text: str) -> dict[str, Any]:
 
 
 def _numbered(path: Path, steps: list[Any], *, keep_first: bool) -> list[Any]:
-    """The steps numbered by position; their sources, which have the numbers in the file, are renumbered."""
+    """The steps numbered by position."""
+    from interleave.runs.plan_file import numbered_steps
+
     for place, step in enumerate(steps, start=1):
         if not isinstance(step, dict):
             raise InputError(f"{path}: step {place} is not an object in curly brackets")
@@ -206,19 +208,10 @@ def _numbered(path: Path, steps: list[Any], *, keep_first: bool) -> list[Any]:
     first = steps[0].get("number", 1) if keep_first else 1
     if not isinstance(first, int) or isinstance(first, bool):
         raise InputError(f'{path}: "number" of step 1 must be a whole number')
-    new = {
-        step.get("number"): first + place
-        for place, step in enumerate(steps)
-        if isinstance(step.get("number"), int)
-    }
-    return [{**step, "number": first + place, **_moved(step, new)} for place, step in enumerate(steps)]
-
-
-def _moved(step: dict[str, Any], new: dict[Any, int]) -> dict[str, Any]:
-    sources = step.get("sources")
-    if not isinstance(sources, list):
-        return {}
-    return {"sources": [new.get(number, number) if isinstance(number, int) else number for number in sources]}
+    try:
+        return numbered_steps(steps, first)
+    except InputError as error:
+        raise InputError(f"{path}: {error}") from None
 
 
 def plan_as_json(plan: Plan, parts: list[RawPart]) -> str:

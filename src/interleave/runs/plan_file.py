@@ -1,4 +1,4 @@
-"""`plan.json`: the plan of a held run, to be edited by hand and given back."""
+"""The plan of a run, to be edited by hand and given back; for a held run in `plan.json`."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from interleave.errors import RunError
+from interleave.errors import InputError, RunError
 from interleave.files import read_from, write_atomic
 from interleave.runs.record import PLAN_NAME, RunRecord
 from interleave.runs.store import FOLDER as IMAGES
@@ -24,6 +24,29 @@ def plan_text(plan: Plan, request: Iterable[dict[str, str]]) -> str:
         if step.sources is not None:
             shown["sources"] = list(step.sources)
     return json.dumps(value, ensure_ascii=False, indent=2)
+
+
+def numbered_steps(steps: list[dict[str, Any]], first: int) -> list[dict[str, Any]]:
+    """Edited steps, numbered by position; a source is the number that a step had before, and is renumbered.
+
+    So steps can be added, moved and deleted freely. A step without a number has that of its position.
+    """
+    given = (step.get("number") for step in steps)
+    before = [number if type(number) is int else first + place for place, number in enumerate(given)]
+    places = {number: first + place for place, number in enumerate(before)}
+    return [
+        {**step, "number": first + place, **_moved_sources(step, places, first + place)}
+        for place, step in enumerate(steps)
+    ]
+
+
+def _moved_sources(step: dict[str, Any], places: dict[Any, int], number: int) -> dict[str, Any]:
+    sources = step.get("sources")
+    if not isinstance(sources, list) or not all(type(source) is int for source in sources):
+        return {}  # what is wrong with it is found when the plan is checked
+    if gone := [source for source in sources if source not in places]:
+        raise InputError(f"step {number} starts from step {gone[0]}, and the plan has no such step")
+    return {"sources": [places[source] for source in sources]}
 
 
 def write_plan_file(folder: Path, record: RunRecord) -> Path:

@@ -343,13 +343,19 @@ class PiecewiseResponse(Response):
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
-        try:
-            async with asyncio.timeout(SEND_SECONDS + self.size / SEND_BYTES_A_SECOND):
-                for piece in self.pieces:
-                    for at in range(0, len(piece), PIECE_BYTES):
-                        body = piece[at : at + PIECE_BYTES]
-                        await send({"type": "http.response.body", "body": body, "more_body": True})
-        except TimeoutError:
-            scope[CONNECTION].abort()
-            return
-        await send({"type": "http.response.body", "body": b""})
+        if await sent_in_time(self.pieces, scope, send):
+            await send({"type": "http.response.body", "body": b""})
+
+
+async def sent_in_time(pieces: Sequence[bytes], scope: Scope, send: Send) -> bool:
+    """Send pieces as fast as the client reads them; False where it is too slow, and was disconnected."""
+    try:
+        async with asyncio.timeout(SEND_SECONDS + sum(map(len, pieces)) / SEND_BYTES_A_SECOND):
+            for piece in pieces:
+                for at in range(0, len(piece), PIECE_BYTES):
+                    body = piece[at : at + PIECE_BYTES]
+                    await send({"type": "http.response.body", "body": body, "more_body": True})
+    except TimeoutError:
+        scope[CONNECTION].abort()
+        return False
+    return True

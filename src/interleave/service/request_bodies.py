@@ -59,6 +59,8 @@ class ReceivedBody:
     """Its parts, as the functions of each API take them; slow, so run it in a thread."""
     working_bytes: int = 0
     """Memory that parsing takes beyond the body itself."""
+    size: int = 0
+    """Its bytes; 0 for a form, which is read already."""
 
 
 class BoundedBody:
@@ -152,7 +154,7 @@ async def read_json(request: Request) -> ReceivedBody:
     except ClientDisconnect:
         raise ClientDisconnected from None
     working = 0 if len(body) <= SMALL_BODY_BYTES else PARSING_COPIES * len(body)
-    return ReceivedBody(lambda: (parse_json(body),), working)
+    return ReceivedBody(lambda: (parse_json(body),), working, len(body))
 
 
 def parse_json(body: bytes | bytearray) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""The benchmark of the miniature: five suites whose truth is known, scored from the pictures alone."""
+"""The benchmark of the miniature: six suites whose truth is known, scored from the pictures alone."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from interleave.types import Value
 from interleave_mini.bench.model_cache import with_caches
 from interleave_mini.bench.scores import Answered, ItemScore, Scores, StepScore, score_all, scores_of
 from interleave_mini.bench.systems import choices_for
-from interleave_mini.language.splits import UNSEEN_PAIR, UNSEEN_TEMPLATE
+from interleave_mini.language.splits import UNSEEN_PAIR, UNSEEN_TEMPLATE, UNSEEN_VOICE
 from interleave_mini.language.tasks import SUITES, Task, tasks
 
 __all__ = [
@@ -266,6 +266,7 @@ def _apart(items: Sequence[ItemScore]) -> dict[str, Scores]:
     groups = {
         "seen": [item for item in items if not item.unseen],
         "unseen wording": [item for item in items if UNSEEN_TEMPLATE in item.unseen],
+        "unseen voice": [item for item in items if UNSEEN_VOICE in item.unseen],
         "unseen kind and colour": [item for item in items if UNSEEN_PAIR in item.unseen],
     }
     return {name: scores_of(group) for name, group in groups.items() if group}

@@ -22,7 +22,7 @@ TABLE = "A whole table"
 
 def mini(
     suite: Annotated[
-        str | None, typer.Option(help="story, continue, know, edit or annotate. [default: story]")
+        str | None, typer.Option(help="story, continue, know, edit, plain or annotate. [default: story]")
     ] = None,
     system: Annotated[
         str | None,
@@ -65,7 +65,7 @@ def mini(
     suites: Annotated[
         str | None,
         typer.Option(
-            help="The suites of all rows. [default: five for main rows, story,edit for the others]",
+            help="The suites of all rows. [default: all for main rows, story,edit for the others]",
             rich_help_panel=TABLE,
         ),
     ] = None,
@@ -99,7 +99,7 @@ def mini(
     ] = None,
     json_output: options.Json = False,
 ) -> int:
-    """The miniature's benchmark: five suites whose truth is known, scored from the pictures alone.
+    """The miniature's benchmark: six suites whose truth is known, scored from the pictures alone.
 
     Prints a table and the page with all pictures side by side; with --json one object on stdout.
     With --table ablation, a table of many systems on the same tasks, and an exam of their critics.

@@ -1,7 +1,8 @@
 """The stages that make the miniature's agents, from the grammar's seed to the ablation table.
 
-requests → collection → scores → selection → rows, once for all; then each agent trains on its rows: planner,
-critic and one agent for both roles by SFT, the critic further by GRPO, and the variants of the ablation.
+The planner learns from exercises that never repeat, made while it trains. For the critic: requests →
+collection → scores → selection → rows, once for all; then it trains on its rows by SFT, further by GRPO, and
+so do the variants of the ablation.
 """
 
 from __future__ import annotations
@@ -20,16 +21,27 @@ ABLATIONS: Mapping[str, Mapping[str, float]] = {
     "critic-no-accuracy": {"accuracy": 0.0, "semantics": 0.75, "quality": 0.25},
 }
 """The critics trained by GRPO, with the reward weights that differ from the defaults."""
-WORK_PER_REQUEST = {"story": 3, "continue": 2, "plans": 0.25}
+WORK_PER_REQUEST = {"story": 3, "continue": 2}
 """Relative work per request, where it is not one picture."""
-RATES = {"planner": 1e-3, "critic": 6e-4, "agent": 1e-3}
-"""Learning rates of SFT: lower for the critic, which must keep what vision pretraining taught it."""
-EXERCISES = {
-    "planner": ("look", "compare"),
-    "critic": ("look", "compare", "check", "judge", "judge", "judge", "word"),
+RATES = {"critic": 6e-4, "agent": 1e-3}
+"""Learning rates of SFT: lower for the critic, which must keep what its exercises taught it."""
+PLANNING = {
+    "plan-story": 8,
+    "plan-continue": 2,
+    "plan-know": 1,
+    "plan-edit": 2,
+    "plan-plain": 3,
+    "plan-annotate": 3,
+    "again": 1,
+    "look": 1,
+    "compare": 1,
 }
-"""The exercises of vision pretraining; the agent for both roles starts from the critic's model."""
-SHIPPED = ("sft-planner", "sft-critic-sft")
+JUDGING = {"look": 1, "compare": 1, "check": 1, "judge": 3, "word": 1}
+EXERCISES = {"planner": PLANNING, "critic": JUDGING, "agent": {**JUDGING, **PLANNING}}
+"""The exercises of each role, and how often each comes."""
+EXERCISE_RATES = (1.5e-3, 1e-3)
+"""The learning rate of the first stage of exercises, and of those that go on from its weights."""
+SHIPPED = ("agent-planner", "agent-critic-sft")
 """Variants wait for these: the models that are shipped train first."""
 
 
@@ -44,29 +56,22 @@ class Sizes:
             "edit": 4_500,
             "edit-2": 4_500,
             "know": 1_200,
+            "plain": 3_000,
             "annotate": 1_500,
         }
     )
-    shapes: Mapping[str, str] = field(default_factory=lambda: {"planner": "planner", "critic": "critic"})
-    """Model shapes by role; the agent for both roles has the critic's."""
-    plans: Mapping[str, int] = field(
-        default_factory=lambda: {
-            **{f"plans-story-{number}": 16_000 for number in range(1, 9)},
-            "plans-continue-1": 7_000,
-            "plans-continue-2": 7_000,
-            "plans-know-1": 16_000,
-            "plans-edit-1": 12_000,
-            "plans-edit-2": 12_000,
-            "plans-annotate-1": 6_000,
-        }
+    shapes: Mapping[str, str] = field(
+        default_factory=lambda: {"planner": "planner", "critic": "critic", "agent": "agent"}
     )
-    """Requests that are only planned: the planner needs no pictures to learn from them."""
-    vision_minutes: Mapping[str, float] = field(default_factory=lambda: {"planner": 3.5, "critic": 8})
-    vision_batch: int = 256
-    planner_steps: int = 3_600
+    """Model shapes by role."""
+    exercise_minutes: Mapping[str, tuple[float, ...]] = field(
+        default_factory=lambda: {"planner": (8, 8, 8), "critic": (8,), "agent": (8, 8)}
+    )
+    """The stages of exercises of each role: each goes on from the weights of the one before."""
+    exercise_batch: int = 256
     critic_steps: int = 1_800
     agent_steps: int = 1_800
-    grpo_steps: int = 100
+    grpo_steps: int = 75
     batch: int = 256
     items: int = 1_000
     more_items: int = 300
@@ -77,12 +82,10 @@ class Sizes:
 
 
 TOY = Sizes(
-    requests={"story": 24, "continue": 6, "edit": 6, "know": 6, "annotate": 6},
-    shapes={"planner": "toy", "critic": "toy"},
-    plans={"plans-story-1": 12},
-    vision_minutes={"planner": 0.02, "critic": 0.02},
-    vision_batch=8,
-    planner_steps=4,
+    requests={"story": 24, "continue": 6, "edit": 6, "know": 6, "plain": 6, "annotate": 6},
+    shapes={"planner": "toy", "critic": "toy", "agent": "toy"},
+    exercise_minutes={"planner": (0.02, 0.02), "critic": (0.02,), "agent": (0.02,)},
+    exercise_batch=8,
     critic_steps=4,
     agent_steps=4,
     grpo_steps=2,
@@ -93,10 +96,8 @@ TOY = Sizes(
     grpo={"prompts": 2, "samples": 2, "device_batch": 4},
 )
 SMALL = Sizes(
-    requests={"story": 800, "continue": 120, "edit": 240, "know": 120, "annotate": 120},
-    plans={"plans-story-1": 800, "plans-know-1": 200},
-    vision_minutes={"planner": 0.5, "critic": 0.5},
-    planner_steps=60,
+    requests={"story": 800, "continue": 120, "edit": 240, "know": 120, "plain": 120, "annotate": 120},
+    exercise_minutes={"planner": (0.5, 0.5), "critic": (0.5,), "agent": (0.5,)},
     critic_steps=60,
     agent_steps=60,
     grpo_steps=4,
@@ -140,26 +141,22 @@ class Chain:
             collect = [self._collect(name), *self._generators()]
             collected = yield from self._sharded(f"collect-{name}", name, collect, (f"requests-{name}",))
             scored += yield from self._sharded(f"score-{name}", name, [self._score(name)], collected)
-        for number, (name, items) in enumerate(self.sizes.plans.items(), start=1):
-            suite = name.split("-")[1]
-            yield Stage(f"requests-{name}", self._prompts(name, suite, items, self.seed + 100 + number))
-            plan_only = [self._collect(name), ("--generator", "world", "--max-calls", "1")]
-            planned = yield from self._sharded(f"collect-{name}", name, plan_only, (f"requests-{name}",))
-            scored += yield from self._sharded(f"score-{name}", name, [self._score(name)], planned)
         select = ("data", "select", *self._collections, "--out", self.path("selection"))
         yield Stage("select", select, tuple(scored))
         yield Stage("export", self._export("selection", "rows"), ("select",))
 
     @property
     def _collections(self) -> tuple[str, ...]:
-        return tuple(self.path("collections", name) for name in (*self.sizes.requests, *self.sizes.plans))
+        return tuple(self.path("collections", name) for name in self.sizes.requests)
 
     def _sharded(
         self, name: str, corpus: str, words: Sequence[tuple[str, ...]], after: tuple[str, ...]
     ) -> Generator[Stage, None, tuple[str, ...]]:
         """A command split into shards, more of them for a larger corpus; returns the names of the stages."""
-        items = {**self.sizes.requests, **self.sizes.plans}
-        work = {name: count * WORK_PER_REQUEST.get(name.split("-")[0], 1) for name, count in items.items()}
+        work = {
+            name: count * WORK_PER_REQUEST.get(name.split("-")[0], 1)
+            for name, count in self.sizes.requests.items()
+        }
         shards = max(1, round(self.shards * work[corpus] / sum(work.values())))
         names = tuple(f"{name}.{shard}" for shard in range(1, shards + 1))
         for shard, each in enumerate(names, start=1):
@@ -209,10 +206,13 @@ class Chain:
     # Training
 
     def planner(self) -> Iterator[Stage]:
-        yield from self._sft("planner", "planner", "rows", self.sizes.planner_steps, "planner")
+        """The planner, which learns from exercises alone."""
+        last = yield from self._exercises("planner")
+        yield self._fp16_copy("planner", last, self.path("exercises", last, "model"))
 
     def critic_sft(self) -> Iterator[Stage]:
-        yield from self._sft("critic", "critic-sft", "rows", self.sizes.critic_steps, "critic")
+        last = yield from self._exercises("critic")
+        yield from self._sft("critic", "critic-sft", "rows", self.sizes.critic_steps, last)
 
     def critic_grpo(self, name: str = "critic") -> Iterator[Stage]:
         weights = [
@@ -230,15 +230,15 @@ class Chain:
             *("--device-batch", str(self.sizes.grpo["device_batch"]), "--trust-data", *settings, *weights),
         )
         yield Stage(f"grpo-{name}", command, ("sft-critic-sft",))
-        yield self._fp16_copy(name, f"grpo-{name}")
+        yield self._fp16_copy(name, f"grpo-{name}", self.path("train", name, "model"))
 
     def variants(self) -> Iterator[Stage]:
         """Agents that only the ablation needs."""
         yield from self.unfiltered()
-        yield from self._sft(
-            "critic", "critic-unfiltered", "rows-unfiltered", self.sizes.critic_steps, "critic"
-        )
-        yield from self._sft("agent", "agent", "rows", self.sizes.agent_steps, "critic")
+        start = self._exercise_stages("critic")[-1]
+        yield from self._sft("critic", "critic-unfiltered", "rows-unfiltered", self.sizes.critic_steps, start)
+        last = yield from self._exercises("agent", SHIPPED)
+        yield from self._sft("agent", "agent", "rows", self.sizes.agent_steps, last)
         for name in ABLATIONS:
             if name != "critic":
                 yield from self.critic_grpo(name)
@@ -272,38 +272,43 @@ class Chain:
             *("--out", self.path("table"), *more),
         )
 
-    def vision(self) -> Iterator[Stage]:
-        """Vision pretraining, one model of each shape; every agent starts from one of them."""
-        for name, shape in self.sizes.shapes.items():
-            fresh, out = self.path("fresh", name), self.path("sight", name)
-            yield Stage(f"fresh-{name}", ("mini", "fresh", shape, "--out", fresh))
-            command = (
-                *("mini", "train", "sight", fresh, "--out", out, "--workers", str(self.workers)),
-                *(
-                    "--minutes",
-                    f"{self.sizes.vision_minutes[name]:g}",
-                    "--batch",
-                    str(self.sizes.vision_batch),
-                ),
-                *("--exercises", ",".join(EXERCISES[name])),
-                *("--examine", str(8 * self.sizes.vision_batch)),
-                *(("--generator", str(self.pipeline)) if self.pipeline else ()),
-            )
-            yield Stage(f"sight-{name}", command, (f"fresh-{name}",))
+    def _exercise_stages(self, role: str) -> tuple[str, ...]:
+        count = len(self.sizes.exercise_minutes[role])
+        return tuple(f"exercises-{role}-{number}" for number in range(1, count + 1))
 
-    def _sft(self, job: str, name: str, rows: str, steps: int, shape: str) -> Iterator[Stage]:
-        model = self.path("sight", shape, "model")
-        before = {"planner": ("export",), "critic-sft": ("export",), "agent": SHIPPED}.get(
-            name, ("export-unfiltered",)
+    def _exercises(self, role: str, after: tuple[str, ...] = ()) -> Generator[Stage, None, str]:
+        """A fresh model and its exercises, each stage from the weights of the last; returns its name."""
+        before, model = f"fresh-{role}", self.path("fresh", role)
+        yield Stage(before, ("mini", "fresh", self.sizes.shapes[role], "--out", model), after)
+        names = self._exercise_stages(role)
+        for number, (name, minutes) in enumerate(zip(names, self.sizes.exercise_minutes[role], strict=True)):
+            yield Stage(
+                name, self._exercise(role, number, minutes, model, self.path("exercises", name)), (before,)
+            )
+            before, model = name, self.path("exercises", name, "model")
+        return before
+
+    def _exercise(self, role: str, number: int, minutes: float, model: str, out: str) -> tuple[str, ...]:
+        mix = [name for name, times in EXERCISES[role].items() for _ in range(times)]
+        return (
+            *("mini", "train", "sight", model, "--out", out, "--workers", str(self.workers)),
+            *("--minutes", f"{minutes:g}", "--rate", f"{EXERCISE_RATES[min(number, 1)]:g}"),
+            *("--seed", str(self.seed + number), "--batch", str(self.sizes.exercise_batch)),
+            *("--exercises", ",".join(mix), "--examine", str(8 * self.sizes.exercise_batch)),
+            *(("--generator", str(self.pipeline)) if self.pipeline else ()),
         )
+
+    def _sft(self, job: str, name: str, rows: str, steps: int, start: str) -> Iterator[Stage]:
+        """SFT on the rows, from the model that a stage of exercises has left."""
         command = (
-            *("train", "sft", job, "--config", "mini-sft", "--data", self.path(rows), "--model", model),
-            *("--out", self.path("train", name), "--steps", str(steps), "--batch", str(self.sizes.batch)),
+            *("train", "sft", job, "--config", "mini-sft", "--data", self.path(rows)),
+            *("--model", self.path("exercises", start, "model"), "--out", self.path("train", name)),
+            *("--steps", str(steps), "--batch", str(self.sizes.batch)),
             *("--learning-rate", f"{RATES[job]:g}", "--workers", str(self.workers)),
             *("--trust-data", *self._grouped(job)),
         )
-        yield Stage(f"sft-{name}", command, (f"sight-{shape}", *before))
-        yield self._fp16_copy(name, f"sft-{name}")
+        yield Stage(f"sft-{name}", command, (start, rows.replace("rows", "export")))
+        yield self._fp16_copy(name, f"sft-{name}", self.path("train", name, "model"))
 
     def _grouped(self, job: str) -> tuple[str, ...]:
         """Plans differ much in length: rows are grouped by length, and two device batches make a step.
@@ -314,6 +319,5 @@ class Chain:
             return ("--device-batch", str(self.sizes.batch), "--set", "training.group_by_length=false")
         return ("--device-batch", str(self.sizes.batch // 2))
 
-    def _fp16_copy(self, name: str, after: str) -> Stage:
-        source, out = self.path("train", name, "model"), self.path("agents", name)
-        return Stage(f"agent-{name}", ("mini", "halve", source, "--out", out), (after,))
+    def _fp16_copy(self, name: str, after: str, model: str) -> Stage:
+        return Stage(f"agent-{name}", ("mini", "halve", model, "--out", self.path("agents", name)), (after,))

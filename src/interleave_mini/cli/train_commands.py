@@ -63,16 +63,13 @@ def generator(
 def planner(
     out: Out,
     size: Size = "full",
-    generator: Generator = "mini",
-    shards: Shards = 1,
     workers: Workers = 0,
-    at_once: AtOnce = 1,
     seed: Seed = 0,
     dry_run: Only = False,
 ) -> int:
-    """Train the planner: data from the grammar's seed, then supervised fine-tuning."""
-    chain = _chain(out, size, generator, shards, workers, seed)
-    return _run([*chain.vision(), *chain.data(), *chain.planner()], chain, at_once, dry_run)
+    """Train the planner by exercises that never repeat, in stages of at most nine minutes on one H200."""
+    chain = _chain(out, size, "mini", 1, workers, seed)
+    return _run(chain.planner(), chain, 1, dry_run)
 
 
 def critic(
@@ -85,9 +82,9 @@ def critic(
     seed: Seed = 0,
     dry_run: Only = False,
 ) -> int:
-    """Train the critic: data from the grammar's seed, supervised fine-tuning, then GRPO."""
+    """Train the critic: exercises, data from the grammar's seed, supervised fine-tuning, then GRPO."""
     chain = _chain(out, size, generator, shards, workers, seed)
-    stages = [*chain.vision(), *chain.data(), *chain.critic_sft(), *chain.critic_grpo()]
+    stages = [*chain.data(), *chain.critic_sft(), *chain.critic_grpo()]
     return _run(stages, chain, at_once, dry_run)
 
 
@@ -133,7 +130,6 @@ def everything(
         concurrency=concurrency,
     )
     learned = [
-        *chain.vision(),
         *chain.data(),
         *chain.planner(),
         *chain.critic_sft(),
@@ -161,7 +157,9 @@ def fresh(
 
 
 def vision(
-    fresh: Annotated[Path, typer.Argument(metavar="MODEL", help="What `mini fresh` has written.")],
+    fresh: Annotated[
+        Path, typer.Argument(metavar="MODEL", help="What `mini fresh`, or this command, has written.")
+    ],
     out: Annotated[Path, typer.Option(help="Where the log and the finished model go.")],
     minutes: Annotated[float, typer.Option(min=0, help="Time to learn.")] = 5,
     generator: Annotated[
@@ -174,16 +172,24 @@ def vision(
         str,
         typer.Option(
             metavar="NAME,…",
-            help="Of look, compare, check, judge and word; one that is named twice comes twice as often.",
+            help="Of look, compare, check, judge, word, plan-SUITE and again; one that is named twice comes "
+            "twice as often.",
         ),
     ] = "look,compare,check,judge,word",
+    rate: Annotated[float, typer.Option(min=0, help="The highest learning rate.")] = 1.5e-3,
+    replays: Annotated[
+        int, typer.Option(min=0, help="How often at most a batch is seen again while a new one is made.")
+    ] = 3,
     batch: Annotated[int, typer.Option(min=1, help="Exercises a step.")] = 256,
     examine: Annotated[int, typer.Option(min=1, help="Exercises in the examination at the end.")] = 2048,
     workers: Annotated[int, typer.Option(min=0, help="Processes that make exercises.")] = 0,
     device: Annotated[str | None, typer.Option(help="cuda, cpu…; by default a GPU if there is one.")] = None,
     seed: Seed = 0,
 ) -> int:
-    """Teach a fresh model to look at pictures of the world, before it has any job."""
+    """Teach a model by exercises that never repeat: to look at pictures of the world, to plan requests.
+
+    Another call goes on from the weights that it has written: MODEL is any folder of a model.
+    """
     from interleave_mini.backends import WEIGHTS
     from interleave_mini.train.vision_examples import exercises_named
     from interleave_mini.train.vision_pretrain import VisionPretraining, pretrain_vision
@@ -194,7 +200,12 @@ def vision(
         out,
         minutes,
         settings=VisionPretraining(
-            exercises=chosen, batch_size=batch, workers=workers, eval_examples=examine
+            exercises=chosen,
+            batch_size=batch,
+            rate=rate,
+            replays=replays,
+            workers=workers,
+            eval_examples=examine,
         ),
         generator=generator or WEIGHTS / "generator",
         device=device,

@@ -15,7 +15,7 @@ from random import Random
 from interleave_mini.language.gaps import kinds_of, usual
 from interleave_mini.language.patterns import Pattern, normalised
 from interleave_mini.language.references import THING, thing_described
-from interleave_mini.language.splits import held_out_template, is_held_out_pair
+from interleave_mini.language.splits import is_held_out_pair
 from interleave_mini.language.story import Step
 from interleave_mini.language.words import CELL_OF, POSITIONS, a, listed, one_of, sentence
 from interleave_mini.world.kinds import COLOURS, KINDS
@@ -52,7 +52,6 @@ AT_THE_END = (
     "All the time one can see {things} there too.",
 )
 WORDINGS = (*AT_THE_START, *AT_THE_END)
-UNSEEN_WORDING = held_out_template("company", WORDINGS)
 
 _ONE = rf"{THING} {one_of(CELL_OF)}"
 _GAPS = {"things": rf"{_ONE}(?:, {_ONE})*(?: and {_ONE})?", "is": "is|are", "stays": "stays?"}
@@ -71,6 +70,8 @@ class Distractors:
 
     def added_to(self, request: str) -> str:
         """The request with the sentence that asks for distractors, before or after it."""
+        if self.said and request[-1:] not in ".!?…":
+            request = f"{request}."
         parts = (self.said, request) if self.wording in AT_THE_START else (request, self.said)
         return " ".join(filter(None, parts))
 

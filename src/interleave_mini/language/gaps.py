@@ -69,7 +69,8 @@ class SomeThings:
     @property
     def regex(self) -> str:
         one = AThing(self.kinds).regex
-        return rf"{one}(?:, {one}){{{self.least - 2},{self.most - 2}}} and {one}"
+        several = rf"(?:, {one}){{{max(self.least - 2, 0)},{self.most - 2}}} and {one}"
+        return f"{one}{several}" if self.least > 1 else f"{one}(?:{several})?"
 
     def sample(self, rng: Random) -> tuple[Thing, ...]:
         kinds = rng.sample(self.kinds, rng.randint(self.least, self.most))

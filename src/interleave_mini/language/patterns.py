@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from interleave.errors import InputError
 from interleave_mini.language.words import NUMBERS
 
-_GAP = re.compile(r"{(\w+)}")
+GAP = re.compile(r"{(\w+)}")
 _SPACE = re.compile(r"\s+")
 _POLITE = re.compile(
     r"^(?:please|kindly|can you|could you|i want you to|now)[, ]+(?:please )?", re.IGNORECASE
@@ -37,7 +37,7 @@ def normalised(text: str) -> str:
 
 def filled(text: str, words: Mapping[str, str]) -> str:
     """A sentence with its gaps filled."""
-    return _GAP.sub(lambda gap: words[gap[1]], text)
+    return GAP.sub(lambda gap: words[gap[1]], text)
 
 
 class Pattern:
@@ -45,8 +45,8 @@ class Pattern:
 
     def __init__(self, text: str, gaps: Mapping[str, str]) -> None:
         self.text = text
-        self.names = tuple(_GAP.findall(text))
-        pieces = _GAP.split(text)
+        self.names = tuple(GAP.findall(text))
+        pieces = GAP.split(text)
         fixed = [re.escape(piece) for piece in pieces[::2]]
         filled = [f"(?P<{name}>{gaps[name]})" for name in pieces[1::2]]
         whole = "".join(a + b for a, b in zip(fixed, [*filled, ""], strict=True))

@@ -14,7 +14,7 @@ from interleave_mini.world.kinds import COLOURS, KINDS
 from interleave_mini.world.scene import Scene, Thing
 
 SPLITS = ("train", "validation", "test")
-UNSEEN_TEMPLATE, UNSEEN_PAIR = "template", "pair"
+UNSEEN_TEMPLATE, UNSEEN_VOICE, UNSEEN_PAIR = "template", "voice", "pair"
 
 
 def hashed_split(request: str) -> str:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import pairwise
 
 from interleave_mini.language.descriptions import describe
 from interleave_mini.language.references import Style
 from interleave_mini.language.sentences import say_all
-from interleave_mini.language.words import plural, sentence
+from interleave_mini.language.words import PLACES, plural, sentence
 from interleave_mini.world.kinds import KINDS
-from interleave_mini.world.operations import ChangeBackground, Operation, Recolour, apply_all
+from interleave_mini.world.operations import Add, ChangeBackground, Operation, Recolour, apply_all, changes
 from interleave_mini.world.scene import Gripper, Scene, Thing
 
 _OTHER_WORDS = {
@@ -91,6 +92,59 @@ class Story:
         return self
 
 
+def in_pictures(steps: tuple[Step, ...], count: int) -> tuple[Step, ...]:
+    """The same story in so many pictures, as far as it can be."""
+    return shortened(steps, count) if count < len(steps) else lengthened(steps, count)
+
+
+def shortened(steps: tuple[Step, ...], count: int) -> tuple[Step, ...]:
+    """The same story in fewer pictures: the first, the last, and some between, evenly."""
+    if not 2 <= count < len(steps):
+        return steps
+    kept = [round(place * (len(steps) - 1) / (count - 1)) for place in range(count)]
+    short = [steps[0]]
+    for before, last in pairwise(kept):
+        scene = short[-1].scene
+        told = " ".join(step.caption for step in steps[before + 1 : last + 1])
+        operations = changes(scene, steps[last].scene) if last > before + 1 else steps[last].operations
+        short.append(replace(steps[last], caption=told, operations=operations, before=scene))
+    return tuple(short)
+
+
+def lengthened(steps: tuple[Step, ...], count: int) -> tuple[Step, ...]:
+    """The same story in more pictures, up to three: it opens on the empty place, and ends with the night."""
+    told = list(steps)
+    if len(told) < count:
+        told = [*_opening(told[0]), *told[1:]]
+    for ending in (_nightfall, _moonrise):
+        if len(told) < count and (more := ending(told[-1].scene)):
+            told.append(more)
+    return tuple(told) if len(told) == count else steps
+
+
+def _opening(first: Step) -> list[Step]:
+    """The first picture in two: the place without anything in it, then with everything."""
+    scene = first.scene
+    empty = Scene.of(scene.background, {}, scene.gripper)
+    place = Step("The place", sentence(f"this is where it happens: {PLACES[scene.background].within}"), empty)
+    adds = tuple(Add(thing, cell) for cell, thing in scene.things.items())
+    return [place, replace(first, operations=adds, before=empty)]
+
+
+def _nightfall(scene: Scene) -> Step | None:
+    if scene.background == "night":
+        return None
+    night = ChangeBackground("night")
+    return Step("Night", "Then night falls, and the story ends.", night.apply(scene), (night,), scene)
+
+
+def _moonrise(scene: Scene) -> Step | None:
+    if not scene.is_free(2) or any(thing.kind == "moon" for thing in scene.things.values()):
+        return None
+    moon = Add(Thing("moon", "yellow", state=len(KINDS["moon"].states) - 1), 2)
+    return Step("The moon", "The moon comes out over it all.", moon.apply(scene), (moon,), scene)
+
+
 def facts_of(step: Step) -> tuple[Fact, ...]:
     scene, before = step.scene, step.before
     facts: dict[Fact, None] = {}
@@ -99,7 +153,8 @@ def facts_of(step: Step) -> tuple[Fact, ...]:
         new = scene.cells[cell]
         if old != new:
             facts |= dict.fromkeys(_thing_facts(new or old, coloured=new is not None))
-    if any(isinstance(each, ChangeBackground) for each in step.operations):
+    is_empty_place = before is None and not scene.things
+    if is_empty_place or any(isinstance(each, ChangeBackground) for each in step.operations):
         facts[Fact(_OTHER_WORDS.get(scene.background, (scene.background,)))] = None
     for each in step.operations:
         if isinstance(each, Recolour):

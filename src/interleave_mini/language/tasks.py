@@ -1,14 +1,16 @@
 """Tasks: requests with their right answers, sampled from a seed or parsed from a user's request.
 
-Five suites: `story` (text in), `continue` (text and pictures in), `know` (riddles), `edit` (a picture and a
-sentence to think about), `annotate` (pictures in, text out).
+Six suites: `story` (text in), `continue` (text and pictures in), `know` (riddles), `edit` (a picture and a
+sentence to think about), `plain` (a picture and sentences that say what to change), `annotate` (pictures in,
+text out). Riddles and reasoning edits are worded by templates, the others also in the voices of people.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from random import Random
 
@@ -17,13 +19,15 @@ from interleave.types import Part, Picture, Plan, PlanStep, Request, Text
 from interleave_mini.language.descriptions import describe
 from interleave_mini.language.distractors import (
     NO_DISTRACTORS,
-    UNSEEN_WORDING,
     Distractors,
     add_distractors,
     sample_distractors,
     split_distractors,
 )
 from interleave_mini.language.edits import EDITS, parse_edit, sample_edit
+from interleave_mini.language.edits.plain import joined, read_edits, sample_edits
+from interleave_mini.language.natural import any_of, dressed, read_request, sample_request, undressed
+from interleave_mini.language.own_steps import read_own_steps, sample_own_steps
 from interleave_mini.language.patterns import NotUnderstood, normalised, variants
 from interleave_mini.language.references import Style
 from interleave_mini.language.riddles import RIDDLE_TOPICS
@@ -31,20 +35,28 @@ from interleave_mini.language.sentences import parse_sentence, say_all
 from interleave_mini.language.splits import (
     UNSEEN_PAIR,
     UNSEEN_TEMPLATE,
+    UNSEEN_VOICE,
+    has_held_out_pair,
     is_held_out_pair,
-    seen_templates,
     split_of,
     unseen_in,
 )
 from interleave_mini.language.story import Step
 from interleave_mini.language.topics import DOMAINS, Topic, TopicRequest
+from interleave_mini.language.voices import Voice, voices
 from interleave_mini.world.drawing import draw
-from interleave_mini.world.operations import apply_all, changes
-from interleave_mini.world.scene import Scene
+from interleave_mini.world.kinds import BACKGROUNDS, COLOURS, KINDS
+from interleave_mini.world.operations import Impossible, apply_all, changes
+from interleave_mini.world.scene import CELLS, Scene, Size, Thing
 
-SUITES = ("story", "continue", "know", "edit", "annotate")
+SUITES = ("story", "continue", "know", "edit", "plain", "annotate")
+VOICED = ("story", "continue", "plain", "annotate")
+"""The suites whose requests are also worded in the voices of people."""
+Voices = tuple[Voice, ...]
 KNOWLEDGE = "knowledge"
 EDITING = "reasoning edits"
+PLAIN_EDITING = "plain edits"
+OWN_STEPS = "own steps"
 GO_ON = (
     "Please continue from here.",
     "Go on with the remaining steps.",
@@ -65,10 +77,14 @@ DESCRIBE = (
     "Describe what changes from one picture to the next.",
     "Write one sentence about each picture.",
 )
-SEEN_DESCRIBE = seen_templates("annotate", DESCRIBE)
-"""Wordings that training may see."""
-DISTRACTOR_SHARE = 0.68
-"""The share of stories with distractors, of those with room for them; about 60 % of all stories."""
+BY_TEMPLATE = 0.2
+"""The share of stories that are worded by a template of their topic; the others are in somebody's voice."""
+IN_OWN_STEPS = 0.12
+"""The share of stories that spell out their steps."""
+DISTRACTOR_SHARE, DISTRACTOR_SHARE_IN_VOICES = 0.6, 0.2
+"""The share of stories with distractors, of those with room for them."""
+FOLLOW_UP = 0.3
+"""The share of plain edits that follow a story."""
 _TRIES = 20_000
 _STORY_TOPICS = (
     *(("story", domain, topic) for domain, topics in DOMAINS.items() for topic in topics),
@@ -138,17 +154,28 @@ def _as_part(part: str | Scene) -> Part:
 
 def sample_task(suite: str, rng: Random) -> Task:
     """A random task of a suite, of any split."""
-    return _SAMPLERS[suite](rng)
+    return _SAMPLERS[suite](rng, voices())
+
+
+def sample_training_task(suite: str, rng: Random) -> Task:
+    """A random task of the training split."""
+    heard = tuple(voice for voice in voices() if not voice.held_out)
+    while True:
+        task = _SAMPLERS[suite](rng, heard)
+        if task.split == "train":
+            return task
 
 
 def tasks(suite: str, split: str, *, seed: int = 0) -> Iterator[Task]:
     """An endless stream of distinct tasks of a split, the same for the same seed.
 
-    A quarter of the test tasks have a wording and a quarter a pair of kind and colour that training never
-    sees; the other half has neither.
+    A test task is one that the rules read back as the same steps: its truth is the only one, and the oracle
+    finds it. A quarter of them are in a voice (riddles and reasoning edits: have a wording), and a quarter
+    have a pair of kind and colour, that training never sees; the other half has neither.
     """
     rng = Random(f"{suite}/{split}/{seed}")
-    wanted = [()] if split != "test" else [(), (), (UNSEEN_TEMPLATE,), (UNSEEN_PAIR,)]
+    unseen_words = UNSEEN_VOICE if suite in VOICED else UNSEEN_TEMPLATE
+    wanted = [()] if split != "test" else [(), (), (unseen_words,), (UNSEEN_PAIR,)]
     seen: set[str] = set()
     while True:
         for unseen in wanted:
@@ -158,44 +185,99 @@ def tasks(suite: str, split: str, *, seed: int = 0) -> Iterator[Task]:
 def _next_task(suite: str, split: str, unseen: tuple[str, ...], rng: Random, seen: set[str]) -> Task:
     for _ in range(_TRIES):
         task = sample_task(suite, rng)
-        if task.unseen == unseen and task.split == split and task.id not in seen:
+        if task.unseen != unseen or task.split != split or task.id in seen:
+            continue
+        if split != "test" or _is_read_back(task):
             seen.add(task.id)
             return task
     raise InputError(f"the {split} split of {suite!r} has no more than {len(seen)} different tasks")
 
 
-def _story(rng: Random) -> Task:
+def _is_read_back(task: Task) -> bool:
+    try:
+        found = parse_task(task.parts)
+    except InputError:
+        return False
+    return found.first_number == task.first_number and _drawn(found) == _drawn(task)
+
+
+def _drawn(task: Task) -> list[tuple[str, Scene]]:
+    return [(step.prompt, step.scene) for step in task.steps]
+
+
+def _story(rng: Random, heard: Voices) -> Task:
+    voice = _some_voice(rng, heard)
+    if voice and rng.random() < IN_OWN_STEPS and (own := sample_own_steps(voice, rng)):
+        return _own_steps_task(*own, voice=voice)
     domain = rng.choice(list(DOMAINS))
     topic = rng.choice(DOMAINS[domain])
-    written = topic.sample(rng)
-    with_distractors = not topic.alone and rng.random() < DISTRACTOR_SHARE
+    written = (voice and sample_request(topic, voice, rng)) or topic.sample(rng)
+    share = DISTRACTOR_SHARE_IN_VOICES if voice else DISTRACTOR_SHARE
+    with_distractors = not topic.alone and rng.random() < share
     distractors = sample_distractors(written.story.steps, rng) if with_distractors else NO_DISTRACTORS
-    return _story_task("story", domain, topic, written, distractors)
+    try:
+        return _story_task("story", domain, topic, written, distractors, voice)
+    except Impossible:  # in the way of something that happens between two pictures
+        return _story_task("story", domain, topic, written, voice=voice)
 
 
-def _know(rng: Random) -> Task:
+def _some_voice(rng: Random, heard: Voices, by_template: float = BY_TEMPLATE) -> Voice | None:
+    """One of these voices; None for a wording by template."""
+    return None if rng.random() < by_template or not heard else rng.choice(heard)
+
+
+def _own_steps_task(text: str, template: str, steps: tuple[Step, ...], *, voice: Voice | None = None) -> Task:
+    unseen = _unseen(voice, [step.scene for step in steps])
+    return Task("story", OWN_STEPS, OWN_STEPS, template, (text,), steps, unseen=unseen)
+
+
+def _unseen(voice: Voice | None, scenes: Sequence[Scene]) -> tuple[str, ...]:
+    said = (UNSEEN_VOICE,) if voice and voice.held_out else ()
+    return (*said, UNSEEN_PAIR) if any(map(has_held_out_pair, scenes)) else said
+
+
+def _know(rng: Random, heard: Voices) -> Task:
     topic = rng.choice(RIDDLE_TOPICS)
     return _story_task("know", KNOWLEDGE, topic, topic.sample(rng))
 
 
 def _story_task(
-    suite: str, domain: str, topic: Topic, written: TopicRequest, distractors: Distractors = NO_DISTRACTORS
+    suite: str,
+    domain: str,
+    topic: Topic,
+    written: TopicRequest,
+    distractors: Distractors = NO_DISTRACTORS,
+    voice: Voice | None = None,
 ) -> Task:
     steps = add_distractors(written.story.steps, distractors)
-    unseen = unseen_in(topic.name, written.template, topic.templates, (step.scene for step in steps))
-    if distractors.wording == UNSEEN_WORDING and UNSEEN_TEMPLATE not in unseen:
-        unseen = (UNSEEN_TEMPLATE, *unseen)
+    scenes = [step.scene for step in steps]
+    if suite in VOICED:
+        unseen = _unseen(voice, scenes)
+    else:
+        unseen = unseen_in(topic.name, written.template, topic.templates, scenes)
     text = distractors.added_to(written.text)
     return Task(suite, domain, topic.name, written.template, (text,), steps, unseen=unseen)
 
 
-def _continue(rng: Random) -> Task:
+def _continue(rng: Random, heard: Voices) -> Task:
     while True:
-        whole = _story(rng)
+        whole = _story(rng, heard)
         if len(whole.steps) > 2 and "{n}" not in whole.template:  # the number would be that of all steps
             break
     shown = rng.randint(1, len(whole.steps) - 1)
-    return _continuation(whole, shown, rng.choice(GO_ON))
+    voice = _voice_of(whole)
+    return _continuation(whole, shown, _line(voice, "go on", rng) or rng.choice(GO_ON))
+
+
+def _voice_of(task: Task) -> Voice | None:
+    """The voice of a task; None for a wording by template."""
+    name = task.template.split(":")[0]
+    return next((voice for voice in voices() if voice.name == name), None)
+
+
+def _line(voice: Voice | None, section: str, rng: Random) -> str:
+    """A line of a section, as somebody types it; empty for a wording by template."""
+    return dressed(voice.line(section, rng), voice, rng) if voice and voice.section(section) else ""
 
 
 def _continuation(whole: Task, shown: int, ending: str) -> Task:
@@ -214,7 +296,7 @@ def _continuation(whole: Task, shown: int, ending: str) -> Task:
     )
 
 
-def _edit(rng: Random) -> Task:
+def _edit(rng: Random, heard: Voices) -> Task:
     held_out = rng.random() < 0.2
     written = sample_edit(
         rng.choice(EDITS), rng, allowed=lambda thing: held_out or not is_held_out_pair(thing)
@@ -228,12 +310,11 @@ def _edit(rng: Random) -> Task:
     )
 
 
-def _annotate(rng: Random) -> Task:
-    whole = _story(rng)
+def _annotate(rng: Random, heard: Voices) -> Task:
+    whole = _story(rng, heard)
     scenes = [step.scene for step in whole.steps]
-    task = _described(scenes, rng.choice(DESCRIBE))
-    pair = tuple(each for each in whole.unseen if each == UNSEEN_PAIR)
-    wording = unseen_in("annotate", task.template, DESCRIBE, ())
+    voice = _voice_of(whole)
+    task = _described(scenes, _line(voice, "describe", rng) or rng.choice(DESCRIBE))
     return Task(
         "annotate",
         whole.domain,
@@ -241,7 +322,7 @@ def _annotate(rng: Random) -> Task:
         task.template,
         task.parts,
         task.steps,
-        unseen=(*wording, *pair),
+        unseen=_unseen(voice, scenes),
     )
 
 
@@ -254,7 +335,68 @@ def _described(scenes: Sequence[Scene], ending: str) -> Task:
     return Task("annotate", "", "describing", ending, (*scenes, ending), tuple(steps))
 
 
-_SAMPLERS = {"story": _story, "continue": _continue, "know": _know, "edit": _edit, "annotate": _annotate}
+def _plain(rng: Random, heard: Voices) -> Task:
+    while True:
+        voice = _some_voice(rng, heard, by_template=0)
+        if voice is None:
+            raise InputError("there are no voices to word plain edits in")
+        try:
+            if rng.random() < FOLLOW_UP:
+                return _plain_after_story(voice, rng, heard)
+            return _plain_alone(voice, rng)
+        except Impossible:
+            continue
+
+
+def _plain_alone(voice: Voice, rng: Random) -> Task:
+    scene = _random_scene(rng)
+    text, steps = _wishes(scene, voice, rng)
+    return Task(
+        "plain", PLAIN_EDITING, "one picture", voice.name, (scene, text), steps, unseen=_seen_in(voice, steps)
+    )
+
+
+def _plain_after_story(voice: Voice, rng: Random, heard: Voices) -> Task:
+    whole = _story(rng, heard)
+    while whole.steps[0].scene.gripper is not None or (_voice_of(whole) or voice).held_out != voice.held_out:
+        whole = _story(rng, heard)
+    shown = rng.randint(1, min(len(whole.steps), 4))
+    text, steps = _wishes(whole.steps[shown - 1].scene, voice, rng)
+    told = _continuation(whole, shown, text)
+    scenes = [each for each in told.parts if isinstance(each, Scene)]
+    unseen = _unseen(voice, [*scenes, *(step.scene for step in steps)])
+    return Task("plain", PLAIN_EDITING, "follow-up", voice.name, told.parts, steps, shown + 1, unseen)
+
+
+def _wishes(scene: Scene, voice: Voice, rng: Random) -> tuple[str, tuple[Step, ...]]:
+    texts, steps = sample_edits(scene, voice, rng, rng.choice((1, 1, 1, 1, 2, 2, 3)))
+    return dressed(joined(texts, rng), voice, rng), tuple(steps)
+
+
+def _seen_in(voice: Voice, steps: Sequence[Step]) -> tuple[str, ...]:
+    return _unseen(voice, [scene for step in steps for scene in (step.before or step.scene, step.scene)])
+
+
+def _random_scene(rng: Random) -> Scene:
+    """A few things, some of them alike."""
+    things: dict[int, Thing] = {}
+    kinds = [rng.choice(list(KINDS)) for _ in range(3)]
+    for cell in rng.sample(range(CELLS), rng.randint(1, 5)):
+        kind = KINDS[rng.choice((*kinds, rng.choice(list(KINDS))))]
+        state = kind.usual if rng.random() < 0.7 else rng.randrange(len(kind.states))
+        colour = kind.colour if rng.random() < 0.4 else rng.choice(list(COLOURS))
+        things[cell] = Thing(kind.name, colour, Size.SMALL if rng.random() < 0.25 else Size.LARGE, state)
+    return Scene.of(rng.choice(BACKGROUNDS), things)
+
+
+_SAMPLERS: dict[str, Callable[[Random, Voices], Task]] = {
+    "story": _story,
+    "continue": _continue,
+    "know": _know,
+    "edit": _edit,
+    "plain": _plain,
+    "annotate": _annotate,
+}
 
 
 # Parsing tasks
@@ -267,13 +409,16 @@ def parse_task(parts: Sequence[str | Scene]) -> Task:
     if not scenes:
         return _read_story(" ".join(texts))
     last = normalised(texts[-1]).lower() if texts else ""
-    if last in _DESCRIBE or not texts:
+    if not texts or last in _DESCRIBE or _is_said("describe", texts[-1]):
         return _described(scenes, texts[-1] if texts else DESCRIBE[0])
-    if last in _GO_ON:
+    if last in _GO_ON or _is_said("go on", texts[-1]):
         whole = _read_story(texts[0])
         if len(scenes) >= len(whole.steps):
             raise NotUnderstood("there is nothing left to draw: all steps are there already")
         return _continuation(whole, len(scenes), texts[-1])
+    is_story = any(re.match(r"step \d+:", text, re.IGNORECASE) for text in texts)
+    if is_story:
+        return replace(_read_edit(scenes[-1], texts[-1], tuple(parts)), first_number=len(scenes) + 1)
     return _read_edit(scenes[-1], " ".join(texts), tuple(parts))
 
 
@@ -290,13 +435,28 @@ def _read_story(text: str) -> Task:
                 again = TopicRequest(request, written.template, {}, written.story)
                 return _story_task(suite, domain, topic, again, distractors)
             wrong_number = f"this takes {steps} pictures, not {variant.steps}"
+    if natural := read_request(request):
+        found = TopicRequest(request, natural.request.template, {}, natural.request.story)
+        return _story_task("story", natural.domain, natural.topic, found, distractors)
+    if own := read_own_steps(text):
+        return _own_steps_task(text, "", own)
     raise NotUnderstood(wrong_number or "none reads like this")
+
+
+def _is_said(section: str, text: str) -> bool:
+    """Whether a text is a line of this section in some voice."""
+    return any(
+        re.fullmatch(rf"(?:{any_of(section)})[.!?…]*", bare, re.IGNORECASE) for bare, _ in undressed(text)
+    )
 
 
 def _read_edit(scene: Scene, text: str, parts: tuple[str | Scene, ...]) -> Task:
     if found := parse_edit(normalised(text), scene):
         edit, step = found
         return Task("edit", EDITING, edit.kind, "", parts, (step,))
+    for bare, _ in undressed(text):
+        if steps := read_edits(bare, scene):
+            return Task("plain", PLAIN_EDITING, "plain", "", parts, tuple(steps))
     operations = parse_sentence(text, scene)
     said = say_all(operations, scene, Style(way=1))
     step = Step("The change", said, apply_all(operations, scene), operations, scene)

@@ -1,21 +1,31 @@
-"""The vocabulary of the language, and the check for unknown words that runs before any model."""
+"""The vocabulary of requests: which words are known, which are mistyped, which name what the world lacks."""
 
 from __future__ import annotations
 
-import difflib
 import re
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
 from functools import cache
 
-from interleave.errors import InputError
-from interleave.text import one_line
-from interleave.types import Request
 from interleave_mini.language.distractors import WORDINGS
 from interleave_mini.language.edits import EDITS
 from interleave_mini.language.edits.edit import CATEGORIES
+from interleave_mini.language.lexicon import everyday_words, foreign_words, harmless_words, neighbours
 from interleave_mini.language.riddles import RIDDLE_TOPICS, RIDDLES
 from interleave_mini.language.sentences import SPEECH
+from interleave_mini.language.synonyms import (
+    ADJECTIVES,
+    COLOUR_SYNONYMS,
+    NAMES,
+    NOUN_SYNONYMS,
+    PLACE_NOUNS,
+    PLACE_PHRASES,
+    SIZE_WORDS,
+)
 from interleave_mini.language.tasks import DESCRIBE, GO_ON
 from interleave_mini.language.topics import DOMAINS
+from interleave_mini.language.voices import voices
 from interleave_mini.language.words import (
     BACKGROUND_OF_NOUN,
     BACKGROUND_OF_PHRASE,
@@ -25,90 +35,329 @@ from interleave_mini.language.words import (
     RELATIONS,
     ROWS,
     SIZES,
+    one_of,
     plural,
 )
-from interleave_mini.world.kinds import COLOURS, KINDS, NOUNS
+from interleave_mini.world.kinds import COLOURS, NOUNS
 
-_WORD = re.compile(r"[^\W\d_]+(?:['’-][^\W\d_]+)*")
-_GAP = re.compile(r"{\w+}")
+_WORD = re.compile(r"\b[^\W\d_]+(?:['’-][^\W\d_]+)*")
+_GAP = re.compile(r"{[^{}]*}")
 _GIVEN_STEP = re.compile(r"^step \d+:.*$", re.IGNORECASE | re.MULTILINE)
 """Captions of steps the user gives: they may contain any words."""
-_MAX_SHOWN = 6
-MAX_WORD_LENGTH = 40
-EXAMPLES = (
-    "How a frog grows up, step by step, in four pictures",
-    "Tell the story of a cat and a dog that become friends in the meadow.",
-    "Show the phases of the moon.",
-    "How do you bake a purple cake?",
-    "Why does a yellow snowman melt when the sun comes out? Explain it in four pictures.",
-    "Draw a green rocket step by step.",
-)
-REAL_MODELS = "For anything else use real models: `interleave backends` lists them."
+_NAMED = re.compile(r"\b(?:named|called)\s+([^\W\d_]+)", re.IGNORECASE)
+_SHORTEST_TYPO, _LONG_WORD = 4, 7
+"""Shorter words are not taken for mistyped ones; in long ones two letters may be wrong."""
+_SHORTEST_BASE = 3
+_FEW_TOPICS = 6
+"""A word of so many topics at most tells what a request is about."""
+_MOST_TYPOS, _LONGEST_WORD = 6, 40
+"""So many unknown words of a text are looked at, and no longer ones."""
+_FOREIGN_SHARE = 0.4
+"""The share of unknown words from which on a text may be in another language."""
+
+
+@dataclass(frozen=True)
+class Unknown:
+    """A word of a request that the world has nothing for, and what it has instead."""
+
+    word: str
+    nearest: tuple[str, ...] = ()
+    """Nearest in meaning; empty where the meaning is not known."""
+
+
+# Known words
 
 
 @cache
 def vocabulary() -> frozenset[str]:
-    """Every word of the language, in lower case."""
+    """Every word that a request may have, in lower case."""
+    return frozenset(word.lower() for text in _texts() for word in _words_of(text)) | harmless_words()
+
+
+def _texts() -> Iterator[str]:
     topics = [topic for topics in (*DOMAINS.values(), RIDDLE_TOPICS) for topic in topics]
-    texts = [
-        *(template for topic in topics for template in topic.templates),
-        *(_regex_words(gap.regex) for topic in topics for gap in topic.gaps.values()),
-        *(template for edit in EDITS for template in edit.templates),
-        *(pattern.text for speech in SPEECH.values() for pattern in speech.patterns),
-        *(riddle for riddles in RIDDLES.values() for riddle in riddles),
-        *(*NOUNS, *(plural(noun) for noun in NOUNS), *COLOURS, *SIZES, *NUMBERS, *CATEGORIES),
-        *(*BACKGROUND_OF_NOUN, *BACKGROUND_OF_PHRASE, *CELL_OF, *ROWS, *RELATIONS, *DIRECTIONS),
-        *(
-            *GO_ON,
-            *DESCRIBE,
-            *WORDINGS,
-            "please kindly can could you i want to now me nothing else unchanged",
-            "a an some one with and there is are stay stays step steps picture pictures images scenes",
-        ),
-    ]
-    return frozenset(word.lower() for text in texts for word in _WORD.findall(_GAP.sub(" ", text)))
-
-
-def unknown_words(text: str) -> list[str]:
-    """The words of a text that are not in the vocabulary, each once, in order."""
-    known, asked = vocabulary(), _GIVEN_STEP.sub("", text)
-    return list(dict.fromkeys(word for word in _WORD.findall(asked) if word.lower() not in known))
-
-
-def check_words(request: Request) -> None:
-    """Raise `InputError` with suggestions when a request has unknown words."""
-    foreign = unknown_words(request.text)
-    if not foreign:
-        return
-    named = ", ".join(f"“{one_line(word, MAX_WORD_LENGTH)}”" for word in foreign[:_MAX_SHOWN])
-    more = f" and {len(foreign) - _MAX_SHOWN} more" if len(foreign) > _MAX_SHOWN else ""
-    raise InputError(
-        f"the miniature does not know {named}{more}.{_suggestions(foreign[:_MAX_SHOWN])} "
-        f"It can draw for example {', '.join(_some_nouns())}; try “{EXAMPLES[0]}”. {REAL_MODELS}"
+    yield from (template for topic in topics for template in topic.templates)
+    yield from (_regex_words(gap.regex) for topic in topics for gap in topic.gaps.values())
+    yield from (template for edit in EDITS for template in edit.templates)
+    yield from (pattern.text for speech in SPEECH.values() for pattern in speech.patterns)
+    yield from (riddle for riddles in RIDDLES.values() for riddle in riddles)
+    yield from voice_lines()
+    yield from (
+        *thing_words(),
+        *COLOURS,
+        *COLOUR_SYNONYMS,
+        *SIZES,
+        *NUMBERS,
+        *CATEGORIES,
+        *ADJECTIVES,
+        *NAMES,
     )
+    yield from (*BACKGROUND_OF_NOUN, *BACKGROUND_OF_PHRASE, *CELL_OF, *ROWS, *RELATIONS, *DIRECTIONS)
+    for words in (
+        *PLACE_PHRASES.values(),
+        *PLACE_NOUNS.values(),
+        *SIZE_WORDS.values(),
+        GO_ON,
+        DESCRIBE,
+        WORDINGS,
+    ):
+        yield from words
 
 
-def _suggestions(foreign: list[str]) -> str:
-    pairs = [(word, _close_match(word.lower())) for word in foreign if len(word) <= MAX_WORD_LENGTH]
-    hints = [f"“{close}” for “{word}”" for word, close in pairs if close][:2]
-    return f" Did you mean {' and '.join(hints)}?" if hints else ""
+@cache
+def voice_lines() -> tuple[str, ...]:
+    """Every line of every voice, its gaps left out."""
+    lines = (each.text for voice in voices() for lines in voice.phrasings.values() for each in lines)
+    return tuple(_GAP.sub(" ", line) for line in lines)
 
 
-def _close_match(word: str) -> str | None:
-    """The closest known word: something to draw if possible, else any word."""
-    things = sorted({*NOUNS, *(plural(noun) for noun in NOUNS), *COLOURS})
-    swapped = [thing for thing in things if len(thing) == len(word) and sorted(thing) == sorted(word)]
-    close = swapped or difflib.get_close_matches(word, things, 1, 0.8)
-    close = close or difflib.get_close_matches(word, sorted(vocabulary()), 1, 0.8)
-    return close[0] if close else None
+@cache
+def thing_words() -> frozenset[str]:
+    """Every noun for a thing, singular and plural."""
+    nouns = (*NOUNS, *NOUN_SYNONYMS)
+    return frozenset((*nouns, *map(plural, nouns)))
 
 
-def _some_nouns() -> list[str]:
-    """A few things to draw, from different categories."""
-    by_category = {kind.category: kind.states[kind.usual] for kind in KINDS.values()}
-    return [plural(noun) for noun in list(by_category.values())[:_MAX_SHOWN]]
+def _words_of(text: str) -> list[str]:
+    return _WORD.findall(re.sub(r"[\[\]()|]", " ", _GAP.sub(" ", text)))
 
 
 def _regex_words(regex: str) -> str:
     """The words in the regular expression of a gap."""
     return re.sub(r"\\.|[^a-zA-Z'’-]+", " ", regex)
+
+
+# Unknown words
+
+
+def unknown_words(text: str) -> list[Unknown]:
+    """The words of a text that name what the world lacks, and those that are no English words.
+
+    Each once, in order. Other English words are no reason to refuse a request: the planner reads past them.
+    """
+    asked = _GIVEN_STEP.sub("", text)
+    found = {each.start(): each for each in (*_lacking(asked), *_never_seen(asked))}
+    words = dict.fromkeys(found[start][0] for start in sorted(found))
+    return [Unknown(word, neighbours().get(_singular(word), ())) for word in words]
+
+
+def _never_seen(text: str) -> Iterator[re.Match[str]]:
+    named = {found.start(1) for found in _NAMED.finditer(text)}
+    for found in _WORD.finditer(text):
+        if not is_known(found[0]) and found.start() not in named and not _is_name(found, text):
+            yield found
+
+
+def is_known(word: str) -> bool:
+    """Whether a word is one of the world or of everyday English, or made of such words."""
+    word = word.lower().replace("’", "'")
+    known = vocabulary() | everyday_words()
+    bare = word.removesuffix("'s").removesuffix("'")
+    if _singular(bare) in neighbours() and bare not in vocabulary():
+        return False  # a word for what the world lacks
+    parts = bare.split("-")
+    if len(parts) > 1 and all(part in known for part in parts):
+        return True
+    return word in known or bare in known or any(form in known for form in _base_forms(bare))
+
+
+def _base_forms(word: str) -> list[str]:
+    """What a verb may be without its ending: "ripens", "ripened" and "ripening" come from "ripen"."""
+    endings = {"s": ("",), "es": ("", "e"), "ies": ("y",), "ed": ("", "e"), "ied": ("y",), "ing": ("", "e")}
+    return [
+        word.removesuffix(ending) + base
+        for ending, bases in endings.items()
+        if word.endswith(ending) and len(word) - len(ending) >= _SHORTEST_BASE
+        for base in bases
+    ]
+
+
+def _is_name(found: re.Match[str], text: str) -> bool:
+    """Whether a word is written as a name, within a sentence that is not all capitals."""
+    word = found[0]
+    if not (word[0].isupper() and word[1:].islower()) or _singular(word) in neighbours():
+        return False
+    before = text[: found.start()].rstrip()
+    return bool(before) and before[-1] not in ".!?:\n"
+
+
+def _lacking(text: str) -> Iterator[re.Match[str]]:
+    """Words for what the world lacks where they are asked for: "a dragon", but not "my teacher"."""
+    text = _known_phrases().sub(lambda found: "_" * len(found[0]), text)  # "an ice cream" asks for no ice
+    for found in _asked_for().finditer(text):
+        if _singular(found["word"]) not in _spoken_of() and _in_riddles().isdisjoint(_contexts(found, text)):
+            yield from re.compile(re.escape(found["word"])).finditer(
+                text, found.start("word"), found.end("word")
+            )
+
+
+@cache
+def _known_phrases() -> re.Pattern[str]:
+    """Things and places of more than one word."""
+    places = (words for phrases in (*PLACE_PHRASES.values(), *PLACE_NOUNS.values()) for words in phrases)
+    phrases = [words for words in (*thing_words(), *places) if " " in words or "-" in words]
+    return re.compile(rf"\b{one_of(phrases)}\b", re.IGNORECASE)
+
+
+@cache
+def _asked_for() -> re.Pattern[str]:
+    words = [word for word in neighbours() if word not in thing_words() and word not in COLOURS]
+    before = one_of(
+        (*ADJECTIVES, *COLOURS, *COLOUR_SYNONYMS, *(w for words in SIZE_WORDS.values() for w in words))
+    )
+    number = one_of((*NUMBERS[2:], *map(str, range(2, 10))))
+    return re.compile(
+        rf"(?<!for )(?<!like )(?<!as )\b(?:an?|{number}|draw|show|paint) (?:{before} )*"
+        rf"(?P<word>{one_of((*words, *map(plural, words)))})\b",
+        re.IGNORECASE,
+    )
+
+
+@cache
+def _spoken_of() -> frozenset[str]:
+    """Words for what the world lacks that the voices and templates use as it is: "a bed of flowers"."""
+    topics = [topic for topics in (*DOMAINS.values(), RIDDLE_TOPICS) for topic in topics]
+    texts = [*voice_lines(), *(template for topic in topics for template in topic.templates)]
+    texts += [template for edit in EDITS for template in edit.templates]
+    return frozenset(_singular(found["word"]) for text in texts for found in _asked_for().finditer(text))
+
+
+@cache
+def _in_riddles() -> frozenset[str]:
+    """The same in riddles, with the words around: "a princess lives in it"."""
+    texts = [riddle for riddles in RIDDLES.values() for riddle in riddles]
+    found = ((each, text) for text in texts for each in _asked_for().finditer(text))
+    return frozenset(context for each, text in found for context in _contexts(each, text))
+
+
+def _contexts(found: re.Match[str], text: str) -> tuple[str, str]:
+    """A word with the two words before it, and with the one after it."""
+    before = _WORD.findall(text[: found.start("word")])[-2:]
+    after = _WORD.findall(text[found.end() :])[:1]
+    return " ".join([*before, found["word"], ">"]).lower(), " ".join([found["word"], *after, "<"]).lower()
+
+
+def _singular(word: str) -> str:
+    word = word.lower()
+    return _singulars().get(word, word)
+
+
+def is_plural(word: str) -> bool:
+    """Whether a word for what the world lacks is in the plural."""
+    return word.lower() in _singulars()
+
+
+@cache
+def _singulars() -> dict[str, str]:
+    return {plural(word): word for word in neighbours()}
+
+
+# What a request is about
+
+
+@cache
+def telling_words() -> dict[str, frozenset[str]]:
+    """By topic: words that say that a request is about it, because few other topics have them."""
+    words_of: dict[str, set[str]] = {}
+    for topic, text in _worded_topics():
+        words_of.setdefault(topic, set(topic.split())).update(word.lower() for word in _words_of(text))
+    topics_with = Counter(word for words in words_of.values() for word in words)
+    return {
+        topic: frozenset(
+            word
+            for word in words
+            if word in topic.split() or (topics_with[word] <= _FEW_TOPICS and word not in harmless_words())
+        )
+        for topic, words in words_of.items()
+    }
+
+
+def _worded_topics() -> Iterator[tuple[str, str]]:
+    for topic in (topic for topics in DOMAINS.values() for topic in topics):
+        yield from ((topic.name, template) for template in topic.templates)
+        for voice in voices():
+            yield from ((topic.name, each.text) for each in voice.section(topic.name))
+    for riddles in RIDDLES.values():
+        yield from (("riddles", riddle) for riddle in riddles)
+
+
+def is_about(text: str, topic: str) -> bool:
+    """Whether the words of a request speak of a topic."""
+    told = telling_words().get(topic, frozenset())
+    return any(word.lower().removesuffix("'s") in told for word in _WORD.findall(text))
+
+
+# Mistyped words
+
+
+def corrections(text: str) -> dict[str, str]:
+    """Unknown words that are one known word mistyped, and that word."""
+    found = {}
+    for each in unknown_words(text)[:_MOST_TYPOS]:
+        if not each.nearest and len(each.word) <= _LONGEST_WORD and (right := _meant(each.word.lower())):
+            found[each.word] = right.capitalize() if each.word[0].isupper() else right
+    return found
+
+
+def corrected(text: str, found: dict[str, str]) -> str:
+    for wrong, right in found.items():
+        text = re.sub(rf"(?<![\w'’-]){re.escape(wrong)}(?![\w'’-])", right, text)
+    return text
+
+
+@cache
+def _meant(word: str) -> str | None:
+    """The one known word that this one is mistyped from; things and colours go before other words."""
+    if len(word) < _SHORTEST_TYPO:
+        return None
+    drawable = thing_words() | set(COLOURS) | _place_words()
+    for distance in (1, 2) if len(word) >= _LONG_WORD else (1,):
+        for words in (drawable, vocabulary()):
+            close = [
+                known for known in words if len(known) >= _SHORTEST_TYPO and _within(word, known, distance)
+            ]
+            if len({_singular(known) for known in close}) == 1:  # singular and plural of one word
+                return next((known for known in close if known[-1] == word[-1]), close[0])
+            if harmless := harmless_words().intersection(close):  # whichever was meant, it changes nothing
+                return min(harmless)
+            if close:
+                return None
+    return None
+
+
+@cache
+def _place_words() -> frozenset[str]:
+    """The nouns of places: "grass", "beach"."""
+    nouns = [noun for nouns in PLACE_NOUNS.values() for noun in nouns]
+    return frozenset(noun.split()[-1] for noun in nouns)
+
+
+def _within(word: str, other: str, distance: int) -> bool:
+    """Whether two words differ by so many letters: left out, put in, changed, or two swapped."""
+    if abs(len(word) - len(other)) > distance or word[0] != other[0]:
+        return False
+    above, now = [], list(range(len(other) + 1))
+    for row, letter in enumerate(word, start=1):
+        above, before, now = now, above, [row]
+        for column, wanted in enumerate(other, start=1):
+            cost = min(above[column] + 1, now[-1] + 1, above[column - 1] + (letter != wanted))
+            if row > 1 and column > 1 and letter == other[column - 2] and word[row - 2] == wanted:
+                cost = min(cost, before[column - 2] + 1)
+            now.append(cost)
+    return now[-1] <= distance
+
+
+# Other languages
+
+
+def other_language(text: str) -> str | None:
+    """The language of a text that is not English, as far as it is known; None for English."""
+    words = [word.lower() for word in _WORD.findall(text)]
+    strange = [word for word in words if not is_known(word)]
+    if not words or len(strange) / len(words) < _FOREIGN_SHARE:
+        return None
+    if sum(ord(letter) > 0x24F for word in strange for letter in word) > len("".join(strange)) / 2:
+        return "another language"
+    hits = {language: sum(word in known for word in words) for language, known in foreign_words().items()}
+    best = max(hits, key=lambda language: hits[language])
+    return best if hits[best] >= max(2, len(words) // 4) else None

@@ -36,7 +36,7 @@ class AgentShape:
     """Tasks in the corpus of the tokenizer."""
 
 
-PLANNER = AgentShape()
+PLANNER = AgentShape(layers=5, vision_layers=4, vocabulary=3072, samples=6000)
 CRITIC = AgentShape(vision_hidden=160, vision_layers=4, vision_heads=5)
 TOY = AgentShape(
     hidden=32,

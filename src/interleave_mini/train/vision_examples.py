@@ -1,30 +1,41 @@
-"""The exercises of vision pretraining: questions about pictures of the world, with their answers.
+"""The exercises of pretraining: questions about the world and its pictures, with their answers.
 
 look: describe a picture. compare: say what changed between two. check: does a picture show a description?
-judge: was an edit carried out as asked? word: write an edit in exact words. They are sampled on the fly from
-a seed, without held-out pairs of kind and colour.
+judge: was an edit carried out as asked? word: write an edit in exact words. plan-SUITE: plan a request of
+that suite. again: plan it again, told what the first plan has left out. They are sampled on the fly from a
+seed, of the training split alone: without held-out pairs of kind and colour, voices and wordings.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from random import Random
 
+from interleave.agents.replies import render_plan
 from interleave.errors import ConfigurationError, InputError, did_you_mean
 from interleave_mini.language.prompts import scene_prompt
 from interleave_mini.language.references import Style
 from interleave_mini.language.sentences import say_all
 from interleave_mini.language.splits import has_held_out_pair
-from interleave_mini.language.tasks import sample_task
+from interleave_mini.language.tasks import SUITES, Task, sample_training_task
 from interleave_mini.oracle import ACCEPTED, describe_faults, refine_prompt
+from interleave_mini.plan_check import leaves_out
 from interleave_mini.train.examples import Example, random_operations, random_scene, sample_example
+from interleave_mini.train.new_words import with_new_words
+from interleave_mini.train.typos import with_other_words, with_typo
+from interleave_mini.world.kinds import COLOURS, NOUNS
 from interleave_mini.world.mistakes import with_mistake
 from interleave_mini.world.operations import apply_all, changes
 from interleave_mini.world.scene import Scene
 
-EXERCISES = ("look", "compare", "check", "judge", "word")
+SEEING = ("look", "compare", "check", "judge", "word")
+PLANNING = (*(f"plan-{suite}" for suite in SUITES), "again")
+EXERCISES = (*SEEING, *PLANNING)
 FROM_STORIES = 0.35
+MISTYPED, OTHER_WORDS = 0.04, 0.25
+NEW_WORDS = 0.15
 UNCHANGED = 0.12
 RIGHT = 0.4
 FROM_PLANS = 0.7
@@ -43,6 +54,9 @@ class Exercise:
     name: str
     question: tuple[Scene | str, ...]
     answer: str
+    first_answer: str = ""
+    complaint: str = ""
+    """A first answer, and what was said about it."""
 
     @property
     def pictures(self) -> tuple[Scene, ...]:
@@ -112,11 +126,10 @@ def _word(rng: Random) -> Exercise | None:
 
 def _sample_edit(rng: Random) -> Example:
     """A step of a plan of the training split, or a random example."""
-    while rng.random() < FROM_PLANS:
-        task = sample_task(rng.choice(("story", "edit")), rng)
-        if task.split == "train":
-            step = rng.choice(task.steps)
-            return Example(step.prompt, step.before, step.scene)
+    if rng.random() < FROM_PLANS:
+        task = sample_training_task(rng.choice(("story", "edit")), rng)
+        step = rng.choice(task.steps)
+        return Example(step.prompt, step.before, step.scene)
     return sample_example(rng)
 
 
@@ -124,12 +137,48 @@ def _verdict_text(shown: Scene, wanted: Scene) -> str:
     return ACCEPTED if shown == wanted else describe_faults(shown, wanted)
 
 
+def _planning(suite: str) -> Callable[[Random], Exercise]:
+    def sample(rng: Random) -> Exercise:
+        task = sample_training_task(suite, rng)
+        answer = render_plan(task.plan())
+        if task.parts == (task.text,) and rng.random() < NEW_WORDS:
+            scenes = [step.scene for step in task.steps]
+            text, answer = with_new_words(task.text, answer, scenes, rng)
+            return Exercise(f"plan-{suite}", ("Plan: ", text), answer)
+        return Exercise(f"plan-{suite}", _as_asked(task, rng), answer)
+
+    return sample
+
+
+def _again(rng: Random) -> Exercise | None:
+    """A plan in which one kind or colour is another, the complaint about it, and the true plan."""
+    task = sample_training_task("story", rng)
+    answer = render_plan(task.plan())
+    said = [word for word in (*COLOURS, *NOUNS) if re.search(rf"\b{word}\b", task.text, re.IGNORECASE)]
+    said = [word for word in said if re.search(rf"\b{word}\b", answer)]
+    if not said:
+        return None
+    left_out = rng.choice(said)
+    other = rng.choice([word for word in (COLOURS if left_out in COLOURS else NOUNS) if word != left_out])
+    wrong = re.sub(rf"\b{left_out}\b", other, answer)
+    return Exercise("again", _as_asked(task, rng), answer, wrong, leaves_out([left_out]))
+
+
+def _as_asked(task: Task, rng: Random) -> tuple[Scene | str, ...]:
+    """The request as the planner's prompt has it; now and then a word is mistyped, left out or too many."""
+    chance = rng.random()
+    if chance >= MISTYPED + OTHER_WORDS:
+        return ("Plan: ", *task.parts)
+    change = with_typo if chance < MISTYPED else with_other_words
+    texts = [at for at, part in enumerate(task.parts) if isinstance(part, str)]
+    at = rng.choice((texts[0], texts[-1]))  # between them are captions
+    return ("Plan: ", *task.parts[:at], change(str(task.parts[at]), rng), *task.parts[at + 1 :])
+
+
 def _scene(rng: Random) -> Scene:
     """A random scene, or one of a story of the training split."""
-    while rng.random() < FROM_STORIES:
-        task = sample_task("story", rng)
-        if task.split == "train":
-            return rng.choice(task.steps).scene
+    if rng.random() < FROM_STORIES:
+        return rng.choice(sample_training_task("story", rng).steps).scene
     return random_scene(rng)
 
 
@@ -147,4 +196,6 @@ _MAKERS: Mapping[str, Callable[[Random], Exercise | None]] = {
     "check": _check,
     "judge": _judge,
     "word": _word,
+    **{f"plan-{suite}": _planning(suite) for suite in SUITES},
+    "again": _again,
 }

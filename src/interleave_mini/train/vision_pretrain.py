@@ -10,10 +10,13 @@ OUT/model      the model, ready for its task        OUT/log.jsonl   losses, time
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import math
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from queue import Queue
 from random import Random
+from threading import Thread
 from typing import Any
 
 import numpy as np
@@ -27,6 +30,7 @@ from interleave.backends.qwen3_vl.unmasked_attention import unmasked_attention
 from interleave_mini.oracle import ACCEPTED
 from interleave_mini.train.agent_model import check_model_folder
 from interleave_mini.train.autoencoder import LatentSpace
+from interleave_mini.train.optimizers import MuonAndAdamW
 from interleave_mini.train.training_loop import Log, TimedSchedule, learning_rate
 from interleave_mini.train.vision_examples import EXERCISES, Exercise, sample_exercise
 from interleave_mini.world.backgrounds import SIDE
@@ -37,10 +41,12 @@ from interleave_mini.world.sprites import CELL
 
 IGNORED = -100
 PAD_TO = 32
-AUTOENCODED_SHARE = 0.08
-"""A share only: one round trip costs as much as two exercises."""
+AUTOENCODED_SHARE = 0.02
+"""A small share only: one round trip costs as much as ten exercises."""
 LATENT_NOISE = 0.1
 CLIP = 1.0
+SORTED_TOGETHER = 4
+"""Batches whose exercises are sorted by length together, so that little is padded."""
 VERDICT_EXERCISES = ("check", "judge")
 """Exercises whose first token accepts or rejects."""
 
@@ -55,6 +61,10 @@ class VisionPretraining:
     weight_decay: float = 0.05
     workers: int = 0
     log_every: int = 100
+    save_every: int = 1000
+    """Steps after which the model is saved, so that a kill loses little."""
+    replays: int = 3
+    """How often at most an earlier batch is seen again while the next new one is being made."""
     aux_weight: float = 1.0
     """The weight of the auxiliary loss beside that of the answers."""
     eval_examples: int = 2048
@@ -69,6 +79,8 @@ class Batch:
     ids: Any
     labels: Any
     is_picture: Any
+    positions: Any
+    """Of every token in time, height and width, 3 × rows × tokens."""
     codes: Any
     """Scene codes, pictures × ten, in the order of the questions."""
 
@@ -85,6 +97,7 @@ class Batches(torch.utils.data.IterableDataset):  # type: ignore[misc]
         self.tokens_per_image = (
             256 // processor.image_processor.patch_size // processor.image_processor.merge_size
         ) ** 2
+        self.tokens_across = math.isqrt(self.tokens_per_image)
         self.batch_size, self.seed, self.exercises = batch_size, seed, exercises
 
     def __iter__(self) -> Iterator[Batch]:
@@ -95,9 +108,17 @@ class Batches(torch.utils.data.IterableDataset):  # type: ignore[misc]
             exercise = sample_exercise(rng, self.exercises)
             some = waiting[exercise.name]
             some.append(exercise)
-            if len(some) == self.batch_size:
-                yield self.batch(some)
+            if len(some) == SORTED_TOGETHER * self.batch_size:
+                yield from self._batches(some, rng)
                 some.clear()
+
+    def _batches(self, exercises: list[Exercise], rng: Random) -> Iterator[Batch]:
+        """Batches of exercises of like length, in random order."""
+        exercises.sort(key=lambda each: (len(each.pictures), len(each.answer)))
+        size = self.batch_size
+        some = [exercises[start : start + size] for start in range(0, len(exercises), size)]
+        rng.shuffle(some)
+        yield from map(self.batch, some)
 
     def batch(self, exercises: list[Exercise]) -> Batch:
         questions, answers = self._texts(exercises)
@@ -111,13 +132,13 @@ class Batches(torch.utils.data.IterableDataset):  # type: ignore[misc]
             ids[row, : len(ask) + len(say)] = [*ask, *say]
             labels[row, len(ask) : len(ask) + len(say)] = say
         codes = scene_codes([scene for each in exercises for scene in each.pictures])
-        return Batch(exercises[0].name, ids, labels, (ids == self.image_token).astype(np.int64), codes)
+        is_picture = ids == self.image_token
+        positions = picture_positions(is_picture, self.tokens_across)
+        return Batch(exercises[0].name, ids, labels, is_picture.astype(np.int64), positions, codes)
 
     def _texts(self, exercises: list[Exercise]) -> tuple[list[str], list[str]]:
         """Questions and answers in the chat template, as in the later task."""
-        conversations = [
-            [{"role": "user", "content": [_as_content(part) for part in each.question]}] for each in exercises
-        ]
+        conversations = [_as_conversation(each) for each in exercises]
         questions = self.template(conversations, tokenize=False, add_generation_prompt=True)
         return questions, [f"{each.answer}{self.tokenizer.eos_token}" for each in exercises]
 
@@ -129,8 +150,34 @@ class Batches(torch.utils.data.IterableDataset):  # type: ignore[misc]
         ]
 
 
+def _as_conversation(exercise: Exercise) -> list[dict[str, Any]]:
+    asked = [{"role": "user", "content": [_as_content(part) for part in exercise.question]}]
+    if not exercise.complaint:
+        return asked
+    first = {"role": "assistant", "content": exercise.first_answer}
+    return [*asked, first, {"role": "user", "content": f"Again: {exercise.complaint}"}]
+
+
 def _as_content(part: Scene | str) -> dict[str, str]:
     return {"type": "text", "text": part} if isinstance(part, str) else {"type": "image"}
+
+
+def picture_positions(is_picture: np.ndarray[Any, Any], across: int) -> np.ndarray[Any, Any]:
+    """The positions that the model would compute for these tokens: 3 × rows × tokens.
+
+    It does so row by row on the device, which takes several times as long as the step itself.
+    """
+    rows, width = is_picture.shape
+    positions = np.broadcast_to(np.arange(width), (3, rows, width)).copy()
+    lines, columns = np.divmod(np.arange(across * across), across)
+    for row in np.flatnonzero(is_picture.any(axis=1)):
+        edges = np.flatnonzero(np.diff(is_picture[row], prepend=False) & is_picture[row])
+        for start in edges:
+            end = start + across * across
+            first = positions[0, row, start]
+            positions[:, row, start:end] = np.stack([np.zeros_like(lines), lines, columns]) + first
+            positions[:, row, end:] -= across * across - across
+    return positions
 
 
 class VisionPretrainer:
@@ -142,18 +189,26 @@ class VisionPretrainer:
 
     def answers(self, batch: Batch) -> tuple[torch.Tensor, torch.Tensor]:
         """The logits at every token of an answer, and the right tokens."""
-        pictures = self._painted(batch.codes)
         hidden = self.model.model(
             input_ids=batch.ids,
             attention_mask=torch.ones_like(batch.ids),
             mm_token_type_ids=batch.is_picture,
-            pixel_values=pictures.reshape(len(pictures) * int(self.grid[0, 1:].prod()), -1),
-            image_grid_thw=self.grid.expand(len(pictures), 3),
+            position_ids=batch.positions,
             use_cache=False,
+            **self._pixels(batch),
         ).last_hidden_state
         wanted = batch.labels[:, 1:]
         spoken = wanted != IGNORED
         return self.model.lm_head(hidden[:, :-1][spoken]), wanted[spoken]
+
+    def _pixels(self, batch: Batch) -> dict[str, torch.Tensor]:
+        if not len(batch.codes):  # requests without a picture
+            return {}
+        pictures = self._painted(batch.codes)
+        return {
+            "pixel_values": pictures.reshape(len(pictures) * int(self.grid[0, 1:].prod()), -1),
+            "image_grid_thw": self.grid.expand(len(pictures), 3),
+        }
 
     def loss(self, batch: Batch) -> torch.Tensor:
         with self._autocast():
@@ -257,68 +312,118 @@ def pretrain_vision(
     side = 256 // processor.image_processor.patch_size
     trainer = VisionPretrainer(model, TorchPainter(device), _latent_space(generator, device), side)
     loader = _loader(Batches(processor, settings.batch_size, seed, settings.exercises), settings.workers)
+    batches = ReplayedBatches(loader, device, settings.replays)
     schedule = TimedSchedule(minutes)
+
+    def save(model: Any) -> None:
+        with quiet():
+            model.save_pretrained(out / "model")
+            load_processor(fresh, "qwen3_vl").save_pretrained(out / "model")
+
+    if device.startswith("cuda"):
+        _compile_layers(model)
     with unmasked_attention(model):
-        _train(trainer, loader, schedule, log, settings, device)
+        _train(trainer, batches, schedule, log, settings, device, save)
+        save(model)  # the evaluation takes its time
         model.eval()
         accepting = processor.tokenizer(ACCEPTED, add_special_tokens=False)["input_ids"][0]
-        found = _evaluate(trainer, loader, settings, accepting, device)
+        with torch.compiler.set_stance("force_eager"):  # compiling again would take longer than it saves
+            found = _evaluate(trainer, batches, settings, accepting)
     log.write(stage="sight", examination=True, seconds=schedule.spent, **found)
-    with quiet():
-        model.save_pretrained(out / "model")
-        load_processor(fresh, "qwen3_vl").save_pretrained(out / "model")
     return found
+
+
+def _compile_layers(model: Any) -> None:
+    """Fuse the many small operations of each layer, which take most of the time of so small a model."""
+    for layer in (*model.model.language_model.layers, *model.model.visual.blocks):
+        layer.compile(dynamic=True)
 
 
 def _train(
     trainer: VisionPretrainer,
-    loader: Iterator[Batch],
+    batches: ReplayedBatches,
     schedule: TimedSchedule,
     log: Log,
     settings: VisionPretraining,
     device: str,
+    save: Callable[[Any], None],
 ) -> None:
     aux_head = AuxHead(trainer.model.model.visual, device)
     parameters = [*trainer.model.parameters(), *aux_head.head.parameters()]
-    optimizer = torch.optim.AdamW(
-        parameters,
-        lr=settings.rate,
-        betas=(0.9, 0.98),
-        weight_decay=settings.weight_decay,
-        fused=device.startswith("cuda"),
-    )
+    optimizer = MuonAndAdamW(trainer.model, aux_head.head.parameters(), settings.rate, settings.weight_decay)
     losses: list[torch.Tensor] = []
     trainer.model.train()
     for step in schedule.steps():
-        for group in optimizer.param_groups:
-            group["lr"] = learning_rate(settings.rate, schedule.progress)
-        batch = on_device(next(loader), device)
-        answer_loss, aux_loss = trainer.loss(batch), aux_head.loss(batch.codes)
+        batch = next(batches)
+        answer_loss = trainer.loss(batch)
+        aux_loss = aux_head.loss(batch.codes) if len(batch.codes) else torch.zeros_like(answer_loss)
         (answer_loss + settings.aux_weight * aux_loss).backward()
         norm = torch.nn.utils.clip_grad_norm_(parameters, CLIP)
         if torch.isfinite(norm):
-            optimizer.step()
+            optimizer.step(learning_rate(settings.rate, schedule.progress))
             losses.append(torch.stack([answer_loss, aux_loss]).detach())
-        optimizer.zero_grad(set_to_none=True)
+        optimizer.zero_grad()
         if step % settings.log_every == 0 and losses:
             mean_answer, mean_aux = torch.stack(losses).mean(dim=0).tolist()
             log.write(stage="sight", step=step, seconds=schedule.spent, loss=mean_answer, naming=mean_aux)
             losses.clear()
+        if step and step % settings.save_every == 0:
+            save(trainer.model)
     aux_head.close()
+
+
+class ReplayedBatches:
+    """New batches as fast as the processes make them, and earlier ones again while none is ready.
+
+    A GPU takes a batch several times faster than the processes make one; seeing a batch again teaches almost
+    as much as a new one.
+    """
+
+    def __init__(self, loader: Iterator[Batch], device: str, replays: int, kept: int = 3000) -> None:
+        self.replays, self.kept, self.since_new = replays, kept, 0
+        self.earlier: list[Batch] = []
+        self.rng = Random(0)
+        self.ready: Queue[Batch | Exception] = Queue(maxsize=4)
+        Thread(target=self._fetch, args=(loader, device), daemon=True).start()
+
+    def _fetch(self, loader: Iterator[Batch], device: str) -> None:
+        try:
+            for batch in loader:
+                self.ready.put(on_device(batch, device))
+            self.ready.put(StopIteration())
+        except Exception as error:  # raised where a batch is waited for, which would else be for ever
+            self.ready.put(error)
+
+    def new(self) -> Batch:
+        """The next new batch, waited for."""
+        made = self.ready.get()
+        if isinstance(made, Exception):
+            raise made
+        return made
+
+    def __next__(self) -> Batch:
+        if self.earlier and self.since_new < self.replays and self.ready.empty():
+            self.since_new += 1
+            return self.rng.choice(self.earlier)
+        batch, self.since_new = self.new(), 0
+        if len(self.earlier) < self.kept:
+            self.earlier.append(batch)
+        else:
+            self.earlier[self.rng.randrange(self.kept)] = batch
+        return batch
 
 
 def _evaluate(
     trainer: VisionPretrainer,
-    loader: Iterator[Batch],
+    batches: ReplayedBatches,
     settings: VisionPretraining,
     accepting: int,
-    device: str,
 ) -> dict[str, float]:
     """The share of exercises answered without a wrong token, and the share of right verdicts."""
     right: dict[str, list[torch.Tensor]] = {}
     seen = 0
     while seen < settings.eval_examples or not right.keys() >= set(settings.exercises):
-        batch = on_device(next(loader), device)
+        batch = batches.new()
         with torch.no_grad():
             words, verdicts = trainer.correct(batch, accepting)
         right.setdefault(batch.name, []).append(words)
@@ -334,7 +439,7 @@ def _loader(batches: Batches, workers: int) -> Iterator[Batch]:
 
 def on_device(batch: Batch, device: str) -> Batch:
     """The same batch as tensors on a device."""
-    tensors = (batch.ids, batch.labels, batch.is_picture, batch.codes)
+    tensors = (batch.ids, batch.labels, batch.is_picture, batch.positions, batch.codes)
     return Batch(
         batch.name, *(torch.as_tensor(each).long().to(device, non_blocking=True) for each in tensors)
     )

@@ -18,6 +18,10 @@ class Impossible(InputError):
     """An operation that cannot be applied in this scene."""
 
 
+class AlreadySo(Impossible):
+    """An operation that would change nothing."""
+
+
 @dataclass(frozen=True, slots=True)
 class Add:
     thing: Thing
@@ -45,7 +49,7 @@ class Recolour:
     def apply(self, scene: Scene) -> Scene:
         thing = thing_at(scene, self.cell)
         if thing.colour == self.colour:
-            raise Impossible(f"the {thing.noun} is {self.colour} already")
+            raise AlreadySo(f"the {thing.noun} is {self.colour} already")
         return scene.with_cell(self.cell, replace(thing, colour=self.colour))
 
 
@@ -68,7 +72,7 @@ class Resize:
     def apply(self, scene: Scene) -> Scene:
         thing = thing_at(scene, self.cell)
         if thing.size == self.size:
-            raise Impossible(f"the {thing.noun} is {self.size.value} already")
+            raise AlreadySo(f"the {thing.noun} is {self.size.value} already")
         return scene.with_cell(self.cell, replace(thing, size=self.size))
 
 
@@ -113,7 +117,7 @@ class ChangeBackground:
 
     def apply(self, scene: Scene) -> Scene:
         if scene.background == self.background:
-            raise Impossible(f"the background is the {self.background} already")
+            raise AlreadySo(f"the background is the {self.background} already")
         return replace(scene, background=self.background)
 
 

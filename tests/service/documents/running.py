@@ -105,8 +105,8 @@ class Service:
             self.url = address_of(listening)
             guests = Guests(self.folder, self.guests) if self.guests else None
             access = KeyAccess(self.folder / FILE_NAME, guests)
-            app = build_app(self.documents, access, self.metrics, self.page)
-            self._server = UvicornServer(uvicorn_config(app))
+            self.app = build_app(self.documents, access, self.metrics, self.page)
+            self._server = UvicornServer(uvicorn_config(self.app))
             await self.documents.start()
             serving = asyncio.create_task(self._server.serve(sockets=[listening]))
             self._ready.set()
@@ -120,6 +120,14 @@ class Service:
         if make := options.pop("webhooks", None):
             options["webhooks"] = make(self.jobs)
         return Documents(Folders(self.folder), self.jobs, shelf, self.settings, **options)
+
+    @property
+    def routes(self) -> list[tuple[str, str]]:
+        """Every method and path that it answers."""
+        app: Any = self.app
+        while not hasattr(app, "routes"):
+            app = app.app
+        return [(method, route.path) for route in app.routes for method in sorted(route.methods)]
 
     def do(self, work: Coroutine[Any, Any, T]) -> T:
         """Run something in the loop of the service."""

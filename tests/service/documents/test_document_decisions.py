@@ -70,6 +70,34 @@ def test_the_openai_sdk_holds_a_plan_edits_it_and_sees_it_drawn(running: Service
     assert [event.to_json() for event in again[: len(told)]] == [event.to_json() for event in told]
 
 
+def test_the_steps_of_an_edited_plan_are_numbered_by_their_position(running: Service) -> None:
+    steps = [
+        {"number": 3, "prompt": "a pond", "caption": "moved to the front"},
+        {"prompt": "eggs in the pond", "caption": "new"},
+        {"number": 1, "prompt": "a frog", "caption": "moved to the end", "sources": [3]},
+    ]
+    id_ = held(running)["id"]
+    status, answer = post(running, f"{id_}/plan/release", {"plan": {"steps": steps}})
+    assert status == 200, answer
+    ended(running, id_)
+    plan = running.http.get(f"/v1/documents/{id_}/plan").json()
+    assert [(step["number"], step["prompt"]) for step in plan["steps"]] == [
+        (1, "a pond"),
+        (2, "eggs in the pond"),
+        (3, "a frog"),
+    ]
+    assert plan["steps"][2]["sources"] == [1]
+
+
+@pytest.mark.parametrize("number", [[], {}, "1", None, 1.5, 10**30])
+def test_a_plan_that_cannot_be_drawn_is_refused(running: Service, number: Any) -> None:
+    id_ = held(running)["id"]
+    gone = {"number": number, "prompt": "a frog", "sources": [7]}
+    status, answer = post(running, f"{id_}/plan/release", {"plan": {"steps": [gone]}})
+    assert (status, answer["error"]["param"]) == (400, "plan")
+    assert "no such step" in answer["error"]["message"]
+
+
 def test_a_held_plan_is_released_as_it_is_once(running: Service) -> None:
     id_ = held(running)["id"]
     assert running.http.get(f"/v1/documents/{id_}").json()["status"] == "held"

@@ -10,6 +10,7 @@ import logging
 import os
 import random
 import signal
+import subprocess
 import threading
 import time
 from collections.abc import Iterator
@@ -238,6 +239,42 @@ def test_B01_a_job_table_that_cannot_grow_refuses_and_goes_on_later(tmp_path: Pa
                 lambda id_=id_: running.http.get(f"/v1/documents/{id_}").json()["status"] == "completed"
             )
         assert len(running.http.get("/v1/documents").json()["data"]) == len(ids)
+
+
+@pytest.mark.slow
+def test_B01_a_service_on_a_file_system_that_fills_up_goes_on_when_there_is_room(tmp_path: Path) -> None:
+    """A real one: of a few megabytes, mounted for the process of the service alone."""
+    small = tmp_path / "small"
+    small.mkdir()
+    mounting = f"mount -t tmpfs -o size=6m tmpfs {small}"
+    if subprocess.run(["unshare", "-rm", "sh", "-c", mounting], capture_output=True).returncode != 0:
+        pytest.skip("nothing can be mounted here")
+    server = DocumentServer(
+        tmp_path / "server",
+        *("--dry-run", "--generator", "solid?size=256&delay=0.2", "--runs", str(small / "runs")),
+        wrapper=("unshare", "-rm", "sh", "-c", f'{mounting} && exec "$@"', "sh"),
+    )
+    seen = Path(f"/proc/{server.process.pid}/root{small}")  # as the service sees it
+    ids = [server.client.post("/v1/responses", json=ASKED).json()["id"] for _ in range(4)]
+    with pytest.raises(OSError, match="No space"), (seen / "filler").open("wb", buffering=0) as filler:
+        while True:
+            filler.write(bytes(65536))
+    server.until(lambda: server.client.get("/health").json()["status"] == "disk failing")
+    refused = server.client.post("/v1/responses", json={**ASKED, "metadata": {"k": "v" * 500}})
+    assert refused.status_code in (200, 503), refused.text  # the log of the job table may have a page left
+    if refused.is_success:
+        ids.append(refused.json()["id"])
+    (seen / "filler").unlink()
+    for id_ in ids:
+        server.until(
+            lambda id_=id_: server.client.get(f"/v1/documents/{id_}").json()["status"] == "completed"
+        )
+    assert server.client.get("/health").json()["status"] == "ready"
+    assert server.client.post("/v1/responses", json={**ASKED, "background": False}).is_success
+    for folder in (seen / "runs" / "runs").glob("*/*"):
+        drawn = [entry.call for entry in read_journal(folder) if isinstance(entry, Drawn)]
+        assert len(drawn) == len(set(drawn)) == 1
+    assert server.stop() == 0
 
 
 def test_J03_a_clock_that_jumps_changes_no_order_and_ends_no_job(tmp_path: Path) -> None:

@@ -123,6 +123,37 @@ def test_G09_one_key_never_sees_what_another_has(keyed: tuple[Service, dict[str,
     assert running.http.get("/v1/files", headers=bob).json()["data"] == []
 
 
+def test_G09_no_route_tells_one_key_whether_another_has_something(
+    keyed: tuple[Service, dict[str, str]],
+) -> None:
+    """What it answers about a stranger's job or upload is what it answers about one that never was."""
+    running, secrets = keyed
+    alice, bob = bearer(secrets["alice"]), bearer(secrets["bob"])
+    job = running.http.post("/v1/responses", json={**ASKED, "background": False}, headers=alice).json()["id"]
+    document = running.http.get(f"/v1/documents/{job}", headers=alice).json()
+    picture = document["steps"][0]["picture"].rpartition("/")[2]
+    upload = running.http.post(
+        "/v1/files", files={"file": ("x.png", png())}, data={"purpose": "vision"}, headers=alice
+    ).json()["id"]
+    bodies: list[dict[str, object]] = [{}, {"step": 1, "attempt": 1}, {"step": 1}, {"attempt": 1}]
+    asked = 0
+    for method, route in running.routes:
+        if "{id}" not in route:
+            continue
+        mine, never = (upload, "file-" + "0" * 32) if "/files/" in route else (job, "resp_" + "0" * 48)
+        for body in bodies if method == "POST" else [{}]:
+            answers = []
+            for id_ in (mine, never):
+                path = route.replace("{id}", id_).replace("{step}", "1").replace("{name}", picture)
+                answer = running.http.request(method, path, json=body, headers=bob)
+                answers.append((answer.status_code, answer.text.replace(id_, "ID")))
+            assert answers[0] == answers[1], (method, route)
+            assert 400 <= answers[0][0] < 500, (method, route)
+            asked += 1
+    assert asked > 20
+    assert running.http.get(f"/v1/documents/{job}", headers=alice).json() == document
+
+
 def test_G19_no_key_a_wrong_one_or_one_in_the_address_is_401(keyed: tuple[Service, dict[str, str]]) -> None:
     running, secrets = keyed
     for headers in (

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import socket
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
@@ -15,7 +16,8 @@ import pytest
 from running import service
 
 from interleave.errors import ConfigurationError
-from interleave.service.documents.jobs import JobTable
+from interleave.service.documents import webhooks as webhooks_module
+from interleave.service.documents.jobs import Delivery, JobTable
 from interleave.service.documents.refusals import ApiRefusal
 from interleave.service.documents.webhooks import DELAYS, AllowedHosts, Webhooks, is_public
 
@@ -29,6 +31,7 @@ class Receiver(HTTPServer):
         super().__init__(("127.0.0.1", 0), _Handler)
         self.got: list[tuple[dict[str, str], bytes]] = []
         self.statuses: list[int] = []
+        self.elsewhere = "http://127.0.0.1:1/"
         self.url = f"http://127.0.0.1:{self.server_port}"
 
 
@@ -38,7 +41,7 @@ class _Handler(BaseHTTPRequestHandler):
         body = self.rfile.read(int(self.headers["content-length"]))
         self.server.got.append(({name.lower(): value for name, value in self.headers.items()}, body))
         self.send_response(self.server.statuses.pop(0) if self.server.statuses else 200)
-        self.send_header("location", "http://127.0.0.1:1/")
+        self.send_header("location", self.server.elsewhere)
         self.end_headers()
 
     def log_message(self, *_: Any) -> None: ...
@@ -101,6 +104,57 @@ def test_a_call_that_was_not_heard_is_made_after_a_restart(tmp_path: Path, recei
     assert len(receiver.got) == 2
 
 
+def test_H07_a_webhook_is_not_called_where_its_receiver_points_to(tmp_path: Path, receiver: Receiver) -> None:
+    hosts = AllowedHosts([receiver.url])
+    receiver.statuses = [301, 302, 307, 308]
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        other.settimeout(0)
+        receiver.elsewhere = f"http://127.0.0.1:{other.getsockname()[1]}/"
+        with service(tmp_path, webhooks=lambda jobs: Webhooks(jobs, hosts, SECRET, sleep=at_once)) as running:
+            body = {"input": "A frog in one picture", "interleave": {"webhook": receiver.url}}
+            assert running.http.post("/v1/responses", json=body).json()["status"] == "completed"
+            running.until(lambda: not running.do(running.jobs.deliveries()))
+        with pytest.raises(BlockingIOError):
+            other.accept()
+    assert len(receiver.got) == 5
+
+
+@pytest.mark.parametrize(
+    "reply", [b"", b"x" * 100_000, b"220 smtp ready\r\n", b"HTTP/1.1 abc\r\n", b"\r\n" * 1000, None]
+)
+def test_H09_a_receiver_that_answers_with_anything_is_tried_again_and_given_up(
+    tmp_path: Path, reply: bytes | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """None: it does not answer at all."""
+    monkeypatch.setattr(webhooks_module, "TIMEOUT_SECONDS", 0.05 if reply is None else 60)
+    called: list[bytes] = []
+    outcomes: list[str] = []
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        called.append(await reader.read(65536))
+        if reply is None:
+            await reader.read()
+        else:
+            writer.write(reply)
+        writer.close()
+
+    async def deliver(jobs: JobTable) -> list[Delivery]:
+        async with await asyncio.start_server(answer, "127.0.0.1", 0) as server:
+            url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+            hooks = Webhooks(jobs, AllowedHosts([url]), SECRET, counted=outcomes.append, sleep=at_once)
+            hooks.send(Delivery(id="evt_1", url=url, body="{}"))
+            await asyncio.gather(*hooks._tasks.values())
+            return await jobs.deliveries()
+
+    jobs = JobTable(tmp_path / "jobs.sqlite")
+    try:
+        assert asyncio.run(deliver(jobs)) == []
+    finally:
+        jobs.close()
+    assert outcomes == ["failed"] * (len(DELAYS) + 1)
+    assert len(called) == len(outcomes)
+
+
 def test_a_service_without_webhooks_refuses_them(tmp_path: Path) -> None:
     with service(tmp_path) as running:
         body = {"input": "A frog", "interleave": {"webhook": "https://example.com/"}}
@@ -159,7 +213,7 @@ def test_allowed_hosts_and_origins_are_called() -> None:
         *("2001:0:7f00:1::1", "not an address", "240.0.0.1", "255.255.255.255"),
     ],
 )
-def test_H02_private_addresses_are_not_public(address: str) -> None:
+def test_H02_H03_H04_H05_private_addresses_are_not_public(address: str) -> None:
     assert not is_public(address)
 
 

@@ -31,6 +31,7 @@ VALUES = st.recursive(
     max_leaves=8,
 )
 TEXT = {"type": "text", "text": "A frog in one picture"}
+TOOL = {"type": "function", "function": {"name": "f", "parameters": {}}}
 
 
 KINDS = st.sampled_from(["text", "image_url", "input_audio"])
@@ -93,7 +94,9 @@ def test_no_body_makes_the_service_fail(running: Service, path: str, data: st.Da
         ({"modalities": ["text", "audio"]}, "modalities"),
         ({"temperature": 0.5}, "temperature"),
         ({"n": 2}, "n"),
-        ({"tools": [{"type": "function"}]}, "tools"),
+        ({"tools": "weather"}, "tools"),
+        ({"tools": [TOOL], "tool_choice": "required"}, "tool_choice"),
+        ({"tools": [TOOL], "tool_choice": {"type": "function", "function": {"name": "f"}}}, "tool_choice"),
         ({"response_format": {"type": "json_object"}}, "response_format"),
         ({"max_tokens": 100}, "max_tokens"),
         ({"pictures": "gif"}, "pictures"),
@@ -117,7 +120,7 @@ def test_defaults_that_clients_spell_out_are_taken() -> None:
     body = {
         "messages": [{"role": "user", "content": "A frog"}],
         "modalities": ["image", "text"],
-        **{"temperature": 1.0, "top_p": 1, "n": 1, "stop": None, "tools": [], "tool_choice": "auto"},
+        **{"temperature": 1.0, "top_p": 1, "n": 1, "stop": None, "tools": [TOOL], "tool_choice": "auto"},
         **{"presence_penalty": 0, "logit_bias": {}, "response_format": {"type": "text"}, "user": "u1"},
         **{"stream_options": {"include_usage": True}, "seed": 7, "interleave": {"max_attempts": 2}},
     }

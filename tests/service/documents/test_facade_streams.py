@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import io
+import json
 import os
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ from PIL import Image
 
 from interleave.runs.store import PictureStore
 from interleave.service.documents.chat import ChatStream
-from interleave.service.documents.gemini import GeminiStream
+from interleave.service.documents.gemini import GeminiArray, GeminiStream
 from interleave.service.documents.parts import PartsInOrder, failure_of
 from interleave.service.documents.stored_pictures import DataUrl, StoredPicture, as_jpeg
 from interleave.service.documents.streams import encoded_bytes
@@ -55,8 +56,7 @@ def test_the_error_of_a_job_is_the_error_of_its_request() -> None:
     assert failure("cancelled") == 409
 
 
-@pytest.mark.parametrize(("kind", "end"), [(ChatStream, b"data: [DONE]\n\n"), (GeminiStream, b"")])
-def test_a_stream_that_cannot_go_on_ends_with_an_error(tmp_path: Path, kind: Any, end: bytes) -> None:
+def sent_before_a_failure(folder: Path, kind: Any) -> bytes:
     async def events() -> Any:
         yield {"text": "one\u2028two\u0085three"}
         raise Refusal("no memory for a picture", status=503)
@@ -70,17 +70,28 @@ def test_a_stream_that_cannot_go_on_ends_with_an_error(tmp_path: Path, kind: Any
         async def receive() -> Any:
             await asyncio.Event().wait()
 
-        stream = kind(events(), PictureStore(tmp_path), MemoryLease(MemoryBudget(64 * MEGABYTE)))
+        stream = kind(events(), PictureStore(folder), MemoryLease(MemoryBudget(64 * MEGABYTE)))
         await stream({"type": "http"}, receive, send)
         return b"".join(bodies)
 
-    body = asyncio.run(sent())
+    return asyncio.run(sent())
+
+
+@pytest.mark.parametrize(("kind", "end"), [(ChatStream, b"data: [DONE]\n\n"), (GeminiStream, b"")])
+def test_a_stream_that_cannot_go_on_ends_with_an_error(tmp_path: Path, kind: Any, end: bytes) -> None:
+    body = sent_before_a_failure(tmp_path, kind)
     assert body.isascii()  # some clients end a line at U+2028
     first, _, rest = body.partition(b"\n\n")
     assert first.startswith(b"data: {")
     assert rest.startswith(b'data: {"error": ')
     assert b"no memory for a picture" in rest
     assert rest.endswith(b"}}\n\n" + end)
+
+
+def test_an_array_that_cannot_go_on_is_closed_with_an_error(tmp_path: Path) -> None:
+    first, last = json.loads(sent_before_a_failure(tmp_path, GeminiArray))
+    assert first["text"].startswith("one")
+    assert last["error"]["message"] == "no memory for a picture"
 
 
 def test_a_picture_is_made_as_small_as_it_must_be_and_no_smaller(tmp_path: Path) -> None:

@@ -83,6 +83,24 @@ def test_a_stream_shows_each_step_when_it_is_finished(tmp_path: Path) -> None:
     assert seen[-1].usage_metadata is not None
 
 
+def test_a_stream_is_a_json_array_unless_events_are_asked_for(tmp_path: Path) -> None:
+    path = PATH.replace("generate", "streamGenerate")
+    with service(tmp_path, generator=HeldGenerator(free=1)) as held:
+        with held.http.stream("POST", path, json=BODY) as answer:
+            assert answer.headers["content-type"] == "application/json"
+            pieces = answer.iter_text()
+            text = next(pieces)
+            while text.count("responseId") < 2:  # the first step, while the second is still to be drawn
+                text += next(pieces)
+            assert len(held.generator.calls) <= 2
+            held.generator.free = 100
+            chunks = json.loads(text + "".join(pieces))
+        read = [types.GenerateContentResponse.model_validate(chunk) for chunk in chunks]
+        kinds = [kind for chunk in read for kind in kinds_of(parts_of(chunk))]
+        assert kinds == ["text", "picture", "text", "picture", "text"]
+        assert chunks[-1]["candidates"][0]["finishReason"] == "STOP"
+
+
 def test_the_async_client_waits_and_streams(running: Service) -> None:
     async def ask() -> tuple[list[str], list[str]]:
         aio = client(running).aio
@@ -137,7 +155,7 @@ def test_errors_are_in_googles_shape(running: Service) -> None:
     assert error("/v1beta/models/interleave:countTokens", BODY)["status"] == "NOT_FOUND"
     assert error("/v1beta/nothing", BODY)["status"] == "NOT_FOUND"
     assert error("/v1/models/other:generateContent", BODY)["status"] == "NOT_FOUND"
-    assert "alt=sse" in error("/v1beta/models/interleave:streamGenerateContent", BODY)["message"]
+    assert "sse" in error("/v1beta/models/interleave:streamGenerateContent?alt=media", BODY)["message"]
     with pytest.raises(errors.ClientError, match="INVALID_ARGUMENT"):
         client(running).models.generate_content(
             model="interleave", contents=ASKED, config=types.GenerateContentConfig(temperature=0.1)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-from functools import cache
+from functools import cache, lru_cache
 from textwrap import wrap
 
 from PIL import Image, ImageColor, ImageDraw, ImageFont
@@ -103,6 +103,7 @@ def _font() -> ImageFont.ImageFont:
     return ImageFont.load_default_imagefont()
 
 
+@lru_cache(maxsize=256)  # the attempts of a step share most of their lines
 def _lettering(text: str, scale: int) -> Image.Image:
     # Pillow's built-in bitmap font has the same pixels in every version; what it cannot write becomes '?'.
     font = _font()

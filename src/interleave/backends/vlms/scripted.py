@@ -19,9 +19,9 @@ from interleave.backends.protocols import Message, Reply, Sampling, Token, VlmCa
 from interleave.config.specs import BackendOptions, Spec
 from interleave.errors import BackendError, ConfigurationError
 from interleave.files import read_bytes, why
-from interleave.step_counts import first_number, named_step_count
+from interleave.step_counts import asking_text, first_number, named_step_count
 from interleave.text import one_line
-from interleave.types import Text, Value
+from interleave.types import Part, Text, Value
 from interleave.validation_errors import first_problem
 
 DEFAULT_STEPS = 4
@@ -76,19 +76,17 @@ class ScriptedVlm:
 
     def _reply_by_rule(self, messages: Sequence[Message], sampling: Sampling) -> str:
         if self.role == "planner":
-            return _plan(next((_words(message) for message in messages if message.role == "user"), ""))
+            return _plan(next((message.merged for message in messages if message.role == "user"), ()))
         if self.role == "critic":
             return _verdict(sampling.slot.step, sampling.slot.attempt)
         return json.dumps({"score": list(SCORES), "reasoning": "A fixed mark."})
 
 
-def _words(message: Message) -> str:
-    """The text of a message, one part a line: pictures separate words."""
-    return "\n".join(part.text for part in message.merged if isinstance(part, Text))
-
-
-def _plan(request: str) -> str:
-    count = named_step_count(request) or _counted(request) or DEFAULT_STEPS
+def _plan(parts: Sequence[Part]) -> str:
+    texts = [part.text if isinstance(part, Text) else None for part in parts]
+    request = "\n".join(text for text in texts if text is not None)  # pictures separate words
+    asking = asking_text(texts)
+    count = named_step_count(asking) or _counted(asking) or DEFAULT_STEPS
     subject = one_line(request, 60) or "the pictures given"
     steps = [
         {

@@ -37,7 +37,9 @@ def prompts(
     seed: Annotated[int, typer.Option(help="Another seed, another corpus.")] = 0,
     suite: Annotated[
         list[str] | None,
-        typer.Option(help="mini: story, continue, know, edit or annotate; may be repeated. [default: all]"),
+        typer.Option(
+            help="mini: story, continue, know, edit, plain or annotate; may be repeated. [default: all]"
+        ),
     ] = None,
     split: Annotated[str, typer.Option(help="mini: train, validation or test.")] = "train",
     taxonomy: Annotated[

@@ -50,7 +50,6 @@ if TYPE_CHECKING:
     from starlette.requests import Request
 
 Handler = Callable[["Request"], Awaitable[Response]]
-SMALL_BYTES = 16_000
 _ID = re.compile(r"/(resp_|file-)[^/]*")
 _STEP = re.compile(r"/steps/[^/]*/")
 _NAME = re.compile(r"/(pictures|thumbnails|models)/[^/]*\Z")
@@ -60,17 +59,21 @@ def build_app(
     documents: Documents, access: KeyAccess, metrics: DocumentMetrics, page: PageFile | None = None
 ) -> ServiceMiddleware:
     """The service as an ASGI application; the caller starts and stops the service."""
-    from fastapi import FastAPI
+    from starlette.applications import Starlette
     from starlette.exceptions import HTTPException
+    from starlette.routing import Route
 
-    app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None, redirect_slashes=False)
     table = routes(documents, metrics) | studio_routes(documents, access, page or PageFile())
-    for (method, path), handler in table.items():
-        app.add_route(path, handler, methods=[method])
-    app.add_exception_handler(HTTPException, _unrouted)
-    app.add_exception_handler(Refusal, _refused)
-    app.add_exception_handler(StorageError, _not_stored)
-    app.add_exception_handler(Exception, _failed)
+    app = Starlette(
+        routes=[Route(path, handler, methods=[method]) for (method, path), handler in table.items()],
+        exception_handlers={
+            HTTPException: _unrouted,
+            Refusal: _refused,
+            StorageError: _not_stored,
+            Exception: _failed,
+        },
+    )
+    app.router.redirect_slashes = False
     known = {path for _, path in table}
 
     def route_of(path: str) -> str:

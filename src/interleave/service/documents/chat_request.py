@@ -105,8 +105,11 @@ def _check_settings(parameters: Parameters) -> None:
     parameters.only("logprobs", False, because=because)
     parameters.only("service_tier", "auto", "default", because=because)
     parameters.only("store", True, because="documents are stored until they are deleted")
-    parameters.only("tool_choice", "none", "auto", because="there are no tools here")
-    for name in ("tools", "functions", "logit_bias", "stop"):
+    # Tools are offered, and need not be called: chat programs offer theirs with every request.
+    parameters.only("tool_choice", "none", "auto", because="tools are not called here")
+    if not isinstance(parameters.take("tools") or [], list):
+        raise ApiRefusal("tools must be a list", parameter="tools")
+    for name in ("functions", "logit_bias", "stop"):
         if parameters.take(name) not in (None, [], {}):
             raise ApiRefusal(f"{name}: this has no effect on documents; leave it out", parameter=name)
     if parameters.take("response_format") not in (None, {"type": "text"}):

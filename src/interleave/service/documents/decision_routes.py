@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Any
 from pydantic import ValidationError
 
 from interleave.backends.protocols import GeneratorCapabilities
+from interleave.errors import InputError
 from interleave.runs.decisions import DecidedRun, choice_line, redraw_line, release_line, undo_line
+from interleave.runs.plan_file import numbered_steps
 from interleave.service.app import CLIENT_CLOSED_REQUEST
 from interleave.service.documents.decisions import Ask, Branch, Decisions
 from interleave.service.documents.jobs import Decision, Job
@@ -154,15 +156,16 @@ def _step(request: Request) -> int:
 
 
 def _plan(value: Any, run: DecidedRun) -> Plan:
-    """A plan as a client sends it: steps without a number are numbered by their position."""
+    """A plan as a client sends it: its steps are numbered by their position."""
     steps = value.get("steps") if isinstance(value, dict) else None
     if not isinstance(steps, list) or not all(isinstance(step, dict) for step in steps):
         raise ApiRefusal(
             "plan must be an object with a list of steps, as GET …/plan has it", parameter="plan"
         )
     first = run.record.plan.steps[0].number if run.record.plan else 1
-    numbered = [{"number": first + place, **step} for place, step in enumerate(steps)]
     try:
-        return Plan.model_validate({**value, "steps": numbered})
+        return Plan.model_validate({**value, "steps": numbered_steps(steps, first)})
+    except InputError as error:
+        raise ApiRefusal(f"plan: {error}", parameter="plan") from None
     except ValidationError as error:
         raise ApiRefusal(f"plan: {first_problem(error)}", parameter="plan") from None

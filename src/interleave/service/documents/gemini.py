@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from starlette.responses import Response
 
 from interleave.service.app import CLIENT_CLOSED_REQUEST
+from interleave.service.documents.events import Event
 from interleave.service.documents.gemini_request import parse_content
 from interleave.service.documents.handling import JobHandling
 from interleave.service.documents.jobs import Job
@@ -75,6 +76,24 @@ class GeminiStream(ChunkStream):
         return gemini_error(reason)
 
 
+class GeminiArray(GeminiStream):
+    """The chunks of a streamed answer as the items of one JSON array, as Google sends them unless asked."""
+
+    media_type = "application/json"
+    separator = b"\n"
+    end = b"]\n"
+    _begun = False
+
+    def head(self, event: Event) -> bytes:
+        before = b",\r\n" if self._begun else b"["
+        self._begun = True
+        return before
+
+
+STREAMS = {"sse": GeminiStream, "json": GeminiArray}
+"""By the parameter `alt`."""
+
+
 class GeminiRoutes:
     """The handlers of `/v1beta/models`."""
 
@@ -95,13 +114,13 @@ class GeminiRoutes:
         model, _, method = request.path_params["name"].partition(":")
         if method not in METHODS:
             raise ApiRefusal(f"a model has the methods {' and '.join(METHODS)}", status=404)
-        streamed = method == "streamGenerateContent"
-        if streamed and request.query_params.get("alt") != "sse":
-            raise ApiRefusal("streams are server-sent events: add ?alt=sse", parameter="alt")
+        stream = STREAMS.get(request.query_params.get("alt", "json"))
+        if stream is None:
+            raise ApiRefusal(f"alt: this is one of {', '.join(STREAMS)}", parameter="alt")
         try:
             asked, job = await self.handling.submit(request, partial(parse_content, model=model))
-            if streamed:
-                return GeminiStream(
+            if method == "streamGenerateContent":
+                return stream(
                     chunks(job, shown_parts(self.documents.events(job))),
                     self.handling.store(job),
                     request.scope[LEASE],

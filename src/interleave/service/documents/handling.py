@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from starlette.requests import Request
 
 Asked = TypeVar("Asked", bound=Submission)
+SMALL_BYTES = 16_000
+"""A body that is read faster than a thread takes it over."""
 Parse = Callable[[dict[str, Any], tuple[str, ...], Iterable[str]], Asked]
 
 
@@ -40,6 +42,7 @@ class JobHandling:
             lease=request.scope[LEASE],
             idempotency_key=request.headers.get("idempotency-key"),
             request_id=request.scope[REQUEST_ID],
+            trace=request.headers.get("traceparent"),
         )
         request.scope[LEASE].drop_body()
         return asked, job
@@ -47,12 +50,16 @@ class JobHandling:
     async def _read(self, request: Request, parse: Parse[Asked]) -> Asked:
         settings = self.documents.settings
         body = await read_json(request)
+
+        def work() -> Asked:
+            return parse(body.parse()[0], settings.models, settings.ignored)
+
+        if body.size <= SMALL_BYTES:
+            return work()
         if body.working_bytes:
             ends_at = asyncio.get_running_loop().time() + RECEIVE_SECONDS
             await request.scope[LEASE].reserve(body.working_bytes, ends_at)
-        return await finish_despite_cancel(
-            self.documents.in_thread(lambda: parse(body.parse()[0], settings.models, settings.ignored))
-        )
+        return await finish_despite_cancel(self.documents.in_thread(work))
 
     async def wait(self, request: Request, asked: Submission, job: Job) -> Job:
         """The job when it has ended. A client that goes away before, and has no way back, ends it."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 import socket
 from collections.abc import Callable
@@ -149,6 +150,8 @@ async def _serve(
     documents = make_documents(config, jobs, metrics)
     page = PageFile(frame_ancestors=config.frame_ancestors)
     server = Server(uvicorn_config(build_app(documents, access, metrics, page)))
+    gc.collect()
+    gc.freeze()  # what is here now stays: a search for garbage among it would hold up every request
     opened = await documents.start()
     if opened:
         log.info("going on with %s", count(opened, "job"))

@@ -172,6 +172,7 @@ class Documents:
         lease: MemoryLease | None = None,
         idempotency_key: str | None = None,
         request_id: str = "",
+        trace: str | None = None,
     ) -> Job:
         """Store a job and queue it; it survives every crash from the moment this returns."""
         caller.require("submit")
@@ -181,7 +182,7 @@ class Documents:
         self.refuse_when_draining()
         if asked.webhook is not None:
             self._check_webhook(asked.webhook)
-        with self.turns.admitted(caller), span("interleave.submit", request=request_id):
+        with self.turns.admitted(caller), span("interleave.submit", parent=trace, request=request_id):
             return await self._stored(caller, asked, lease or MemoryLease(self.memory), once, request_id)
 
     @property

@@ -13,7 +13,7 @@ from starlette.types import Receive, Scope, Send
 
 from interleave.errors import RunError
 from interleave.runs.store import PictureStore
-from interleave.service.app import PIECE_BYTES, PiecewiseResponse
+from interleave.service.app import PiecewiseResponse, sent_in_time
 from interleave.service.documents.events import Event
 from interleave.service.documents.refusals import error_body
 from interleave.service.documents.stored_pictures import StoredPicture
@@ -80,6 +80,8 @@ class EventStream(Response):
     media_type = "text/event-stream"
     heartbeat = HEARTBEAT
     ascii_only = False
+    separator = b"\n\n"
+    """What follows each event."""
     end = b""
     """What follows the last event."""
 
@@ -101,30 +103,31 @@ class EventStream(Response):
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
-        sending = asyncio.ensure_future(self._send_all(send))
+        sending = asyncio.ensure_future(self._send_all(scope, send))
         gone = asyncio.ensure_future(disconnected(receive))
         try:
             await asyncio.wait({sending, gone}, return_when=asyncio.FIRST_COMPLETED)
-            if sending.done():
-                sending.result()
-            elif self.client_gone is not None:
+            read_to_its_end = sending.done() and sending.result()
+            if not read_to_its_end and self.client_gone is not None:
                 self.client_gone()
         finally:
             sending.cancel()
             gone.cancel()
             await asyncio.gather(sending, gone, return_exceptions=True)
 
-    async def _send_all(self, send: Send) -> None:
+    async def _send_all(self, scope: Scope, send: Send) -> bool:
+        """Send all events; False where the client is too slow, and was disconnected."""
         end = self.end
         try:
             async with aclosing(self.events) as events:
                 async for event in events:
-                    for piece in await self._pieces(event):
-                        await send({"type": "http.response.body", "body": piece, "more_body": True})
+                    if not await sent_in_time([await self._text(event)], scope, send):
+                        return False
                     self.lease.keep(0)
         except Refusal as reason:  # no memory for a picture, for example
             end = self.failed(reason)
         await send({"type": "http.response.body", "body": end})
+        return True
 
     def failed(self, reason: Refusal) -> bytes:
         """How a stream ends that cannot go on."""
@@ -134,17 +137,16 @@ class EventStream(Response):
         """What stands before the JSON of an event."""
         return f"event: {event['type']}\nid: {event['sequence_number']}\ndata: ".encode()
 
-    async def _pieces(self, event: Event | None) -> list[bytes]:
+    async def _text(self, event: Event | None) -> bytes:
         if event is None:
-            return [self.heartbeat]
+            return self.heartbeat
         size = encoded_bytes(event, self.store)
         if size:
             await self.lease.reserve(size, asyncio.get_running_loop().time() + 600)
             data = await asyncio.to_thread(encoded, event, self.store, ascii_only=self.ascii_only)
         else:
             data = encoded(event, self.store, ascii_only=self.ascii_only)
-        body = b"".join((self.head(event), data, b"\n\n"))
-        return [body[at : at + PIECE_BYTES] for at in range(0, len(body), PIECE_BYTES)]
+        return b"".join((self.head(event), data, self.separator))
 
 
 class ChunkStream(EventStream):
@@ -159,7 +161,8 @@ class ChunkStream(EventStream):
         return b"data: "
 
     def failed(self, reason: Refusal) -> bytes:
-        return b"data: " + json.dumps(self.error(reason)).encode() + b"\n\n" + self.end
+        error = self.error(reason)
+        return b"".join((self.head(error), json.dumps(error).encode(), self.separator, self.end))
 
     def error(self, reason: Refusal) -> dict[str, Any]:
         """A refusal as this API tells it."""

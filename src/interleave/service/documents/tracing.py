@@ -9,13 +9,15 @@ from __future__ import annotations
 import importlib.util
 import logging
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import cache
 from typing import Any
 
 log = logging.getLogger(__name__)
 NAME = "interleave.documents"
+SERVICE = "interleave"
+"""The name of the service where OTEL_SERVICE_NAME gives none."""
 _UNTRACED: AbstractContextManager[None, None] = nullcontext()
 
 
@@ -43,6 +45,7 @@ def _export() -> None:
         return
     try:
         from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+        from opentelemetry.sdk.resources import SERVICE_NAME, Resource
         from opentelemetry.sdk.trace import TracerProvider
         from opentelemetry.sdk.trace.export import BatchSpanProcessor
     except ImportError:
@@ -51,7 +54,10 @@ def _export() -> None:
             "pip install opentelemetry-sdk opentelemetry-exporter-otlp-proto-http"
         )
         return
-    provider = TracerProvider()
+    resource = Resource.create()
+    if str(resource.attributes.get(SERVICE_NAME, "")).startswith("unknown_service"):
+        resource = resource.merge(Resource({SERVICE_NAME: SERVICE}))
+    provider = TracerProvider(resource=resource)
     provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
     trace.set_tracer_provider(provider)
 
@@ -59,7 +65,7 @@ def _export() -> None:
 def span(
     name: str, *, parent: str | None = None, **attributes: Any
 ) -> AbstractContextManager[None, bool | None]:
-    """A span around some work; `parent` is the `traceparent` that a job carries."""
+    """A span around some work; `parent` is the `traceparent` of a client, or that a job carries."""
     current = tracer()
     return _UNTRACED if current is None else _traced(current, name, parent, attributes)
 
@@ -76,12 +82,12 @@ def _traced(current: Any, name: str, parent: str | None, attributes: dict[str, A
         yield
 
 
-def traceparent(headers: Mapping[str, str] | None = None) -> str | None:
-    """The trace to go on with: that of the current span, or the one a client sent."""
+def traceparent() -> str | None:
+    """The trace to go on with: that of the current span."""
     if tracer() is None:
         return None
     from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
     carrier: dict[str, str] = {}
     TraceContextTextMapPropagator().inject(carrier)
-    return carrier.get("traceparent") or (headers or {}).get("traceparent")
+    return carrier.get("traceparent")

@@ -177,7 +177,8 @@ class JobWorker:
             return
         with job_context(job.id, job.request_id), span("interleave.job", parent=job.traceparent, job=job.id):
             try:
-                await asyncio.to_thread(self.folders.carry_out, job)
+                if job.decision is not None:
+                    await asyncio.to_thread(self.folders.carry_out, job)
                 ended = await self._answer(job)
             except StorageError:
                 raise

@@ -1,4 +1,4 @@
-"""What can be asked for: eight domains, and in each of them topics with their templates and plots."""
+"""What can be asked for: ten domains, and in each of them topics with their templates and plots."""
 
 from __future__ import annotations
 
@@ -8,9 +8,11 @@ from interleave_mini.language.topics import (
     drawing,
     growing,
     patterns,
+    pictures,
     robot,
     science,
     stories,
+    tales,
 )
 from interleave_mini.language.topics.topic import Topic, TopicRequest
 
@@ -23,6 +25,8 @@ DOMAINS: dict[str, tuple[Topic, ...]] = {
     "robot manipulation": robot.TOPICS,
     "science and seasons": science.TOPICS,
     "patterns and puzzles": patterns.TOPICS,
+    "pictures": pictures.TOPICS,
+    "tales": tales.TOPICS,
 }
 
 __all__ = ["DOMAINS", "Topic", "TopicRequest"]

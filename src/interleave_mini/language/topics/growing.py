@@ -48,17 +48,17 @@ def _hen(hero: Thing, place: str) -> Story:
     return _life(hero, place, ("{} has been laid", "crack: {} hatches", "it has grown up into {}"))
 
 
-def _flower(plant: Thing, place: str) -> Story:
+def _flower(hero: Thing, place: str) -> Story:
     return _life(
-        plant,
+        hero,
         place,
         ("{} is planted", "{} comes up", "{} forms at its tip", "the bud opens: {} in full bloom"),
     )
 
 
-def _tree(plant: Thing, place: str) -> Story:
+def _tree(hero: Thing, place: str) -> Story:
     return _life(
-        plant, place, ("{} comes up", "some years later it is {}", "many years later {} stands there")
+        hero, place, ("{} comes up", "some years later it is {}", "many years later {} stands there")
     )
 
 
@@ -136,14 +136,14 @@ _GROWING_UP = (
     "Explain in {n} pictures how {hero} grows up{place}.",
 )
 _GROWING = (
-    "Show me step by step how {plant} grows{place}.",
-    "Show step by step how {plant} grows{place}.",
-    "Show me how {plant} grows{place}.",
-    "How {plant} grows{place}, step by step, in {n} pictures.",
-    "Show me the life of {plant}{place} in {n} pictures.",
-    "How does {plant} grow{place}?",
-    "I want to see {plant} grow{place}.",
-    "Explain in {n} pictures how {plant} grows{place}.",
+    "Show me step by step how {hero} grows{place}.",
+    "Show step by step how {hero} grows{place}.",
+    "Show me how {hero} grows{place}.",
+    "How {hero} grows{place}, step by step, in {n} pictures.",
+    "Show me the life of {hero}{place} in {n} pictures.",
+    "How does {hero} grow{place}?",
+    "I want to see {hero} grow{place}.",
+    "Explain in {n} pictures how {hero} grows{place}.",
 )
 
 TOPICS: tuple[Topic, ...] = (
@@ -167,15 +167,15 @@ TOPICS: tuple[Topic, ...] = (
     ),
     Topic(
         "a flower grows",
-        {"plant": AThing(("flower",)), "place": maybe_place(*_GARDEN, "desert")},
+        {"hero": AThing(("flower",)), "place": maybe_place(*_GARDEN, "desert")},
         _flower,
-        ("Someone plants a seed{place}, and it becomes {plant}. Show every stage.", *_GROWING),
+        ("Someone plants a seed{place}, and it becomes {hero}. Show every stage.", *_GROWING),
     ),
     Topic(
         "a tree grows",
-        {"plant": AThing(("tree",)), "place": maybe_place("meadow", "forest", "city", "snow")},
+        {"hero": AThing(("tree",)), "place": maybe_place("meadow", "forest", "city", "snow")},
         _tree,
-        ("A tiny seedling becomes {plant}{place}. Show it over the years.", *_GROWING),
+        ("A tiny seedling becomes {hero}{place}. Show it over the years.", *_GROWING),
     ),
     Topic(
         "a baby animal",

@@ -24,6 +24,8 @@ SPOTS = {
     "the bottom right": 8,
     "the bottom right corner": 8,
 }
+ON_TOP = 1
+"""Above the other block, which then lies at the bottom: in the top row is the gripper."""
 BESIDE_THE_MIDDLE = {
     "left of": 3,
     "to the left of": 3,
@@ -31,8 +33,11 @@ BESIDE_THE_MIDDLE = {
     "to the right of": 5,
     "below": 7,
     "in front of": 7,
+    "on top of": ON_TOP,
+    "onto": ON_TOP,
+    "on": ON_TOP,
 }
-RELATION_TO_THE_MIDDLE = {3: "to the left of", 5: "to the right of", 7: "in front of"}
+RELATION_TO_THE_MIDDLE = {3: "to the left of", 5: "to the right of", 7: "in front of", ON_TOP: "on top of"}
 
 
 def _bench(blocks: dict[int, str], caption: str, others: dict[int, Thing] | None = None) -> Story:
@@ -87,6 +92,9 @@ def _two_blocks(first: str, second: str, way: tuple[int, int]) -> Story:
 
 def _beside(block: str, other: str, cell: int) -> Story:
     _different(block, other)
+    if cell == ON_TOP:
+        lying = f"{_a_block(other)} lies at the bottom, {_a_block(block)} to its left"
+        return _placed(_picked(_bench({6: block, 7: other}, lying), 6), 4, f"on top of the {other} block")
     story = _bench(
         {6: block, 4: other}, f"{_a_block(other)} lies in the middle, {_a_block(block)} at the bottom left"
     )

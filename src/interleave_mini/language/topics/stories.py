@@ -2,7 +2,17 @@
 
 from __future__ import annotations
 
-from interleave_mini.language.gaps import AColour, APlace, AThing, SomeThings, kinds_of, several, usual
+from interleave_mini.language.gaps import (
+    AColour,
+    APlace,
+    AThing,
+    AWord,
+    SomeThings,
+    kinds_of,
+    maybe_place,
+    several,
+    usual,
+)
 from interleave_mini.language.story import Story
 from interleave_mini.language.topics.topic import Topic, different, row
 from interleave_mini.language.words import a, bare_noun, counted, listed, the, within
@@ -77,10 +87,19 @@ def _hide_and_seek(hero: Thing, friend: Thing, place: str) -> Story:
     return story.then(Add(friend, 7), name="Found", caption=f"there is {the(friend)}, at the bottom")
 
 
-def _walk(hero: Thing, place: str) -> Story:
-    story = Story(place, {3: hero}, name="Left", caption=f"{a(hero)} starts on the left {within(place)}")
-    story.then(Move(3, 4), name="Middle", caption=f"{the(hero)} walks to the middle")
-    return story.then(Move(4, 5), name="Right", caption=f"{the(hero)} has reached the right side")
+def _walk(hero: Thing, place: str, way: tuple[str, str]) -> Story:
+    first, last = way
+    cells = (3, 4, 5) if first == "left" else (5, 4, 3)
+    story = Story(
+        place,
+        {cells[0]: hero},
+        name=first.capitalize(),
+        caption=f"{a(hero)} starts on the {first} {within(place)}",
+    )
+    story.then(Move(cells[0], 4), name="Middle", caption=f"{the(hero)} goes on to the middle")
+    return story.then(
+        Move(4, cells[2]), name=last.capitalize(), caption=f"{the(hero)} has reached the {last} side"
+    )
 
 
 def _trade(hero: Thing, friend: Thing, place: str) -> Story:
@@ -189,7 +208,25 @@ def _race(racers: str, first: str, second: str, third: str, place: str) -> Story
     return story.then(Move(4, 5), name="The finish", caption=f"{the(winner)} is at the finish first")
 
 
-HERO, FRIEND, PLACE = AThing(ANIMALS), AThing(ANIMALS), APlace(OUTDOORS)
+def _meal(hero: Thing, food: Thing, place: str) -> Story:
+    story = Story(place, {3: hero}, name="Hungry", caption=f"{a(hero)} is hungry {within(place)}")
+    story.then(Add(food, 4), name="Food", caption=f"it finds {a(food)}")
+    return story.then(
+        Remove(4), name="Eaten", caption=f"yum: the {food.noun} is eaten up, and the {hero.noun} is full"
+    )
+
+
+def _playing(hero: Thing, toy: Thing, place: str) -> Story:
+    story = Story(
+        place, {4: hero, 3: toy}, name="A toy", caption=f"{a(hero)} has {a(toy)} to play with {within(place)}"
+    )
+    story.then(Move(3, 1), name="Up", caption=f"up goes {the(toy)}")
+    return story.then(Move(1, 5), name="Down", caption=f"and {the(toy)} comes down on the other side")
+
+
+HEROES = (*ANIMALS, *VEHICLES, "teddy", "snowman")
+HERO, FRIEND, PLACE = AThing(HEROES), AThing(HEROES), APlace(OUTDOORS)
+WAYS = {"from left to right": ("left", "right"), "from right to left": ("right", "left")}
 
 TOPICS: tuple[Topic, ...] = (
     Topic(
@@ -260,7 +297,7 @@ TOPICS: tuple[Topic, ...] = (
     ),
     Topic(
         "a walk",
-        {"hero": HERO, "place": PLACE},
+        {"hero": HERO, "place": PLACE, "way": AWord(WAYS)},
         _walk,
         (
             "Show {hero} that walks from left to right {place}.",
@@ -269,6 +306,40 @@ TOPICS: tuple[Topic, ...] = (
             "Tell the story of the walk of {hero} {place}, from left to right.",
             "I want to see {hero} walk {place}, from the left to the right.",
             "Show in {n} pictures how {hero} walks {place} from left to right.",
+            "Show how {hero} goes {place} {way}.",
+            "{hero} travels {place} {way}. Show it in {n} pictures.",
+        ),
+        defaults={"way": ("left", "right")},
+    ),
+    Topic(
+        "a meal",
+        {"hero": AThing(ANIMALS), "food": AThing(kinds_of("food")), "place": maybe_place(*OUTDOORS, "room")},
+        _meal,
+        (
+            "Tell the story of {hero} that finds {food}{place} and eats it up.",
+            "Show how {hero} eats {food}{place}.",
+            "{hero} is hungry{place} and finds {food}. Show it in {n} pictures.",
+            "I want to see {hero} eat {food}{place}.",
+            "In {n} pictures: {hero} finds {food}{place} and eats it.",
+            "What does {hero} do with {food}{place}? It eats it up.",
+        ),
+        defaults={"hero": usual("rabbit"), "food": usual("carrot")},
+    ),
+    Topic(
+        "playing",
+        {
+            "hero": AThing((*ANIMALS, "snowman")),
+            "toy": AThing(TOYS),
+            "place": maybe_place(*OUTDOORS, "room"),
+        },
+        _playing,
+        (
+            "Tell the story of {hero} that plays with {toy}{place}.",
+            "Show how {hero} plays with {toy}{place}.",
+            "{hero} throws {toy} up into the air{place}, and it comes down. Show it in {n} pictures.",
+            "I want to see {hero} play with {toy}{place}.",
+            "In {n} pictures: {hero} plays with {toy}{place}.",
+            "How does {hero} play with {toy}{place}?",
         ),
     ),
     Topic(

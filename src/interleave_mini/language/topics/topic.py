@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from random import Random
 from typing import Any
 
 from interleave_mini.language.gaps import Gap
-from interleave_mini.language.patterns import Pattern, filled
+from interleave_mini.language.patterns import GAP, Pattern, filled
 from interleave_mini.language.story import Story
 from interleave_mini.language.words import NUMBERS, sentence
+from interleave_mini.world.kinds import KINDS
 from interleave_mini.world.operations import Impossible
 from interleave_mini.world.scene import GRID, Size, Thing
 
-_TRIES = 200
+_TRIES, _SHORT = 200, 90
 
 
 @dataclass(frozen=True)
@@ -39,6 +40,11 @@ class Topic:
     templates: tuple[str, ...]
     alone: bool = False
     """Whether distractors would make nonsense of it."""
+    defaults: Mapping[str, Any] = field(default_factory=dict)
+    """What gaps mean that a request leaves out, where it is not the first of their values."""
+
+    def __hash__(self) -> int:
+        return hash(self.name)
 
     @cached_property
     def patterns(self) -> tuple[Pattern, ...]:
@@ -50,13 +56,31 @@ class Topic:
     def sample(self, rng: Random) -> TopicRequest:
         """A random request of this topic."""
         for _ in range(_TRIES):
-            values = {name: gap.sample(rng) for name, gap in self.gaps.items()}
+            template = rng.choice(self.templates)
+            said = GAP.findall(template)
+            values = {
+                name: gap.sample(rng) if name in said else self.defaults[name]
+                for name, gap in self.gaps.items()
+            }
             try:
                 story = self.plot(**values)
             except Impossible:
                 continue
-            return self._written(rng.choice(self.templates), values, story, rng)
+            return self._written(template, values, story, rng)
         raise AssertionError(f"the topic {self.name!r} has no possible story")
+
+    def example(self) -> str:
+        """A plain request of this topic, the same every time: everything in it is the usual."""
+        for seed in range(_TRIES):
+            rng = Random(seed)
+            written = self.sample(rng)
+            things = [each for each in written.values.values() if isinstance(each, Thing)]
+            if (
+                all(thing.colour == KINDS[thing.kind].colour for thing in things)
+                and len(written.text) < _SHORT
+            ):
+                return written.text
+        return self.sample(Random(0)).text
 
     def _written(self, template: str, values: dict[str, Any], story: Story, rng: Random) -> TopicRequest:
         words = {name: gap.write(values[name], rng) for name, gap in self.gaps.items()}
@@ -68,9 +92,10 @@ class Topic:
         for template, pattern in zip(self.templates, self.patterns, strict=True):
             if (words := pattern.read(text)) is None:
                 continue
-            values = {name: gap.read(words[name]) for name, gap in self.gaps.items() if name in words}
-            if len(values) < len(self.gaps):
-                raise AssertionError(f"{template!r} leaves gaps of the topic {self.name!r} open")
+            values = {
+                name: gap.read(words[name]) if name in words else self.defaults[name]
+                for name, gap in self.gaps.items()
+            }
             try:
                 story = self.plot(**values)
             except Impossible:

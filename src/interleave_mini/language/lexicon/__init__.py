@@ -1,0 +1,52 @@
+"""English words beyond the world: those that name what it lacks, and those that change nothing.
+
+`neighbours.txt` has things and places that the world lacks, each line with those of the world that are
+nearest in meaning. `harmless.txt` has words that may stand in any request, `everyday.txt` further
+words of everyday English, which are no typing mistakes. `languages.txt` has common words of other languages,
+to tell them from English with unknown words.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib.resources import files
+
+
+@cache
+def neighbours() -> dict[str, tuple[str, ...]]:
+    """What the world lacks → what it has instead."""
+    found = {}
+    for line in _lines("neighbours.txt"):
+        known, _, unknown = line.partition("|")
+        for word in _listed(unknown):
+            found[word] = _listed(known)
+    return found
+
+
+@cache
+def harmless_words() -> frozenset[str]:
+    return frozenset(word for line in _lines("harmless.txt") for word in line.split())
+
+
+@cache
+def everyday_words() -> frozenset[str]:
+    return frozenset(word for line in _lines("everyday.txt") for word in line.split())
+
+
+@cache
+def foreign_words() -> dict[str, frozenset[str]]:
+    """Languages by name → common words of each."""
+    found = {}
+    for line in _lines("languages.txt"):
+        language, _, words = line.partition("|")
+        found[language.strip()] = frozenset(words.split())
+    return found
+
+
+def _lines(name: str) -> list[str]:
+    text = (files(__package__) / name).read_text("utf-8")
+    return [line for line in text.splitlines() if line.strip() and not line.startswith("#")]
+
+
+def _listed(words: str) -> tuple[str, ...]:
+    return tuple(word.strip() for word in words.split(",") if word.strip())

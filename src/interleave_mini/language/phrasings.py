@@ -1,0 +1,146 @@
+"""The notation of phrasings: one line stands for many sentences, which it writes and parses.
+
+`{hero}` is a gap, `{the hero}` the same gap in another form; `[words]` may be left out, and one of
+`(these|those)` is chosen. They nest: "how (does|did) {hero} grow[ up][ {place}]".
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from random import Random
+from typing import TypeAlias
+
+from interleave.errors import InputError
+
+_TOKEN = re.compile(r"\{(?P<gap>[^{}]*)\}|(?P<mark>[\[\]()|])|(?P<text>[^{}\[\]()|]+)")
+_WORD = re.compile(r"[^\W_]+")
+
+
+@dataclass(frozen=True)
+class GapUse:
+    """A gap in a phrasing: its name, and the form of its words ("the", "many" …)."""
+
+    name: str
+    form: str = ""
+
+
+@dataclass(frozen=True)
+class Choice:
+    """One of several sequences, of which one may be empty."""
+
+    ways: tuple[tuple[Part, ...], ...]
+
+
+Part: TypeAlias = str | GapUse | Choice
+Sequence_: TypeAlias = tuple[Part, ...]
+
+
+class Phrasing:
+    """A line of the notation."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        parser = _Parser(text)
+        self.parts = parser.sequence(until="")[0]
+
+    def __repr__(self) -> str:
+        return f"Phrasing({self.text!r})"
+
+    @cached_property
+    def gaps(self) -> frozenset[str]:
+        """The names of all gaps, also of those that may be left out."""
+        return frozenset(part.name for part in _all_parts(self.parts) if isinstance(part, GapUse))
+
+    @cached_property
+    def fixed_words(self) -> frozenset[str]:
+        """The words, in lower case, that every sentence of this phrasing has outside of gaps."""
+        text = " ".join(part for part in self.parts if isinstance(part, str))
+        # a word that touches a gap or a choice may go on there
+        whole = "".join(part if isinstance(part, str) else "\0" for part in self.parts)
+        return frozenset(
+            word.lower()
+            for word in _WORD.findall(text)
+            if re.search(rf"(?<![\w\0]){re.escape(word)}(?![\w\0])", whole)
+        )
+
+    def chosen(self, rng: Random) -> tuple[str | GapUse, ...]:
+        """One sentence: texts and gaps in order, every choice made."""
+        return tuple(_chosen(self.parts, rng))
+
+    def regex(self, patterns: Callable[[GapUse], str]) -> tuple[re.Pattern[str], Mapping[str, GapUse]]:
+        """A regular expression for all sentences, and the gap behind each of its groups."""
+        uses: dict[str, GapUse] = {}
+
+        def written(parts: Sequence_) -> str:
+            return "".join(map(piece, parts))
+
+        def piece(part: Part) -> str:
+            if isinstance(part, str):
+                return _flexible(part)
+            if isinstance(part, GapUse):
+                group = f"g{len(uses)}"
+                uses[group] = part
+                return f"(?P<{group}>{patterns(part)})"
+            return f"(?:{'|'.join(map(written, part.ways))})"
+
+        return re.compile(written(self.parts), re.IGNORECASE), uses
+
+
+def _flexible(text: str) -> str:
+    """The text as a regular expression in which straight and curly apostrophes are alike."""
+    return re.sub("['’]", "['’]", re.escape(text))
+
+
+def _chosen(parts: Sequence_, rng: Random) -> Iterator[str | GapUse]:
+    for part in parts:
+        if isinstance(part, Choice):
+            yield from _chosen(rng.choice(part.ways), rng)
+        else:
+            yield part
+
+
+def _all_parts(parts: Sequence_) -> Iterator[Part]:
+    for part in parts:
+        yield part
+        if isinstance(part, Choice):
+            for way in part.ways:
+                yield from _all_parts(way)
+
+
+class _Parser:
+    """Parses one line by recursive descent."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.tokens = list(_TOKEN.finditer(text))
+        if sum(len(token[0]) for token in self.tokens) != len(text):
+            raise InputError(f"{text!r}: a brace without its partner")
+        self.at = 0
+
+    def sequence(self, *, until: str) -> tuple[Sequence_, ...]:
+        """The ways up to a closing bracket, separated by "|"; at the end of the line there is one."""
+        ways: list[list[Part]] = [[]]
+        while self.at < len(self.tokens):
+            token = self.tokens[self.at]
+            self.at += 1
+            if token["gap"] is not None:
+                *form, name = token["gap"].split()
+                ways[-1].append(GapUse(name, " ".join(form)))
+            elif token["text"] is not None:
+                ways[-1].append(token["text"])
+            elif token["mark"] == "[":
+                ways[-1].append(Choice(((), *self.sequence(until="]"))))
+            elif token["mark"] == "(":
+                ways[-1].append(Choice(self.sequence(until=")")))
+            elif token["mark"] == "|" and until:
+                ways.append([])
+            elif token["mark"] == until:
+                return tuple(map(tuple, ways))
+            else:
+                raise InputError(f"{self.text!r}: {token['mark']!r} without its partner")
+        if until:
+            raise InputError(f"{self.text!r}: no {until!r} at the end")
+        return tuple(map(tuple, ways))

@@ -1,0 +1,211 @@
+"""Pictures: single ones, pictures built up thing by thing, and simple changes of one thing."""
+
+from __future__ import annotations
+
+from interleave_mini.language.gaps import (
+    AColour,
+    ANumber,
+    AThing,
+    ManyThings,
+    SomeThings,
+    kinds_of,
+    maybe_place,
+    usual,
+)
+from interleave_mini.language.story import Story
+from interleave_mini.language.topics.topic import Topic, different, row, small
+from interleave_mini.language.words import PLACES, UNCOUNTABLE, a, capitalised, counted, listed, the, within
+from interleave_mini.world.kinds import KINDS
+from interleave_mini.world.operations import (
+    Add,
+    ChangeBackground,
+    Impossible,
+    Move,
+    Recolour,
+    Remove,
+    Replace,
+)
+from interleave_mini.world.scene import GRID, MIDDLE, Thing
+
+SKY = ("sun", "moon", "cloud", "plane", "rocket", "kite", "balloon", "butterfly")
+_HUNG = {1: (1,), 2: (0, 2), 3: (0, 1, 2)}
+_PUT = {1: (4,), 2: (3, 5), 3: (3, 4, 5), 4: (3, 4, 5, 7)}
+"""Cells by the number of things in the sky, and of all others."""
+_ALL = tuple(KINDS)
+_COUNTABLE = tuple(kind for kind in KINDS if usual(kind).noun not in UNCOUNTABLE)
+_PLACE = maybe_place(*PLACES)
+
+
+def arranged(things: tuple[Thing, ...]) -> dict[int, Thing]:
+    """The things by cell, in the order in which they are named: what flies above, the rest below."""
+    hung = [thing for thing in things if thing.kind in SKY]
+    put = [thing for thing in things if thing.kind not in SKY]
+    if len(hung) > GRID or len(put) > max(_PUT):
+        raise Impossible("there is no room for so many things")
+    cells = dict(zip(map(id, hung), _HUNG.get(len(hung), ()), strict=True))
+    cells |= dict(zip(map(id, put), _PUT.get(len(put), ()), strict=True))
+    if len(things) == 1:
+        cells = {id(things[0]): MIDDLE}
+    return {cells[id(thing)]: thing for thing in things}
+
+
+def _picture(things: tuple[Thing, ...], place: str) -> Story:
+    different(*things)
+    words = listed([a(thing) for thing in things])
+    return Story(place, arranged(things), name="The picture", caption=f"{words} {within(place)}")
+
+
+def _group(count: int, things: Thing, place: str) -> Story:
+    cells = row(things, min(count, GRID), GRID) | row(things, max(count - GRID, 0), 2 * GRID)
+    caption = f"{counted(count, things)} {within(place)}"
+    return Story(place, cells, name="The picture", caption=caption)
+
+
+def _one_by_one(things: tuple[Thing, ...], place: str) -> Story:
+    different(*things)
+    (start, first), *others = arranged(things).items()
+    story = Story(
+        place, {start: first}, name=_named(first), caption=f"first comes {a(first)} {within(place)}"
+    )
+    for cell, thing in others:
+        story.then(Add(thing, cell), name=_named(thing), caption=f"then {a(thing)} is added")
+    return story
+
+
+def _turning(hero: Thing, colour: str, place: str) -> Story:
+    story = Story(place, {MIDDLE: hero}, name="Before", caption=f"{a(hero)} is {within(place)}")
+    return story.then(
+        Recolour(MIDDLE, colour), name=colour.capitalize(), caption=f"now the {hero.noun} is {colour}"
+    )
+
+
+def _rising(thing: Thing, place: str) -> Story:
+    story = Story(place, {7: thing}, name="Below", caption=f"{a(thing)} is at the bottom {within(place)}")
+    story.then(Move(7, MIDDLE), name="Rising", caption=f"{the(thing)} rises to the middle")
+    return story.then(Move(MIDDLE, 1), name="Above", caption=f"{the(thing)} is high up at the top")
+
+
+def _winter(thing: Thing, place: str) -> Story:
+    story = Story(place, {3: thing}, name="Before", caption=f"{a(thing)} {within(place)}, before the winter")
+    story.then(Add(usual("cloud"), 1), name="A cloud", caption="a blue cloud brings the cold")
+    story.then(ChangeBackground("snow"), name="Snow", caption="it snows, and everything lies in the snow")
+    return story.then(Add(usual("snowman"), 5), name="A snowman", caption="somebody has built a snowman")
+
+
+def _snowman() -> Story:
+    ball = usual("circle", KINDS["snowman"].colour)
+    story = Story(
+        "snow", {7: ball}, name="The body", caption=f"a large ball of snow, {a(ball)}, lies in the snow"
+    )
+    story.then(Add(small(ball), MIDDLE), name="The head", caption=f"{a(small(ball))} is put on top of it")
+    return story.then(
+        Remove(MIDDLE),
+        Replace(7, usual("snowman")),
+        name="Finished",
+        caption="eyes, a nose and a hat turn the circles into a snowman",
+    )
+
+
+def _named(thing: Thing) -> str:
+    return capitalised(thing.noun)
+
+
+TOPICS: tuple[Topic, ...] = (
+    Topic(
+        "a picture",
+        {"things": SomeThings(_ALL, 1, 4), "place": _PLACE},
+        _picture,
+        (
+            "Draw {things}{place}.",
+            "A picture of {things}{place}.",
+            "I want to see {things}{place}.",
+            "Paint a picture with {things}{place}.",
+            "One picture, please: {things}{place}.",
+            "Show me {things}{place}.",
+        ),
+        defaults={"things": (usual("cat"),)},
+    ),
+    Topic(
+        "a group",
+        {"count": ANumber(2, 6), "things": ManyThings(_COUNTABLE), "place": _PLACE},
+        _group,
+        (
+            "Draw {count} {things}{place}.",
+            "A picture of {count} {things}{place}.",
+            "I want to see {count} {things}{place}.",
+            "Paint {count} {things}{place}.",
+            "One picture, please: {count} {things}{place}.",
+            "Show me {count} {things}{place}.",
+        ),
+    ),
+    Topic(
+        "one by one",
+        {"things": SomeThings(_ALL, 2, 4), "place": _PLACE},
+        _one_by_one,
+        (
+            "Draw {things}{place}, one by one.",
+            "Build up a picture step by step{place}: {things}.",
+            "I want to see how a picture with {things}{place} comes to be, one thing after the other.",
+            "Add one thing in each picture{place}: {things}.",
+            "In {n} pictures, one more thing in each{place}: {things}.",
+            "Show how {things} are drawn{place}, one at a time.",
+        ),
+    ),
+    Topic(
+        "turning a colour",
+        {"hero": AThing(_ALL), "colour": AColour(), "place": _PLACE},
+        _turning,
+        (
+            "Show how {hero}{place} turns {colour}.",
+            "{hero}{place} changes its colour to {colour}. Show it before and after.",
+            "I want to see {hero}{place} become {colour}.",
+            "Before and after: {hero}{place} is painted {colour}.",
+            "What does {hero}{place} look like before and after somebody paints it {colour}?",
+            "In {n} pictures: {hero}{place} turns {colour}.",
+        ),
+        defaults={"colour": "purple"},
+    ),
+    Topic(
+        "rising",
+        {"thing": AThing(("balloon", "kite", "plane", "butterfly", "sun", "moon")), "place": _PLACE},
+        _rising,
+        (
+            "Show how {thing} rises{place}.",
+            "{thing} goes up from the bottom to the top{place}. Show it in {n} pictures.",
+            "I want to see {thing} fly up high{place}.",
+            "How does {thing} rise up{place}?",
+            "In {n} pictures: {thing} goes up and up{place}.",
+            "Tell how {thing} flies up{place}, from the bottom to the top.",
+        ),
+    ),
+    Topic(
+        "winter comes",
+        {
+            "thing": AThing(kinds_of("animal", "plant", "vehicle", "building", "toy")),
+            "place": maybe_place("meadow", "forest", "city", "beach", "desert"),
+        },
+        _winter,
+        (
+            "Show how the winter comes to {thing}{place}.",
+            "The first snow falls on {thing}{place}. Show it in {n} pictures.",
+            "I want to see how it starts to snow on {thing}{place}.",
+            "How does winter come{place}? There is {thing}, and it snows.",
+            "In {n} pictures: snow comes to {thing}{place}, and a snowman is built.",
+            "Tell how it snows on {thing}{place} and somebody builds a snowman.",
+        ),
+        defaults={"thing": usual("house")},
+    ),
+    Topic(
+        "building a snowman",
+        {},
+        _snowman,
+        (
+            "Show how a snowman is built.",
+            "How do you build a snowman?",
+            "I want to see how to build a snowman, step by step.",
+            "Build a snowman in {n} pictures.",
+            "Make a snowman out of two balls of snow, step by step.",
+            "In {n} pictures: two balls of snow become a snowman.",
+        ),
+    ),
+)

@@ -1,0 +1,195 @@
+"""Holds a plan against the request: what was named there must be in it, and it must be possible.
+
+The planner is a small model that errs. What a person named can be found in their words by rule (things,
+colours, numbers of things, places), and so can what a plan draws. A plan that leaves something out, that
+cannot be drawn or that is about something else is asked for once more, with what is wrong named; after that
+the request is refused, with what was understood.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from functools import cache
+
+from interleave.types import Plan, Request, Text
+from interleave_mini.language.patterns import NotUnderstood
+from interleave_mini.language.prompts import parse_prompt
+from interleave_mini.language.synonyms import (
+    ADJECTIVES,
+    COLOUR_SYNONYMS,
+    NOUN_SYNONYMS,
+    PLACE_PHRASES,
+    SIZE_WORDS,
+)
+from interleave_mini.language.vocabulary import is_about
+from interleave_mini.language.words import NUMBERS, PLACES, UNCOUNTABLE, bare_noun, listed, one_of, plural
+from interleave_mini.world.kinds import COLOURS, NOUNS
+from interleave_mini.world.operations import AlreadySo, Impossible
+
+_SINGULAR = {
+    **{noun: kind for noun, (kind, _) in NOUNS.items()},
+    **{word: NOUNS[noun][0] for word, noun in NOUN_SYNONYMS.items()},
+}
+_PLURAL = {plural(noun): kind for noun, kind in _SINGULAR.items() if noun not in UNCOUNTABLE}
+KIND_OF = {**_PLURAL, **_SINGULAR}
+"""Every noun for a thing, singular and plural → its kind."""
+_THING = re.compile(rf"\b{one_of(KIND_OF)}\b", re.IGNORECASE)
+_COLOUR_OF = {**{colour: colour for colour in COLOURS}, **COLOUR_SYNONYMS}
+_BEFORE = one_of((*ADJECTIVES, *_COLOUR_OF, *(word for words in SIZE_WORDS.values() for word in words)))
+_NUMBER = one_of((*NUMBERS[2:7], *map(str, range(2, 7))))
+_COUNTED = re.compile(
+    rf"\b(?P<count>{_NUMBER}) (?:{_BEFORE} )*(?P<things>{one_of(_PLURAL)})\b", re.IGNORECASE
+)
+_COLOURED = re.compile(
+    rf"\b(?P<colour>{one_of(_COLOUR_OF)}) (?:{_BEFORE} )*(?P<thing>{one_of(KIND_OF)})\b", re.IGNORECASE
+)
+
+
+_SOMETHING_NEW = re.compile(rf"\b(?:an?|some|two|three) (?:{_BEFORE} )*{one_of(KIND_OF)}\b", re.IGNORECASE)
+_SAID_OTHERWISE = re.compile(
+    r"\b(?:in|inside) the house\b|\bballs of snow\b|\bsnow ?balls\b|\bpencils\b|\bwhole circle\b"
+    r"|\bcircle of life\b|\blife circle\b|\bcolou?ring book\b|\b(?:picture|story) ?book\b"
+    r"|\bfrog'?s? eggs\b|\bapple (?=trees?\b)",
+    re.IGNORECASE,
+)
+
+
+def leaves_out(missing: Sequence[str]) -> str:
+    """What the planner is told about a plan that lacks something."""
+    return f"The plan leaves out {listed(list(missing))}."
+
+
+def missing_from(plan: Plan, request: Request) -> list[str]:
+    """What the text of a request names and the plan does not draw, in the request's words."""
+    asked, planned = _asked_text(request), _planned_text(plan)
+    places = list(_missing_places(asked, planned))
+    asked = _PLACE.sub(" ", _SAID_OTHERWISE.sub(" ", asked))  # nothing stands "among the trees"
+    kinds = {KIND_OF[found[0].lower()] for found in _THING.finditer(planned)}
+    found = dict.fromkeys(
+        (
+            *_missing_pairs(asked, planned, kinds),
+            *(word[0] for word in _THING.finditer(asked) if not _is_planned(word[0].lower(), kinds)),
+            *_missing_counts(asked, planned),
+            *places,
+        )
+    )
+    return list(found)
+
+
+def _is_planned(noun: str, kinds: set[str]) -> bool:
+    """Whether a thing of this name is in the plan; an egg may be that of a hen, a butterfly or a frog."""
+    return KIND_OF[noun] in kinds or (
+        noun in ("egg", "eggs") and not kinds.isdisjoint(("hen", "butterfly", "frog"))
+    )
+
+
+def impossible_step(plan: Plan) -> str | None:
+    """The first prompt of a plan from nothing that nobody could draw; None when all can be."""
+    scene = None
+    for step in plan.steps:
+        if step.prompt is None:
+            return None
+        try:
+            scene = parse_prompt(step.prompt, scene)
+        except (NotUnderstood, Impossible) as error:
+            if not isinstance(
+                error.__cause__ or error, AlreadySo
+            ):  # painting what has the colour is harmless
+                return step.prompt
+    return None
+
+
+def is_about_something_else(plan: Plan, request: Request) -> bool:
+    """Whether neither a thing of the plan nor a word of its topic is in the request."""
+    kinds = {KIND_OF[found[0].lower()] for found in _THING.finditer(_planned_text(plan))}
+    if any(KIND_OF[found[0].lower()] in kinds for found in _THING.finditer(request.text)):
+        return False
+    return not is_about(request.text, topic_of(plan))
+
+
+def topic_of(plan: Plan) -> str:
+    """The topic that a plan of the miniature names in its reasoning: "A walk: 3 to do."."""
+    return (plan.reasoning or "").partition(":")[0].strip().lower()
+
+
+def named_things(plan: Plan) -> list[str]:
+    """The things that a plan draws, in their order, each once."""
+    prompts = " ".join(step.prompt or "" for step in plan.steps).lower()
+    return list(dict.fromkeys(found[0] for found in _THING.finditer(prompts)))
+
+
+def _asked_text(request: Request) -> str:
+    """The words that say what is to be drawn.
+
+    Where pictures are given, most words refer to what they show; only what is spoken of as something new,
+    in the text after them, must be in the plan.
+    """
+    if not request.pictures:
+        return request.text
+    last = next((part.text for part in reversed(request.parts) if isinstance(part, Text)), "")
+    return ". ".join(found[0] for found in _SOMETHING_NEW.finditer(last))
+
+
+def _planned_text(plan: Plan) -> str:
+    words = [plan.reasoning or ""]
+    for step in plan.steps:
+        words += [step.name or "", step.prompt or "", step.caption or ""]
+    return " ".join(words).lower()
+
+
+def _missing_pairs(asked: str, planned: str, kinds: set[str]) -> Iterator[str]:
+    """Things in a colour that the plan never speaks of."""
+    for found in _COLOURED.finditer(asked):
+        if KIND_OF[found["thing"].lower()] in kinds and not _says(
+            planned, _COLOUR_OF[found["colour"].lower()]
+        ):
+            yield f"{found['colour']} {found['thing']}"
+
+
+def _missing_counts(asked: str, planned: str) -> Iterator[str]:
+    for found in _COUNTED.finditer(asked):
+        said = found["count"].lower()
+        number = int(said) if said.isdigit() else NUMBERS.index(said)
+        kind = KIND_OF[found["things"].lower()]
+        mentions = sum(KIND_OF[each[0].lower()] == kind for each in _THING.finditer(planned))
+        if not _says(planned, NUMBERS[number]) and mentions < number:
+            yield f"{found['count']} {found['things']}"
+
+
+@cache
+def _place_words() -> dict[str, str]:
+    phrases = {form: place for place, words in PLACES.items() for form in (words.within, *words.others)}
+    phrases |= {form: place for place, forms in PLACE_PHRASES.items() for form in forms}
+    return phrases
+
+
+_VAGUE = (
+    *(
+        "outside",
+        "outdoors",
+        "inside",
+        "at home",
+        "in the house",
+        "inside the house",
+        "one night",
+        "at night",
+    ),
+    *("in winter", "on paper", "on the page", "in the night", "in the dark", "on the table", "on a table"),
+    *("on the floor", "in the water", "on the water"),
+)
+"""Phrases that often say something else than where a story takes place."""
+_PLACE = re.compile(rf"\b{one_of(_place_words())}\b", re.IGNORECASE)
+
+
+def _missing_places(asked: str, planned: str) -> Iterator[str]:
+    for found in _PLACE.finditer(asked):
+        if found[0].lower() in _VAGUE:
+            continue
+        place = _place_words()[found[0].lower()]
+        if not any(_says(planned, words) for words in (bare_noun(place), place)):
+            yield found[0]
+
+
+def _says(text: str, word: str) -> bool:
+    return re.search(rf"\b{re.escape(word)}s?\b", text) is not None

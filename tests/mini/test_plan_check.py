@@ -1,0 +1,90 @@
+"""Plans held against requests: what was named must be in them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from random import Random
+
+import pytest
+
+from interleave.agents.planner import VlmPlanner
+from interleave.agents.prompts import load_pack
+from interleave.agents.replies import render_plan
+from interleave.backends.protocols import Message, Reply, Sampling, VlmCapabilities
+from interleave.errors import InputError
+from interleave.types import Plan, PlanStep, Request
+from interleave_mini.language.tasks import sample_task
+from interleave_mini.plan_check import missing_from
+from interleave_mini.requests import PlanCheck
+
+
+def plan(*prompts: str) -> Plan:
+    steps = tuple(
+        PlanStep(number=number, prompt=prompt, caption=prompt)
+        for number, prompt in enumerate(prompts, start=1)
+    )
+    return Plan(steps=steps, reasoning="")
+
+
+CAT = plan("A meadow with a orange cat on the left.", "Add a red ball in the middle.")
+
+
+@pytest.mark.parametrize(
+    ("text", "missing"),
+    [
+        ("a kitty plays with a red ball in the park", []),
+        ("a cat and a dog", ["dog"]),
+        ("a cat plays with a blue ball", ["blue ball"]),
+        ("a cat on the beach", ["on the beach"]),
+        ("three cats and a ball", ["three cats"]),
+        ("A cat named Mia is outside, and it's for my picture book", []),
+    ],
+)
+def test_what_a_request_names_must_be_in_the_plan(text: str, missing: list[str]) -> None:
+    assert missing_from(CAT, Request.of(text)) == missing
+
+
+def test_true_plans_are_hardly_ever_complained_about() -> None:
+    rng, complaints = Random(3), 0
+    for _ in range(300):
+        task = sample_task("story", rng)
+        complaints += bool(missing_from(task.plan(), Request.of(task.text)))
+    assert complaints <= 6
+
+
+class Says:
+    """A model that gives these replies, one after the other, and keeps what it was asked."""
+
+    capabilities = VlmCapabilities()
+
+    def __init__(self, *plans: Plan) -> None:
+        self.replies = [render_plan(each) for each in plans]
+        self.asked: list[Sequence[Message]] = []
+
+    async def complete(self, messages: Sequence[Message], sampling: Sampling) -> Reply:
+        self.asked.append(messages)
+        return Reply(self.replies[len(self.asked) - 1])
+
+
+def planned(model: Says, text: str) -> Plan:
+    planner = VlmPlanner(model, load_pack("mini"), check=PlanCheck())  # type: ignore[arg-type]
+    return asyncio.run(planner.plan(Request.of(text)))
+
+
+def test_a_plan_that_leaves_something_out_is_asked_for_once_more_with_it_named() -> None:
+    better = plan("A meadow with a orange cat on the left.", "Add a brown dog in the middle.")
+    model = Says(CAT, better)
+    assert planned(model, "a cat and a dog").steps == better.steps
+    assert "The plan leaves out dog." in str(model.asked[1][-1])
+
+
+def test_after_that_it_is_refused_with_what_was_understood_and_three_requests() -> None:
+    model = Says(CAT, CAT, CAT)
+    with pytest.raises(InputError) as refused:
+        planned(model, "a cat and a dog")
+    assert len(model.asked) == 2
+    message = str(refused.value)
+    assert "understood cat and ball" in message
+    assert "“dog”" in message
+    assert message.count("” or “") == 2
