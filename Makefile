@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 EXTRAS := dev,api,local,postgres,serve,studio,train,ray
 
-.PHONY: setup demo cluster cluster-down test test-all test-servers test-trainers bench lint format docs clean
+.PHONY: setup demo cluster cluster-down studio test test-all test-servers test-trainers bench lint format docs clean
 
 setup: $(READY)
 
@@ -26,6 +26,10 @@ cluster: $(READY)
 
 cluster-down: $(READY)
 	@$(BIN)/python deploy/local_cluster.py down
+
+# Needs Node.js 20.19 or newer. The built file is committed: nobody else needs to do this.
+studio: $(READY)
+	cd studio && npm ci && PYTHON=../$(BIN)/python npm run types && npm run check && npm test && npm run build
 
 test: $(READY)
 	$(BIN)/python -m pytest -m "not slow"

@@ -1,0 +1,127 @@
+/** The calls of the service's API. */
+import { readEvents } from "./sse";
+import type { DocumentFacts, EditedPlan, Gallery, JournalEvent, Queue, Retried, Start } from "./types";
+
+/** A refusal by the service, in its own words. `status` 0: the service could not be reached. */
+export class ServiceError extends Error {
+  constructor(
+    message: string,
+    readonly status: number,
+    readonly code: string | null = null,
+    readonly nearest: string[] = [],
+  ) {
+    super(message);
+  }
+
+  get unreachable(): boolean {
+    return this.status === 0 || this.status >= 502;
+  }
+}
+
+/** Wanted by the service on every change, so that another site's page cannot send one. */
+const CHANGE_HEADERS = { "Content-Type": "application/json", "X-Interleave-Studio": "1" };
+
+async function request(path: string, init: RequestInit = {}): Promise<Response> {
+  let response: Response;
+  try {
+    response = await fetch(path, { credentials: "same-origin", ...init });
+  } catch (error) {
+    if (error instanceof DOMException && error.name === "AbortError") throw error;
+    throw new ServiceError("unreachable", 0);
+  }
+  if (response.ok) return response;
+  const body = (await response.json().catch(() => null)) as {
+    error?: { message?: string; code?: string | null; nearest?: string[] };
+  } | null;
+  const said = body?.error;
+  throw new ServiceError(said?.message ?? response.statusText, response.status, said?.code ?? null, said?.nearest ?? []);
+}
+
+async function get<T>(path: string, signal?: AbortSignal): Promise<T> {
+  return (await (await request(path, { signal })).json()) as T;
+}
+
+async function post<T>(path: string, body: unknown = {}, headers: Record<string, string> = {}): Promise<T> {
+  const init = { method: "POST", headers: { ...CHANGE_HEADERS, ...headers }, body: JSON.stringify(body) };
+  const text = await (await request(path, init)).text();
+  return (text ? JSON.parse(text) : null) as T;
+}
+
+/** A key for a submission: sending it twice with the same key makes one document. */
+export function newKey(): string {
+  return Array.from(crypto.getRandomValues(new Uint8Array(16)), (byte) => byte.toString(16).padStart(2, "0")).join("");
+}
+
+const document_ = (id: string): string => `/v1/documents/${encodeURIComponent(id)}`;
+
+export interface NewDocument {
+  text: string;
+  /** Pictures as `data:` URLs, in the user's order. */
+  pictures: string[];
+  profile: string | null;
+  holdPlan: boolean;
+  maxAttempts: number | null;
+  seed: number | null;
+}
+
+type Job = { id: string };
+
+export const api = {
+  start: (): Promise<Start> => get("/v1/studio/start"),
+
+  signIn: async (key: string): Promise<void> => {
+    const headers = { ...CHANGE_HEADERS, Authorization: `Bearer ${key}` };
+    await request("/v1/studio/session", { method: "POST", headers, body: "{}" });
+  },
+
+  make: (asked: NewDocument, key: string): Promise<Job> => {
+    const pictures = asked.pictures.map((url) => ({ type: "input_image", image_url: url }));
+    const content = [...pictures, ...(asked.text ? [{ type: "input_text", text: asked.text }] : [])];
+    const options: Record<string, unknown> = { hold_plan: asked.holdPlan };
+    if (asked.maxAttempts !== null) options.max_attempts = asked.maxAttempts;
+    if (asked.seed !== null) options.seed = asked.seed;
+    const body: Record<string, unknown> = {
+      input: asked.pictures.length ? [{ role: "user", content }] : asked.text,
+      background: true,
+      interleave: options,
+    };
+    if (asked.profile) body.model = asked.profile;
+    return post("/v1/responses", body, { "Idempotency-Key": key });
+  },
+
+  document: (id: string, signal?: AbortSignal): Promise<DocumentFacts> => get(document_(id), signal),
+  release: (id: string, plan: EditedPlan | null): Promise<Job> => post(`${document_(id)}/plan/release`, plan ? { plan } : {}),
+  redraw: (id: string, step: number, how: { prompt?: string; seed?: number; only_step?: boolean }): Promise<Job> =>
+    post(`${document_(id)}/steps/${step}/redraw`, how),
+  choose: (id: string, step: number, attempt: number, onlyStep: boolean): Promise<Job> =>
+    post(`${document_(id)}/steps/${step}/choose`, { attempt, only_step: onlyStep }),
+  undo: (id: string): Promise<Job> => post(`${document_(id)}/undo`),
+  branch: (id: string, how: { step: number; prompt?: string; seed?: number }): Promise<Job> =>
+    post(`${document_(id)}/branch`, how),
+  stop: (id: string): Promise<Job> => post(`/v1/responses/${encodeURIComponent(id)}/cancel`),
+  goOn: (id: string): Promise<Job> => post(`${document_(id)}/continue`),
+  remove: async (id: string): Promise<void> => {
+    await request(`/v1/responses/${encodeURIComponent(id)}`, { method: "DELETE", headers: CHANGE_HEADERS });
+  },
+
+  /** The journal's events after `after`, until the job ends or the connection does. */
+  async *events(id: string, after: number, signal: AbortSignal): AsyncGenerator<JournalEvent> {
+    const response = await request(`${document_(id)}/events?starting_after=${after}`, { signal });
+    for await (const event of readEvents(response)) yield JSON.parse(event.data) as JournalEvent;
+  },
+
+  gallery: (query: URLSearchParams, signal?: AbortSignal): Promise<Gallery> =>
+    get(`/v1/studio/documents?${query}`, signal),
+
+  queue: (signal?: AbortSignal): Promise<Queue> => get("/v1/studio/queue", signal),
+  pauseQueue: (): Promise<Queue> => post("/v1/studio/queue/pause"),
+  resumeQueue: (): Promise<Queue> => post("/v1/studio/queue/resume"),
+  moveInQueue: (id: string, place: number): Promise<Queue> =>
+    post(`/v1/studio/queue/${encodeURIComponent(id)}/move`, { place }),
+  retryFailed: (): Promise<Retried> => post("/v1/studio/queue/retry-failed"),
+};
+
+/** A small copy of a picture of a document, made by the service. */
+export function thumbnail(picture: string, side: 160 | 320 | 640 = 320): string {
+  return picture.replace(/\/pictures\/([0-9a-f]+)\.png$/, `/thumbnails/$1.webp?side=${side}`);
+}

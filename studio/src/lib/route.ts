@@ -1,0 +1,30 @@
+/** Where the page is: the part of the address after `#`. */
+
+export type Route =
+  | { view: "make" }
+  | { view: "library"; query: URLSearchParams }
+  | { view: "queue" }
+  | { view: "document"; id: string; part: "read" | "inside" | "slides" | "step"; step: number };
+
+export function routeOf(hash: string): Route {
+  const [path = "", search = ""] = hash.replace(/^#\/?/, "").split("?", 2);
+  const [head, id, part, number] = path.split("/");
+  if (head === "library") return { view: "library", query: new URLSearchParams(search) };
+  if (head === "queue") return { view: "queue" };
+  if (head === "d" && id) {
+    const step = /^\d{1,6}$/.test(number ?? "") ? Number(number) : 1;
+    const known = part === "inside" || part === "slides" || part === "step" ? part : "read";
+    return { view: "document", id: decodeURIComponent(id), part: known, step };
+  }
+  return { view: "make" };
+}
+
+export const links = {
+  make: "#/",
+  library: "#/library",
+  queue: "#/queue",
+  document: (id: string): string => `#/d/${encodeURIComponent(id)}`,
+  inside: (id: string): string => `#/d/${encodeURIComponent(id)}/inside`,
+  slides: (id: string, step = 1): string => `#/d/${encodeURIComponent(id)}/slides/${step}`,
+  step: (id: string, step: number): string => `#/d/${encodeURIComponent(id)}/step/${step}`,
+};

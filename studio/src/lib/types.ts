@@ -1,0 +1,23 @@
+/** The values of the service's API, under the names that the studio uses. `npm run types` generates them. */
+import type { components } from "./openapi";
+
+type Schemas = components["schemas"];
+
+export type DocumentFacts = Schemas["Document"];
+export type JobStatus = DocumentFacts["status"];
+export type DocumentError = Schemas["DocumentError"];
+export type Plan = Schemas["Plan"];
+export type PlanStep = Schemas["PlanStep"];
+export type EditedPlan = Schemas["EditedPlan"];
+export type Verdict = Schemas["Verdict"];
+/** A line of a run's journal, or a change of its job's state. */
+export type JournalEvent = Schemas["JournalEvent"];
+export type Start = Schemas["Start"];
+export type Gallery = Schemas["Gallery"];
+export type GalleryItem = Schemas["GalleryItem"];
+export type Queue = Schemas["Queue"];
+export type QueueItem = Schemas["QueueItem"];
+export type Retried = Schemas["Retried"];
+
+/** The events of one kind. */
+export type EventOf<Type extends JournalEvent["type"]> = Extract<JournalEvent, { type: Type }>;

@@ -1,0 +1,48 @@
+import { svelte } from "@sveltejs/vite-plugin-svelte";
+import type { Plugin } from "vite";
+import { defineConfig } from "vitest/config";
+
+const SERVICE = process.env.STUDIO_SERVICE ?? "http://127.0.0.1:8020";
+
+/** Puts the script and the style sheet into the page, so that the build is one file. */
+function oneFile(): Plugin {
+  return {
+    name: "one-file",
+    enforce: "post",
+    generateBundle(_, bundle) {
+      const page = bundle["index.html"];
+      if (page?.type !== "asset") throw new Error("the build has no page");
+      let html = String(page.source);
+      for (const [name, file] of Object.entries(bundle)) {
+        if (file === page) continue;
+        const text = file.type === "chunk" ? file.code : String(file.source);
+        const tag = file.type === "chunk" ? /<script type="module"[^>]*><\/script>\s*/ : /<link rel="stylesheet"[^>]*>\s*/;
+        if (!tag.test(html)) throw new Error(`the page does not name ${name}`);
+        html = html.replace(tag, "");
+        const inlined =
+          file.type === "chunk"
+            ? `<script type="module">${text.replaceAll("</script", "<\\/script").trimEnd()}</script>`
+            : `<style>${text.trimEnd()}</style>`;
+        html = html.replace(file.type === "chunk" ? "</body>" : "</head>", (end) => `${inlined}\n${end}`);
+        delete bundle[name];
+      }
+      page.fileName = "studio.html";
+      page.source = html;
+    },
+  };
+}
+
+export default defineConfig({
+  plugins: [svelte(), oneFile()],
+  build: {
+    outDir: "../src/interleave/service/documents/static",
+    emptyOutDir: false,
+    target: "es2022",
+    assetsInlineLimit: 200_000,
+    cssCodeSplit: false,
+    modulePreload: false,
+    reportCompressedSize: false,
+  },
+  server: { proxy: { "/v1": SERVICE, "/health": SERVICE } },
+  test: { include: ["src/**/*.test.ts"], environment: "node" },
+});

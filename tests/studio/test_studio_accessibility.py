@@ -1,0 +1,73 @@
+"""axe-core looks at every view, light and dark."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from studio_process import Studio, page_of
+
+from held import wait_until
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Page
+
+AXE = Path(__file__).parent.parent.parent / "studio" / "node_modules" / "axe-core" / "axe.min.js"
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(not AXE.exists(), reason="no axe-core: npm ci in studio/"),
+]
+SERIOUS = ("serious", "critical")
+
+
+def problems(page: Page) -> list[str]:
+    page.evaluate(AXE.read_text())
+    found = page.evaluate("axe.run(document, {resultTypes: ['violations']}).then(each => each.violations)")
+    return [
+        f"{each['id']}: {node['target']} {node['failureSummary']}"
+        for each in found
+        if each["impact"] in SERIOUS
+        for node in each["nodes"]
+    ]
+
+
+@pytest.fixture(scope="module")
+def ids(shared: Studio) -> tuple[str, str, str]:
+    """A document that is done, one whose plan waits, one that was stopped."""
+    done = shared.submit("How a frog grows up, in three pictures")
+    held = shared.submit("A frog that waits, in two pictures", hold_plan=True)
+
+    def status(id_: str) -> str:
+        return str(shared.get(f"/v1/documents/{id_}")["status"])
+
+    wait_until(lambda: status(done) == "completed" and status(held) == "held")
+    return done, held, done
+
+
+VIEWS = {
+    "make": ("/", "button:has-text('Write the plan')"),
+    "plan": ("/#/d/{held}", "button:has-text('Draw it')"),
+    "document": ("/#/d/{done}", "button:has-text('Export')"),
+    "step": ("/#/d/{done}/step/2", "dialog button:has-text('Draw again')"),
+    "slides": ("/#/d/{done}/slides/2", "dialog img"),
+    "inside": ("/#/d/{done}/inside", ".log summary"),
+    "library": ("/#/library", "li img"),
+    "queue": ("/#/queue", "h1"),
+}
+
+
+@pytest.mark.parametrize("colours", ["light", "dark"])
+@pytest.mark.parametrize("view", VIEWS)
+def test_nothing_serious_is_found(
+    browser: Browser, shared: Studio, ids: tuple[str, str, str], view: str, colours: str
+) -> None:
+    address, seen = VIEWS[view]
+    with page_of(browser, shared, color_scheme=colours, reduced_motion="reduce") as page:
+        page.goto(address.format(done=ids[0], held=ids[1]))
+        page.locator(seen).first.wait_for()
+        if view == "document":
+            page.get_by_role("button", name="Export").click()
+        if view == "make":
+            page.get_by_text("More settings").click()
+        assert problems(page) == []
