@@ -29,6 +29,7 @@ from interleave.backends.protocols import ImageRequest
 from interleave.backends.registry import load_generator
 from interleave.backends.vlms.scripted import _plan
 from interleave.pictures import decode_picture, encode_png
+from interleave.types import Text
 
 SIDE = 64
 PAINTER = load_generator(f"solid?size={SIDE}")
@@ -250,7 +251,7 @@ class Loopback:
                 )
             return _answer({"previous_step_success": True, "refine_prompt": ""})
         if '"execution_plan"' in system:
-            return _plan(text)
+            return _plan((Text(text),))
         return f"I see: {text[:40]} [{hashlib.sha256(text.encode('utf-8', 'replace')).hexdigest()[:8]}]"
 
     # Wires

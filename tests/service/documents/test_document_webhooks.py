@@ -142,7 +142,8 @@ def test_H09_a_receiver_that_answers_with_anything_is_tried_again_and_given_up(
         async with await asyncio.start_server(answer, "127.0.0.1", 0) as server:
             url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
             hooks = Webhooks(jobs, AllowedHosts([url]), SECRET, counted=outcomes.append, sleep=at_once)
-            hooks.send(Delivery(id="evt_1", url=url, body="{}"))
+            await jobs._do("INSERT INTO deliveries VALUES (?, ?, ?, 0)", ("evt_1", url, "{}"))
+            await hooks.start()
             await asyncio.gather(*hooks._tasks.values())
             return await jobs.deliveries()
 
