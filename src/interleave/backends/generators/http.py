@@ -94,6 +94,8 @@ class HttpGenerator:
         )
         self.pool = EndpointPool(urls, self._is_healthy, probe_seconds=options.probe, file=file)
         self._clients: dict[str, PerLoop[httpx2.AsyncClient]] = {}
+        for url in urls:  # a key that is not set is said now; those of a file come as they are read
+            self._client_of(url)
 
     async def generate(self, request: ImageRequest) -> Image:
         check_sources(self.pool.label, request, self.capabilities)
