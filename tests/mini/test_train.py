@@ -111,9 +111,11 @@ def lively(tokenizer: Any) -> Flow:
     vae.bn.running_mean.normal_()
     vae.bn.running_var.uniform_(0.3, 3)
     text_encoder, transformer = build_text_encoder(TOY, len(tokenizer)).eval(), build_transformer(TOY).eval()
-    for weight in transformer.parameters():
+    for name, weight in transformer.named_parameters():
         if weight.dim() > 1:
             torch.nn.init.normal_(weight, std=0.3)
+        elif "norm_q" in name or "norm_k" in name:  # attention that looks at some places more than at others
+            torch.nn.init.constant_(weight, 4.0)
     return Flow(TOY, LatentSpace(vae), text_encoder, transformer, tokenizer.pad_token_id)
 
 
