@@ -15,7 +15,7 @@ from interleave.backends.protocols import Message, Reply, Sampling, VlmCapabilit
 from interleave.errors import InputError
 from interleave.types import Plan, PlanStep, Request
 from interleave_mini.language.tasks import sample_task
-from interleave_mini.plan_check import missing_from
+from interleave_mini.plan_check import impossible_step, missing_from
 from interleave_mini.requests import PlanCheck
 
 
@@ -88,3 +88,9 @@ def test_after_that_it_is_refused_with_what_was_understood_and_three_requests() 
     assert "understood cat and ball" in message
     assert "“dog”" in message
     assert message.count("” or “") == 2
+
+
+def test_painting_what_has_the_colour_already_is_no_contradiction() -> None:
+    assert impossible_step(plan("A meadow with a red car in the middle.", "Paint the red car red.")) is None
+    gone = "Remove the blue cat."
+    assert impossible_step(plan("A meadow with a red car in the middle.", gone)) == gone

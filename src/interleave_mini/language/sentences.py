@@ -315,6 +315,7 @@ def _as_row(operations: tuple[Operation, ...], scene: Scene) -> Words | None:
 def parse_sentence(text: str, scene: Scene) -> tuple[Operation, ...]:
     """Parse a sentence into operations on a scene; raises when none of them is possible."""
     text, problem = normalised(text), "it does not say what to change"
+    cause: InputError | None = None
     for pattern in _ADD_ROW:
         if words := pattern.read(text):
             row = [place.lower() for place in ROWS].index(words["row"].lower())
@@ -328,7 +329,7 @@ def parse_sentence(text: str, scene: Scene) -> tuple[Operation, ...]:
                     operation = speech.read(words, scene)
                     operation.apply(scene)
                 except InputError as error:
-                    problem = str(error)
+                    problem, cause = str(error), error
                     continue
                 return (operation,)
-    raise NotUnderstood(f"{text!r}: {problem}")
+    raise NotUnderstood(f"{text!r}: {problem}") from cause
