@@ -115,6 +115,15 @@ def test_services_hear_of_jobs_that_workers_end(machines: Machines) -> None:
     assert machines.response(job)["status"] == "cancelled"
 
 
+def test_a_shared_queue_is_neither_paused_nor_reordered_by_one_service(machines: Machines) -> None:
+    """It could not keep the promise: other machines take jobs from the same table."""
+    client = machines.service().client
+    (job,) = machines.submit(1)
+    for path, body in (("pause", {}), ("resume", {}), (f"{job}/move", {"place": 0})):
+        refused = client.post(f"/v1/studio/queue/{path}", json=body)
+        assert (refused.status_code, refused.json()["error"]["code"]) == (409, "queue_is_shared")
+
+
 def test_a_held_plan_is_released_and_drawn_by_a_worker(machines: Machines) -> None:
     """The decision goes into the journal of a later lease."""
     service = machines.service()

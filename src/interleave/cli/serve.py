@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from interleave.cli import options, serve_balancer, serve_documents
+from interleave.cli import options, serve_balancer, serve_documents, service_options
 from interleave.errors import ConfigurationError, MissingDependency
 
 if TYPE_CHECKING:
@@ -117,7 +117,7 @@ def serve_generator(
     It serves the API of the reference's services (/edit, /generate) and OpenAI's (/v1/images/generations,
     /v1/images/edits). The address is printed on standard output, requests are logged on standard error.
     """
-    serve_documents.require_packages()
+    service_options.require_packages()
     from interleave.backends.registry import look_for_model
     from interleave.config.specs import parse_spec
     from interleave.service.auth import check_public
@@ -140,7 +140,7 @@ def serve_generator(
     for device in workers:
         visible_devices(device, os.environ)
     look_for_model(parsed)
-    ignored = serve_documents.ignored_parameters(ignore or [])
+    ignored = service_options.ignored_parameters(ignore or [])
     names = filter(None, (name or _model_name(parsed), chosen_name))
     drawn_by = _on(on, RayReplicas(spec, replicas, most_replicas, replica_gpus))
     config = ServerConfig(

@@ -2,38 +2,22 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
-import re
 import sys
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-from interleave.cli import options
-from interleave.errors import ConfigurationError, MissingDependency
+from interleave.cli import options, service_options
+from interleave.errors import ConfigurationError
 
-if TYPE_CHECKING:
-    from interleave.runs.resolve import Choices
-
-NEEDS = ("fastapi", "uvicorn", "python_multipart", "prometheus_client")
 SQLITE = "sqlite:"
 
 keys = typer.Typer(help="The API keys of a document service.", no_args_is_help=True, rich_markup_mode=None)
 
-Folder = Annotated[
-    Path, typer.Option("--runs", metavar="DIR", help="Where jobs, their runs and the API keys are.")
-]
 DEFAULT_FOLDER = Path("runs") / "documents"
-LeaseSeconds = Annotated[
-    float,
-    typer.Option(
-        min=1,
-        help="With Postgres: seconds until the jobs of a worker that died or hangs go on elsewhere.",
-    ),
-]
 
 
 def serve_documents(
@@ -48,10 +32,8 @@ def serve_documents(
     max_calls: options.MaxCalls = None,
     max_seconds: options.MaxSeconds = None,
     max_cost: options.MaxCost = None,
-    host: Annotated[
-        str, typer.Option(help="The address to listen on; any but this machine's own needs API keys.")
-    ] = "127.0.0.1",
-    port: Annotated[int, typer.Option(min=0, max=65535, help="The port; 0 for any free one.")] = 8020,
+    host: service_options.Host = "127.0.0.1",
+    port: service_options.Port = 8020,
     public_url: Annotated[
         str | None,
         typer.Option(
@@ -59,7 +41,7 @@ def serve_documents(
             help="What stands before the addresses of pictures. [default: the host that a client calls]",
         ),
     ] = None,
-    runs: Folder = DEFAULT_FOLDER,
+    runs: service_options.Folder = DEFAULT_FOLDER,
     jobs: Annotated[
         str | None,
         typer.Option(
@@ -69,7 +51,7 @@ def serve_documents(
             "[default: jobs.sqlite in --runs]",
         ),
     ] = None,
-    lease: LeaseSeconds = 30.0,
+    lease: service_options.LeaseSeconds = 30.0,
     concurrency: Annotated[
         int,
         typer.Option(
@@ -100,9 +82,7 @@ def serve_documents(
             help="A host that webhooks may call; may be repeated. scheme://host:port may be private.",
         ),
     ] = None,
-    log_format: Annotated[
-        str, typer.Option(metavar="text|json", help="One line of text or of JSON for each event.")
-    ] = "text",
+    log_format: service_options.LogFormat = "text",
     ignore: Annotated[
         list[str] | None,
         typer.Option(metavar="NAME", help="A parameter to ignore when clients send it; may be repeated."),
@@ -113,7 +93,7 @@ def serve_documents(
     A job is a Response of OpenAI's API: submitted, streamed, cancelled, deleted. The address is printed on
     standard output, requests are logged on standard error. After a restart every open job goes on.
     """
-    require_packages()
+    service_options.require_packages()
     from interleave.config.run_config import Limits
     from interleave.service.documents.server import DocumentsConfig, serve_documents
     from interleave.service.documents.service import ServiceSettings
@@ -121,14 +101,15 @@ def serve_documents(
     from interleave.service.documents.webhooks import SECRET_VARIABLE
     from interleave.service.memory import MEGABYTE
 
-    check_log_format(log_format)
+    service_options.check_log_format(log_format)
     table = _job_table(jobs)
     if concurrency == 0 and not isinstance(table, str):
         raise ConfigurationError(
             "--concurrency 0 leaves all jobs to workers, which needs --jobs postgres://…"
         )
-    chosen = make_choices(
-        "dry-run" if dry_run else profile,
+    chosen = service_options.make_choices(
+        dry_run,
+        profile,
         planner=planner,
         critic=critic,
         generator=generator,
@@ -147,38 +128,21 @@ def serve_documents(
         webhook_secret=os.environ.get(SECRET_VARIABLE),
         json_logs=log_format == "json",
         settings=ServiceSettings(
-            models=tuple(dict.fromkeys(("interleave", shown_profile(chosen.profile)))),
-            profile=shown_profile(chosen.profile),
+            models=tuple(dict.fromkeys(("interleave", service_options.shown_profile(chosen.profile)))),
+            profile=service_options.shown_profile(chosen.profile),
             concurrency=concurrency,
             queue=queue,
             per_key=per_key,
             limits=Limits(max_calls=max_calls, max_seconds=max_seconds, max_cost=max_cost),
             memory_bytes=memory * MEGABYTE,
             keep_days=keep_days,
-            ignored=ignored_parameters(ignore or []),
-            public_url=checked_public_url(public_url),
+            ignored=service_options.ignored_parameters(ignore or []),
+            public_url=service_options.checked_public_url(public_url),
             sharing=Sharing(lease),
         ),
     )
     serve_documents(config, _announce if concurrency else _announce_without_models)
     return 0
-
-
-def make_choices(profile: str | None, **given: object) -> Choices:
-    """The models and rules that were chosen on the command line."""
-    from interleave.runs.resolve import split_choices
-
-    return split_choices({"profile": profile, **given})[0]
-
-
-def shown_profile(profile: str) -> str:
-    """The name of a profile as clients see it: of a file, not its path."""
-    return Path(profile).stem if profile.endswith(".toml") else profile
-
-
-def check_log_format(given: str) -> None:
-    if given not in ("text", "json"):
-        raise ConfigurationError(f"--log-format {given}: text or json")
 
 
 def _job_table(given: str | None) -> Path | str | None:
@@ -196,27 +160,6 @@ def _job_table(given: str | None) -> Path | str | None:
             "postgres://HOST/DATABASE"
         )
     return Path(given.removeprefix(SQLITE))
-
-
-def checked_public_url(given: str | None) -> str | None:
-    """The address before those of pictures, without a slash at its end."""
-    if given is None:
-        return None
-    if not re.fullmatch(r"https?://[^\s/?#()]+(/[^\s?#()]*)?", given):
-        raise ConfigurationError(f"--public-url {given}: write it as https://documents.example.com")
-    return given.rstrip("/")
-
-
-def ignored_parameters(options: list[str]) -> frozenset[str]:
-    """The parameters of `--ignore`, which may be repeated or separated by commas."""
-    from interleave.service.parameters import NEVER_IGNORED
-
-    names = frozenset(piece.strip() for each in options for piece in each.split(",") if piece.strip())
-    for name in sorted(names & NEVER_IGNORED):
-        raise ConfigurationError(
-            f"--ignore {name}: the client would wait for events that never come; such requests are refused"
-        )
-    return names
 
 
 def _announce(address: str) -> None:
@@ -248,10 +191,10 @@ def add(
         int | None, typer.Option(min=1, help="The most jobs of this key that wait or run at once.")
     ] = None,
     per_hour: Annotated[int | None, typer.Option(min=1, help="The most jobs it may submit an hour.")] = None,
-    runs: Folder = DEFAULT_FOLDER,
+    runs: service_options.Folder = DEFAULT_FOLDER,
 ) -> int:
     """Make an API key. It is printed once, and stored only as a hash."""
-    require_packages()
+    service_options.require_packages()
     from interleave.service.documents.keys import FILE_NAME, add_key
 
     key, secret = add_key(
@@ -263,9 +206,9 @@ def add(
 
 
 @keys.command("list")
-def list_keys(runs: Folder = DEFAULT_FOLDER) -> int:
+def list_keys(runs: service_options.Folder = DEFAULT_FOLDER) -> int:
     """The API keys, without their secrets."""
-    require_packages()
+    service_options.require_packages()
     from interleave.service.documents.keys import FILE_NAME, read_keys
 
     for key in read_keys(runs / FILE_NAME):
@@ -278,22 +221,12 @@ def list_keys(runs: Folder = DEFAULT_FOLDER) -> int:
 @keys.command("revoke")
 def revoke(
     name: Annotated[str, typer.Argument(metavar="NAME|ID", help="The key's name or id.")],
-    runs: Folder = DEFAULT_FOLDER,
+    runs: service_options.Folder = DEFAULT_FOLDER,
 ) -> int:
     """Refuse a key from now on; its jobs stay."""
-    require_packages()
+    service_options.require_packages()
     from interleave.service.documents.keys import FILE_NAME, revoke_key
 
     key = revoke_key(runs / FILE_NAME, name)
     print(f"revoked {key.id} ({key.name})")
     return 0
-
-
-def require_packages(extra: str = "serve") -> None:
-    """Raise where a package is missing that the service cannot do without; `extra` installs it."""
-    for package in NEEDS:
-        if importlib.util.find_spec(package) is None:
-            raise MissingDependency(
-                f"the server needs the package {package!r}, which is not installed. "
-                f'Install it with: pip install "interleavethinker[{extra}]"'
-            )

@@ -11,14 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from interleave.cli import options
-from interleave.cli.serve_documents import (
-    Folder,
-    checked_public_url,
-    make_choices,
-    require_packages,
-    shown_profile,
-)
+from interleave.cli import options, service_options
 from interleave.errors import ConfigurationError, InterleaveError
 
 if TYPE_CHECKING:
@@ -49,12 +42,10 @@ def studio(
     max_calls: options.MaxCalls = None,
     max_seconds: options.MaxSeconds = None,
     max_cost: options.MaxCost = None,
-    host: Annotated[
-        str, typer.Option(help="The address to listen on; any but this machine's own needs API keys.")
-    ] = "127.0.0.1",
-    port: Annotated[int, typer.Option(min=0, max=65535, help="The port; 0 for any free one.")] = 8030,
+    host: service_options.Host = "127.0.0.1",
+    port: service_options.Port = 8030,
     no_open: Annotated[bool, typer.Option("--no-open", help="Do not open the browser.")] = False,
-    runs: Folder = DEFAULT_FOLDER,
+    runs: service_options.Folder = DEFAULT_FOLDER,
     concurrency: Annotated[
         int, typer.Option(min=1, max=4096, help="Documents that are made at the same time; the others wait.")
     ] = 2,
@@ -86,14 +77,15 @@ def studio(
     It is the document service with a page: everything stays in the folder of --runs, and nothing is loaded
     from elsewhere. The address is printed on standard output.
     """
-    require_packages("studio")
+    service_options.require_packages("studio")
     from interleave.config.run_config import Limits
     from interleave.service.documents.guests import GuestQuota
     from interleave.service.documents.server import DocumentsConfig, serve_documents
     from interleave.service.documents.service import ServiceSettings
 
-    chosen = make_choices(
-        "dry-run" if dry_run else profile,
+    chosen = service_options.make_choices(
+        dry_run,
+        profile,
         planner=planner,
         critic=critic,
         generator=generator,
@@ -102,7 +94,7 @@ def studio(
         max_steps=max_steps,
     )
     others = _offers(chosen, offer)
-    own = shown_profile(chosen.profile)
+    own = service_options.shown_profile(chosen.profile)
     config = DocumentsConfig(
         chosen=chosen,
         folder=runs,
@@ -116,7 +108,7 @@ def studio(
             profile=own,
             concurrency=concurrency,
             queue=queue,
-            public_url=checked_public_url(public_url),
+            public_url=service_options.checked_public_url(public_url),
             limits=Limits(max_calls=max_calls, max_seconds=max_seconds, max_cost=max_cost),
             keep_days=keep_days,
         ),

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from interleave.cli import options, serve_documents
+from interleave.cli import options, service_options
 from interleave.errors import ConfigurationError
 
 
@@ -20,7 +20,7 @@ def work(
             help="The job table that the document services use too. Better: set INTERLEAVE_JOBS.",
         ),
     ],
-    runs: serve_documents.Folder,
+    runs: service_options.Folder,
     profile: options.ProfileName = None,
     planner: options.PlannerSpec = None,
     critic: options.CriticSpec = None,
@@ -35,7 +35,7 @@ def work(
         int | None,
         typer.Option(min=1, help="Jobs of one API key that run at the same time on all machines."),
     ] = None,
-    lease: serve_documents.LeaseSeconds = 30.0,
+    lease: service_options.LeaseSeconds = 30.0,
     drain: Annotated[
         float,
         typer.Option(min=0, help="Seconds for jobs to end when it stops; others go on elsewhere."),
@@ -44,16 +44,14 @@ def work(
         int | None,
         typer.Option(min=1, max=65535, help="Serve metrics for Prometheus on this port. [default: none]"),
     ] = None,
-    log_format: Annotated[
-        str, typer.Option(metavar="text|json", help="One line of text or of JSON for each event.")
-    ] = "text",
+    log_format: service_options.LogFormat = "text",
 ) -> int:
     """Work on the jobs of document services, until Ctrl-C.
 
     Any number of workers share the jobs, on one machine or many that have the folder of the runs in common.
     What a worker leaves behind when it dies or hangs, another one goes on with.
     """
-    serve_documents.require_packages()
+    service_options.require_packages()
     from interleave.config.run_config import Limits
     from interleave.service.documents.postgres import is_postgres, require_psycopg
     from interleave.service.documents.shared_worker import Sharing
@@ -62,10 +60,11 @@ def work(
     if not is_postgres(jobs):
         raise ConfigurationError("--jobs: workers share a table in Postgres: write postgres://HOST/DATABASE")
     require_psycopg()
-    serve_documents.check_log_format(log_format)
+    service_options.check_log_format(log_format)
     config = WorkConfig(
-        chosen=serve_documents.make_choices(
-            "dry-run" if dry_run else profile,
+        chosen=service_options.make_choices(
+            dry_run,
+            profile,
             planner=planner,
             critic=critic,
             generator=generator,

@@ -63,7 +63,7 @@ def claimed_journal(folder: Path, lease: Lease | None) -> Path:
 def _last_token(folder: Path) -> int:
     try:
         return max(map(_token_of, os.listdir(folder)), default=0)
-    except OSError:  # whoever opens the journal reports it
+    except OSError:  # opening the journal reports it
         return 0
 
 

@@ -1,4 +1,4 @@
-"""A lease: the right to write to a run for a while, given by whoever shares out runs to several machines.
+"""A lease: the right to write to a run for a while, granted by a job table that several machines share.
 
 It is renewed while its holder lives. A holder that was paused for too long finds by its own clock that the
 lease has run out, and makes no further call. Its fencing token keeps what it may still write from counting.

@@ -151,7 +151,7 @@ class Run:
         """Start or continue a run in a folder, and lock it; nothing is written before all checks pass.
 
         With `hold_plan` a new run ends with its plan, which a person then releases. With a lease the run is
-        taken over from whoever had an earlier one.
+        taken over from the holder of an earlier one.
         """
         models = None if _is_done(folder, request, config, redraw=redraw) else load_models()
         if models is not None:

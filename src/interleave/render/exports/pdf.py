@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib.util
 import io
 import unicodedata
+from abc import ABC, abstractmethod
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -67,7 +68,7 @@ def _side(text: str) -> str:
     return "L" if first == "L" else "R"
 
 
-class _Paper:
+class _Paper(ABC):
     """What both layouts have in common: fonts, metadata, text and pictures with their descriptions."""
 
     def __init__(self, book: Book, fonts: FontChoice, pdf: FPDF) -> None:
@@ -87,11 +88,11 @@ class _Paper:
             self.step(page)
         return bytes(self.pdf.output())
 
-    def title(self) -> None:
-        raise NotImplementedError
+    @abstractmethod
+    def title(self) -> None: ...
 
-    def step(self, page: BookPage) -> None:
-        raise NotImplementedError
+    @abstractmethod
+    def step(self, page: BookPage) -> None: ...
 
     def _add_fonts(self) -> str:
         first, pdf = self.fonts.main, self.pdf

@@ -88,7 +88,7 @@ class Feeds:
 
     @property
     def watched(self) -> set[str]:
-        """The jobs whose events somebody reads."""
+        """The jobs whose events are being streamed."""
         return {id_ for id_, _ in self._feeds}
 
     async def events(

@@ -1,7 +1,7 @@
 """Guests: visitors of a public studio without an API key, each of whom sees their own documents only.
 
-A guest is known by a signed cookie that comes with the page. Who loses it is somebody else: so the quota of a
-guest keeps the honest from hindering each other, and the limits of the service hold for everybody.
+A guest is identified by a signed cookie that comes with the page. Without the cookie the same visitor is a
+new guest: the quota of a guest keeps fair users apart, and the limits of the service hold for all of them.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Guests:
         return Caller(found[1], MAY, self.quota.max_jobs, self.quota.per_hour, is_guest=True)
 
     def new_cookie(self, *, embedded: bool) -> str:
-        """The header that makes somebody a guest.
+        """The header that sets a guest's cookie.
 
         `embedded`: also where the page is in a frame of another site, which needs HTTPS.
         """

@@ -41,7 +41,7 @@ GOOGLE_KEY = "x-goog-api-key"
 COOKIE = "interleave-key"
 """The cookie in which the studio's page sends it: pictures and downloads carry no header."""
 OPEN_HERE = OPEN_PATHS | {"/", "/openapi.json", "/v1/studio/start"}
-"""Open to everybody: the page that asks for a key, and what it needs to do so."""
+"""Routes without authentication: the page that asks for a key, and what it needs to do so."""
 
 
 class ApiKey(Value):
@@ -165,7 +165,7 @@ def cookie_in(headers: Mapping[str, str], name: str) -> str | None:
 
 class GuestCheck(Protocol):
     def caller_in(self, headers: Mapping[str, str]) -> Caller | None:
-        """The guest who sent a request; None where it is nobody's."""
+        """The guest who sent a request; None for a request without a guest's cookie."""
         ...
 
 
@@ -173,7 +173,7 @@ class KeyAccess:
     """Checks the headers of every request against the keys in a file, which is read again when it changes.
 
     Without any key only this machine is served, unless there are guests. A file whose keys are all revoked
-    lets nobody else in.
+    refuses every other machine.
     """
 
     def __init__(self, path: Path, guests: GuestCheck | None = None) -> None:

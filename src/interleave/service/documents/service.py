@@ -296,6 +296,7 @@ class Documents:
     async def pause(self, caller: Caller, paused: bool) -> None:
         """Start nothing more, or again; what runs goes on. It is kept over a restart."""
         caller.require("admin")
+        self._require_own_queue()
         self.turns.paused = paused
         await self._store_queue()
         self.worker.dispatch()
@@ -303,10 +304,20 @@ class Documents:
     async def move(self, caller: Caller, id_: str, place: int) -> None:
         """Give a job that waits another place among those of its key; 0 is next."""
         caller.require("submit")
+        self._require_own_queue()
         job = await self.find(caller, id_)
         if not self.turns.move(job.key, id_, place):
             raise ApiRefusal("the job no longer waits", status=409, code="not_possible_now")
         await self._store_queue()
+
+    def _require_own_queue(self) -> None:
+        if self.turns.shared:
+            raise ApiRefusal(
+                "the queue is shared with other machines, which this service can neither pause nor reorder: "
+                "stop or start workers instead",
+                status=409,
+                code="queue_is_shared",
+            )
 
     async def _store_queue(self) -> None:
         state = QueueState(paused=self.turns.paused, order=self.turns.waiting())

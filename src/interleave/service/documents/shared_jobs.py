@@ -110,7 +110,7 @@ class Claimed:
     job: Job
     token: int
     stalled_worker: str
-    """Who had it before and let its lease run out; empty where nobody did."""
+    """The worker whose lease on it ran out; empty for a job that was not claimed before."""
     stalls: int
     """How often that has happened."""
 

@@ -15,6 +15,8 @@ COUNT_SECONDS = 1.0
 class SharedTurns(Turns):
     """Admits jobs by the load of all processes; whose turn it is the table decides."""
 
+    shared = True
+
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
         self.per_key_everywhere: int | None = options.get("per_key")

@@ -147,7 +147,7 @@ class SharedJobWorker(JobWorker):
     async def _claim(self) -> None:
         await self.turns.refresh(self.jobs)
         free = self.turns.most_running - len(self._tasks)
-        if free <= 0 or self.turns.paused:
+        if free <= 0:
             return
         asked_at, seconds = clock_that_never_stops(), self.sharing.lease_seconds
         claimed = await self.jobs.claim(

@@ -18,6 +18,9 @@ BUSY_RETRY_SECONDS = 10.0
 class Turns:
     """The jobs that wait and the number of those that run, by key. Time is monotonic: no clock is trusted."""
 
+    shared = False
+    """Whether other processes take jobs from the same queue."""
+
     def __init__(
         self,
         *,

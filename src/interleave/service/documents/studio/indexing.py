@@ -52,7 +52,7 @@ class Indexing:
         return self._catalogue
 
     async def refresh_newest(self) -> None:
-        """Read those of the newest documents again whose state has changed: nobody tells that one began."""
+        """Read those of the newest documents again whose state has changed: no event says that one began."""
         catalogue = await self.catalogue()
         jobs = await self.documents.jobs.newest(None, limit=AT_ONCE)
         try:
@@ -75,7 +75,7 @@ class Indexing:
                 for job in jobs:
                     known.pop(job.id, None)
                 before = jobs[-1].number
-            for id_ in known:  # deleted while nobody looked
+            for id_ in known:  # deleted since the last pass
                 await catalogue.remove(id_)
         except StorageError as error:
             log.error("the catalogue is not up to date: %s", error)

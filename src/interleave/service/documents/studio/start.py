@@ -36,7 +36,7 @@ class StartFacts:
         return Start(version=__version__, needs_key=True, signed_in=False)
 
     def of(self, caller: Caller, needs_key: bool) -> Start:
-        """The facts for somebody; looks for examples the first time, so run it in a thread."""
+        """The facts for one caller; looks for examples the first time, so run it in a thread."""
         shelf = self.documents.shelf
         if not self._profiles:
             offers = {self.documents.own_profile: shelf.own, **shelf.others}
