@@ -87,7 +87,7 @@ def judge_attempt(seen: CriticInput, readings: Readings | None = None, *, refine
         return Verdict(outcome=Outcome.ACCEPTED, reasoning=ACCEPTED, confidence=1.0)
     return Verdict(
         outcome=Outcome.REJECTED,
-        reasoning=_faults(reading, target),
+        reasoning=faults_in(reading, target),
         refined_prompt=refine_prompt(target, before, None if refine == "exact" else _rng_for(seen)),
         confidence=score(reading, target, before).overall / 20,
     )
@@ -133,7 +133,7 @@ def _rng_for(seen: CriticInput) -> Random:
     return Random(f"{seen.prompt}/{pixel_digest(seen.after)}")
 
 
-def _faults(reading: Reading, target: Scene) -> str:
+def faults_in(reading: Reading, target: Scene) -> str:
     """The first few things that are wrong, in words.
 
     Every rejection begins with the same word: a critic that learns from them decides between right and wrong
@@ -153,7 +153,7 @@ def _faults(reading: Reading, target: Scene) -> str:
 
 def describe_faults(shown: Scene, target: Scene) -> str:
     """The same for a picture whose scene is known."""
-    return _faults(Reading(shown, (1.0,) * CELLS, (0.0,) * CELLS, 0.0), target)
+    return faults_in(Reading(shown, (1.0,) * CELLS, (0.0,) * CELLS, 0.0), target)
 
 
 def _fault_at(cell: int, reading: Reading, target: Scene) -> str | None:

@@ -188,7 +188,7 @@ def vision(
         str,
         typer.Option(
             metavar="NAME,…",
-            help="Of look, compare, check, judge, word, plan-SUITE and again; one that is named twice comes "
+            help="Of look, compare, check, judge, word, verdict, plan-SUITE and again; one named twice comes "
             "twice as often.",
         ),
     ] = "look,compare,check,judge,word",
@@ -197,6 +197,12 @@ def vision(
         int, typer.Option(min=0, help="How often at most a batch is seen again while a new one is made.")
     ] = 3,
     batch: Annotated[int, typer.Option(min=1, help="Exercises a step.")] = 256,
+    drawings: Annotated[
+        int,
+        typer.Option(
+            min=0, help="Pictures that the generator draws first, for verdicts on its own failures."
+        ),
+    ] = 0,
     examine: Annotated[int, typer.Option(min=1, help="Exercises in the examination at the end.")] = 2048,
     workers: Annotated[int, typer.Option(min=0, help="Processes that make exercises.")] = 0,
     device: Annotated[str | None, typer.Option(help="cuda, cpu…; by default a GPU if there is one.")] = None,
@@ -222,6 +228,7 @@ def vision(
             replays=replays,
             workers=workers,
             eval_examples=examine,
+            drawings=drawings,
         ),
         generator=generator or WEIGHTS / "generator",
         device=device,

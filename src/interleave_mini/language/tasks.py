@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from random import Random
@@ -154,14 +155,20 @@ def _as_part(part: str | Scene) -> Part:
 
 def sample_task(suite: str, rng: Random) -> Task:
     """A random task of a suite, of any split."""
-    return _SAMPLERS[suite](rng, voices())
+    return _sampled(suite, rng, voices())
+
+
+def _sampled(suite: str, rng: Random, heard: Voices) -> Task:
+    while True:
+        with suppress(Impossible):  # rarely no scene at random fits
+            return _SAMPLERS[suite](rng, heard)
 
 
 def sample_training_task(suite: str, rng: Random) -> Task:
     """A random task of the training split."""
     heard = tuple(voice for voice in voices() if not voice.held_out)
     while True:
-        task = _SAMPLERS[suite](rng, heard)
+        task = _sampled(suite, rng, heard)
         if task.split == "train":
             return task
 

@@ -10,6 +10,7 @@ import torch
 
 from interleave.backends.local.pipelines import SETTINGS_FILE as SETTINGS_NAME
 from interleave.backends.local.pipelines import CallSettings
+from interleave.backends.local.silence import quiet
 
 
 @dataclass(frozen=True)
@@ -118,6 +119,15 @@ def build_pipeline(vae: Any, text_encoder: Any, tokenizer: Any, transformer: Any
         transformer=transformer,
         is_distilled=True,
     )
+
+
+def load_parts(pipeline: Path, device: str) -> tuple[Any, Any, Any, Any]:
+    """VAE, text encoder, tokenizer and transformer of a finished pipeline, in full precision."""
+    from diffusers import Flux2KleinPipeline
+
+    with quiet():
+        parts = Flux2KleinPipeline.from_pretrained(pipeline, torch_dtype=torch.float32).to(device)
+    return parts.vae.eval(), parts.text_encoder, parts.tokenizer, parts.transformer
 
 
 SHIFT = 3.0

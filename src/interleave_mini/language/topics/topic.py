@@ -67,7 +67,7 @@ class Topic:
             except Impossible:
                 continue
             return self._written(template, values, story, rng)
-        raise AssertionError(f"the topic {self.name!r} has no possible story")
+        raise Impossible(f"the topic {self.name!r} has no possible story")
 
     def example(self) -> str:
         """A plain request of this topic, the same every time: everything in it is the usual."""
