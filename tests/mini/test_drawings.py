@@ -19,6 +19,7 @@ from interleave_mini.reader.scores import shows  # noqa: E402
 from interleave_mini.train import drawings  # noqa: E402
 from interleave_mini.train.agent_model import write_fresh_agent  # noqa: E402
 from interleave_mini.train.drawings import DRAWN, Drawings, make_drawings  # noqa: E402
+from interleave_mini.train.generator_model import TOY, build_vae  # noqa: E402
 from interleave_mini.train.vision_examples import Exercise, Shown  # noqa: E402
 from interleave_mini.train.vision_pretrain import VisionPretraining, pretrain_vision  # noqa: E402
 from interleave_mini.world.drawing import draw_pixels, scene_codes  # noqa: E402
@@ -48,7 +49,7 @@ class Painter:
 def some() -> Drawings:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(drawings, "CHUNK", DRAWN_AT_ONCE)
-        patch.setattr(drawings, "load_parts", lambda *_: (torch.nn.Module(), None, Tokens, None))
+        patch.setattr(drawings, "load_parts", lambda *_: (build_vae(TOY), None, Tokens, None))
         patch.setattr(drawings, "LatentSpace", lambda vae: None)
         patch.setattr(drawings, "Flow", lambda *_: None)
         patch.setattr(drawings, "_draw", Painter().draw)

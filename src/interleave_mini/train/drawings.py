@@ -74,13 +74,12 @@ def _sample(rng: Random) -> _Asked:
     return _Asked(step, refine_prompt(step.after, step.before) if exact else step.prompt, rng.choice(STEPS))
 
 
-def make_drawings(
-    pipeline: Path, count: int, device: str, *, seed: int = 0, workers: int = 0, shape: str = "mini"
-) -> Drawings:
+def make_drawings(pipeline: Path, count: int, device: str, *, seed: int = 0, workers: int = 0) -> Drawings:
     """Draw at least `count` pictures, and make exercises about all wrong ones and some of the right ones."""
     vae, text_encoder, tokenizer, transformer = load_parts(pipeline, device)
     vae.requires_grad_(False)
-    flow = Flow(SHAPES[shape], LatentSpace(vae), text_encoder, transformer, tokenizer.pad_token_id)
+    shape = next(each for each in SHAPES.values() if each.latent_channels == vae.config.latent_channels)
+    flow = Flow(shape, LatentSpace(vae), text_encoder, transformer, tokenizer.pad_token_id)
     painter, reader = TorchPainter(device), Reader(device)
     chunks = iter(torch.utils.data.DataLoader(_Steps(seed), batch_size=None, num_workers=workers))
     kept = _Kept(Random(seed), device)

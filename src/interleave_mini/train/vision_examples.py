@@ -1,10 +1,10 @@
 """The exercises of pretraining: questions about the world and its pictures, with their answers.
 
 look: describe a picture. compare: say what changed between two. check: does a picture show a description?
-judge: was an edit carried out as asked? word: write an edit in exact words. verdict: a critic's whole reply,
-with a better prompt where the picture is wrong. plan-SUITE: plan a request of that suite. again: plan it
-again, told what the first plan has left out. They are sampled on the fly from a seed, of the training split
-alone: without held-out pairs of kind and colour, voices and wordings.
+verdict: a critic's whole reply about a step, with a better prompt where the picture is wrong. plan-SUITE:
+plan a request of that suite. again: plan it again, told what the first plan has left out. They are sampled on
+the fly from a seed, of the training split alone: without held-out pairs of kind and colour, voices and
+wordings.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from interleave_mini.world.mistakes import with_mistake
 from interleave_mini.world.operations import apply_all, changes
 from interleave_mini.world.scene import Scene
 
-SEEING = ("look", "compare", "check", "judge", "word", "verdict")
+SEEING = ("look", "compare", "check", "verdict")
 PLANNING = (*(f"plan-{suite}" for suite in SUITES), "again")
 EXERCISES = (*SEEING, *PLANNING)
 FROM_STORIES = 0.35
@@ -43,9 +43,9 @@ RIGHT = 0.4
 FROM_PLANS = 0.7
 """The share of edits that are steps of plans, in scenes with distractors and look-alikes."""
 DRAWN_AGAIN = 0.4
-"""The share of judgements about pictures that were drawn from a refined prompt."""
+"""The share of verdicts on pictures that were drawn from a refined prompt."""
 ACCEPTED_SHARE = 0.6
-"""The share of right pictures among those of whole replies."""
+"""The share of right pictures among those of verdicts."""
 OF_ANOTHER_STEP = 0.3
 """The share of wrong pictures that are right for another step of the same plan."""
 JUDGED_SUITES = ("story", "story", "story", "edit", "plain", "know")
@@ -124,17 +124,6 @@ def _check(rng: Random) -> Exercise:
     return Exercise("check", (f"Check: {said}", shown), _verdict_text(shown, wanted))
 
 
-def _judge(rng: Random) -> Exercise | None:
-    """The critic's task: the picture before, the edit asked for, and the picture after."""
-    edit = _sample_edit(rng)
-    if edit.before is None:
-        return None
-    shown = edit.after if rng.random() < RIGHT else _changed_scene(edit.after, rng, edit.before)
-    drawn = refine_prompt(edit.after, edit.before) if rng.random() < DRAWN_AGAIN else edit.prompt
-    asked = verdict_question(edit.prompt, drawn)
-    return Exercise("judge", (asked, edit.before, shown), _verdict_text(shown, edit.after))
-
-
 def _verdict(rng: Random) -> Exercise:
     """The critic's whole reply, about a step of a plan or an edit at random."""
     step, others = sample_step(rng)
@@ -171,23 +160,6 @@ def verdict_on(reasoning: str, step: Example) -> str:
         return render_verdict(Verdict(outcome=Outcome.ACCEPTED, reasoning=reasoning))
     refined = refine_prompt(step.after, step.before)
     return render_verdict(Verdict(outcome=Outcome.REJECTED, reasoning=reasoning, refined_prompt=refined))
-
-
-def _word(rng: Random) -> Exercise | None:
-    """What a critic writes after a failure: the same edit in exact words."""
-    edit = _sample_edit(rng)
-    if edit.before is None:
-        return None
-    return Exercise("word", (f"Word: {edit.prompt}", edit.before), refine_prompt(edit.after, edit.before))
-
-
-def _sample_edit(rng: Random) -> Example:
-    """A step of a plan of the training split, or a random example."""
-    if rng.random() < FROM_PLANS:
-        task = sample_training_task(rng.choice(("story", "edit")), rng)
-        step = rng.choice(task.steps)
-        return Example(step.prompt, step.before, step.scene)
-    return sample_example(rng)
 
 
 def _verdict_text(shown: Scene, wanted: Scene) -> str:
@@ -251,8 +223,6 @@ _MAKERS: Mapping[str, Callable[[Random], Exercise | None]] = {
     "look": _look,
     "compare": _compare,
     "check": _check,
-    "judge": _judge,
-    "word": _word,
     "verdict": _verdict,
     **{f"plan-{suite}": _planning(suite) for suite in SUITES},
     "again": _again,
