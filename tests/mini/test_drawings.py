@@ -48,7 +48,7 @@ class Painter:
 @pytest.fixture(scope="module")
 def some() -> Drawings:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(drawings, "CHUNK", DRAWN_AT_ONCE)
+        patch.setattr(drawings, "TOGETHER", DRAWN_AT_ONCE)
         patch.setattr(drawings, "load_parts", lambda *_: (build_vae(TOY), None, Tokens, None))
         patch.setattr(drawings, "LatentSpace", lambda vae: None)
         patch.setattr(drawings, "Flow", lambda *_: None)
@@ -64,6 +64,16 @@ def parts(each: Exercise) -> tuple[str, int, int]:
     said, before, after = each.question
     assert isinstance(said, str) and isinstance(before, Shown) and isinstance(after, Shown)
     return said.removeprefix("Judge: ").partition(" Drawn: ")[0], before.place, after.place
+
+
+def test_what_is_drawn_together_is_alike_and_of_one_size(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(drawings, "TOGETHER", 5)
+    rng = Random(1)
+    groups = list(drawings._alike(iter([[drawings._sample(rng) for _ in range(40)] for _ in range(3)])))
+    assert len(groups) > 10
+    for group in groups:
+        assert len(group) == 5
+        assert len({(each.step.before is None, each.steps) for each in group}) == 1
 
 
 def test_all_wrong_pictures_are_kept_and_some_right_ones(some: Drawings) -> None:

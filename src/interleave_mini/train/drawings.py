@@ -33,7 +33,8 @@ STEPS = (4, 2, 1, 1)
 EXACT_SHARE = 0.15
 RIGHT_FOR_WRONG = 1.5
 """Right pictures for each wrong one: all that went wrong are kept."""
-CHUNK = 1024
+CHUNK, TOGETHER = 64, 256
+"""What a process makes at once, and what is drawn at once."""
 WHITE_CANVAS = 0
 """The place of the white canvas, which stands for the picture before where there is none."""
 
@@ -56,7 +57,7 @@ class _Asked:
 
 
 class _Steps(torch.utils.data.IterableDataset):  # type: ignore[misc]
-    """An endless stream of chunks of what to draw, made by worker processes."""
+    """An endless stream of what to draw, in chunks, made by worker processes."""
 
     def __init__(self, seed: int) -> None:
         self.seed = seed
@@ -81,22 +82,27 @@ def make_drawings(pipeline: Path, count: int, device: str, *, seed: int = 0, wor
     shape = next(each for each in SHAPES.values() if each.latent_channels == vae.config.latent_channels)
     flow = Flow(shape, LatentSpace(vae), text_encoder, transformer, tokenizer.pad_token_id)
     painter, reader = TorchPainter(device), Reader(device)
-    chunks = iter(torch.utils.data.DataLoader(_Steps(seed), batch_size=None, num_workers=workers))
+    stream = iter(torch.utils.data.DataLoader(_Steps(seed), batch_size=None, num_workers=workers))
     kept = _Kept(Random(seed), device)
     with torch.no_grad(), torch.compiler.set_stance("force_eager"):
-        while kept.drawn < count:
-            for group in _alike(next(chunks)):
-                befores, afters = _draw(flow, tokenizer, painter, group, seed=kept.drawn + seed)
-                kept.add(group, befores, afters, reader)
+        for group in _alike(stream):
+            befores, afters = _draw(flow, tokenizer, painter, group, seed=kept.drawn + seed)
+            kept.add(group, befores, afters, reader)
+            if kept.drawn >= count:
+                break
     return kept.drawings()
 
 
-def _alike(chunk: Sequence[_Asked]) -> list[list[_Asked]]:
-    """The same, by the number of sources and of steps."""
-    groups: dict[tuple[bool, int], list[_Asked]] = defaultdict(list)
-    for each in chunk:
-        groups[each.step.before is None, each.steps].append(each)
-    return list(groups.values())
+def _alike(stream: Iterator[list[_Asked]]) -> Iterator[list[_Asked]]:
+    """Groups with the same number of sources and of steps, all of one size: cuDNN tunes itself to it."""
+    waiting: dict[tuple[bool, int], list[_Asked]] = defaultdict(list)
+    for chunk in stream:
+        for each in chunk:
+            group = waiting[each.step.before is None, each.steps]
+            group.append(each)
+            if len(group) == TOGETHER:
+                yield list(group)
+                group.clear()
 
 
 def _draw(
