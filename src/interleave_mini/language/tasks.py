@@ -211,7 +211,9 @@ def _story(rng: Random, heard: Voices) -> Task:
         return _own_steps_task(*own, voice=voice)
     domain = rng.choice(list(DOMAINS))
     topic = rng.choice(DOMAINS[domain])
-    written = (voice and sample_request(topic, voice, rng)) or topic.sample(rng)
+    written = sample_request(topic, voice, rng) if voice else None
+    if written is None:  # also where the voice has no words for it
+        voice, written = None, topic.sample(rng)
     share = DISTRACTOR_SHARE_IN_VOICES if voice else DISTRACTOR_SHARE
     with_distractors = not topic.alone and rng.random() < share
     distractors = sample_distractors(written.story.steps, rng) if with_distractors else NO_DISTRACTORS

@@ -13,7 +13,7 @@ from interleave_mini.language.gaps import (
     usual,
 )
 from interleave_mini.language.story import Story
-from interleave_mini.language.topics.topic import Topic, different, row, small
+from interleave_mini.language.topics.topic import Topic, crowd, different, small
 from interleave_mini.language.words import PLACES, UNCOUNTABLE, a, capitalised, counted, listed, the, within
 from interleave_mini.world.kinds import KINDS
 from interleave_mini.world.operations import (
@@ -56,9 +56,8 @@ def _picture(things: tuple[Thing, ...], place: str) -> Story:
 
 
 def _group(count: int, things: Thing, place: str) -> Story:
-    cells = row(things, min(count, GRID), GRID) | row(things, max(count - GRID, 0), 2 * GRID)
     caption = f"{counted(count, things)} {within(place)}"
-    return Story(place, cells, name="The picture", caption=caption)
+    return Story(place, crowd(things, count), name="The picture", caption=caption)
 
 
 def _one_by_one(things: tuple[Thing, ...], place: str) -> Story:
@@ -127,7 +126,7 @@ TOPICS: tuple[Topic, ...] = (
     ),
     Topic(
         "a group",
-        {"count": ANumber(2, 6), "things": ManyThings(_COUNTABLE), "place": _PLACE},
+        {"count": ANumber(2, 9), "things": ManyThings(_COUNTABLE), "place": _PLACE},
         _group,
         (
             "Draw {count} {things}{place}.",
