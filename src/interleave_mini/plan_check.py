@@ -22,10 +22,12 @@ from interleave_mini.language.synonyms import (
     PLACE_PHRASES,
     SIZE_WORDS,
 )
+from interleave_mini.language.topics.arrangements import RELATED
 from interleave_mini.language.vocabulary import is_about
 from interleave_mini.language.words import NUMBERS, PLACES, UNCOUNTABLE, bare_noun, listed, one_of, plural
 from interleave_mini.world.kinds import COLOURS, NOUNS
 from interleave_mini.world.operations import AlreadySo, Impossible
+from interleave_mini.world.scene import GRID, Scene
 
 _SINGULAR = {
     **{noun: kind for noun, (kind, _) in NOUNS.items()},
@@ -37,7 +39,7 @@ KIND_OF = {**_PLURAL, **_SINGULAR}
 _THING = re.compile(rf"\b{one_of(KIND_OF)}\b", re.IGNORECASE)
 _COLOUR_OF = {**{colour: colour for colour in COLOURS}, **COLOUR_SYNONYMS}
 _BEFORE = one_of((*ADJECTIVES, *_COLOUR_OF, *(word for words in SIZE_WORDS.values() for word in words)))
-_NUMBER = one_of((*NUMBERS[2:7], *map(str, range(2, 7))))
+_NUMBER = one_of((*NUMBERS[2:], *map(str, range(2, len(NUMBERS)))))
 _COUNTED = re.compile(
     rf"\b(?P<count>{_NUMBER}) (?:{_BEFORE} )*(?P<things>{one_of(_PLURAL)})\b", re.IGNORECASE
 )
@@ -66,11 +68,13 @@ def missing_from(plan: Plan, request: Request) -> list[str]:
     places = list(_missing_places(asked, planned))
     asked = _PLACE.sub(" ", _SAID_OTHERWISE.sub(" ", asked))  # nothing stands "among the trees"
     kinds = _drawn_kinds(plan)
+    scenes = [] if request.pictures else scenes_of(plan)
     found = dict.fromkeys(
         (
             *_missing_pairs(asked, planned, kinds),
             *(word[0] for word in _THING.finditer(asked) if not _is_planned(word[0].lower(), kinds)),
-            *_missing_counts(asked, planned),
+            *_missing_counts(asked, planned, scenes),
+            *_missing_relations(asked, scenes),
             *places,
         )
     )
@@ -105,6 +109,17 @@ def impossible_step(plan: Plan) -> str | None:
             ):  # painting what has the colour is harmless
                 return step.prompt
     return None
+
+
+def scenes_of(plan: Plan) -> list[Scene]:
+    """The pictures of a plan from nothing; none where a prompt cannot be carried out."""
+    scenes: list[Scene] = []
+    for step in plan.steps:
+        try:
+            scenes.append(parse_prompt(step.prompt or "", scenes[-1] if scenes else None))
+        except (NotUnderstood, Impossible):
+            return []
+    return scenes
 
 
 def is_about_something_else(plan: Plan, request: Request) -> bool:
@@ -154,14 +169,53 @@ def _missing_pairs(asked: str, planned: str, kinds: set[str]) -> Iterator[str]:
             yield f"{found['colour']} {found['thing']}"
 
 
-def _missing_counts(asked: str, planned: str) -> Iterator[str]:
+def _missing_counts(asked: str, planned: str, scenes: Sequence[Scene]) -> Iterator[str]:
+    """Numbers of things that no picture has, as far as the prompts tell; else, that nothing speaks of."""
     for found in _COUNTED.finditer(asked):
         said = found["count"].lower()
         number = int(said) if said.isdigit() else NUMBERS.index(said)
         kind = KIND_OF[found["things"].lower()]
         mentions = sum(KIND_OF[each[0].lower()] == kind for each in _THING.finditer(planned))
-        if not _says(planned, NUMBERS[number]) and mentions < number:
+        most = max((_number_of(kind, scene) for scene in scenes), default=number)
+        if most < number or (not _says(planned, NUMBERS[number]) and mentions < number):
             yield f"{found['count']} {found['things']}"
+
+
+def _number_of(kind: str, scene: Scene) -> int:
+    held = kind == "block" and scene.gripper is not None and scene.gripper.holds is not None
+    return sum(thing.kind == kind for thing in scene.things.values()) + held
+
+
+# Relations
+
+_RELATION = re.compile(
+    rf"\b(?P<thing>{one_of(KIND_OF)}) (?P<relation>{one_of(RELATED)}) (?:an?|the|some|one) (?:{_BEFORE} )*"
+    rf"(?P<other>{one_of(KIND_OF)})\b",
+    re.IGNORECASE,
+)
+
+
+def _missing_relations(asked: str, scenes: Sequence[Scene]) -> Iterator[str]:
+    """Where something is beside something else, and no picture shows it there."""
+    for found in _RELATION.finditer(asked):
+        one, other = (KIND_OF[found[name].lower()] for name in ("thing", "other"))
+        if one == other or not scenes:
+            continue
+        side = RELATED[found["relation"].lower()]
+        if not any(_stands(one, side, other, scene) for scene in scenes):
+            yield found[0]
+
+
+def _stands(one: str, side: int, other: str, scene: Scene) -> bool:
+    """Whether a thing of one kind is on that side of one of the other, or neither is there."""
+    cells = [cell for cell, thing in scene.things.items() if thing.kind == one]
+    anchors = [cell for cell, thing in scene.things.items() if thing.kind == other]
+    row, column = side // GRID - 1, side % GRID - 1
+    return any(
+        (cell // GRID - anchor // GRID) * row > 0 or (cell % GRID - anchor % GRID) * column > 0
+        for cell in cells
+        for anchor in anchors
+    )
 
 
 @cache

@@ -79,7 +79,7 @@ DESCRIBE = (
 )
 BY_TEMPLATE = 0.2
 """The share of stories that are worded by a template of their topic; the others are in somebody's voice."""
-IN_OWN_STEPS = 0.12
+IN_OWN_STEPS = 0.16
 """The share of stories that spell out their steps."""
 DISTRACTOR_SHARE, DISTRACTOR_SHARE_IN_VOICES = 0.6, 0.2
 """The share of stories with distractors, of those with room for them."""

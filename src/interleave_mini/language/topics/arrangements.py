@@ -1,4 +1,4 @@
-"""Where things stand and how many there are: beside each other, between others, in groups, in an empty place."""
+"""Where things stand and how many there are: beside others, between them, in groups, in an empty place."""
 
 from __future__ import annotations
 

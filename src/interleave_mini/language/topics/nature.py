@@ -1,4 +1,4 @@
-"""What goes and comes in nature: the sun, the seasons, snow, ice cream in the sun; what flies or sails away."""
+"""What comes and goes in nature: sun, seasons, snow, melting ice cream; what flies or sails away."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ _HUNG = {1: (1,), 2: (0, 2), 3: (0, 1, 2)}
 _PUT = {1: (4,), 2: (3, 5), 3: (3, 4, 5), 4: (3, 4, 5, 7)}
 """Cells by the number of things in the sky, and of all others."""
 _ALL = tuple(KINDS)
-_COUNTABLE = tuple(kind for kind in KINDS if usual(kind).noun not in UNCOUNTABLE)
+COUNTABLE = tuple(kind for kind in KINDS if usual(kind).noun not in UNCOUNTABLE)
 _PLACE = maybe_place(*PLACES)
 
 
@@ -126,7 +126,7 @@ TOPICS: tuple[Topic, ...] = (
     ),
     Topic(
         "a group",
-        {"count": ANumber(2, 9), "things": ManyThings(_COUNTABLE), "place": _PLACE},
+        {"count": ANumber(2, 9), "things": ManyThings(COUNTABLE), "place": _PLACE},
         _group,
         (
             "Draw {count} {things}{place}.",
