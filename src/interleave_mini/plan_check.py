@@ -22,10 +22,10 @@ from interleave_mini.language.synonyms import (
     PLACE_PHRASES,
     SIZE_WORDS,
 )
-from interleave_mini.language.topics.arrangements import RELATED
+from interleave_mini.language.topics.arrangements import ABOVE, BELOW, EMPTY_PLACES, LEFT, RELATED, RIGHT
 from interleave_mini.language.vocabulary import is_about
 from interleave_mini.language.words import NUMBERS, PLACES, UNCOUNTABLE, bare_noun, listed, one_of, plural
-from interleave_mini.world.kinds import COLOURS, NOUNS
+from interleave_mini.world.kinds import COLOURS, KINDS, NOUNS
 from interleave_mini.world.operations import AlreadySo, Impossible
 from interleave_mini.world.scene import GRID, Scene
 
@@ -50,7 +50,9 @@ _COLOURED = re.compile(
 
 _SOMETHING_NEW = re.compile(rf"\b(?:an?|some|two|three) (?:{_BEFORE} )*{one_of(KIND_OF)}\b", re.IGNORECASE)
 _SAID_OTHERWISE = re.compile(
-    r"\b(?:in|inside) the house\b|\bballs of snow\b|\bsnow ?balls\b|\bpencils\b|\bwhole circle\b"
+    r"\b(?:in|inside) the house\b|\bballs? of snow\b|\bbook of (?:rhymes|poems)\b|\bmoved to a new house\b"
+    r"|\bwith \w+ pencil\b|\bthe sun has set\b|\bin the street the game\b"
+    r"|\buntil the stars (?:came|come)\b|\bsnow into balls\b|\ba gift from the (?:gripper|robot)\b|\bsnow ?balls\b|\bpencils\b|\bwhole circle\b"
     r"|\bcircle of life\b|\blife circle\b|\bcolou?ring book\b|\b(?:picture|story) ?book\b"
     r"|\bfrog'?s? eggs\b|\bapple (?=trees?\b)",
     re.IGNORECASE,
@@ -127,6 +129,14 @@ def is_about_something_else(plan: Plan, request: Request) -> bool:
     kinds = _drawn_kinds(plan)
     if any(KIND_OF[found[0].lower()] in kinds for found in _THING.finditer(request.text)):
         return False
+    named = {EMPTY_PLACES[found[0].lower()] for found in _PLACE_NOUN.finditer(request.text)}
+    scenes = scenes_of(plan)
+    if not kinds and named.intersection(scene.background for scene in scenes):
+        return False
+    if any(scene.gripper for scene in scenes) and _ROBOT.search(request.text):
+        return False
+    if any(KINDS[kind].category == "animal" for kind in kinds) and _ANIMAL.search(request.text):
+        return False
     return not is_about(request.text, topic_of(plan))
 
 
@@ -188,8 +198,11 @@ def _number_of(kind: str, scene: Scene) -> int:
 
 # Relations
 
+_BESIDE = ("next to", "beside")
+_CLEAR = [words for words in RELATED if re.search(r"left|right of|above|below|under|on top", words)]
+"""Words that say on which side; others, such as "on" and "near", often say something else."""
 _RELATION = re.compile(
-    rf"\b(?P<thing>{one_of(KIND_OF)}) (?P<relation>{one_of(RELATED)}) (?:an?|the|some|one) (?:{_BEFORE} )*"
+    rf"\b(?P<thing>{one_of(KIND_OF)}) (?P<relation>{one_of((*_BESIDE, *_CLEAR))}) (?:an?|the|some|one) (?:{_BEFORE} )*"
     rf"(?P<other>{one_of(KIND_OF)})\b",
     re.IGNORECASE,
 )
@@ -201,13 +214,14 @@ def _missing_relations(asked: str, scenes: Sequence[Scene]) -> Iterator[str]:
         one, other = (KIND_OF[found[name].lower()] for name in ("thing", "other"))
         if one == other or not scenes:
             continue
-        side = RELATED[found["relation"].lower()]
-        if not any(_stands(one, side, other, scene) for scene in scenes):
+        relation = found["relation"].lower()
+        sides = (LEFT, RIGHT, ABOVE, BELOW) if relation in _BESIDE else (RELATED[relation],)
+        if not any(_stands(one, side, other, scene) for side in sides for scene in scenes):
             yield found[0]
 
 
 def _stands(one: str, side: int, other: str, scene: Scene) -> bool:
-    """Whether a thing of one kind is on that side of one of the other, or neither is there."""
+    """Whether a thing of one kind is on that side of one of the other."""
     cells = [cell for cell, thing in scene.things.items() if thing.kind == one]
     anchors = [cell for cell, thing in scene.things.items() if thing.kind == other]
     row, column = side // GRID - 1, side % GRID - 1
@@ -241,6 +255,10 @@ _VAGUE = (
 )
 """Phrases that often say something else than where a story takes place."""
 _PLACE = re.compile(rf"\b{one_of(_place_words())}\b", re.IGNORECASE)
+
+
+_ROBOT, _ANIMAL = (re.compile(rf"\b{words}\b", re.IGNORECASE) for words in ("(?:robot|gripper)", "animals?"))
+_PLACE_NOUN = re.compile(rf"\b{one_of(EMPTY_PLACES)}\b", re.IGNORECASE)
 
 
 def _missing_places(asked: str, planned: str) -> Iterator[str]:

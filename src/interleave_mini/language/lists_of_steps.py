@@ -17,7 +17,15 @@ _JOINTS = (
     *(", then ", ". Then ", ", and then ", ". Now ", ". Next, ", ", next ", ". After that ", ", finally "),
 )
 _HEADINGS = (
-    *("Draw this:", "Steps:", "Sequence:", "Image sequence:", "Step by step:", "My steps:", "Please do this:"),
+    *(
+        "Draw this:",
+        "Steps:",
+        "Sequence:",
+        "Image sequence:",
+        "Step by step:",
+        "My steps:",
+        "Please do this:",
+    ),
     *("Storyboard:", "My own story:", "{} frames:", "Sequence of {} frames:", "{} pictures:", "{} images:"),
     *("A story in {} pictures:", "Draw these {} steps:", "Make {} pictures, one for each step:", "Plan:"),
 )

@@ -45,7 +45,7 @@ _GAP = re.compile(r"{[^{}]*}")
 _GIVEN_STEP = re.compile(r"^step \d+:.*$", re.IGNORECASE | re.MULTILINE)
 """Captions of steps the user gives: they may contain any words."""
 _NAMED = re.compile(r"\b(?:named|called)\s+([^\W\d_]+)", re.IGNORECASE)
-_SHORTEST_TYPO, _LONG_WORD = 4, 7
+_SHORTEST_TYPO, _LONG_WORD = 3, 7
 """Shorter words are not taken for mistyped ones; in long ones two letters may be wrong."""
 _SHORTEST_BASE = 3
 _FEW_TOPICS = 6
@@ -316,13 +316,24 @@ def _meant(word: str) -> str | None:
             close = [
                 known for known in words if len(known) >= _SHORTEST_TYPO and _within(word, known, distance)
             ]
-            if len({_singular(known) for known in close}) == 1:  # singular and plural of one word
+            if len(word) == _SHORTEST_TYPO:  # many words are one letter away: letters swapped come first
+                close = [known for known in close if sorted(known) == sorted(word)] or close
+            if len({_one_of_them(known) for known in close}) == 1:  # singular and plural of one word
                 return next((known for known in close if known[-1] == word[-1]), close[0])
             if harmless := harmless_words().intersection(close):  # whichever was meant, it changes nothing
                 return min(harmless)
             if close:
                 return None
     return None
+
+
+def _one_of_them(word: str) -> str:
+    return _singular_things().get(word, _singular(word))
+
+
+@cache
+def _singular_things() -> dict[str, str]:
+    return {plural(noun): noun for noun in (*NOUNS, *NOUN_SYNONYMS)}
 
 
 @cache
@@ -334,8 +345,9 @@ def _place_words() -> frozenset[str]:
 
 def _within(word: str, other: str, distance: int) -> bool:
     """Whether two words differ by so many letters: left out, put in, changed, or two swapped."""
+    swapped = word[1:2] + word[:1] + word[2:] == other  # "hte"
     if abs(len(word) - len(other)) > distance or word[0] != other[0]:
-        return False
+        return swapped
     above, now = [], list(range(len(other) + 1))
     for row, letter in enumerate(word, start=1):
         above, before, now = now, above, [row]
