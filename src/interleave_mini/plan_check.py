@@ -50,10 +50,10 @@ _COLOURED = re.compile(
 
 _SOMETHING_NEW = re.compile(rf"\b(?:an?|some|two|three) (?:{_BEFORE} )*{one_of(KIND_OF)}\b", re.IGNORECASE)
 _SAID_OTHERWISE = re.compile(
-    r"\b(?:in|inside) the house\b|\bballs? of snow\b|\bbook of (?:rhymes|poems)\b|\bmoved to a new house\b"
-    r"|\bwith \w+ pencil\b|\bthe sun has set\b|\bin the street the game\b"
-    r"|\buntil the stars (?:came|come)\b|\bsnow into balls\b|\ba gift from the (?:gripper|robot)\b|\bsnow ?balls\b|\bpencils\b|\bwhole circle\b"
-    r"|\bcircle of life\b|\blife circle\b|\bcolou?ring book\b|\b(?:picture|story) ?book\b"
+    r"\b(?:in|inside) the house\b|\bmoved to a new house\b|\bpencils\b|\bwith \w+ pencil\b|\bwhole circle\b"
+    r"|\bballs? of snow\b|\bsnow ?balls\b|\bsnow into balls\b|\bthe sun has set\b|\bin the street the game\b"
+    r"|\buntil the stars (?:came|come)\b|\ba gift from the (?:gripper|robot)\b|\bcolou?ring book\b"
+    r"|\bcircle of life\b|\blife circle\b|\b(?:picture|story) ?book\b|\bbook of (?:rhymes|poems)\b"
     r"|\bfrog'?s? eggs\b|\bapple (?=trees?\b)",
     re.IGNORECASE,
 )
@@ -202,8 +202,8 @@ _BESIDE = ("next to", "beside")
 _CLEAR = [words for words in RELATED if re.search(r"left|right of|above|below|under|on top", words)]
 """Words that say on which side; others, such as "on" and "near", often say something else."""
 _RELATION = re.compile(
-    rf"\b(?P<thing>{one_of(KIND_OF)}) (?P<relation>{one_of((*_BESIDE, *_CLEAR))}) (?:an?|the|some|one) (?:{_BEFORE} )*"
-    rf"(?P<other>{one_of(KIND_OF)})\b",
+    rf"\b(?P<thing>{one_of(KIND_OF)}) (?P<relation>{one_of((*_BESIDE, *_CLEAR))}) (?:an?|the|some|one) "
+    rf"(?:{_BEFORE} )*(?P<other>{one_of(KIND_OF)})\b",
     re.IGNORECASE,
 )
 
