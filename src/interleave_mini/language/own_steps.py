@@ -74,7 +74,7 @@ _BEGINNINGS = tuple(
             "{place} (there is|draw) {thing} {where}",
             "{things}[ {place}]",
             "{thing} {where}[ {place}]",
-            "(draw |put |show |paint |make |place |start with |begin with |){thing} {relation} {other}[ {place}]",
+            "(draw |put |show |make |place |start with |begin with |){thing} {relation} {other}[ {place}]",
             "(draw |show |paint |make |start with |begin with |){other} with {thing} {relation} it[ {place}]",
             "(draw |put |show |start with |){thing} between {pair}[ {place}]",
             "(draw |put |show |paint |start with |begin with |){groups}[ {place}]",

@@ -1,4 +1,4 @@
-"""Where something is added or moved to, in more words than prompts have: "next to the cat", "on top of it"."""
+"""Where something is added or moved to, in more words than prompts have: "next to the cat"."""
 
 from __future__ import annotations
 
