@@ -42,7 +42,7 @@ _LOOSE = " .,;!?\n"
 
 
 def written_as_list(clauses: list[str], rng: Random) -> tuple[str, str]:
-    """The steps as a list of one of many kinds, and its template, which has `{n}` if it names their number."""
+    """The steps as a list of one of many kinds, and its template, with `{n}` if it names their number."""
     if rng.random() < CAPITALISED:
         clauses = [capitalised(clause) for clause in clauses]
     chance = rng.random()

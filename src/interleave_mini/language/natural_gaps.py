@@ -45,6 +45,8 @@ SAYS_USUAL_COLOUR = 0.2
 SMALL, SAYS_LARGE = 0.06, 0.04
 WITH_ADJECTIVE, WITH_NAME = 0.08, 0.02
 WITH_SYNONYM, WITH_DIGIT = 0.25, 0.4
+TWO_ALIKE = 0.1
+"""The share of pictures of several things with two of one kind, in different colours or sizes."""
 
 _ARTICLES = r"(?:an?|some|one|the|my|our|this|that|his|her|their)"
 _SIZES = {word: size for size, words in SIZE_WORDS.items() for word in words}
@@ -74,6 +76,8 @@ def sample(gap: Gap, rng: Random) -> Any:
             return _sample_thing(rng.choice(gap.kinds), rng)
         case SomeThings():
             kinds = rng.sample(gap.kinds, rng.randint(gap.least, gap.most))
+            if gap.least == 1 and len(kinds) > 1 and rng.random() < TWO_ALIKE:
+                kinds[1] = kinds[0]
             return tuple(_sample_thing(kind, rng) for kind in kinds)
         case SomeGroups():
             counts = sample_counts(rng)

@@ -50,7 +50,8 @@ def arranged(things: tuple[Thing, ...]) -> dict[int, Thing]:
 
 
 def _picture(things: tuple[Thing, ...], place: str) -> Story:
-    different(*things)
+    if len(set(things)) < len(things):
+        raise Impossible("equal things are a group")
     words = listed([a(thing) for thing in things])
     return Story(place, arranged(things), name="The picture", caption=f"{words} {within(place)}")
 
