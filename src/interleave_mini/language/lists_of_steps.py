@@ -91,8 +91,8 @@ def pieces_of(text: str) -> Iterator[list[str]]:
     yield from _several(_LINE.split(text.removeprefix("- ").removeprefix("* ").removeprefix("• ")))
     flat = " ".join(text.split())
     for joint in sorted({*_JOINTS}, key=len, reverse=True):
-        if joint.strip() and joint in flat:
-            yield from _several(flat.split(joint))
+        if joint.strip():
+            yield from _several(re.split(re.escape(joint), flat, flags=re.IGNORECASE))
     yield from _several(re.split(r",? (?:and )?(?:then|finally|next) ", flat))
 
 

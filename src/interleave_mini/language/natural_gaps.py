@@ -136,7 +136,7 @@ def write(gap: Gap, value: Any, form: str, rng: Random) -> str:
         case SomeThings():
             return _list_in_words([thing_in_words(each, form, rng) for each in value], rng)
         case SomeGroups():
-            return _list_in_words([_group_in_words(*each, rng) for each in value], rng)
+            return _list_in_words([_group_in_words(count, thing, rng) for count, thing in value], rng)
         case APair():
             first, second = value
             if first == second:
