@@ -50,8 +50,8 @@ _COLOURED = re.compile(
 
 _SOMETHING_NEW = re.compile(rf"\b(?:an?|some|two|three) (?:{_BEFORE} )*{one_of(KIND_OF)}\b", re.IGNORECASE)
 _SAID_OTHERWISE = re.compile(
-    r"\b(?:in|inside) the house\b|\bmoved to a new house\b|\bpencils\b|\bwith (?:\w+ )?pencil\b|\bwhole circle\b"
-    r"|\bballs? of snow\b|\bsnow ?balls\b|\bsnow into balls\b|\bthe sun has set\b|\bin the street the game\b"
+    r"\b(?:in|inside) the house\b|\bmoved to a new house\b|\bpencils\b|\bwith (?:\w+ )?pencil\b"
+    r"|\bwhole circle\b|\bballs? of snow\b|\bsnow ?balls\b|\bsnow into balls\b|\bthe sun has set\b|\bin the street the game\b"
     r"|\buntil the stars (?:came|come)\b|\ba gift from the (?:gripper|robot)\b|\bcolou?ring book\b"
     r"|\bcircle of life\b|\blife circle\b|\b(?:picture|story) ?book\b|\bbook of (?:rhymes|poems)\b"
     r"|\bas (?:a )?present\b|\bin the nursery rhyme\b|\bfrog'?s? eggs\b|\bapple (?=trees?\b)",

@@ -6,6 +6,7 @@ from random import Random
 
 import pytest
 
+from interleave.errors import InputError
 from interleave.types import Plan, PlanStep, Request
 from interleave_mini.language.edits.places import in_other_words, position
 from interleave_mini.language.edits.plain import read_edits
@@ -15,7 +16,7 @@ from interleave_mini.language.own_steps import read_own_steps
 from interleave_mini.language.tasks import sample_training_task
 from interleave_mini.language.vocabulary import corrections
 from interleave_mini.plan_check import is_about_something_else, missing_from
-from interleave_mini.requests import PlanCheck
+from interleave_mini.requests import PlanCheck, accept_request
 from interleave_mini.world.scene import Scene, Thing
 
 
@@ -133,6 +134,13 @@ def test_other_words_for_a_place_mean_the_same() -> None:
 )
 def test_short_words_are_corrected_where_one_is_meant(text: str, found: dict[str, str]) -> None:
     assert corrections(text) == found
+
+
+def test_the_words_of_listed_steps_are_checked_and_corrected() -> None:
+    with pytest.raises(InputError, match="dragon"):
+        accept_request(Request.of("Step 1: draw a dragon. Step 2: make it night."), {})
+    accepted = accept_request(Request.of("Step 1: draw a dgo. Step 2: make it night."), {})
+    assert accepted.text == "Step 1: draw a dog. Step 2: make it night."
 
 
 # Plans held against it

@@ -130,12 +130,13 @@ def _regex_words(regex: str) -> str:
 # Unknown words
 
 
-def unknown_words(text: str) -> list[Unknown]:
+def unknown_words(text: str, *, with_pictures: bool = True) -> list[Unknown]:
     """The words of a text that name what the world lacks, and those that are no English words.
 
     Each once, in order. Other English words are no reason to refuse a request: the planner reads past them.
+    With pictures, lines such as "Step 1: …" are their captions; without, they are steps that are asked for.
     """
-    asked = _GIVEN_STEP.sub("", text)
+    asked = _GIVEN_STEP.sub("", text) if with_pictures else text
     found = {each.start(): each for each in (*_lacking(asked), *_never_seen(asked))}
     words = dict.fromkeys(found[start][0] for start in sorted(found))
     return [Unknown(word, neighbours().get(_singular(word), ())) for word in words]
@@ -290,10 +291,10 @@ def is_about(text: str, topic: str) -> bool:
 # Mistyped words
 
 
-def corrections(text: str) -> dict[str, str]:
+def corrections(text: str, *, with_pictures: bool = True) -> dict[str, str]:
     """Unknown words that are one known word mistyped, and that word."""
     found = {}
-    for each in unknown_words(text)[:_MOST_TYPOS]:
+    for each in unknown_words(text, with_pictures=with_pictures)[:_MOST_TYPOS]:
         if not each.nearest and len(each.word) <= _LONGEST_WORD and (right := _meant(each.word.lower())):
             found[each.word] = right.capitalize() if each.word[0].isupper() else right
     return found
