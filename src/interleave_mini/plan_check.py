@@ -51,9 +51,9 @@ _COLOURED = re.compile(
 _SOMETHING_NEW = re.compile(rf"\b(?:an?|some|two|three) (?:{_BEFORE} )*{one_of(KIND_OF)}\b", re.IGNORECASE)
 _SAID_OTHERWISE = re.compile(
     r"\b(?:in|inside) the house\b|\bmoved to a new house\b|\bpencils\b|\bwith (?:\w+ )?pencil\b"
-    r"|\bwhole circle\b|\bballs? of snow\b|\bsnow ?balls\b|\bsnow into balls\b|\bthe sun has set\b|\bin the street the game\b"
+    r"|\bballs? of snow\b|\bsnow ?balls\b|\bsnow into balls\b|\bthe sun has set\b|\bin the street the game\b"
     r"|\buntil the stars (?:came|come)\b|\ba gift from the (?:gripper|robot)\b|\bcolou?ring book\b"
-    r"|\bcircle of life\b|\blife circle\b|\b(?:picture|story) ?book\b|\bbook of (?:rhymes|poems)\b"
+    r"|\b(?:whole|life) circle\b|\bcircle of life\b|\b(?:picture|story) ?book\b|\bbook of (?:rhymes|poems)\b"
     r"|\bas (?:a )?present\b|\bin the nursery rhyme\b|\bfrog'?s? eggs\b|\bapple (?=trees?\b)",
     re.IGNORECASE,
 )
@@ -258,7 +258,9 @@ _VAGUE = (
 _PLACE = re.compile(rf"\b{one_of(_place_words())}\b", re.IGNORECASE)
 
 
-_ROBOT, _ANIMAL = (re.compile(rf"\b{words}\b", re.IGNORECASE) for words in ("(?:robot|gripper)", "animals?"))
+_ROBOT, _ANIMAL = (
+    re.compile(rf"\b{words}\b", re.IGNORECASE) for words in ("(?:robot|gripper|claw|stack)", "animals?")
+)
 _PLACE_NOUN = re.compile(rf"\b{one_of(EMPTY_PLACES)}\b", re.IGNORECASE)
 
 
