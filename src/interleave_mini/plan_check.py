@@ -259,7 +259,7 @@ _PLACE = re.compile(rf"\b{one_of(_place_words())}\b", re.IGNORECASE)
 
 
 _ROBOT, _ANIMAL = (
-    re.compile(rf"\b{words}\b", re.IGNORECASE) for words in ("(?:robot|gripper|claw|stack)", "animals?")
+    re.compile(rf"\b{words}\b", re.IGNORECASE) for words in ("(?:robot|gripper|claw|stack(?:s|ed|ing)?)", "animals?")
 )
 _PLACE_NOUN = re.compile(rf"\b{one_of(EMPTY_PLACES)}\b", re.IGNORECASE)
 
