@@ -80,7 +80,7 @@ DESCRIBE = (
 )
 BY_TEMPLATE = 0.2
 """The share of stories that are worded by a template of their topic; the others are in somebody's voice."""
-IN_OWN_STEPS = 0.12
+IN_OWN_STEPS = 0.16
 """The share of stories that spell out their steps."""
 DISTRACTOR_SHARE, DISTRACTOR_SHARE_IN_VOICES = 0.6, 0.2
 """The share of stories with distractors, of those with room for them."""
@@ -218,7 +218,9 @@ def _story(rng: Random, heard: Voices) -> Task:
         return _own_steps_task(*own, voice=voice)
     domain = rng.choice(list(DOMAINS))
     topic = rng.choice(DOMAINS[domain])
-    written = (voice and sample_request(topic, voice, rng)) or topic.sample(rng)
+    written = sample_request(topic, voice, rng) if voice else None
+    if written is None:  # also where the voice has no words for it
+        voice, written = None, topic.sample(rng)
     share = DISTRACTOR_SHARE_IN_VOICES if voice else DISTRACTOR_SHARE
     with_distractors = not topic.alone and rng.random() < share
     distractors = sample_distractors(written.story.steps, rng) if with_distractors else NO_DISTRACTORS

@@ -123,6 +123,12 @@ def row(thing: Thing, count: int, first: int) -> dict[int, Thing]:
     return {first + column: thing for column in range(count)}
 
 
+def crowd(thing: Thing, count: int) -> dict[int, Thing]:
+    """Up to nine equal things, row by row from the left; up to six of them leave the top row free."""
+    first = GRID if count <= 2 * GRID else 0
+    return {first + place: thing for place in range(count)}
+
+
 def hung_and_put(things: Sequence[Thing], high: Sequence[str]) -> dict[int, Thing]:
     """High things fill the top row from the left, all others the bottom row, in their order."""
     hung = [thing for thing in things if thing.kind in high]
