@@ -152,7 +152,7 @@ def _never_seen(text: str) -> Iterator[re.Match[str]]:
 def is_known(word: str) -> bool:
     """Whether a word is one of the world or of everyday English, or made of such words."""
     word = word.lower().replace("’", "'")
-    known = vocabulary() | everyday_words()
+    known = _english()
     bare = word.removesuffix("'s").removesuffix("'")
     if _singular(bare) in neighbours() and bare not in vocabulary():
         return False  # a word for what the world lacks
@@ -160,6 +160,11 @@ def is_known(word: str) -> bool:
     if len(parts) > 1 and all(part in known for part in parts):
         return True
     return word in known or bare in known or any(form in known for form in _base_forms(bare))
+
+
+@cache
+def _english() -> frozenset[str]:
+    return vocabulary() | everyday_words()
 
 
 def _base_forms(word: str) -> list[str]:
