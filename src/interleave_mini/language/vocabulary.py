@@ -154,7 +154,7 @@ def is_known(word: str) -> bool:
     word = word.lower().replace("’", "'")
     known = _english()
     bare = word.removesuffix("'s").removesuffix("'")
-    if _singular(bare) in neighbours() and bare not in vocabulary():
+    if _singular(bare) in neighbours() and vocabulary().isdisjoint((word, bare)):
         return False  # a word for what the world lacks
     parts = bare.split("-")
     if len(parts) > 1 and all(part in known for part in parts):
