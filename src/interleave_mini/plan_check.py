@@ -50,7 +50,7 @@ _COLOURED = re.compile(
 
 _SOMETHING_NEW = re.compile(rf"\b(?:an?|some|two|three) (?:{_BEFORE} )*{one_of(KIND_OF)}\b", re.IGNORECASE)
 _SAID_OTHERWISE = re.compile(
-    r"\b(?:in|inside) the house\b|\bmoved to a new house\b|\bpencils\b|\bwith (?:\w+ )?pencil\b"
+    r"\b(?:in|inside) the house\b|\bmoved to a new house\b|\bpencils\b|\b(?:my|with|with \w+) pencil\b"
     r"|\bballs? of snow\b|\bsnow ?balls\b|\bsnow into balls\b|\bthe sun has set\b|\bin the street the game\b"
     r"|\buntil the stars (?:came|come)\b|\ba gift from the (?:gripper|robot)\b|\bcolou?ring book\b"
     r"|\b(?:whole|life) circle\b|\bcircle of life\b|\b(?:picture|story) ?book\b|\bbook of (?:rhymes|poems)\b"
@@ -187,8 +187,10 @@ def _missing_counts(asked: str, planned: str, scenes: Sequence[Scene]) -> Iterat
         number = int(said) if said.isdigit() else NUMBERS.index(said)
         kind = KIND_OF[found["things"].lower()]
         mentions = sum(KIND_OF[each[0].lower()] == kind for each in _THING.finditer(planned))
-        most = max((_number_of(kind, scene) for scene in scenes), default=number)
-        if most < number or (not _says(planned, NUMBERS[number]) and mentions < number):
+        shown = {_number_of(kind, scene) for scene in scenes} or {number}
+        once = sum(KIND_OF[each[0].lower()] == kind for each in _THING.finditer(asked)) == 1
+        wrong = number not in shown if once else max(shown) < number
+        if wrong or (not _says(planned, NUMBERS[number]) and mentions < number):
             yield f"{found['count']} {found['things']}"
 
 
@@ -259,7 +261,8 @@ _PLACE = re.compile(rf"\b{one_of(_place_words())}\b", re.IGNORECASE)
 
 
 _ROBOT, _ANIMAL = (
-    re.compile(rf"\b{words}\b", re.IGNORECASE) for words in ("(?:robot|gripper|claw|stack(?:s|ed|ing)?)", "animals?")
+    re.compile(rf"\b{words}\b", re.IGNORECASE)
+    for words in ("(?:robot|gripper|claw|stack(?:s|ed|ing)?)", "animals?")
 )
 _PLACE_NOUN = re.compile(rf"\b{one_of(EMPTY_PLACES)}\b", re.IGNORECASE)
 

@@ -151,9 +151,12 @@ def plan(*told: str) -> Plan:
     return Plan(steps=tuple(steps), reasoning="")
 
 
-def test_a_plan_with_too_few_things_or_on_the_wrong_side_is_seen() -> None:
+def test_a_plan_with_a_wrong_number_of_things_or_on_the_wrong_side_is_seen() -> None:
     few = plan("A meadow with two red apples in the middle row and three yellow bananas in the bottom row.")
-    assert missing_from(few, Request.of("three red apples and two bananas")) == ["three apples"]
+    assert missing_from(few, Request.of("three red apples and two bananas")) == [
+        "three apples",
+        "two bananas",
+    ]
     wrong = plan("A meadow with an orange cat on the right and a brown dog in the middle.")
     assert missing_from(wrong, Request.of("a cat to the left of a dog")) == ["cat to the left of a dog"]
     assert not missing_from(wrong, Request.of("a cat next to a dog"))

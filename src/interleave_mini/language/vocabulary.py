@@ -152,14 +152,19 @@ def _never_seen(text: str) -> Iterator[re.Match[str]]:
 def is_known(word: str) -> bool:
     """Whether a word is one of the world or of everyday English, or made of such words."""
     word = word.lower().replace("’", "'")
-    known = vocabulary() | everyday_words()
+    known = _english()
     bare = word.removesuffix("'s").removesuffix("'")
-    if _singular(bare) in neighbours() and bare not in vocabulary():
+    if _singular(bare) in neighbours() and vocabulary().isdisjoint((word, bare)):
         return False  # a word for what the world lacks
     parts = bare.split("-")
     if len(parts) > 1 and all(part in known for part in parts):
         return True
     return word in known or bare in known or any(form in known for form in _base_forms(bare))
+
+
+@cache
+def _english() -> frozenset[str]:
+    return vocabulary() | everyday_words()
 
 
 def _base_forms(word: str) -> list[str]:
