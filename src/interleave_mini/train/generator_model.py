@@ -135,7 +135,14 @@ SHIFT = 3.0
 
 
 def save_pipeline(pipeline: Any, shape: GeneratorShape, folder: Path) -> None:
-    """Save in half precision, with the call settings beside it; `from_pretrained` loads it."""
+    """Save in half precision, with the call settings beside it; `from_pretrained` loads it.
+
+    Where its parts came from, and how training padded prompts, is not saved with them.
+    """
+    for part in (pipeline.vae, pipeline.transformer):
+        part.register_to_config(_name_or_path="")
+    pipeline.tokenizer.backend_tokenizer.no_truncation()
+    pipeline.tokenizer.backend_tokenizer.no_padding()
     pipeline.to(torch.float16).save_pretrained(folder, safe_serialization=True, max_shard_size="12MB")
     pipeline.to(torch.float32)  # the evaluation that follows uses these fp16-rounded weights
     settings = CallSettings(
