@@ -193,10 +193,17 @@ def load_models(
     planner = GivenPlan(config.plan) if config.plan else load_agent(chosen.planner, config.planner, "planner")
     return Models(
         planner=planner_from(planner, pack, max_steps=config.max_steps),
-        critic=critic_from(load_agent(chosen.critic, config.critic, "critic"), pack),
+        critic=critic_from(
+            load_agent(chosen.critic, config.critic, "critic"), pack, strict=strictness(config.critic)
+        ),
         generator=_load_generator(chosen.generator, config.generator),
         others={other.identity: load_generator(other.parsed) for other in others},
     )
+
+
+def strictness(critic: RoleConfig) -> float | None:
+    """The acceptance probability that a critic's spec asks for, if it names one."""
+    return None if critic.is_object else registry.critic_options(critic.parsed).strict
 
 
 def load_agent(chosen: Any, role: RoleConfig, name: str) -> Any:
