@@ -16,6 +16,7 @@ LAYERS: list[set[str]] = [
     {"files"},
     {"pictures", "plugins"},
     {"types"},
+    {"choice"},
     {"config"},
     {"events", "backends"},
     {"agents"},

@@ -59,6 +59,7 @@ class Choices:
     max_attempts: int | None = None
     max_steps: int | None = None
     sources: str | None = None
+    choose: str | None = None
     seed: int = 0
 
 
@@ -99,6 +100,7 @@ def resolve(chosen: Choices, *, only_plans: bool = False) -> tuple[RunConfig, Pr
         "max_attempts": _first(chosen.max_attempts, profile.max_attempts),
         "max_steps": _first(chosen.max_steps, profile.max_steps),
         "sources": _first(chosen.sources, profile.sources),
+        "choose": _first(chosen.choose, profile.choose),
         "seed": chosen.seed,
         "plan": chosen.plan,
     }
