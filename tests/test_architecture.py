@@ -28,6 +28,7 @@ LAYERS: list[set[str]] = [
     {"api"},
     {"judging"},
     {"benchmarks", "data", "service", "training"},
+    {"calibration"},
     {"cli"},
     {"__init__", "__main__"},
 ]
