@@ -182,6 +182,8 @@ def test_a_profile_keeps_what_it_says_besides(tmp_path: Path) -> None:
 def test_a_new_profile_is_a_copy_with_this_critic(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("INTERLEAVE_CONFIG", str(tmp_path))
     monkeypatch.setenv("INTERLEAVE_PROFILE", "dry-run")
+    with pytest.raises(ConfigurationError, match=r"mini.toml is 'mini', not 'openai:gpt-4o'"):
+        write_strictness("mini", 0.7, "openai:gpt-4o")  # which would be asked with the miniature's words
     path = write_strictness("klein", 0.7, None)
     assert path == tmp_path / "profiles" / "klein.toml"
     klein = load_profile("klein")

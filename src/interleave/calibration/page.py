@@ -33,14 +33,20 @@ def write_calibration(folder: Path, calibration: Calibration, command: str) -> P
 def reliability_chart(calibration: Calibration) -> str:
     """The share that is right over the critic's confidence, with intervals; the diagonal is perfect."""
     bins = calibration.bins
-    curve = Curve(
-        "critic",
-        [(each.confidence, each.right) for each in bins],
-        [each.low for each in bins],
-        [each.high for each in bins],
-    )
+    curves = [
+        Curve(
+            "critic",
+            [(each.confidence, each.right) for each in bins],
+            [each.low for each in bins],
+            [each.high for each in bins],
+        ),
+        *(
+            Curve(f"after {each.scaling.method} scaling", [(bin.confidence, bin.right) for bin in each.bins])
+            for each in calibration.scaled
+        ),
+    ]
     return square(
-        [curve], across="confidence of the critic", up="share right", title="Reliability", diagonal=True
+        curves, across="confidence of the critic", up="share right", title="Reliability", diagonal=True
     )
 
 

@@ -10,6 +10,7 @@ import re
 from dataclasses import replace
 from pathlib import Path
 
+from interleave.agents.prompts import DEFAULT_PACK
 from interleave.config.profiles import (
     Profile,
     config_folder,
@@ -46,11 +47,14 @@ def write_strictness(name: str, strict: float, critic: str | None) -> Path:
     path = profile_path(name)
     base = path if path.exists() else profile_files().get(Path(name).stem) or _default_file()
     text = read_text(base)
-    own = load_profile(str(base)).critic.as_spec("critic")
+    profile = load_profile(str(base))
+    own = profile.critic.as_spec("critic")
     spec = own if critic is None else parse_spec(critic)
-    if path.exists() and _model(spec) != _model(own):
+    # the words of a profile go with its models: only those of the default are understood by any critic
+    if _model(spec) != _model(own) and (path.exists() or profile.prompts != DEFAULT_PACK):
         raise ConfigurationError(
-            f"the critic of {path} is {str(own)!r}, not {str(spec)!r}: choose another --profile"
+            f"the critic of {base} is {str(own)!r}, not {str(spec)!r}: name a profile of this critic, or "
+            f"write {path} by hand"
         )
     written = _with_strictness(text, spec if _model(spec) != _model(own) else None, strict)
     found = Profile.model_validate(parse_toml(written)).critic.as_spec("critic")

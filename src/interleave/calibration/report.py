@@ -42,6 +42,8 @@ class ScaledErrors(Value):
     scaling: Scaling
     before: Errors
     after: Errors
+    bins: tuple[Bin, ...]
+    """Those of the scaled confidences."""
 
 
 class Calibration(Value):
@@ -134,8 +136,10 @@ def _scaled(method: Method, judged: Sequence[JudgedLabel], bins: int) -> ScaledE
             return None
     scaling = FITS[method]([each.confidence for each in fitted], [each.right for each in fitted])
     before, truth = [each.confidence for each in measured], [each.right for each in measured]
+    scaled = scaling.apply(before)
     return ScaledErrors(
         scaling=scaling,
         before=errors_of(before, truth, bins),
-        after=errors_of(scaling.apply(before), truth, bins),
+        after=errors_of(scaled, truth, bins),
+        bins=tuple(reliability(scaled, truth, bins)),
     )
