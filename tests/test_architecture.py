@@ -16,6 +16,7 @@ LAYERS: list[set[str]] = [
     {"files"},
     {"pictures", "plugins"},
     {"types"},
+    {"choice"},
     {"config"},
     {"events", "backends"},
     {"agents"},
@@ -25,7 +26,9 @@ LAYERS: list[set[str]] = [
     {"batches"},
     {"render"},
     {"api"},
+    {"judging"},
     {"benchmarks", "data", "service", "training"},
+    {"calibration"},
     {"cli"},
     {"__init__", "__main__"},
 ]

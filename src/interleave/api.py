@@ -85,6 +85,8 @@ class RunOptions(PlanOptions, LimitOptions, total=False):
     max_attempts: int | None
     sources: str | None
     """`previous` or `history`: the pictures a step starts from."""
+    choose: str | None
+    """`best`, `first-unless-better` or `last`: which attempt of a step counts."""
     seed: int
 
 

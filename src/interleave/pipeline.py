@@ -11,7 +11,6 @@ from __future__ import annotations
 import hashlib
 from collections.abc import AsyncGenerator, Callable
 from dataclasses import dataclass, replace
-from typing import Protocol, TypeVar
 
 from interleave.agents.critic import Critic, critic_input
 from interleave.agents.planner import Planner
@@ -20,16 +19,6 @@ from interleave.config.run_config import Rules
 from interleave.events import Attempt, Drawn, Event, Judged, Planned, StepFinished
 from interleave.sources import SourcePictures
 from interleave.types import Outcome, PlanStep, Request, Slot, Verdict
-
-
-class HasVerdict(Protocol):
-    @property
-    def number(self) -> int: ...
-    @property
-    def verdict(self) -> Verdict | None: ...
-
-
-Judgeable = TypeVar("Judgeable", bound=HasVerdict)
 
 
 @dataclass(frozen=True)
@@ -73,7 +62,7 @@ async def interleave(
             yield Drawn(slot, prompt, seed, image)
             verdict = await critic.judge(critic_input(step.prompt, prompt, sources, image, slot))
             yield Judged(slot, verdict)
-            best = better_of(best, Attempt(slot.attempt, prompt, seed, image, verdict))
+            best = rules.better_of(best, Attempt(slot.attempt, prompt, seed, image, verdict))
             if verdict.accepted:
                 break
             prompt = next_prompt(step, prompt, verdict)
@@ -93,13 +82,3 @@ def next_prompt(step: PlanStep, prompt: str, verdict: Verdict) -> str:
     if verdict.outcome is Outcome.UNREADABLE or step.prompt is None:
         return prompt
     return verdict.refined_prompt or step.prompt
-
-
-def better_of(best: Judgeable | None, latest: Judgeable) -> Judgeable:
-    """Of two attempts the accepted one; else the one with the higher confidence; else the latest."""
-    if best is None or (latest.verdict and latest.verdict.accepted):
-        return latest
-    before, now = (attempt.verdict.confidence if attempt.verdict else None for attempt in (best, latest))
-    if before is None:
-        return latest
-    return latest if now is not None and now >= before else best

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
+from interleave.judging.intervals import wilson
 from interleave.types import Value
 
-_Z = 1.959964
 _RESAMPLES = 2000
 
 
@@ -25,17 +24,10 @@ def estimate(values: Sequence[float]) -> Estimate:
         return Estimate(mean=0.0, low=0.0, high=1.0)
     mean = sum(values) / len(values)
     if set(values) <= {0.0, 1.0} or len(set(values)) == 1:
-        low, high = _wilson(mean, len(values))
+        low, high = wilson(mean, len(values))
     else:
         low, high = _bootstrap(values)
     return Estimate(mean=round(mean, 4), low=round(low, 4), high=round(high, 4))
-
-
-def _wilson(share: float, count: int) -> tuple[float, float]:
-    square = _Z**2 / count
-    middle = (share + square / 2) / (1 + square)
-    half = _Z / (1 + square) * math.sqrt(share * (1 - share) / count + square / (4 * count))
-    return max(0.0, middle - half), min(1.0, middle + half)
 
 
 def _bootstrap(values: Sequence[float]) -> tuple[float, float]:

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Protocol
 
 from interleave.agents.prompts import PromptPack
 from interleave.agents.reask import ask
-from interleave.agents.replies import JUDGEMENT_KEYS, VERDICT_SCHEMA, parse_verdict
+from interleave.agents.replies import JUDGEMENT_KEYS, VERDICT_SCHEMA, parse_prompt, parse_verdict
 from interleave.backends.protocols import Message, Reply, Sampling, VisionLanguageModel
-from interleave.errors import ReplyError
+from interleave.errors import BackendError, ConfigurationError, Failure, ReplyError
 from interleave.pictures import white_canvas
 from interleave.types import Outcome, Picture, Slot, Verdict
 
@@ -73,17 +73,39 @@ def read_verdict(reply: Reply) -> Verdict:
     return parse_verdict(reply).model_copy(update={"confidence": acceptance_probability(reply)})
 
 
+def judged_strictly(verdict: Verdict, reply: Reply, strict: float) -> Verdict:
+    """The verdict that follows from the acceptance probability instead of the critic's own word."""
+    if not reply.tokens:
+        raise BackendError(
+            "the critic's reply has no token probabilities, which ?strict needs: "
+            "use a server that gives them, or drop ?strict",
+            kind=Failure.BAD_REPLY,
+        )
+    if verdict.confidence is None:
+        raise ReplyError("the judgement is not written as a token of its own", reply=reply.text)
+    if verdict.confidence >= strict:
+        return verdict.model_copy(update={"outcome": Outcome.ACCEPTED, "refined_prompt": None})
+    refined = verdict.refined_prompt if verdict.outcome is Outcome.REJECTED else parse_prompt(reply)
+    return verdict.model_copy(update={"outcome": Outcome.REJECTED, "refined_prompt": refined})
+
+
 class VlmCritic:
     """A critic that prompts a vision-language model."""
 
-    def __init__(self, vlm: VisionLanguageModel, pack: PromptPack) -> None:
+    def __init__(self, vlm: VisionLanguageModel, pack: PromptPack, *, strict: float | None = None) -> None:
+        if strict is not None and not vlm.capabilities.token_probabilities:
+            raise ConfigurationError(
+                f"?strict={strict:g} of the critic needs token probabilities, and this model gives none "
+                "(openai: has them with ?logprobs=true)"
+            )
         self.vlm = vlm
         self.pack = pack
+        self.strict = strict
 
     async def judge(self, seen: CriticInput) -> Verdict:
         """The verdict; a reply that stays unreadable is an outcome of its own, never a rejection."""
         sampling = critic_sampling(self.vlm.capabilities.token_probabilities, seen.slot)
-        reader = _VerdictReader()
+        reader = _VerdictReader(self.strict)
         try:
             return await ask(
                 self.vlm, critic_messages(seen, self.pack), reader.read, sampling=sampling, pack=self.pack
@@ -93,13 +115,21 @@ class VlmCritic:
 
 
 class _VerdictReader:
-    """Parses verdicts; the first rejection without a better prompt is sent back, the second is accepted."""
+    """Parses verdicts; the first rejection without a better prompt is sent back, the second is accepted.
 
-    def __init__(self) -> None:
+    A picture that only strictness rejects is not sent back: the critic would have to contradict itself.
+    """
+
+    def __init__(self, strict: float | None) -> None:
+        self.strict = strict
         self.asked_for_a_prompt = False
 
     def read(self, reply: Reply) -> Verdict:
         verdict = read_verdict(reply)
+        if self.strict is not None:
+            strictly = judged_strictly(verdict, reply, self.strict)
+            if verdict.accepted or strictly.accepted:
+                return strictly
         lacks_prompt = verdict.outcome is Outcome.REJECTED and verdict.refined_prompt is None
         if lacks_prompt and not self.asked_for_a_prompt:
             self.asked_for_a_prompt = True

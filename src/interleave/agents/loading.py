@@ -59,9 +59,9 @@ def planner_from(backend: Any, pack: PromptPack, *, max_steps: int) -> LoadedAge
     return _loaded(backend, lambda vlm: VlmPlanner(vlm, pack, max_steps=max_steps, check=check))
 
 
-def critic_from(backend: Any, pack: PromptPack) -> LoadedAgent[Critic]:
+def critic_from(backend: Any, pack: PromptPack, *, strict: float | None = None) -> LoadedAgent[Critic]:
     """A critic from a vision-language model, or from an object that judges by itself."""
-    return _loaded(backend, lambda vlm: VlmCritic(vlm, pack))
+    return _loaded(backend, lambda vlm: VlmCritic(vlm, pack, strict=strict))
 
 
 def scorer_from(backend: Any, pack: PromptPack) -> LoadedAgent[Scorer]:

@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 
 from pydantic import ValidationError
 
+from interleave.agents.contradictions import contradiction_in
 from interleave.agents.inner_quotes import escape_inner_quotes
 from interleave.agents.literals import MAX_CHARACTERS, find_objects, read_literal
 from interleave.backends.protocols import Reply
@@ -286,6 +287,8 @@ def _verdict(value: Any, thinking: str) -> Verdict:
     if not isinstance(judgement, bool):
         raise UnreadableLiteral(f'"{JUDGEMENT_KEYS[0]}" must be true or false, not {judgement!r:.60}')
     refined = _refinement(fields)
+    if not judgement and (phrase := contradiction_in(thinking)):
+        raise UnreadableLiteral(f"the picture is refused for what is right ({phrase}): look again")
     outcome = Outcome.ACCEPTED if judgement else Outcome.REJECTED
     return Verdict(outcome=outcome, reasoning=thinking, refined_prompt=None if judgement else refined)
 

@@ -4,7 +4,7 @@ A package adds a backend with an entry point in one of the groups `interleave.ge
 and `interleave.agents` (see `interleave.plugins`). It names a class, or a `BackendInfo` that names one and
 says more about it. The class is built with the keyword arguments `spec`, `options` and, if it has such a
 parameter, `role`; `options` is an instance of its inner `Options` model, which lists the keys it takes.
-`concurrency` and `timeout` are taken and kept for every backend.
+`concurrency` and `timeout` are taken and kept for every backend, `strict` for every model that is a critic.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from pydantic import BaseModel, ValidationError
 from interleave import plugins
 from interleave.backends.protocols import ImageGenerator, VisionLanguageModel
 from interleave.backends.spec_limits import keep_limits
-from interleave.config.specs import BackendOptions, Spec, parse_spec
+from interleave.config.specs import BackendOptions, CriticOptions, Spec, parse_spec
 from interleave.errors import ConfigurationError, InterleaveError, MissingDependency, did_you_mean
 from interleave.types import Request
 from interleave.validation_errors import problem_with
@@ -191,12 +191,12 @@ def load_agent(spec: str | Spec, role: str) -> Any:
 
 def check_generator(spec: str | Spec) -> None:
     """Refuse an unknown name, options it does not take, a package that is missing; loads no weights."""
-    _look_up(spec, ("generator",), "image generator")
+    _look_up(spec, ("generator",), "image generator", "generator")
 
 
 def check_agent(spec: str | Spec, role: str) -> None:
     """The same for the backend of a planner, critic or scorer."""
-    _look_up(spec, AGENT_KINDS, role)
+    _look_up(spec, AGENT_KINDS, role, role)
 
 
 def look_for_model(generator: str | Spec) -> None:
@@ -285,21 +285,21 @@ def note_for(spec: str | Spec, *, role: str) -> str | None:
 
 
 def _load(spec: str | Spec, kinds: tuple[Kind, ...], what: str, *, role: str) -> object:
-    backend, parsed, options = _look_up(spec, kinds, what)
+    backend, parsed, options = _look_up(spec, kinds, what, role)
     parameters = inspect.signature(backend).parameters.values()
     takes_role = any(each.name == "role" or each.kind is each.VAR_KEYWORD for each in parameters)
     built = backend(spec=parsed, options=options, **({"role": role} if takes_role else {}))
     return keep_limits(built, shared_options(parsed), parsed.name)
 
 
-def _look_up(spec: str | Spec, kinds: tuple[Kind, ...], what: str) -> tuple[Any, Spec, BaseModel]:
+def _look_up(spec: str | Spec, kinds: tuple[Kind, ...], what: str, role: str) -> tuple[Any, Spec, BaseModel]:
     """The class that a spec names, and the spec's options as an instance of its `Options`."""
     parsed = _parsed(spec)
     info = find_backend(parsed.name, *kinds)
     if info is None:
         raise unknown_backend(spec, what, *kinds)
     backend = _import(info, f"the {what} {parsed.name!r}")
-    return backend, parsed, _options(backend, parsed)
+    return backend, parsed, _options(backend, parsed, role)
 
 
 def unknown_backend(spec: str | Spec, what: str, *kinds: Kind) -> ConfigurationError:
@@ -332,8 +332,11 @@ def _import(info: BackendInfo, what: str) -> Any:
     return backend
 
 
-def _options(backend: Any, spec: Spec) -> BaseModel:
-    own, shared = backend.Options.model_fields, BackendOptions.model_fields
+def _options(backend: Any, spec: Spec, role: str) -> BaseModel:
+    own, shared = backend.Options.model_fields, set(BackendOptions.model_fields)
+    if role == "critic" and not is_agent(spec):
+        shared |= set(CriticOptions.model_fields)
+        critic_options(spec)
     for key in spec.options:
         if key not in own and key not in shared:
             known = {*own, *shared}
@@ -344,9 +347,18 @@ def _options(backend: Any, spec: Spec) -> BaseModel:
 
 def shared_options(spec: str | Spec) -> BackendOptions:
     """The options of a spec that every backend takes."""
-    parsed, shared = _parsed(spec), BackendOptions.model_fields
-    given = {key: parsed.options[key] for key in parsed.options if key in shared}
-    return cast(BackendOptions, _validated(BackendOptions, parsed, given))
+    return cast(BackendOptions, _some_options(BackendOptions, spec))
+
+
+def critic_options(spec: str | Spec) -> CriticOptions:
+    """The options of a spec that every vision-language model takes as a critic."""
+    return cast(CriticOptions, _some_options(CriticOptions, spec))
+
+
+def _some_options(model: type[BaseModel], spec: str | Spec) -> BaseModel:
+    parsed = _parsed(spec)
+    given = {key: value for key, value in parsed.options.items() if key in model.model_fields}
+    return _validated(model, parsed, given)
 
 
 def _validated(model: Any, spec: Spec, values: Mapping[str, str]) -> BaseModel:

@@ -174,6 +174,7 @@ def _command_of(name: str) -> Callable[..., int]:
         generator: options.GeneratorSpec = None,
         prompts: options.PackName = None,
         max_attempts: options.MaxAttempts = None,
+        choose: options.Choose = None,
         seed: options.Seed = 0,
         attempts: Annotated[
             int | None,
@@ -250,6 +251,7 @@ def _command_of(name: str) -> Callable[..., int]:
                     "generator": generator,
                     "prompts": prompts,
                     "max_attempts": max_attempts,
+                    "choose": choose,
                     "seed": seed,
                 },
                 attempts=attempts,

@@ -23,6 +23,7 @@ def generate(
     max_seconds: options.MaxSeconds = None,
     max_cost: options.MaxCost = None,
     sources: options.Sources = None,
+    choose: options.Choose = None,
     seed: options.Seed = 0,
     out: options.Out = None,
     requests: options.Requests = None,
@@ -64,6 +65,7 @@ def generate(
         "max_seconds": max_seconds,
         "max_cost": max_cost,
         "sources": sources,
+        "choose": choose,
         "seed": seed,
     }
 

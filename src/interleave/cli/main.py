@@ -18,6 +18,7 @@ from interleave import plugins
 from interleave.cli import (
     backends,
     bench,
+    calibrate,
     data,
     export,
     generate,
@@ -54,6 +55,7 @@ app.command()(plan.plan)
 app.command()(resume.resume)
 app.command()(show.show)
 app.command()(export.export)
+app.command()(calibrate.calibrate)
 app.command()(studio.studio)
 app.add_typer(backends.app, name="backends")
 app.add_typer(prompts.app, name="prompts")

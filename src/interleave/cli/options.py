@@ -52,6 +52,13 @@ MaxCost = Annotated[
 Sources = Annotated[
     str | None, typer.Option(metavar="previous|history", help="The pictures that a step starts from.")
 ]
+Choose = Annotated[
+    str | None,
+    typer.Option(
+        metavar="best|first-unless-better|last",
+        help="The attempt of a step that counts. [default: the profile's, best]",
+    ),
+]
 Seed = Annotated[int, typer.Option(help="The random seed; another seed gives other pictures.")]
 Out = Annotated[
     Path | None, typer.Option("--out", metavar="DIR", help="The run folder. [default: a new one under runs/]")

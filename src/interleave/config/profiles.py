@@ -19,7 +19,8 @@ from typing import Any
 from pydantic import ConfigDict, Field, ValidationError, model_validator
 
 from interleave import plugins
-from interleave.config.run_config import SourceRule
+from interleave.choice import DEFAULT_CHOICE
+from interleave.config.run_config import Choice, SourceRule
 from interleave.config.specs import Spec, parse_spec
 from interleave.errors import ConfigurationError, MissingDependency, did_you_mean
 from interleave.files import parse_toml, read_text, why
@@ -73,6 +74,7 @@ class Profile(Value):
     max_attempts: int = Field(default=5, ge=1, le=100)
     max_steps: int = Field(default=50, ge=1, le=10_000)
     sources: SourceRule = SourceRule.PREVIOUS
+    choose: Choice = DEFAULT_CHOICE
 
 
 def config_folder() -> Path | None:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
+from typing import Annotated, Any
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
+from interleave.choice import DEFAULT_CHOICE, Judgeable, checked_choice, policy_named
 from interleave.config.specs import Spec, parse_spec, without_tuning
 from interleave.errors import ConfigurationError
 from interleave.types import Plan, Value
@@ -16,6 +17,10 @@ OBJECT = "object:"
 """How a run names a model that was given as a Python object: no spec can name it."""
 MOST_ATTEMPTS = 100
 """How often a step may be drawn."""
+
+
+Choice = Annotated[str, AfterValidator(checked_choice)]
+"""The name of the policy that says which attempt of a step counts."""
 
 
 class SourceRule(StrEnum):
@@ -29,15 +34,21 @@ class SourceRule(StrEnum):
 
 @dataclass(frozen=True)
 class Rules:
-    """What decides how a run comes out, besides its models and prompts: attempts, seed and sources."""
+    """What decides how a run comes out, besides its models and prompts."""
 
     max_attempts: int = 5
     seed: int = 0
     sources: SourceRule = SourceRule.PREVIOUS
+    choose: str = DEFAULT_CHOICE
+    """The policy that says which attempt of a step counts."""
 
     def __post_init__(self) -> None:
         if self.max_attempts < 1:
             raise ConfigurationError("max_attempts must be at least 1: a step is drawn before it is judged")
+
+    def better_of(self, best: Judgeable | None, latest: Judgeable) -> Judgeable:
+        """Of the attempt that counted so far and the latest one, the one that counts."""
+        return policy_named(self.choose)(best, latest)
 
 
 class RoleConfig(Value):
@@ -95,12 +106,13 @@ class RunConfig(Value):
     max_steps: int = Field(default=50, ge=1, le=10_000)
     seed: int = Field(default=0, ge=0, lt=2**63)
     sources: SourceRule = SourceRule.PREVIOUS
+    choose: Choice = DEFAULT_CHOICE
     plan: Plan | None = None
     """The plan, where the user gave it and no planner is asked."""
 
     @property
     def rules(self) -> Rules:
-        return Rules(self.max_attempts, self.seed, self.sources)
+        return Rules(self.max_attempts, self.seed, self.sources, self.choose)
 
     @property
     def notes(self) -> tuple[str, ...]:

@@ -60,6 +60,14 @@ class BackendOptions(Value):
     """Seconds for one try; time in a queue does not count where it is known."""
 
 
+class CriticOptions(Value):
+    """The options that every vision-language model takes as a critic."""
+
+    strict: float | None = Field(default=None, ge=0, le=1)
+    """The probability of "this picture is right" from which on a picture is accepted; None: what the critic
+    says counts."""
+
+
 TUNING = frozenset({*BackendOptions.model_fields, "key", "port", "probe"})
 """Options that change how fast a run goes, not how it comes out."""
 

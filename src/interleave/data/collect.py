@@ -165,6 +165,7 @@ def _options(assignment: Assignment) -> dict[str, object]:
         "max_attempts": config.max_attempts,
         "max_steps": config.max_steps,
         "sources": config.sources.value,
+        "choose": config.choose,
         "seed": config.seed,
     }
 

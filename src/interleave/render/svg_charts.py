@@ -7,12 +7,13 @@ a title, which browsers show and screen readers read.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 
 WIDTH = 520
 HEIGHT = 220
+SQUARE = 360
 LEFT, RIGHT, TOP, BOTTOM = 46, 10, 12, 34
 ROW = 22
 LABEL = 210
@@ -28,6 +29,17 @@ class Series:
     low: Sequence[float] = ()
     high: Sequence[float] = ()
     """The quartiles, drawn as a shaded band."""
+
+
+@dataclass(frozen=True)
+class Curve:
+    """Points of two shares, joined by a line in their order."""
+
+    name: str
+    points: Sequence[tuple[float, float]]
+    low: Sequence[float] = ()
+    high: Sequence[float] = ()
+    """The interval of each point upwards, drawn as a bar."""
 
 
 def bars(labels: Sequence[str], series: Sequence[Series], *, across: str, title: str) -> str:
@@ -100,6 +112,72 @@ def ranking(values: Mapping[str, float], *, title: str, of: Mapping[str, float] 
     return _svg(rows, height, title)
 
 
+def square(curves: Sequence[Curve], *, across: str, up: str, title: str, diagonal: bool = False) -> str:
+    """Curves of shares from 0 to 1 on both axes, with the diagonal where that is what is aimed at."""
+    left, side = LEFT + 14, SQUARE - LEFT - 14 - RIGHT
+    floor = TOP + side
+
+    def place(across_share: float, up_share: float) -> tuple[float, float]:
+        return left + side * across_share, floor - side * up_share
+
+    parts = []
+    for part in range(5):
+        value = part / 4
+        (x, y), end = place(value, value), left + side
+        parts.append(f'<line class="grid" x1="{left}" x2="{end}" y1="{y:.1f}" y2="{y:.1f}"/>')
+        parts.append(f'<text class="name" x="{left - 6}" y="{y + 4:.1f}">{value:g}</text>')
+        parts.append(f'<text class="tick" x="{x:.1f}" y="{floor + 16}">{value:g}</text>')
+    middle = floor - side / 2
+    parts.append(f'<text class="tick soft" x="{left + side / 2}" y="{floor + 32}">{escape(across)}</text>')
+    parts.append(
+        f'<text class="tick soft" x="12" y="{middle}" transform="rotate(-90 12 {middle})">{escape(up)}</text>'
+    )
+    if diagonal:
+        parts.append(f'<line class="aim" x1="{left}" y1="{floor}" x2="{left + side}" y2="{TOP}"/>')
+    for tone, curve in zip(TONES, curves, strict=False):
+        parts += _curve(curve, tone, place, across, up)
+    return _svg(parts, floor + 38, title, SQUARE)
+
+
+def _curve(
+    curve: Curve, tone: str, place: Callable[[float, float], tuple[float, float]], across: str, up: str
+) -> list[str]:
+    spots = [place(*point) for point in curve.points]
+    path = " ".join(f"{x:.1f},{y:.1f}" for x, y in spots)
+    parts = [f'<polyline class="line-{tone}" points="{path}"/>']
+    for number, ((x, y), (share, height)) in enumerate(zip(spots, curve.points, strict=True)):
+        said = f"{curve.name}: {across} {share:.3f}, {up} {height:.3f}"
+        if curve.low:
+            low, high = curve.low[number], curve.high[number]
+            (_, bottom), (_, top) = place(share, low), place(share, high)
+            said += f" ({low:.3f} to {high:.3f})"
+            parts.append(
+                f'<line class="line-{tone}" x1="{x:.1f}" x2="{x:.1f}" y1="{bottom:.1f}" y2="{top:.1f}"/>'
+            )
+        parts.append(
+            f'<circle class="tone-{tone}" cx="{x:.1f}" cy="{y:.1f}" r="3.5">'
+            f"<title>{escape(said)}</title></circle>"
+        )
+    return parts
+
+
+def as_file(svg: str) -> str:
+    """A chart as a file of its own: with its colours, on white."""
+    opened, _, rest = svg.partition(">")
+    return f'{opened} xmlns="http://www.w3.org/2000/svg"><style>{_FILE_STYLE}</style>{rest}'
+
+
+_FILE_STYLE = (
+    "svg{background:#fff}text{fill:#22202a;font:12px system-ui,sans-serif}.name{text-anchor:end}"
+    ".tick{text-anchor:middle}.soft{fill:#6b6873}.grid{stroke:#e2ded4}"
+    ".aim{stroke:#8d8a92;stroke-dasharray:4 4}"
+    + "".join(
+        f".tone-{tone}{{fill:{colour}}}.line-{tone}{{fill:none;stroke:{colour};stroke-width:2}}"
+        for tone, colour in zip(TONES, ("#2f6f9f", "#c9762b", "#8a5aa8", "#8d8a92"), strict=True)
+    )
+)
+
+
 def shortened(name: str, length: int = 30) -> str:
     return name if len(name) <= length else name[: length - 1].rstrip() + "…"
 
@@ -130,9 +208,9 @@ def _framed(
     return _svg([*frame, *marks], HEIGHT, title)
 
 
-def _svg(parts: Sequence[str], height: float, title: str) -> str:
+def _svg(parts: Sequence[str], height: float, title: str, width: float = WIDTH) -> str:
     return (
-        f'<svg viewBox="0 0 {WIDTH} {height:.0f}" role="img" aria-label="{escape(title)}">'
+        f'<svg viewBox="0 0 {width:.0f} {height:.0f}" role="img" aria-label="{escape(title)}">'
         f"<title>{escape(title)}</title>{''.join(parts)}</svg>"
     )
 

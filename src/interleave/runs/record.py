@@ -13,7 +13,6 @@ from pydantic import Field
 from interleave.config.run_config import RoleConfig, RunConfig
 from interleave.errors import RunError
 from interleave.pictures import pixel_digest
-from interleave.pipeline import better_of
 from interleave.runs.decision_records import DecisionRecord, records_of
 from interleave.runs.digest_chain import JournalPosition
 from interleave.runs.journal import (
@@ -386,7 +385,8 @@ class _Folding:
             )
         current = [each for each in attempts if key is None or self.keys[step.number, each.number] == key]
         if current and self.status == "short":  # cut off by a limit: show what there is
-            return record.model_copy(update={"shown": reduce(better_of, current).number, "forced": True})
+            shown = reduce(self.start.config.rules.better_of, current)
+            return record.model_copy(update={"shown": shown.number, "forced": True})
         return record
 
     def _by_hand(self, step: int) -> ByHand | None:

@@ -59,6 +59,7 @@ class Choices:
     max_attempts: int | None = None
     max_steps: int | None = None
     sources: str | None = None
+    choose: str | None = None
     seed: int = 0
 
 
@@ -99,6 +100,7 @@ def resolve(chosen: Choices, *, only_plans: bool = False) -> tuple[RunConfig, Pr
         "max_attempts": _first(chosen.max_attempts, profile.max_attempts),
         "max_steps": _first(chosen.max_steps, profile.max_steps),
         "sources": _first(chosen.sources, profile.sources),
+        "choose": _first(chosen.choose, profile.choose),
         "seed": chosen.seed,
         "plan": chosen.plan,
     }
@@ -193,10 +195,17 @@ def load_models(
     planner = GivenPlan(config.plan) if config.plan else load_agent(chosen.planner, config.planner, "planner")
     return Models(
         planner=planner_from(planner, pack, max_steps=config.max_steps),
-        critic=critic_from(load_agent(chosen.critic, config.critic, "critic"), pack),
+        critic=critic_from(
+            load_agent(chosen.critic, config.critic, "critic"), pack, strict=strictness(config.critic)
+        ),
         generator=_load_generator(chosen.generator, config.generator),
         others={other.identity: load_generator(other.parsed) for other in others},
     )
+
+
+def strictness(critic: RoleConfig) -> float | None:
+    """The acceptance probability that a critic's spec asks for, if it names one."""
+    return None if critic.is_object else registry.critic_options(critic.parsed).strict
 
 
 def load_agent(chosen: Any, role: RoleConfig, name: str) -> Any:

@@ -21,7 +21,7 @@ from interleave.backends.registry import load_generator
 from interleave.config.run_config import RoleConfig, RunConfig
 from interleave.pictures import as_rgb, pixel_digest
 from interleave.runs.models import Models
-from interleave.runs.resolve import Choices, load_agent
+from interleave.runs.resolve import Choices, load_agent, strictness
 from interleave.types import Plan, Request, Slot, Text, Verdict
 
 if TYPE_CHECKING:
@@ -129,7 +129,11 @@ class SharedModels:
             planner=planner_from(
                 self._cached_role(chosen.planner, config.planner, "planner"), pack, max_steps=config.max_steps
             ),
-            critic=critic_from(self._cached_role(chosen.critic, config.critic, "critic"), pack),
+            critic=critic_from(
+                self._cached_role(chosen.critic, config.critic, "critic"),
+                pack,
+                strict=strictness(config.critic),
+            ),
             generator=self._cached_generator(config.generator.spec),
         )
 

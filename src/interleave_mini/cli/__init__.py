@@ -1,9 +1,10 @@
-"""`interleave mini`: train the built-in miniature's own models."""
+"""`interleave mini`: train the built-in miniature's own models, and label their pictures."""
 
 from __future__ import annotations
 
 import typer
 
+from interleave_mini.cli import label
 from interleave_mini.cli import train_commands as commands
 
 app = typer.Typer(help="The built-in miniature.", no_args_is_help=True)
@@ -23,3 +24,4 @@ train.command()(commands.critic)
 train.command("all")(commands.everything)
 app.command()(commands.fresh)
 app.command("halve")(commands.to_fp16)
+app.command("label")(label.label)

@@ -43,6 +43,7 @@ def mini(
     ] = None,
     seed: Annotated[int, typer.Option(help="Picks the tasks, and seeds the runs.")] = 0,
     max_attempts: options.MaxAttempts = None,
+    choose: options.Choose = None,
     out: Annotated[
         Path | None, typer.Option(help="The folder of the runs; the same command on it goes on.")
     ] = None,
@@ -119,6 +120,7 @@ def mini(
         "--profile": profile,
         "--planner": planner,
         "--critic": critic,
+        "--choose": choose,
     }
     if table is not None:
         from interleave_mini.cli.bench_table import ablation, chosen
@@ -151,6 +153,7 @@ def mini(
         "generator": generator,
         "prompts": prompts,
         "max_attempts": max_attempts,
+        "choose": choose,
     }
     settings = Settings(suite, system, 40 if items is None else items, seed, concurrency, choices)
     folder = out or default_folder(settings)

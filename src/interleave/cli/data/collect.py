@@ -40,6 +40,7 @@ def collect(
     max_seconds: options.MaxSeconds = None,
     max_cost: options.MaxCost = None,
     sources: options.Sources = None,
+    choose: options.Choose = None,
     seed: Annotated[
         int, typer.Option(help="Decides the seed of every run, and which generator draws it.")
     ] = 0,
@@ -90,6 +91,7 @@ def collect(
         "max_seconds": max_seconds,
         "max_cost": max_cost,
         "sources": sources,
+        "choose": choose,
         "seed": seed,
     }
     output = Output(json_output, json_events)

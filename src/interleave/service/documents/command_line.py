@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 
+from interleave.choice import DEFAULT_CHOICE
 from interleave.runs.record import RunRecord
 from interleave.runs.store import FOLDER
 from interleave.service.documents.jobs import Job
@@ -26,4 +27,6 @@ def command_line(job: Job, record: RunRecord | None, profile: str | None) -> str
             words += [f"--{role}", getattr(config, role).identity]
         words += ["--prompts", config.prompts.name]
     words += ["--max-attempts", str(config.max_attempts), "--sources", config.sources.value]
+    if config.choose != DEFAULT_CHOICE:
+        words += ["--choose", config.choose]
     return shlex.join([*words, "--seed", str(config.seed)])

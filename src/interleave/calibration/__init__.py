@@ -1,0 +1,1 @@
+"""How well a critic's confidence fits what people say, and from which confidence on it should accept."""

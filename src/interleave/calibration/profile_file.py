@@ -1,0 +1,104 @@
+"""Strictness written into a profile: the text of the file stays as it is, but for the critic.
+
+There is no library for TOML with comments among the dependencies, so the one line is edited as text, and the
+file is read again to make sure that it says what it should.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from pathlib import Path
+
+from interleave.agents.prompts import DEFAULT_PACK
+from interleave.config.profiles import (
+    Profile,
+    config_folder,
+    default_profile,
+    load_profile,
+    profile_files,
+)
+from interleave.config.specs import Spec, parse_spec
+from interleave.errors import ConfigurationError
+from interleave.files import make_folder, parse_toml, read_text, write_atomic
+
+_INLINE = re.compile(r"^critic\s*=.*$", re.MULTILINE)
+_TABLE = re.compile(r"^\[critic\][^\n]*\n", re.MULTILINE)
+_NEXT_TABLE = re.compile(r"^\[", re.MULTILINE)
+_STRICT = re.compile(r"^strict\s*=[^\n]*\n?", re.MULTILINE)
+
+
+def profile_path(name: str) -> Path:
+    """The file of a profile that may be written: a `.toml` file, or the user's own of this name."""
+    if name.endswith(".toml"):
+        return Path(name)
+    own = config_folder()
+    if own is None:
+        raise ConfigurationError(f"there is no folder for profiles here: write --profile ./{name}.toml")
+    return own / "profiles" / f"{name}.toml"
+
+
+def write_strictness(name: str, strict: float, critic: str | None) -> Path:
+    """Set the critic's strictness in a profile; returns its file.
+
+    A profile that does not exist becomes a copy of the shipped one of that name, or of the default, with this
+    critic.
+    """
+    path = profile_path(name)
+    base = path if path.exists() else profile_files().get(Path(name).stem) or _default_file()
+    text = read_text(base)
+    profile = load_profile(str(base))
+    own = profile.critic.as_spec("critic")
+    spec = own if critic is None else parse_spec(critic)
+    # the words of a profile go with its models: only those of the default are understood by any critic
+    if _model(spec) != _model(own) and (path.exists() or profile.prompts != DEFAULT_PACK):
+        raise ConfigurationError(
+            f"the critic of {base} is {str(own)!r}, not {str(spec)!r}: name a profile of this critic, or "
+            f"write {path} by hand"
+        )
+    written = _with_strictness(text, spec if _model(spec) != _model(own) else None, strict)
+    found = Profile.model_validate(parse_toml(written)).critic.as_spec("critic")
+    if _model(found) != _model(spec) or found.options.get("strict") != repr(strict):
+        raise ConfigurationError(
+            f"the critic of {base} is not written in a way that can be changed: add strict = {strict!r} to it"
+        )
+    make_folder(path.parent)
+    write_atomic(path, written.encode())
+    return path
+
+
+def _default_file() -> Path:
+    name = default_profile()
+    return Path(name) if name.endswith(".toml") else profile_files()[name]
+
+
+def _model(spec: Spec) -> tuple[str, str | None, str | None]:
+    return spec.name, spec.model, spec.base_url
+
+
+def _with_strictness(text: str, critic: Spec | None, strict: float) -> str:
+    """The text with the strictness; a new critic replaces what the table or line says."""
+    if (table := _TABLE.search(text)) is not None:
+        following = _NEXT_TABLE.search(text, table.end())
+        end = following.start() if following else len(text)
+        body = text[table.end() : end] if critic is None else f'spec = "{_plain(critic)}"\n'
+        body = f"strict = {strict!r}\n" + _STRICT.sub("", body)
+        gap = "\n" if following and not body.endswith("\n\n") else ""
+        return text[: table.end()] + body + gap + text[end:]
+    inline = _INLINE.search(text)
+    if inline is None:
+        return text
+    spec = critic or parse_spec(_quoted(inline[0]))
+    changed = replace(spec, options={**spec.options, "strict": repr(strict)})
+    return f'{text[: inline.start()]}critic = "{changed}"{text[inline.end() :]}'
+
+
+def _plain(spec: Spec) -> Spec:
+    return replace(spec, options={key: spec.options[key] for key in spec.options if key != "strict"})
+
+
+def _quoted(line: str) -> str:
+    found = re.search(r"[\"']([^\"']*)[\"']", line)
+    if found is None:
+        raise ConfigurationError(f"the line {line!r} of the profile cannot be changed: add strict by hand")
+    return found[1]
