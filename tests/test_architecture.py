@@ -25,6 +25,7 @@ LAYERS: list[set[str]] = [
     {"batches"},
     {"render"},
     {"api"},
+    {"judging"},
     {"benchmarks", "data", "service", "training"},
     {"cli"},
     {"__init__", "__main__"},
