@@ -80,9 +80,20 @@ export function settingsOf(runs: Run[]): Setting[] {
   };
   return Object.entries(of).flatMap(([name, read]) => {
     const values = runs.map((run) => String((run && read(run)) ?? ""));
-    const known = values.filter((_, place) => runs[place]);
+    // A run that has not begun has no settings yet; having come from no other document is one.
+    const known = values.filter((value, place) => runs[place] && (value || name === "parent"));
     return known.some(Boolean) ? [{ name, values, differs: new Set(known).size > 1 }] : [];
   });
+}
+
+const ROLES = ["planner", "critic", "generator"];
+
+/** For each run what distinguishes it, in one line. */
+export function summariesOf(settings: Setting[], runs: number): string[] {
+  const differing = settings.filter((each) => each.differs && each.name !== "parent");
+  const isNamed = differing.some((each) => each.name === "profile");
+  const told = differing.filter((each) => !isNamed || !ROLES.includes(each.name));
+  return Array.from({ length: runs }, (_, place) => told.flatMap((each) => each.values[place] || []).join(" · "));
 }
 
 /** The same order for the same seed and ids, whatever order the ids come in: the order of a blind comparison. */

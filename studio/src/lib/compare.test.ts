@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { rowsOf, settingsOf, shuffled } from "./align";
+import { rowsOf, settingsOf, shuffled, summariesOf } from "./align";
 import { difference } from "./pixels";
 import { idsIn, links, routeOf } from "./route";
 import type { DocumentFacts } from "./types";
@@ -37,6 +37,8 @@ describe("runs side by side", () => {
     const found = settingsOf([run("a", [], { seed: 1 }), run("b", [], { seed: 2, parent: "a" }), null]);
     expect(found.filter((each) => each.differs).map((each) => each.name)).toEqual(["seed", "parent"]);
     expect(found.find((each) => each.name === "profile")?.differs).toBe(false);
+    expect(summariesOf(found, 3)).toEqual(["1", "2", ""]);
+    expect(settingsOf([run("a", []), run("b", [], { seed: null, models: {} })]).some((each) => each.differs)).toBe(false);
     expect(found.find((each) => each.name === "max_attempts")).toBe(undefined);
   });
 

@@ -215,7 +215,7 @@ export const text = {
     attempts: "Attempts a picture, at most",
     attemptsOf: (number: number) => count(number, "attempt", "attempts"),
     sources: "Each picture starts from",
-    sourcesOf: { "": "what the models' profile says", previous: "the picture before it", history: "all pictures before it" } as Record<string, string>,
+    sourcesOf: { "": "as the profile says", previous: "the picture before it", history: "all pictures before it" } as Record<string, string>,
     add: "Add a run",
     remove: (number: number) => `Remove run ${number}`,
     blind: "Compare blind: in random order, without names of models and settings",
