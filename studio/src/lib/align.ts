@@ -9,6 +9,8 @@ export interface Cell {
   step: StepFacts | null;
   /** The attempt that is shown; while a step is worked on, the newest. */
   attempt: AttemptFacts | null;
+  /** Whether its document has a plan yet. */
+  planned: boolean;
   /** What was drawn; before anything is, what is planned. */
   prompt: string;
   differs: Difference[];
@@ -36,7 +38,7 @@ function cellOf(run: Run, number: number): Cell {
   const step = run?.steps?.find((each) => each.number === number) ?? null;
   const attempt = step?.attempts.find((each) => each.number === step.shown) ?? step?.attempts.at(-1) ?? null;
   const planned = run?.plan?.steps.find((each) => each.number === number)?.prompt ?? "";
-  return { step, attempt, prompt: attempt?.prompt ?? planned, differs: [] };
+  return { step, attempt, planned: (run?.steps?.length ?? 0) > 0, prompt: attempt?.prompt ?? planned, differs: [] };
 }
 
 function differencesOf(base: Cell, cell: Cell): Difference[] {

@@ -28,6 +28,15 @@ export function idsIn(text: string | null | undefined): string[] {
   return [...new Set((text ?? "").replaceAll("%2C", ",").split(",").filter((id) => /^\w{1,80}$/.test(id)))];
 }
 
+export interface ComparisonState {
+  step?: number | null;
+  /** The document that the others are compared with. */
+  base?: string | null;
+  /** What the order of a blind comparison follows from. */
+  blind?: string | null;
+  judge?: boolean;
+}
+
 function address(path: string, query: Record<string, string | number | null>): string {
   const given = Object.entries(query).flatMap(([name, value]) => (value === null || value === "" ? [] : [[name, String(value)]]));
   const search = new URLSearchParams(given).toString();
@@ -38,8 +47,10 @@ export const links = {
   make: "#/",
   library: "#/library",
   queue: "#/queue",
-  compare: (ids: string[] = [], how: { step?: number | null; base?: string | null; blind?: string | null } = {}): string =>
-    address(ids.length ? `#/compare/${ids.join(",")}` : "#/compare", { step: how.step ?? null, base: how.base ?? null, blind: how.blind ?? null }),
+  compare: (ids: string[] = [], how: ComparisonState = {}): string =>
+    address(ids.length ? `#/compare/${ids.join(",")}` : "#/compare", {
+      step: how.step ?? null, base: how.base ?? null, blind: how.blind ?? null, judge: how.judge ? 1 : null,
+    }),
   judge: (task = "", ids: string[] = []): string => address(task ? `#/judge/${task}` : "#/judge", { runs: ids.join(",") }),
   document: (id: string): string => `#/d/${encodeURIComponent(id)}`,
   inside: (id: string): string => `#/d/${encodeURIComponent(id)}/inside`,
