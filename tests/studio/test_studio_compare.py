@@ -7,6 +7,7 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import httpx
 import pytest
 from studio_process import Studio, page_of, studio_in
 
@@ -39,8 +40,6 @@ def shown(page: Page) -> str:
 
 
 def labels(studio: Studio, rater: str) -> list[dict[str, Any]]:
-    import httpx
-
     address = f"{studio.url}/v1/studio/labels/export?rater={rater}"
     return [json.loads(line) for line in httpx.get(address, trust_env=False).text.splitlines()]
 
@@ -204,11 +203,17 @@ def test_attempts_are_labelled_by_keyboard_undone_and_resumed_after_a_kill(
         page.goto("/#/judge/accept")
         become(page, "ann")
         page.get_by_text("There is nothing to judge here yet.").first.wait_for()
+        asked: list[str] = []
+        page.on("request", lambda request: asked.append(request.url))
         for seed in range(3):
             made(studio, REQUEST, seed=seed)  # four attempts each
         page.reload()
         page.get_by_text("12 of 12 left").wait_for()
         assert "Rejected" not in shown(page) and "solid" not in shown(page)
+        # the pictures of the next ones are there before they are needed
+        wait_until(
+            lambda: len({url for url in asked if "/pictures/" in url}) >= 5 or page.wait_for_timeout(20)
+        )
         seen = [str(page.locator("article figure:not(.before) img").get_attribute("src"))]
 
         def press(key: str, left: int) -> None:
@@ -245,6 +250,40 @@ def test_attempts_are_labelled_by_keyboard_undone_and_resumed_after_a_kill(
         page.keyboard.press("a")
         page.get_by_role("button", name="Later").click()
         assert len(labels(studio, "ann")) == 3
+
+
+def test_a_list_of_thousands_of_labels_has_only_those_on_the_screen(browser: Browser, tmp_path: Path) -> None:
+    with studio_in(tmp_path) as studio, page_of(browser, studio) as page:
+        made(studio, "One picture of a hen")
+        at, number = "2026-01-01T00:00:00Z", 3000
+        given = [
+            {
+                "kind": "accept",
+                "rater": "ann",
+                "at": at,
+                "run": f"r{each}",
+                "step": 1,
+                "attempt": 1,
+                "value": True,
+            }
+            for each in range(number)
+        ]
+        data = "".join(json.dumps(each) + "\n" for each in given).encode()
+        httpx.post(f"{studio.url}/v1/studio/labels/import", content=data, trust_env=False).raise_for_status()
+        page.goto("/#/judge/accept")
+        become(page, "ann")
+        page.get_by_text("1 of 1 left").wait_for()
+        page.get_by_text("Your labels").click()
+        listed = page.get_by_role("region", name="Your labels")
+        listed.get_by_role("listitem").first.wait_for()
+        wait_until(lambda: page.get_by_text("Your labels (3,000)").is_visible())
+
+        def place() -> int:
+            listed.evaluate("each => each.scrollTo(0, each.scrollHeight)")
+            return int(listed.get_by_role("listitem").last.get_attribute("aria-posinset") or 0)
+
+        wait_until(lambda: place() == number)
+        assert listed.get_by_role("listitem").count() < 40
 
 
 def test_every_kind_of_label_has_its_keys(page: Page, shared: Studio) -> None:

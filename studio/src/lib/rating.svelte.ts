@@ -19,6 +19,8 @@ class Rating {
   private chosen = $state(localStorage.getItem(NAME) ?? "");
   private unsent = $state.raw<Unsent[]>(read());
   private sending: Promise<void> | null = null;
+  /** Whether the service does not take labels just now. */
+  failing = $state(false);
 
   /** The name of the rater: as chosen here, else that of the API key. */
   get rater(): string {
@@ -56,8 +58,10 @@ class Rating {
     for (let first = this.unsent[0]; first; first = this.unsent[0]) {
       try {
         await api.label(first.rater, first.labels);
+        this.failing = false;
       } catch (error) {
         if (error instanceof ServiceError && (error.unreachable || [401, 429, 503].includes(error.status))) {
+          this.failing = true;
           await new Promise((resolve) => setTimeout(resolve, TRY_AGAIN));
           continue;
         }

@@ -319,7 +319,7 @@ def test_keys_judge_and_see_what_is_theirs(tmp_path: Path) -> None:
         assert hidden.json()["data"] == []
 
 
-def test_guests_judge_their_own_documents(tmp_path: Path) -> None:
+def test_guests_judge_their_own_documents(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with service(tmp_path, guests=GuestQuota()) as running:
         visitors = []
         for _ in range(2):
@@ -332,5 +332,7 @@ def test_guests_judge_their_own_documents(tmp_path: Path) -> None:
         assert visitors[1].post("/v1/studio/labels", json=body).status_code == 404
         assert visitors[0].post("/v1/studio/labels", json=body).status_code == 200
         assert visitors[1].get("/v1/studio/labels/export").content == b""
+        monkeypatch.setattr("interleave.service.documents.studio.judging.MOST_OF_A_GUEST", 1)
+        assert visitors[0].post("/v1/studio/labels", json=body).json()["error"]["code"] == "too_many_labels"
         refused = visitors[0].post("/v1/studio/labels/import", content=b"{}")
         assert refused.json()["error"]["code"] == "not_for_guests"

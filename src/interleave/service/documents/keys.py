@@ -31,7 +31,7 @@ log = logging.getLogger(__name__)
 FILE_NAME = "keys.json"
 LOCK_NAME = "keys.lock"
 SCOPES = {
-    "submit": "submit, cancel and delete its own jobs, upload pictures",
+    "submit": "submit, cancel, delete and label its own jobs, upload pictures",
     "read": "see its own jobs and documents",
     "admin": "everything, of all keys, and the metrics",
 }

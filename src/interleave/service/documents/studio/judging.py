@@ -44,6 +44,7 @@ Body = TypeVar("Body", bound=BaseModel)
 TASKS: tuple[Task, ...] = get_args(Task)
 PAGE, MOST = 50, 200
 MOST_LINES = 200_000
+MOST_OF_A_GUEST = 5_000
 PARSING_COPIES = 10
 """Memory that the labels of a file take, in sizes of it."""
 MEDIA_TYPE = "application/jsonl"
@@ -65,6 +66,14 @@ class JudgingRoutes:
             if self._store is None:
                 self._store = await asyncio.to_thread(LabelStore, self.documents.folders.root)
         return self._store
+
+    async def _store_for(self, caller: Caller) -> LabelStore:
+        """The table, to add to it: guests may not fill the disk."""
+        store = await self.store()
+        if caller.is_guest and await store.rows(caller.key) >= MOST_OF_A_GUEST:
+            message = f"a guest may store at most {MOST_OF_A_GUEST:,} labels"
+            raise ApiRefusal(message, status=429, code="too_many_labels")
+        return store
 
     def _close(self) -> None:
         if self._store is not None:
@@ -109,7 +118,7 @@ class JudgingRoutes:
         caller.require("submit")
         if (body := await _body(request, wire.NewLabels)) is None:
             return Response(status_code=CLIENT_CLOSED_REQUEST)
-        rater, store = Rater(caller.key, body.rater), await self.store()
+        rater, store = Rater(caller.key, body.rater), await self._store_for(caller)
         named = {each.run for new in body.labels for each in (new, new.other) if each is not None}
         revealed = await store.revealed(rater, sorted(named))
         labels = [await self._label(caller, body.rater, new, revealed) for new in body.labels]
@@ -174,7 +183,7 @@ class JudgingRoutes:
             return Response(status_code=CLIENT_CLOSED_REQUEST)
         for run in body.runs:
             await self.documents.get(caller, run)
-        await (await self.store()).reveal(Rater(caller.key, body.rater), body.runs)
+        await (await self._store_for(caller)).reveal(Rater(caller.key, body.rater), body.runs)
         return Response(status_code=204)
 
     async def listing(self, request: Request) -> Response:

@@ -162,6 +162,14 @@ class LabelStore:
 
         return await self.database.run(work)
 
+    async def rows(self, key: str) -> int:
+        """How much is stored for a key."""
+        query = """SELECT (SELECT count(*) FROM labels WHERE key = ?)
+            + (SELECT count(*) FROM revealed WHERE key = ?)"""
+        return await self.database.run(
+            lambda connection: int(connection.execute(query, (key, key)).fetchone()[0])
+        )
+
     async def reveal(self, rater: Rater, runs: Sequence[str]) -> None:
         """Note that a rater knows which systems drew these runs: what they say of them is not blind."""
 
