@@ -4,6 +4,8 @@ export type Route =
   | { view: "make" }
   | { view: "library"; query: URLSearchParams }
   | { view: "queue" }
+  | { view: "compare"; ids: string[]; query: URLSearchParams }
+  | { view: "judge"; task: string; query: URLSearchParams }
   | { view: "document"; id: string; part: "read" | "inside" | "slides" | "step"; step: number };
 
 export function routeOf(hash: string): Route {
@@ -11,6 +13,8 @@ export function routeOf(hash: string): Route {
   const [head, id, part, number] = path.split("/");
   if (head === "library") return { view: "library", query: new URLSearchParams(search) };
   if (head === "queue") return { view: "queue" };
+  if (head === "compare") return { view: "compare", ids: idsIn(id), query: new URLSearchParams(search) };
+  if (head === "judge") return { view: "judge", task: id ?? "", query: new URLSearchParams(search) };
   if (head === "d" && id) {
     const step = /^\d{1,6}$/.test(number ?? "") ? Number(number) : 1;
     const known = part === "inside" || part === "slides" || part === "step" ? part : "read";
@@ -19,10 +23,35 @@ export function routeOf(hash: string): Route {
   return { view: "make" };
 }
 
+/** The ids of documents in an address, each once. */
+export function idsIn(text: string | null | undefined): string[] {
+  return [...new Set((text ?? "").replaceAll("%2C", ",").split(",").filter((id) => /^\w{1,80}$/.test(id)))];
+}
+
+export interface ComparisonState {
+  step?: number | null;
+  /** The document that the others are compared with. */
+  base?: string | null;
+  /** What the order of a blind comparison follows from. */
+  blind?: string | null;
+  judge?: boolean;
+}
+
+function address(path: string, query: Record<string, string | number | null>): string {
+  const given = Object.entries(query).flatMap(([name, value]) => (value === null || value === "" ? [] : [[name, String(value)]]));
+  const search = new URLSearchParams(given).toString();
+  return path + (search ? `?${search}` : "");
+}
+
 export const links = {
   make: "#/",
   library: "#/library",
   queue: "#/queue",
+  compare: (ids: string[] = [], how: ComparisonState = {}): string =>
+    address(ids.length ? `#/compare/${ids.join(",")}` : "#/compare", {
+      step: how.step ?? null, base: how.base ?? null, blind: how.blind ?? null, judge: how.judge ? 1 : null,
+    }),
+  judge: (task = "", ids: string[] = []): string => address(task ? `#/judge/${task}` : "#/judge", { runs: ids.join(",") }),
   document: (id: string): string => `#/d/${encodeURIComponent(id)}`,
   inside: (id: string): string => `#/d/${encodeURIComponent(id)}/inside`,
   slides: (id: string, step = 1): string => `#/d/${encodeURIComponent(id)}/slides/${step}`,

@@ -35,8 +35,10 @@ from interleave.service.documents.streams import EventStream, json_response
 from interleave.service.documents.studio.gallery import GalleryRoutes
 from interleave.service.documents.studio.guard import ChangesGuard
 from interleave.service.documents.studio.indexing import Indexing
+from interleave.service.documents.studio.judging import JudgingRoutes
 from interleave.service.documents.studio.page import PageFile
 from interleave.service.documents.studio.queue import QueueRoutes
+from interleave.service.documents.studio.related import RelatedRoutes
 from interleave.service.documents.studio.routes import PageRoutes
 from interleave.service.messages import ClientDisconnected, Refusal
 from interleave.service.middleware import (
@@ -52,6 +54,7 @@ if TYPE_CHECKING:
 Handler = Callable[["Request"], Awaitable[Response]]
 _ID = re.compile(r"/(resp_|file-)[^/]*")
 _STEP = re.compile(r"/steps/[^/]*/")
+_TASK = re.compile(r"/judging/[^/]*\Z")
 _NAME = re.compile(r"/(pictures|thumbnails|models)/[^/]*\Z")
 
 
@@ -80,6 +83,7 @@ def build_app(
         if path.startswith(SIGNED_PATHS):
             return SHARED
         route = _NAME.sub(r"/\1/{name}", _STEP.sub("/steps/{step}/", _ID.sub("/{id}", path)))
+        route = _TASK.sub("/judging/{task}", route)
         return route if route in known else "other"
 
     guarded = ChangesGuard(app)
@@ -145,6 +149,7 @@ def studio_routes(documents: Documents, access: KeyAccess, page: PageFile) -> di
     """What the studio's page needs besides."""
     pages, indexing = PageRoutes(documents, access, page), Indexing(documents)
     gallery, queue = GalleryRoutes(documents, indexing), QueueRoutes(documents, indexing)
+    judging, related = JudgingRoutes(documents, indexing), RelatedRoutes(documents, indexing)
     return {
         ("GET", "/"): pages.show,
         ("GET", "/openapi.json"): described,
@@ -158,6 +163,15 @@ def studio_routes(documents: Documents, access: KeyAccess, page: PageFile) -> di
         ("POST", "/v1/studio/queue/resume"): queue.resume,
         ("POST", "/v1/studio/queue/{id}/move"): queue.move,
         ("POST", "/v1/studio/queue/retry-failed"): queue.retry_failed,
+        ("GET", "/v1/studio/documents/{id}/related"): related.show,
+        ("GET", "/v1/studio/judging/{task}"): judging.items,
+        ("GET", "/v1/studio/labels"): judging.listing,
+        ("POST", "/v1/studio/labels"): judging.add,
+        ("POST", "/v1/studio/labels/undo"): judging.undo,
+        ("POST", "/v1/studio/labels/reveal"): judging.reveal,
+        ("GET", "/v1/studio/labels/export"): judging.export,
+        ("POST", "/v1/studio/labels/import"): judging.take_in,
+        ("GET", "/v1/studio/agreement"): judging.agreement,
     }
 
 

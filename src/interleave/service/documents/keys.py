@@ -31,7 +31,7 @@ log = logging.getLogger(__name__)
 FILE_NAME = "keys.json"
 LOCK_NAME = "keys.lock"
 SCOPES = {
-    "submit": "submit, cancel and delete its own jobs, upload pictures",
+    "submit": "submit, cancel, delete and label its own jobs, upload pictures",
     "read": "see its own jobs and documents",
     "admin": "everything, of all keys, and the metrics",
 }
@@ -72,6 +72,8 @@ class Caller:
     per_hour: int | None = None
     is_guest: bool = False
     """Whether it is a visitor without an API key."""
+    name: str = ""
+    """The name of the API key, for people."""
 
     def require(self, scope: str) -> None:
         if scope not in self.scopes and "admin" not in self.scopes:
@@ -209,7 +211,9 @@ class KeyAccess:
     def caller_with(self, secret: str) -> Caller | None:
         """Who has this key; None where there is no such key, or it was revoked."""
         key = self._by_digest.get(digest_of(secret))
-        return Caller(key.id, frozenset(key.scopes), key.max_jobs, key.per_hour) if key else None
+        if key is None:
+            return None
+        return Caller(key.id, frozenset(key.scopes), key.max_jobs, key.per_hour, name=key.name)
 
     def _refresh(self) -> None:
         stamp = _stamp(self.path)
