@@ -1,6 +1,6 @@
 /** The calls of the service's API. */
 import { readEvents } from "./sse";
-import type { DocumentFacts, EditedPlan, Gallery, JournalEvent, Queue, Retried, Start } from "./types";
+import type { DocumentFacts, EditedPlan, Gallery, JournalEvent, Queue, Reports, Retried, Start } from "./types";
 
 /** A refusal by the service, in its own words. `status` 0: the service could not be reached. */
 export class ServiceError extends Error {
@@ -112,6 +112,8 @@ export const api = {
 
   gallery: (query: URLSearchParams, signal?: AbortSignal): Promise<Gallery> =>
     get(`/v1/studio/documents?${query}`, signal),
+
+  reports: (): Promise<Reports> => get("/v1/studio/reports"),
 
   queue: (signal?: AbortSignal): Promise<Queue> => get("/v1/studio/queue", signal),
   pauseQueue: (): Promise<Queue> => post("/v1/studio/queue/pause"),

@@ -17,6 +17,8 @@ export type Gallery = Schemas["Gallery"];
 export type GalleryItem = Schemas["GalleryItem"];
 export type Queue = Schemas["Queue"];
 export type QueueItem = Schemas["QueueItem"];
+export type Report = Schemas["Report"];
+export type Reports = Schemas["Reports"];
 export type Retried = Schemas["Retried"];
 
 /** The events of one kind. */
