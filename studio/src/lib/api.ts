@@ -1,6 +1,7 @@
 /** The calls of the service's API. */
 import { readEvents } from "./sse";
-import type { DocumentFacts, EditedPlan, Gallery, JournalEvent, Queue, Reports, Retried, Start } from "./types";
+import type { DocumentFacts, EditedPlan, Gallery, JournalEvent, Queue, Retried, Start } from "./types";
+import type { Reports } from "./types";
 
 /** A refusal by the service, in its own words. `status` 0: the service could not be reached. */
 export class ServiceError extends Error {

@@ -3,20 +3,20 @@
 export type Route =
   | { view: "make" }
   | { view: "library"; query: URLSearchParams }
-  | { view: "queue" }
   | { view: "reports" }
   | { view: "report"; folder: string; path: string }
+  | { view: "queue" }
   | { view: "document"; id: string; part: "read" | "inside" | "slides" | "step"; step: number };
 
 export function routeOf(hash: string): Route {
   const [path = "", search = ""] = hash.replace(/^#\/?/, "").split("?", 2);
   const [head, id, part, number] = path.split("/");
   if (head === "library") return { view: "library", query: new URLSearchParams(search) };
-  if (head === "queue") return { view: "queue" };
   if (head === "reports") {
     const [, folder = "", ...rest] = path.split("/").map(decoded);
     return folder && rest.length ? { view: "report", folder, path: rest.join("/") } : { view: "reports" };
   }
+  if (head === "queue") return { view: "queue" };
   if (head === "d" && id) {
     const step = /^\d{1,6}$/.test(number ?? "") ? Number(number) : 1;
     const known = part === "inside" || part === "slides" || part === "step" ? part : "read";
@@ -24,6 +24,18 @@ export function routeOf(hash: string): Route {
   }
   return { view: "make" };
 }
+
+export const links = {
+  make: "#/",
+  reports: "#/reports",
+  report: (folder: string, path: string): string => `#/reports/${[folder, ...path.split("/")].map(encodeURIComponent).join("/")}`,
+  library: "#/library",
+  queue: "#/queue",
+  document: (id: string): string => `#/d/${encodeURIComponent(id)}`,
+  inside: (id: string): string => `#/d/${encodeURIComponent(id)}/inside`,
+  slides: (id: string, step = 1): string => `#/d/${encodeURIComponent(id)}/slides/${step}`,
+  step: (id: string, step: number): string => `#/d/${encodeURIComponent(id)}/step/${step}`,
+};
 
 /** A piece of an address as it was before it was written there; itself where it is none. */
 function decoded(piece: string): string {
@@ -33,15 +45,3 @@ function decoded(piece: string): string {
     return piece;
   }
 }
-
-export const links = {
-  make: "#/",
-  library: "#/library",
-  queue: "#/queue",
-  reports: "#/reports",
-  report: (folder: string, path: string): string => `#/reports/${[folder, ...path.split("/")].map(encodeURIComponent).join("/")}`,
-  document: (id: string): string => `#/d/${encodeURIComponent(id)}`,
-  inside: (id: string): string => `#/d/${encodeURIComponent(id)}/inside`,
-  slides: (id: string, step = 1): string => `#/d/${encodeURIComponent(id)}/slides/${step}`,
-  step: (id: string, step: number): string => `#/d/${encodeURIComponent(id)}/step/${step}`,
-};
