@@ -34,7 +34,10 @@ def problems(page: Page) -> list[str]:
 
 @pytest.fixture(scope="module")
 def ids(shared: Studio) -> tuple[str, str, str]:
-    """A document that is done, one whose plan waits, one that was stopped."""
+    """A document that is done, one whose plan waits, one that was stopped; and a report."""
+    report = shared.folder / "bench" / "one" / "report.html"
+    report.parent.mkdir(parents=True)
+    report.write_text("<!doctype html><html lang=en><head><title>Numbers</title></head><h1>Numbers</h1></html>")
     done = shared.submit("How a frog grows up, in three pictures")
     held = shared.submit("A frog that waits, in two pictures", hold_plan=True)
 
@@ -54,6 +57,8 @@ VIEWS = {
     "inside": ("/#/d/{done}/inside", ".log summary"),
     "library": ("/#/library", "li img"),
     "queue": ("/#/queue", "h1"),
+    "reports": ("/#/reports", "section li"),
+    "report": ("/#/reports/bench/one/report.html", "iframe"),
 }
 
 
