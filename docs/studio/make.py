@@ -1,6 +1,7 @@
 """Makes the pictures of the studio's guide from a running studio: python docs/studio/make.py http://127.0.0.1:8030
 
-Needs Playwright and Chromium. It makes a document first, which the pictures show. Names of views after the
+Needs Playwright and Chromium, and a report (`interleave bench mini`) for the picture of one. It makes a
+document first, which the pictures show. Names of views after the
 address make only those, of the newest finished document.
 """
 
@@ -29,6 +30,7 @@ VIEWS = {
     "inside": ("/#/d/{done}/inside", ".log summary"),
     "library": ("/#/library", "li img"),
     "queue": ("/#/queue", "h1"),
+    "report": ("/#/reports/{report}", "iframe"),
 }
 
 
@@ -128,6 +130,12 @@ def newest(page: Page, url: str, outcome: str) -> str:
     return str(found["data"][0]["id"])
 
 
+def newest_report(page: Page, url: str) -> str:
+    """The link to a report; empty where there is none."""
+    found = page.request.get(f"{url}/v1/studio/reports").json()["data"]
+    return f"{found[0]['folder']}/{found[0]['path']}" if found else ""
+
+
 def hold_a_plan(page: Page, url: str) -> None:
     page.goto(url)
     page.get_by_role("textbox", name="Your request").fill(REQUEST)
@@ -144,9 +152,10 @@ def main(url: str, *views: str) -> None:
             save_walk(frames(page, url))
             hold_a_plan(page, url)
         done, held = newest(page, url, "completed"), newest(page, url, "held")
+        report = newest_report(page, url)
         for name in views or VIEWS:
             address, seen = VIEWS[name]
-            made = sheet(browser, url, address.format(done=done, held=held), seen)
+            made = sheet(browser, url, address.format(done=done, held=held, report=report), seen)
             made.save(HERE / f"{name}.webp", quality=82, method=6)
         browser.close()
 

@@ -35,7 +35,12 @@ def problems(page: Page) -> list[str]:
 
 @pytest.fixture(scope="module")
 def ids(shared: Studio) -> tuple[str, str, str]:
-    """A document that is done, one whose plan waits, another one of the first request; some are labelled."""
+    """A document that is done, one whose plan waits, another one of the first; some are labelled."""
+    report = shared.folder / "bench" / "one" / "report.html"
+    report.parent.mkdir(parents=True)
+    report.write_text(
+        "<!doctype html><html lang=en><head><title>Numbers</title></head><h1>Numbers</h1></html>"
+    )
     done = shared.submit("How a frog grows up, in three pictures")
     other = shared.submit("How a frog grows up, in three pictures", seed=3)
     held = shared.submit("A frog that waits, in two pictures", hold_plan=True)
@@ -67,6 +72,8 @@ VIEWS = {
     "judge pictures": ("/#/judge/accept", "article img"),
     "judge pairs": ("/#/judge/better", "article img"),
     "judge documents": ("/#/judge/wrong_step", "article img"),
+    "reports": ("/#/reports", "section li"),
+    "report": ("/#/reports/bench/one/report.html", "iframe"),
 }
 
 

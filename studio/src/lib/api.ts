@@ -1,8 +1,8 @@
 /** The calls of the service's API. */
 import { readEvents } from "./sse";
 import type {
-  DocumentFacts, EditedPlan, Gallery, JournalEvent, JudgeItems, KindAgreement, Kind, NewLabel, Queue, RelatedItem, Retried,
-  RunLabels, Start,
+  DocumentFacts, EditedPlan, Gallery, JournalEvent, JudgeItems, KindAgreement, Kind, NewLabel, Queue, RelatedItem, Reports,
+  Retried, RunLabels, Start,
 } from "./types";
 
 /** A refusal by the service, in its own words. `status` 0: the service could not be reached. */
@@ -117,6 +117,8 @@ export const api = {
 
   gallery: (query: URLSearchParams, signal?: AbortSignal): Promise<Gallery> =>
     get(`/v1/studio/documents?${query}`, signal),
+
+  reports: (): Promise<Reports> => get("/v1/studio/reports"),
 
   queue: (signal?: AbortSignal): Promise<Queue> => get("/v1/studio/queue", signal),
   pauseQueue: (): Promise<Queue> => post("/v1/studio/queue/pause"),

@@ -842,6 +842,40 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/studio/reports": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** The reports under the studio's folders */
+        get: operations["get_v1_studio_reports"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/studio/reports/{ticket}/{path}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** A file of a folder of reports */
+        get: operations["get_v1_studio_reports_ticket_path"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/studio/session": {
         parameters: {
             query?: never;
@@ -2251,6 +2285,49 @@ export interface components {
             usage: {
                 [key: string]: number;
             };
+        };
+        /**
+         * Report
+         * @description A page that a command has written.
+         */
+        Report: {
+            /** Address */
+            address: string;
+            /** Beside */
+            beside: string[];
+            /** Bytes */
+            bytes: number;
+            /** Changed At */
+            changed_at: number;
+            /** Folder */
+            folder: string;
+            /**
+             * Kind
+             * @enum {string}
+             */
+            kind: "benchmark" | "data" | "training" | "other";
+            /** Path */
+            path: string;
+            /** Title */
+            title: string;
+        };
+        /**
+         * Reports
+         * @description `GET /v1/studio/reports`.
+         */
+        Reports: {
+            /** Data */
+            data: components["schemas"]["Report"][];
+            /** Folders */
+            folders: string[];
+            /**
+             * Object
+             * @default list
+             * @constant
+             */
+            object: "list";
+            /** Total */
+            total: number;
         };
         /**
          * RequestPart
@@ -4497,6 +4574,67 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Queue"];
+                };
+            };
+            /** @description refused or failed */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    get_v1_studio_reports: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description done */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Reports"];
+                };
+            };
+            /** @description refused or failed */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    get_v1_studio_reports_ticket_path: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                ticket: string;
+                path: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description done */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "text/html": string;
                 };
             };
             /** @description refused or failed */

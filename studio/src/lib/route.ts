@@ -3,6 +3,8 @@
 export type Route =
   | { view: "make" }
   | { view: "library"; query: URLSearchParams }
+  | { view: "reports" }
+  | { view: "report"; folder: string; path: string }
   | { view: "queue" }
   | { view: "compare"; ids: string[]; query: URLSearchParams }
   | { view: "judge"; task: string; query: URLSearchParams }
@@ -12,6 +14,10 @@ export function routeOf(hash: string): Route {
   const [path = "", search = ""] = hash.replace(/^#\/?/, "").split("?", 2);
   const [head, id, part, number] = path.split("/");
   if (head === "library") return { view: "library", query: new URLSearchParams(search) };
+  if (head === "reports") {
+    const [, folder = "", ...rest] = path.split("/").map(decoded);
+    return folder && rest.length ? { view: "report", folder, path: rest.join("/") } : { view: "reports" };
+  }
   if (head === "queue") return { view: "queue" };
   if (head === "compare") return { view: "compare", ids: idsIn(id), query: new URLSearchParams(search) };
   if (head === "judge") return { view: "judge", task: id ?? "", query: new URLSearchParams(search) };
@@ -45,6 +51,8 @@ function address(path: string, query: Record<string, string | number | null>): s
 
 export const links = {
   make: "#/",
+  reports: "#/reports",
+  report: (folder: string, path: string): string => `#/reports/${[folder, ...path.split("/")].map(encodeURIComponent).join("/")}`,
   library: "#/library",
   queue: "#/queue",
   compare: (ids: string[] = [], how: ComparisonState = {}): string =>
@@ -57,3 +65,12 @@ export const links = {
   slides: (id: string, step = 1): string => `#/d/${encodeURIComponent(id)}/slides/${step}`,
   step: (id: string, step: number): string => `#/d/${encodeURIComponent(id)}/step/${step}`,
 };
+
+/** A piece of an address as it was before it was written there; itself where it is none. */
+function decoded(piece: string): string {
+  try {
+    return decodeURIComponent(piece);
+  } catch {
+    return piece;
+  }
+}

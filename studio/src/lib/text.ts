@@ -13,6 +13,32 @@ export const text = {
   unreachable: "The service cannot be reached. Nothing is lost: the page goes on as soon as it answers.",
   failed: (what: string) => `That did not work: ${what}`,
 
+  reports: {
+    heading: "Reports",
+    kinds: { benchmark: "Benchmarks", data: "Data", training: "Training", other: "Other pages" },
+    nothing: "There are no reports yet. Each of these commands writes one:",
+    commands: (folder: string) => [
+      { command: "interleave bench mini --items 8", what: "a benchmark" },
+      { command: `interleave data report COLLECTION --out ${folder}/data.html`, what: "training data" },
+      { command: "interleave train sft critic …", what: "answers of a model while it is trained" },
+    ],
+    folders: "They are looked for in",
+    none: "The studio was started without a folder for reports: interleave studio --reports DIR",
+    more: (number: number) => `The newest are shown; ${count(number, "older one is", "older ones are")} not.`,
+    gone: "There is no such report any more.",
+    back: "All reports",
+    reload: "Load again",
+    beside: "Figures",
+    frame: (title: string) => `Report: ${title}`,
+    picture: "Picture",
+    pictureOf: (number: number, of: number) => `Picture ${number} of ${of}`,
+    zoomIn: "Larger",
+    zoomOut: "Smaller",
+    fit: "Whole picture",
+    zoom: (percent: number) => `${percent} %`,
+    hint: "Turn the wheel or press + and − to zoom, drag to move, 0 for the whole picture.",
+  },
+
   make: {
     heading: "What would you like to explain or tell?",
     label: "Your request",

@@ -28,6 +28,8 @@ export type JudgedPicture = Schemas["JudgedPicture"];
 export type KindAgreement = Schemas["KindAgreement"];
 export type RelatedItem = Schemas["RelatedItem"];
 export type Kind = Schemas["Kind"];
+export type Report = Schemas["Report"];
+export type Reports = Schemas["Reports"];
 export type Retried = Schemas["Retried"];
 
 /** The events of one kind. */

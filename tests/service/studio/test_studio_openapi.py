@@ -61,6 +61,7 @@ READ = [
     "/v1/responses/{id}",
     "/v1/files",
     "/v1/studio/start",
+    "/v1/studio/reports",
     "/v1/studio/documents",
     "/v1/studio/queue",
     "/v1/studio/documents/{id}/related",

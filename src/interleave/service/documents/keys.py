@@ -24,7 +24,7 @@ from interleave.files import write_atomic
 from interleave.runs.folder import folder_lock
 from interleave.service.auth import OPEN_PATHS, refuse_foreign_names, refuse_foreign_pages, secret_of
 from interleave.service.documents.refusals import ApiRefusal
-from interleave.service.documents.shared_pictures import PREFIX as SIGNED_PATHS
+from interleave.service.documents.shared_pictures import PREFIX as SIGNED_PICTURES
 from interleave.types import Value
 
 log = logging.getLogger(__name__)
@@ -42,6 +42,9 @@ COOKIE = "interleave-key"
 """The cookie in which the studio's page sends it: pictures and downloads carry no header."""
 OPEN_HERE = OPEN_PATHS | {"/", "/openapi.json", "/v1/studio/start"}
 """Routes without authentication: the page that asks for a key, and what it needs to do so."""
+REPORTS = "/v1/studio/reports/"
+SIGNED_PATHS = (SIGNED_PICTURES, REPORTS)
+"""Addresses that carry a signature of their own."""
 
 
 class ApiKey(Value):

@@ -22,6 +22,7 @@ from interleave.service.documents import wire
 from interleave.service.documents.calls import ModelCalls
 from interleave.service.documents.shared_pictures import ROUTE as SHARED
 from interleave.service.documents.studio import judging_wire as judging
+from interleave.service.documents.studio import report_wire
 from interleave.service.documents.studio import wire as studio
 from interleave.service.documents.studio.guard import HEADER
 from interleave.service.documents.studio.thumbnails import SIDES
@@ -162,6 +163,8 @@ ROUTES: dict[tuple[str, str], Route] = {
     ("POST", "/v1/studio/session"): Route("Keep the key of this request in a cookie"),
     ("DELETE", "/v1/studio/session"): Route("Forget the key"),
     ("GET", "/v1/studio/documents"): Route("The gallery, searched", studio.Gallery, query=_SEARCH),
+    ("GET", "/v1/studio/reports"): Route("The reports under the studio's folders", report_wire.Reports),
+    ("GET", "/v1/studio/reports/{ticket}/{path:path}"): Route("A file of a folder of reports", "text/html"),
     ("GET", "/v1/studio/queue"): Route("The queue", studio.Queue),
     ("POST", "/v1/studio/queue/pause"): Route("Start nothing more", studio.Queue, wire.Nothing),
     ("POST", "/v1/studio/queue/resume"): Route("Start again what waits", studio.Queue, wire.Nothing),
@@ -201,7 +204,8 @@ def openapi() -> Schema:
     schemas = _schemas()
     paths: dict[str, Schema] = {}
     for (method, path), route in ROUTES.items():
-        paths.setdefault(path, {})[method.lower()] = _operation(method, path, route)
+        plain = path.replace(":path}", "}")
+        paths.setdefault(plain, {})[method.lower()] = _operation(method, plain, route)
     keys = {
         "bearer": {"type": "http", "scheme": "bearer"},
         "google": {"type": "apiKey", "in": "header", "name": "x-goog-api-key"},
