@@ -162,7 +162,7 @@ def _read(line: bytes) -> Label:
 
 def write_labels(path: Path, labels: Iterable[Label]) -> None:
     """Append labels to a file, which is made where it is missing; they are on disk afterwards."""
-    lines = b"".join(label.model_dump_json().encode() + b"\n" for label in labels)
+    lines = label_lines(labels)
     make_folder(path.parent)
     try:
         with open(path, "a+b") as file:
@@ -174,6 +174,11 @@ def write_labels(path: Path, labels: Iterable[Label]) -> None:
     except OSError as error:
         raise StorageError.at(path, error) from error
     sync_folder(path.parent)
+
+
+def label_lines(labels: Iterable[Label]) -> bytes:
+    """Labels as the lines of a file."""
+    return b"".join(label.model_dump_json().encode() + b"\n" for label in labels)
 
 
 def _end_last_line(file: BinaryIO) -> None:
