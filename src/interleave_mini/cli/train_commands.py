@@ -44,13 +44,29 @@ def generator(
     device: Annotated[str | None, typer.Option(help="cuda, cpu…; by default a GPU if there is one.")] = None,
     workers: Annotated[int, typer.Option(min=0, help="Processes that write examples.")] = 0,
     evaluate: Annotated[int, typer.Option(min=1, help="Pictures of each sort in the evaluation.")] = 200,
+    start: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="Go on from the weights of this pipeline. [default: from nothing]"),
+    ] = None,
+    rate: Annotated[float, typer.Option(min=0, help="The highest learning rate of the second.")] = 7e-4,
     seed: Annotated[int, typer.Option(help="Seeds everything.")] = 0,
 ) -> int:
     """Train the generator, a small FLUX.2-klein, on the world's own scenes; prints where the pipeline is."""
+    from interleave_mini.train.flow import FlowTraining
     from interleave_mini.train.generator import GeneratorTraining, train_generator
 
     settings = GeneratorTraining(
-        out, shape, vae_minutes, flow_minutes, stop_after, device, workers, seed, evaluate
+        out,
+        shape,
+        vae_minutes,
+        flow_minutes,
+        stop_after,
+        device,
+        workers,
+        seed,
+        evaluate,
+        start,
+        flow=FlowTraining(rate=rate),
     )
     if not train_generator(settings):
         typer.echo("stopped: the same command goes on", err=True)

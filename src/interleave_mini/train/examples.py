@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 from random import Random
 
 from interleave_mini.language.prompts import edit_prompt, scene_prompt
-from interleave_mini.language.splits import HELD_OUT_PAIRS, has_held_out_pair, hashed_split
-from interleave_mini.language.tasks import sample_task
+from interleave_mini.language.splits import HELD_OUT_PAIRS, has_held_out_pair
+from interleave_mini.language.tasks import sample_training_task
 from interleave_mini.world.kinds import BACKGROUNDS, COLOURS, KINDS, NOUNS
 from interleave_mini.world.operations import (
     Add,
@@ -33,8 +33,15 @@ from interleave_mini.world.operations import (
 from interleave_mini.world.scene import CELLS, GRID, Gripper, Scene, Size, Thing
 
 MAX_THINGS = 6
+"""Of scenes in exact prompts and in the evaluation."""
+COUNTS = (2, 10, 12, 10, 8, 6, 4, 2, 1, 1)
+"""How often a random scene has nothing in it, one thing, two, up to nine."""
 FROM_NOTHING = 0.35
-FROM_STORIES = 0.3
+FROM_TASKS = 0.45
+TASKS = ("story", "story", "story", "edit", "plain")
+"""The suites whose steps are examples; one that is named thrice comes three times as often."""
+IN_SHORT, IN_OTHER_WORDS = 0.45, 0.35
+"""The shares of prompts in the planner's words and in varied ones; the others are exact, which is easiest."""
 WITH_EARLIER = 0.12
 """The share of edits with the picture before the last as a second source, as with `--sources history`."""
 _NOUNS = tuple(NOUNS)
@@ -63,7 +70,7 @@ class Example:
 def sample_example(rng: Random) -> Example:
     """A random example."""
     while True:
-        made = _from_story(rng) if rng.random() < FROM_STORIES else _at_random(rng)
+        made = _from_task(rng) if rng.random() < FROM_TASKS else _at_random(rng)
         if made is not None and not has_held_out_pair(made.after):
             return made
 
@@ -78,11 +85,9 @@ def _at_random(rng: Random) -> Example | None:
     return Example(_ask(operations, scene, rng), scene, apply_all(operations, scene), _earlier(scene, rng))
 
 
-def _from_story(rng: Random) -> Example | None:
+def _from_task(rng: Random) -> Example:
     """A step of a request of the training split, as the planner or the critic would ask for it."""
-    task = sample_task("story", rng)
-    if task.unseen or hashed_split(repr(task.parts)) != "train":
-        return None
+    task = sample_training_task(rng.choice(TASKS), rng)
     number = rng.randrange(len(task.steps))
     step = task.steps[number]
     if step.before is None:
@@ -100,19 +105,19 @@ def _earlier(scene: Scene, rng: Random) -> Scene | None:
 
 
 def _describe(scene: Scene, rng: Random) -> str:
-    return _in_some_way(rng, lambda **style: scene_prompt(scene, **style))
+    return _in_some_way(scene, rng, lambda **style: scene_prompt(scene, **style))
 
 
 def _ask(operations: tuple[Operation, ...], scene: Scene, rng: Random) -> str:
-    return _in_some_way(rng, lambda **style: edit_prompt(operations, scene, **style))
+    return _in_some_way(scene, rng, lambda **style: edit_prompt(operations, scene, **style))
 
 
-def _in_some_way(rng: Random, say: Callable[..., str]) -> str:
-    """In the planner's words, in varied words, or exactly."""
+def _in_some_way(scene: Scene, rng: Random, say: Callable[..., str]) -> str:
+    """In the planner's words, in varied words, or exactly: of many things that would be cut off."""
     chance = rng.random()
-    if chance < 0.35:
+    if chance < IN_SHORT or len(scene.things) > MAX_THINGS:
         return say()
-    return say(rng=rng) if chance < 0.68 else say(exact=True)
+    return say(rng=rng) if chance < IN_SHORT + IN_OTHER_WORDS else say(exact=True)
 
 
 def random_scene(rng: Random, things: int | None = None) -> Scene:
@@ -120,7 +125,7 @@ def random_scene(rng: Random, things: int | None = None) -> Scene:
     background = rng.choice(BACKGROUNDS)
     if things is None and rng.random() < 0.08:
         return _bench(background if rng.random() < 0.3 else "workbench", rng)
-    count = things if things is not None else rng.choices(range(MAX_THINGS + 1), (1, 5, 6, 5, 4, 3, 2))[0]
+    count = things if things is not None else rng.choices(range(CELLS + 1), COUNTS)[0]
     cells = rng.sample(range(CELLS), count)
     chosen: dict[int, Thing] = {}
     for cell in cells:
@@ -193,7 +198,7 @@ _MAKERS: tuple[Callable[[Scene, Random], Operation], ...] = (
     lambda scene, rng: Resize(_cell(scene, rng), rng.choice(list(Size))),
     lambda scene, rng: Move(_cell(scene, rng), _free(scene, rng)),
     lambda scene, rng: Move(_cell(scene, rng), _free(scene, rng)),
-    lambda scene, rng: Swap(_cell(scene, rng), _cell(scene, rng)),
+    *([lambda scene, rng: Swap(_cell(scene, rng), _cell(scene, rng))] * 3),  # the hardest
     _another_state,
     _another_state,
     _other,

@@ -15,6 +15,7 @@ import torch
 from interleave_mini.train.autoencoder import LatentSpace
 from interleave_mini.train.examples import Example, sample_example
 from interleave_mini.train.generator_model import SHIFT, GeneratorShape, text_layers
+from interleave_mini.train.optimizers import MuonAndAdamW
 from interleave_mini.train.training_loop import Log, TimedSchedule, WeightAverage, learning_rate
 from interleave_mini.world.drawing import EMPTY, TorchPainter, scene_codes
 
@@ -22,6 +23,7 @@ CHANGE_WEIGHT = 3.0
 SOURCE_NOISE = 0.12
 """Noise on the source of an edit: in use it is a picture drawn by the model itself."""
 MAX_SKIPPED = 50
+WEIGHT_DECAY = 0.01
 SAVE_EVERY = 120.0
 """Seconds between two saved states."""
 SOURCE_TIME = 10
@@ -190,9 +192,7 @@ def train_flow(
     for module in modules:
         module.train()
     parameters = [parameter for module in modules for parameter in module.parameters()]
-    optimizer = torch.optim.AdamW(
-        parameters, lr=settings.rate, betas=(0.9, 0.95), weight_decay=0.01, fused=on_gpu
-    )
+    optimizer = MuonAndAdamW(torch.nn.ModuleList(modules), (), settings.rate, WEIGHT_DECAY)
     average = WeightAverage(*modules)
     if state.exists():
         _load_state(state, modules, optimizer, average)
@@ -202,19 +202,17 @@ def train_flow(
     losses, saved = _Losses(log), schedule.now
     for step in schedule.steps():
         batch = _to_device(next(loader), flow.device)
-        for group in optimizer.param_groups:
-            group["lr"] = learning_rate(settings.rate, schedule.progress)
         with torch.autocast(flow.device.type, torch.bfloat16, enabled=on_gpu):
             loss = flow.loss(batch, painter)
         loss.backward()
         norm = torch.nn.utils.clip_grad_norm_(parameters, 1.0)
         if torch.isfinite(norm):
-            optimizer.step()
+            optimizer.step(learning_rate(settings.rate, schedule.progress))
             average.update()
             losses.add(batch, loss, norm)
         else:  # one bad batch would ruin every weight for good
             losses.skip(step, loss, norm)
-        optimizer.zero_grad(set_to_none=True)
+        optimizer.zero_grad()
         if step % settings.log_every == 0:
             losses.write(step, schedule.spent)
         if schedule.now - saved > SAVE_EVERY:

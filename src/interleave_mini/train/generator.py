@@ -16,6 +16,7 @@ from typing import Any
 
 import torch
 
+from interleave.backends.local.silence import quiet
 from interleave.errors import ConfigurationError
 from interleave_mini.intervals import Estimate
 from interleave_mini.reader import Reader
@@ -34,6 +35,9 @@ from interleave_mini.train.tokenizers import generator_tokenizer
 from interleave_mini.train.training_loop import Log, TimedSchedule
 from interleave_mini.world.drawing import TorchPainter
 
+ENCODED = 96
+"""Pictures that are encoded at once: a divisor of all batch sizes."""
+
 
 @dataclass(frozen=True)
 class GeneratorTraining:
@@ -50,6 +54,8 @@ class GeneratorTraining:
     seed: int = 0
     evaluate: int = 200
     """Pictures of each sort in the final evaluation."""
+    start: Path | None = None
+    """A pipeline to go on from: its weights and tokenizer, and its VAE as it is."""
     vae: VaeTraining = field(default_factory=VaeTraining)
     flow: FlowTraining = field(default_factory=FlowTraining)
 
@@ -66,10 +72,11 @@ def train_generator(settings: GeneratorTraining) -> dict[str, Estimate]:
     log = Log(settings.out / "log.jsonl")
     painter = TorchPainter(device)
     reader = Reader(device)
-    tokenizer = generator_tokenizer()
-    vae = _vae_stage(settings, shape, painter, reader, log)
-    text_encoder = build_text_encoder(shape, len(tokenizer)).to(device)
-    transformer = build_transformer(shape).to(device)
+    vae, text_encoder, tokenizer, transformer = (
+        _load_parts(settings.start, device)
+        if settings.start
+        else _fresh_parts(settings, shape, painter, reader, log)
+    )
     flow = Flow(shape, _space(vae, device), text_encoder, transformer, tokenizer.pad_token_id)
     state = settings.out / "flow.pt"
     schedule = TimedSchedule(
@@ -94,6 +101,25 @@ def train_generator(settings: GeneratorTraining) -> dict[str, Estimate]:
     shares = {name: share.model_dump() for name, share in found.items()}
     (settings.out / "evaluation.json").write_text(json.dumps(shares, indent=1) + "\n", "utf-8")
     return found
+
+
+def _load_parts(pipeline: Path, device: str) -> tuple[Any, Any, Any, Any]:
+    """VAE, text encoder, tokenizer and transformer of a finished pipeline."""
+    from diffusers import Flux2KleinPipeline
+
+    with quiet():
+        parts = Flux2KleinPipeline.from_pretrained(pipeline, torch_dtype=torch.float32).to(device)
+    return parts.vae.eval(), parts.text_encoder, parts.tokenizer, parts.transformer
+
+
+def _fresh_parts(
+    settings: GeneratorTraining, shape: Any, painter: TorchPainter, reader: Reader, log: Log
+) -> tuple[Any, Any, Any, Any]:
+    """The same, untrained but for the VAE."""
+    tokenizer, device = generator_tokenizer(), painter.device
+    vae = _vae_stage(settings, shape, painter, reader, log)
+    text_encoder = build_text_encoder(shape, len(tokenizer)).to(device)
+    return vae, text_encoder, tokenizer, build_transformer(shape).to(device)
 
 
 def _vae_stage(
@@ -128,4 +154,6 @@ def _space(vae: Any, device: str) -> LatentSpace:
         with torch.autocast("cuda", torch.bfloat16):
             return vae.encode(pictures.contiguous(memory_format=torch.channels_last)).latent_dist.mode()
 
-    return LatentSpace(vae, encode=torch.compile(encode, dynamic=False))
+    compiled = torch.compile(encode, dynamic=False)
+    # Batches differ in size, and each size would be compiled anew.
+    return LatentSpace(vae, encode=lambda pictures: torch.cat([*map(compiled, pictures.split(ENCODED))]))

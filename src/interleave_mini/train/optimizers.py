@@ -1,4 +1,4 @@
-"""The optimizer of the agents' pretraining: Muon for the matrices, AdamW for everything else.
+"""The optimizer of these small models: Muon for the matrices, AdamW for everything else.
 
 Muon makes every update of a matrix orthogonal; in the same time it learns clearly more than AdamW. torch's
 own takes one matrix after another, which costs a small model more than its backward pass: here all matrices
@@ -15,6 +15,8 @@ import torch
 MOMENTUM = 0.95
 NEWTON_SCHULZ = (3.4445, -4.775, 2.0315)
 NEWTON_SCHULZ_STEPS = 5
+INPUTS_AND_OUTPUTS = ("embed", "lm_head", "proj_out")
+"""In the names of matrices that Muon is not made for."""
 LIKE_ADAMW = 0.2
 """The root mean square of an AdamW update, as a share of the rate: Muon's are scaled to it."""
 
@@ -26,7 +28,7 @@ class MuonAndAdamW:
         groups: dict[tuple[Any, ...], list[Any]] = {}
         rest = list(others)
         for name, parameter in model.named_parameters():
-            if parameter.ndim == 2 and "embed" not in name and "lm_head" not in name:
+            if parameter.ndim == 2 and not any(word in name for word in INPUTS_AND_OUTPUTS):
                 groups.setdefault((*parameter.shape, "visual" in name), []).append(parameter)
             else:
                 rest.append(parameter)
@@ -53,6 +55,14 @@ class MuonAndAdamW:
         scale = LIKE_ADAMW * max(update.shape[-2:]) ** 0.5
         torch._foreach_mul_(group, 1 - rate * self.weight_decay)
         torch._foreach_add_(group, list(update.to(momentum.dtype).unbind()), alpha=-rate * scale)
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"rest": self.rest.state_dict(), "momenta": self.momenta}
+
+    def load_state_dict(self, kept: dict[str, Any]) -> None:
+        self.rest.load_state_dict(kept["rest"])
+        for momentum, before in zip(self.momenta, kept["momenta"], strict=True):
+            momentum.copy_(before)
 
     def zero_grad(self) -> None:
         self.rest.zero_grad(set_to_none=True)
