@@ -22,7 +22,8 @@ from interleave.errors import ConfigurationError, RunError
 
 RECORD = "stages.json"
 POLL_SECONDS = 0.2
-EXIT_SHORT = 1
+EXIT_SHORT = (1, 2)
+"""Some of many items failed, or could not be carried out as asked; where none could, the next stage fails."""
 LOG_LINES_SHOWN = 6
 """Lines of a failed stage's log in the error message."""
 
@@ -35,7 +36,7 @@ class Stage:
     command: tuple[str, ...]
     after: tuple[str, ...] = ()
     may_end_short: bool = False
-    """Whether exit code 1 (a few of its many items failed) counts as done."""
+    """Whether it counts as done where a few of its many items failed."""
     after_failures: bool = False
     """Whether it starts even when stages before it have failed, and works with what there is."""
 
@@ -149,7 +150,7 @@ class _Process:
     @property
     def failure(self) -> RunError | None:
         """The error to raise when it has failed; None when it has succeeded."""
-        if self.process.returncode in ((0, EXIT_SHORT) if self.stage.may_end_short else (0,)):
+        if self.process.returncode in ((0, *EXIT_SHORT) if self.stage.may_end_short else (0,)):
             return None
         last = self.log.read_text("utf-8", "replace").strip().splitlines()[-LOG_LINES_SHOWN:]
         return RunError(

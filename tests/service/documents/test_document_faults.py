@@ -487,7 +487,8 @@ def test_G27_a_service_that_is_told_to_end_keeps_its_jobs_for_the_next(tmp_path:
 def test_the_service_starts_without_options_and_draws_with_the_miniature(tmp_path: Path) -> None:
     server = DocumentServer(tmp_path / "mini", ready=False)
     assert server.client.get("/health").json()["status"] in ("loading", "ready")
-    refused = server.client.post("/v1/responses", json={"input": "A spaceship with warp drive"})
+    server.until(lambda: server.client.get("/health").json()["status"] == "ready", 300)
+    refused = server.client.post("/v1/responses", json={"input": "A dragon with warp drive"})
     assert refused.status_code == 400
     asked = {"input": "How a frog grows up, step by step, in four pictures", "background": True}
     id_ = server.client.post("/v1/responses", json=asked).json()["id"]

@@ -56,7 +56,7 @@ if TYPE_CHECKING:
 
 Handler = Callable[["Request"], Awaitable[Response]]
 _ID = re.compile(r"/(resp_|file-)[^/]*")
-_STEP = re.compile(r"/steps/[^/]*/")
+_STEP = re.compile(r"/steps/[^/]{0,20}/")
 _TASK = re.compile(r"/judging/[^/]*\Z")
 _NAME = re.compile(r"/(pictures|thumbnails|models)/[^/]*\Z")
 
