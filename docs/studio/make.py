@@ -1,6 +1,7 @@
 """Makes the pictures of the studio's guide from a running studio: python docs/studio/make.py http://127.0.0.1:8030
 
-Needs Playwright and Chromium. It makes a document first, which the pictures show. Names of views after the
+Needs Playwright and Chromium, and a report (`interleave bench mini`) for the picture of one. It makes a
+document first, which the pictures show. Names of views after the
 address make only those, of the newest finished document.
 """
 
@@ -29,7 +30,11 @@ VIEWS = {
     "inside": ("/#/d/{done}/inside", ".log summary"),
     "library": ("/#/library", "li img"),
     "queue": ("/#/queue", "h1"),
+    "report": ("/#/reports/{report}", "iframe"),
+    "compare": ("/#/compare/{runs}?step=2", ".pane section img"),
+    "judge": ("/#/judge/better", "article img"),
 }
+RUNS = 3
 
 
 def shot(page: Page) -> Image.Image:
@@ -48,6 +53,7 @@ def sheet(browser: Browser, url: str, address: str, seen: str) -> Image.Image:
                 viewport={"width": size[0], "height": size[1]}, color_scheme=colours, reduced_motion="reduce"
             )
             page = context.new_page()
+            page.add_init_script("localStorage.setItem('interleave-rater', 'ann')")
             page.goto(url + address)
             page.locator(seen).first.wait_for()
             page.wait_for_timeout(1200)
@@ -128,6 +134,28 @@ def newest(page: Page, url: str, outcome: str) -> str:
     return str(found["data"][0]["id"])
 
 
+def newest_report(page: Page, url: str) -> str:
+    """The link to a report; empty where there is none."""
+    found = page.request.get(f"{url}/v1/studio/reports").json()["data"]
+    return f"{found[0]['folder']}/{found[0]['path']}" if found else ""
+
+
+def same_request(page: Page, url: str, id_: str) -> list[str]:
+    """A document and others of its request, which are made where there are not enough."""
+    asked = page.request.get(f"{url}/v1/documents/{id_}").json()["title"]
+
+    def ids() -> list[str]:
+        found = page.request.get(f"{url}/v1/studio/documents/{id_}/related").json()["data"]
+        return [id_, *(each["document"]["id"] for each in found)][:RUNS]
+
+    for seed in range(len(ids()), RUNS):
+        body = {"input": asked, "background": True, "interleave": {"seed": seed, "max_attempts": 1}}
+        made = page.request.post(f"{url}/v1/responses", data=body).json()["id"]
+        while page.request.get(f"{url}/v1/documents/{made}").json()["status"] in ("queued", "in_progress"):
+            page.wait_for_timeout(500)
+    return ids()
+
+
 def hold_a_plan(page: Page, url: str) -> None:
     page.goto(url)
     page.get_by_role("textbox", name="Your request").fill(REQUEST)
@@ -143,10 +171,13 @@ def main(url: str, *views: str) -> None:
         if not views:
             save_walk(frames(page, url))
             hold_a_plan(page, url)
-        done, held = newest(page, url, "completed"), newest(page, url, "held")
+        done = newest(page, url, "completed")
+        held = newest(page, url, "held") if not views or "plan" in views else ""
+        runs, report = ",".join(same_request(page, url, done)), newest_report(page, url)
         for name in views or VIEWS:
             address, seen = VIEWS[name]
-            made = sheet(browser, url, address.format(done=done, held=held), seen)
+            link = address.format(done=done, held=held, runs=runs, report=report)
+            made = sheet(browser, url, link, seen)
             made.save(HERE / f"{name}.webp", quality=82, method=6)
         browser.close()
 

@@ -11,6 +11,8 @@ import asyncio
 from random import Random
 from typing import TYPE_CHECKING, Literal
 
+from pydantic import Field
+
 from interleave.agents.critic import CriticInput
 from interleave.config.specs import BackendOptions, Spec
 from interleave.errors import ConfigurationError, InputError, ReplyError
@@ -22,6 +24,7 @@ from interleave_mini.language.words import POSITIONS, a
 from interleave_mini.reader import Reading, shared_batched_reader
 from interleave_mini.reader.scores import is_clear, score, shows
 from interleave_mini.requests import check_words, parse_request
+from interleave_mini.world.mistakes import with_mistake
 from interleave_mini.world.operations import Impossible, changes
 from interleave_mini.world.scene import CELLS, Scene
 
@@ -41,6 +44,8 @@ class Oracle:
     class Options(BackendOptions):
         refine: Literal["exact", "varied"] = "exact"
         """How refined prompts are worded: always exactly, or in varied words as a weaker critic would."""
+        errs: float = Field(default=0.0, ge=0, le=1)
+        """The share of its verdicts that say the opposite of the truth, as real teachers err."""
 
     def __init__(self, *, spec: Spec, options: Options) -> None:
         if spec.model or spec.base_url:
@@ -54,7 +59,9 @@ class Oracle:
 
     async def judge(self, seen: CriticInput) -> Verdict:
         """Whether the picture shows what the plan asks for; a rejection comes with a refined prompt."""
-        return judge_attempt(seen, await _read_async(seen), refine=self.options.refine)
+        readings = await _read_async(seen)
+        verdict = judge_attempt(seen, readings, refine=self.options.refine)
+        return _opposite(verdict, seen, readings) if _errs(seen, self.options.errs) else verdict
 
     async def score(self, seen: CriticInput) -> Scores:
         """Marks from 0 to 10; raises `ReplyError` for a prompt that is not in the language."""
@@ -87,9 +94,30 @@ def judge_attempt(seen: CriticInput, readings: Readings | None = None, *, refine
         return Verdict(outcome=Outcome.ACCEPTED, reasoning=ACCEPTED, confidence=1.0)
     return Verdict(
         outcome=Outcome.REJECTED,
-        reasoning=_faults(reading, target),
+        reasoning=faults_in(reading, target),
         refined_prompt=refine_prompt(target, before, None if refine == "exact" else _rng_for(seen)),
         confidence=score(reading, target, before).overall / 20,
+    )
+
+
+def _errs(seen: CriticInput, share: float) -> bool:
+    """Whether a teacher that errs does so here: always the same for the same attempt."""
+    return Random(f"errs/{seen.prompt}/{pixel_digest(seen.after)}").random() < share
+
+
+def _opposite(verdict: Verdict, seen: CriticInput, readings: Readings) -> Verdict:
+    """A wrong verdict: a right picture refused for a fault that it has not, or a wrong one accepted."""
+    if verdict.outcome is Outcome.REJECTED:
+        return Verdict(outcome=Outcome.ACCEPTED, reasoning=ACCEPTED, confidence=1.0)
+    if verdict.outcome is Outcome.UNREADABLE:
+        return verdict
+    before, target = _scenes(seen, readings[0])
+    rng = _rng_for(seen)
+    return Verdict(
+        outcome=Outcome.REJECTED,
+        reasoning=describe_faults(with_mistake(target, rng, before), target),
+        refined_prompt=refine_prompt(target, before, rng),
+        confidence=0.0,
     )
 
 
@@ -133,7 +161,7 @@ def _rng_for(seen: CriticInput) -> Random:
     return Random(f"{seen.prompt}/{pixel_digest(seen.after)}")
 
 
-def _faults(reading: Reading, target: Scene) -> str:
+def faults_in(reading: Reading, target: Scene) -> str:
     """The first few things that are wrong, in words.
 
     Every rejection begins with the same word: a critic that learns from them decides between right and wrong
@@ -153,7 +181,7 @@ def _faults(reading: Reading, target: Scene) -> str:
 
 def describe_faults(shown: Scene, target: Scene) -> str:
     """The same for a picture whose scene is known."""
-    return _faults(Reading(shown, (1.0,) * CELLS, (0.0,) * CELLS, 0.0), target)
+    return faults_in(Reading(shown, (1.0,) * CELLS, (0.0,) * CELLS, 0.0), target)
 
 
 def _fault_at(cell: int, reading: Reading, target: Scene) -> str | None:

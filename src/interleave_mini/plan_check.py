@@ -22,10 +22,12 @@ from interleave_mini.language.synonyms import (
     PLACE_PHRASES,
     SIZE_WORDS,
 )
+from interleave_mini.language.topics.arrangements import ABOVE, BELOW, EMPTY_PLACES, LEFT, RELATED, RIGHT
 from interleave_mini.language.vocabulary import is_about
 from interleave_mini.language.words import NUMBERS, PLACES, UNCOUNTABLE, bare_noun, listed, one_of, plural
-from interleave_mini.world.kinds import COLOURS, NOUNS
+from interleave_mini.world.kinds import COLOURS, KINDS, NOUNS
 from interleave_mini.world.operations import AlreadySo, Impossible
+from interleave_mini.world.scene import GRID, Scene
 
 _SINGULAR = {
     **{noun: kind for noun, (kind, _) in NOUNS.items()},
@@ -37,7 +39,7 @@ KIND_OF = {**_PLURAL, **_SINGULAR}
 _THING = re.compile(rf"\b{one_of(KIND_OF)}\b", re.IGNORECASE)
 _COLOUR_OF = {**{colour: colour for colour in COLOURS}, **COLOUR_SYNONYMS}
 _BEFORE = one_of((*ADJECTIVES, *_COLOUR_OF, *(word for words in SIZE_WORDS.values() for word in words)))
-_NUMBER = one_of((*NUMBERS[2:7], *map(str, range(2, 7))))
+_NUMBER = one_of((*NUMBERS[2:], *map(str, range(2, len(NUMBERS)))))
 _COUNTED = re.compile(
     rf"\b(?P<count>{_NUMBER}) (?:{_BEFORE} )*(?P<things>{one_of(_PLURAL)})\b", re.IGNORECASE
 )
@@ -48,9 +50,11 @@ _COLOURED = re.compile(
 
 _SOMETHING_NEW = re.compile(rf"\b(?:an?|some|two|three) (?:{_BEFORE} )*{one_of(KIND_OF)}\b", re.IGNORECASE)
 _SAID_OTHERWISE = re.compile(
-    r"\b(?:in|inside) the house\b|\bballs of snow\b|\bsnow ?balls\b|\bpencils\b|\bwhole circle\b"
-    r"|\bcircle of life\b|\blife circle\b|\bcolou?ring book\b|\b(?:picture|story) ?book\b"
-    r"|\bfrog'?s? eggs\b|\bapple (?=trees?\b)",
+    r"\b(?:in|inside) the house\b|\bmoved to a new house\b|\bpencils\b|\b(?:my|with|with \w+) pencil\b"
+    r"|\bballs? of snow\b|\bsnow ?balls\b|\bsnow into balls\b|\bthe sun has set\b|\bin the street the game\b"
+    r"|\buntil the stars (?:came|come)\b|\ba gift from the (?:gripper|robot)\b|\bcolou?ring book\b"
+    r"|\b(?:whole|life) circle\b|\bcircle of life\b|\b(?:picture|story) ?book\b|\bbook of (?:rhymes|poems)\b"
+    r"|\bas (?:a )?present\b|\bin the nursery rhyme\b|\bfrog'?s? eggs\b|\bapple (?=trees?\b)",
     re.IGNORECASE,
 )
 
@@ -63,14 +67,17 @@ def leaves_out(missing: Sequence[str]) -> str:
 def missing_from(plan: Plan, request: Request) -> list[str]:
     """What the text of a request names and the plan does not draw, in the request's words."""
     asked, planned = _asked_text(request), _planned_text(plan)
+    asked = _SAID_OTHERWISE.sub(" ", asked)
     places = list(_missing_places(asked, planned))
-    asked = _PLACE.sub(" ", _SAID_OTHERWISE.sub(" ", asked))  # nothing stands "among the trees"
+    asked = _PLACE.sub(" ", asked)  # nothing stands "among the trees"
     kinds = _drawn_kinds(plan)
+    scenes = [] if request.pictures else scenes_of(plan)
     found = dict.fromkeys(
         (
             *_missing_pairs(asked, planned, kinds),
             *(word[0] for word in _THING.finditer(asked) if not _is_planned(word[0].lower(), kinds)),
-            *_missing_counts(asked, planned),
+            *_missing_counts(asked, planned, scenes),
+            *_missing_relations(asked, scenes),
             *places,
         )
     )
@@ -107,10 +114,29 @@ def impossible_step(plan: Plan) -> str | None:
     return None
 
 
+def scenes_of(plan: Plan) -> list[Scene]:
+    """The pictures of a plan from nothing; none where a prompt cannot be carried out."""
+    scenes: list[Scene] = []
+    for step in plan.steps:
+        try:
+            scenes.append(parse_prompt(step.prompt or "", scenes[-1] if scenes else None))
+        except (NotUnderstood, Impossible):
+            return []
+    return scenes
+
+
 def is_about_something_else(plan: Plan, request: Request) -> bool:
     """Whether neither a thing of the plan nor a word of its topic is in the request."""
     kinds = _drawn_kinds(plan)
     if any(KIND_OF[found[0].lower()] in kinds for found in _THING.finditer(request.text)):
+        return False
+    named = {EMPTY_PLACES[found[0].lower()] for found in _PLACE_NOUN.finditer(request.text)}
+    scenes = scenes_of(plan)
+    if not kinds and named.intersection(scene.background for scene in scenes):
+        return False
+    if any(scene.gripper for scene in scenes) and _ROBOT.search(request.text):
+        return False
+    if any(KINDS[kind].category == "animal" for kind in kinds) and _ANIMAL.search(request.text):
         return False
     return not is_about(request.text, topic_of(plan))
 
@@ -154,14 +180,59 @@ def _missing_pairs(asked: str, planned: str, kinds: set[str]) -> Iterator[str]:
             yield f"{found['colour']} {found['thing']}"
 
 
-def _missing_counts(asked: str, planned: str) -> Iterator[str]:
+def _missing_counts(asked: str, planned: str, scenes: Sequence[Scene]) -> Iterator[str]:
+    """Numbers of things that no picture has, as far as the prompts tell; else, that nothing speaks of."""
     for found in _COUNTED.finditer(asked):
         said = found["count"].lower()
         number = int(said) if said.isdigit() else NUMBERS.index(said)
         kind = KIND_OF[found["things"].lower()]
         mentions = sum(KIND_OF[each[0].lower()] == kind for each in _THING.finditer(planned))
-        if not _says(planned, NUMBERS[number]) and mentions < number:
+        shown = {_number_of(kind, scene) for scene in scenes} or {number}
+        once = sum(KIND_OF[each[0].lower()] == kind for each in _THING.finditer(asked)) == 1
+        wrong = number not in shown if once else max(shown) < number
+        if wrong or (not _says(planned, NUMBERS[number]) and mentions < number):
             yield f"{found['count']} {found['things']}"
+
+
+def _number_of(kind: str, scene: Scene) -> int:
+    held = kind == "block" and scene.gripper is not None and scene.gripper.holds is not None
+    return sum(thing.kind == kind for thing in scene.things.values()) + held
+
+
+# Relations
+
+_BESIDE = ("next to", "beside")
+_CLEAR = [words for words in RELATED if re.search(r"left|right of|above|below|under|on top", words)]
+"""Words that say on which side; others, such as "on" and "near", often say something else."""
+_RELATION = re.compile(
+    rf"\b(?P<thing>{one_of(KIND_OF)}) (?P<relation>{one_of((*_BESIDE, *_CLEAR))}) (?:an?|the|some|one) "
+    rf"(?:{_BEFORE} )*(?P<other>{one_of(KIND_OF)})\b",
+    re.IGNORECASE,
+)
+
+
+def _missing_relations(asked: str, scenes: Sequence[Scene]) -> Iterator[str]:
+    """Where something is beside something else, and no picture shows it there."""
+    for found in _RELATION.finditer(asked):
+        one, other = (KIND_OF[found[name].lower()] for name in ("thing", "other"))
+        if one == other or not scenes:
+            continue
+        relation = found["relation"].lower()
+        sides = (LEFT, RIGHT, ABOVE, BELOW) if relation in _BESIDE else (RELATED[relation],)
+        if not any(_stands(one, side, other, scene) for side in sides for scene in scenes):
+            yield found[0]
+
+
+def _stands(one: str, side: int, other: str, scene: Scene) -> bool:
+    """Whether a thing of one kind is on that side of one of the other."""
+    cells = [cell for cell, thing in scene.things.items() if thing.kind == one]
+    anchors = [cell for cell, thing in scene.things.items() if thing.kind == other]
+    row, column = side // GRID - 1, side % GRID - 1
+    return any(
+        (cell // GRID - anchor // GRID) * row > 0 or (cell % GRID - anchor % GRID) * column > 0
+        for cell in cells
+        for anchor in anchors
+    )
 
 
 @cache
@@ -187,6 +258,13 @@ _VAGUE = (
 )
 """Phrases that often say something else than where a story takes place."""
 _PLACE = re.compile(rf"\b{one_of(_place_words())}\b", re.IGNORECASE)
+
+
+_ROBOT, _ANIMAL = (
+    re.compile(rf"\b{words}\b", re.IGNORECASE)
+    for words in ("(?:robot|gripper|claw|stack(?:s|ed|ing)?)", "animals?")
+)
+_PLACE_NOUN = re.compile(rf"\b{one_of(EMPTY_PLACES)}\b", re.IGNORECASE)
 
 
 def _missing_places(asked: str, planned: str) -> Iterator[str]:

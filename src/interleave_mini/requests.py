@@ -77,13 +77,14 @@ def accept_request(request: Request, options: Mapping[str, str]) -> Request:
     order. Nothing else stands between the person's words and the planner.
     """
     request = normalise_story(request)
-    found = corrections(request.text)
+    with_pictures = bool(request.pictures)
+    found = corrections(request.text, with_pictures=with_pictures)
     if found:
         log.warning("read %s", listed([f"“{wrong}” as “{right}”" for wrong, right in found.items()]))
         request = Request(
             tuple(
                 Text(corrected(part.text, found))
-                if isinstance(part, Text) and not _STEP.match(part.text)
+                if isinstance(part, Text) and not (with_pictures and _STEP.match(part.text))
                 else part
                 for part in request.parts
             )
@@ -118,7 +119,7 @@ def check_request(request: Request) -> None:
 def check_words(request: Request) -> None:
     """Raise `InputError`, with neighbours in meaning and requests to paste, for unknown words."""
     text = request.text
-    unknown = unknown_words(text)
+    unknown = unknown_words(text, with_pictures=bool(request.pictures))
     if not unknown:
         return
     if language := other_language(text):

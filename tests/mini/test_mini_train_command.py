@@ -98,6 +98,7 @@ def test_the_whole_chain_trains_every_agent_of_the_ablation_and_ends_with_its_ta
     made = {line.split("--out ")[1].split()[0] for line in lines if "mini halve" in line}
     assert {Path(each).name for each in made} == {
         "planner",
+        "critic-exercises",
         "critic-sft",
         "critic",
         "critic-no-step",
@@ -111,10 +112,14 @@ def test_the_whole_chain_trains_every_agent_of_the_ablation_and_ends_with_its_ta
 def test_without_a_generator_one_is_trained_first(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["mini", "train", "all", "--size", "toy", "--out", "out", "--dry-run"]) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert lines[0].startswith("interleave mini train generator --out out/generator")
+    stages = [line for line in lines if "train generator" in line]
+    assert stages == lines[:3] and all("-minutes 0.1" in line for line in stages)
+    assert "--start out/generator-1/pipeline" in stages[2]
     assert any("--generator diffusers:" in line for line in lines if "train grpo" in line)
     exercises = [line for line in lines if "train sight" in line]
-    assert exercises and all(line.endswith("out/generator/pipeline") for line in exercises), "another's hand"
+    assert exercises and all(line.endswith("out/generator-2/pipeline") for line in exercises), (
+        "another's hand"
+    )
 
 
 def test_an_unknown_size_is_refused_with_the_names_there_are(capsys: pytest.CaptureFixture[str]) -> None:
@@ -193,11 +198,11 @@ def test_with_a_generator_to_train_first_stages_are_what_they_were_otherwise(
     for more in ([], ["--generator", "mini"]):
         assert run(["mini", "train", "all", "--size", "toy", "--out", "out", *more]) == 0
     trained, given = seen
-    assert trained.keys() == given.keys() | {"generator"}
+    assert trained.keys() == given.keys() | {"generator-vae", "generator-1", "generator-2"}
     for name, stage in given.items():
         assert trained[name].may_end_short == stage.may_end_short
         assert trained[name].after_failures == stage.after_failures
-        assert trained[name].after == (stage.after or ("generator",))
+        assert trained[name].after == (stage.after or ("generator-2",))
     assert given["collect-story.1"].may_end_short and given["table"].after_failures
 
 
@@ -214,6 +219,7 @@ def test_a_critic_learns_to_judge_before_it_copies_and_copies_more_gently_than_a
         last = stages[f"exercises-{role}-1"]
         assert option(stages[f"sft-{name}"], "--model") == f"{option(last, '--out')}/model"
         assert last.name in stages[f"sft-{name}"].after
+    assert option(stages["exercises-critic-1"], "--drawings") == "8", "of the last stage alone"
     rates = [float(option(stages[name], "--learning-rate")) for name in ("sft-critic-sft", "sft-agent")]
     assert rates == [6e-4, 1e-3]
 

@@ -16,7 +16,7 @@ from samples import random_scene, scene_and
 import interleave
 from interleave.agents.critic import CriticInput, critic_input
 from interleave.backends.protocols import ImageRequest
-from interleave.backends.registry import load_generator
+from interleave.backends.registry import load_agent, load_generator
 from interleave.cli.main import run
 from interleave.config.specs import parse_spec
 from interleave.errors import ConfigurationError, InputError, ReplyError
@@ -314,3 +314,20 @@ def test_a_page_says_that_its_painter_errs_on_purpose() -> None:
     assert "errs on purpose" in page.read_text("utf-8")
     page = interleave.generate(request, profile="oracle", out="right").document
     assert "errs on purpose" not in page.read_text("utf-8")
+
+
+def test_a_teacher_that_errs_does_so_in_its_share_of_the_attempts_and_always_in_the_same() -> None:
+    right, wrong = Scene.of("meadow", {4: Thing("cat", "red")}), Scene.of("meadow", {4: Thing("cat", "blue")})
+    asked = "A meadow with a red cat in the middle."
+
+    def judged(errs: float, scene: Scene, seed: int) -> Verdict:
+        critic = load_agent(f"oracle?errs={errs}", "critic")
+        return asyncio.run(critic.judge(critic_input(asked, f"{asked} {seed}", (), draw(scene))))
+
+    assert [judged(0, scene, 0).accepted for scene in (right, wrong)] == [True, False]
+    assert [judged(1, scene, 0).accepted for scene in (right, wrong)] == [False, True]
+    refused = judged(1, right, 0)
+    assert refused.reasoning.startswith("Wrong. ") and refused.refined_prompt
+    erring = [not judged(0.3, right, seed).accepted for seed in range(60)]
+    assert erring == [not judged(0.3, right, seed).accepted for seed in range(60)]
+    assert 6 <= sum(erring) <= 32

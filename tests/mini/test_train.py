@@ -249,6 +249,11 @@ def test_a_vae_is_trained_further_but_not_under_a_flow_that_knows_it(tmp_path: P
     assert weights.read_bytes() != first
 
 
+def weights_of(out: Path) -> bytes:
+    [weights] = (out / "pipeline" / "transformer").glob("*.safetensors")
+    return weights.read_bytes()
+
+
 def test_a_training_is_stopped_goes_on_and_ends_in_a_pipeline_that_a_backend_loads(
     tmp_path: Path, counted: None
 ) -> None:
@@ -274,6 +279,12 @@ def test_a_training_is_stopped_goes_on_and_ends_in_a_pipeline_that_a_backend_loa
         if line["stage"] == "flow"
     ]
     assert seconds == sorted(seconds)
+
+    again = replace(settings, out=tmp_path / "again", stop_after=None, start=tmp_path / "pipeline")
+    assert train_generator(again).keys() == found.keys()
+    for kept in (tmp_path / "again" / "pipeline").rglob("*.json"):
+        assert str(tmp_path) not in kept.read_text(), "where it went on from is not written into it"
+    assert weights_of(tmp_path / "again") != weights_of(tmp_path)
 
     from interleave.backends.contract import Known, Status, checks_for
     from interleave.backends.registry import load_generator

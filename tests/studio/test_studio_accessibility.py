@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import httpx
 import pytest
 from studio_process import Studio, page_of
 
@@ -34,15 +35,25 @@ def problems(page: Page) -> list[str]:
 
 @pytest.fixture(scope="module")
 def ids(shared: Studio) -> tuple[str, str, str]:
-    """A document that is done, one whose plan waits, one that was stopped."""
+    """A document that is done, one whose plan waits, another one of the first; some are labelled."""
+    report = shared.folder / "bench" / "one" / "report.html"
+    report.parent.mkdir(parents=True)
+    report.write_text(
+        "<!doctype html><html lang=en><head><title>Numbers</title></head><h1>Numbers</h1></html>"
+    )
     done = shared.submit("How a frog grows up, in three pictures")
+    other = shared.submit("How a frog grows up, in three pictures", seed=3)
     held = shared.submit("A frog that waits, in two pictures", hold_plan=True)
 
     def status(id_: str) -> str:
         return str(shared.get(f"/v1/documents/{id_}")["status"])
 
-    wait_until(lambda: status(done) == "completed" and status(held) == "held")
-    return done, held, done
+    wait_until(lambda: [status(each) for each in (done, other, held)] == ["completed", "completed", "held"])
+    for rater, value in (("ann", True), ("bob", False)):
+        label = {"kind": "accept", "run": done, "step": 1, "attempt": 1, "value": value}
+        body = {"rater": rater, "labels": [label]}
+        httpx.post(f"{shared.url}/v1/studio/labels", json=body, trust_env=False).raise_for_status()
+    return done, held, other
 
 
 VIEWS = {
@@ -54,6 +65,15 @@ VIEWS = {
     "inside": ("/#/d/{done}/inside", ".log summary"),
     "library": ("/#/library", "li img"),
     "queue": ("/#/queue", "h1"),
+    "compare form": ("/#/compare", "button:has-text('Add a run')"),
+    "compare": ("/#/compare/{done},{other}?step=2&judge=1", ".pane button:has-text('attempt')"),
+    "compare blind": ("/#/compare/{done},{other}?blind=0a0b", ".pane button:has-text('Best')"),
+    "judge": ("/#/judge", "table"),
+    "judge pictures": ("/#/judge/accept", "article img"),
+    "judge pairs": ("/#/judge/better", "article img"),
+    "judge documents": ("/#/judge/wrong_step", "article img"),
+    "reports": ("/#/reports", "section li"),
+    "report": ("/#/reports/bench/one/report.html", "iframe"),
 }
 
 
@@ -64,10 +84,17 @@ def test_nothing_serious_is_found(
 ) -> None:
     address, seen = VIEWS[view]
     with page_of(browser, shared, color_scheme=colours, reduced_motion="reduce") as page:
-        page.goto(address.format(done=ids[0], held=ids[1]))
+        page.add_init_script("localStorage.setItem('interleave-rater', 'ann')")
+        page.goto(address.format(done=ids[0], held=ids[1], other=ids[2]))
         page.locator(seen).first.wait_for()
         if view == "document":
             page.get_by_role("button", name="Export").click()
         if view == "make":
             page.get_by_text("More settings").click()
+        if view == "compare":
+            page.locator(".pane button:has-text('attempt')").first.click()
+            page.get_by_role("button", name="Show where pictures differ").first.click()
+        if view == "judge pictures":
+            page.get_by_text("Your labels").click()
+            page.get_by_role("region", name="Your labels").wait_for()
         assert problems(page) == []

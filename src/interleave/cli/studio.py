@@ -68,6 +68,14 @@ def studio(
         list[str] | None,
         typer.Option(metavar="URL", help="A site that may show the studio in a frame; may be repeated."),
     ] = None,
+    reports: Annotated[
+        list[Path] | None,
+        typer.Option(
+            metavar="DIR",
+            help="A folder whose reports of benchmarks, data and training are shown; may be repeated. "
+            "[default: bench and reports beside --runs, and trained]",
+        ),
+    ] = None,
     keep_days: Annotated[
         float | None, typer.Option(min=0.01, help="Remove documents after so many days. [default: never]")
     ] = None,
@@ -103,6 +111,7 @@ def studio(
         others=others,
         guests=GuestQuota(guest_jobs, guest_hour) if guests else None,
         frame_ancestors=tuple(map(_origin, frame or ())),
+        reports=_report_folders(reports, runs),
         settings=ServiceSettings(
             models=tuple(dict.fromkeys(("interleave", own, *others))),
             profile=own,
@@ -115,6 +124,16 @@ def studio(
     )
     serve_documents(config, lambda address: _announce(address, opens=not no_open))
     return 0
+
+
+def _report_folders(named: list[Path] | None, runs: Path) -> tuple[Path, ...]:
+    """The folders that were named, else those that commands write to; these may appear later."""
+    if named is None:
+        return (runs.parent / "bench", runs.parent / "reports", Path("trained"))
+    for folder in named:
+        if not folder.is_dir():
+            raise ConfigurationError(f"--reports {folder}: there is no such folder")
+    return tuple(named)
 
 
 def _origin(site: str) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cache
@@ -194,6 +194,20 @@ class Exam:
             )
         self.folder.mkdir(parents=True, exist_ok=True)
         write_lines(path, [settings])
+
+
+def of_other_steps(attempts: Sequence[Attempt], targets: Mapping[str, Scene]) -> list[Attempt]:
+    """Attempts with the right picture of another step of the same task in place of their own: all wrong."""
+    tasks: dict[str, list[Attempt]] = {}
+    for each in attempts:
+        tasks.setdefault(each.id.rpartition("/")[0], []).append(each)
+    return [
+        asked.model_copy(update={"id": f"{asked.id}:{shown.id}", "after": shown.after, "right": False})
+        for steps in tasks.values()
+        for asked in steps
+        for shown in steps
+        if shown.right and targets[shown.id] != targets[asked.id]
+    ]
 
 
 def questions(seed: int, count: int) -> list[Question]:

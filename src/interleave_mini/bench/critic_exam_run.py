@@ -24,6 +24,7 @@ from interleave_mini.bench.critic_exam import (
     Exam,
     Question,
     concurrently,
+    of_other_steps,
     questions,
     read_lines,
     write_lines,
@@ -71,6 +72,8 @@ class CriticResult(Value):
     false_alarms: Estimate
     """The share of right pictures that it rejects."""
     unreadable: Estimate
+    other_steps: Estimate | None
+    """The share of right pictures of another step of the same task that it rejects."""
     tokens: float
     """Written for a verdict, on average."""
     repaired: Estimate
@@ -94,6 +97,8 @@ class Examiner:
             each.id: each for each in questions(exam.seed, len(attempts))
         }
         self.failures = [each for each in attempts if not each.right]
+        targets = {each.id: each.target for each in self.questions.values()}
+        self.other_steps = of_other_steps(attempts, targets)
         self.report = report
         self.results: dict[str, tuple[dict[str, Judged], dict[str, Redrawn]]] = {}
         """The verdicts of every critic, and the pictures drawn from its prompts."""
@@ -103,15 +108,18 @@ class Examiner:
         judged = self.judge(key, spec, load, pack)
         redrawn = self.redraw(key, spec, pack, judged)
         self.results[key] = (judged, redrawn)
-        return _result(key, spec, self.attempts, judged, redrawn, self.again())
+        outcomes = [judged[each.id].verdict.outcome for each in self.other_steps]
+        refused = _share([each is Outcome.REJECTED for each in outcomes]) if outcomes else None
+        return _result(key, spec, self.attempts, judged, redrawn, self.again(), refused)
 
     def judge(self, key: str, spec: str, load: Callable[[], Any], pack: PromptPack) -> dict[str, Judged]:
         """Its verdict on every attempt."""
         path = self._file(key, spec, pack, "verdicts")
         there = {each.id: each for each in read_lines(path, Judged)}
-        left = [each for each in self.attempts if each.id not in there]
+        left = [each for each in (*self.attempts, *self.other_steps) if each.id not in there]
         for start in range(0, len(left), VERDICT_BATCH):
-            self.report(f"exam: {key} has judged {len(there):,} of {len(self.attempts):,} attempts")
+            whole = len(self.attempts) + len(self.other_steps)
+            self.report(f"exam: {key} has judged {len(there):,} of {whole:,} pictures")
             some = left[start : start + VERDICT_BATCH]
             there |= {each.id: each for each in asyncio.run(self._judged(some, load(), pack))}
             write_lines(path, list(there.values()))
@@ -142,7 +150,7 @@ class Examiner:
             after = await asyncio.to_thread(open_picture, attempt.after)
             counter = TokenCounter(model) if isinstance(model, VisionLanguageModel) else None
             critic: Critic = VlmCritic(RetriedVlm("the critic", counter), pack) if counter else model
-            slot = self.questions[attempt.id].slot
+            slot = self.questions[attempt.id.partition(":")[0]].slot
             sources = (before,) if before else ()
             verdict = await critic.judge(critic_input(attempt.prompt, attempt.prompt, sources, after, slot))
             return Judged(id=attempt.id, verdict=verdict, tokens=counter.tokens if counter else 0)
@@ -208,6 +216,7 @@ def _result(
     judged: Mapping[str, Judged],
     redrawn: Mapping[str, Redrawn],
     again: Mapping[str, Redrawn],
+    other_steps: Estimate | None,
 ) -> CriticResult:
     outcome = {each.id: judged[each.id].verdict.outcome for each in attempts}
     failures = [each.id for each in attempts if not each.right]
@@ -227,6 +236,7 @@ def _result(
         caught=_share([each in caught for each in failures]),
         false_alarms=_share([outcome[each] is Outcome.REJECTED for each in right]),
         unreadable=_share([each is Outcome.UNREADABLE for each in outcome.values()]),
+        other_steps=other_steps,
         tokens=round(sum(judged[each.id].tokens for each in attempts) / len(attempts), 1),
         repaired=estimate(list(repaired.values())),
         repaired_of_caught=estimate([repaired[each] for each in caught]) if caught else None,

@@ -240,9 +240,12 @@ def _exam_blocks(exam: ExamResult) -> list[str]:
     said = (
         f"{exam.attempts:,} attempts, the same for every critic; {exam.failures} are failures ({by_suite}). "
         "A failure is repaired when the critic refuses it and the picture drawn from its prompt is right; "
-        "“drawn again” is the same prompt with the same new seed."
+        "“drawn again” is the same prompt with the same new seed. “Another step” is the share of right "
+        "pictures of another step of the same task that are refused."
     )
-    head = "| critic | accuracy | failures caught | false alarms | unreadable | tokens |"
+    head = (
+        "| critic | accuracy | failures caught | false alarms | another step refused | unreadable | tokens |"
+    )
     verdicts = [head, "|---|" + "---:|" * 5, *(_verdict_line(each) for each in exam.critics)]
     head = "| critic | repaired | drawn again | difference | of caught: repaired | drawn again | difference |"
     repairs = [head, "|---|" + "---:|" * 6, *(_repair_line(each) for each in exam.critics)]
@@ -257,7 +260,7 @@ def _exam_blocks(exam: ExamResult) -> list[str]:
 
 
 def _verdict_line(result: CriticResult) -> str:
-    shares = (result.accuracy, result.caught, result.false_alarms, result.unreadable)
+    shares = (result.accuracy, result.caught, result.false_alarms, result.other_steps, result.unreadable)
     return f"| {' | '.join([f'`{result.key}`', *map(percent, shares), f'{result.tokens:.0f}'])} |"
 
 

@@ -192,11 +192,14 @@ def _exam_table(exam: ExamResult) -> Any:
         caption="repaired and drawn again: of all failures",
         title_justify="left",
     )
-    names = ("accuracy", "caught", "false alarms", "unreadable", "tokens", "repaired", "drawn again", "gain")
+    names = (
+        *("accuracy", "caught", "false alarms", "another step", "unreadable", "tokens"),
+        *("repaired", "drawn again", "gain"),
+    )
     for name in ("", *names):
         drawn.add_column(name, justify="left" if not name else "right")
     for each in exam.critics:
-        shares = (each.accuracy, each.caught, each.false_alarms, each.unreadable)
+        shares = (each.accuracy, each.caught, each.false_alarms, each.other_steps, each.unreadable)
         drawn.add_row(
             each.key,
             *map(_percent, shares),

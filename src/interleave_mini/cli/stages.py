@@ -1,8 +1,8 @@
 """The stages that make the miniature's agents, from the grammar's seed to the ablation table.
 
-The planner learns from exercises that never repeat, made while it trains. For the critic: requests →
-collection → scores → selection → rows, once for all; then it trains on its rows by SFT, further by GRPO, and
-so do the variants of the ablation.
+The planner learns from exercises that never repeat, made while it trains; so does the critic, in the end also
+about pictures of the generator. For the critics of the ablation: requests → collection → scores → selection →
+rows, once for all; then the critic trains on its rows by SFT, further by GRPO, and so do the variants.
 """
 
 from __future__ import annotations
@@ -15,6 +15,8 @@ from pathlib import Path
 from interleave_mini.cli.chain import Stage
 
 PACK = "mini"
+TEACHER = "oracle?refine=varied&errs=0.1"
+"""The critic of collected data. It errs as real teachers do: the filter of the data has something to drop."""
 ABLATIONS: Mapping[str, Mapping[str, float]] = {
     "critic": {},
     "critic-no-step": {"accuracy": 1.0, "semantics": 0.0, "quality": 0.0},
@@ -29,18 +31,20 @@ PLANNING = {
     "plan-story": 8,
     "plan-continue": 2,
     "plan-know": 1,
-    "plan-edit": 2,
+    "plan-edit": 3,
     "plan-plain": 3,
     "plan-annotate": 3,
     "again": 1,
     "look": 1,
     "compare": 1,
 }
-JUDGING = {"look": 1, "compare": 1, "check": 1, "judge": 3, "word": 1}
+JUDGING = {"look": 1, "compare": 1, "check": 1, "verdict": 6}
 EXERCISES = {"planner": PLANNING, "critic": JUDGING, "agent": {**JUDGING, **PLANNING}}
 """The exercises of each role, and how often each comes."""
 EXERCISE_RATES = (1.5e-3, 1e-3)
 """The learning rate of the first stage of exercises, and of those that go on from its weights."""
+GENERATOR_MINUTES, TOY_MINUTES = 8.5, 0.1
+"""The time of each stage of the generator."""
 SHIPPED = ("agent-planner", "agent-critic-sft")
 """Variants wait for these: the models that are shipped train first."""
 
@@ -65,10 +69,12 @@ class Sizes:
     )
     """Model shapes by role."""
     exercise_minutes: Mapping[str, tuple[float, ...]] = field(
-        default_factory=lambda: {"planner": (8, 8, 8), "critic": (8,), "agent": (8, 8)}
+        default_factory=lambda: {"planner": (8, 8, 8), "critic": (8, 8), "agent": (8, 8)}
     )
     """The stages of exercises of each role: each goes on from the weights of the one before."""
     exercise_batch: int = 256
+    drawings: int = 24_000
+    """Pictures of the generator for the critic's last stage of exercises."""
     critic_steps: int = 1_800
     agent_steps: int = 1_800
     grpo_steps: int = 75
@@ -86,6 +92,7 @@ TOY = Sizes(
     shapes={"planner": "toy", "critic": "toy", "agent": "toy"},
     exercise_minutes={"planner": (0.02, 0.02), "critic": (0.02,), "agent": (0.02,)},
     exercise_batch=8,
+    drawings=8,
     critic_steps=4,
     agent_steps=4,
     grpo_steps=2,
@@ -98,6 +105,7 @@ TOY = Sizes(
 SMALL = Sizes(
     requests={"story": 800, "continue": 120, "edit": 240, "know": 120, "plain": 120, "annotate": 120},
     exercise_minutes={"planner": (0.5, 0.5), "critic": (0.5,), "agent": (0.5,)},
+    drawings=2_000,
     critic_steps=60,
     agent_steps=60,
     grpo_steps=4,
@@ -130,6 +138,25 @@ class Chain:
 
     def path(self, *names: str) -> str:
         return str(self.out.joinpath(*names))
+
+    # The generator
+
+    def generator_stages(self, shape: str) -> Iterator[Stage]:
+        """The picture encoder; then text encoder and transformer, in two stages."""
+        minutes = GENERATOR_MINUTES if shape == "mini" else TOY_MINUTES
+        common = ("mini", "train", "generator", "--shape", shape, "--workers", str(self.workers))
+        first = (
+            *(*common, "--out", self.path("generator-1")),
+            *("--vae-minutes", f"{minutes:g}", "--flow-minutes", f"{minutes:g}"),
+        )
+        yield Stage("generator-vae", (*first, "--stop-after", "0"), may_end_short=True)
+        yield Stage("generator-1", first, ("generator-vae",))
+        second = ("--start", self.path("generator-1", "pipeline"), "--vae-minutes", "0", "--rate", "5e-4")
+        yield Stage(
+            "generator-2",
+            (*common, "--out", self.path("generator-2"), *second, "--flow-minutes", f"{minutes:g}"),
+            ("generator-1",),
+        )
 
     # Data
 
@@ -184,7 +211,7 @@ class Chain:
         return (
             *("data", "collect", self.path("requests", f"{name}.jsonl")),
             *("--out", self.path("collections", name), "--planner", "oracle"),
-            *("--critic", "oracle?refine=varied", "--prompts", PACK, "--max-attempts", "3"),
+            *("--critic", TEACHER, "--prompts", PACK, "--max-attempts", "3"),
             *("--seed", str(self.seed), "--concurrency", "256"),
         )
 
@@ -212,6 +239,7 @@ class Chain:
 
     def critic_sft(self) -> Iterator[Stage]:
         last = yield from self._exercises("critic")
+        yield self._fp16_copy("critic-exercises", last, self.path("exercises", last, "model"))
         yield from self._sft("critic", "critic-sft", "rows", self.sizes.critic_steps, last)
 
     def critic_grpo(self, name: str = "critic") -> Iterator[Stage]:
@@ -290,11 +318,14 @@ class Chain:
 
     def _exercise(self, role: str, number: int, minutes: float, model: str, out: str) -> tuple[str, ...]:
         mix = [name for name, times in EXERCISES[role].items() for _ in range(times)]
+        is_last = number == len(self.sizes.exercise_minutes[role]) - 1
+        drawings = ("--drawings", str(self.sizes.drawings)) if role == "critic" and is_last else ()
         return (
             *("mini", "train", "sight", model, "--out", out, "--workers", str(self.workers)),
             *("--minutes", f"{minutes:g}", "--rate", f"{EXERCISE_RATES[min(number, 1)]:g}"),
             *("--seed", str(self.seed + number), "--batch", str(self.sizes.exercise_batch)),
             *("--exercises", ",".join(mix), "--examine", str(8 * self.sizes.exercise_batch)),
+            *drawings,
             *(("--generator", str(self.pipeline)) if self.pipeline else ()),
         )
 

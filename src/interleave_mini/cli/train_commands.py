@@ -129,18 +129,9 @@ def everything(
     dry_run: Only = False,
 ) -> int:
     """Train all three models and the variants of the ablation, and fill the ablation table."""
-    from interleave_mini.cli.chain import Stage
-
-    first: list[Stage] = []
-    pipeline: Path | None = None
-    if generator is None:
-        command = ("mini", "train", "generator", "--out", str(out / "generator"), "--workers", str(workers))
-        shape = () if size == "full" else ("--shape", "toy", "--vae-minutes", "0.1", "--flow-minutes", "0.1")
-        first = [Stage("generator", (*command, *shape))]
-        pipeline = (out / "generator" / "pipeline").absolute()
-        generator = f"diffusers:{pipeline}"
+    pipeline = (out / "generator-2" / "pipeline").absolute() if generator is None else None
     chain = replace(
-        _chain(out, size, generator, shards, workers, seed),
+        _chain(out, size, generator or f"diffusers:{pipeline}", shards, workers, seed),
         pipeline=pipeline,
         vlm_options=vlm_options,
         concurrency=concurrency,
@@ -152,8 +143,9 @@ def everything(
         *chain.critic_grpo(),
         *(() if no_variants else chain.variants()),
     ]
+    first = list(chain.generator_stages("mini" if size == "full" else "toy")) if pipeline else []
     if first:
-        learned = [replace(each, after=each.after or ("generator",)) for each in learned]
+        learned = [replace(each, after=each.after or (first[-1].name,)) for each in learned]
     trained = {each.name.removeprefix("agent-") for each in learned if each.name.startswith("agent-")}
     table = chain.table(trained)
     stages = [*first, *learned, *(() if no_table else table)]
@@ -188,15 +180,21 @@ def vision(
         str,
         typer.Option(
             metavar="NAME,…",
-            help="Of look, compare, check, judge, word, plan-SUITE and again; one that is named twice comes "
-            "twice as often.",
+            help="Of look, compare, check, verdict, plan-SUITE and again; one named twice comes twice as "
+            "often.",
         ),
-    ] = "look,compare,check,judge,word",
+    ] = "look,compare,check,verdict",
     rate: Annotated[float, typer.Option(min=0, help="The highest learning rate.")] = 1.5e-3,
     replays: Annotated[
         int, typer.Option(min=0, help="How often at most a batch is seen again while a new one is made.")
     ] = 3,
     batch: Annotated[int, typer.Option(min=1, help="Exercises a step.")] = 256,
+    drawings: Annotated[
+        int,
+        typer.Option(
+            min=0, help="Pictures that the generator draws first, for verdicts on its own failures."
+        ),
+    ] = 0,
     examine: Annotated[int, typer.Option(min=1, help="Exercises in the examination at the end.")] = 2048,
     workers: Annotated[int, typer.Option(min=0, help="Processes that make exercises.")] = 0,
     device: Annotated[str | None, typer.Option(help="cuda, cpu…; by default a GPU if there is one.")] = None,
@@ -222,6 +220,7 @@ def vision(
             replays=replays,
             workers=workers,
             eval_examples=examine,
+            drawings=drawings,
         ),
         generator=generator or WEIGHTS / "generator",
         device=device,

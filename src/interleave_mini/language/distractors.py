@@ -142,7 +142,7 @@ def _distractor(scene: Scene, in_story: Counter[Thing], others: Sequence[Thing],
         thing = _candidate(scene, in_story, rng)
         if thing not in in_story and thing not in others and not is_held_out_pair(thing):
             return thing
-    raise AssertionError("no distractor is left for this story")
+    raise Impossible("no distractor is left for this story")
 
 
 def _candidate(scene: Scene, in_story: Counter[Thing], rng: Random) -> Thing:

@@ -159,7 +159,8 @@ class AWord:
         return rng.choice(list(self.meanings.values()))
 
     def write(self, value: Any, rng: Random) -> str:
-        return rng.choice([word for word, meaning in self.meanings.items() if meaning == value])
+        words = [word for word, meaning in self.meanings.items() if meaning == value]
+        return rng.choice(words) if words else ""  # what no word means is left unsaid
 
     def read(self, words: str) -> Any:
         return {word.lower(): meaning for word, meaning in self.meanings.items()}[words.lower()]

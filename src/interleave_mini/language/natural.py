@@ -25,7 +25,16 @@ SHORTER, LONGER = 0.08, 0.06
 """The shares of requests that name fewer pictures than their story has, and more."""
 WITH_OPENING, WITH_CLOSING, WITH_COUNT = 0.15, 0.15, 0.08
 LOWER_CASE, WITHOUT_MARK, SHOUTED = 0.2, 0.3, 0.02
-_COUNTED = ("in {} pictures", "in {} steps", "{} pictures", "in {} images", "{} steps please", "as {} panels")
+_COUNTED = (
+    "in {} pictures",
+    "in {} steps",
+    "{} pictures",
+    "in {} images",
+    "{} steps please",
+    "as {} panels",
+    "n={}",
+    "{} frames",
+)
 _MARKS = ".!?…"
 _WORD = re.compile(r"[^\W_]+")
 
@@ -59,18 +68,25 @@ def sample_request(topic: Topic, voice: Voice, rng: Random) -> TopicRequest | No
             story = topic.plot(**values)
         except Impossible:
             continue
-        whole = len(story.steps)
+        whole, kinds = len(story.steps), _kinds(story)
         try:
             story.steps = list(in_pictures(tuple(story.steps), _wanted_steps(story, rng)))
         except Impossible:  # the gripper can do one thing at a time
             continue
         steps = len(story.steps)
+        if steps < whole and _kinds(story) != kinds:
+            continue  # something that was named would be in no picture
         if steps > 1 and not all(step.operations for step in story.steps[1:]):
             continue
         words = (_written(part, topic.gaps, values, steps, rng) for part in parts)
         text = dressed("".join(words), voice, rng, None if "n" in said else steps, always=steps != whole)
         return TopicRequest(text, f"{voice.name}: {phrasing.text}", values, story)
     return None
+
+
+def _kinds(story: Story) -> set[str]:
+    """What is in any picture of a story."""
+    return {thing.kind for step in story.steps for thing in step.scene.cells if thing is not None}
 
 
 def _written(

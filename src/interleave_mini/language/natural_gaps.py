@@ -25,6 +25,7 @@ from interleave_mini.language.gaps import (
     SomeThings,
     usual,
 )
+from interleave_mini.language.group_gaps import MOST, APair, SomeGroups, sample_counts
 from interleave_mini.language.synonyms import (
     ADJECTIVES,
     COLOUR_SYNONYMS,
@@ -44,6 +45,8 @@ SAYS_USUAL_COLOUR = 0.2
 SMALL, SAYS_LARGE = 0.06, 0.04
 WITH_ADJECTIVE, WITH_NAME = 0.08, 0.02
 WITH_SYNONYM, WITH_DIGIT = 0.25, 0.4
+TWO_ALIKE = 0.1
+"""The share of pictures of several things with two of one kind, in different colours or sizes."""
 
 _ARTICLES = r"(?:an?|some|one|the|my|our|this|that|his|her|their)"
 _SIZES = {word: size for size, words in SIZE_WORDS.items() for word in words}
@@ -73,7 +76,16 @@ def sample(gap: Gap, rng: Random) -> Any:
             return _sample_thing(rng.choice(gap.kinds), rng)
         case SomeThings():
             kinds = rng.sample(gap.kinds, rng.randint(gap.least, gap.most))
+            if gap.least == 1 and len(kinds) > 1 and rng.random() < TWO_ALIKE:
+                kinds[1] = kinds[0]
             return tuple(_sample_thing(kind, rng) for kind in kinds)
+        case SomeGroups():
+            counts = sample_counts(rng)
+            kinds = rng.sample(gap.kinds, len(counts))
+            return tuple((count, _sample_thing(kind, rng)) for count, kind in zip(counts, kinds, strict=True))
+        case APair():
+            first = _sample_thing(rng.choice(gap.kinds), rng)
+            return first, first if rng.random() < 0.5 else _sample_thing(rng.choice(gap.kinds), rng)
     return gap.sample(rng)
 
 
@@ -92,6 +104,10 @@ def default(gap: Gap, place: int) -> Any:
             return usual(gap.kinds[place % len(gap.kinds)])
         case SomeThings():
             return tuple(usual(kind) for kind in gap.kinds[place + 1 :][: max(gap.least, 2)])
+        case SomeGroups():
+            return (3, usual(gap.kinds[0])), (2, usual(gap.kinds[1]))
+        case APair():
+            return usual("tree"), usual("tree")
         case APlace():
             return gap.among[place % len(gap.among)]
         case AColour():
@@ -119,6 +135,13 @@ def write(gap: Gap, value: Any, form: str, rng: Random) -> str:
             return then.join(thing_in_words(each, "", rng) for each in value)
         case SomeThings():
             return _list_in_words([thing_in_words(each, form, rng) for each in value], rng)
+        case SomeGroups():
+            return _list_in_words([_group_in_words(count, thing, rng) for count, thing in value], rng)
+        case APair():
+            first, second = value
+            if first == second:
+                return _group_in_words(2, first, rng)
+            return f"{thing_in_words(first, '', rng)} and {thing_in_words(second, '', rng)}"
         case APlace():
             return place_in_words(value, form, rng)
         case ANumber():
@@ -151,6 +174,12 @@ def thing_in_words(thing: Thing, form: str, rng: Random) -> str:
     article = "some" if uncountable else "an" if said[0] in "aeiou" else "a"
     named = f" {rng.choice(('named', 'called'))} {rng.choice(NAMES)}" if rng.random() < WITH_NAME else ""
     return f"{article} {said}{named}"
+
+
+def _group_in_words(count: int, thing: Thing, rng: Random) -> str:
+    if count == 1:
+        return thing_in_words(thing, "", rng)
+    return f"{number_in_words(count, rng)} {thing_in_words(thing, 'many', rng)}"
 
 
 def place_in_words(place: str, form: str, rng: Random) -> str:
@@ -194,6 +223,12 @@ def pattern(gap: Gap, form: str) -> str:
             one = _thing_pattern(tuple(gap.kinds), "" if form == IN_TURN else form)
             between = ",?(?: and)? then " if form == IN_TURN else ", and | and |, | with "
             return rf"{one}(?:(?:{between}){one}){{{gap.least - 1},{gap.most - 1}}}"
+        case SomeGroups():
+            one = rf"(?:{_counted_pattern(gap.kinds, MOST)}|{_thing_pattern(tuple(gap.kinds), '')})"
+            return rf"{one}(?:(?:, and | and |, | with ){one}){{1,2}}"
+        case APair():
+            one = _thing_pattern(tuple(gap.kinds), "")
+            return rf"(?:{_counted_pattern(gap.kinds, 2)}|{one} and {one})"
         case APlace():
             return one_of(_phrases(gap.among, form))
         case ANumber():
@@ -212,6 +247,11 @@ def _thing_pattern(kinds: tuple[str, ...], form: str) -> str:
         words = [word if word in UNCOUNTABLE else plural(word) for word in words]
     article = "the " if form == "the" else "" if form else f"{_ARTICLES} "
     return rf"{article}{_BEFORE_NOUN}{one_of(words)}{'' if form else _NAMED}"
+
+
+def _counted_pattern(kinds: Sequence[str], most: int) -> str:
+    numbers = one_of([*map(str, range(2, most + 1)), *NUMBERS[2 : most + 1]])
+    return rf"{numbers} {_thing_pattern(tuple(kinds), 'many')}"
 
 
 def _phrases(among: Iterable[str], form: str) -> dict[str, str]:
@@ -233,6 +273,11 @@ def read(gap: Gap, words: str, form: str) -> Any:
             return thing_from_words(words)
         case SomeThings():
             return tuple(thing_from_words(each) for each in _LIST.split(words))
+        case SomeGroups():
+            return tuple(_group_from_words(each) for each in _LIST.split(words))
+        case APair():
+            groups = [_group_from_words(each) for each in _LIST.split(words)]
+            return groups[0][1], groups[-1][1]
         case APlace():
             return _phrases(gap.among, form)[words.lower()]
         case ANumber():
@@ -240,6 +285,12 @@ def read(gap: Gap, words: str, form: str) -> Any:
         case AColour():
             return _COLOUR_OF[words.lower()]
     return gap.read(words)
+
+
+def _group_from_words(words: str) -> tuple[int, Thing]:
+    number = words.split(" ", 1)[0].lower()
+    count = int(number) if number.isdigit() else NUMBERS.index(number) if number in NUMBERS[2:] else 1
+    return count, thing_from_words(words)
 
 
 _NOUN_AT_END = re.compile(

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
+from dataclasses import replace
 from functools import cache
 from random import Random
 from typing import Any
@@ -14,14 +16,25 @@ from interleave_mini.language.edits.plain import (
     step_of,
     thing_spoken_of,
 )
-from interleave_mini.language.gaps import AThing, AWord, SomeThings, maybe_place
+from interleave_mini.language.gaps import ANumber, AThing, AWord, ManyThings, SomeThings, maybe_place
+from interleave_mini.language.lists_of_steps import pieces_of, written_as_list
 from interleave_mini.language.natural_gaps import pattern, read, sample, write
 from interleave_mini.language.phrasings import GapUse, Phrasing
 from interleave_mini.language.story import Step, Story
-from interleave_mini.language.topics.pictures import arranged
-from interleave_mini.language.topics.topic import different
+from interleave_mini.language.topics.arrangements import (
+    EMPTY_PLACES,
+    GROUPS,
+    PAIR,
+    RELATION,
+    beside,
+    between,
+    empty,
+    grouped,
+)
+from interleave_mini.language.topics.pictures import COUNTABLE, arranged
+from interleave_mini.language.topics.topic import crowd, different
 from interleave_mini.language.voices import Voice, voices
-from interleave_mini.language.words import CELL_OF, PLACES, a, listed, within
+from interleave_mini.language.words import CELL_OF, PLACES, a, counted, listed, within
 from interleave_mini.world.kinds import KINDS
 from interleave_mini.world.operations import Impossible
 from interleave_mini.world.scene import MIDDLE, Thing
@@ -34,7 +47,17 @@ _GAPS: dict[str, Any] = {
     "thing": AThing(tuple(KINDS)),
     "where": AWord(CELL_OF),
     "place": maybe_place(*PLACES),
+    "relation": RELATION,
+    "other": AThing(tuple(KINDS)),
+    "pair": PAIR,
+    "groups": GROUPS,
+    "count": ANumber(2, 6),
+    "many": ManyThings(COUNTABLE),
+    "empty": AWord(EMPTY_PLACES),
 }
+AS_LIST = 0.4
+"""The share of own steps that are numbered, or on lines of their own, or divided by marks."""
+_LENGTHS = (2, 2, 3, 3, 3, 4, 4, 5)
 _BEGINNINGS = tuple(
     map(
         Phrasing,
@@ -49,6 +72,15 @@ _BEGINNINGS = tuple(
             "(draw|paint|show) {thing} {where}[ {place}]",
             "put {thing} {where}[ {place}]",
             "{place} (there is|draw) {thing} {where}",
+            "{things}[ {place}]",
+            "{thing} {where}[ {place}]",
+            "(draw |put |show |make |place |start with |begin with |){thing} {relation} {other}[ {place}]",
+            "(draw |show |paint |make |start with |begin with |){other} with {thing} {relation} it[ {place}]",
+            "(draw |put |show |start with |){thing} between {pair}[ {place}]",
+            "(draw |put |show |paint |start with |begin with |){groups}[ {place}]",
+            "(draw |put |show |paint |start with |begin with |there are |){count} {many}[ {place}]",
+            "(draw |show |paint |start with |begin with |make |take |)an empty {empty}",
+            "(place|make|take|use|we see|set) {things}[ {place}]",
         ),
     )
 )
@@ -60,15 +92,18 @@ def sample_own_steps(voice: Voice, rng: Random) -> tuple[str, str, tuple[Step, .
     if not lines:
         return None
     for _ in range(_TRIES):
+        as_list = rng.random() < AS_LIST
         phrasing = rng.choice(lines)
         parts = phrasing.chosen(rng)
-        wishes = sum(isinstance(part, GapUse) for part in parts)
+        wishes = rng.choice(_LENGTHS) if as_list else sum(isinstance(part, GapUse) for part in parts)
         try:
             beginning, first = _sample_beginning(rng)
             texts, steps = sample_edits(first.scene, voice, rng, wishes - 1)
         except Impossible:
             continue
-        clauses = [beginning, *(_clause(text) for text in texts)]
+        clauses = [_clause(text) for text in (beginning, *texts)]
+        if as_list:
+            return *written_as_list(clauses, rng), (first, *steps)
         text = "".join(part if isinstance(part, str) else clauses[int(part.name) - 1] for part in parts)
         return text, phrasing.text, (first, *steps)
     return None
@@ -90,13 +125,27 @@ def _sample_beginning(rng: Random) -> tuple[str, Step]:
 
 
 def _beginning(
-    things: tuple[Thing, ...] = (), place: str = "meadow", thing: Thing | None = None, where: int = MIDDLE
+    things: tuple[Thing, ...] = (), place: str = "meadow", thing: Thing | None = None, **said: Any
 ) -> Step:
-    """Things arranged as in any picture, or one thing in a place that was named."""
-    different(*things)
-    cells = arranged(things) if thing is None else {where: thing}
-    caption = f"{listed([a(each) for each in cells.values()])} {within(place)}"
-    return Story(place, cells, name="The beginning", caption=caption).steps[0]
+    """Things arranged as in any picture, or as somebody says where they are or how many."""
+    match said:
+        case {"relation": relation, "other": other} if thing:
+            story = beside(thing, relation, other, place)
+        case {"pair": pair} if thing:
+            story = between(thing, pair, place)
+        case {"groups": groups}:
+            story = grouped(groups, place)
+        case {"count": count, "many": many}:
+            caption = f"{counted(count, many)} {within(place)}"
+            story = Story(place, crowd(many, count), name="", caption=caption)
+        case {"empty": place_alone}:
+            story = empty(place_alone)
+        case _:
+            different(*things)
+            cells = arranged(things) if thing is None else {said.get("where", MIDDLE): thing}
+            caption = f"{listed([a(each) for each in cells.values()])} {within(place)}"
+            story = Story(place, cells, name="", caption=caption)
+    return replace(story.steps[0], name="The beginning")
 
 
 # Parsing
@@ -104,6 +153,9 @@ def _beginning(
 
 def read_own_steps(text: str) -> tuple[Step, ...] | None:
     """The steps of a text of a person's own steps; None when it is not one."""
+    for pieces in pieces_of(text):
+        if steps := _steps(pieces):
+            return steps
     text = " ".join(text.split()).rstrip(_MARKS)
     for phrasing in _phrasings():
         regex, uses = _compiled(phrasing)
@@ -139,10 +191,14 @@ def _steps(clauses: list[str]) -> tuple[Step, ...] | None:
     return tuple(steps)
 
 
+@cache
+def _compiled_beginnings() -> tuple[tuple[re.Pattern[str], Mapping[str, GapUse]], ...]:
+    return tuple(each.regex(lambda use: pattern(_GAPS[use.name], use.form)) for each in _BEGINNINGS)
+
+
 def _read_beginning(clause: str) -> Step | None:
-    for phrasing in _BEGINNINGS:
-        regex, uses = phrasing.regex(lambda use: pattern(_GAPS[use.name], use.form))
-        if found := re.fullmatch(regex, clause):
+    for regex, uses in _compiled_beginnings():
+        if found := regex.fullmatch(clause):
             said = {
                 use.name: read(_GAPS[use.name], words, use.form)
                 for group, use in uses.items()

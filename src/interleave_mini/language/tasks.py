@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from random import Random
@@ -79,7 +80,7 @@ DESCRIBE = (
 )
 BY_TEMPLATE = 0.2
 """The share of stories that are worded by a template of their topic; the others are in somebody's voice."""
-IN_OWN_STEPS = 0.12
+IN_OWN_STEPS = 0.16
 """The share of stories that spell out their steps."""
 DISTRACTOR_SHARE, DISTRACTOR_SHARE_IN_VOICES = 0.6, 0.2
 """The share of stories with distractors, of those with room for them."""
@@ -154,14 +155,20 @@ def _as_part(part: str | Scene) -> Part:
 
 def sample_task(suite: str, rng: Random) -> Task:
     """A random task of a suite, of any split."""
-    return _SAMPLERS[suite](rng, voices())
+    return _sampled(suite, rng, voices())
+
+
+def _sampled(suite: str, rng: Random, heard: Voices) -> Task:
+    while True:
+        with suppress(Impossible):  # rarely no scene at random fits
+            return _SAMPLERS[suite](rng, heard)
 
 
 def sample_training_task(suite: str, rng: Random) -> Task:
     """A random task of the training split."""
     heard = tuple(voice for voice in voices() if not voice.held_out)
     while True:
-        task = _SAMPLERS[suite](rng, heard)
+        task = _sampled(suite, rng, heard)
         if task.split == "train":
             return task
 
@@ -211,7 +218,9 @@ def _story(rng: Random, heard: Voices) -> Task:
         return _own_steps_task(*own, voice=voice)
     domain = rng.choice(list(DOMAINS))
     topic = rng.choice(DOMAINS[domain])
-    written = (voice and sample_request(topic, voice, rng)) or topic.sample(rng)
+    written = sample_request(topic, voice, rng) if voice else None
+    if written is None:  # also where the voice has no words for it
+        voice, written = None, topic.sample(rng)
     share = DISTRACTOR_SHARE_IN_VOICES if voice else DISTRACTOR_SHARE
     with_distractors = not topic.alone and rng.random() < share
     distractors = sample_distractors(written.story.steps, rng) if with_distractors else NO_DISTRACTORS

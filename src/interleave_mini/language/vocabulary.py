@@ -45,7 +45,7 @@ _GAP = re.compile(r"{[^{}]*}")
 _GIVEN_STEP = re.compile(r"^step \d+:.*$", re.IGNORECASE | re.MULTILINE)
 """Captions of steps the user gives: they may contain any words."""
 _NAMED = re.compile(r"\b(?:named|called)\s+([^\W\d_]+)", re.IGNORECASE)
-_SHORTEST_TYPO, _LONG_WORD = 4, 7
+_SHORTEST_TYPO, _LONG_WORD = 3, 7
 """Shorter words are not taken for mistyped ones; in long ones two letters may be wrong."""
 _SHORTEST_BASE = 3
 _FEW_TOPICS = 6
@@ -130,12 +130,13 @@ def _regex_words(regex: str) -> str:
 # Unknown words
 
 
-def unknown_words(text: str) -> list[Unknown]:
+def unknown_words(text: str, *, with_pictures: bool = True) -> list[Unknown]:
     """The words of a text that name what the world lacks, and those that are no English words.
 
     Each once, in order. Other English words are no reason to refuse a request: the planner reads past them.
+    With pictures, lines such as "Step 1: …" are their captions; without, they are steps that are asked for.
     """
-    asked = _GIVEN_STEP.sub("", text)
+    asked = _GIVEN_STEP.sub("", text) if with_pictures else text
     found = {each.start(): each for each in (*_lacking(asked), *_never_seen(asked))}
     words = dict.fromkeys(found[start][0] for start in sorted(found))
     return [Unknown(word, neighbours().get(_singular(word), ())) for word in words]
@@ -151,14 +152,19 @@ def _never_seen(text: str) -> Iterator[re.Match[str]]:
 def is_known(word: str) -> bool:
     """Whether a word is one of the world or of everyday English, or made of such words."""
     word = word.lower().replace("’", "'")
-    known = vocabulary() | everyday_words()
+    known = _english()
     bare = word.removesuffix("'s").removesuffix("'")
-    if _singular(bare) in neighbours() and bare not in vocabulary():
+    if _singular(bare) in neighbours() and vocabulary().isdisjoint((word, bare)):
         return False  # a word for what the world lacks
     parts = bare.split("-")
     if len(parts) > 1 and all(part in known for part in parts):
         return True
     return word in known or bare in known or any(form in known for form in _base_forms(bare))
+
+
+@cache
+def _english() -> frozenset[str]:
+    return vocabulary() | everyday_words()
 
 
 def _base_forms(word: str) -> list[str]:
@@ -290,10 +296,10 @@ def is_about(text: str, topic: str) -> bool:
 # Mistyped words
 
 
-def corrections(text: str) -> dict[str, str]:
+def corrections(text: str, *, with_pictures: bool = True) -> dict[str, str]:
     """Unknown words that are one known word mistyped, and that word."""
     found = {}
-    for each in unknown_words(text)[:_MOST_TYPOS]:
+    for each in unknown_words(text, with_pictures=with_pictures)[:_MOST_TYPOS]:
         if not each.nearest and len(each.word) <= _LONGEST_WORD and (right := _meant(each.word.lower())):
             found[each.word] = right.capitalize() if each.word[0].isupper() else right
     return found
@@ -316,13 +322,24 @@ def _meant(word: str) -> str | None:
             close = [
                 known for known in words if len(known) >= _SHORTEST_TYPO and _within(word, known, distance)
             ]
-            if len({_singular(known) for known in close}) == 1:  # singular and plural of one word
+            if len(word) == _SHORTEST_TYPO:  # many words are one letter away: letters swapped come first
+                close = [known for known in close if sorted(known) == sorted(word)] or close
+            if len({_one_of_them(known) for known in close}) == 1:  # singular and plural of one word
                 return next((known for known in close if known[-1] == word[-1]), close[0])
             if harmless := harmless_words().intersection(close):  # whichever was meant, it changes nothing
                 return min(harmless)
             if close:
                 return None
     return None
+
+
+def _one_of_them(word: str) -> str:
+    return _singular_things().get(word, _singular(word))
+
+
+@cache
+def _singular_things() -> dict[str, str]:
+    return {plural(noun): noun for noun in (*NOUNS, *NOUN_SYNONYMS)}
 
 
 @cache
@@ -334,8 +351,9 @@ def _place_words() -> frozenset[str]:
 
 def _within(word: str, other: str, distance: int) -> bool:
     """Whether two words differ by so many letters: left out, put in, changed, or two swapped."""
+    swapped = word[1:2] + word[:1] + word[2:] == other  # "hte"
     if abs(len(word) - len(other)) > distance or word[0] != other[0]:
-        return False
+        return swapped
     above, now = [], list(range(len(other) + 1))
     for row, letter in enumerate(word, start=1):
         above, before, now = now, above, [row]

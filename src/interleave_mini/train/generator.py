@@ -16,7 +16,6 @@ from typing import Any
 
 import torch
 
-from interleave.backends.local.silence import quiet
 from interleave.errors import ConfigurationError
 from interleave_mini.intervals import Estimate
 from interleave_mini.reader import Reader
@@ -29,6 +28,7 @@ from interleave_mini.train.generator_model import (
     build_text_encoder,
     build_transformer,
     build_vae,
+    load_parts,
     save_pipeline,
 )
 from interleave_mini.train.tokenizers import generator_tokenizer
@@ -73,7 +73,7 @@ def train_generator(settings: GeneratorTraining) -> dict[str, Estimate]:
     painter = TorchPainter(device)
     reader = Reader(device)
     vae, text_encoder, tokenizer, transformer = (
-        _load_parts(settings.start, device)
+        load_parts(settings.start, device)
         if settings.start
         else _fresh_parts(settings, shape, painter, reader, log)
     )
@@ -101,15 +101,6 @@ def train_generator(settings: GeneratorTraining) -> dict[str, Estimate]:
     shares = {name: share.model_dump() for name, share in found.items()}
     (settings.out / "evaluation.json").write_text(json.dumps(shares, indent=1) + "\n", "utf-8")
     return found
-
-
-def _load_parts(pipeline: Path, device: str) -> tuple[Any, Any, Any, Any]:
-    """VAE, text encoder, tokenizer and transformer of a finished pipeline."""
-    from diffusers import Flux2KleinPipeline
-
-    with quiet():
-        parts = Flux2KleinPipeline.from_pretrained(pipeline, torch_dtype=torch.float32).to(device)
-    return parts.vae.eval(), parts.text_encoder, parts.tokenizer, parts.transformer
 
 
 def _fresh_parts(

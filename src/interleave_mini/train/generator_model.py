@@ -10,6 +10,7 @@ import torch
 
 from interleave.backends.local.pipelines import SETTINGS_FILE as SETTINGS_NAME
 from interleave.backends.local.pipelines import CallSettings
+from interleave.backends.local.silence import quiet
 
 
 @dataclass(frozen=True)
@@ -120,12 +121,28 @@ def build_pipeline(vae: Any, text_encoder: Any, tokenizer: Any, transformer: Any
     )
 
 
+def load_parts(pipeline: Path, device: str) -> tuple[Any, Any, Any, Any]:
+    """VAE, text encoder, tokenizer and transformer of a finished pipeline, in full precision."""
+    from diffusers import Flux2KleinPipeline
+
+    with quiet():
+        parts = Flux2KleinPipeline.from_pretrained(pipeline, torch_dtype=torch.float32).to(device)
+    return parts.vae.eval(), parts.text_encoder, parts.tokenizer, parts.transformer
+
+
 SHIFT = 3.0
 """The timestep shift of flow matching, in training and in use: more steps at high noise."""
 
 
 def save_pipeline(pipeline: Any, shape: GeneratorShape, folder: Path) -> None:
-    """Save in half precision, with the call settings beside it; `from_pretrained` loads it."""
+    """Save in half precision, with the call settings beside it; `from_pretrained` loads it.
+
+    Where its parts came from, and how training padded prompts, is not saved with them.
+    """
+    for part in (pipeline.vae, pipeline.transformer):
+        part.register_to_config(_name_or_path="")
+    pipeline.tokenizer.backend_tokenizer.no_truncation()
+    pipeline.tokenizer.backend_tokenizer.no_padding()
     pipeline.to(torch.float16).save_pretrained(folder, safe_serialization=True, max_shard_size="12MB")
     pipeline.to(torch.float32)  # the evaluation that follows uses these fp16-rounded weights
     settings = CallSettings(

@@ -9,7 +9,8 @@ from random import Random
 from interleave_mini.language.lexicon import everyday_words, harmless_words
 from interleave_mini.language.vocabulary import vocabulary
 
-_WORD = re.compile(r"[a-z]{4,}")
+_WORD = re.compile(r"[a-z]{3,}")
+_SHORT = 3
 _LETTERS = "abcdefghijklmnopqrstuvwxyz"
 _ANY_WORD = re.compile(r"\S+")
 
@@ -64,7 +65,7 @@ def with_typo(text: str, rng: Random) -> str:
         return text
     word = rng.choice(words)
     at = rng.randrange(word.start() + 1, word.end())  # nobody mistypes the first letter
-    kind = rng.randrange(4)
+    kind = rng.randrange(4) if len(word[0]) > _SHORT else rng.choice((1, 3))  # others make another word of it
     if kind == 0:
         return text[:at] + text[at + 1 :]
     if kind == 1:

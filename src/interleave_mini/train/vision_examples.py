@@ -1,9 +1,10 @@
 """The exercises of pretraining: questions about the world and its pictures, with their answers.
 
 look: describe a picture. compare: say what changed between two. check: does a picture show a description?
-judge: was an edit carried out as asked? word: write an edit in exact words. plan-SUITE: plan a request of
-that suite. again: plan it again, told what the first plan has left out. They are sampled on the fly from a
-seed, of the training split alone: without held-out pairs of kind and colour, voices and wordings.
+verdict: a critic's whole reply about a step, with a better prompt where the picture is wrong. plan-SUITE:
+plan a request of that suite. again: plan it again, told what the first plan has left out. They are sampled on
+the fly from a seed, of the training split alone: without held-out pairs of kind and colour, voices and
+wordings.
 """
 
 from __future__ import annotations
@@ -13,8 +14,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from random import Random
 
-from interleave.agents.replies import render_plan
+from interleave.agents.replies import render_plan, render_verdict
 from interleave.errors import ConfigurationError, InputError, did_you_mean
+from interleave.types import Outcome, Verdict
 from interleave_mini.language.prompts import scene_prompt
 from interleave_mini.language.references import Style
 from interleave_mini.language.sentences import say_all
@@ -30,7 +32,7 @@ from interleave_mini.world.mistakes import with_mistake
 from interleave_mini.world.operations import apply_all, changes
 from interleave_mini.world.scene import Scene
 
-SEEING = ("look", "compare", "check", "judge", "word")
+SEEING = ("look", "compare", "check", "verdict")
 PLANNING = (*(f"plan-{suite}" for suite in SUITES), "again")
 EXERCISES = (*SEEING, *PLANNING)
 FROM_STORIES = 0.35
@@ -41,25 +43,42 @@ RIGHT = 0.4
 FROM_PLANS = 0.7
 """The share of edits that are steps of plans, in scenes with distractors and look-alikes."""
 DRAWN_AGAIN = 0.4
-"""The share of judgements about pictures that were drawn from a refined prompt."""
+"""The share of verdicts on pictures that were drawn from a refined prompt."""
+ACCEPTED_SHARE = 0.6
+"""The share of right pictures among those of verdicts."""
+OF_ANOTHER_STEP = 0.3
+"""The share of wrong pictures that are right for another step of the same plan."""
+JUDGED_SUITES = ("story", "story", "story", "edit", "plain", "know")
+
+
+@dataclass(frozen=True)
+class Shown:
+    """A picture by its place among pictures that the generator has drawn (`drawings.py`)."""
+
+    place: int
 
 
 @dataclass(frozen=True)
 class Exercise:
     """A question with one or two pictures, and its answer.
 
-    The text comes first, as in the critic's prompt, so that the vision tokens can attend to it.
+    The text comes first, as in the critic's prompt, so that the vision tokens can attend to it. None is the
+    white canvas that a critic is shown where there is no picture before.
     """
 
     name: str
-    question: tuple[Scene | str, ...]
+    question: tuple[Scene | Shown | str | None, ...]
     answer: str
     first_answer: str = ""
     complaint: str = ""
     """A first answer, and what was said about it."""
 
     @property
-    def pictures(self) -> tuple[Scene, ...]:
+    def pictures(self) -> tuple[Scene | Shown | None, ...]:
+        return tuple(part for part in self.question if not isinstance(part, str))
+
+    @property
+    def scenes(self) -> tuple[Scene, ...]:
         return tuple(part for part in self.question if isinstance(part, Scene))
 
 
@@ -77,7 +96,7 @@ def sample_exercise(rng: Random, names: Sequence[str] = EXERCISES) -> Exercise:
     name = rng.choice(names)
     while True:
         made = _MAKERS[name](rng)
-        if made is not None and not any(map(has_held_out_pair, made.pictures)):
+        if made is not None and not any(map(has_held_out_pair, made.scenes)):
             return made
 
 
@@ -105,32 +124,42 @@ def _check(rng: Random) -> Exercise:
     return Exercise("check", (f"Check: {said}", shown), _verdict_text(shown, wanted))
 
 
-def _judge(rng: Random) -> Exercise | None:
-    """The critic's task: the picture before, the edit asked for, and the picture after."""
-    edit = _sample_edit(rng)
-    if edit.before is None:
-        return None
-    shown = edit.after if rng.random() < RIGHT else _changed_scene(edit.after, rng, edit.before)
-    drawn = refine_prompt(edit.after, edit.before) if rng.random() < DRAWN_AGAIN else edit.prompt
-    asked = f"Judge: {edit.prompt} Drawn: {drawn}"
-    return Exercise("judge", (asked, edit.before, shown), _verdict_text(shown, edit.after))
+def _verdict(rng: Random) -> Exercise:
+    """The critic's whole reply, about a step of a plan or an edit at random."""
+    step, others = sample_step(rng)
+    shown = step.after
+    if rng.random() >= ACCEPTED_SHARE:
+        of_others = [scene for scene in others if scene != step.after]
+        is_other = of_others and rng.random() < OF_ANOTHER_STEP
+        shown = rng.choice(of_others) if is_other else _changed_scene(step.after, rng, step.before)
+    drawn = refine_prompt(step.after, step.before) if rng.random() < DRAWN_AGAIN else step.prompt
+    answer = verdict_on(_verdict_text(shown, step.after), step)
+    return Exercise("verdict", (verdict_question(step.prompt, drawn), step.before, shown), answer)
 
 
-def _word(rng: Random) -> Exercise | None:
-    """What a critic writes after a failure: the same edit in exact words."""
-    edit = _sample_edit(rng)
-    if edit.before is None:
-        return None
-    return Exercise("word", (f"Word: {edit.prompt}", edit.before), refine_prompt(edit.after, edit.before))
+def sample_step(rng: Random) -> tuple[Example, tuple[Scene, ...]]:
+    """A step of a plan of the training split with the scenes of the others, or a random example."""
+    if rng.random() >= FROM_PLANS:
+        example = sample_example(rng)
+        return Example(example.prompt, example.before, example.after), ()
+    task = sample_training_task(rng.choice(JUDGED_SUITES), rng)
+    step = rng.choice(task.steps)
+    before = task.steps[0].before
+    scenes = (*((before,) if before else ()), *(each.scene for each in task.steps))
+    return Example(step.prompt, step.before, step.scene), scenes
 
 
-def _sample_edit(rng: Random) -> Example:
-    """A step of a plan of the training split, or a random example."""
-    if rng.random() < FROM_PLANS:
-        task = sample_training_task(rng.choice(("story", "edit")), rng)
-        step = rng.choice(task.steps)
-        return Example(step.prompt, step.before, step.scene)
-    return sample_example(rng)
+def verdict_question(planned: str, drawn: str) -> str:
+    """The text of the critic's prompt in the pack `mini`."""
+    return f"Judge: {planned} Drawn: {drawn}"
+
+
+def verdict_on(reasoning: str, step: Example) -> str:
+    """A critic's reply: accepted, or refused with an exact prompt."""
+    if reasoning == ACCEPTED:
+        return render_verdict(Verdict(outcome=Outcome.ACCEPTED, reasoning=reasoning))
+    refined = refine_prompt(step.after, step.before)
+    return render_verdict(Verdict(outcome=Outcome.REJECTED, reasoning=reasoning, refined_prompt=refined))
 
 
 def _verdict_text(shown: Scene, wanted: Scene) -> str:
@@ -194,8 +223,7 @@ _MAKERS: Mapping[str, Callable[[Random], Exercise | None]] = {
     "look": _look,
     "compare": _compare,
     "check": _check,
-    "judge": _judge,
-    "word": _word,
+    "verdict": _verdict,
     **{f"plan-{suite}": _planning(suite) for suite in SUITES},
     "again": _again,
 }

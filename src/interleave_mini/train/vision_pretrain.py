@@ -11,7 +11,7 @@ OUT/model      the model, ready for its task        OUT/log.jsonl   losses, time
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from queue import Queue
@@ -30,16 +30,18 @@ from interleave.backends.qwen3_vl.unmasked_attention import unmasked_attention
 from interleave_mini.oracle import ACCEPTED
 from interleave_mini.train.agent_model import check_model_folder
 from interleave_mini.train.autoencoder import LatentSpace
+from interleave_mini.train.drawings import DRAWN, make_drawings
 from interleave_mini.train.optimizers import MuonAndAdamW
 from interleave_mini.train.training_loop import Log, TimedSchedule, learning_rate
-from interleave_mini.train.vision_examples import EXERCISES, Exercise, sample_exercise
+from interleave_mini.train.vision_examples import EXERCISES, Exercise, Shown, sample_exercise
 from interleave_mini.world.backgrounds import SIDE
-from interleave_mini.world.drawing import ATLAS_SIZE, MARGIN, TorchPainter, scene_codes
+from interleave_mini.world.drawing import ATLAS_SIZE, MARGIN, Codes, TorchPainter, scene_codes
 from interleave_mini.world.kinds import BACKGROUNDS
-from interleave_mini.world.scene import GRID, Scene
+from interleave_mini.world.scene import CELLS, GRID, Scene
 from interleave_mini.world.sprites import CELL
 
 IGNORED = -100
+WHITE = 255
 PAD_TO = 32
 AUTOENCODED_SHARE = 0.02
 """A small share only: one round trip costs as much as ten exercises."""
@@ -47,8 +49,12 @@ LATENT_NOISE = 0.1
 CLIP = 1.0
 SORTED_TOGETHER = 4
 """Batches whose exercises are sorted by length together, so that little is padded."""
-VERDICT_EXERCISES = ("check", "judge")
-"""Exercises whose first token accepts or rejects."""
+VERDICT_TOKENS = {"check": 0, "verdict": 1, DRAWN: 1}
+"""Exercises with a verdict, and which token of their answers accepts or rejects."""
+DRAWN_SHARE = 0.15
+"""The share of batches about pictures that the generator has drawn, where there are any."""
+DRAWN_EVAL = 2
+"""Batches about such pictures that are not trained on."""
 
 
 @dataclass(frozen=True)
@@ -69,6 +75,8 @@ class VisionPretraining:
     """The weight of the auxiliary loss beside that of the answers."""
     eval_examples: int = 2048
     """Exercises in the evaluation at the end."""
+    drawings: int = 0
+    """Pictures that the generator draws first, for exercises about its own failures."""
 
 
 @dataclass(frozen=True)
@@ -82,7 +90,9 @@ class Batch:
     positions: Any
     """Of every token in time, height and width, 3 × rows × tokens."""
     codes: Any
-    """Scene codes, pictures × ten, in the order of the questions."""
+    """Scene codes, pictures × ten, in the order of the questions; of a white canvas the first is negative."""
+    places: Any = ()
+    """For pictures that the generator has drawn: their places among all of them, instead of codes."""
 
 
 class Batches(torch.utils.data.IterableDataset):  # type: ignore[misc]
@@ -112,6 +122,13 @@ class Batches(torch.utils.data.IterableDataset):  # type: ignore[misc]
                 yield from self._batches(some, rng)
                 some.clear()
 
+    def in_batches(self, exercises: list[Exercise], rng: Random) -> Iterator[Batch]:
+        """Batches of these exercises, which are all of one kind; a last one that is not full is left out."""
+        together = SORTED_TOGETHER * self.batch_size
+        for start in range(0, len(exercises) // self.batch_size * self.batch_size, together):
+            whole = exercises[start : start + together]
+            yield from self._batches(whole[: len(whole) // self.batch_size * self.batch_size], rng)
+
     def _batches(self, exercises: list[Exercise], rng: Random) -> Iterator[Batch]:
         """Batches of exercises of like length, in random order."""
         exercises.sort(key=lambda each: (len(each.pictures), len(each.answer)))
@@ -131,10 +148,12 @@ class Batches(torch.utils.data.IterableDataset):  # type: ignore[misc]
         for row, (ask, say) in enumerate(rows):
             ids[row, : len(ask) + len(say)] = [*ask, *say]
             labels[row, len(ask) : len(ask) + len(say)] = say
-        codes = scene_codes([scene for each in exercises for scene in each.pictures])
+        pictures = [picture for each in exercises for picture in each.pictures]
+        places = np.array([picture.place for picture in pictures if isinstance(picture, Shown)], np.int64)
+        codes = picture_codes([picture for picture in pictures if not isinstance(picture, Shown)])
         is_picture = ids == self.image_token
         positions = picture_positions(is_picture, self.tokens_across)
-        return Batch(exercises[0].name, ids, labels, is_picture.astype(np.int64), positions, codes)
+        return Batch(exercises[0].name, ids, labels, is_picture.astype(np.int64), positions, codes, places)
 
     def _texts(self, exercises: list[Exercise]) -> tuple[list[str], list[str]]:
         """Questions and answers in the chat template, as in the later task."""
@@ -158,8 +177,18 @@ def _as_conversation(exercise: Exercise) -> list[dict[str, Any]]:
     return [*asked, first, {"role": "user", "content": f"Again: {exercise.complaint}"}]
 
 
-def _as_content(part: Scene | str) -> dict[str, str]:
+def _as_content(part: Scene | Shown | str | None) -> dict[str, str]:
     return {"type": "text", "text": part} if isinstance(part, str) else {"type": "image"}
+
+
+def picture_codes(scenes: Sequence[Scene | None]) -> Codes:
+    """The codes of scenes; None is a white canvas."""
+    codes = np.zeros((len(scenes), 1 + CELLS), np.int16)
+    codes[:, 0] = IGNORED
+    painted = [place for place, scene in enumerate(scenes) if scene is not None]
+    if painted:
+        codes[painted] = scene_codes([scene for scene in scenes if scene is not None])
+    return codes
 
 
 def picture_positions(is_picture: np.ndarray[Any, Any], across: int) -> np.ndarray[Any, Any]:
@@ -183,8 +212,10 @@ def picture_positions(is_picture: np.ndarray[Any, Any], across: int) -> np.ndarr
 class VisionPretrainer:
     """The model in training, with the painter of its pictures."""
 
-    def __init__(self, model: Any, painter: TorchPainter, space: LatentSpace | None, side: int) -> None:
-        self.model, self.painter, self.space = model, painter, space
+    def __init__(
+        self, model: Any, painter: TorchPainter, space: LatentSpace | None, side: int, drawn: Any = None
+    ) -> None:
+        self.model, self.painter, self.space, self.drawn = model, painter, space, drawn
         self.grid = torch.tensor([[1, side, side]], device=painter.device)
 
     def answers(self, batch: Batch) -> tuple[torch.Tensor, torch.Tensor]:
@@ -202,9 +233,12 @@ class VisionPretrainer:
         return self.model.lm_head(hidden[:, :-1][spoken]), wanted[spoken]
 
     def _pixels(self, batch: Batch) -> dict[str, torch.Tensor]:
-        if not len(batch.codes):  # requests without a picture
+        if len(batch.places):
+            pictures = self.drawn[batch.places]
+        elif len(batch.codes):
+            pictures = self._painted(batch.codes)
+        else:  # requests without a picture
             return {}
-        pictures = self._painted(batch.codes)
         return {
             "pixel_values": pictures.reshape(len(pictures) * int(self.grid[0, 1:].prod()), -1),
             "image_grid_thw": self.grid.expand(len(pictures), 3),
@@ -216,8 +250,8 @@ class VisionPretrainer:
         return torch.nn.functional.cross_entropy(logits.float(), wanted)
 
     def correct(self, batch: Batch, accepting: int) -> tuple[torch.Tensor, torch.Tensor]:
-        """For each exercise, whether every token of its answer is right, and whether its first token accepts
-        or rejects as it should."""
+        """For each exercise, whether every token of its answer is right, and whether it accepts or rejects as
+        it should."""
         with self._autocast():
             logits, wanted = self.answers(batch)
         said = logits.argmax(dim=-1)
@@ -225,6 +259,7 @@ class VisionPretrainer:
         wrong = torch.zeros(len(batch.ids), device=said.device)
         wrong.index_add_(0, rows, (said != wanted).float())
         first = torch.searchsorted(rows, torch.arange(len(batch.ids), device=said.device))
+        first += VERDICT_TOKENS.get(batch.name, 0)
         return wrong == 0, (said[first] == accepting) == (wanted[first] == accepting)
 
     def _autocast(self) -> Any:
@@ -235,7 +270,8 @@ class VisionPretrainer:
     def _painted(self, codes: torch.Tensor) -> torch.Tensor:
         """Pictures as the world paints them, a share of them as the generator's autoencoder renders them."""
         with torch.no_grad():
-            pictures = self.painter.paint(codes)
+            pictures = self.painter.paint(codes.clamp(min=0))
+            pictures[codes[:, 0] < 0] = WHITE
             some = int(AUTOENCODED_SHARE * len(pictures)) if self.space else 0
             if self.space and some:
                 chosen = torch.randperm(len(pictures), device=pictures.device)[:some]
@@ -270,7 +306,10 @@ class AuxHead:
         correct = self.head(tokens.float())
         cross_entropy = torch.nn.functional.cross_entropy
         things = cross_entropy(correct[..., :ATLAS_SIZE].flatten(0, 1), codes[:, 1 + self.cells].flatten())
-        return things + cross_entropy(correct[..., ATLAS_SIZE:].mean(dim=1), codes[:, 0])
+        backgrounds = cross_entropy(
+            correct[..., ATLAS_SIZE:].mean(dim=1), codes[:, 0], ignore_index=IGNORED, reduction="sum"
+        )
+        return things + backgrounds / len(codes)
 
     def close(self) -> None:
         """Remove the hook from the tower."""
@@ -310,10 +349,18 @@ def pretrain_vision(
         raise AssertionError("the agents' own processor returns uint8 pixels")
     log = Log(out / "log.jsonl")
     side = 256 // processor.image_processor.patch_size
-    trainer = VisionPretrainer(model, TorchPainter(device), _latent_space(generator, device), side)
-    loader = _loader(Batches(processor, settings.batch_size, seed, settings.exercises), settings.workers)
-    batches = ReplayedBatches(loader, device, settings.replays)
     schedule = TimedSchedule(minutes)
+    trainer = VisionPretrainer(model, TorchPainter(device), _latent_space(generator, device), side)
+    stream = Batches(processor, settings.batch_size, seed, settings.exercises)
+    loader, unseen = _loader(stream, settings.workers), list[Batch]()
+    if settings.drawings and generator is not None:
+        drawings = make_drawings(generator, settings.drawings, device, seed=seed, workers=settings.workers)
+        log.write(stage="drawings", seconds=schedule.spent, **drawings.counts)
+        trainer.drawn = drawings.pictures
+        of_drawn = list(stream.in_batches(drawings.exercises, Random(seed)))
+        unseen, of_drawn = of_drawn[:DRAWN_EVAL], of_drawn[DRAWN_EVAL:]
+        loader = _with_drawn(loader, of_drawn, Random(seed))
+    batches = ReplayedBatches(loader, device, settings.replays)
 
     def save(model: Any) -> None:
         with quiet():
@@ -328,7 +375,7 @@ def pretrain_vision(
         model.eval()
         accepting = processor.tokenizer(ACCEPTED, add_special_tokens=False)["input_ids"][0]
         with torch.compiler.set_stance("force_eager"):  # compiling again would take longer than it saves
-            found = _evaluate(trainer, batches, settings, accepting)
+            found = _evaluate(trainer, batches, settings, accepting, unseen)
     log.write(stage="sight", examination=True, seconds=schedule.spent, **found)
     return found
 
@@ -418,19 +465,32 @@ def _evaluate(
     batches: ReplayedBatches,
     settings: VisionPretraining,
     accepting: int,
+    unseen: Sequence[Batch] = (),
 ) -> dict[str, float]:
-    """The share of exercises answered without a wrong token, and the share of right verdicts."""
+    """The share of exercises answered without a wrong token, and the share of right verdicts.
+
+    `unseen` are batches about the generator's pictures that were kept out of the training.
+    """
     right: dict[str, list[torch.Tensor]] = {}
+    waiting = [on_device(each, str(trainer.painter.device)) for each in unseen]
     seen = 0
-    while seen < settings.eval_examples or not right.keys() >= set(settings.exercises):
-        batch = batches.new()
+    while waiting or seen < settings.eval_examples or not right.keys() >= set(settings.exercises):
+        is_new, batch = (True, waiting.pop()) if waiting else (False, batches.new())
+        if batch.name == DRAWN and not is_new:
+            continue  # the model was trained on it
         with torch.no_grad():
             words, verdicts = trainer.correct(batch, accepting)
         right.setdefault(batch.name, []).append(words)
-        if batch.name in VERDICT_EXERCISES:
+        if batch.name in VERDICT_TOKENS:
             right.setdefault(f"{batch.name} verdicts", []).append(verdicts)
         seen += len(batch.ids)
     return {name: float(torch.cat(some).float().mean()) for name, some in sorted(right.items())}
+
+
+def _with_drawn(loader: Iterator[Batch], of_drawn: list[Batch], rng: Random) -> Iterator[Batch]:
+    """The batches of a loader, and between them those about drawn pictures, again and again."""
+    while True:
+        yield rng.choice(of_drawn) if of_drawn and rng.random() < DRAWN_SHARE else next(loader)
 
 
 def _loader(batches: Batches, workers: int) -> Iterator[Batch]:
@@ -439,7 +499,7 @@ def _loader(batches: Batches, workers: int) -> Iterator[Batch]:
 
 def on_device(batch: Batch, device: str) -> Batch:
     """The same batch as tensors on a device."""
-    tensors = (batch.ids, batch.labels, batch.is_picture, batch.positions, batch.codes)
+    tensors = (batch.ids, batch.labels, batch.is_picture, batch.positions, batch.codes, batch.places)
     return Batch(
         batch.name, *(torch.as_tensor(each).long().to(device, non_blocking=True) for each in tensors)
     )

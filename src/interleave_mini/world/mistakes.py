@@ -12,7 +12,7 @@ from contextlib import suppress
 from dataclasses import replace
 from random import Random
 
-from interleave_mini.world.kinds import COLOURS, KINDS
+from interleave_mini.world.kinds import BACKGROUNDS, COLOURS, KINDS
 from interleave_mini.world.operations import ChangeBackground, Impossible, Operation, changes
 from interleave_mini.world.scene import CELLS, Scene, Size, Thing
 
@@ -24,14 +24,11 @@ _TRIES = 8
 def with_mistake(scene: Scene, rng: Random, before: Scene | None = None) -> Scene:
     """The scene with one mistake in it: never the same scene."""
     if before is not None and rng.random() < WRONG_EDIT_SHARE:
-        wrong = wrong_edit(before, scene, rng)
-        if wrong is not None:
-            return wrong
+        badly_done = wrong_edit(before, scene, rng)
+        if badly_done is not None:
+            return badly_done
     things = scene.things
-    ways = [
-        _something_extra,
-        *([_wrong_colour, _wrong_size, _missing, _wrong_kind, _misplaced] if things else []),
-    ]
+    ways = [_something_extra, _wrong_background, *(_OF_A_THING if things else ())]
     while True:
         wrong = rng.choice(ways)(scene, rng)
         if wrong != scene:
@@ -59,6 +56,27 @@ def _misplaced(scene: Scene, rng: Random) -> Scene:
     return scene.with_cell(cell, None).with_cell(to, scene.cells[cell]) if scene.is_free(to) else scene
 
 
+def _wrong_state(scene: Scene, rng: Random) -> Scene:
+    """A tadpole instead of a frog; the same scene where nothing in it has states."""
+    changing = [cell for cell, thing in scene.things.items() if len(KINDS[thing.kind].states) > 1]
+    if not changing:
+        return scene
+    cell = rng.choice(changing)
+    thing = scene.cells[cell]
+    state = rng.randrange(len(KINDS[thing.kind].states)) if thing else 0
+    return scene.with_cell(cell, replace(thing, state=state) if thing else None)
+
+
+def _one_more(scene: Scene, rng: Random) -> Scene:
+    """A thing is there twice."""
+    cell = rng.randrange(CELLS)
+    return scene.with_cell(cell, rng.choice(list(scene.things.values()))) if scene.is_free(cell) else scene
+
+
+def _wrong_background(scene: Scene, rng: Random) -> Scene:
+    return replace(scene, background=rng.choice(BACKGROUNDS))
+
+
 def _something_extra(scene: Scene, rng: Random) -> Scene:
     cell = rng.randrange(CELLS)
     extra = Thing(rng.choice(list(KINDS)), rng.choice(list(COLOURS)), rng.choice(list(Size)))
@@ -68,6 +86,17 @@ def _something_extra(scene: Scene, rng: Random) -> Scene:
 def _changed(scene: Scene, rng: Random, change: Callable[[Thing], Thing | None]) -> Scene:
     cell, thing = rng.choice(list(scene.things.items()))
     return scene.with_cell(cell, change(thing))
+
+
+_OF_A_THING: tuple[Callable[[Scene, Random], Scene], ...] = (
+    _wrong_colour,
+    _wrong_size,
+    _wrong_state,
+    _missing,
+    _one_more,
+    _wrong_kind,
+    _misplaced,
+)
 
 
 # Edits carried out wrongly

@@ -1,6 +1,9 @@
 /** The calls of the service's API. */
 import { readEvents } from "./sse";
-import type { DocumentFacts, EditedPlan, Gallery, JournalEvent, Queue, Retried, Start } from "./types";
+import type {
+  DocumentFacts, EditedPlan, Gallery, JournalEvent, JudgeItems, KindAgreement, Kind, NewLabel, Queue, RelatedItem, Reports,
+  Retried, RunLabels, Start,
+} from "./types";
 
 /** A refusal by the service, in its own words. `status` 0: the service could not be reached. */
 export class ServiceError extends Error {
@@ -62,6 +65,7 @@ export interface NewDocument {
   holdPlan: boolean;
   maxAttempts: number | null;
   seed: number | null;
+  sources?: "previous" | "history" | null;
 }
 
 type Job = { id: string };
@@ -80,6 +84,7 @@ export const api = {
     const options: Record<string, unknown> = { hold_plan: asked.holdPlan };
     if (asked.maxAttempts !== null) options.max_attempts = asked.maxAttempts;
     if (asked.seed !== null) options.seed = asked.seed;
+    if (asked.sources) options.sources = asked.sources;
     const body: Record<string, unknown> = {
       input: asked.pictures.length ? [{ role: "user", content }] : asked.text,
       background: true,
@@ -113,11 +118,29 @@ export const api = {
   gallery: (query: URLSearchParams, signal?: AbortSignal): Promise<Gallery> =>
     get(`/v1/studio/documents?${query}`, signal),
 
+  reports: (): Promise<Reports> => get("/v1/studio/reports"),
+
   queue: (signal?: AbortSignal): Promise<Queue> => get("/v1/studio/queue", signal),
   pauseQueue: (): Promise<Queue> => post("/v1/studio/queue/pause"),
   resumeQueue: (): Promise<Queue> => post("/v1/studio/queue/resume"),
   moveInQueue: (id: string, place: number): Promise<Queue> =>
     post(`/v1/studio/queue/${encodeURIComponent(id)}/move`, { place }),
+  related: async (id: string): Promise<RelatedItem[]> =>
+    (await get<{ data: RelatedItem[] }>(`/v1/studio/documents/${encodeURIComponent(id)}/related`)).data,
+
+  toJudge: (task: string, query: URLSearchParams, signal?: AbortSignal): Promise<JudgeItems> =>
+    get(`/v1/studio/judging/${encodeURIComponent(task)}?${query}`, signal),
+  labels: (query: URLSearchParams, signal?: AbortSignal): Promise<RunLabels> => get(`/v1/studio/labels?${query}`, signal),
+  label: (rater: string, labels: NewLabel[]): Promise<unknown> => post("/v1/studio/labels", { rater, labels }),
+  undoLabel: (rater: string, kind: Kind | null): Promise<{ units: string[] }> => post("/v1/studio/labels/undo", { rater, kind }),
+  reveal: (rater: string, runs: string[]): Promise<unknown> => post("/v1/studio/labels/reveal", { rater, runs }),
+  agreement: async (): Promise<KindAgreement[]> => (await get<{ data: KindAgreement[] }>("/v1/studio/agreement")).data,
+  importLabels: async (file: Blob): Promise<{ stored: number; known: number }> => {
+    const headers = { ...CHANGE_HEADERS, "Content-Type": "application/jsonl" };
+    const answer = await request("/v1/studio/labels/import", { method: "POST", headers, body: file });
+    return (await answer.json()) as { stored: number; known: number };
+  },
+
   retryFailed: (): Promise<Retried> => post("/v1/studio/queue/retry-failed"),
 };
 

@@ -603,6 +603,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/studio/agreement": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** How far raters agree */
+        get: operations["get_v1_studio_agreement"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/studio/documents": {
         parameters: {
             query?: never;
@@ -614,6 +631,126 @@ export interface paths {
         get: operations["get_v1_studio_documents"];
         put?: never;
         post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/studio/documents/{id}/related": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** What a document can be compared with */
+        get: operations["get_v1_studio_documents_id_related"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/studio/judging/{task}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** What a rater has not judged yet */
+        get: operations["get_v1_studio_judging_task"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/studio/labels": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** The labels of a rater, the newest first */
+        get: operations["get_v1_studio_labels"];
+        put?: never;
+        /** Store labels */
+        post: operations["post_v1_studio_labels"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/studio/labels/export": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Labels as a file */
+        get: operations["get_v1_studio_labels_export"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/studio/labels/import": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Labels from a file */
+        post: operations["post_v1_studio_labels_import"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/studio/labels/reveal": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Note that a rater knows which systems drew these documents */
+        post: operations["post_v1_studio_labels_reveal"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/studio/labels/undo": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Take back what a rater said last */
+        post: operations["post_v1_studio_labels_undo"];
         delete?: never;
         options?: never;
         head?: never;
@@ -705,6 +842,40 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/studio/reports": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** The reports under the studio's folders */
+        get: operations["get_v1_studio_reports"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/studio/reports/{ticket}/{path}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** A file of a folder of reports */
+        get: operations["get_v1_studio_reports_ticket_path"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/studio/session": {
         parameters: {
             query?: never;
@@ -779,6 +950,14 @@ export interface paths {
 export type webhooks = Record<string, never>;
 export interface components {
     schemas: {
+        /**
+         * AgreementFacts
+         * @description `GET /v1/studio/agreement`.
+         */
+        AgreementFacts: {
+            /** Data */
+            data: components["schemas"]["KindAgreement"][];
+        };
         /**
          * Attempt
          * @description One picture that was drawn for a step, and what the critic said.
@@ -1032,6 +1211,11 @@ export interface components {
             links: {
                 [key: string]: string;
             };
+            /**
+             * Max Attempts
+             * @default null
+             */
+            max_attempts: number | null;
             /** Metadata */
             metadata: {
                 [key: string]: string;
@@ -1301,6 +1485,11 @@ export interface components {
             forced?: number[];
             /** Held */
             held: boolean;
+            /**
+             * Max Attempts
+             * @default null
+             */
+            max_attempts: number | null;
             /** Models */
             models?: {
                 [key: string]: string;
@@ -1562,6 +1751,44 @@ export interface components {
              */
             lines: number;
         };
+        /**
+         * JudgeItem
+         * @description Something to be judged: a picture, two of them, or the steps of a document.
+         */
+        JudgeItem: {
+            first: components["schemas"]["JudgedPicture"] | null;
+            /** Run */
+            run: string;
+            second: components["schemas"]["JudgedPicture"] | null;
+            /** Steps */
+            steps: components["schemas"]["JudgedStep"][];
+            /** Title */
+            title: string;
+            /** Unit */
+            unit: string;
+        };
+        /**
+         * JudgeItems
+         * @description `GET /v1/studio/judging/{task}`: what a rater has not labelled yet.
+         */
+        JudgeItems: {
+            /** Complete */
+            complete: boolean;
+            /** Cursor */
+            cursor: string | null;
+            /** Data */
+            data: components["schemas"]["JudgeItem"][];
+            /** Left */
+            left: number | null;
+            /**
+             * Object
+             * @default list
+             * @constant
+             */
+            object: "list";
+            /** Total */
+            total: number | null;
+        };
         JudgedEvent: {
             /** Attempt */
             attempt: number;
@@ -1573,6 +1800,68 @@ export interface components {
             /** @constant */
             type: "judged";
             verdict: components["schemas"]["Verdict"];
+        };
+        /**
+         * JudgedPicture
+         * @description A picture to be judged.
+         */
+        JudgedPicture: {
+            /** Attempt */
+            attempt: number;
+            /** Before */
+            before: string | null;
+            /** Picture */
+            picture: string;
+            /** Prompt */
+            prompt: string;
+            /** Run */
+            run: string;
+            /** Step */
+            step: number;
+            /** Text */
+            text: string;
+        };
+        /**
+         * JudgedStep
+         * @description A step of a document to be judged.
+         */
+        JudgedStep: {
+            /** Number */
+            number: number;
+            /** Picture */
+            picture: string | null;
+            /** Text */
+            text: string;
+        };
+        /**
+         * Kind
+         * @description What a label says.
+         * @enum {string}
+         */
+        Kind: "accept" | "better" | "score" | "wrong_step";
+        /**
+         * KindAgreement
+         * @description How far the raters of one kind of label agree.
+         */
+        KindAgreement: {
+            /** Alpha */
+            alpha: number | null;
+            /** High */
+            high: number | null;
+            kind: components["schemas"]["Kind"];
+            /** Labels */
+            labels: number;
+            /**
+             * Level
+             * @enum {string}
+             */
+            level: "nominal" | "interval";
+            /** Low */
+            low: number | null;
+            /** Raters */
+            raters: components["schemas"]["RaterCount"][];
+            /** Units */
+            units: number;
         };
         /**
          * ModelCall
@@ -1660,6 +1949,44 @@ export interface components {
         Move: {
             /** Place */
             place: number;
+        };
+        /**
+         * NewLabel
+         * @description What a rater says; what the label holds besides is taken from the run.
+         */
+        NewLabel: {
+            /**
+             * Attempt
+             * @default null
+             */
+            attempt: number | null;
+            /**
+             * Blind
+             * @default false
+             */
+            blind: boolean;
+            kind: components["schemas"]["Kind"];
+            /** @default null */
+            other: components["schemas"]["Subject"] | null;
+            /** Run */
+            run: string;
+            /**
+             * Step
+             * @default null
+             */
+            step: number | null;
+            /** Value */
+            value: boolean | number | string;
+        };
+        /**
+         * NewLabels
+         * @description The body of `POST /v1/studio/labels`: labels that are undone together.
+         */
+        NewLabels: {
+            /** Labels */
+            labels: components["schemas"]["NewLabel"][];
+            /** Rater */
+            rater: string;
         };
         /**
          * Nothing
@@ -1843,6 +2170,13 @@ export interface components {
             /** Title */
             title: string;
         };
+        /** RaterCount */
+        RaterCount: {
+            /** Labels */
+            labels: number;
+            /** Rater */
+            rater: string;
+        };
         /** Redraw */
         Redraw: {
             /**
@@ -1887,6 +2221,23 @@ export interface components {
             time: number;
             /** @constant */
             type: "redraw_decided";
+        };
+        /**
+         * Related
+         * @description `GET /v1/studio/documents/{id}/related`: what a document can be compared with.
+         */
+        Related: {
+            /** Data */
+            data: components["schemas"]["RelatedItem"][];
+        };
+        /** RelatedItem */
+        RelatedItem: {
+            document: components["schemas"]["GalleryItem"];
+            /**
+             * Relation
+             * @enum {string}
+             */
+            relation: "parent" | "branch" | "sibling" | "same_request";
         };
         /**
          * Release
@@ -1934,6 +2285,49 @@ export interface components {
             usage: {
                 [key: string]: number;
             };
+        };
+        /**
+         * Report
+         * @description A page that a command has written.
+         */
+        Report: {
+            /** Address */
+            address: string;
+            /** Beside */
+            beside: string[];
+            /** Bytes */
+            bytes: number;
+            /** Changed At */
+            changed_at: number;
+            /** Folder */
+            folder: string;
+            /**
+             * Kind
+             * @enum {string}
+             */
+            kind: "benchmark" | "data" | "training" | "other";
+            /** Path */
+            path: string;
+            /** Title */
+            title: string;
+        };
+        /**
+         * Reports
+         * @description `GET /v1/studio/reports`.
+         */
+        Reports: {
+            /** Data */
+            data: components["schemas"]["Report"][];
+            /** Folders */
+            folders: string[];
+            /**
+             * Object
+             * @default list
+             * @constant
+             */
+            object: "list";
+            /** Total */
+            total: number;
         };
         /**
          * RequestPart
@@ -2003,6 +2397,16 @@ export interface components {
             left: number;
         };
         /**
+         * Reveal
+         * @description The body of `POST /v1/studio/labels/reveal`.
+         */
+        Reveal: {
+            /** Rater */
+            rater: string;
+            /** Runs */
+            runs: string[];
+        };
+        /**
          * RoleConfig
          * @description The model that plays one role.
          */
@@ -2026,6 +2430,50 @@ export interface components {
             generator: string;
             /** Planner */
             planner: string;
+        };
+        /**
+         * RunLabel
+         * @description A label without what would tell the rater more than they should know.
+         */
+        RunLabel: {
+            /** At */
+            at: string;
+            /** Attempt */
+            attempt: number | null;
+            /** Blind */
+            blind: boolean;
+            kind: components["schemas"]["Kind"];
+            /** Number */
+            number: number;
+            other: components["schemas"]["Subject"] | null;
+            /** Rater */
+            rater: string;
+            /** Run */
+            run: string;
+            /** Step */
+            step: number | null;
+            /** Thumbnail */
+            thumbnail: string | null;
+            /** Value */
+            value: boolean | number | string;
+        };
+        /**
+         * RunLabels
+         * @description `GET /v1/studio/labels`: the newest first.
+         */
+        RunLabels: {
+            /** Cursor */
+            cursor: string | null;
+            /** Data */
+            data: components["schemas"]["RunLabel"][];
+            /**
+             * Object
+             * @default list
+             * @constant
+             */
+            object: "list";
+            /** Total */
+            total: number;
         };
         /**
          * SourceRule
@@ -2067,6 +2515,11 @@ export interface components {
             needs_key: boolean;
             /** Profiles */
             profiles: components["schemas"]["ProfileFacts"][];
+            /**
+             * Rater
+             * @default
+             */
+            rater: string;
             /** Signed In */
             signed_in: boolean;
             /** Version */
@@ -2145,6 +2598,16 @@ export interface components {
             object: "list";
         };
         /**
+         * StoredLabels
+         * @description How many labels were new, and how many were known already.
+         */
+        StoredLabels: {
+            /** Known */
+            known: number;
+            /** Stored */
+            stored: number;
+        };
+        /**
          * Strictness
          * @description How often a picture that the critic rejects is drawn again.
          */
@@ -2156,6 +2619,24 @@ export interface components {
              * @enum {string}
              */
             name: "quick" | "normal" | "strict";
+        };
+        /**
+         * Subject
+         * @description An attempt, a step (without `attempt`) or a run (without `step`).
+         */
+        Subject: {
+            /**
+             * Attempt
+             * @default null
+             */
+            attempt: number | null;
+            /** Run */
+            run: string;
+            /**
+             * Step
+             * @default null
+             */
+            step: number | null;
         };
         /**
          * Submission
@@ -2230,6 +2711,16 @@ export interface components {
             /** Title */
             title: string;
         };
+        /**
+         * Undo
+         * @description The body of `POST /v1/studio/labels/undo`.
+         */
+        Undo: {
+            /** @default null */
+            kind: components["schemas"]["Kind"] | null;
+            /** Rater */
+            rater: string;
+        };
         UndoneEvent: {
             /**
              * By
@@ -2241,6 +2732,14 @@ export interface components {
             time: number;
             /** @constant */
             type: "undone";
+        };
+        /**
+         * UndoneLabels
+         * @description `POST /v1/studio/labels/undo`.
+         */
+        UndoneLabels: {
+            /** Units */
+            units: string[];
         };
         /**
          * Verdict
@@ -3577,6 +4076,35 @@ export interface operations {
             };
         };
     };
+    get_v1_studio_agreement: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description done */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AgreementFacts"];
+                };
+            };
+            /** @description refused or failed */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
     get_v1_studio_documents: {
         parameters: {
             query?: {
@@ -3602,6 +4130,279 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Gallery"];
+                };
+            };
+            /** @description refused or failed */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    get_v1_studio_documents_id_related: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description done */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Related"];
+                };
+            };
+            /** @description refused or failed */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    get_v1_studio_judging_task: {
+        parameters: {
+            query?: {
+                rater?: string;
+                runs?: string;
+                unit?: string;
+                limit?: number;
+                cursor?: string;
+            };
+            header?: never;
+            path: {
+                task: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description done */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["JudgeItems"];
+                };
+            };
+            /** @description refused or failed */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    get_v1_studio_labels: {
+        parameters: {
+            query?: {
+                rater?: string;
+                kind?: "accept" | "better" | "score" | "wrong_step";
+                runs?: string;
+                limit?: number;
+                cursor?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description done */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["RunLabels"];
+                };
+            };
+            /** @description refused or failed */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    post_v1_studio_labels: {
+        parameters: {
+            query?: never;
+            header?: {
+                "x-interleave-studio"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["NewLabels"];
+            };
+        };
+        responses: {
+            /** @description done */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["StoredLabels"];
+                };
+            };
+            /** @description refused or failed */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    get_v1_studio_labels_export: {
+        parameters: {
+            query?: {
+                rater?: string;
+                kind?: "accept" | "better" | "score" | "wrong_step";
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description done */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/jsonl": string;
+                };
+            };
+            /** @description refused or failed */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    post_v1_studio_labels_import: {
+        parameters: {
+            query?: never;
+            header?: {
+                "x-interleave-studio"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/jsonl": string;
+            };
+        };
+        responses: {
+            /** @description done */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["StoredLabels"];
+                };
+            };
+            /** @description refused or failed */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    post_v1_studio_labels_reveal: {
+        parameters: {
+            query?: never;
+            header?: {
+                "x-interleave-studio"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["Reveal"];
+            };
+        };
+        responses: {
+            /** @description done */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description refused or failed */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    post_v1_studio_labels_undo: {
+        parameters: {
+            query?: never;
+            header?: {
+                "x-interleave-studio"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["Undo"];
+            };
+        };
+        responses: {
+            /** @description done */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["UndoneLabels"];
                 };
             };
             /** @description refused or failed */
@@ -3773,6 +4574,67 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Queue"];
+                };
+            };
+            /** @description refused or failed */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    get_v1_studio_reports: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description done */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Reports"];
+                };
+            };
+            /** @description refused or failed */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    get_v1_studio_reports_ticket_path: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                ticket: string;
+                path: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description done */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "text/html": string;
                 };
             };
             /** @description refused or failed */

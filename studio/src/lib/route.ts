@@ -3,14 +3,24 @@
 export type Route =
   | { view: "make" }
   | { view: "library"; query: URLSearchParams }
+  | { view: "reports" }
+  | { view: "report"; folder: string; path: string }
   | { view: "queue" }
+  | { view: "compare"; ids: string[]; query: URLSearchParams }
+  | { view: "judge"; task: string; query: URLSearchParams }
   | { view: "document"; id: string; part: "read" | "inside" | "slides" | "step"; step: number };
 
 export function routeOf(hash: string): Route {
   const [path = "", search = ""] = hash.replace(/^#\/?/, "").split("?", 2);
   const [head, id, part, number] = path.split("/");
   if (head === "library") return { view: "library", query: new URLSearchParams(search) };
+  if (head === "reports") {
+    const [, folder = "", ...rest] = path.split("/").map(decoded);
+    return folder && rest.length ? { view: "report", folder, path: rest.join("/") } : { view: "reports" };
+  }
   if (head === "queue") return { view: "queue" };
+  if (head === "compare") return { view: "compare", ids: idsIn(id), query: new URLSearchParams(search) };
+  if (head === "judge") return { view: "judge", task: id ?? "", query: new URLSearchParams(search) };
   if (head === "d" && id) {
     const step = /^\d{1,6}$/.test(number ?? "") ? Number(number) : 1;
     const known = part === "inside" || part === "slides" || part === "step" ? part : "read";
@@ -19,12 +29,48 @@ export function routeOf(hash: string): Route {
   return { view: "make" };
 }
 
+/** The ids of documents in an address, each once. */
+export function idsIn(text: string | null | undefined): string[] {
+  return [...new Set((text ?? "").replaceAll("%2C", ",").split(",").filter((id) => /^\w{1,80}$/.test(id)))];
+}
+
+export interface ComparisonState {
+  step?: number | null;
+  /** The document that the others are compared with. */
+  base?: string | null;
+  /** What the order of a blind comparison follows from. */
+  blind?: string | null;
+  judge?: boolean;
+}
+
+function address(path: string, query: Record<string, string | number | null>): string {
+  const given = Object.entries(query).flatMap(([name, value]) => (value === null || value === "" ? [] : [[name, String(value)]]));
+  const search = new URLSearchParams(given).toString();
+  return path + (search ? `?${search}` : "");
+}
+
 export const links = {
   make: "#/",
+  reports: "#/reports",
+  report: (folder: string, path: string): string => `#/reports/${[folder, ...path.split("/")].map(encodeURIComponent).join("/")}`,
   library: "#/library",
   queue: "#/queue",
+  compare: (ids: string[] = [], how: ComparisonState = {}): string =>
+    address(ids.length ? `#/compare/${ids.join(",")}` : "#/compare", {
+      step: how.step ?? null, base: how.base ?? null, blind: how.blind ?? null, judge: how.judge ? 1 : null,
+    }),
+  judge: (task = "", ids: string[] = []): string => address(task ? `#/judge/${task}` : "#/judge", { runs: ids.join(",") }),
   document: (id: string): string => `#/d/${encodeURIComponent(id)}`,
   inside: (id: string): string => `#/d/${encodeURIComponent(id)}/inside`,
   slides: (id: string, step = 1): string => `#/d/${encodeURIComponent(id)}/slides/${step}`,
   step: (id: string, step: number): string => `#/d/${encodeURIComponent(id)}/step/${step}`,
 };
+
+/** A piece of an address as it was before it was written there; itself where it is none. */
+function decoded(piece: string): string {
+  try {
+    return decodeURIComponent(piece);
+  } catch {
+    return piece;
+  }
+}

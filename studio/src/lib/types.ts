@@ -17,6 +17,19 @@ export type Gallery = Schemas["Gallery"];
 export type GalleryItem = Schemas["GalleryItem"];
 export type Queue = Schemas["Queue"];
 export type QueueItem = Schemas["QueueItem"];
+export type StepFacts = Schemas["Step"];
+export type AttemptFacts = Schemas["Attempt"];
+export type NewLabel = Schemas["NewLabel"];
+export type RunLabel = Schemas["RunLabel"];
+export type RunLabels = Schemas["RunLabels"];
+export type JudgeItem = Schemas["JudgeItem"];
+export type JudgeItems = Schemas["JudgeItems"];
+export type JudgedPicture = Schemas["JudgedPicture"];
+export type KindAgreement = Schemas["KindAgreement"];
+export type RelatedItem = Schemas["RelatedItem"];
+export type Kind = Schemas["Kind"];
+export type Report = Schemas["Report"];
+export type Reports = Schemas["Reports"];
 export type Retried = Schemas["Retried"];
 
 /** The events of one kind. */

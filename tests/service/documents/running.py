@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
@@ -65,6 +65,7 @@ class Service:
         chosen: Choices | None = None,
         page: PageFile | None = None,
         guests: GuestQuota | None = None,
+        reports: Sequence[Path] = (),
         **options: Any,
     ) -> None:
         self.folder = folder
@@ -73,6 +74,7 @@ class Service:
         self.chosen = chosen or Choices(profile="dry-run", generator=self.generator)
         self.page = page
         self.guests = guests
+        self.reports = reports
         self.options = options
         self.clients: list[openai.OpenAI] = []
         self._ready = threading.Event()
@@ -105,7 +107,7 @@ class Service:
             self.url = address_of(listening)
             guests = Guests(self.folder, self.guests) if self.guests else None
             access = KeyAccess(self.folder / FILE_NAME, guests)
-            self.app = build_app(self.documents, access, self.metrics, self.page)
+            self.app = build_app(self.documents, access, self.metrics, self.page, self.reports)
             self._server = UvicornServer(uvicorn_config(self.app))
             await self.documents.start()
             serving = asyncio.create_task(self._server.serve(sockets=[listening]))

@@ -179,7 +179,7 @@ def test_a_deleted_document_leaves_gallery_and_disk(tmp_path: Path) -> None:
 def test_a_document_that_is_deleted_while_it_is_read_does_not_come_back(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    read = Indexing._entry
+    read = Indexing._record
 
     def deleting(self: Indexing, job: Job) -> Any:
         asyncio.run_coroutine_threadsafe(self.documents.forget(job.id), running.loop).result()
@@ -187,7 +187,7 @@ def test_a_document_that_is_deleted_while_it_is_read_does_not_come_back(
 
     with service(tmp_path) as running:
         running.sdk().responses.create(input="one picture of a lighthouse")
-        monkeypatch.setattr(Indexing, "_entry", deleting)
+        monkeypatch.setattr(Indexing, "_record", deleting)
         listed(running)
         running.until(lambda: listed(running).total == 0)
 

@@ -38,6 +38,8 @@ def made(running: Service) -> str:
     id_ = str(running.sdk().responses.create(input="two pictures", metadata={"a": "b"}).id)
     running.http.post(f"/v1/documents/{id_}/steps/2/choose", json={"attempt": 1})
     running.until(lambda: running.http.get(f"/v1/documents/{id_}").json()["status"] == "completed")
+    label = {"kind": "accept", "run": id_, "step": 1, "attempt": 1, "value": True}
+    running.http.post("/v1/studio/labels", json={"rater": "ann", "labels": [label]}).raise_for_status()
     return id_
 
 
@@ -48,6 +50,7 @@ def test_every_route_is_described_and_no_other(running: Service) -> None:
     assert running.http.get("/openapi.json").json() == json.loads(json.dumps(DESCRIBED))
 
 
+RATER = {"rater": "ann"}
 READ = [
     "/health",
     "/v1/documents",
@@ -58,15 +61,20 @@ READ = [
     "/v1/responses/{id}",
     "/v1/files",
     "/v1/studio/start",
+    "/v1/studio/reports",
     "/v1/studio/documents",
     "/v1/studio/queue",
+    "/v1/studio/documents/{id}/related",
+    "/v1/studio/judging/{task}",
+    "/v1/studio/labels",
+    "/v1/studio/agreement",
 ]
 
 
 @pytest.mark.parametrize("path", READ)
 def test_answers_have_the_types_that_are_described(running: Service, held: str, made: str, path: str) -> None:
     for id_ in (held, made):
-        answer = running.http.get(path.replace("{id}", id_))
+        answer = running.http.get(path.replace("{id}", id_).replace("{task}", "better"), params=RATER)
         assert answer.status_code == 200
         check(answer.json(), answer_schema("GET", path))
 

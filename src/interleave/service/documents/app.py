@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from starlette.responses import Response
@@ -21,7 +22,7 @@ from interleave.service.documents.gemini import GeminiRoutes, gemini_refusal, is
 from interleave.service.documents.handling import JobHandling
 from interleave.service.documents.input_items import input_items
 from interleave.service.documents.jobs import Job
-from interleave.service.documents.keys import GOOGLE_KEY, KeyAccess
+from interleave.service.documents.keys import GOOGLE_KEY, REPORTS, KeyAccess
 from interleave.service.documents.metrics import CONTENT_TYPE, DocumentMetrics
 from interleave.service.documents.openapi import openapi
 from interleave.service.documents.pages import DocumentRoutes
@@ -35,8 +36,12 @@ from interleave.service.documents.streams import EventStream, json_response
 from interleave.service.documents.studio.gallery import GalleryRoutes
 from interleave.service.documents.studio.guard import ChangesGuard
 from interleave.service.documents.studio.indexing import Indexing
+from interleave.service.documents.studio.judging import JudgingRoutes
 from interleave.service.documents.studio.page import PageFile
 from interleave.service.documents.studio.queue import QueueRoutes
+from interleave.service.documents.studio.related import RelatedRoutes
+from interleave.service.documents.studio.report_routes import FILE_ROUTE, ReportRoutes
+from interleave.service.documents.studio.reports import ReportFolders
 from interleave.service.documents.studio.routes import PageRoutes
 from interleave.service.messages import ClientDisconnected, Refusal
 from interleave.service.middleware import (
@@ -52,18 +57,28 @@ if TYPE_CHECKING:
 Handler = Callable[["Request"], Awaitable[Response]]
 _ID = re.compile(r"/(resp_|file-)[^/]*")
 _STEP = re.compile(r"/steps/[^/]*/")
+_TASK = re.compile(r"/judging/[^/]*\Z")
 _NAME = re.compile(r"/(pictures|thumbnails|models)/[^/]*\Z")
 
 
 def build_app(
-    documents: Documents, access: KeyAccess, metrics: DocumentMetrics, page: PageFile | None = None
+    documents: Documents,
+    access: KeyAccess,
+    metrics: DocumentMetrics,
+    page: PageFile | None = None,
+    reports: Sequence[Path] = (),
 ) -> ServiceMiddleware:
-    """The service as an ASGI application; the caller starts and stops the service."""
+    """The service as an ASGI application; the caller starts and stops the service.
+
+    `reports` are folders whose reports the studio shows.
+    """
     from starlette.applications import Starlette
     from starlette.exceptions import HTTPException
     from starlette.routing import Route
 
-    table = routes(documents, metrics) | studio_routes(documents, access, page or PageFile())
+    page = page or PageFile()
+    shown = ReportRoutes(documents, ReportFolders(reports, documents.folders.root), page.frame_ancestors)
+    table = routes(documents, metrics) | studio_routes(documents, access, page) | report_routes(shown)
     app = Starlette(
         routes=[Route(path, handler, methods=[method]) for (method, path), handler in table.items()],
         exception_handlers={
@@ -79,7 +94,10 @@ def build_app(
     def route_of(path: str) -> str:
         if path.startswith(SIGNED_PATHS):
             return SHARED
+        if path.startswith(REPORTS):
+            return FILE_ROUTE
         route = _NAME.sub(r"/\1/{name}", _STEP.sub("/steps/{step}/", _ID.sub("/{id}", path)))
+        route = _TASK.sub("/judging/{task}", route)
         return route if route in known else "other"
 
     guarded = ChangesGuard(app)
@@ -145,6 +163,7 @@ def studio_routes(documents: Documents, access: KeyAccess, page: PageFile) -> di
     """What the studio's page needs besides."""
     pages, indexing = PageRoutes(documents, access, page), Indexing(documents)
     gallery, queue = GalleryRoutes(documents, indexing), QueueRoutes(documents, indexing)
+    judging, related = JudgingRoutes(documents, indexing), RelatedRoutes(documents, indexing)
     return {
         ("GET", "/"): pages.show,
         ("GET", "/openapi.json"): described,
@@ -158,7 +177,20 @@ def studio_routes(documents: Documents, access: KeyAccess, page: PageFile) -> di
         ("POST", "/v1/studio/queue/resume"): queue.resume,
         ("POST", "/v1/studio/queue/{id}/move"): queue.move,
         ("POST", "/v1/studio/queue/retry-failed"): queue.retry_failed,
+        ("GET", "/v1/studio/documents/{id}/related"): related.show,
+        ("GET", "/v1/studio/judging/{task}"): judging.items,
+        ("GET", "/v1/studio/labels"): judging.listing,
+        ("POST", "/v1/studio/labels"): judging.add,
+        ("POST", "/v1/studio/labels/undo"): judging.undo,
+        ("POST", "/v1/studio/labels/reveal"): judging.reveal,
+        ("GET", "/v1/studio/labels/export"): judging.export,
+        ("POST", "/v1/studio/labels/import"): judging.take_in,
+        ("GET", "/v1/studio/agreement"): judging.agreement,
     }
+
+
+def report_routes(reports: ReportRoutes) -> dict[tuple[str, str], Handler]:
+    return {("GET", "/v1/studio/reports"): reports.listing, ("GET", FILE_ROUTE): reports.file}
 
 
 async def described(request: Request) -> Response:

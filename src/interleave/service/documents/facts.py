@@ -89,7 +89,10 @@ def facts_of(job: Job, record: RunRecord | None) -> dict[str, Any]:
     return facts | {
         "reason": record.reason,
         "plan": record.plan.model_dump(mode="json") if record.plan else None,
-        "steps": _steps(job, record),
+        "steps": [
+            _step(job, step, before)
+            for step, before in zip(record.steps, pictures_before(record), strict=True)
+        ],
         "forced": list(record.forced_steps),
         "calls": record.calls.model_dump(),
         "cost": record.cost,
@@ -98,23 +101,24 @@ def facts_of(job: Job, record: RunRecord | None) -> dict[str, Any]:
             role: getattr(record.config, role).identity for role in ("planner", "critic", "generator")
         },
         "seed": record.config.seed,
+        "max_attempts": record.config.max_attempts,
         "notes": list(record.config.notes),
         "decisions": [_decision(each) for each in record.decisions],
     }
 
 
-def _steps(job: Job, record: RunRecord) -> list[dict[str, Any]]:
-    """The steps, each with the picture before it: the latest of those that it starts from."""
+def pictures_before(record: RunRecord) -> list[str | None]:
+    """For each step the picture before it: the latest of those that it starts from."""
     latest = next((part.image for part in reversed(record.request) if part.image), None)
     shown: dict[int, str] = {}
-    facts = []
+    found = []
     for step in record.steps:
         named = [shown[number] for number in step.plan.sources or () if number in shown]
         before = named[-1] if named else latest if step.plan.sources is None else None
-        facts.append(_step(job, step, before if step.plan.prompt is not None else None))
+        found.append(before if step.plan.prompt is not None else None)
         if step.attempt:
             latest = shown[step.plan.number] = step.attempt.image
-    return facts
+    return found
 
 
 def _step(job: Job, step: StepRecord, before: str | None) -> dict[str, Any]:

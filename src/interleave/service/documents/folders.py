@@ -7,6 +7,7 @@ ROOT/pictures.secret  what addresses of pictures are signed with
 ROOT/guests.secret    what the cookies of guests are signed with
 ROOT/queue.json       whether the queue is paused, and its order
 ROOT/studio.sqlite    the index of the gallery, which can be made again
+ROOT/labels.sqlite    what raters said of documents and pictures
 ROOT/thumbnails/ab/…  small copies of pictures, which can be made again
 ROOT/inputs/ID/       the pictures of a request, until its job has ended
 ROOT/files/           pictures that clients have uploaded

@@ -24,14 +24,14 @@ from interleave.files import write_atomic
 from interleave.runs.folder import folder_lock
 from interleave.service.auth import OPEN_PATHS, refuse_foreign_names, refuse_foreign_pages, secret_of
 from interleave.service.documents.refusals import ApiRefusal
-from interleave.service.documents.shared_pictures import PREFIX as SIGNED_PATHS
+from interleave.service.documents.shared_pictures import PREFIX as SIGNED_PICTURES
 from interleave.types import Value
 
 log = logging.getLogger(__name__)
 FILE_NAME = "keys.json"
 LOCK_NAME = "keys.lock"
 SCOPES = {
-    "submit": "submit, cancel and delete its own jobs, upload pictures",
+    "submit": "submit, cancel, delete and label its own jobs, upload pictures",
     "read": "see its own jobs and documents",
     "admin": "everything, of all keys, and the metrics",
 }
@@ -42,6 +42,9 @@ COOKIE = "interleave-key"
 """The cookie in which the studio's page sends it: pictures and downloads carry no header."""
 OPEN_HERE = OPEN_PATHS | {"/", "/openapi.json", "/v1/studio/start"}
 """Routes without authentication: the page that asks for a key, and what it needs to do so."""
+REPORTS = "/v1/studio/reports/"
+SIGNED_PATHS = (SIGNED_PICTURES, REPORTS)
+"""Addresses that carry a signature of their own."""
 
 
 class ApiKey(Value):
@@ -72,6 +75,8 @@ class Caller:
     per_hour: int | None = None
     is_guest: bool = False
     """Whether it is a visitor without an API key."""
+    name: str = ""
+    """The name of the API key, for people."""
 
     def require(self, scope: str) -> None:
         if scope not in self.scopes and "admin" not in self.scopes:
@@ -209,7 +214,9 @@ class KeyAccess:
     def caller_with(self, secret: str) -> Caller | None:
         """Who has this key; None where there is no such key, or it was revoked."""
         key = self._by_digest.get(digest_of(secret))
-        return Caller(key.id, frozenset(key.scopes), key.max_jobs, key.per_hour) if key else None
+        if key is None:
+            return None
+        return Caller(key.id, frozenset(key.scopes), key.max_jobs, key.per_hour, name=key.name)
 
     def _refresh(self) -> None:
         stamp = _stamp(self.path)

@@ -14,12 +14,15 @@ from typing import Any, get_args
 from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
+from interleave.judging.labels import Kind
 from interleave.render.exports import FORMATS
 from interleave.render.exports.formats import PageLayout, Paper
 from interleave.runs import journal
 from interleave.service.documents import wire
 from interleave.service.documents.calls import ModelCalls
 from interleave.service.documents.shared_pictures import ROUTE as SHARED
+from interleave.service.documents.studio import judging_wire as judging
+from interleave.service.documents.studio import report_wire
 from interleave.service.documents.studio import wire as studio
 from interleave.service.documents.studio.guard import HEADER
 from interleave.service.documents.studio.thumbnails import SIDES
@@ -36,7 +39,16 @@ Schema = dict[str, Any]
 LINES: tuple[type[journal.Line], ...] = get_args(get_args(journal.Entry)[0])
 MAY_LACK = {"Facts", "Document", "ResponseObject", "ErrorFacts", "DocumentError", "DocumentPart"}
 """Answers that have some of their fields only where there is something to say."""
-TAKEN = {"EditedPlan", "EditedStep", "InputImage", "InputMessage", "InputText", "OwnOptions"}
+TAKEN = {
+    "EditedPlan",
+    "NewLabel",
+    "Subject",
+    "EditedStep",
+    "InputImage",
+    "InputMessage",
+    "InputText",
+    "OwnOptions",
+}
 """Parts of what clients send: fields with a default may be left out."""
 
 
@@ -81,7 +93,10 @@ _EXPORT = (
     ("paper", {"type": "string", "enum": list(get_args(Paper))}),
     ("layout", {"type": "string", "enum": list(get_args(PageLayout))}),
 )
+_RATER = ("rater", TEXT)
+_KIND = ("kind", {"type": "string", "enum": [each.value for each in Kind]})
 _OPENAI = "application/json"
+_JSONL = "application/jsonl"
 
 
 def _decision(summary: str, body: type[BaseModel]) -> Route:
@@ -148,6 +163,8 @@ ROUTES: dict[tuple[str, str], Route] = {
     ("POST", "/v1/studio/session"): Route("Keep the key of this request in a cookie"),
     ("DELETE", "/v1/studio/session"): Route("Forget the key"),
     ("GET", "/v1/studio/documents"): Route("The gallery, searched", studio.Gallery, query=_SEARCH),
+    ("GET", "/v1/studio/reports"): Route("The reports under the studio's folders", report_wire.Reports),
+    ("GET", "/v1/studio/reports/{ticket}/{path:path}"): Route("A file of a folder of reports", "text/html"),
     ("GET", "/v1/studio/queue"): Route("The queue", studio.Queue),
     ("POST", "/v1/studio/queue/pause"): Route("Start nothing more", studio.Queue, wire.Nothing),
     ("POST", "/v1/studio/queue/resume"): Route("Start again what waits", studio.Queue, wire.Nothing),
@@ -155,6 +172,29 @@ ROUTES: dict[tuple[str, str], Route] = {
     ("POST", "/v1/studio/queue/retry-failed"): Route(
         "Go on with all that failed", studio.Retried, wire.Nothing
     ),
+    ("GET", "/v1/studio/documents/{id}/related"): Route(
+        "What a document can be compared with", judging.Related
+    ),
+    ("GET", "/v1/studio/judging/{task}"): Route(
+        "What a rater has not judged yet",
+        judging.JudgeItems,
+        query=(_RATER, ("runs", TEXT), ("unit", TEXT), _LIMIT, ("cursor", TEXT)),
+    ),
+    ("GET", "/v1/studio/labels"): Route(
+        "The labels of a rater, the newest first",
+        judging.RunLabels,
+        query=(_RATER, _KIND, ("runs", TEXT), _LIMIT, ("cursor", TEXT)),
+    ),
+    ("POST", "/v1/studio/labels"): Route("Store labels", judging.StoredLabels, judging.NewLabels),
+    ("POST", "/v1/studio/labels/undo"): Route(
+        "Take back what a rater said last", judging.UndoneLabels, judging.Undo
+    ),
+    ("POST", "/v1/studio/labels/reveal"): Route(
+        "Note that a rater knows which systems drew these documents", None, judging.Reveal
+    ),
+    ("GET", "/v1/studio/labels/export"): Route("Labels as a file", _JSONL, query=(_RATER, _KIND)),
+    ("POST", "/v1/studio/labels/import"): Route("Labels from a file", judging.StoredLabels, _JSONL),
+    ("GET", "/v1/studio/agreement"): Route("How far raters agree", judging.AgreementFacts),
 }
 
 
@@ -164,7 +204,8 @@ def openapi() -> Schema:
     schemas = _schemas()
     paths: dict[str, Schema] = {}
     for (method, path), route in ROUTES.items():
-        paths.setdefault(path, {})[method.lower()] = _operation(method, path, route)
+        plain = path.replace(":path}", "}")
+        paths.setdefault(plain, {})[method.lower()] = _operation(method, plain, route)
     keys = {
         "bearer": {"type": "http", "scheme": "bearer"},
         "google": {"type": "apiKey", "in": "header", "name": "x-goog-api-key"},

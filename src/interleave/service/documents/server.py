@@ -67,6 +67,8 @@ class DocumentsConfig:
     """What visitors without an API key may do; None: nothing."""
     frame_ancestors: tuple[str, ...] = ()
     """Sites that may show the studio in a frame."""
+    reports: tuple[Path, ...] = ()
+    """Folders whose reports the studio shows."""
 
     @property
     def keys_path(self) -> Path:
@@ -163,7 +165,7 @@ async def _serve(
     metrics = DocumentMetrics()
     documents = make_documents(config, jobs, metrics)
     page = PageFile(frame_ancestors=config.frame_ancestors)
-    server = Server(uvicorn_config(build_app(documents, access, metrics, page)))
+    server = Server(uvicorn_config(build_app(documents, access, metrics, page, config.reports)))
     gc.collect()
     gc.freeze()  # what is here now stays: a search for garbage among it would hold up every request
     opened = await documents.start()

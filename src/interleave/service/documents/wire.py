@@ -112,6 +112,7 @@ class Facts(Value):
     seconds: float | None = None
     models: dict[Literal["planner", "critic", "generator"], str] = Field(default_factory=dict)
     seed: int | None = None
+    max_attempts: int | None = None
     notes: list[str] = Field(default_factory=list)
     decisions: list[Decision] = Field(default_factory=list)
 

@@ -127,7 +127,7 @@ class EditRequest:
 def sample_edit(
     edit: Edit, rng: Random, *, allowed: Callable[[Thing], bool] = lambda thing: True
 ) -> EditRequest:
-    """A random request of this kind, about a random scene in which it makes sense."""
+    """A random request of this kind, about a random scene; raises `Impossible` when none makes sense."""
     for _ in range(_TRIES):
         template = rng.choice(edit.templates)
         scene = _random_scene(edit, rng, allowed)
@@ -148,7 +148,7 @@ def sample_edit(
         after = edit.read(text.rstrip(".!?"), scene)
         if after is not None and after.scene == step.scene:
             return EditRequest(text, template, edit, step)
-    raise AssertionError(f"no scene found for the edit {edit.name!r}")
+    raise Impossible(f"no scene found for the edit {edit.name!r}")
 
 
 def _random_scene(edit: Edit, rng: Random, allowed: Callable[[Thing], bool]) -> Scene:

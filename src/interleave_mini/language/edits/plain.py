@@ -10,10 +10,11 @@ from random import Random
 from typing import Any
 
 from interleave.errors import InputError
+from interleave_mini.language.edits.places import PATTERN, in_other_words, position
 from interleave_mini.language.natural_gaps import synonyms_of, thing_in_words
 from interleave_mini.language.patterns import NotUnderstood
 from interleave_mini.language.phrasings import GapUse, Phrasing
-from interleave_mini.language.references import Style, find, find_position, thing_described
+from interleave_mini.language.references import Style, find, thing_described
 from interleave_mini.language.sentences import GAPS, say_all
 from interleave_mini.language.story import Step
 from interleave_mini.language.synonyms import NOUN_SYNONYMS, PLACE_NOUNS, SIZE_WORDS
@@ -64,7 +65,13 @@ _TRIES = 60
 CALLED_IT = 0.35
 """How often a thing that was spoken of last is called "it"."""
 _PLACE_OF = {**BACKGROUND_OF_NOUN, **{noun: place for place, nouns in PLACE_NOUNS.items() for noun in nouns}}
-_GAPS = {**GAPS, "ref": f"(?:it|{GAPS['ref']})", "place": one_of(_PLACE_OF)}
+_GAPS = {
+    **GAPS,
+    "ref": f"(?:it|{GAPS['ref']})",
+    "place": one_of(_PLACE_OF),
+    "where": f"(?:{PATTERN}|{GAPS['where']})",
+    "to": f"(?:{PATTERN}|{GAPS['to']})",
+}
 _MARKS = ".!?… "
 _SYNONYM = re.compile(rf"\b{one_of(NOUN_SYNONYMS)}\b", re.IGNORECASE)
 _SIZE_WORD = re.compile(
@@ -150,7 +157,8 @@ def _sampled(
             if "where" not in said:
                 return Add(thing, free_cell(scene)), words
             where = rng.choice([each for each in range(CELLS) if scene.is_free(each)] or [free_cell(scene)])
-            return Add(thing, where), {**words, "where": style.where(scene, where)}
+            said_where = in_other_words(style.where(scene, where), scene, where, rng)
+            return Add(thing, where), {**words, "where": said_where}
         case "remove":
             return Remove(cell), words
         case "paint":
@@ -167,7 +175,8 @@ def _sampled(
         case "move":
             to = rng.choice([each for each in range(CELLS) if scene.is_free(each)] or [cell])
             left_behind = scene.with_cell(cell, None)
-            return Move(cell, to), {**words, "to": to_position(style.where(left_behind, to))}
+            said_where = to_position(style.where(left_behind, to))
+            return Move(cell, to), {**words, "to": in_other_words(said_where, left_behind, to, rng)}
         case "swap":
             other = rng.choice([each for each in scene.things if each != cell] or [cell])
             return Swap(cell, other), {**words, "other": _refer(scene, other, rng)}
@@ -258,7 +267,7 @@ def _read(name: str, said: Words, scene: Scene, spoken_of: int | None) -> Operat
     cell = _found(scene, said["ref"], spoken_of) if "ref" in said else -1
     match name:
         case "add":
-            where = find_position(scene, said["where"]) if "where" in said else free_cell(scene)
+            where = position(scene, said["where"]) if "where" in said else free_cell(scene)
             return Add(thing_described(said["thing"]).thing(), where)
         case "remove":
             return Remove(cell)
@@ -272,7 +281,7 @@ def _read(name: str, said: Words, scene: Scene, spoken_of: int | None) -> Operat
         case "move" if "direction" in said:
             return _one_step(scene, cell, said["direction"])
         case "move":
-            return Move(cell, find_position(scene.with_cell(cell, None), said["to"]))
+            return Move(cell, position(scene.with_cell(cell, None), said["to"]))
         case "swap":
             return Swap(cell, find(scene, said["other"]))
         case "background":

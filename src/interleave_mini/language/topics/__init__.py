@@ -1,12 +1,15 @@
-"""What can be asked for: ten domains, and in each of them topics with their templates and plots."""
+"""What can be asked for: eleven domains, and in each of them topics with their templates and plots."""
 
 from __future__ import annotations
 
 from interleave_mini.language.topics import (
+    arrangements,
     building,
     cooking,
+    counting,
     drawing,
     growing,
+    nature,
     patterns,
     pictures,
     robot,
@@ -23,9 +26,10 @@ DOMAINS: dict[str, tuple[Topic, ...]] = {
     "drawing lessons": drawing.TOPICS,
     "building and tidying": building.TOPICS,
     "robot manipulation": robot.TOPICS,
-    "science and seasons": science.TOPICS,
+    "science and seasons": (*science.TOPICS, *nature.TOPICS),
     "patterns and puzzles": patterns.TOPICS,
     "pictures": pictures.TOPICS,
+    "arranging and counting": (*arrangements.TOPICS, *counting.TOPICS),
     "tales": tales.TOPICS,
 }
 

@@ -214,7 +214,7 @@ TOPICS: tuple[Topic, ...] = (
     ),
     Topic(
         "counting up",
-        {"count": ANumber(3, 5), "things": THINGS, "place": PLACE},
+        {"count": ANumber(3, 6), "things": THINGS, "place": PLACE},
         _counting_up,
         (
             "Count from one to {count} with {things} {place}.",
@@ -241,7 +241,7 @@ TOPICS: tuple[Topic, ...] = (
     ),
     Topic(
         "counting down",
-        {"count": ANumber(3, 5), "things": THINGS, "place": PLACE},
+        {"count": ANumber(3, 6), "things": THINGS, "place": PLACE},
         _counting_down,
         (
             "Count down from {count} to one with {things} {place}.",

@@ -13,7 +13,7 @@ from interleave_mini.language.gaps import (
     usual,
 )
 from interleave_mini.language.story import Story
-from interleave_mini.language.topics.topic import Topic, different, row, small
+from interleave_mini.language.topics.topic import Topic, crowd, different, small
 from interleave_mini.language.words import PLACES, UNCOUNTABLE, a, capitalised, counted, listed, the, within
 from interleave_mini.world.kinds import KINDS
 from interleave_mini.world.operations import (
@@ -32,7 +32,7 @@ _HUNG = {1: (1,), 2: (0, 2), 3: (0, 1, 2)}
 _PUT = {1: (4,), 2: (3, 5), 3: (3, 4, 5), 4: (3, 4, 5, 7)}
 """Cells by the number of things in the sky, and of all others."""
 _ALL = tuple(KINDS)
-_COUNTABLE = tuple(kind for kind in KINDS if usual(kind).noun not in UNCOUNTABLE)
+COUNTABLE = tuple(kind for kind in KINDS if usual(kind).noun not in UNCOUNTABLE)
 _PLACE = maybe_place(*PLACES)
 
 
@@ -50,15 +50,15 @@ def arranged(things: tuple[Thing, ...]) -> dict[int, Thing]:
 
 
 def _picture(things: tuple[Thing, ...], place: str) -> Story:
-    different(*things)
+    if len(set(things)) < len(things):
+        raise Impossible("equal things are a group")
     words = listed([a(thing) for thing in things])
     return Story(place, arranged(things), name="The picture", caption=f"{words} {within(place)}")
 
 
 def _group(count: int, things: Thing, place: str) -> Story:
-    cells = row(things, min(count, GRID), GRID) | row(things, max(count - GRID, 0), 2 * GRID)
     caption = f"{counted(count, things)} {within(place)}"
-    return Story(place, cells, name="The picture", caption=caption)
+    return Story(place, crowd(things, count), name="The picture", caption=caption)
 
 
 def _one_by_one(things: tuple[Thing, ...], place: str) -> Story:
@@ -127,7 +127,7 @@ TOPICS: tuple[Topic, ...] = (
     ),
     Topic(
         "a group",
-        {"count": ANumber(2, 6), "things": ManyThings(_COUNTABLE), "place": _PLACE},
+        {"count": ANumber(2, 9), "things": ManyThings(COUNTABLE), "place": _PLACE},
         _group,
         (
             "Draw {count} {things}{place}.",

@@ -11,10 +11,12 @@ from interleave_mini.world.scene import GRID, Gripper, Size, Thing
 
 LEFT, CENTRE, RIGHT = range(GRID)
 SPOTS = {
+    "the left": 3,
     "the left side": 3,
     "the middle left": 3,
     "the middle": 4,
     "the centre": 4,
+    "the right": 5,
     "the right side": 5,
     "the middle right": 5,
     "the bottom left": 6,
@@ -29,8 +31,12 @@ ON_TOP = 1
 BESIDE_THE_MIDDLE = {
     "left of": 3,
     "to the left of": 3,
+    "on the left of": 3,
     "right of": 5,
     "to the right of": 5,
+    "on the right of": 5,
+    "next to": 5,
+    "beside": 5,
     "below": 7,
     "in front of": 7,
     "on top of": ON_TOP,
@@ -99,6 +105,10 @@ def _beside(block: str, other: str, cell: int) -> Story:
         {6: block, 4: other}, f"{_a_block(other)} lies in the middle, {_a_block(block)} at the bottom left"
     )
     return _placed(_picked(story, 6), cell, f"{RELATION_TO_THE_MIDDLE[cell]} the {other} block")
+
+
+def _stacking(block: str, other: str) -> Story:
+    return _beside(block, other, ON_TOP)
 
 
 def _clearing(first: str, second: str, side: int) -> Story:
@@ -217,6 +227,18 @@ TOPICS: tuple[Topic, ...] = (
             "I want to see the robot place the {block} block {cell} the {other} block.",
             "In {n} steps the robot picks up the {block} block and puts it down {cell} the {other} one.",
             "Show how the gripper places the {block} block {cell} the {other} block in the middle.",
+        ),
+    ),
+    Topic(
+        "stacking two blocks",
+        {"block": COLOUR, "other": COLOUR},
+        _stacking,
+        (
+            "Stack the {block} block on the {other} block with the gripper.",
+            "The robot stacks the {block} block on the {other} one.",
+            "How does the gripper stack the {block} block on the {other} block?",
+            "I want to see the robot stack two blocks, {other} below and {block} above.",
+            "In {n} steps the robot stacks {block} on {other}.",
         ),
     ),
     Topic(

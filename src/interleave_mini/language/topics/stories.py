@@ -67,6 +67,13 @@ def _journey(hero: Thing, start: str, stop: str, end: str) -> Story:
     return story
 
 
+def _trip(hero: Thing, start: str, end: str) -> Story:
+    story = Story(start, {4: hero}, name="Setting out", caption=f"{a(hero)} sets out {within(start)}")
+    return story.then(
+        ChangeBackground(end), name="Arriving", caption=f"{the(hero)} arrives and is {within(end)}"
+    )
+
+
 def _magic_paint(hero: Thing, first: str, second: str, place: str) -> Story:
     story = Story(place, {4: hero}, name="Before", caption=f"{a(hero)} finds a magic brush {within(place)}")
     story.then(Recolour(4, first), name=first.capitalize(), caption=f"one stroke: the {hero.noun} is {first}")
@@ -267,6 +274,19 @@ TOPICS: tuple[Topic, ...] = (
             "Tell in {n} pictures how {hero} travels: first {start}, then {stop}, at last {end}.",
             "I want to see {hero} on a journey: {start}, then {stop}, and in the end {end}.",
             "Tell of a journey: {hero} starts {start}, is {stop} next, and in the end {end}.",
+        ),
+        alone=True,
+    ),
+    Topic(
+        "a trip",
+        {"hero": HERO, "start": APlace(), "end": APlace()},
+        _trip,
+        (
+            "{hero} starts {start} and arrives {end}.",
+            "Show how {hero} leaves {start} and is soon {end}.",
+            "I want to see {hero} first {start} and afterwards {end}.",
+            "In {n} pictures: {hero} sets out {start} and comes to rest {end}.",
+            "How does {hero} get away when it is {start} and wants to be {end}?",
         ),
         alone=True,
     ),

@@ -67,7 +67,7 @@ class Topic:
             except Impossible:
                 continue
             return self._written(template, values, story, rng)
-        raise AssertionError(f"the topic {self.name!r} has no possible story")
+        raise Impossible(f"the topic {self.name!r} has no possible story")
 
     def example(self) -> str:
         """A plain request of this topic, the same every time: everything in it is the usual."""
@@ -121,6 +121,12 @@ def small(thing: Thing) -> Thing:
 def row(thing: Thing, count: int, first: int) -> dict[int, Thing]:
     """Equal things in a row, from the left."""
     return {first + column: thing for column in range(count)}
+
+
+def crowd(thing: Thing, count: int) -> dict[int, Thing]:
+    """Up to nine equal things, row by row from the left; up to six of them leave the top row free."""
+    first = GRID if count <= 2 * GRID else 0
+    return {first + place: thing for place in range(count)}
 
 
 def hung_and_put(things: Sequence[Thing], high: Sequence[str]) -> dict[int, Thing]:

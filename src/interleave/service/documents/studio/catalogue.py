@@ -18,12 +18,13 @@ from interleave.errors import ConfigurationError, RunError
 from interleave.runs.record import RunRecord, picture_names
 from interleave.service.documents.database import Database, SqlConnection
 from interleave.service.documents.jobs import OPEN, Job
+from interleave.service.documents.studio import subjects
 from interleave.text import one_line
 from interleave.types import Value
 
 log = logging.getLogger(__name__)
 FILE_NAME = "studio.sqlite"
-VERSION = 1
+VERSION = 2
 SCHEMA = """
 CREATE TABLE entries (
     number INTEGER PRIMARY KEY,
@@ -38,7 +39,7 @@ CREATE TABLE entries (
 );
 CREATE INDEX entries_by_outcome ON entries (outcome, number);
 CREATE INDEX entries_by_profile ON entries (profile, number);
-CREATE INDEX entries_by_time ON entries (created)
+CREATE INDEX entries_by_time ON entries (created);
 """
 WORDS = """
 CREATE VIRTUAL TABLE IF NOT EXISTS word_index USING fts5(words, tokenize='unicode61 remove_diacritics 2')
@@ -148,7 +149,8 @@ class Catalogue:
     """The index on disk. Without the full-text module of SQLite, words are looked for one by one."""
 
     def __init__(self, folder: Path) -> None:
-        self.database = Database(folder / FILE_NAME, SCHEMA, version=VERSION)
+        self.database = Database(folder / FILE_NAME, SCHEMA + subjects.SCHEMA, version=VERSION)
+        self.subjects = subjects.Subjects(self.database)
         self.has_word_index: bool | None = None
 
     @classmethod
@@ -193,6 +195,7 @@ class Catalogue:
             connection.execute("DELETE FROM entries WHERE id = ?", (id_,))
 
         await self.database.run(work)
+        await self.subjects.remove(id_)
 
     async def states(self) -> dict[str, str]:
         """The state in which each job was put here."""
@@ -220,6 +223,16 @@ class Catalogue:
             rows = list(connection.execute(query, (*values, limit + 1)))
             entries = [Entry.model_validate_json(row["entry"]) for row in rows[:limit]]
             return Found(entries, total, rows[limit]["number"] if len(rows) > limit else None)
+
+        return await self.database.run(work)
+
+    async def entries(self, ids: Sequence[str]) -> dict[str, Entry]:
+        """The entries of these jobs."""
+        query = f"SELECT id, entry FROM entries WHERE id IN ({', '.join('?' * len(ids))})"
+
+        def work(connection: SqlConnection) -> dict[str, Entry]:
+            rows = connection.execute(query, ids)
+            return {row["id"]: Entry.model_validate_json(row["entry"]) for row in rows}
 
         return await self.database.run(work)
 

@@ -8,6 +8,7 @@ from collections.abc import Coroutine
 from typing import Any
 
 from interleave.errors import InterleaveError, StorageError
+from interleave.runs.record import RunRecord
 from interleave.service.documents.jobs import Job
 from interleave.service.documents.service import Documents
 from interleave.service.documents.studio.catalogue import (
@@ -88,17 +89,21 @@ class Indexing:
         async with self._putting:
             found = {id_: await self.documents.jobs.get(id_) for id_ in ids}
             jobs = [job for job in found.values() if job is not None]
-            await catalogue.put(await self.documents.in_thread(lambda: [self._entry(job) for job in jobs]))
+            read = await self.documents.in_thread(lambda: [(job, self._record(job)) for job in jobs])
+            await catalogue.subjects.put(read)
+            await catalogue.put([self._entry(job, record) for job, record in read])
             for id_, job in found.items():
                 if job is None:
                     await catalogue.remove(id_)
 
-    def _entry(self, job: Job) -> tuple[Job, Entry, str, str]:
+    def _record(self, job: Job) -> RunRecord | None:
         try:
-            record = self.documents.record(job)
+            return self.documents.record(job)
         except InterleaveError as error:  # a damaged journal: the document is listed nevertheless
             log.warning("job %s: %s", job.id, error)
-            record = None
+            return None
+
+    def _entry(self, job: Job, record: RunRecord | None) -> tuple[Job, Entry, str, str]:
         entry = entry_of(job, record, self.documents.profile_of(job))
         return job, entry, outcome_of(job, record), words_of(job, record)
 

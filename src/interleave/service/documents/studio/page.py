@@ -65,6 +65,7 @@ def page_policy(page: str, frame_ancestors: tuple[str, ...] = ()) -> str:
         "img-src": ["'self'", "data:", "blob:"],
         "font-src": ["data:"],
         "connect-src": ["'self'"],
+        "frame-src": ["'self'"],
         "base-uri": ["'none'"],
         "form-action": ["'none'"],
         "frame-ancestors": list(frame_ancestors) or ["'none'"],

@@ -47,6 +47,7 @@ class StartFacts:
             signed_in=True,
             guest=caller.is_guest,
             can_manage="admin" in caller.scopes,
+            rater=caller.name,
             models_state=shelf.state,
             default_profile=self.documents.own_profile,
             profiles=self._profiles,

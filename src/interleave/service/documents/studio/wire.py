@@ -75,6 +75,8 @@ class Start(Value):
     guest: bool = False
     can_manage: bool = False
     """Whether the queue may be paused."""
+    rater: str = ""
+    """The name under which this caller labels, unless they choose another; empty: they must choose one."""
     models_state: Literal["loading", "ready", "failed"] = "loading"
     default_profile: str = ""
     profiles: list[ProfileFacts] = Field(default_factory=list)
