@@ -102,6 +102,18 @@ def test_the_critic_judges_what_labels_leave_open_and_never_twice(
     assert json.loads(said.out)["bins"][0]["confidence"] == pytest.approx(0.8)
 
 
+def test_labels_of_a_verdict_that_could_not_be_read_are_left_out(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    labels = judged_labels(tmp_path / "labels.jsonl")
+    write_labels(labels, [label(99, True, None)])
+    assert (
+        run(["calibrate", "--labels", str(labels), "--critic", "mini", "--out", str(tmp_path / "out")]) == 0
+    )
+    said = capsys.readouterr().err
+    assert "1 attempt without a verdict left out" in said and "40 labelled attempts" in said
+
+
 class Judge:
     """Judges so many attempts, then fails."""
 

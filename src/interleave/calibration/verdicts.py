@@ -80,6 +80,12 @@ class RunFolders:
                 return seen
         raise InputError(f"the run {subject.run!r} has no attempt {subject.attempt} of step {subject.step}")
 
+    def has(self, run: str) -> bool:
+        """Whether a run lies in one of the folders."""
+        return any(
+            (folder / run).is_dir() or (folder.name == run and folder.is_dir()) for folder in self.folders
+        )
+
     def _trajectory(self, run: str) -> Trajectory:
         if run not in self._read:
             self._read[run] = self._find(run)

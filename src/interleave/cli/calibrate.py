@@ -130,13 +130,17 @@ def _verdicts(
         raise ConfigurationError("the labels have no verdicts of a critic: name it with --critic SPEC")
     pack = load_pack(choose_pack(load_profile(), prompts=prompts, planner=critic, critic=critic))
     file = VerdictFile(out, critic, pack)
+    places = RunFolders(tuple(folders))
     new = [subject for subject in left if subject not in file.lines]
+    if stored:  # what a label leaves open may be a verdict that could not be read
+        there = [subject for subject in new if places.has(subject.run)]
+        if absent := len(new) - len(there):
+            say(f"{count(absent, 'attempt')} without a verdict left out: the runs are not in --run-folder")
+        new = there
     if new:
         say(f"{count(len(new), 'attempt')} to be judged by {critic}")
         with collapse_retry_messages():
-            judging = judge_attempts(
-                new, RunFolders(tuple(folders)), file, load_critic(critic, pack), concurrency=concurrency
-            )
+            judging = judge_attempts(new, places, file, load_critic(critic, pack), concurrency=concurrency)
             asyncio.run(judging)
     wanted = set(left)
     return {**stored, **readable(line for line in file.lines.values() if line.subject in wanted)}
