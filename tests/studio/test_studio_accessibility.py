@@ -37,7 +37,7 @@ def ids(shared: Studio) -> tuple[str, str, str]:
     """A document that is done, one whose plan waits, one that was stopped; and a report."""
     report = shared.folder / "bench" / "one" / "report.html"
     report.parent.mkdir(parents=True)
-    report.write_text("<!doctype html><html lang=en><head><title>Numbers</title></head><h1>Numbers</h1></html>")
+    report.write_text("<!doctype html><html lang=en><head><title>Numbers</title></head><h1>Numbers</h1>")
     done = shared.submit("How a frog grows up, in three pictures")
     held = shared.submit("A frog that waits, in two pictures", hold_plan=True)
 
