@@ -34,6 +34,7 @@ _SINGULAR = {
     **{word: NOUNS[noun][0] for word, noun in NOUN_SYNONYMS.items()},
 }
 _PLURAL = {plural(noun): kind for noun, kind in _SINGULAR.items() if noun not in UNCOUNTABLE}
+_PLURAL["fishes"] = _SINGULAR["fish"]
 KIND_OF = {**_PLURAL, **_SINGULAR}
 """Every noun for a thing, singular and plural → its kind."""
 _THING = re.compile(rf"\b{one_of(KIND_OF)}\b", re.IGNORECASE)

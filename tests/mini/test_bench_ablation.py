@@ -117,6 +117,12 @@ def examined(folder: Path, critic: object, attempts: int = 10) -> tuple[CriticRe
 def test_drawing_the_same_prompt_repairs_as_much_as_drawing_again(tmp_path: Path) -> None:
     found, examiner = examined(tmp_path, Grumbler())
     assert found.caught.mean == found.false_alarms.mean == 1
+    assert found.other_steps is not None and found.other_steps.mean == 1
+    targets = {each.id: each.target for each in examiner.questions.values()}
+    for each in examiner.other_steps:
+        asked, shown = each.id.split(":")
+        assert asked.rpartition("/")[0] == shown.rpartition("/")[0]
+        assert targets[asked] != targets[shown]
     assert found.accuracy.mean == pytest.approx(found.failures / found.attempts, abs=1e-3)
     assert 0 < found.failures < found.attempts == 10
     assert found.repaired == found.again == found.repaired_of_caught
@@ -131,7 +137,7 @@ def test_an_exam_is_drawn_and_judged_once(tmp_path: Path) -> None:
     assert examined(tmp_path, again)[0] == first
     assert again.asked == 0
     longer, more = examined(tmp_path, again, attempts=12)
-    assert again.asked == 2
+    assert again.asked == 2 + len(more.other_steps) - len(examiner.other_steps)
     assert list(more.attempts[:10]) == list(examiner.attempts)
     assert longer.attempts == 12
 
