@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import json
 from pathlib import Path
-from random import Random
 from typing import Any
 
 import pytest
@@ -20,7 +19,7 @@ from interleave.cli.main import run
 from interleave.config.specs import parse_spec
 from interleave.data.select.selection import read_selection
 from interleave.data.trajectories import read_collection
-from interleave_mini.language.tasks import sample_task
+from interleave_mini.language.tasks import tasks
 from interleave_mini.oracle import Oracle
 
 ORACLE = Oracle(spec=parse_spec("oracle"), options=Oracle.Options())
@@ -30,9 +29,9 @@ SUITES = ("story", "story", "continue", "annotate")
 @pytest.fixture(scope="module")
 def rows(tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = tmp_path_factory.mktemp("real")
-    rng = Random(5)
-    requests = [(f"r{number}", sample_task(suite, rng).request()) for number, suite in enumerate(SUITES)]
-    interleave.generate_many(requests, out=root / "col", profile="oracle", generator="world?mistakes=0.5")
+    asked = [next(tasks(suite, "test", seed=seed)) for seed, suite in enumerate(SUITES)]
+    requests = [(f"r{number}", task.request()) for number, task in enumerate(asked)]
+    interleave.generate_many(requests, out=root / "col", profile="oracle", generator="world?mistakes=0.8")
     (root / "col" / "scores").mkdir()
     with open(root / "col" / "scores" / "oracle.jsonl", "w") as file:
         for trajectory in read_collection(root / "col"):
