@@ -84,7 +84,7 @@ def test_nothing_serious_is_found(
 ) -> None:
     address, seen = VIEWS[view]
     with page_of(browser, shared, color_scheme=colours, reduced_motion="reduce") as page:
-        page.add_init_script("localStorage.setItem('interleave-rater', 'ann')")
+        page.add_init_script("if (top === self) localStorage.setItem('interleave-rater', 'ann')")
         page.goto(address.format(done=ids[0], held=ids[1], other=ids[2]))
         page.locator(seen).first.wait_for()
         if view == "document":
