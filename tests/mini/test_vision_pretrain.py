@@ -42,6 +42,7 @@ from interleave_mini.train.vision_examples import (
     sample_exercise,
 )
 from interleave_mini.train.vision_pretrain import (
+    VERDICT_TOKENS,
     AuxHead,
     Batches,
     VisionPretrainer,
@@ -232,6 +233,17 @@ def test_marks_tell_right_answers_and_right_verdicts_apart(fresh: Path, processo
     words, verdicts = parrot.correct(batch, accepting[0])
     assert not any(words.tolist()), "it never says what is wrong"
     assert verdicts.tolist() == [not each for each in accepted]
+
+
+def test_the_verdict_of_a_whole_reply_is_its_second_token(processor: Any) -> None:
+    """The first opens the thinking of every reply."""
+    tokens = processor.tokenizer(
+        [each.answer for each in exercises("verdict", 30)], add_special_tokens=False
+    )["input_ids"]
+    accepting = processor.tokenizer("Everything is as asked.", add_special_tokens=False)["input_ids"][0]
+    accepted = [parse_verdict(each.answer).accepted for each in exercises("verdict", 30)]
+    assert 0 < sum(accepted) < 30
+    assert [ids[VERDICT_TOKENS["verdict"]] == accepting for ids in tokens] == accepted
 
 
 def test_the_vision_tower_learns_what_is_in_each_cell(fresh: Path, processor: Any) -> None:

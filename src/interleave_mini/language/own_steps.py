@@ -127,7 +127,7 @@ def _sample_beginning(rng: Random) -> tuple[str, Step]:
 def _beginning(
     things: tuple[Thing, ...] = (), place: str = "meadow", thing: Thing | None = None, **said: Any
 ) -> Step:
-    """Things arranged as in any picture, or as somebody says where they are or how many."""
+    """Things arranged as in any picture, or with a relation or a number of each."""
     match said:
         case {"relation": relation, "other": other} if thing:
             story = beside(thing, relation, other, place)

@@ -72,8 +72,7 @@ class ReportFolders:
     """The folders with reports, their listing, and the tickets with which their files are read.
 
     A page in a frame without rights sends no cookie and no key with its pictures. So a listing gives every
-    folder an address that carries a signed ticket: whoever was shown the listing may read that folder with
-    it, for some hours.
+    folder an address that carries a signed ticket, with which the folder can be read for some hours.
     """
 
     def __init__(
@@ -82,7 +81,7 @@ class ReportFolders:
         service: Path,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        """`service` is the service's own folder: keys and jobs in it are nobody's report."""
+        """`service` is the service's own folder: keys and jobs in it are never listed."""
         self.folders = _named(folders)
         self._service = service
         self._clock = clock
