@@ -9,6 +9,7 @@ from pydantic import Field
 from interleave.config.specs import BackendOptions
 
 Quantization = Literal["none", "8bit", "4bit"]
+ImageQuantization = Literal["none", "fp8", "8bit", "4bit"]
 
 
 class LocalOptions(BackendOptions):

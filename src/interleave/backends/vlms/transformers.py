@@ -34,6 +34,7 @@ from interleave.backends.local.devices import (
     kernels_for,
     release_memory,
 )
+from interleave.backends.local.direct_loading import class_of, load_language_model
 from interleave.backends.local.library_errors import as_backend_error, as_configuration_error
 from interleave.backends.local.options import LocalOptions
 from interleave.backends.local.processors import load_processor
@@ -244,19 +245,27 @@ def _load_weights(folder: Path, source: Source, options: TransformersVlm.Options
     from transformers import AutoModelForImageTextToText
 
     device = choose_device(options.device)
+    direct = device.type == "cuda" and options.quantization == "none" and not options.trust_remote_code
+    how: dict[str, Any] = {
+        "dtype": choose_dtype(options.dtype, device),
+        "attn_implementation": None if options.attention == "auto" else options.attention,
+    }
     with quiet(), as_configuration_error(f"the model in {folder} cannot be loaded"):
-        model, info = AutoModelForImageTextToText.from_pretrained(
-            folder,
-            dtype=choose_dtype(options.dtype, device),
-            attn_implementation=None if options.attention == "auto" else options.attention,
-            device_map={"": device} if device.type != "cpu" else None,
-            quantization_config=_quantization_config(options, device),
-            trust_remote_code=options.trust_remote_code,
-            use_safetensors=True,
-            local_files_only=True,
-            ignore_mismatched_sizes=True,  # they are refused below, with the file named
-            output_loading_info=True,
-        )
+        if direct:
+            kind = class_of(AutoModelForImageTextToText, folder)
+            model, info = load_language_model(kind, folder, source, device, **how)
+        else:
+            model, info = AutoModelForImageTextToText.from_pretrained(
+                folder,
+                **how,
+                device_map={"": device} if device.type != "cpu" else None,
+                quantization_config=_quantization_config(options, device),
+                trust_remote_code=options.trust_remote_code,
+                use_safetensors=True,
+                local_files_only=True,
+                ignore_mismatched_sizes=True,  # they are refused below, with the file named
+                output_loading_info=True,
+            )
     refuse_bad_fit(folder, info, source)
     return model.eval()
 
