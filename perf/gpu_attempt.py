@@ -405,7 +405,9 @@ def _measure_models(bench: Bench, counts: Sequence[int]) -> None:
             if models
             else ours(bench, critic, planner, klein, way)
         )
-        _measure_way(bench, by_way[way], models, way, counts, judging=first)
+        together = bench.options.trajectories_by
+        crowds = counts if together is None or name in together.split(",") else []
+        _measure_way(bench, by_way[way], models, way, crowds, judging=first)
         if way.float8 and not way.kv:
             rounded = reference.draw(bench.picture(), "latent").float()
             bench.note("latents", apart=float((rounded - latents).norm() / latents.norm()))
@@ -464,6 +466,9 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     sections.add_argument("--table", type=Path, metavar="FILE", help="print results as a table instead")
     parser.add_argument(
         "--drawing", default="bf16", metavar="WAY,WAY", help=f"ways to draw, of {', '.join(WAYS)} [bf16]"
+    )
+    parser.add_argument(
+        "--trajectories-by", metavar="WAY,WAY", help="ways to draw that trajectories are measured with [all]"
     )
     parser.add_argument("--attempts", type=int, default=3, help="attempts alone that are timed [3]")
     parser.add_argument("--draw-parts", default="1,2,4", metavar="N,N", help="pictures together [1,2,4]")

@@ -11,7 +11,6 @@ runs uncaptured.
 
 from __future__ import annotations
 
-import importlib.util
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -22,7 +21,6 @@ from torch import Tensor
 
 from interleave.backends.local.library_errors import is_out_of_memory
 from interleave.backends.qwen3_vl.decoder_layer import (
-    LayerWeights,
     compiled_layer,
     decode_layer,
     greedy,
@@ -116,15 +114,6 @@ def can_capture(device: torch.device) -> bool:
     return str(device.type) == "cuda"
 
 
-def single_row_kernels(weights: LayerWeights, head_dim: int) -> Any:
-    """The class of the kernels for a single row; None without Triton, or for a model they cannot compute."""
-    if importlib.util.find_spec("triton") is None:
-        return None
-    from interleave.backends.qwen3_vl import single_row_kernels as kernels
-
-    return kernels.SingleRow if kernels.supports(weights, head_dim) else None
-
-
 def is_greedy(settings: Any) -> bool:
     """Whether a model's generation settings leave the most likely token as the one that is chosen."""
     return all(getattr(settings, name, None) in values for name, values in NEUTRAL_SETTINGS.items())
@@ -146,8 +135,6 @@ class CudaGraphDecoder:
         self._pool: Any = None
         """The memory pool that all graphs of this model share."""
         self._capture_stream: Any = None
-        self._kernels_work = True
-        """Whether the kernels for a single row have not failed yet."""
 
     def free_memory(self) -> None:
         """Drop the KV cache and all graphs."""
@@ -239,12 +226,9 @@ class CudaGraphDecoder:
     def _build_step(self, rows: int, blocks: int, compiled: bool) -> Callable[[], None]:
         state, kv_cache = self._states[rows], self._kv_cache(rows, blocks)
         layer = compiled_layer() if compiled else decode_layer
-        kernels = single_row_kernels(self.layers[0], self.config.head_dim) if compiled and rows == 1 else None
-        if not self._kernels_work or not can_capture(state.token.device):
-            kernels = None
 
         def step() -> None:
-            self._decode_token(state, kv_cache, layer, kernels)
+            self._decode_token(state, kv_cache, layer)
 
         if not can_capture(state.token.device):
             return step
@@ -253,10 +237,6 @@ class CudaGraphDecoder:
         except Exception as error:
             if not compiled or is_out_of_memory(error):
                 raise
-            if kernels is not None:
-                log.warning("single replies are decoded without their own kernels: %s", str(error)[:500])
-                self._kernels_work = False
-                return self._build_step(rows, blocks, compiled)
             log.warning(
                 "the decode step cannot be compiled, and is captured uncompiled: %s", str(error)[:500]
             )
@@ -285,15 +265,9 @@ class CudaGraphDecoder:
         replay: Callable[[], None] = graph.replay
         return replay
 
-    def _decode_token(
-        self, state: DecodeState, kv_cache: KvCache, layer: Callable[..., Tensor], kernels: Any = None
-    ) -> None:
-        """Decode one token of every row, on the device, without a synchronization.
-
-        `kernels` is the class of those for a single row, where they are used instead of `layer`.
-        """
+    def _decode_token(self, state: DecodeState, kv_cache: KvCache, layer: Callable[..., Tensor]) -> None:
+        """Decode one token of every row, on the device, without a synchronization."""
         text = self.text
-        single = kernels(self.layers[0], kv_cache[0][0]) if kernels else None
         hidden = torch.nn.functional.embedding(state.token, text.embed_tokens.weight)
         cosine, sine = text.rotary_emb(hidden, state.rope_position[None, :, None].expand(3, -1, -1))
         rows, blocks = len(hidden), kv_cache[0][0].shape[2]
@@ -303,15 +277,11 @@ class CudaGraphDecoder:
         mask = mask.view(rows, blocks, BLOCK_SIZE)
         eps = self.config.rms_norm_eps
         for weights, (keys, values) in zip(self.layers, kv_cache, strict=True):
-            hidden = (single.layer if single else layer)(
+            hidden = layer(
                 hidden, weights, keys, values, cosine[:, 0], sine[:, 0], state.cache_position, mask, eps
             )
-        head = self.model.lm_head.weight
-        if single:
-            logits = single.logits(hidden, text.norm.weight, head, eps)
-        else:
-            logits = torch.nn.functional.linear(rms_norm(hidden, text.norm.weight, eps), head)
-        token, prob = greedy(logits)
+        hidden = rms_norm(hidden, text.norm.weight, eps)
+        token, prob = greedy(torch.nn.functional.linear(hidden, self.model.lm_head.weight))
         state.ids.index_copy_(0, state.step, token[None])
         state.probs.index_copy_(0, state.step, prob[None])
         state.token.copy_(token)
