@@ -302,6 +302,7 @@ def _run(bench: Bench, models: Ours, count: int, steps: int) -> float:
             requests,
             out=Path(folder) / "many",
             concurrency=count,
+            profile="klein",  # its models are replaced by those given
             plan=plan_of(steps),
             prompts="default",
             critic=models.critic,

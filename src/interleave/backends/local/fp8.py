@@ -22,7 +22,7 @@ SENSITIVE = ("mod", "norm")
 """Layers with such a word in their name set the scale of everything after them, and have a single row."""
 
 
-class Float8Linear(nn.Module):
+class Float8Linear(nn.Module):  # type: ignore[misc]
     """A linear layer whose product is computed in float8."""
 
     weight: Tensor
@@ -43,14 +43,6 @@ class Float8Linear(nn.Module):
         rounded, scale = to_float8(linear.weight.detach().to(device))
         bias = None if linear.bias is None else linear.bias.detach()
         return cls(rounded.to(home), scale.to(home), bias)
-
-    @property
-    def in_features(self) -> int:
-        return self.weight.shape[1]
-
-    @property
-    def out_features(self) -> int:
-        return self.weight.shape[0]
 
     def forward(self, states: Tensor) -> Tensor:
         rows, scale = to_float8(states.reshape(-1, states.shape[-1]))
@@ -102,5 +94,5 @@ def can_be_float8(name: str, weight: Tensor) -> bool:
 def supports_float8(device: torch.device) -> bool:
     """Whether a device multiplies float8 matrices; a CPU does, slowly."""
     if device.type == "cuda":
-        return torch.cuda.get_device_capability(device) >= (8, 9)
-    return device.type == "cpu"
+        return bool(torch.cuda.get_device_capability(device) >= (8, 9))
+    return str(device.type) == "cpu"

@@ -36,7 +36,7 @@ from interleave.backends.local.devices import (
 )
 from interleave.backends.local.direct_loading import class_of, load_language_model
 from interleave.backends.local.library_errors import as_backend_error, as_configuration_error
-from interleave.backends.local.options import LocalOptions
+from interleave.backends.local.options import LocalOptions, Quantization
 from interleave.backends.local.processors import load_processor
 from interleave.backends.local.silence import quiet
 from interleave.backends.protocols import Message, Reply, Sampling, VlmCapabilities
@@ -62,6 +62,8 @@ class TransformersVlm:
 
     class Options(LocalOptions, SamplingOptions):
         attention: Literal["auto", "sdpa", "eager", "flash_attention_2", "flash_attention_3"] = "auto"
+        quantization: Quantization = "none"
+        """Weights in fewer bits, with bitsandbytes on a CUDA device."""
         adapter: str | None = None
         """A LoRA adapter for the model: a folder, or ORG/NAME."""
         adapter_revision: str | None = None
