@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from interleave_mini.language.gaps import AThing, AWord, maybe_place, usual
 from interleave_mini.language.group_gaps import APair, Groups, Pair, SomeGroups, in_rows
+from interleave_mini.language.placed_gaps import Placed, SomePlaced
 from interleave_mini.language.story import Story
 from interleave_mini.language.topics.topic import Topic, different
-from interleave_mini.language.words import PLACES, UNCOUNTABLE, a, counted, listed, within
+from interleave_mini.language.words import PLACES, POSITIONS, UNCOUNTABLE, a, counted, listed, within
 from interleave_mini.world.kinds import KINDS
 from interleave_mini.world.operations import Impossible
 from interleave_mini.world.scene import GRID, MIDDLE, Thing
@@ -61,6 +62,14 @@ def grouped(groups: Groups, place: str) -> Story:
     return Story(place, cells, name="The picture", caption=caption)
 
 
+def in_their_places(placed: Placed, place: str) -> Story:
+    different(*(thing for _, thing in placed))
+    if len({cell for cell, _ in placed}) < len(placed):
+        raise Impossible("two things in one place")
+    words = listed([f"{a(thing)} {POSITIONS[cell][0]}" for cell, thing in placed])
+    return Story(place, dict(placed), name="The picture", caption=f"{words} {within(place)}")
+
+
 def empty(place: str) -> Story:
     words = PLACES[place].noun.split(" ", 1)[1]
     caption = f"there is nothing but an empty {words} {_OTHERWISE.get(place, '')}".strip()
@@ -110,6 +119,19 @@ TOPICS: tuple[Topic, ...] = (
             "Paint a picture with {groups}{place}.",
             "One picture, please: {groups}{place}.",
             "Show me {groups}{place}.",
+        ),
+        alone=True,
+    ),
+    Topic(
+        "things in their places",
+        {"placed": SomePlaced(_COUNTABLE), "place": PLACE},
+        in_their_places,
+        (
+            "Draw {placed}{place}.",
+            "A picture with {placed}{place}.",
+            "I want to see {placed}{place}.",
+            "One picture, please: {placed}{place}.",
+            "Put {placed}{place}.",
         ),
         alone=True,
     ),
