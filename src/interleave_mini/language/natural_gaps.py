@@ -27,6 +27,7 @@ from interleave_mini.language.gaps import (
 )
 from interleave_mini.language.group_gaps import MOST, APair, SomeGroups, sample_counts
 from interleave_mini.language.placed_gaps import (
+    SomeColours,
     SomePlaced,
     SomePlaces,
     placed_in_words,
@@ -123,7 +124,7 @@ def default(gap: Gap, place: int) -> Any:
             return (3, usual(gap.kinds[0])), (2, usual(gap.kinds[1]))
         case SomePlaced():
             return ((0, usual("sun")), (4, usual("house")))
-        case SomePlaces():
+        case SomePlaces() | SomeColours():
             return gap.among[: gap.least + 1]
         case APair():
             return usual("tree"), usual("tree")

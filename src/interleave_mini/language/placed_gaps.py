@@ -1,4 +1,4 @@
-"""Gaps for things whose places are named ("a sun top right, a house in the middle"), and for backgrounds."""
+"""Gaps for things whose places are named ("a sun top right, a house in the middle"), and for lists."""
 
 from __future__ import annotations
 
@@ -132,3 +132,33 @@ class SomePlaces:
         return tuple(
             place_of[found[0].lower()] for found in re.finditer(one_of(place_of), words, re.IGNORECASE)
         )
+
+
+@dataclass(frozen=True)
+class SomeColours:
+    """ "red, then blue, then green": two to four colours, one after the other."""
+
+    among: tuple[str, ...]
+    least: int = 2
+    most: int = 4
+
+    @property
+    def regex(self) -> str:
+        one = one_of(self.among)
+        return rf"{one}(?:(?:,? (?:and )?then | and |, ){one}){{{self.least - 1},{self.most - 1}}}"
+
+    def sample(self, rng: Random) -> tuple[str, ...]:
+        return tuple(rng.sample(self.among, rng.randint(self.least, self.most)))
+
+    def write(self, value: Sequence[str], rng: Random) -> str:
+        joined = ", ".join(value[:-1])
+        ways = (
+            f"{joined} and then {value[-1]}",
+            ", then ".join(value),
+            " then ".join(value),
+            f"{joined} and {value[-1]}",
+        )
+        return rng.choice(ways)
+
+    def read(self, words: str) -> tuple[str, ...]:
+        return tuple(found[0].lower() for found in re.finditer(one_of(self.among), words, re.IGNORECASE))
