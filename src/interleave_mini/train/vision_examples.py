@@ -330,7 +330,7 @@ def _has(text: str, word: str) -> bool:
 
 
 def _with_word(text: str, word: str, others: Iterable[str], rng: Random) -> str:
-    other = rng.choice([each for each in others if each != word])
+    other = rng.choice([each for each in others if not _has(each, word)])  # no crescent moon for a moon
     return re.sub(rf"\b{word}\b", other, text)
 
 

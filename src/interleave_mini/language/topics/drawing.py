@@ -64,7 +64,7 @@ def _from_shapes(subject: Thing) -> Story:
         Remove(cell),
         Replace(MIDDLE, subject),
         name=_named(subject),
-        caption=f"with all details the shapes become {a(subject)}",
+        caption=f"the {detail.noun} and the {body.noun} become {a(subject)}",
     )
 
 
