@@ -65,7 +65,7 @@ _SAID_OTHERWISE = re.compile(
     r"|\bballs? of snow\b|\bsnow ?balls\b|\bsnow into balls\b|\bthe sun has set\b|\bin the street the game\b"
     r"|\buntil the stars (?:came|come)\b|\ba gift from the (?:gripper|robot)\b|\bcolou?ring book\b"
     r"|\b(?:whole|life) circle\b|\bcircle of life\b|\b(?:picture|story) ?book\b|\bbook of (?:rhymes|poems)\b"
-    r"|\bas (?:a )?present\b|\bin the nursery rhyme\b|\bfrog'?s? eggs\b|\bapple (?=trees?\b)",
+    r"|\bas (?:a )?present\b|\bsquare danc(?:e|es|ing)\b|\bin the nursery rhyme\b|\bfrog'?s? eggs\b|\bapple (?=trees?\b)",
     re.IGNORECASE,
 )
 

@@ -55,6 +55,7 @@ def test_what_a_request_names_must_be_in_the_plan(text: str, missing: list[str])
         ("a cat but not a ball and not a dog", ["ball"]),
         ("a cat plays with a ball until there is no ball left", []),
         ("a cat without any dogs", []),
+        ("oh no a ball hits a cat", []),
     ],
 )
 def test_what_is_not_wanted_must_not_be_in_the_last_picture(text: str, unwanted: list[str]) -> None:

@@ -13,9 +13,10 @@ from interleave_mini.world.kinds import COLOURS, KINDS, NOUNS
 
 _NOUNS = tuple(noun for noun in (*NOUNS, *NOUN_SYNONYMS) if noun not in UNCOUNTABLE)
 _ANY = one_of((*_NOUNS, *map(plural, _NOUNS)))
-_THING = rf"(?:(?:an?|any|the|one|other) )*(?:{one_of(COLOURS)} )?{_ANY}"
+_BARE = rf"(?:(?:any|other|more) )?(?:{one_of(COLOURS)} )?{_ANY}"
+_THING = rf"(?:(?:an?|the|one) )?{_BARE}"
 NEGATED = re.compile(
-    rf"\b(?:not|no|without|zero|0|never|except|instead of) {_THING}"
+    rf"\b(?:(?:not|without|never|except|instead of) {_THING}|(?:no|zero|0) {_BARE})"  # "Oh no, a cat" is none
     rf"(?:(?: or|,| and no|, no| nor) {_THING})*\b",
     re.IGNORECASE,
 )
