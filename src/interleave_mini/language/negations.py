@@ -17,7 +17,7 @@ _BARE = rf"(?:(?:any|other|more) )?(?:{one_of(COLOURS)} )?{_ANY}"
 _THING = rf"(?:(?:an?|the|one) )?{_BARE}"
 NEGATED = re.compile(
     rf"\b(?:(?:not|without|never|except|instead of) {_THING}|(?:no|zero|0) {_BARE})"  # "Oh no, a cat" is none
-    rf"(?:(?: or|,| and no|, no| nor) {_THING})*\b",
+    rf"(?: (?:or|nor) {_THING}|,? (?:and )?no {_BARE})*\b",
     re.IGNORECASE,
 )
 """Words that say what is not to be there."""
