@@ -23,20 +23,21 @@ import json
 import statistics
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+import traceback
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import torch
 from gpu_bench import GB, PROMPT, STEPS, Bench
 from gpu_command import KLEIN, measure_profile_run
-from gpu_limits import Limits, limits_of, measure_ceilings
+from gpu_limits import Limits, drawing_work, limits_of, measure_ceilings
 from gpu_parts import measure_drawing, measure_judging
 from gpu_table import table
 from PIL import Image
-from random_models import REAL, TOY, build_klein, build_vlm, verdict
+from random_models import REAL, TOY, build_klein, build_vlm, verdict, with_kept_sources
 from stubs import plan_of
 
 import interleave
@@ -64,7 +65,7 @@ class Reference:
         self.model, self.processor = critic
         self.klein = klein
 
-    def draw(self, source: Image.Image) -> Image.Image:
+    def draw(self, source: Image.Image, output_type: str = "pil") -> Any:
         side = self.bench.size.side
         made = self.klein(
             image=[source],
@@ -75,9 +76,9 @@ class Reference:
             guidance_scale=1.0,
             text_encoder_out_layers=self.bench.size.layers_shown,
             generator=torch.Generator().manual_seed(0),
+            output_type=output_type,
         )
-        image: Image.Image = made.images[0]
-        return image
+        return made.images[0]
 
     def judge(self, before: Image.Image, after: Image.Image, tokens: int) -> int:
         inputs = self.inputs(before, after)
@@ -109,15 +110,22 @@ def measure_reference(bench: Bench, limits: Limits, reference: Reference) -> Non
     after = reference.draw(before)
     reference.judge(before, after, 4)
     draw = statistics.median(bench.seconds(lambda: reference.draw(before)) for _ in range(3))
+    tokens = bench.options.reference_tokens or bench.tokens
     written: list[int] = []
-    whole = bench.seconds(lambda: written.append(reference.judge(before, after, bench.tokens)))
+    whole = bench.seconds(lambda: written.append(reference.judge(before, after, tokens)))
+    remark = None
+    if tokens < bench.tokens:
+        first = bench.seconds(lambda: reference.judge(before, after, 1))
+        whole = first + (whole - first) / (tokens - 1) * (bench.tokens - 1)
+        remark = f"its {bench.tokens} tokens at the pace of {tokens}"
     bench.note(
         "reference",
         draw=draw,
         judge=whole,
         attempt=draw + whole,
         tokens=written[0],
-        milliseconds_per_token=1000 * whole / written[0],
+        remark=remark,
+        milliseconds_per_token=1000 * whole / bench.tokens,
         attempts_per_hour=3600 / (draw + whole),
         limit=limits.alone(),
         gigabytes=bench.memory(),
@@ -135,7 +143,24 @@ class Ours:
     generator: DiffusersGenerator
 
 
-def ours(bench: Bench, critic: tuple[Any, Any], planner: tuple[Any, Any], klein: Any) -> Ours:
+@dataclass(frozen=True)
+class Way:
+    """A way to draw."""
+
+    float8: bool = False
+    kv: bool = False
+    """FLUX.2 klein KV, which keeps the keys and values of its sources."""
+
+    @property
+    def words(self) -> str:
+        return ", ".join(["klein KV"] * self.kv + ["drawn in float8"] * self.float8)
+
+
+WAYS = {"bf16": Way(), "kv": Way(kv=True), "fp8": Way(float8=True), "kv-fp8": Way(float8=True, kv=True)}
+"""In this order, because weights that have been rounded stay so."""
+
+
+def ours(bench: Bench, critic: tuple[Any, Any], planner: tuple[Any, Any], klein: Any, way: Way) -> Ours:
     """The product's own classes around the models."""
     options = bench.options
     how: dict[str, Any] = {"device": bench.device.type}
@@ -143,33 +168,38 @@ def ours(bench: Bench, critic: tuple[Any, Any], planner: tuple[Any, Any], klein:
         how["compile"] = options.compile
     elif bench.device.type == "cpu":
         how["cache"] = "static"
-    settings = CallSettings(
-        width=bench.size.side, height=bench.size.side, text_encoder_out_layers=bench.size.layers_shown
-    )
     started = time.perf_counter()
     made = Ours(
         _vlm(critic, TransformersVlm.Options(batch=options.judge_together, **how)),
         _vlm(planner, TransformersVlm.Options(batch=2, **how)),
-        DiffusersGenerator(
-            spec=Spec("diffusers", KLEIN),
-            options=DiffusersGenerator.Options(
-                device=bench.device.type,
-                batch=options.draw_together,
-                compile=options.compile_drawing,
-            ),
-            pipeline=klein,
-            settings=settings,
-        ),
+        drawer(bench, klein, way),
     )
     bench.note("prepared", seconds=time.perf_counter() - started, gigabytes=bench.memory())
     return made
+
+
+def drawer(bench: Bench, klein: Any, way: Way) -> DiffusersGenerator:
+    settings = CallSettings(
+        width=bench.size.side, height=bench.size.side, text_encoder_out_layers=bench.size.layers_shown
+    )
+    return DiffusersGenerator(
+        spec=Spec("diffusers", KLEIN),
+        options=DiffusersGenerator.Options(
+            device=bench.device.type,
+            batch=bench.options.draw_together,
+            compile=bench.options.compile_drawing,
+            quantization="fp8" if way.float8 else "none",
+        ),
+        pipeline=with_kept_sources(klein) if way.kv else klein,
+        settings=settings,
+    )
 
 
 def _vlm(parts: tuple[Any, Any], options: TransformersVlm.Options) -> TransformersVlm:
     return TransformersVlm(spec=Spec("transformers", QWEN), options=options, loaded=LoadedModel(*parts))
 
 
-def measure_alone(bench: Bench, limits: Limits, models: Ours) -> None:
+def measure_alone(bench: Bench, limits: Limits, models: Ours, way: Way) -> None:
     """One attempt with nobody else there."""
     critic = VlmCritic(models.critic, load_pack("default"))
     before = bench.picture()
@@ -191,7 +221,7 @@ def measure_alone(bench: Bench, limits: Limits, models: Ours) -> None:
         return time.perf_counter() - started
 
     first = [asyncio.run(attempt()) for _ in range(2)]
-    times = [asyncio.run(attempt()) for _ in range(3)]
+    times = [asyncio.run(attempt()) for _ in range(bench.options.attempts)]
     reading = statistics.median(asyncio.run(read()) for _ in range(3))
     decoder = models.critic.loaded.decoder
     draw, judge = (statistics.median(part) for part in zip(*times, strict=True))
@@ -201,11 +231,10 @@ def measure_alone(bench: Bench, limits: Limits, models: Ours) -> None:
         judge=judge,
         attempt=draw + judge,
         limit=limits.alone(),
-        goal=5.5,
         read=reading,
         milliseconds_per_token=1000 * (judge - reading) / (bench.tokens - 1),
         outcomes=sorted(outcomes),
-        remark=_how_drawn(bench),
+        remark=_how_drawn(models, way),
         first_attempts=[round(sum(each), 2) for each in first],
         stepped=decoder.has_graph_decoder,
         steps=sorted(decoder._graph_decoder._steps) if decoder._graph_decoder else [],
@@ -214,7 +243,7 @@ def measure_alone(bench: Bench, limits: Limits, models: Ours) -> None:
 
 
 def measure_trajectories(
-    bench: Bench, limits: Limits, models: Ours, count: int, reference: float | None
+    bench: Bench, limits: Limits, models: Ours, way: Way, count: int, reference: float | None
 ) -> None:
     """So many trajectories at once, as `generate_many` runs them, journal and pictures on disk."""
     steps = bench.options.steps
@@ -241,13 +270,14 @@ def measure_trajectories(
         judged_together=judging.usual(),
         judged_at_most=models.critic.loaded.queue.batch_limit,
         within=bench.options.memory,
-        remark=_how_drawn(bench),
+        remark=_how_drawn(models, way),
         gigabytes=bench.memory(),
     )
 
 
-def _how_drawn(bench: Bench) -> str | None:
-    return "generator compiled from the start" if bench.options.compile_drawing else None
+def _how_drawn(models: Ours, way: Way) -> str:
+    compiled = models.generator._compiles_at_once()
+    return ", ".join(filter(None, [way.words, "generator compiled from the start" if compiled else ""]))
 
 
 async def _warm_up(bench: Bench, models: Ours, count: int) -> None:
@@ -272,6 +302,7 @@ def _run(bench: Bench, models: Ours, count: int, steps: int) -> float:
             requests,
             out=Path(folder) / "many",
             concurrency=count,
+            profile="klein",  # its models are replaced by those given
             plan=plan_of(steps),
             prompts="default",
             critic=models.critic,
@@ -332,7 +363,7 @@ def main(arguments: Sequence[str] | None = None) -> list[dict[str, Any]]:
         torch.float32 if device.type == "cpu" else torch.bfloat16,
         options.tokens or (48 if options.toy else 300),
     )
-    counts = [int(each) for each in options.trajectories.split(",")] if options.trajectories else []
+    counts = _numbers(options.trajectories) if options.trajectories else []
     if options.reference or options.alone or options.parts or counts:
         _measure_models(bench, counts)
         bench.free()
@@ -340,6 +371,8 @@ def main(arguments: Sequence[str] | None = None) -> list[dict[str, Any]]:
         measure_profile_run(bench)
     if bench.rows:
         print(table(bench.rows))
+    if any(row["what"] == "failed" for row in bench.rows):
+        raise SystemExit("not everything could be measured: see the rows “failed”")
     return bench.rows
 
 
@@ -352,25 +385,65 @@ def _measure_models(bench: Bench, counts: Sequence[int]) -> None:
     bench.note("built", seconds=time.perf_counter() - started, gigabytes=bench.memory())
     reference = Reference(bench, critic, klein)
     question = reference.inputs(bench.picture(), bench.picture())["input_ids"].shape[1]
-    limits = limits_of(bench, ceilings, critic[0], klein, question)
+    limits = limits_of(bench, ceilings, critic[0], drawing_work(bench, klein, kv=False), question)
+    by_way = {  # before any weights are rounded
+        way: replace(limits, draw=drawing_work(bench, klein, kv=way.kv).seconds(ceilings, float8=way.float8))
+        for way in WAYS.values()
+    }
     if bench.options.reference:
         measure_reference(bench, limits, reference)
-    if bench.options.alone or bench.options.parts or counts:
-        planner = build_vlm(bench.size, bench.device, bench.dtype, split_into_distinct(PLAN))
-        models = ours(bench, critic, planner, klein)
-        if bench.options.alone:
-            measure_alone(bench, limits, models)
-        if bench.options.parts:
-            _measure_parts(bench, models)
-        for count in counts:
-            measure_trajectories(bench, limits, models, count, _reference_rate(bench))
+    if not (bench.options.alone or bench.options.parts or counts):
+        return
+    planner = build_vlm(bench.size, bench.device, bench.dtype, split_into_distinct(PLAN))
+    models: Ours | None = None
+    latents = reference.draw(bench.picture(), "latent").float()
+    for name, way in WAYS.items():
+        if name not in bench.options.drawing.split(","):
+            continue
+        first = models is None
+        models = (
+            replace(models, generator=drawer(bench, klein, way))
+            if models
+            else ours(bench, critic, planner, klein, way)
+        )
+        together = bench.options.trajectories_by
+        crowds = counts if together is None or name in together.split(",") else []
+        _measure_way(bench, by_way[way], models, way, crowds, judging=first)
+        if way.float8 and not way.kv:
+            rounded = reference.draw(bench.picture(), "latent").float()
+            bench.note("latents", apart=float((rounded - latents).norm() / latents.norm()))
 
 
-def _measure_parts(bench: Bench, models: Ours) -> None:
-    for together in (1, 2, 4):
-        measure_drawing(bench, models.generator, together)
-    for together in (1, 8, 32):
-        measure_judging(bench, models.critic, together)
+def _measure_way(
+    bench: Bench, limits: Limits, models: Ours, way: Way, counts: Sequence[int], *, judging: bool
+) -> None:
+    options = bench.options
+    if options.alone:
+        _tried(bench, lambda: measure_alone(bench, limits, models, way))
+    if options.parts:
+        for together in _numbers(options.draw_parts):
+            _tried(
+                bench,
+                lambda n=together: measure_drawing(bench, models.generator, n, _how_drawn(models, way)),
+            )
+        for together in _numbers(options.judge_parts) if judging else []:
+            _tried(bench, lambda n=together: measure_judging(bench, models.critic, n))
+    reference = _reference_rate(bench)
+    for count in counts:
+        _tried(bench, lambda n=count: measure_trajectories(bench, limits, models, way, n, reference))
+
+
+def _tried(bench: Bench, measure: Callable[[], None]) -> None:
+    """Measure; what fails is noted, and the rest is measured all the same."""
+    try:
+        measure()
+    except Exception as error:
+        traceback.print_exc()
+        bench.note("failed", error=repr(error)[:500])
+
+
+def _numbers(listed: str) -> list[int]:
+    return [int(each) for each in listed.split(",")]
 
 
 def _reference_rate(bench: Bench) -> float | None:
@@ -392,6 +465,18 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     sections.add_argument("--trajectories", metavar="N,N", help="ours, so many at once, e.g. 1,8,32")
     sections.add_argument("--profile-run", action="store_true", help="the whole command")
     sections.add_argument("--table", type=Path, metavar="FILE", help="print results as a table instead")
+    parser.add_argument(
+        "--drawing", default="bf16", metavar="WAY,WAY", help=f"ways to draw, of {', '.join(WAYS)} [bf16]"
+    )
+    parser.add_argument(
+        "--trajectories-by", metavar="WAY,WAY", help="ways to draw that trajectories are measured with [all]"
+    )
+    parser.add_argument("--attempts", type=int, default=3, help="attempts alone that are timed [3]")
+    parser.add_argument("--draw-parts", default="1,2,4", metavar="N,N", help="pictures together [1,2,4]")
+    parser.add_argument("--judge-parts", default="1,8,32", metavar="N,N", help="verdicts together [1,8,32]")
+    parser.add_argument(
+        "--reference-tokens", type=int, metavar="N", help="time so many tokens of the reference [all]"
+    )
     parser.add_argument("--toy", action="store_true", help="toy size, on the CPU unless --device says else")
     parser.add_argument("--device", choices=("cpu", "cuda"), help="[cuda; cpu with --toy]")
     parser.add_argument("--results", type=Path, metavar="FILE", help="append all figures to this JSON file")

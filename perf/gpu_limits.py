@@ -12,11 +12,15 @@ import torch
 from gpu_bench import GB, STEPS, Bench
 from random_models import REAL
 
+from interleave.backends.local.fp8 import Float8Linear, supports_float8, to_float8
+
 
 @dataclass(frozen=True)
 class Ceilings:
     bytes_per_second: float
     operations_per_second: float
+    float8_per_second: float | None
+    """Operations on float8 numbers; None where the device has none."""
 
 
 def measure_ceilings(bench: Bench) -> Ceilings:
@@ -33,17 +37,38 @@ def measure_ceilings(bench: Bench) -> Ceilings:
             torch.mm(left, left)
 
     multiplying = min(bench.seconds(multiply) for _ in range(4)) / 10
-    found = Ceilings(2 * block.numel() / copying, 2 * side**3 / multiplying)
+    found = Ceilings(2 * block.numel() / copying, 2 * side**3 / multiplying, _float8_speed(bench, left))
     bench.note(
         "ceilings",
         device=torch.cuda.get_device_name() if bench.device.type == "cuda" else platform.machine(),
         terabytes_per_second=found.bytes_per_second / 1e12,
         teraflops=found.operations_per_second / 1e12,
+        float8_teraflops=found.float8_per_second and found.float8_per_second / 1e12,
         python=platform.python_version(),
         date=str(date.today()),
         **{name: version(name) for name in ("torch", "transformers", "diffusers")},
     )
     return found
+
+
+def _float8_speed(bench: Bench, matrix: torch.Tensor) -> float | None:
+    if bench.device.type != "cuda" or not supports_float8(bench.device):
+        return None
+    layer = Float8Linear(*to_float8(matrix), None)
+    rows, scale = to_float8(matrix)
+
+    def multiply() -> None:
+        for _ in range(10):
+            torch._scaled_mm(
+                rows,
+                layer.weight.t(),
+                scale_a=scale,
+                scale_b=layer.scale,
+                out_dtype=torch.bfloat16,
+                use_fast_accum=True,
+            )
+
+    return 20 * float(len(matrix)) ** 3 / min(bench.seconds(multiply) for _ in range(4))
 
 
 @dataclass(frozen=True)
@@ -67,20 +92,48 @@ class Limits:
         return max(self.draw + self.read, self.weights / trajectories + self.context)
 
 
-def limits_of(bench: Bench, ceilings: Ceilings, critic: Any, klein: Any, question: int) -> Limits:
-    """From the weights of the models; `question` is how many tokens the critic reads."""
-    size, text = bench.size, bench.size.text
+WORDS = 512
+"""Tokens of a prompt that klein reads, with padding."""
+
+
+@dataclass(frozen=True)
+class DrawingWork:
+    """Operations for a picture, by how they can be computed."""
+
+    products: float
+    """with the weights of the blocks,"""
+    attention: float
+    prompt: float
+
+    def seconds(self, ceilings: Ceilings, *, float8: bool) -> float:
+        fast = ceilings.float8_per_second if float8 else None
+        usual = ceilings.operations_per_second
+        return self.products / (fast or usual) + (self.attention + self.prompt) / usual
+
+
+def drawing_work(bench: Bench, klein: Any, *, kv: bool) -> DrawingWork:
+    """What a picture with one source takes; `kv`: the source is computed in the first step only."""
+    size = bench.size
     canvas = (size.side // 16) ** 2
-    words, image = 512, 2 * canvas  # the picture that is drawn and the one it starts from
     both = [(name, each.numel()) for name, each in klein.transformer.named_parameters() if "blocks." in name]
     single = sum(count for name, count in both if name.startswith("single"))
     of_words = sum(count for name, count in both if "context" in name or "add" in name)
     of_image = sum(count for _, count in both) - single - of_words
     blocks = size.drawer["num_layers"] + size.drawer["num_single_layers"]
     inner = size.drawer["num_attention_heads"] * size.drawer["attention_head_dim"]
-    step = 2 * (single * (words + image) + of_words * words + of_image * image)
-    step += 4 * (words + image) ** 2 * inner * blocks
-    encoded = 2 * words * sum(each.numel() for each in klein.text_encoder.model.layers.parameters())
+    products = attention = 0.0
+    for step in range(STEPS):
+        image = canvas if kv and step else 2 * canvas  # the picture that is drawn, and its source
+        products += 2 * (single * (WORDS + image) + of_words * WORDS + of_image * image)
+        attention += 4 * (WORDS + image) * (WORDS + 2 * canvas) * inner * blocks
+    layers = klein.text_encoder.model.layers.parameters()
+    return DrawingWork(products, attention, 2 * WORDS * sum(each.numel() for each in layers))
+
+
+def limits_of(bench: Bench, ceilings: Ceilings, critic: Any, work: DrawingWork, question: int) -> Limits:
+    """From the weights of the models; `question` is how many tokens the critic reads."""
+    size, text = bench.size, bench.size.text
+    canvas = (size.side // 16) ** 2
     layers = critic.model.language_model.layers
     per_token = sum(each.numel() for each in layers.parameters())
     reading = 2 * per_token * question + 2 * question**2 * text["hidden_size"] * text["num_hidden_layers"]
@@ -90,7 +143,7 @@ def limits_of(bench: Bench, ceilings: Ceilings, critic: Any, klein: Any, questio
     weights = wide * (per_token + critic.lm_head.weight.numel())
     kept = 2 * wide * text["num_key_value_heads"] * text["head_dim"] * text["num_hidden_layers"]
     found = Limits(
-        draw=(STEPS * step + encoded) / ceilings.operations_per_second,
+        draw=work.seconds(ceilings, float8=False),
         read=(reading + looking) / ceilings.operations_per_second,
         weights=bench.tokens * weights / ceilings.bytes_per_second,
         context=bench.tokens * kept * (question + bench.tokens / 2) / ceilings.bytes_per_second,
@@ -103,6 +156,7 @@ def limits_of(bench: Bench, ceilings: Ceilings, critic: Any, klein: Any, questio
         context=found.context,
         question_tokens=question,
         weights_gigabytes=weights / GB,
-        draw_teraflop=(STEPS * step + encoded) / 1e12,
+        draw_teraflop=(work.products + work.attention + work.prompt) / 1e12,
+        attention_teraflop=work.attention / 1e12,
     )
     return found

@@ -21,7 +21,7 @@ Parts = dict[str, tuple[Any, str]]
 """By name: an object, and the name of the method that is the part."""
 
 
-def measure_drawing(bench: Bench, generator: DiffusersGenerator, together: int) -> None:
+def measure_drawing(bench: Bench, generator: DiffusersGenerator, together: int, remark: str) -> None:
     """A picture, drawn with others."""
     pipeline = generator.pipeline
     parts: Parts = {
@@ -31,13 +31,13 @@ def measure_drawing(bench: Bench, generator: DiffusersGenerator, together: int) 
         "picture": (pipeline.vae, "decode"),
     }
 
+    requests = [ImageRequest(PROMPT, seed, (bench.picture(seed),)) for seed in range(together)]
+
     async def draw() -> None:
-        requests = [ImageRequest(PROMPT, seed, (bench.picture(seed),)) for seed in range(together)]
         await asyncio.gather(*(generator.generate(request) for request in requests))
 
     whole, spent = _spent(bench, lambda: asyncio.run(draw()), parts)
-    compiled = "compiled" if generator.options.compile else "not compiled"
-    _note(bench, "drawing", together, whole, spent, remark=compiled)
+    _note(bench, "drawing", together, whole, spent, remark=remark)
 
 
 def measure_judging(bench: Bench, critic: TransformersVlm, together: int) -> None:

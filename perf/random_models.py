@@ -175,6 +175,15 @@ def build_klein(size: Size, device: torch.device, dtype: torch.dtype) -> Any:
     return pipeline
 
 
+def with_kept_sources(pipeline: Any) -> Any:
+    """The same weights as FLUX.2 klein KV, which computes sources in the first step only."""
+    from diffusers import Flux2KleinKVPipeline
+
+    made = Flux2KleinKVPipeline(**pipeline.components)
+    made.set_progress_bar_config(disable=True)
+    return made
+
+
 def write_hub(
     home: Path,
     size: Size,

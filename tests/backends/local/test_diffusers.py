@@ -458,6 +458,7 @@ def test_a_new_family_is_one_row(klein: Path, copy_of: Copy, monkeypatch: pytest
     folder = copy_of(klein)
     index = json.loads((folder / "model_index.json").read_text())
     (folder / "model_index.json").write_text(json.dumps(index | {"_class_name": "Flux2KleinKVPipeline"}))
+    monkeypatch.delitem(FAMILIES, "Flux2KleinKVPipeline")
     with pytest.raises(ConfigurationError, match="write a row"):
         load(folder)
     row = Family("klein with a cache of its sources", {}, steps=2, guidance=1.0, guidance_parameter=None)

@@ -29,8 +29,9 @@ from interleave.backends.local.devices import (
     kernels_for,
     release_memory,
 )
+from interleave.backends.local.fp8 import has_float8, use_float8
 from interleave.backends.local.library_errors import as_backend_error
-from interleave.backends.local.options import LocalOptions
+from interleave.backends.local.options import ImageQuantization, LocalOptions
 from interleave.backends.local.pipeline_sources import (
     SIDE_MULTIPLE,
     as_mask,
@@ -45,6 +46,7 @@ from interleave.backends.local.pipelines import (
     Offload,
     PipelineFolder,
     add_lora,
+    fuse_lora,
     load_pipeline,
     move_to_device,
     read_settings,
@@ -102,6 +104,8 @@ class DiffusersGenerator:
     """A pipeline from the Hub or a folder."""
 
     class Options(LocalOptions):
+        quantization: ImageQuantization = "none"
+        """`fp8`: products in float8, where a GPU has them; `8bit`, `4bit`: weights, with bitsandbytes."""
         steps: int | None = Field(default=None, ge=1, le=1000)
         guidance: float | None = Field(default=None, ge=0, le=100)
         image_guidance: float | None = Field(default=None, ge=0, le=100)
@@ -117,6 +121,8 @@ class DiffusersGenerator:
         """How many tokens of a prompt are read."""
         mask: str | None = None
         """For FLUX.1 Fill: a picture that is white where it redraws; `request` if every request has one."""
+        transformer: str | None = None
+        """The transformer's weights in one file, e.g. in float8: a file, ORG/NAME or ORG/NAME/FILE."""
         lora: str | None = None
         """LoRA weights: a file, a folder, ORG/NAME or ORG/NAME/FILE.safetensors."""
         lora_scale: float = Field(default=1.0, ge=-10, le=10)
@@ -146,7 +152,11 @@ class DiffusersGenerator:
         lightning = Lightning.named(options.lora) if options.lora else None
         folder = None
         if pipeline is None:
-            folder = PipelineFolder.find(Source(spec.model, options.revision), options.trust_remote_code)
+            folder = PipelineFolder.find(
+                Source(spec.model, options.revision),
+                options.trust_remote_code,
+                Source(options.transformer) if options.transformer else None,
+            )
             settings = read_settings(folder.path)
         self.family = family_of(type(pipeline).__name__ if folder is None else folder.class_name)
         self.family.require_code()
@@ -359,6 +369,7 @@ class DiffusersGenerator:
             dtype=choose_dtype(self.options.dtype, self.device),
             quantization=self.options.quantization,
             trust_remote_code=self.options.trust_remote_code,
+            device=self.device if self.options.offload == "none" else None,
         )
 
     def _prepare_pipeline(self, lightning: Lightning | None, *, where: str) -> None:
@@ -368,16 +379,38 @@ class DiffusersGenerator:
             if name not in self._parameters:
                 raise ConfigurationError(f"{where}: {type(self.pipeline).__name__} takes no {name!r}")
         self._refuse_options()
+        if self.options.lora and self.options.transformer and self.options.quantization == "fp8":
+            raise ConfigurationError(
+                "a LoRA cannot be added to weights in float8 of a file: leave out ?lora= or ?transformer="
+            )
         if self.options.lora:
             add_lora(self.pipeline, Source(self.options.lora), self.options.lora_scale)
         if lightning:
             use_lightning_schedule(self.pipeline)
         if self.family.batches == "everything":
             stack_sources(self.pipeline)
+        if self.options.quantization == "fp8":
+            self._use_float8()
         move_to_device(self.pipeline, self.device, self.options.offload)
-        if self.options.compile:
+        if self._compiles_at_once():
             compile_blocks(self.pipeline)
         self.compiling = CompileLater(self.pipeline) if self._may_compile_later() else None
+
+    def _use_float8(self) -> None:
+        denoiser = denoiser_of(self.pipeline)
+        if denoiser is not None and has_float8(denoiser):
+            return  # from its file, whose other layers were left as they are on purpose
+        if self.options.lora:  # a rounded layer takes no adapter
+            fuse_lora(self.pipeline)
+        if denoiser is None or not use_float8(denoiser, self.device):
+            raise ConfigurationError(
+                f"{type(self.pipeline).__name__} has no layers for float8: leave out ?quantization=fp8"
+            )
+
+    def _compiles_at_once(self) -> bool:
+        """Where it is asked for, and in float8: rounding costs more than it saves until it is compiled."""
+        rounds = self.options.quantization == "fp8" and self.device.type == "cuda"
+        return rounds if self.options.compile is None else self.options.compile
 
     def _may_compile_later(self) -> bool:
         """Never with ?batch=1, which promises the same bits however many pictures have been drawn."""

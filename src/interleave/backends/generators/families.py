@@ -110,6 +110,16 @@ FAMILIES: dict[str, Family] = {
         batches="everything",
         chat_template=True,
     ),
+    "Flux2KleinKVPipeline": Family(
+        "FLUX.2 klein KV: reads its sources in the first of 4 steps, and keeps their keys and values",
+        {"black-forest-labs/FLUX.2-klein-9b-kv": Advice()},
+        steps=4,
+        guidance=1.0,
+        guidance_parameter=None,
+        max_sources=4,
+        batches="everything",
+        chat_template=True,
+    ),
     "Flux2Pipeline": Family(
         "FLUX.2: draws and edits, up to ten sources",
         {"black-forest-labs/FLUX.2-dev": Advice()},

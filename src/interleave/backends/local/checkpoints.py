@@ -63,8 +63,11 @@ def find_adapter(source: Source) -> Path:
     return _local(source, "adapter_config.json") or _from_hub(source, MODEL_FILES, nested=False)
 
 
-def find_pipeline(source: Source) -> Path:
-    """The folder of a diffusers pipeline; only its parts are downloaded, not other copies of the weights."""
+def find_pipeline(source: Source, without_weights: Collection[str] = ()) -> Path:
+    """The folder of a diffusers pipeline; only its parts are downloaded, not other copies of the weights.
+
+    Of the parts named in `without_weights`, whose weights come from elsewhere, only the settings are needed.
+    """
     folder, index = pipeline_index(source)
     if source.is_path:
         return folder
@@ -74,7 +77,11 @@ def find_pipeline(source: Source) -> Path:
         for name, value in index.items()
         if isinstance(value, list) and (value[0] in LIBRARIES or (own and name in own.parts))
     ]
-    wanted = [f"{name}/{pattern}" for name in components for pattern in MODEL_FILES]
+    wanted = [
+        f"{name}/{pattern}"
+        for name in components
+        for pattern in (SETTINGS_FILES if name in without_weights else MODEL_FILES)
+    ]
     return _from_hub(source, ["model_index.json", "interleave.json", *wanted], nested=True)
 
 
@@ -186,7 +193,9 @@ def check_settings(folder: Path, source: Source) -> bool:
     return False
 
 
-def check_pipeline(folder: Path, source: Source, *, trust_remote_code: bool) -> dict[str, Any]:
+def check_pipeline(
+    folder: Path, source: Source, *, trust_remote_code: bool, without_weights: Collection[str] = ()
+) -> dict[str, Any]:
     """Refuse what is unsafe or broken in a pipeline's folder; returns its index."""
     path = folder / "model_index.json"
     index = read_json(path, source)
@@ -207,7 +216,7 @@ def check_pipeline(folder: Path, source: Source, *, trust_remote_code: bool) -> 
             )
         if not trust_remote_code:
             _refuse_code(part)
-        if _has_weights(part):
+        if _has_weights(part) and name not in without_weights:
             _check_weights(part, source)
     return index
 
@@ -280,7 +289,7 @@ def read_header(path: Path, source: Source) -> dict[str, Any]:
 
 
 def _check_weights(folder: Path, source: Source) -> None:
-    files = _weight_files(folder, source)
+    files = weight_files(folder, source)
     if not files:
         _refuse_pickles(folder)
         raise ConfigurationError(f"there are no weights (*.safetensors) in {folder}: {source.repair}")
@@ -290,7 +299,7 @@ def _check_weights(folder: Path, source: Source) -> None:
         read_header(path, source)
 
 
-def _weight_files(folder: Path, source: Source) -> list[Path]:
+def weight_files(folder: Path, source: Source) -> list[Path]:
     """The files that an index names, or all there are."""
     for index in sorted(folder.glob("*.safetensors.index.json")):
         shards = read_json(index, source).get("weight_map")
@@ -305,7 +314,7 @@ def _weight_files(folder: Path, source: Source) -> list[Path]:
 
 def _file_with(folder: Path, tensor: str, source: Source) -> Path:
     """The file that holds a tensor; the folder, where the library has renamed the tensor."""
-    for path in _weight_files(folder, source):
+    for path in weight_files(folder, source):
         if any(
             name == tensor or name.endswith(f".{tensor}") or tensor.endswith(f".{name}")
             for name in read_header(path, source)

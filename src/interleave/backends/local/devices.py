@@ -9,7 +9,8 @@ from contextlib import contextmanager
 
 import torch
 
-from interleave.backends.local.options import Quantization
+from interleave.backends.local.fp8 import supports_float8
+from interleave.backends.local.options import ImageQuantization
 from interleave.errors import ConfigurationError
 
 
@@ -38,9 +39,16 @@ def choose_dtype(wanted: str, device: torch.device) -> torch.dtype:
     return dtypes[wanted]
 
 
-def check_quantization(wanted: Quantization, device: torch.device) -> None:
-    """Refuse quantized weights without a CUDA device or the package they need."""
+def check_quantization(wanted: ImageQuantization, device: torch.device) -> None:
+    """Refuse quantized weights without the device or the package they need."""
     if wanted == "none":
+        return
+    if wanted == "fp8":
+        if not supports_float8(device):
+            raise ConfigurationError(
+                "?quantization=fp8 needs a GPU that multiplies float8 numbers (NVIDIA Ada, Hopper or later), "
+                f"and this {device.type!r} device does not: leave it out"
+            )
         return
     if device.type != "cuda":
         raise ConfigurationError(

@@ -9,6 +9,7 @@ from pydantic import Field
 from interleave.config.specs import BackendOptions
 
 Quantization = Literal["none", "8bit", "4bit"]
+ImageQuantization = Literal["none", "fp8", "8bit", "4bit"]
 
 
 class LocalOptions(BackendOptions):
@@ -24,7 +25,5 @@ class LocalOptions(BackendOptions):
     """How many calls are computed together at most."""
     compile: bool | None = None
     """Whether to compile the model: some time at the start, faster afterwards. Unset: where that pays."""
-    quantization: Quantization = "none"
-    """Weights in fewer bits, with bitsandbytes on a CUDA device."""
     trust_remote_code: bool = False
     """Whether code that comes with the model may be run."""

@@ -7,8 +7,9 @@ import pkgutil
 import warnings
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
+import torch
 from pydantic import Field, ValidationError
 
 from interleave.backends.generators.families import OwnCode, own_code_of
@@ -20,16 +21,19 @@ from interleave.backends.local.checkpoints import (
     find_weights,
     refuse_bad_fit,
 )
+from interleave.backends.local.direct_loading import (
+    load_image_part,
+    load_language_model,
+    may_load_directly,
+)
 from interleave.backends.local.library_errors import as_configuration_error
-from interleave.backends.local.options import Quantization
+from interleave.backends.local.options import ImageQuantization
 from interleave.backends.local.processors import has_torchvision, load_without_videos
 from interleave.backends.local.silence import quiet_diffusers
+from interleave.backends.local.transformer_file import load_transformer_file
 from interleave.errors import ConfigurationError
 from interleave.types import Value
 from interleave.validation_errors import first_problem
-
-if TYPE_CHECKING:
-    import torch
 
 Offload = Literal["none", "model", "sequential"]
 SETTINGS_FILE = "interleave.json"
@@ -45,12 +49,18 @@ class PipelineFolder:
     source: Source
     index: dict[str, Any]
     """Its model_index.json."""
+    transformer: Source | None = None
+    """The file with the weights of its transformer, where those are not in the folder."""
 
     @classmethod
-    def find(cls, source: Source, trust_remote_code: bool) -> PipelineFolder:
+    def find(
+        cls, source: Source, trust_remote_code: bool, transformer: Source | None = None
+    ) -> PipelineFolder:
         """Find the folder of a pipeline; refuses what is unsafe or broken in it."""
-        path = find_pipeline(source)
-        return cls(path, source, check_pipeline(path, source, trust_remote_code=trust_remote_code))
+        elsewhere = ("transformer",) if transformer else ()
+        path = find_pipeline(source, elsewhere)
+        index = check_pipeline(path, source, trust_remote_code=trust_remote_code, without_weights=elsewhere)
+        return cls(path, source, index, transformer)
 
     @property
     def class_name(self) -> str:
@@ -91,9 +101,14 @@ def read_settings(folder: Path) -> CallSettings:
 
 
 def load_pipeline(
-    folder: PipelineFolder, *, dtype: torch.dtype, quantization: Quantization, trust_remote_code: bool
+    folder: PipelineFolder,
+    *,
+    dtype: torch.dtype,
+    quantization: ImageQuantization,
+    trust_remote_code: bool,
+    device: torch.device | None = None,
 ) -> Any:
-    """The pipeline of a folder, on the CPU."""
+    """The pipeline of a folder, its weights read straight to a device where one is given."""
     import diffusers
 
     own = own_code_of(folder.class_name)
@@ -102,7 +117,7 @@ def load_pipeline(
             name: part
             for name, value in folder.index.items()
             if isinstance(value, list) and value[0] is not None and not name.startswith("_")
-            if (part := _load_part(folder, name, value, dtype, quantization, own)) is not None
+            if (part := _load_part(folder, name, value, dtype, quantization, own, device)) is not None
         }
         if own is not None:
             with as_configuration_error(f"the pipeline in {folder.path} cannot be loaded"):
@@ -151,6 +166,13 @@ def add_lora(pipeline: Any, source: Source, scale: float) -> Path:
     return path
 
 
+def fuse_lora(pipeline: Any) -> None:
+    """Add the LoRA that was loaded to the weights themselves, at its scale."""
+    with quiet_diffusers():
+        pipeline.fuse_lora(adapter_names=["lora"])
+        pipeline.unload_lora_weights()
+
+
 def use_lightning_schedule(pipeline: Any) -> None:
     """Set the schedule that the Lightning LoRAs were distilled with: exponential, with a fixed shift of 3."""
     import math
@@ -180,8 +202,9 @@ def _load_part(
     name: str,
     named: list[str],
     dtype: torch.dtype,
-    quantization: Quantization,
+    quantization: ImageQuantization,
     own: OwnCode | None,
+    device: torch.device | None,
 ) -> Any | None:
     """A part with weights, or a processor without torchvision; None for what the pipeline loads by itself."""
     folder, source = pipeline.path / name, pipeline.source
@@ -205,19 +228,39 @@ def _load_part(
             return None
         with as_configuration_error(f"the part in {folder} cannot be loaded"):
             return part.from_pretrained(folder, local_files_only=True)
-    with as_configuration_error(f"the part in {folder} cannot be loaded"):
-        model, info = part.from_pretrained(
+    if name == "transformer" and pipeline.transformer:
+        return load_transformer_file(
+            part,
             folder,
+            pipeline.transformer,
             dtype=dtype,
-            use_safetensors=True,
-            local_files_only=True,
-            ignore_mismatched_sizes=True,  # they are refused below, with the file named
-            output_loading_info=True,
-            **_quantization_config(library, folder.name, quantization, dtype),
+            device=device or torch.device("cpu"),
+            float8=quantization == "fp8",
         )
+    with as_configuration_error(f"the part in {folder} cannot be loaded"):
+        if quantization in ("none", "fp8") and _is_direct(part, library, own, device):
+            load = load_image_part if library == "diffusers" else load_language_model
+            model, info = load(part, folder, source, device, dtype=dtype)
+        else:
+            model, info = part.from_pretrained(
+                folder,
+                dtype=dtype,
+                use_safetensors=True,
+                local_files_only=True,
+                ignore_mismatched_sizes=True,  # they are refused below, with the file named
+                output_loading_info=True,
+                **_quantization_config(library, folder.name, quantization, dtype),
+            )
     # A pipeline uses only the hidden states of a text encoder, and some are published without the head.
     refuse_bad_fit(folder, info, source, optional={"lm_head.weight"})
     return model.eval()
+
+
+def _is_direct(part: Any, library: str, own: OwnCode | None, device: torch.device | None) -> bool:
+    """Whether a part's weights are read straight to a device: on a GPU, and where it is known to be safe."""
+    if device is None or device.type != "cuda" or own is not None:
+        return False
+    return library == "transformers" or may_load_directly(part)
 
 
 def _has_weights(part: type) -> bool:
@@ -228,10 +271,10 @@ def _has_weights(part: type) -> bool:
 
 
 def _quantization_config(
-    library: str, name: str, quantization: Quantization, dtype: torch.dtype
+    library: str, name: str, quantization: ImageQuantization, dtype: torch.dtype
 ) -> dict[str, Any]:
-    """The quantization of the transformer and text encoder; the VAE, of a few hundred megabytes, has none."""
-    if quantization == "none" or not name.startswith(("transformer", "text_encoder")):
+    """What bitsandbytes does to transformer and text encoder; the VAE, of a few hundred megabytes, stays."""
+    if quantization in ("none", "fp8") or not name.startswith(("transformer", "text_encoder")):
         return {}
     if library == "diffusers":
         from diffusers import BitsAndBytesConfig

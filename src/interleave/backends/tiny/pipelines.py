@@ -65,7 +65,7 @@ def _scale_weights(transformer: Any) -> None:
 
 
 def _flux2_klein(pipeline: str) -> tuple[Any, dict[str, Any]]:
-    from diffusers import Flux2KleinPipeline
+    import diffusers
     from transformers import Qwen3Config, Qwen3ForCausalLM
 
     tokenizer = tiny_tokenizer()
@@ -82,7 +82,7 @@ def _flux2_klein(pipeline: str) -> tuple[Any, dict[str, Any]]:
             tie_word_embeddings=True,
         )
     )
-    made = Flux2KleinPipeline(
+    made = getattr(diffusers, pipeline)(
         scheduler=_scheduler(use_dynamic_shifting=True),
         vae=_flux2_vae(),
         text_encoder=encoder,
@@ -368,6 +368,7 @@ def _scheduler(**options: Any) -> Any:
 # OmniGenPipeline is missing: diffusers defines its processor only where torchvision is installed.
 BUILDERS: dict[str, Callable[[str], tuple[Any, dict[str, Any]]]] = {
     "Flux2KleinPipeline": _flux2_klein,
+    "Flux2KleinKVPipeline": _flux2_klein,
     "Flux2Pipeline": _flux2,
     "FluxPipeline": _flux1,
     "FluxKontextPipeline": _flux1,

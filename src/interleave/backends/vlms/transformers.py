@@ -34,8 +34,9 @@ from interleave.backends.local.devices import (
     kernels_for,
     release_memory,
 )
+from interleave.backends.local.direct_loading import class_of, load_language_model
 from interleave.backends.local.library_errors import as_backend_error, as_configuration_error
-from interleave.backends.local.options import LocalOptions
+from interleave.backends.local.options import LocalOptions, Quantization
 from interleave.backends.local.processors import load_processor
 from interleave.backends.local.silence import quiet
 from interleave.backends.protocols import Message, Reply, Sampling, VlmCapabilities
@@ -61,6 +62,8 @@ class TransformersVlm:
 
     class Options(LocalOptions, SamplingOptions):
         attention: Literal["auto", "sdpa", "eager", "flash_attention_2", "flash_attention_3"] = "auto"
+        quantization: Quantization = "none"
+        """Weights in fewer bits, with bitsandbytes on a CUDA device."""
         adapter: str | None = None
         """A LoRA adapter for the model: a folder, or ORG/NAME."""
         adapter_revision: str | None = None
@@ -244,19 +247,27 @@ def _load_weights(folder: Path, source: Source, options: TransformersVlm.Options
     from transformers import AutoModelForImageTextToText
 
     device = choose_device(options.device)
+    direct = device.type == "cuda" and options.quantization == "none" and not options.trust_remote_code
+    how: dict[str, Any] = {
+        "dtype": choose_dtype(options.dtype, device),
+        "attn_implementation": None if options.attention == "auto" else options.attention,
+    }
     with quiet(), as_configuration_error(f"the model in {folder} cannot be loaded"):
-        model, info = AutoModelForImageTextToText.from_pretrained(
-            folder,
-            dtype=choose_dtype(options.dtype, device),
-            attn_implementation=None if options.attention == "auto" else options.attention,
-            device_map={"": device} if device.type != "cpu" else None,
-            quantization_config=_quantization_config(options, device),
-            trust_remote_code=options.trust_remote_code,
-            use_safetensors=True,
-            local_files_only=True,
-            ignore_mismatched_sizes=True,  # they are refused below, with the file named
-            output_loading_info=True,
-        )
+        if direct:
+            kind = class_of(AutoModelForImageTextToText, folder)
+            model, info = load_language_model(kind, folder, source, device, **how)
+        else:
+            model, info = AutoModelForImageTextToText.from_pretrained(
+                folder,
+                **how,
+                device_map={"": device} if device.type != "cpu" else None,
+                quantization_config=_quantization_config(options, device),
+                trust_remote_code=options.trust_remote_code,
+                use_safetensors=True,
+                local_files_only=True,
+                ignore_mismatched_sizes=True,  # they are refused below, with the file named
+                output_loading_info=True,
+            )
     refuse_bad_fit(folder, info, source)
     return model.eval()
 
