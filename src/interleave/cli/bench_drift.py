@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from interleave.benchmarks.drift.chains import ChainSource
     from interleave.benchmarks.drift.run import Cell, DriftSettings
     from interleave.benchmarks.drift.scores import CellScore
-    from interleave.drift.remedies import Remedies
+    from interleave.config.run_config import Remedies
 
 REMEDIES = "plain,keep,align,anchor,all"
 CHAINS = 40
@@ -27,18 +27,19 @@ ANCHOR_EVERY = 5
 def drift(
     generator: options.GeneratorSpec = None,
     profile: options.ProfileName = None,
-    protocol: Annotated[
-        str, typer.Option(help="noop, cycle and chain, separated by commas.")
-    ] = "chain",
+    protocol: Annotated[str, typer.Option(help="noop, cycle and chain, separated by commas.")] = "chain",
     remedies: Annotated[
         str,
         typer.Option(
-            help="plain, keep (unchanged parts by a mask), align (tint), anchor (drawn anew), all; also e.g. keep+anchor."
+            help="plain, keep (unchanged parts by a mask), align (tint), anchor (drawn anew), all; "
+            "or several as one, such as keep+anchor."
         ),
     ] = REMEDIES,
     chains: Annotated[int, typer.Option(min=1, help="How many chains of each sort.")] = CHAINS,
     steps: Annotated[str, typer.Option(help="The steps to report; the last is the length.")] = MARKS,
-    anchor_every: Annotated[int, typer.Option(min=1, help="How often a picture is drawn anew.")] = ANCHOR_EVERY,
+    anchor_every: Annotated[
+        int, typer.Option(min=1, help="How often a picture is drawn anew.")
+    ] = ANCHOR_EVERY,
     image: options.Images = None,
     chains_file: Annotated[
         Path | None,
@@ -123,7 +124,7 @@ def _cells(protocol: str, remedies: str, anchor_every: int) -> tuple[Cell, ...]:
 
 
 def _remedies(name: str, anchor_every: int) -> Remedies:
-    from interleave.drift.remedies import Remedies
+    from interleave.config.run_config import Remedies
     from interleave.errors import ConfigurationError, did_you_mean
 
     known = ("plain", "keep", "align", "anchor", "all")

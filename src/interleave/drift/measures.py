@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 import numpy as np
 from PIL import Image
 from pydantic import Field
 
+from interleave.drift.identity import identity
 from interleave.drift.unchanged import Pixels, as_pixels, changed_mask, weights
 from interleave.types import Value
 
@@ -28,17 +32,28 @@ class StepDrift(Value):
     """How much each asset of the step resembles its reference picture, 0 to 1."""
 
 
-def step_drift(before: Image.Image, after: Image.Image, start: Image.Image | None = None) -> StepDrift:
-    """The drift from the picture that a step starts from to its own; both are scaled to one small size."""
+def step_drift(
+    before: Image.Image | None,
+    after: Image.Image,
+    start: Image.Image | None = None,
+    references: Mapping[str, Image.Image] | None = None,
+) -> StepDrift:
+    """The drift of a picture from the one that it was to change; None: it was drawn anew."""
     after = small(after)
-    before = before.resize(after.size, Image.Resampling.BOX) if before.size != after.size else before
+    shared: dict[str, Any] = {
+        "from_start": None if start is None else round(tint_difference(start, after), 3),
+        "identity": {name: round(identity(each, after), 4) for name, each in (references or {}).items()},
+    }
+    if before is None:
+        return StepDrift(changed=1.0, outside=0.0, likeness=1.0, **shared)
+    before = _same_size(before, after)
     changed = weights(changed_mask(before, after))
     old, new, kept = as_pixels(before), as_pixels(after), 1 - changed
     return StepDrift(
         changed=round(float(changed.mean()), 4),
         outside=round(_mean(np.abs(new - old), kept), 3),
         likeness=round(_mean(_similarity(old, new)[..., None], kept, empty=1.0), 4),
-        from_start=None if start is None else round(tint_difference(start, after), 3),
+        **shared,
     )
 
 
@@ -93,4 +108,5 @@ def _window(values: Pixels) -> Pixels:
     padded = np.pad(values.astype(np.float64), ((WINDOW + 1, WINDOW), (WINDOW + 1, WINDOW)), mode="symmetric")
     sums = padded.cumsum(axis=0).cumsum(axis=1)
     total = sums[size:, size:] - sums[:-size, size:] - sums[size:, :-size] + sums[:-size, :-size]
-    return (total / size**2).astype(np.float32)
+    means: Pixels = (total / size**2).astype(np.float32)
+    return means

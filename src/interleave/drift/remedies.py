@@ -1,44 +1,26 @@
-"""The remedies against drift, as one value: named on the command line, kept in a run's configuration."""
+"""The remedies that need no call, around any generator."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Sequence
 
 from PIL.Image import Image
-from pydantic import Field
 
 from interleave.backends.protocols import GeneratorCapabilities, ImageGenerator, ImageRequest
+from interleave.config.run_config import Remedies
 from interleave.drift.keeping import align_colours, keep_unchanged
-from interleave.types import Value
 
 
-class Remedies(Value):
-    """What is done against drift; nothing by default, as in the paper."""
-
-    keep: bool = False
-    """Whether what a step has not changed is taken from the picture that it starts from."""
-    align: bool = False
-    """Whether brightness and tint are aligned to that picture."""
-    anchor_every: int | None = Field(default=None, ge=1)
-    """Every so many steps a picture is drawn from its whole description instead of from the one before."""
-
-    def improved(self, sources: Iterable[Image], drawn: Image) -> Image:
-        """A drawn picture after the remedies that need no call; the last source is what it starts from."""
-        source = next(reversed(tuple(sources)), None)
-        if source is None:
-            return drawn
-        if self.align:
-            drawn = align_colours(source, drawn)
-        return keep_unchanged(source, drawn) if self.keep else drawn
-
-    def re_anchors(self, place: int) -> bool:
-        """Whether the picture at this place of a chain, from 1, is drawn from its whole description."""
-        return self.anchor_every is not None and place > 1 and (place - 1) % self.anchor_every == 0
+def improved(remedies: Remedies, before: Image, drawn: Image) -> Image:
+    """A drawn picture after the remedies; `before` is the picture that it was to change."""
+    if remedies.align:
+        drawn = align_colours(before, drawn)
+    return keep_unchanged(before, drawn) if remedies.keep else drawn
 
 
 class RemediedGenerator:
-    """A generator whose edits get the remedies that need no call."""
+    """A generator whose edits get the remedies."""
 
     def __init__(self, generator: ImageGenerator, remedies: Remedies) -> None:
         self.generator = generator
@@ -50,9 +32,8 @@ class RemediedGenerator:
 
     async def generate(self, request: ImageRequest) -> Image:
         drawn = await self.generator.generate(request)
-        if not request.sources:
-            return drawn
-        return await asyncio.to_thread(self.remedies.improved, request.sources, drawn)
+        sources: Sequence[Image] = request.sources if request.changes_last else ()
+        return await asyncio.to_thread(improved, self.remedies, sources[-1], drawn) if sources else drawn
 
 
 def with_remedies(generator: ImageGenerator, remedies: Remedies) -> ImageGenerator:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageFilter
 
-Pixels = NDArray[np.float32]
+Pixels = NDArray[Any]
+"""Colours as floating-point numbers of 0 to 255, or weights of 0 to 1."""
 
 UNIT = 256
 """Lengths below are for a shorter side of so many pixels, and grow with it."""

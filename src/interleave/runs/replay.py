@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 from interleave import events
 from interleave.backends.protocols import ImageRequest, Message
+from interleave.drift.measures import StepDrift
 from interleave.errors import RunError
 from interleave.pictures import pixel_digest
 from interleave.runs import journal as lines
@@ -122,13 +123,21 @@ class EventLog:
         for key in [key for key in self._written if key[0] == "step_finished" and key[1] >= step]:
             del self._written[key]
 
-    def new_line(self, event: events.Event) -> Line | None:
+    def written(self, event: events.Event) -> Line | None:
+        """The line that the journal has for an event."""
+        line = _line_of(event)
+        return None if line is None else self._written.get(_key(line))
+
+    def new_line(self, event: events.Event, drift: StepDrift | None = None) -> Line | None:
         """The line to journal for an event, if it is new; raises where it contradicts the journal."""
         line = _line_of(event)
         if line is None:
             return None
         key = _key(line)
         before = self._written.get(key)
+        if isinstance(line, StepFinished):
+            known = before.drift if isinstance(before, StepFinished) else drift
+            line = line.model_copy(update={"drift": known})
         self._written[key] = line
         if before is None or self._redraw:  # what follows from a redrawn picture is written again
             return line

@@ -36,9 +36,7 @@ class MiniChains:
 
     def right(self, pictures: Sequence[Image], truths: Sequence[Any]) -> list[bool] | None:
         reader = shared_batched_reader()
-        return [
-            shows(reader.read(picture), truth) for picture, truth in zip(pictures, truths, strict=True)
-        ]
+        return [shows(reader.read(picture), truth) for picture, truth in zip(pictures, truths, strict=True)]
 
 
 def _link(prompt: str, scene: Scene, start: Scene) -> Link:

@@ -16,6 +16,7 @@ from random import Random
 from typing import Any, Literal, Protocol
 
 from PIL.Image import Image
+from pydantic import ValidationError
 
 from interleave.errors import InputError
 from interleave.files import read_text
@@ -65,7 +66,10 @@ THERE_AND_BACK = (
     ("Add a small red ball in the lower left corner.", "Remove the small red ball in the lower left corner."),
     ("Make it night.", "Make it day, as it was before."),
     ("Add snow on the ground.", "Remove the snow from the ground."),
-    ("Add a yellow balloon in the upper right corner.", "Remove the yellow balloon in the upper right corner."),
+    (
+        "Add a yellow balloon in the upper right corner.",
+        "Remove the yellow balloon in the upper right corner.",
+    ),
     ("Turn the picture into a pencil drawing.", "Turn the pencil drawing back into the picture it was."),
 )
 EDITS = tuple(prompt for pair in THERE_AND_BACK for prompt in pair)
@@ -76,7 +80,9 @@ class PictureChains:
 
     def __init__(self, pictures: Sequence[Image]) -> None:
         if not pictures:
-            raise InputError("a generator needs pictures to edit: give some with --image FILE, or --chains FILE")
+            raise InputError(
+                "a generator needs pictures to edit: give some with --image FILE, or --chains FILE"
+            )
         self.pictures = pictures
 
     def chains(self, protocol: Protocol_, count: int, steps: int, seed: int) -> list[Chain]:
@@ -141,10 +147,10 @@ def read_chains(path: Path) -> list[StoredChain]:
         try:
             chains.append(StoredChain.model_validate(json.loads(line)))
         except ValueError as error:
-            said = first_problem(error) if hasattr(error, "errors") else str(error)
+            said = first_problem(error) if isinstance(error, ValidationError) else str(error)
             raise InputError(f"{path}, line {number}: not a chain of edits ({said})") from None
     if not chains:
-        raise InputError(f"{path} has no chains: a line is {{\"id\": …, \"image\": …, \"prompts\": […]}}")
+        raise InputError(f'{path} has no chains: a line is {{"id": …, "image": …, "prompts": […]}}')
     return chains
 
 

@@ -96,9 +96,7 @@ def _row(
     )
 
 
-def _strip(
-    folder: Path, settings: DriftSettings, cell: Cell, chain: str, lines: Sequence[StepLine]
-) -> Strip:
+def _strip(folder: Path, settings: DriftSettings, cell: Cell, chain: str, lines: Sequence[StepLine]) -> Strip:
     pictures = []
     for line in lines:
         path = Path("pictures") / cell.key / chain / f"{line.step}.png"

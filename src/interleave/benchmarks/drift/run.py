@@ -22,8 +22,9 @@ from interleave.backends.deadlines import Deadline
 from interleave.backends.protocols import ImageGenerator, ImageRequest
 from interleave.backends.retries import IMAGE_DEADLINE_SECONDS, RetryPolicy
 from interleave.benchmarks.drift.chains import Chain, ChainSource, Link, Protocol_
+from interleave.config.run_config import Remedies
 from interleave.drift.measures import StepDrift, difference, step_drift
-from interleave.drift.remedies import Remedies
+from interleave.drift.remedies import improved
 from interleave.errors import ConfigurationError
 from interleave.files import read_text
 from interleave.pictures import as_rgb, encode_png, read_picture
@@ -105,8 +106,8 @@ class DriftRun:
         stored = DriftSettings.model_validate_json(read_text(path))
         if stored != self.settings:
             raise ConfigurationError(
-                f"{self.folder} holds a measurement with other settings: repeat its command, or choose another "
-                "folder with --out"
+                f"{self.folder} holds a measurement with other settings: repeat its command, "
+                "or choose another folder with --out"
             )
 
     async def run(self) -> list[StepLine]:
@@ -150,12 +151,10 @@ class DriftRun:
             drawn = await self._draw(link.whole or "", sources, cell, chain, step)
         else:
             drawn = await self._draw(link.prompt, (before,), cell, chain, step)
-            drawn = await asyncio.to_thread(cell.remedies.improved, (before,), drawn)
+            drawn = await asyncio.to_thread(improved, cell.remedies, before, drawn)
         after = as_rgb(drawn)
         line = await asyncio.to_thread(self._measured, cell, chain, step, before, after)
-        line = line.model_copy(
-            update={"anchored": anchored, "seconds": round(time.monotonic() - began, 3)}
-        )
+        line = line.model_copy(update={"anchored": anchored, "seconds": round(time.monotonic() - began, 3)})
         await asyncio.to_thread(self._keep, line, cell, chain, after)
         return after
 

@@ -81,7 +81,8 @@ def _at(mark: int, lines: Sequence[StepLine]) -> MarkScore:
     judged = [line for line in window if line.right is not None]
     same = [line for line in window if line.equals_start]
     so_far = {
-        chain: all(line.right for line in lines if line.chain == chain and line.step <= mark) for chain in chains
+        chain: all(line.right for line in lines if line.chain == chain and line.step <= mark)
+        for chain in chains
     }
     return MarkScore(
         step=mark,
