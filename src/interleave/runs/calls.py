@@ -327,7 +327,7 @@ class JournalledCritic:
     def __init__(self, critic: Critic, runner: CallRunner) -> None:
         self._critic = critic
         self.runner = runner
-        self.calls = len(runner.replay.verdicts)
+        self.calls = len(runner.replay.verdicts) + runner.replay.audits
 
     async def judge(self, seen: CriticInput) -> Verdict:
         stored = self.runner.replay.verdicts.get((seen.slot.step, seen.slot.attempt))
@@ -354,10 +354,10 @@ class JournalledAuditor:
         self.runner = runner
 
     async def audit(self, document: Document) -> tuple[Finding, ...]:
-        made = len(self.runner.replay.verdicts) + document.round
+        number = len(self.runner.replay.verdicts) + document.round
         found, _ = await self.runner.run(
             "critic",
-            Slot(document.steps[0].step.number, AUDIT_ATTEMPTS + document.round, made),
+            Slot(document.steps[0].step.number, AUDIT_ATTEMPTS + document.round, number),
             lambda: self._auditor.audit(document),
             kind=tuple,
             price=None,

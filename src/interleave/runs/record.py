@@ -456,7 +456,7 @@ def picture_names(record: RunRecord) -> list[str]:
 def comparable(folder: str | Path) -> dict[str, Any]:
     """What is equal in equal runs: the record without times, prices, people, paths, versions and retries.
 
-    Pictures are compared by their pixels, not by how their files were compressed.
+    Pictures are compared by their pixels, not by how their files were compressed; drift follows from them.
     """
     store = PictureStore(Path(folder))
     record = read_record(folder).model_dump(mode="json")
@@ -468,7 +468,11 @@ def comparable(folder: str | Path) -> dict[str, Any]:
             part["image"] = pixel_digest(store.get(part["image"]))
     for asset in record["assets"]:
         asset["image"] = pixel_digest(store.get(asset["image"]))
+    for name in ("assets", "audits"):  # as in records of runs that have none
+        if not record[name]:
+            del record[name]
     for step in record["steps"]:
+        del step["drift"]
         for attempt in step["attempts"]:
             attempt["image"] = pixel_digest(store.get(attempt["image"]))
             if attempt["sources"]:
@@ -476,4 +480,6 @@ def comparable(folder: str | Path) -> dict[str, Any]:
             del attempt["draw_seconds"], attempt["judge_seconds"], attempt["cost"]
     for decision in record["decisions"]:
         del decision["by"], decision["time"], decision["parent"]
+        if decision["cause"] is None:
+            del decision["cause"]
     return record

@@ -17,6 +17,7 @@ from interleave.errors import RunError
 from interleave.pictures import pixel_digest
 from interleave.runs import journal as lines
 from interleave.runs.journal import (
+    Audited,
     Drawn,
     Ended,
     Entry,
@@ -44,6 +45,8 @@ class Replay:
     released: Plan | None = None
     """The plan that a person released: no planner is asked."""
     verdicts: dict[tuple[int, int], Verdict] = field(default_factory=dict)
+    audits: int = 0
+    """How often the whole document was looked at."""
     unreadable_plans: int = 0
     """The number of planner calls that ended in an unreadable plan: those are not replayed."""
     last_calls: Counter[str] = field(default_factory=Counter)
@@ -95,6 +98,8 @@ class Replay:
                     replay.released = entry.plan
                 case Judged():
                     replay.verdicts[entry.step, entry.attempt] = entry.verdict
+                case Audited():
+                    replay.audits += 1
                 case Ended(unreadable_plan=True):
                     replay.unreadable_plans = plans
         return replay

@@ -24,10 +24,8 @@ UNKNOWN = 0.5
 def next_rollback(
     entries: Sequence[Entry], steering: Steering, finished: StepFinished
 ) -> RedrawDecided | Undone | None:
-    """What to decide about a step that has just been finished; None where the run goes on."""
+    """What to decide about a step that was refused to the last; None where the run goes on."""
     remedies = steering.config.remedies
-    if not remedies.rollbacks or not is_refused(finished, remedies):
-        return None
     own = [each for each in entries if isinstance(each, RedrawDecided) and each.cause == CAUSE]
     for_step = [each for each in own if each.refused == finished.step]
     last = steering.decisions[-1] if steering.decisions else None

@@ -59,7 +59,7 @@ from interleave.runs.plan_file import write_plan_file
 from interleave.runs.record import RunRecord, StepRecord, fold, picture_names, read_record
 from interleave.runs.record_file import lost_lines, write_stored
 from interleave.runs.replay import EventLog, Replay
-from interleave.runs.rollback import next_rollback
+from interleave.runs.rollback import is_refused, next_rollback
 from interleave.runs.steering import steering_after
 from interleave.runs.store import FOLDER as IMAGES
 from interleave.runs.store import PictureStore, remove_temporary_files
@@ -288,7 +288,9 @@ class Run:
         line = self.event_log.written(event)
         if not isinstance(line, lines.StepFinished) or line.attempt is None:
             return []
-        decision = next_rollback(self.entries, self.steering, line)
+        if not self.config.remedies.rollbacks or not is_refused(line, self.config.remedies):
+            return []
+        decision = next_rollback(self.entries, steering_after(self.entries), line)
         return [] if decision is None else [decision]
 
     async def _audit(self, models: Models) -> list[RedrawDecided | Undone]:
@@ -299,13 +301,15 @@ class Run:
             if len(made) >= self.config.remedies.audits or (made and not made[-1].findings):
                 return []
             document = await models.disk.run(lambda: document_of(self._fold(), self.store, len(made) + 1))
+            self.replay = Replay.of(self.entries)
             findings = await self._runner(models).auditor().audit(document) if document.steps else ()
             audited = lines.Audited(round=len(made) + 1, findings=findings)
             self.journal.append(audited)
             await models.disk.sync(self.journal)
         record, round_ = self._fold(), len(audits_made(self.entries))
+        steering = steering_after(self.entries)
         ordered = sorted(findings, key=lambda finding: finding.step)
-        return [redo_line(each, round_, record, self.steering) for each in ordered]
+        return [redo_line(each, round_, record, steering) for each in ordered]
 
     async def _decide(self, decided: list[RedrawDecided | Undone], models: Models) -> None:
         """Put decisions of the run itself on disk, and start over: what is journalled is replayed."""
@@ -335,6 +339,8 @@ class Run:
 
     async def _journal_event(self, event: events.Event, models: Models) -> None:
         """Journal an event; one that does not follow from a journalled reply is synced at once."""
+        if isinstance(event, events.StepFinished) and event.attempt is not None:
+            self._first_picture = self._first_picture or event.attempt.image
         drift = await self._drift(event) if self.event_log.written(event) is None else None
         line = self.event_log.new_line(event, drift)
         if line is None:
@@ -348,7 +354,6 @@ class Run:
         """How far the picture of a finished step has moved from the one that it was to change."""
         if not isinstance(event, events.StepFinished) or event.attempt is None:
             return None
-        self._first_picture = self._first_picture or event.attempt.image
         if not event.before and not event.references:
             return None
         return await asyncio.to_thread(
