@@ -100,7 +100,10 @@ class SourcePictures(Generic[T]):
             return self._references(bound)
         first = () if self._first is None else (self._first,)
         room = self._capabilities.max_sources - len(sources)
-        more = [each for each in (*self._pictures_of(bound), *first) if each not in sources]
+        more: list[T] = []
+        for each in (*self._pictures_of(bound), *first):
+            if each not in sources and each not in more:
+                more.append(each)
         return (*reversed(more[: max(room, 0)]), *sources)
 
     def _references(self, bound: Sequence[Asset]) -> tuple[T, ...]:
@@ -116,7 +119,7 @@ class SourcePictures(Generic[T]):
         """The pictures of assets, each once."""
         found: list[T] = []
         for picture in self._shown(bound).values():
-            if not any(picture is other or picture == other for other in found):
+            if picture not in found:
                 found.append(picture)
         return found
 
