@@ -27,12 +27,14 @@ ANCHOR_EVERY = 5
 def drift(
     generator: options.GeneratorSpec = None,
     profile: options.ProfileName = None,
-    protocol: Annotated[str, typer.Option(help="noop, cycle and chain, separated by commas.")] = "chain",
+    protocol: Annotated[
+        str, typer.Option(help="noop, cycle, chain and twins, separated by commas.")
+    ] = "chain",
     remedies: Annotated[
         str,
         typer.Option(
-            help="plain, keep (unchanged parts by a mask), align (tint), anchor (drawn anew), all; "
-            "or several as one, such as keep+anchor."
+            help="plain, keep (unchanged parts by a mask), align (tint), anchor (drawn anew), all "
+            "three; assets (described in prompts); several as one: keep+anchor."
         ),
     ] = REMEDIES,
     chains: Annotated[int, typer.Option(min=1, help="How many chains of each sort.")] = CHAINS,
@@ -117,7 +119,14 @@ def _cells(protocol: str, remedies: str, anchor_every: int) -> tuple[Cell, ...]:
         if name not in PROTOCOLS:
             raise ConfigurationError(f"no protocol is named {name!r}. {did_you_mean(name, PROTOCOLS)}")
         cells += [
-            Cell.model_validate({"protocol": name, "name": each, "remedies": _remedies(each, anchor_every)})
+            Cell.model_validate(
+                {
+                    "protocol": name,
+                    "name": each,
+                    "remedies": _remedies(each, anchor_every),
+                    "assets": "assets" in each.split("+"),
+                }
+            )
             for each in _listed(remedies)
         ]
     return tuple(cells)
@@ -127,7 +136,7 @@ def _remedies(name: str, anchor_every: int) -> Remedies:
     from interleave.config.run_config import Remedies
     from interleave.errors import ConfigurationError, did_you_mean
 
-    known = ("plain", "keep", "align", "anchor", "all")
+    known = ("plain", "keep", "align", "anchor", "assets", "all")
     parts = {"keep", "align", "anchor"} if name == "all" else set(name.split("+"))
     if unknown := parts - set(known):
         raise ConfigurationError(f"no remedy is named {min(unknown)!r}. {did_you_mean(min(unknown), known)}")

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from PIL import Image, ImageFilter
+from PIL import Image, ImageFilter, ImageOps
 
 Pixels = NDArray[Any]
 """Colours as floating-point numbers of 0 to 255, or weights of 0 to 1."""
@@ -50,8 +50,8 @@ def changed_mask(before: Image.Image, after: Image.Image) -> Image.Image:
         ImageFilter.GaussianBlur(SMOOTHED * scale)
     )
     mask = smooth.point(lambda level: 255 if level >= NOTICEABLE else 0)
-    speck, grown = _odd(SPECK * scale), _odd(GROWN * scale)
-    mask = mask.filter(ImageFilter.MinFilter(speck)).filter(ImageFilter.MaxFilter(_odd(speck + grown)))
+    speck, grown = max(1, round(SPECK * scale / 2)), max(1, round(GROWN * scale / 2))
+    mask = _grown(_shrunk(mask, speck), speck + grown)
     return mask.filter(ImageFilter.GaussianBlur(SOFT * scale))
 
 
@@ -60,6 +60,13 @@ def weights(mask: Image.Image) -> Pixels:
     return (np.asarray(mask, dtype=np.float32) / 255)[..., None]
 
 
-def _odd(length: float) -> int:
-    """The odd whole number that a filter takes, at least 3."""
-    return max(3, 2 * round(length / 2) + 1)
+def _grown(mask: Image.Image, radius: int) -> Image.Image:
+    """The white part, larger by a radius; by means along each axis, which take no longer for a large one."""
+    for along in ((radius, 0), (0, radius)):
+        mask = mask.filter(ImageFilter.BoxBlur(along)).point(lambda level: 255 if level else 0)
+    return mask
+
+
+def _shrunk(mask: Image.Image, radius: int) -> Image.Image:
+    """The white part, smaller by a radius."""
+    return ImageOps.invert(_grown(ImageOps.invert(mask), radius))

@@ -1,16 +1,18 @@
 """Chains of edits: where they start, what each link asks for, and who knows whether it came out right.
 
 Three protocols. `noop`: asked again and again to change nothing. `cycle`: there and back, so that every
-second picture should equal the first. `chain`: a new edit every time. A generator's registry row may name a
-`ChainSource` that makes chains in its own world and reads the truth from its pictures; for every other
-generator there are plain chains over pictures of the user's.
+second picture should equal the first. `chain`: a new edit every time. Where the truth is known there is a
+fourth, `twins`: two characters that look alike, of which one is told to do something.
+
+A generator's registry row may name a `ChainSource` that makes chains in its own world and reads the truth
+from its pictures; for every other generator there are plain chains over pictures of the user's.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from random import Random
 from typing import Any, Literal, Protocol
@@ -24,8 +26,8 @@ from interleave.pictures import read_picture
 from interleave.types import Prose, Value
 from interleave.validation_errors import first_problem
 
-Protocol_ = Literal["noop", "cycle", "chain"]
-PROTOCOLS: tuple[Protocol_, ...] = ("noop", "cycle", "chain")
+Protocol_ = Literal["noop", "cycle", "chain", "twins"]
+PROTOCOLS: tuple[Protocol_, ...] = ("noop", "cycle", "chain", "twins")
 MOST_CHAINS_BYTES = 64_000_000
 
 
@@ -40,6 +42,8 @@ class Link:
     """What the picture should show, for the source that made the chain."""
     equals_start: bool = False
     """Whether the picture should be the first one again."""
+    with_assets: str | None = None
+    """The prompt as it carries the descriptions of the assets that the step shows."""
 
 
 @dataclass(frozen=True)
@@ -58,6 +62,10 @@ class ChainSource(Protocol):
 
     def right(self, pictures: Sequence[Image], truths: Sequence[Any]) -> list[bool] | None:
         """Which pictures show what they should; None where nobody can tell."""
+        ...
+
+    def mixed_up(self, picture: Image, truth: Any) -> bool:
+        """Whether a picture has one of its assets where another should be."""
         ...
 
 
@@ -93,6 +101,8 @@ class PictureChains:
         start = self.pictures[number % len(self.pictures)]
         if protocol == "noop":
             links = [Link(NOTHING, equals_start=True)] * steps
+        elif protocol == "twins":
+            raise InputError("twins are told apart only where the truth is known: in the miniature")
         elif protocol == "cycle":
             pairs = [rng.choice(THERE_AND_BACK) for _ in range((steps + 1) // 2)]
             links = [Link(prompt, equals_start=prompt == back) for _, back in pairs for prompt in (_, back)]
@@ -102,6 +112,9 @@ class PictureChains:
 
     def right(self, pictures: Sequence[Image], truths: Sequence[Any]) -> list[bool] | None:
         return None
+
+    def mixed_up(self, picture: Image, truth: Any) -> bool:
+        return False
 
 
 class StoredChain(Value):
@@ -137,6 +150,9 @@ class FileChains:
     def right(self, pictures: Sequence[Image], truths: Sequence[Any]) -> list[bool] | None:
         return None
 
+    def mixed_up(self, picture: Image, truth: Any) -> bool:
+        return False
+
 
 def read_chains(path: Path) -> list[StoredChain]:
     """The chains of a file; raises `InputError` with the line that is none."""
@@ -161,5 +177,5 @@ def with_history(links: Sequence[Link]) -> tuple[Link, ...]:
     for link in links:
         told.append(link.prompt)
         whole = link.whole or " ".join(f"{place}. {prompt}" for place, prompt in enumerate(told, start=1))
-        complete.append(Link(link.prompt, whole, link.truth, link.equals_start))
+        complete.append(replace(link, whole=whole))
     return tuple(complete)

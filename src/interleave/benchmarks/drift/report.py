@@ -16,7 +16,12 @@ PAGE_NAME = "drift.html"
 SCORES_NAME = "scores.json"
 STRIPS = 2
 """Chains of each cell that are shown."""
-NAMES = {"noop": "Asked to change nothing", "cycle": "There and back", "chain": "A long chain of edits"}
+NAMES = {
+    "noop": "Asked to change nothing",
+    "cycle": "There and back",
+    "chain": "A long chain of edits",
+    "twins": "Two characters that look alike",
+}
 
 
 @dataclass(frozen=True)
@@ -65,7 +70,8 @@ def write_report(
 def shown_cell(mark: MarkScore) -> str:
     """A cell of the table: right pictures where the truth is known, else the difference that grows."""
     if mark.right is not None:
-        return f"{_per_cent(mark.right)} right"
+        mixed = f", {_per_cent(mark.mixed_up)} mixed up" if mark.mixed_up and mark.mixed_up.mean else ""
+        return f"{_per_cent(mark.right)} right{mixed}"
     if mark.from_first is not None:
         return f"{_levels(mark.from_first)} from the first"
     return f"{_levels(mark.outside)} outside"

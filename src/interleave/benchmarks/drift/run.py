@@ -39,6 +39,8 @@ class Cell(Value):
     protocol: Protocol_
     name: str
     remedies: Remedies
+    assets: bool = False
+    """Whether prompts carry the descriptions of assets."""
 
     @property
     def key(self) -> str:
@@ -65,6 +67,8 @@ class StepLine(Value):
     chain: str
     step: int
     right: bool | None
+    mixed_up: bool = False
+    """Whether one asset stands where another should."""
     drift: StepDrift
     from_first: float
     """The difference from the picture that the chain started from, in levels of 255."""
@@ -150,7 +154,8 @@ class DriftRun:
             sources = (chain.start,) if chain.whole_starts_from_first else ()
             drawn = await self._draw(link.whole or "", sources, cell, chain, step)
         else:
-            drawn = await self._draw(link.prompt, (before,), cell, chain, step)
+            prompt = (link.with_assets if cell.assets else None) or link.prompt
+            drawn = await self._draw(prompt, (before,), cell, chain, step)
             drawn = await asyncio.to_thread(improved, cell.remedies, before, drawn)
         after = as_rgb(drawn)
         line = await asyncio.to_thread(self._measured, cell, chain, step, before, after)
@@ -183,6 +188,7 @@ class DriftRun:
             chain=chain.id,
             step=step,
             right=None if right is None else right[0],
+            mixed_up=link.truth is not None and self.source.mixed_up(after, link.truth),
             drift=step_drift(before, after, chain.start),
             from_first=round(difference(chain.start, after), 3),
             equals_start=link.equals_start,

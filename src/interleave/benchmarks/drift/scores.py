@@ -30,6 +30,8 @@ class MarkScore(Value):
     chains: int
     right: Estimate | None
     """The share of right pictures in the window."""
+    mixed_up: Estimate | None
+    """The share of pictures in the window in which one asset stands where another should."""
     all_right: Estimate | None
     """The share of chains whose every picture was right up to this step."""
     outside: Estimate
@@ -88,6 +90,7 @@ def _at(mark: int, lines: Sequence[StepLine]) -> MarkScore:
         step=mark,
         chains=len(chains),
         right=_over_chains([(line.chain, float(bool(line.right))) for line in judged]) if judged else None,
+        mixed_up=_over_chains([(line.chain, float(line.mixed_up)) for line in judged]) if judged else None,
         all_right=_share([so_far[chain] for chain in chains]) if judged else None,
         outside=_over_chains([(line.chain, line.drift.outside) for line in window]),
         from_first=_over_chains([(line.chain, line.from_first) for line in same]) if same else None,
