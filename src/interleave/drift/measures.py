@@ -99,7 +99,8 @@ def _similarity(one: Pixels, other: Pixels) -> Pixels:
     var_a, var_b = _window(a * a) - mean_a**2, _window(b * b) - mean_b**2
     both = _window(a * b) - mean_a * mean_b
     above = (2 * mean_a * mean_b + _C1) * (2 * both + _C2)
-    return above / ((mean_a**2 + mean_b**2 + _C1) * (np.maximum(var_a + var_b, 0) + _C2))
+    likeness: Pixels = above / ((mean_a**2 + mean_b**2 + _C1) * (np.maximum(var_a + var_b, 0) + _C2))
+    return likeness
 
 
 def _window(values: Pixels) -> Pixels:

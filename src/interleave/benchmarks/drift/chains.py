@@ -21,7 +21,7 @@ from PIL.Image import Image
 from pydantic import ValidationError
 
 from interleave.errors import InputError
-from interleave.files import read_text
+from interleave.files import read_text, why
 from interleave.pictures import read_picture
 from interleave.types import Prose, Value
 from interleave.validation_errors import first_problem
@@ -157,7 +157,11 @@ class FileChains:
 def read_chains(path: Path) -> list[StoredChain]:
     """The chains of a file; raises `InputError` with the line that is none."""
     chains = []
-    for number, line in enumerate(read_text(path, most_bytes=MOST_CHAINS_BYTES).splitlines(), start=1):
+    try:
+        text = read_text(path, most_bytes=MOST_CHAINS_BYTES)
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"{path} with the chains cannot be read ({why(error)})") from None
+    for number, line in enumerate(text.splitlines(), start=1):
         if not line.strip():
             continue
         try:

@@ -1,7 +1,7 @@
 """The runner: all chains of all cells in step, so that what is there at any time can be compared.
 
 Every picture is written before its line, and the line before the next picture is asked for: the same command
-goes on where it was stopped. Of the pictures, those at the marks are kept, and the latest of each chain.
+goes on where it was stopped. Of the pictures, those at the marks are kept, and the two latest of each chain.
 """
 
 from __future__ import annotations
@@ -93,9 +93,8 @@ class DriftRun:
     def __post_init__(self) -> None:
         self.folder.mkdir(parents=True, exist_ok=True)
         self._refuse_other_settings()
-        path = self.folder / "steps.jsonl"
-        self.lines = read_lines(path)
-        self._file = path.open("a", encoding="utf-8")
+        self._path_of_lines = self.folder / "steps.jsonl"
+        self.lines = read_lines(self._path_of_lines)
         self._pictures = self.folder / "pictures"
         self._limit = CallLimit.of(
             self.generator.capabilities, seconds=IMAGE_DEADLINE_SECONDS, what="the generator"
@@ -140,11 +139,14 @@ class DriftRun:
             done.add((cell.key, chain.id, step))
             self.report(len(done), total)
 
-        for step in range(1, steps + 1):
-            async with asyncio.TaskGroup() as group:
-                for cell in self.settings.cells:
-                    for chain in chains[cell.protocol]:
-                        group.create_task(one(cell, chain, step))
+        try:
+            for step in range(1, steps + 1):
+                async with asyncio.TaskGroup() as group:
+                    for cell in self.settings.cells:
+                        for chain in chains[cell.protocol]:
+                            group.create_task(one(cell, chain, step))
+        except ExceptionGroup as failures:  # what has failed first says why; the others were cancelled
+            raise failures.exceptions[0] from None
         return self.lines
 
     async def _step(self, cell: Cell, chain: Chain, step: int, before: Image) -> Image:
@@ -160,7 +162,8 @@ class DriftRun:
         after = as_rgb(drawn)
         line = await asyncio.to_thread(self._measured, cell, chain, step, before, after)
         line = line.model_copy(update={"anchored": anchored, "seconds": round(time.monotonic() - began, 3)})
-        await asyncio.to_thread(self._keep, line, cell, chain, after)
+        await asyncio.to_thread(self._store, cell, chain, step, after)
+        self._add(line, cell, chain)
         return after
 
     async def _draw(
@@ -197,17 +200,20 @@ class DriftRun:
             seconds=0.0,
         )
 
-    def _keep(self, line: StepLine, cell: Cell, chain: Chain, after: Image) -> None:
-        path = self._path(cell, chain, line.step)
+    def _store(self, cell: Cell, chain: Chain, step: int, after: Image) -> None:
+        path = self._path(cell, chain, step)
         path.parent.mkdir(parents=True, exist_ok=True)
         temporary = path.with_suffix(".tmp")
         temporary.write_bytes(encode_png(after))
         temporary.replace(path)
-        self._file.write(line.model_dump_json() + "\n")
-        self._file.flush()
+
+    def _add(self, line: StepLine, cell: Cell, chain: Chain) -> None:
+        """Write a line whose picture is stored; the one before it stays, in case a crash loses the line."""
+        with self._path_of_lines.open("a", encoding="utf-8") as file:
+            file.write(line.model_dump_json() + "\n")
         self.lines.append(line)
-        if line.step - 1 not in self.settings.marks:
-            self._path(cell, chain, line.step - 1).unlink(missing_ok=True)
+        if line.step - 2 not in self.settings.marks:
+            self._path(cell, chain, line.step - 2).unlink(missing_ok=True)
 
     def _latest(self, cell: Cell, chain: Chain) -> Image:
         """The picture of the last step that has a line."""
