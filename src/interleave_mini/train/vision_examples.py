@@ -2,10 +2,11 @@
 
 look: describe a picture. compare: say what changed between two. check: does a picture show a description?
 verdict: a critic's whole reply about a step, with a better prompt where the picture is wrong. audit: the same
-about a finished picture and all that it should show. plan-SUITE: plan a request of that suite. again: plan it again, told what the first plan has left out. plan-robot: the
-sub-tasks to a goal of the gripper. done: has a sub-task been carried out, and what is to be done now if not?
-segment: say of shots of an episode what has changed from each to the next. They are sampled on the fly from a
-seed, of the training split alone: without held-out pairs of kind and colour, voices and wordings.
+about a finished picture and all that it should show. plan-SUITE: plan a request of that suite. again: plan it
+again, told what the first plan has left out. plan-robot: the sub-tasks to a goal of the gripper. done: has a
+sub-task been carried out, and what is to be done now if not? segment: say of shots of an episode what has
+changed from each to the next. They are sampled on the fly from a seed, of the training split alone: without
+held-out pairs of kind and colour, voices and wordings.
 """
 
 from __future__ import annotations
