@@ -19,6 +19,7 @@ LAYERS: list[set[str]] = [
     {"choice"},
     {"config"},
     {"events", "backends"},
+    {"drift"},
     {"agents"},
     {"sources"},
     {"pipeline"},

@@ -157,6 +157,12 @@ def test_a_page_runs_as_printed(page: str) -> None:
     assert any(Path().rglob("journal.jsonl"))
 
 
+@pytest.mark.usefixtures("reader")
+def test_drift_is_measured_as_printed() -> None:
+    run_in_order([block for block in blocks("docs/how-to/long-documents.md") if not block.mark])
+    assert Path("drift/drift.html").exists()
+
+
 @pytest.mark.slow
 @pytest.mark.usefixtures("reader")
 def test_the_pages_on_data_run_one_after_the_other() -> None:
@@ -176,7 +182,7 @@ def test_the_pages_on_data_run_one_after_the_other() -> None:
 
 def test_every_block_is_run_somewhere_or_says_why_not() -> None:
     run_here = {"README.md", "docs/how-to/data/index.md", "docs/reference/configuration.md",
-                "docs/tutorial/add-a-generator.md", *DATA}  # fmt: skip
+                "docs/tutorial/add-a-generator.md", "docs/how-to/long-documents.md", *DATA}  # fmt: skip
     assert {block.page for block in ALL if not block.mark} <= run_here
 
 

@@ -169,6 +169,15 @@ if TYPE_CHECKING:  # `as` tells type checkers that a name is exported
     from interleave.runs.run import RunResult as RunResult
     from interleave.runs.run import ShownStep as ShownStep
     from interleave.types import (
+        Asset as Asset,
+    )
+    from interleave.types import (
+        Finding as Finding,
+    )
+    from interleave.types import (
+        GivenAsset as GivenAsset,
+    )
+    from interleave.types import (
         Outcome as Outcome,
     )
     from interleave.types import (
@@ -247,7 +256,20 @@ _MODULES = {
     "runs.event_lines": ("EventLine", "read_event_line"),
     "runs.record": ("RunRecord", "comparable", "read_record"),
     "runs.run": ("Event", "RunResult", "ShownStep"),
-    "types": ("Outcome", "Picture", "Plan", "PlanStep", "Request", "Scores", "Slot", "Text", "Verdict"),
+    "types": (
+        "Asset",
+        "Finding",
+        "GivenAsset",
+        "Outcome",
+        "Picture",
+        "Plan",
+        "PlanStep",
+        "Request",
+        "Scores",
+        "Slot",
+        "Text",
+        "Verdict",
+    ),
 }
 _MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}
 

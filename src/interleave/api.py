@@ -87,6 +87,8 @@ class RunOptions(PlanOptions, LimitOptions, total=False):
     """`previous` or `history`: the pictures a step starts from."""
     choose: str | None
     """`best`, `first-unless-better` or `last`: which attempt of a step counts."""
+    remedies: str | None
+    """What is done against drift and contradictions, such as `keep,anchor=5,rollback=2,audit=1`."""
     seed: int
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from interleave.types import Plan, PlanStep, Slot, Verdict
@@ -55,6 +56,10 @@ class StepFinished:
     attempt: Attempt | None
     chosen: bool = False
     """Whether a person chose the attempt."""
+    before: tuple[Image, ...] = ()
+    """The picture that the step was to change; none where it was drawn anew."""
+    references: Mapping[str, Image] = field(default_factory=dict)
+    """The reference pictures of the assets that it shows, by their names."""
 
     @property
     def forced(self) -> bool:

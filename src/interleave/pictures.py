@@ -19,7 +19,7 @@ import threading
 import warnings
 import weakref
 import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from PIL import ExifTags, Image, ImageChops, UnidentifiedImageError
@@ -195,6 +195,21 @@ def remember_digest(image: Image.Image) -> Image.Image:
 def white_canvas(size: tuple[int, int]) -> Image.Image:
     """The "before" of a picture that has no source."""
     return Image.new("RGB", size, "white")
+
+
+def side_by_side(images: Sequence[Image.Image]) -> Image.Image:
+    """One sheet of several pictures, all as high as the first, on white."""
+    height, gap = images[0].height, max(1, images[0].height // 32)
+    scaled = [
+        image.resize((max(1, round(image.width * height / image.height)), height), Image.Resampling.LANCZOS)
+        for image in images
+    ]
+    sheet = white_canvas((sum(image.width + gap for image in scaled) - gap, height))
+    left = 0
+    for image in scaled:
+        sheet.paste(image, (left, 0))
+        left += image.width + gap
+    return sheet
 
 
 def fit_area(image: Image.Image, max_area: int) -> Image.Image:

@@ -17,7 +17,7 @@ from interleave.agents.planner import Planner
 from interleave.backends.protocols import ImageGenerator, ImageRequest
 from interleave.config.run_config import Rules
 from interleave.events import Attempt, Drawn, Event, Judged, Planned, StepFinished
-from interleave.sources import SourcePictures
+from interleave.sources import pictures_of
 from interleave.types import Outcome, PlanStep, Request, Slot, Verdict
 
 
@@ -29,6 +29,8 @@ class Take:
     seed: int
     chosen: Attempt | None = None
     """The attempt to show; then nothing is drawn."""
+    by_hand: bool = False
+    """Whether a person chose that attempt."""
     number: Callable[[int, ImageRequest], int] = lambda turn, _: turn
     """The number of an attempt among all of its step, from its turn in this take."""
 
@@ -44,7 +46,7 @@ async def interleave(
 ) -> AsyncGenerator[Event]:
     """Answer a request step by step; the events carry everything that happens."""
     plan = await planner.plan(request)
-    pictures = SourcePictures(request.pictures, rules.sources, generator.capabilities)
+    pictures = pictures_of(request, rules, generator.capabilities)
     pictures.check_plan(plan)
     yield Planned(plan)
     for planned in plan.steps:
@@ -53,22 +55,23 @@ async def interleave(
         if step.prompt is None:
             yield StepFinished(step, None)
             continue
-        sources, prompt = pictures.sources_of(step), step.prompt
+        start = pictures.start_of(step)
+        prompt = start.prompt
         for turn in range(1, rules.max_attempts + 1) if take.chosen is None else ():
             seed = attempt_seed(take.seed, Slot(step.number, turn))
-            asked = ImageRequest(prompt, seed, sources)
+            asked = ImageRequest(prompt, seed, start.sources, changes_last=bool(start.before))
             slot = Slot(step.number, take.number(turn, asked))
             image = await generator.generate(replace(asked, slot=slot))
             yield Drawn(slot, prompt, seed, image)
-            verdict = await critic.judge(critic_input(step.prompt, prompt, sources, image, slot))
+            verdict = await critic.judge(critic_input(start.prompt, prompt, start.before, image, slot))
             yield Judged(slot, verdict)
             best = rules.better_of(best, Attempt(slot.attempt, prompt, seed, image, verdict))
             if verdict.accepted:
                 break
-            prompt = next_prompt(step, prompt, verdict)
+            prompt = next_prompt(start.prompt, prompt, verdict)
         if best is not None:
             pictures.add(step.number, best.image)
-            yield StepFinished(step, best, chosen=take.chosen is not None)
+            yield StepFinished(step, best, take.by_hand, start.before, start.references)
 
 
 def attempt_seed(run_seed: int, slot: Slot) -> int:
@@ -77,8 +80,6 @@ def attempt_seed(run_seed: int, slot: Slot) -> int:
     return int.from_bytes(digest[:4], "big") >> 1  # 31 bits: what every backend takes as a seed
 
 
-def next_prompt(step: PlanStep, prompt: str, verdict: Verdict) -> str:
+def next_prompt(planned: str, prompt: str, verdict: Verdict) -> str:
     """The critic's prompt; the planned one where it refused without naming another; else the same again."""
-    if verdict.outcome is Outcome.UNREADABLE or step.prompt is None:
-        return prompt
-    return verdict.refined_prompt or step.prompt
+    return prompt if verdict.outcome is Outcome.UNREADABLE else verdict.refined_prompt or planned

@@ -1,46 +1,144 @@
-"""Which pictures a step starts from, within what the generator can take."""
+"""What a step is drawn from: the pictures it starts from, within what the generator can take, and its words.
+
+Without assets and anchors a step starts from the picture before it, or from the whole history. A step that
+shows assets is also given their reference pictures and the first picture, as far as the generator takes so
+many, and its prompt carries their descriptions. Where pictures are drawn anew every few steps, such a step
+starts from its assets alone and is told the whole scene.
+"""
 
 from __future__ import annotations
 
-from typing import Generic, TypeVar
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 from interleave.backends.protocols import GeneratorCapabilities
-from interleave.config.run_config import SourceRule
+from interleave.config.run_config import Rules, SourceRule
 from interleave.errors import ConfigurationError
+from interleave.pictures import side_by_side
 from interleave.text import count
-from interleave.types import Plan, PlanStep
+from interleave.types import Asset, Plan, PlanStep, Request
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
 
 T = TypeVar("T")
 
 
-class SourcePictures(Generic[T]):
-    """The pictures so far, or their names, and which of them each step starts from."""
+@dataclass(frozen=True)
+class Start(Generic[T]):
+    """What the attempts of a step are drawn from."""
 
-    def __init__(self, given: tuple[T, ...], rule: SourceRule, capabilities: GeneratorCapabilities) -> None:
+    prompt: str
+    sources: tuple[T, ...]
+    """Oldest first; none means text-to-image."""
+    before: tuple[T, ...]
+    """The picture that the step changes, for the critic; none where it is drawn anew."""
+    references: Mapping[str, T] = field(default_factory=dict)
+    """The pictures of the assets that it shows, by their names."""
+
+
+class SourcePictures(Generic[T]):
+    """The pictures so far, or their names, and what each step starts from."""
+
+    def __init__(
+        self,
+        given: tuple[T, ...],
+        rule: SourceRule,
+        capabilities: GeneratorCapabilities,
+        *,
+        assets: Mapping[str, T] | None = None,
+        anchor_every: int | None = None,
+        sheet_of: Callable[[Sequence[T]], T] | None = None,
+    ) -> None:
         self._pictures = list(given)  # oldest first; only the last, where no older one is ever used
+        self._first: T | None = given[0] if given else None
         self._by_step: dict[int, T] = {}
         self._named: set[int] = set()
         self._rule = rule
         self._capabilities = capabilities
+        self._given_assets = {name.lower(): picture for name, picture in (assets or {}).items()}
+        self._assets: tuple[Asset, ...] = ()
+        self._anchor_every = anchor_every
+        self._sheet_of = sheet_of
+        self._anchored: set[int] = set()
 
     def add(self, step: int, image: T) -> None:
         """Add the picture of a step; pictures that no later step can start from are dropped."""
         if self._rule is SourceRule.PREVIOUS:
             self._pictures.clear()
         self._pictures.append(image)
+        if self._first is None:
+            self._first = image
         if step in self._named:
             self._by_step[step] = image
 
+    def start_of(self, step: PlanStep) -> Start[T]:
+        """What a step of the plan is drawn from; it has a prompt."""
+        bound = bound_assets(step, self._assets)
+        if step.number in self._anchored and step.scene is not None:
+            return Start(
+                with_descriptions(step.scene, bound), self._references(bound), (), self._shown(bound)
+            )
+        sources = self.sources_of(step)
+        before = sources[-1:]
+        if bound and step.sources is None:
+            sources = self._with_references(sources, bound)
+        return Start(with_descriptions(step.prompt or "", bound), sources, before, self._shown(bound))
+
     def sources_of(self, step: PlanStep) -> tuple[T, ...]:
-        """The pictures to start from, oldest first; none means text-to-image."""
+        """The pictures to start from without those of assets, oldest first; none means text-to-image."""
         if step.sources is not None:
             return tuple(self._by_step[number] for number in step.sources)
         wanted = 1 if self._rule is SourceRule.PREVIOUS else self._capabilities.max_sources
         return tuple(self._pictures[-wanted:]) if wanted else ()
 
+    def _with_references(self, sources: tuple[T, ...], bound: Sequence[Asset]) -> tuple[T, ...]:
+        """The sources, led by pictures of assets and the first picture as far as there is room."""
+        if not sources:
+            return self._references(bound)
+        first = () if self._first is None else (self._first,)
+        room = self._capabilities.max_sources - len(sources)
+        more: list[T] = []
+        for each in (*self._pictures_of(bound), *first):
+            if each not in sources and each not in more:
+                more.append(each)
+        return (*reversed(more[: max(room, 0)]), *sources)
+
+    def _references(self, bound: Sequence[Asset]) -> tuple[T, ...]:
+        """The pictures of assets alone; for a generator that takes fewer, one sheet of them."""
+        pictures, most = self._pictures_of(bound), self._capabilities.max_sources
+        if len(pictures) <= most:
+            return tuple(pictures)
+        if most == 1 and self._sheet_of is not None:
+            return (self._sheet_of(pictures),)
+        return tuple(pictures[:most])
+
+    def _pictures_of(self, bound: Sequence[Asset]) -> list[T]:
+        """The pictures of assets, each once."""
+        found: list[T] = []
+        for picture in self._shown(bound).values():
+            if picture not in found:
+                found.append(picture)
+        return found
+
+    def _shown(self, bound: Sequence[Asset]) -> dict[str, T]:
+        """The reference pictures of these assets that exist so far."""
+        pictures = {
+            asset.name: self._given_assets.get(asset.name.lower())
+            if asset.step is None
+            else self._by_step.get(asset.step)
+            for asset in bound
+        }
+        return {name: picture for name, picture in pictures.items() if picture is not None}
+
     def check_plan(self, plan: Plan) -> None:
         """Note which pictures the plan refers to, and refuse a plan that this generator cannot draw."""
+        self._assets = (*plan.assets, *_only_given(self._given_assets, plan.assets))
         self._named = {number for step in plan.steps for number in step.sources or ()}
+        self._named |= {asset.step for asset in plan.assets if asset.step is not None}
+        self._anchored = anchored_steps(plan, self._anchor_every)
         most = self._capabilities.max_sources
         has_source = bool(self._pictures)
         for step in (step for step in plan.steps if step.prompt is not None):
@@ -60,18 +158,94 @@ class SourcePictures(Generic[T]):
             has_source = True
 
 
-def steps_that_follow(plan: Plan, rule: SourceRule, number: int) -> set[int]:
+def pictures_of(request: Request, rules: Rules, capabilities: GeneratorCapabilities) -> SourcePictures[Image]:
+    """The pictures of a run that begins."""
+    return SourcePictures(
+        request.pictures,
+        rules.sources,
+        capabilities,
+        assets={asset.name: asset.image for asset in request.assets},
+        anchor_every=rules.anchor_every,
+        sheet_of=side_by_side,
+    )
+
+
+def anchored_steps(plan: Plan, every: int | None) -> set[int]:
+    """The steps that are drawn anew from their scene: one after every so many.
+
+    A step that names its sources is drawn from those, and counts as a new beginning.
+    """
+    anchored: set[int] = set()
+    since = 0
+    for step in (step for step in plan.steps if step.prompt is not None):
+        if step.sources is not None:
+            since = 0
+        elif every is not None and since >= every and step.scene is not None:
+            anchored.add(step.number)
+            since = 0
+        since += 1
+    return anchored
+
+
+def bound_assets(step: PlanStep, assets: Sequence[Asset]) -> tuple[Asset, ...]:
+    """The assets that a step shows: those that it names as such, else those that its texts name."""
+    if step.assets is not None:
+        wanted = {name.lower() for name in step.assets}
+        return tuple(asset for asset in assets if asset.name.lower() in wanted)
+    if not assets:
+        return ()
+    texts = " ".join(filter(None, (step.prompt, step.instruction, step.caption, step.scene)))
+    return tuple(asset for asset in assets if asset.kind == "style" or _names(texts, asset.name))
+
+
+def with_descriptions(prompt: str, assets: Sequence[Asset]) -> str:
+    """A prompt with the fixed descriptions of the assets that it shows, where it does not have them."""
+    said = [
+        f"{asset.name}: {asset.description.strip().rstrip('.')}."
+        for asset in assets
+        if asset.description.strip() and asset.description.strip().lower() not in prompt.lower()
+    ]
+    if not said:
+        return prompt
+    ended = prompt if prompt.rstrip().endswith((".", "!", "?")) else f"{prompt.rstrip()}."
+    return " ".join([ended, *said])
+
+
+def steps_that_follow(
+    plan: Plan, rule: SourceRule, number: int, *, anchor_every: int | None = None
+) -> set[int]:
     """The later steps whose pictures depend on the picture of this one, directly or through others."""
     follow: set[int] = set()
     previous: int | None = None
+    anchored = anchored_steps(plan, anchor_every)
+    reference = {asset.name.lower(): asset.step for asset in plan.assets if asset.step is not None}
+    first = next((step.number for step in plan.steps if step.prompt is not None), None)
     for step in (step for step in plan.steps if step.prompt is not None):
         if step.sources is not None:
             starts_from = set(step.sources)
+        elif step.number in anchored:
+            starts_from = set()
         elif rule is SourceRule.HISTORY:
             starts_from = {number} if step.number > number else set()
         else:
             starts_from = set() if previous is None else {previous}
+        if step.sources is None and (bound := bound_assets(step, plan.assets)):
+            starts_from |= {
+                reference[asset.name.lower()] for asset in bound if asset.name.lower() in reference
+            }
+            if first is not None and step.number not in anchored:
+                starts_from.add(first)
         if step.number > number and starts_from & {number, *follow}:
             follow.add(step.number)
         previous = step.number
     return follow
+
+
+def _only_given(given: Mapping[str, object], planned: Sequence[Asset]) -> list[Asset]:
+    """Assets that the user gave and the planner did not name: bound by their names alone."""
+    known = {asset.name.lower() for asset in planned}
+    return [Asset(name=name) for name in given if name not in known]
+
+
+def _names(texts: str, name: str) -> bool:
+    return re.search(rf"(?<!\w){re.escape(name)}(?!\w)", texts, re.IGNORECASE) is not None

@@ -8,13 +8,23 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    SerializerFunctionWrapHandler,
+    StringConstraints,
+    model_serializer,
+    model_validator,
+)
 from pydantic_core import PydanticSerializationError
 
 from interleave.errors import InputError
@@ -24,6 +34,7 @@ if TYPE_CHECKING:
     from PIL.Image import Image
 
 MAX_REQUEST_PICTURES = 32
+_ASSET_NAME = re.compile(r"[^\W_][\w '.-]{0,59}\Z")
 
 
 class Value(BaseModel):
@@ -68,11 +79,25 @@ class Picture:
 Part = Text | Picture
 
 
+AssetName = Annotated[str, StringConstraints(pattern=r"^[^\W_][\w '.-]{0,59}$")]
+"""The name of an asset: a word or a few, as prompts say it."""
+
+
+@dataclass(frozen=True)
+class GivenAsset:
+    """A named thing that must stay the same, with the picture that a user gives of it."""
+
+    name: str
+    image: Image
+
+
 @dataclass(frozen=True)
 class Request:
     """What a user asks for: text and pictures, in the user's order."""
 
     parts: tuple[Part, ...]
+    assets: tuple[GivenAsset, ...] = ()
+    """Pictures of named things; no step starts from them as from the picture before."""
 
     def __post_init__(self) -> None:
         if not any(isinstance(part, Picture) or part.text.strip() for part in self.parts):
@@ -86,11 +111,19 @@ class Request:
             )
         if problem := unusable(self.text):
             raise InputError(f"the request cannot be used: {problem}")
-        if len(self.pictures) > MAX_REQUEST_PICTURES:
+        if (pictures := len(self.pictures) + len(self.assets)) > MAX_REQUEST_PICTURES:
             raise InputError(
-                f"the request has {len(self.pictures)} pictures, more than the {MAX_REQUEST_PICTURES} "
+                f"the request has {pictures} pictures, more than the {MAX_REQUEST_PICTURES} "
                 "allowed: send fewer"
             )
+        names = [asset.name.lower() for asset in self.assets]
+        for asset in self.assets:
+            if not _ASSET_NAME.match(asset.name):
+                raise InputError(
+                    f"{asset.name!r:.80} cannot name an asset: use a word or a few, as prompts say it"
+                )
+            if names.count(asset.name.lower()) > 1:
+                raise InputError(f"two assets are named {asset.name!r}: give each a name of its own")
 
     @classmethod
     def of(cls, request: str | Path | Request | Iterable[str | Path | Image | Part]) -> Request:
@@ -131,6 +164,17 @@ def _as_part(item: str | Path | Image | Part) -> Part:
     raise InputError(f"a part of a request is text, a picture or the path of one, not {type(item).__name__}")
 
 
+class Asset(Value):
+    """A named thing of a document that must stay the same from step to step."""
+
+    name: AssetName
+    kind: Literal["character", "prop", "place", "style"] = "character"
+    description: Prose = ""
+    """The fixed words for it, which every prompt that shows it carries."""
+    step: int | None = Field(default=None, ge=1)
+    """The step whose picture is its reference; None: the picture that the user gave, if one did."""
+
+
 class PlanStep(Value):
     """One step of the answer: some text, and unless `prompt` is None one picture."""
 
@@ -144,6 +188,16 @@ class PlanStep(Value):
     """Text shown beside the picture; for a text-only step, the whole answer."""
     sources: tuple[int, ...] | None = None
     """Earlier steps whose pictures this one starts from. None: the run's own rule."""
+    assets: tuple[AssetName, ...] | None = None
+    """The assets that it shows. None: those that its texts name."""
+    scene: Prose | None = None
+    """The whole picture in words, for drawing it anew instead of from the picture before."""
+
+    @model_serializer(mode="wrap")
+    def as_before(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Without assets and scene it is written as earlier versions wrote it, and so they can read it."""
+        values: dict[str, Any] = dump(self)
+        return _without_absent(values, ("assets", "scene"))
 
     @property
     def text(self) -> str:
@@ -167,6 +221,25 @@ class Plan(Value):
     steps: tuple[PlanStep, ...] = Field(min_length=1)
     reasoning: Annotated[str, AfterValidator(_storable)] = ""
     """The planner's reasoning, where its reply has any."""
+    assets: tuple[Asset, ...] = ()
+
+    @model_serializer(mode="wrap")
+    def as_before(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """A plan without assets is written as earlier versions wrote it, and so they can read it."""
+        return _without_absent(dump(self), ("assets",))
+
+    @model_validator(mode="after")
+    def assets_are_known(self) -> Plan:
+        names = [asset.name.lower() for asset in self.assets]
+        if twice := next((name for name in names if names.count(name) > 1), None):
+            raise ValueError(f"two assets are named {twice!r}")
+        drawn = {step.number for step in self.steps if step.prompt is not None}
+        for asset in self.assets:
+            if asset.step is not None and asset.step not in drawn:
+                raise ValueError(
+                    f"the asset {asset.name!r} is taken from step {asset.step}, which has no picture"
+                )
+        return self
 
     @model_validator(mode="after")
     def steps_follow_each_other(self) -> Plan:
@@ -191,6 +264,11 @@ class Plan(Value):
         return self
 
 
+def _without_absent(values: dict[str, Any], names: tuple[str, ...]) -> dict[str, Any]:
+    """Without those of these fields that say nothing."""
+    return {key: value for key, value in values.items() if key not in names or value}
+
+
 class Outcome(StrEnum):
     """What a critic's reply says about a picture."""
 
@@ -213,6 +291,17 @@ class Verdict(Value):
     @property
     def accepted(self) -> bool:
         return self.outcome is Outcome.ACCEPTED
+
+
+class Finding(Value):
+    """A picture of a finished document that contradicts the rest."""
+
+    step: int = Field(ge=1)
+    reasoning: str = ""
+    prompt: Prose | None = None
+    """A better prompt for the step; None: the one that it has."""
+    assets: tuple[str, ...] = ()
+    """The assets that it shows differently than the other steps do."""
 
 
 class Scores(Value):

@@ -8,18 +8,21 @@ says so.
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from random import Random
 from typing import TYPE_CHECKING, Literal
 
 from pydantic import Field
 
+from interleave.agents.auditor import Document
 from interleave.agents.critic import CriticInput
 from interleave.config.specs import BackendOptions, Spec
 from interleave.errors import ConfigurationError, InputError, ReplyError
 from interleave.pictures import pixel_digest
-from interleave.types import Outcome, Plan, Request, Scores, Verdict
+from interleave.types import Finding, Outcome, Plan, Request, Scores, Verdict
 from interleave_mini.language.patterns import NotUnderstood
 from interleave_mini.language.prompts import edit_prompt, parse_prompt, scene_prompt
+from interleave_mini.language.tasks import Task
 from interleave_mini.language.words import POSITIONS, a
 from interleave_mini.reader import Reading, shared_batched_reader
 from interleave_mini.reader.scores import is_clear, score, shows
@@ -46,6 +49,8 @@ class Oracle:
         """How refined prompts are worded: always exactly, or in varied words as a weaker critic would."""
         errs: float = Field(default=0.0, ge=0, le=1)
         """The share of its verdicts that say the opposite of the truth, as real teachers err."""
+        scenes: bool = False
+        """Whether its plans describe the whole scene of every step, for anchors and audits."""
 
     def __init__(self, *, spec: Spec, options: Options) -> None:
         if spec.model or spec.base_url:
@@ -55,7 +60,8 @@ class Oracle:
     async def plan(self, request: Request) -> Plan:
         """The true plan; raises `InputError` for a request that is not in the miniature's language."""
         check_words(request)
-        return (await asyncio.to_thread(parse_request, request)).plan()
+        task = await asyncio.to_thread(parse_request, request)
+        return with_scenes(task) if self.options.scenes else task.plan()
 
     async def judge(self, seen: CriticInput) -> Verdict:
         """Whether the picture shows what the plan asks for; a rejection comes with a refined prompt."""
@@ -66,6 +72,28 @@ class Oracle:
     async def score(self, seen: CriticInput) -> Scores:
         """Marks from 0 to 10; raises `ReplyError` for a prompt that is not in the language."""
         return score_attempt(seen, await _read_async(seen))
+
+    async def audit(self, document: Document) -> tuple[Finding, ...]:
+        """The pictures that do not show what the plan as a whole asks for."""
+        readings = await shared_batched_reader().read_all([each.image for each in document.steps])
+        findings = []
+        for each, reading in zip(document.steps, readings, strict=True):
+            with suppress(NotUnderstood, Impossible):
+                wanted = parse_prompt(each.step.scene or "", None)
+                if not shows(reading, wanted):
+                    findings.append(Finding(step=each.step.number, reasoning=faults_in(reading, wanted)))
+        return tuple(findings)
+
+
+def with_scenes(task: Task) -> Plan:
+    """The true plan with the whole scene of every step in words."""
+    plan = task.plan()
+    scenes = [scene_prompt(step.scene, exact=True) for step in task.steps]
+    steps = (
+        step.model_copy(update={"scene": scene}) if step.prompt is not None else step
+        for step, scene in zip(plan.steps, scenes, strict=True)
+    )
+    return plan.model_copy(update={"steps": tuple(steps)})
 
 
 async def _read_async(seen: CriticInput) -> Readings:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from interleave.backends.registry import LOCAL_NEEDS, BackendInfo
 
 PICTURES_OF = ("mini", "world")
+CHAINS = "interleave_mini.bench.chains:MiniChains"
 
 GENERATOR = BackendInfo(
     "interleave_mini.backends:MiniGenerator",
@@ -17,12 +18,14 @@ GENERATOR = BackendInfo(
     needs=LOCAL_NEEDS,
     extra="local",
     draws="interleave_mini.requests:check_prompt",
+    chains=CHAINS,
 )
 WORLD = BackendInfo(
     "interleave_mini.world_painter:WorldPainter",
     "the miniature's world as its own perfect painter: draws by rule, not by a model",
     note="{} from “world”, a program that draws the miniature by rule; no image model took part.",
     notes_on={"mistakes": "It errs on purpose now and then."},
+    chains=CHAINS,
 )
 VLM = BackendInfo(
     "interleave_mini.backends:MiniAgent",

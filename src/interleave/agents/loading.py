@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, Generic, TypeVar
 
+from interleave.agents.auditor import Auditor, CriticAsAuditor, VlmAuditor
 from interleave.agents.critic import Critic, VlmCritic
 from interleave.agents.planner import Planner, VlmPlanner
 from interleave.agents.prompts import PromptPack
@@ -62,6 +63,15 @@ def planner_from(backend: Any, pack: PromptPack, *, max_steps: int) -> LoadedAge
 def critic_from(backend: Any, pack: PromptPack, *, strict: float | None = None) -> LoadedAgent[Critic]:
     """A critic from a vision-language model, or from an object that judges by itself."""
     return _loaded(backend, lambda vlm: VlmCritic(vlm, pack, strict=strict))
+
+
+def auditor_from(critic: Critic) -> Auditor:
+    """The auditor that a critic makes: its own way, a model that sees all at once, or picture by picture."""
+    if isinstance(critic, Auditor):
+        return critic
+    if isinstance(critic, VlmCritic) and critic.pack.description.audits == "document":
+        return VlmAuditor(critic.vlm, critic.pack)
+    return CriticAsAuditor(critic)
 
 
 def scorer_from(backend: Any, pack: PromptPack) -> LoadedAgent[Scorer]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from typing import Protocol
 
 from interleave.agents.prompts import PromptPack
@@ -12,7 +13,7 @@ from interleave.backends.protocols import Message, Reply, Sampling, VisionLangua
 from interleave.errors import ConfigurationError, InputError, ReplyError
 from interleave.step_counts import asking_text, named_step_count
 from interleave.text import count as counted
-from interleave.types import Part, Plan, Request, Text
+from interleave.types import Part, Picture, Plan, Request, Text
 
 _FOR_EACH = re.compile(
     r"\b(?:caption|describe|label|annotate|sentence|text|words|instruction)\b[^.?!\n]{0,60}"
@@ -104,7 +105,14 @@ def named_steps(request: Request) -> int | None:
 def planner_messages(request: Request, pack: PromptPack) -> tuple[Message, ...]:
     """The planner's messages; built only here, for inference, data and training."""
     prompt = "planner_interleaved" if request.pictures else "planner_text"
-    return pack.messages(prompt, {"request": _one_part_a_line(request.parts)})
+    return pack.messages(prompt, {"request": (*_one_part_a_line(request.parts), *_asset_parts(request))})
+
+
+def _asset_parts(request: Request) -> Iterator[Part]:
+    """The pictures of named things, each after its name."""
+    for asset in request.assets:
+        yield Text(f"\nThis is “{asset.name}”, which must always look like this: ")
+        yield Picture(asset.image)
 
 
 def _one_part_a_line(parts: tuple[Part, ...]) -> tuple[Part, ...]:

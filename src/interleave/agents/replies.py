@@ -20,7 +20,7 @@ from interleave.agents.inner_quotes import escape_inner_quotes
 from interleave.agents.literals import MAX_CHARACTERS, find_objects, read_literal
 from interleave.backends.protocols import Reply
 from interleave.errors import ReplyError, UnreadableLiteral
-from interleave.types import Outcome, Plan, PlanStep, Verdict
+from interleave.types import Asset, Finding, Outcome, Plan, PlanStep, Verdict
 
 T = TypeVar("T")
 
@@ -42,9 +42,11 @@ _WIRE_NAMES = {
 }
 
 PLAN_KEYS = ("execution_plan",)
+ASSETS_KEY = "assets"
 JUDGEMENT_KEYS = ("previous_step_success", "success")
 REFINEMENT_KEYS = ("refine_prompt", "refined_prompt")
 SCORE_KEYS = ("score",)
+FINDING_KEYS = ("findings",)
 
 
 def _object_schema(**properties: Any) -> dict[str, Any]:
@@ -68,6 +70,17 @@ _STEP_SCHEMA = _object_schema(
 VERDICT_SCHEMA = _object_schema(previous_step_success={"type": "boolean"}, refine_prompt=_TEXT)
 MARKS_SCHEMA = _object_schema(
     score={"type": "array", "items": {"type": "number"}, "maxItems": 2}, reasoning=_TEXT
+)
+FINDINGS_SCHEMA = _object_schema(
+    findings={
+        "type": "array",
+        "items": _object_schema(
+            step={"type": "integer"},
+            problem=_TEXT,
+            prompt=_TEXT,
+            assets={"type": "array", "items": {"type": "string", "maxLength": 60}},
+        ),
+    }
 )
 """The same forms as JSON schemas, for backends with constrained decoding."""
 
@@ -97,6 +110,25 @@ def parse_marks(reply: Reply | str) -> tuple[float, float]:
     return _parse(reply, SCORE_KEYS, _marks)
 
 
+def parse_findings(reply: Reply | str) -> tuple[Finding, ...]:
+    """The findings in an auditor's reply, the first of each step."""
+    return _parse(reply, FINDING_KEYS, _findings)
+
+
+def render_findings(findings: Sequence[Finding]) -> str:
+    """The text an auditor would have written for these findings."""
+    listed = [
+        {
+            "step": each.step,
+            "problem": each.reasoning,
+            "prompt": each.prompt or "",
+            "assets": list(each.assets),
+        }
+        for each in findings
+    ]
+    return _render("", {FINDING_KEYS[0]: listed})
+
+
 def render_plan(plan: Plan) -> str:
     """The text a planner would have written for this plan."""
     steps = [
@@ -107,10 +139,13 @@ def render_plan(plan: Plan) -> str:
             "prompt": step.prompt,
             "auxiliary_text": step.caption,
             **({"sources": list(step.sources)} if step.sources is not None else {}),
+            **({"assets": list(step.assets)} if step.assets is not None else {}),
+            **({"scene": step.scene} if step.scene is not None else {}),
         }
         for step in plan.steps
     ]
-    return _render(plan.reasoning, {PLAN_KEYS[0]: steps})
+    assets = [asset.model_dump(exclude_none=True) for asset in plan.assets]
+    return _render(plan.reasoning, {**({ASSETS_KEY: assets} if assets else {}), PLAN_KEYS[0]: steps})
 
 
 def render_verdict(verdict: Verdict) -> str:
@@ -197,7 +232,8 @@ def _split(text: str) -> tuple[str, int]:
 
 
 def _plan(value: Any, thinking: str) -> Plan:
-    steps = _object(value, "a plan").get(PLAN_KEYS[0])
+    plan = _object(value, "a plan")
+    steps = plan.get(PLAN_KEYS[0])
     if not isinstance(steps, list):
         raise UnreadableLiteral(f'the answer must be one object with a list under "{PLAN_KEYS[0]}"')
     if not steps:
@@ -205,7 +241,28 @@ def _plan(value: Any, thinking: str) -> Plan:
     numbered = [_object(step, f"step {position}") for position, step in enumerate(steps, start=1)]
     if not any("step_number" in step for step in numbered):
         numbered = [{**step, "step_number": position} for position, step in enumerate(numbered, start=1)]
-    return Plan(steps=_without_gaps([_step(step) for step in numbered]), reasoning=thinking)
+    planned = [_step(step) for step in numbered]
+    assets = _assets(plan.get(ASSETS_KEY))
+    renumbered = _without_gaps(planned)
+    places = {old.number: new.number for old, new in zip(planned, renumbered, strict=True)}
+    moved = tuple(each.model_copy(update={"step": places.get(each.step or 0, each.step)}) for each in assets)
+    return Plan(steps=renumbered, reasoning=thinking, assets=moved)
+
+
+def _assets(value: Any) -> tuple[Asset, ...]:
+    """The assets of a plan: objects with a name, or names with descriptions."""
+    if value is None:
+        return ()
+    if isinstance(value, dict):
+        value = [{"name": name, "description": said} for name, said in value.items()]
+    if not isinstance(value, list):
+        raise UnreadableLiteral(f'"{ASSETS_KEY}" must be a list of objects with a "name"')
+    assets = []
+    for each in value:
+        fields = {"name": each} if isinstance(each, str) else dict(_object(each, "an asset"))
+        known = {key: fields[key] for key in Asset.model_fields if fields.get(key) is not None}
+        assets.append(Asset.model_validate(known))
+    return tuple(assets)
 
 
 def _without_gaps(steps: Sequence[PlanStep]) -> tuple[PlanStep, ...]:
@@ -239,15 +296,25 @@ def _step(fields: Mapping[str, Any]) -> PlanStep:
         prompt=_text(fields, "prompt", number),
         caption=_text(fields, "auxiliary_text", number),
         sources=None if sources is None else tuple(sources),
+        assets=_shown_assets(fields.get(ASSETS_KEY), number),
+        scene=_text(fields, "scene", number),
     )
 
 
-def _whole(value: Any) -> int:
+def _shown_assets(value: Any, number: int) -> tuple[str, ...] | None:
+    if value is None:
+        return None
+    if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
+        raise UnreadableLiteral(f'"{ASSETS_KEY}" of step {number} must be a list of names')
+    return tuple(value)
+
+
+def _whole(value: Any, key: str = "step_number") -> int:
     """A step's number, which some models write as a text."""
     if isinstance(value, str) and _DIGITS.fullmatch(value.strip()):
         value = int(value)
     if not isinstance(value, int) or isinstance(value, bool):
-        raise UnreadableLiteral(f'"step_number" must be a whole number, not {value!r:.60}')
+        raise UnreadableLiteral(f'"{key}" must be a whole number, not {value!r:.60}')
     return value
 
 
@@ -303,6 +370,24 @@ def _refinement(fields: Mapping[str, Any]) -> str | None:
 def _truth(value: Any) -> Any:
     """The value; true or false where it is one of these words as a text."""
     return _TRUTHS.get(value.strip().lower(), value) if isinstance(value, str) else value
+
+
+def _findings(value: Any, thinking: str) -> tuple[Finding, ...]:
+    listed = _object(value, "an audit").get(FINDING_KEYS[0])
+    if not isinstance(listed, list):
+        raise UnreadableLiteral(f'"{FINDING_KEYS[0]}" must be a list, empty when all is well')
+    found: dict[int, Finding] = {}
+    for each in listed:
+        fields = _object(each, "a finding")
+        number = _whole(fields.get("step"), "step")
+        finding = Finding(
+            step=number,
+            reasoning=_text(fields, "problem", number) or "",
+            prompt=_text(fields, "prompt", number),
+            assets=_shown_assets(fields.get(ASSETS_KEY), number) or (),
+        )
+        found.setdefault(number, finding)
+    return tuple(found.values())
 
 
 def _marks(value: Any, thinking: str) -> tuple[float, float]:

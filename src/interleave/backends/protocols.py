@@ -45,6 +45,9 @@ class ImageRequest:
     """What is redrawn of the first source: white. Only for generators whose capabilities say `masks`."""
     settings: PictureSettings = NO_SETTINGS
     """Only those that its capabilities list under `request_settings` may be named."""
+    changes_last: bool = True
+    """Whether the last source is the picture to change. Else all sources are references; for models that tell
+    the two apart by the prompt alone it makes no difference."""
 
 
 @dataclass(frozen=True)

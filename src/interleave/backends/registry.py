@@ -52,6 +52,8 @@ class BackendInfo:
     """A function of a spec that raises `ConfigurationError` where its model cannot be had; loads nothing."""
     draws: str | None = None
     """A function that raises `InputError` for a prompt this generator cannot follow."""
+    chains: str | None = None
+    """A class that makes chains of edits for this generator and knows their truth: see `bench drift`."""
     generators: tuple[str, ...] = ()
     """For a planner or critic: the names of the generators that it was made for; empty: any."""
     key: str | None = None

@@ -12,6 +12,7 @@ import typer
 
 from interleave.benchmarks.table import TABLE, find_benchmark, is_benchmark
 from interleave.cli import options
+from interleave.cli.bench_drift import drift
 
 if TYPE_CHECKING:
     from interleave.benchmarks.base import Benchmark
@@ -282,5 +283,6 @@ def add_benchmark(name: str, benchmark: object = None) -> None:
     app.command(name, help=said)(_command_of(name))
 
 
+app.command("drift")(drift)
 for _name in TABLE:
     add_benchmark(_name)

@@ -9,6 +9,7 @@ from interleave.cli import request_input as inputs
 def generate(
     request: options.RequestText = None,
     image: options.Images = None,
+    asset: options.Assets = None,
     from_file: options.FromFile = None,
     profile: options.ProfileName = None,
     planner: options.PlannerSpec = None,
@@ -24,6 +25,7 @@ def generate(
     max_cost: options.MaxCost = None,
     sources: options.Sources = None,
     choose: options.Choose = None,
+    remedies: options.Remedies = None,
     seed: options.Seed = 0,
     out: options.Out = None,
     requests: options.Requests = None,
@@ -66,11 +68,12 @@ def generate(
         "max_cost": max_cost,
         "sources": sources,
         "choose": choose,
+        "remedies": remedies,
         "seed": seed,
     }
 
     if requests is not None:
-        if request or image or from_file or plan:
+        if request or image or asset or from_file or plan:
             raise ConfigurationError(
                 "--requests brings its own requests: drop the others, or drop --requests"
             )
@@ -96,7 +99,7 @@ def generate(
     parts = inputs.gather_parts(request, image, from_file) or made_for
     if not parts and plan is not None and given_plan is not None:
         parts = [inputs.title_of_plan(plan, given_plan)]
-    asked = inputs.build_request(parts)
+    asked = inputs.with_assets(inputs.build_request(parts), asset or [])
 
     def opened() -> Run:
         return open_run(asked, out=out, redraw=redraw, hold_plan=hold_plan, **choices)

@@ -59,6 +59,21 @@ Choose = Annotated[
         help="The attempt of a step that counts. [default: the profile's, best]",
     ),
 ]
+Remedies = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NAME,…",
+        help="Against drift: keep, align, anchor=K, rollback=N, drift=LEVELS, audit=N. [default: none]",
+    ),
+]
+Assets = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--asset",
+        metavar="NAME=PICTURE",
+        help="A thing that must always look the same, and a picture of it; may be repeated.",
+    ),
+]
 Seed = Annotated[int, typer.Option(help="The random seed; another seed gives other pictures.")]
 Out = Annotated[
     Path | None, typer.Option("--out", metavar="DIR", help="The run folder. [default: a new one under runs/]")

@@ -72,6 +72,22 @@ def build_request(parts: list[RawPart]) -> Request:
     return Request.of([part if isinstance(part, str) else read_picture(part) for part in parts])
 
 
+def with_assets(request: Request, given: list[str]) -> Request:
+    """The request with the assets that are given as NAME=PICTURE."""
+    from dataclasses import replace
+
+    from interleave.pictures import read_picture
+    from interleave.types import GivenAsset
+
+    assets = []
+    for each in given:
+        name, separator, path = each.partition("=")
+        if not separator or not name.strip() or not path.strip():
+            raise ConfigurationError(f"--asset {each}: write a name and a picture, such as fox=fox.png")
+        assets.append(GivenAsset(name.strip(), read_picture(Path(path.strip()))))
+    return replace(request, assets=tuple(assets)) if assets else request
+
+
 def read_markdown(path: Path) -> list[RawPart]:
     """Text and pictures of a Markdown file, in order; pictures are files in its folder or below."""
     return list(_markdown_parts(path, read_text(path)))
@@ -152,7 +168,10 @@ def read_plan_file(path: Path) -> tuple[Plan, list[RawPart]]:
         raise InputError(f'{path}: "title" must be a text')
     request = _request_of(path, value.pop("request", None) or title)
     has_pictures = any(isinstance(part, Path) for part in request)
-    value["steps"] = _numbered(path, value["steps"], keep_first=has_pictures)
+    steps = value["steps"]
+    value["steps"] = _numbered(path, steps, keep_first=has_pictures)
+    if "assets" in value:
+        value["assets"] = _moved_assets(path, value["assets"], steps, value["steps"][0]["number"])
     return _checked_plan(path, value), request
 
 
@@ -210,6 +229,15 @@ def _numbered(path: Path, steps: list[Any], *, keep_first: bool) -> list[Any]:
         raise InputError(f'{path}: "number" of step 1 must be a whole number')
     try:
         return numbered_steps(steps, first)
+    except InputError as error:
+        raise InputError(f"{path}: {error}") from None
+
+
+def _moved_assets(path: Path, assets: Any, steps: list[Any], first: int) -> Any:
+    from interleave.runs.plan_file import moved_assets
+
+    try:
+        return moved_assets(assets, steps, first)
     except InputError as error:
         raise InputError(f"{path}: {error}") from None
 

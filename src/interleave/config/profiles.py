@@ -75,6 +75,8 @@ class Profile(Value):
     max_steps: int = Field(default=50, ge=1, le=10_000)
     sources: SourceRule = SourceRule.PREVIOUS
     choose: Choice = DEFAULT_CHOICE
+    remedies: str = ""
+    """What is done against drift, as `--remedies` takes it."""
 
 
 def config_folder() -> Path | None:

@@ -6,11 +6,17 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, Field
+from pydantic import (
+    AfterValidator,
+    Field,
+    SerializerFunctionWrapHandler,
+    ValidationError,
+    model_serializer,
+)
 
 from interleave.choice import DEFAULT_CHOICE, Judgeable, checked_choice, policy_named
 from interleave.config.specs import Spec, parse_spec, without_tuning
-from interleave.errors import ConfigurationError
+from interleave.errors import ConfigurationError, did_you_mean
 from interleave.types import Plan, Value
 
 OBJECT = "object:"
@@ -32,6 +38,62 @@ class SourceRule(StrEnum):
     """All pictures so far, the user's first; the latest ones when the generator cannot take all."""
 
 
+class Remedies(Value):
+    """What is done against drift and contradictions; nothing by default, as in the paper."""
+
+    keep: bool = False
+    """Whether what a step has not changed is taken from the picture that it starts from."""
+    align: bool = False
+    """Whether brightness and tint are aligned to that picture."""
+    anchor_every: int | None = Field(default=None, ge=1, le=10_000)
+    """Every so many steps a picture is drawn from the description of its whole scene."""
+    rollbacks: int = Field(default=0, ge=0, le=100)
+    """How often a run may go back to an earlier step, where one stays refused."""
+    drift_limit: float | None = Field(default=None, gt=0, le=255)
+    """A step whose unchanged part has moved by more levels of 255 counts as refused, for rollbacks."""
+    audits: int = Field(default=0, ge=0, le=10)
+    """How often the whole document is looked at, and the steps redone that contradict the others."""
+
+    def re_anchors(self, place: int) -> bool:
+        """Whether the picture at this place of a chain, from 1, is drawn from its whole description."""
+        return self.anchor_every is not None and place > 1 and (place - 1) % self.anchor_every == 0
+
+
+NO_REMEDIES = Remedies()
+_REMEDY_NUMBERS = {
+    "anchor": ("anchor_every", int),
+    "rollback": ("rollbacks", int),
+    "drift": ("drift_limit", float),
+    "audit": ("audits", int),
+}
+_REMEDY_SWITCHES = ("keep", "align")
+
+
+def parse_remedies(text: str) -> Remedies:
+    """Remedies from their names, such as `keep,anchor=5,rollback=2`; `none` is none."""
+    found: dict[str, Any] = {}
+    for piece in filter(None, (each.strip() for each in text.split(","))):
+        name, _, number = piece.partition("=")
+        if name in _REMEDY_SWITCHES and not number:
+            found[name] = True
+        elif name in _REMEDY_NUMBERS and number:
+            field, kind = _REMEDY_NUMBERS[name]
+            try:
+                found[field] = kind(number)
+            except ValueError:
+                raise ConfigurationError(f"--remedies {text}: {piece!r} needs a number") from None
+        elif name in _REMEDY_NUMBERS:
+            raise ConfigurationError(f"--remedies {text}: {name} needs a number, such as {name}=2")
+        elif piece != "none":
+            known = (*_REMEDY_SWITCHES, *_REMEDY_NUMBERS, "none")
+            raise ConfigurationError(f"no remedy is named {name!r}. {did_you_mean(name, known)}")
+    try:
+        return Remedies(**found)
+    except ValidationError as error:
+        first = error.errors()[0]
+        raise ConfigurationError(f"--remedies {text}: {first['loc'][0]}: {first['msg'].lower()}") from None
+
+
 @dataclass(frozen=True)
 class Rules:
     """What decides how a run comes out, besides its models and prompts."""
@@ -41,6 +103,8 @@ class Rules:
     sources: SourceRule = SourceRule.PREVIOUS
     choose: str = DEFAULT_CHOICE
     """The policy that says which attempt of a step counts."""
+    anchor_every: int | None = None
+    """Every so many steps a picture is drawn from the description of its whole scene."""
 
     def __post_init__(self) -> None:
         if self.max_attempts < 1:
@@ -109,10 +173,19 @@ class RunConfig(Value):
     choose: Choice = DEFAULT_CHOICE
     plan: Plan | None = None
     """The plan, where the user gave it and no planner is asked."""
+    remedies: Remedies = NO_REMEDIES
+
+    @model_serializer(mode="wrap")
+    def as_before(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """A run without remedies is written as earlier versions wrote it, and so they can read it."""
+        values: dict[str, Any] = dump(self)
+        return (
+            values if self.remedies != NO_REMEDIES else {k: v for k, v in values.items() if k != "remedies"}
+        )
 
     @property
     def rules(self) -> Rules:
-        return Rules(self.max_attempts, self.seed, self.sources, self.choose)
+        return Rules(self.max_attempts, self.seed, self.sources, self.choose, self.remedies.anchor_every)
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -138,7 +211,12 @@ class Limits(Value):
 def differences(ours: RunConfig, theirs: RunConfig) -> list[str]:
     """What differs between two configurations, for an error message; tuning options do not count."""
     left, right = _deciding(ours), _deciding(theirs)
-    return [_contrast(name, left[name], right[name]) for name in left if left[name] != right[name]]
+    names = dict.fromkeys([*left, *right])
+    return [
+        _contrast(name, left.get(name), right.get(name))
+        for name in names
+        if left.get(name) != right.get(name)
+    ]
 
 
 def _contrast(name: str, ours: Any, theirs: Any) -> str:

@@ -34,7 +34,7 @@ from interleave.runs.record_file import FILE_NAME as RECORD_NAME
 from interleave.runs.record_file import is_current, lost_lines, read_stored
 from interleave.runs.store import FOLDER as IMAGES
 from interleave.runs.store import PictureStore
-from interleave.sources import SourcePictures
+from interleave.sources import SourcePictures, Start
 from interleave.text import count, storable
 from interleave.types import Picture, Request, Slot, Text
 
@@ -141,14 +141,17 @@ class Trajectory:
             attempt is not None and attempt.sources is not None
         ):  # a person has decided about a step before it since
             return tuple(map(self.picture, attempt.sources))
-        return self._sources[step.plan.number]
+        return self._starts[step.plan.number].sources
 
     def critic_input(self, step: StepRecord, attempt: AttemptRecord) -> CriticInput:
         """The critic's input for an attempt, built by the same function as in the run."""
+        start = self._starts.get(step.plan.number)
+        superseded = attempt.aim is not None or attempt.sources is not None or start is None
+        aim = attempt.aim or step.plan.prompt or ""
         return critic_input(
-            attempt.aim or step.plan.prompt or "",
+            aim if superseded or start is None else start.prompt,
             attempt.prompt,
-            self.sources_of(step, attempt),
+            self.sources_of(step, attempt) if superseded or start is None else start.before,
             self.picture(attempt.image),
             Slot(step.plan.number, attempt.number),
         )
@@ -163,18 +166,24 @@ class Trajectory:
             yield from ((step, attempt) for attempt in step.attempts if not attempt.inherited)
 
     @cached_property
-    def _sources(self) -> dict[int, tuple[StoredPicture, ...]]:
-        """The sources of each step, by replaying the run's source rule on unread pictures."""
+    def _starts(self) -> dict[int, Start[StoredPicture]]:
+        """What each step was drawn from, by replaying the run's source rule on unread pictures."""
         given = tuple(self.picture(part.image) for part in self.record.request if part.image)
-        pictures = SourcePictures(given, self.record.config.sources, _ANY_NUMBER_OF_SOURCES)
+        pictures = SourcePictures(
+            given,
+            self.record.config.sources,
+            _ANY_NUMBER_OF_SOURCES,
+            assets={asset.name: self.picture(asset.image) for asset in self.record.assets},
+            anchor_every=self.record.config.remedies.anchor_every,
+        )
         if self.record.plan is not None:
             pictures.check_plan(self.record.plan)
-        sources = {}
+        starts = {}
         for step in self.record.steps:
             if not step.attempts:
                 continue
             try:
-                images = pictures.sources_of(step.plan)
+                starts[step.plan.number] = pictures.start_of(step.plan)
             except KeyError as missing:
                 if all(attempt.sources is not None for attempt in step.attempts):
                     continue  # it ended short before its sources were drawn again
@@ -182,10 +191,9 @@ class Trajectory:
                     f"{self.folder} is damaged: step {step.plan.number} starts from step {missing}, which "
                     "has no picture"
                 ) from None
-            sources[step.plan.number] = tuple(image for image in images if isinstance(image, StoredPicture))
             if step.attempt is not None:
                 pictures.add(step.plan.number, self.picture(step.attempt.image))
-        return sources
+        return starts
 
 
 def read_collection(folder: Path, *, skipped: Counter[str] | None = None) -> Iterator[Trajectory]:

@@ -56,6 +56,9 @@ def render_document(folder: Path, record: RunRecord) -> str:
         layout=layout_of(pictures.sizes(_shown(record)), len(record.steps)),
         attempts=sum(len(step.attempts) for step in record.steps),
         drawn=sum(bool(step.attempts) for step in record.steps),
+        assets=record.plan.assets if record.plan else (),
+        worst_drift=max((step.drift.outside for step in record.steps if step.drift), default=0.0),
+        rollbacks=[each for each in record.decisions if each.cause == "rollback"],
         prompt_changes=prompt_changes,
         folder=FOLDER,
     )

@@ -14,7 +14,9 @@ from typing import TypeVar
 
 from PIL.Image import Image
 
+from interleave.agents.auditor import AUDIT_ATTEMPTS, Auditor, Document
 from interleave.agents.critic import Critic, CriticInput
+from interleave.agents.loading import auditor_from
 from interleave.agents.planner import GivenPlan, Planner
 from interleave.backends.concurrency import CallLimit
 from interleave.backends.deadlines import Deadline
@@ -31,6 +33,8 @@ from interleave.backends.protocols import (
 )
 from interleave.backends.result_checks import checked, clean_errors, is_price
 from interleave.backends.retries import IMAGE_DEADLINE_SECONDS, VLM_DEADLINE_SECONDS
+from interleave.config.run_config import NO_REMEDIES, Remedies
+from interleave.drift.remedies import with_remedies
 from interleave.errors import BackendError, ConfigurationError, MissingPicture
 from interleave.pictures import as_rgb, remember_digest, too_large
 from interleave.runs.journal import (
@@ -47,7 +51,7 @@ from interleave.runs.replay import Replay, fingerprint_of_drawing, fingerprint_o
 from interleave.runs.steering import Steering
 from interleave.runs.store import PictureStore
 from interleave.text import count
-from interleave.types import Plan, Request, Slot, Verdict
+from interleave.types import Finding, Plan, Request, Slot, Verdict
 
 T = TypeVar("T")
 
@@ -73,9 +77,9 @@ class CallRunner:
             return JournalledPlanner(planner.agent, self)
         return planner.with_calls_through(lambda vlm: JournalledVlm("planner", vlm, self))
 
-    def generator(self, name: str, steering: Steering) -> ImageGenerator:
+    def generator(self, name: str, steering: Steering, remedies: Remedies = NO_REMEDIES) -> ImageGenerator:
         """The generator of the run, journalled; its name goes into the metadata of pictures."""
-        return JournalledGenerator(self.models, self, name, steering)
+        return JournalledGenerator(self.models, self, name, steering, remedies)
 
     def critic(self) -> Critic:
         """The critic of the run, journalled."""
@@ -83,6 +87,13 @@ class CallRunner:
         if critic.vlm is None:
             return JournalledCritic(critic.agent, self)
         return critic.with_calls_through(lambda vlm: JournalledVlm("critic", vlm, self))
+
+    def auditor(self) -> Auditor:
+        """The critic of the run as an auditor of the whole document, its calls journalled."""
+        agent = self.models.critic.agent
+        if self.models.critic.vlm is None and isinstance(agent, Auditor):
+            return JournalledAuditor(agent, self)
+        return auditor_from(self.critic())
 
     async def run(
         self,
@@ -198,11 +209,14 @@ class JournalledVlm:
 class JournalledGenerator:
     """An image generator whose pictures are stored and journalled; a step may have another one."""
 
-    def __init__(self, models: Models, runner: CallRunner, name: str, steering: Steering) -> None:
+    def __init__(
+        self, models: Models, runner: CallRunner, name: str, steering: Steering, remedies: Remedies
+    ) -> None:
         self.models = models
         self.runner = runner
         self.name = name
         self.steering = steering
+        self.remedies = remedies
 
     @property
     def capabilities(self) -> GeneratorCapabilities:
@@ -227,7 +241,7 @@ class JournalledGenerator:
         drawn, seconds = await self.runner.run(
             "generator",
             asked.slot,
-            lambda: models.generator.generate(asked),
+            lambda: with_remedies(models.generator, self.remedies).generate(asked),
             kind=Image,
             price=price,
             deadline=capabilities.deadline or IMAGE_DEADLINE_SECONDS,
@@ -313,7 +327,7 @@ class JournalledCritic:
     def __init__(self, critic: Critic, runner: CallRunner) -> None:
         self._critic = critic
         self.runner = runner
-        self.calls = len(runner.replay.verdicts)
+        self.calls = len(runner.replay.verdicts) + runner.replay.audits
 
     async def judge(self, seen: CriticInput) -> Verdict:
         stored = self.runner.replay.verdicts.get((seen.slot.step, seen.slot.attempt))
@@ -330,6 +344,26 @@ class JournalledCritic:
             deadline=VLM_DEADLINE_SECONDS,
         )
         return made
+
+
+class JournalledAuditor:
+    """An auditor that computes; its findings are journalled by the run."""
+
+    def __init__(self, auditor: Auditor, runner: CallRunner) -> None:
+        self._auditor = auditor
+        self.runner = runner
+
+    async def audit(self, document: Document) -> tuple[Finding, ...]:
+        number = len(self.runner.replay.verdicts) + document.round
+        found, _ = await self.runner.run(
+            "critic",
+            Slot(document.steps[0].step.number, AUDIT_ATTEMPTS + document.round, number),
+            lambda: self._auditor.audit(document),
+            kind=tuple,
+            price=None,
+            deadline=VLM_DEADLINE_SECONDS,
+        )
+        return found
 
 
 def _reply_of(stored: Replied) -> Reply:

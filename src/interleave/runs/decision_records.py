@@ -7,7 +7,7 @@ from typing import Any, Literal
 from pydantic import Field
 
 from interleave.config.run_config import RoleConfig
-from interleave.runs.journal import AttemptChosen, Branched, DecisionLine, PlanReleased, RedrawDecided
+from interleave.runs.journal import AttemptChosen, Branched, Cause, DecisionLine, PlanReleased, RedrawDecided
 from interleave.types import Value
 
 
@@ -28,11 +28,13 @@ class DecisionRecord(Value):
     by: str = ""
     time: float = 0.0
     undone: bool = False
+    cause: Cause | None = None
+    """Why the run decided it itself; None for a person's decision."""
 
 
 def records_of(line: DecisionLine) -> list[DecisionRecord]:
     """What the record says about a decision: nothing of its own about an undo, which marks another one."""
-    said: dict[str, Any] = {"by": line.by, "time": line.time}
+    said: dict[str, Any] = {"by": line.by, "time": line.time, "cause": line.cause}
     match line:
         case PlanReleased():
             return [DecisionRecord(kind="plan", **said)]

@@ -13,12 +13,12 @@ from interleave.config.run_config import RunConfig, differences
 from interleave.errors import RunError, StorageError
 from interleave.files import make_folder, sync_folder
 from interleave.pictures import pixel_digest
-from interleave.runs.journal import Journal, RequestPart, no_locks
+from interleave.runs.journal import Journal, RequestPart, StoredAsset, no_locks
 from interleave.runs.journal_files import FILE_NAME, claimed_journal, is_journal
 from interleave.runs.lease import Lease
 from interleave.runs.record import RunRecord
 from interleave.runs.store import PictureStore, name_of
-from interleave.types import Picture, Request, Text
+from interleave.types import GivenAsset, Picture, Request, Text
 
 DOCUMENT_NAME = "document.html"
 """The page of a run; how it is written is given to `Run.open`."""
@@ -45,7 +45,7 @@ def refuse_foreign_folder(folder: Path, *, marker: str = FILE_NAME) -> None:
 
 def refuse_other_run(folder: Path, record: RunRecord, request: Request, config: RunConfig) -> None:
     """Refuse to continue a folder with another request or configuration than it was started with."""
-    if not _same_request(folder, record.request, request):
+    if not _same_request(folder, record.request, request) or not _same_assets(folder, record, request):
         raise RunError(f"{folder} holds a run of another request: choose another folder with --out")
     if different := differences(config, record.config):
         raise RunError(
@@ -66,6 +66,17 @@ def _same_request(folder: Path, stored: tuple[RequestPart, ...], given: Request)
         return False
     return [pixel_digest(store.get(name)) for name in names] == [
         pixel_digest(image) for image in given.pictures
+    ]
+
+
+def _same_assets(folder: Path, record: RunRecord, given: Request) -> bool:
+    if record.assets == stored_assets(given):
+        return True
+    store = PictureStore(folder)
+    if not all(store.has(asset.image) for asset in record.assets):
+        return False
+    return [(asset.name, pixel_digest(store.get(asset.image))) for asset in record.assets] == [
+        (asset.name, pixel_digest(asset.image)) for asset in given.assets
     ]
 
 
@@ -116,6 +127,11 @@ def folder_lock(folder: Path, lock_name: str) -> Iterator[None]:
         os.close(file)
 
 
+def stored_assets(request: Request) -> tuple[StoredAsset, ...]:
+    """The pictures of named things as a journal holds them."""
+    return tuple(StoredAsset(name=asset.name, image=name_of(asset.image)) for asset in request.assets)
+
+
 def request_parts(request: Request) -> tuple[RequestPart, ...]:
     """A request as a journal holds it: text, and pictures by their names in the store."""
     return tuple(
@@ -130,5 +146,6 @@ def stored_request(folder: Path, record: RunRecord) -> Request:
     return Request(
         tuple(
             Picture(store.get(part.image)) if part.image else Text(part.text or "") for part in record.request
-        )
+        ),
+        tuple(GivenAsset(asset.name, store.get(asset.image)) for asset in record.assets),
     )

@@ -29,13 +29,14 @@ from pydantic import (
 )
 
 from interleave.config.run_config import RoleConfig, RunConfig
+from interleave.drift.measures import StepDrift
 from interleave.errors import BrokenChain, FolderInUse, RunError, StorageError
 from interleave.files import read_from
 from interleave.redaction import redacted_model
 from interleave.runs.digest_chain import DigestChain, JournalPosition, last_digest
 from interleave.runs.journal_files import FILE_NAME, journal_path
 from interleave.runs.lease import Lease
-from interleave.types import Plan, Prose, Value, Verdict
+from interleave.types import Finding, Plan, Prose, Value, Verdict
 
 log = logging.getLogger(__name__)
 
@@ -43,6 +44,7 @@ VERSION = 1
 LOCK_TRIES, LOCK_WAIT_SECONDS = 5, 0.05
 
 Role = Literal["planner", "critic", "generator"]
+Cause = Literal["rollback", "audit"]
 
 
 class RequestPart(Value):
@@ -56,6 +58,14 @@ class RequestPart(Value):
         if (self.text is None) == (self.image is None):
             raise ValueError("a part of a request is a text or a picture")
         return self
+
+
+class StoredAsset(Value):
+    """A picture that the user gave of a named thing."""
+
+    name: str
+    image: str
+    """The name of the stored picture."""
 
 
 class Line(Value):
@@ -75,12 +85,13 @@ class Started(Line):
     software: str
     hold_plan: bool = False
     """Whether nothing is drawn before a person has released the plan."""
+    assets: tuple[StoredAsset, ...] = ()
 
     @model_serializer(mode="wrap")
     def as_before(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """A run that is not held is written as earlier versions wrote it, and so they can read it."""
+        """A plain run is written as earlier versions wrote it, and so they can read it."""
         values: dict[str, Any] = dump(self)
-        return values if self.hold_plan else {k: v for k, v in values.items() if k != "hold_plan"}
+        return {key: value for key, value in values.items() if key not in ("hold_plan", "assets") or value}
 
 
 class Continued(Line):
@@ -159,6 +170,22 @@ class StepFinished(Line):
     """The attempt to show; None for a step of text only."""
     accepted: bool
     forced: bool
+    drift: StepDrift | None = None
+    """How far the picture has moved from the one that the step was to change."""
+
+    @model_serializer(mode="wrap")
+    def as_before(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Without drift it is written as earlier versions wrote it, and so they can read it."""
+        values: dict[str, Any] = dump(self)
+        return values if self.drift is not None else {k: v for k, v in values.items() if k != "drift"}
+
+
+class Audited(Line):
+    """The whole document was looked at."""
+
+    event: Literal["audited"] = "audited"
+    round: int = Field(ge=1)
+    findings: tuple[Finding, ...] = ()
 
 
 class DecisionLine(Line):
@@ -166,6 +193,15 @@ class DecisionLine(Line):
 
     by: str = Field(default="", max_length=200)
     """Who decided, for readers; nothing depends on it."""
+    cause: Cause | None = None
+    """Why the run decided this itself; None for what a person decided."""
+
+    @model_serializer(mode="wrap")
+    def as_before(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """A person's decision is written as earlier versions wrote it, and so they can read it."""
+        values: dict[str, Any] = dump(self)
+        absent = {key for key in ("cause", "refused") if values.get(key) is None}
+        return {key: value for key, value in values.items() if key not in absent}
 
 
 class PlanReleased(DecisionLine):
@@ -181,6 +217,8 @@ class StepDecision(DecisionLine):
     step: int
     keep: dict[int, int] = Field(default_factory=dict)
     """Later steps that keep their picture nevertheless, each with the attempt that is kept."""
+    refused: int | None = None
+    """The step that stayed refused, where the run went back for its sake."""
 
 
 class RedrawDecided(StepDecision):
@@ -244,6 +282,7 @@ Entry = Annotated[
     | Planned
     | Judged
     | StepFinished
+    | Audited
     | PlanReleased
     | RedrawDecided
     | AttemptChosen

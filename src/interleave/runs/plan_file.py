@@ -15,7 +15,7 @@ from interleave.types import Plan
 
 
 def plan_text(plan: Plan, request: Iterable[dict[str, str]]) -> str:
-    """A plan with its request as JSON; sources only where a step names them."""
+    """A plan with its request as JSON; sources, assets and scenes only where a step has them."""
     value: dict[str, Any] = {
         "request": list(request),
         **plan.model_dump(mode="json", exclude={"steps": {"__all__": {"sources"}}}),
@@ -38,6 +38,22 @@ def numbered_steps(steps: list[dict[str, Any]], first: int) -> list[dict[str, An
         {**step, "number": first + place, **_moved_sources(step, places, first + place)}
         for place, step in enumerate(steps)
     ]
+
+
+def moved_assets(assets: Any, steps: list[dict[str, Any]], first: int) -> Any:
+    """The assets of an edited plan: one that is taken from a step goes with it."""
+    if not isinstance(assets, list):
+        return assets  # what is wrong with it is found when the plan is checked
+    given = (step.get("number") for step in steps)
+    before = [number if type(number) is int else first + place for place, number in enumerate(given)]
+    places = {number: first + place for place, number in enumerate(before)}
+    moved = []
+    for asset in assets:
+        step = asset.get("step") if isinstance(asset, dict) else None
+        if step is not None and step not in places:
+            raise InputError(f"the asset {asset.get('name')!r} is taken from step {step}, which is gone")
+        moved.append(asset if step is None else {**asset, "step": places[step]})
+    return moved
 
 
 def _moved_sources(step: dict[str, Any], places: dict[Any, int], number: int) -> dict[str, Any]:

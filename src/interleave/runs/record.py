@@ -10,13 +10,16 @@ from typing import Any, Literal
 
 from pydantic import Field
 
+from interleave.agents.auditor import AUDIT_ATTEMPTS
 from interleave.config.run_config import RoleConfig, RunConfig
+from interleave.drift.measures import StepDrift
 from interleave.errors import RunError
 from interleave.pictures import pixel_digest
 from interleave.runs.decision_records import DecisionRecord, records_of
 from interleave.runs.digest_chain import JournalPosition
 from interleave.runs.journal import (
     VERSION,
+    Audited,
     Branched,
     Called,
     CallFailed,
@@ -34,6 +37,7 @@ from interleave.runs.journal import (
     Started,
     Status,
     StepFinished,
+    StoredAsset,
     Undone,
     damaged,
     is_being_written,
@@ -41,7 +45,7 @@ from interleave.runs.journal import (
 from interleave.runs.journal_files import journal_path
 from interleave.runs.steering import Steering, TakeKey
 from interleave.runs.store import PictureStore
-from interleave.types import Plan, PlanStep, Value, Verdict
+from interleave.types import Finding, Plan, PlanStep, Value, Verdict
 
 PLAN_NAME = "plan.json"
 """The plan of a held run, to be edited by hand."""
@@ -87,6 +91,8 @@ class StepRecord(Value):
     finished: bool = False
     by_hand: ByHand | None = None
     """What a person decided about it, if that still holds."""
+    drift: StepDrift | None = None
+    """How far its picture has moved from the one that it was to change."""
 
     @property
     def attempt(self) -> AttemptRecord | None:
@@ -108,6 +114,13 @@ class StepRecord(Value):
         if shown is None:
             return self.attempts
         return tuple(attempt for attempt in self.attempts if attempt.take == shown.take)
+
+
+class AuditRecord(Value):
+    """One look at the whole document."""
+
+    round: int
+    findings: tuple[Finding, ...] = ()
 
 
 class CallCounts(Value):
@@ -142,6 +155,10 @@ class RunRecord(Value):
     planner_bad_replies: tuple[str, ...] = ()
     errors: tuple[str, ...] = Field(default=())
     """Calls that failed, in order."""
+    assets: tuple[StoredAsset, ...] = ()
+    """Pictures that the user gave of named things."""
+    audits: tuple[AuditRecord, ...] = ()
+    """What the looks at the whole document found."""
     decisions: tuple[DecisionRecord, ...] = ()
     """Everything that a person decided, in order, with what was undone."""
     journal: JournalPosition = JournalPosition()
@@ -220,6 +237,7 @@ class _Folding:
         self.keys: dict[tuple[int, int], TakeKey] = {}
         """The take of each attempt, by step and number."""
         self.decisions: list[DecisionRecord] = []
+        self.audits: list[AuditRecord] = []
         self.inherited: set[tuple[int, int]] = set()
         self.plan: Plan | None = None
         self.planned: set[int] = set()
@@ -250,6 +268,8 @@ class _Folding:
                 return f"the plan has no step {entry.step}"
             case StepFinished(attempt=None):
                 return None if entry.step in self.planned else f"the plan has no step {entry.step}"
+            case Replied(role="critic") if entry.attempt > AUDIT_ATTEMPTS and entry.step in self.planned:
+                return None
             case Replied(role="critic") | Judged() | StepFinished():
                 drawn = entry.step in self.attempts and entry.attempt in self.attempts[entry.step]
                 return None if drawn else f"attempt {entry.attempt} of step {entry.step} was never drawn"
@@ -323,6 +343,8 @@ class _Folding:
                 self.attempts[entry.step][entry.attempt]["verdict"] = entry.verdict
             case StepFinished():
                 self.finished[entry.step] = entry
+            case Audited():
+                self.audits.append(AuditRecord(round=entry.round, findings=entry.findings))
             case Ended():
                 self.status, self.reason = entry.status, entry.reason
                 self.seconds += entry.seconds
@@ -355,6 +377,8 @@ class _Folding:
                 reply.text for reply in (plan_replies[:-1] if self.plan else plan_replies)
             ),
             errors=tuple(self.errors),
+            assets=self.start.assets,
+            audits=tuple(self.audits),
             decisions=tuple(self.decisions),
             journal=position,
         )
@@ -381,6 +405,7 @@ class _Folding:
                     "accepted": finished.accepted,
                     "forced": finished.forced,
                     "finished": True,
+                    "drift": finished.drift,
                 }
             )
         current = [each for each in attempts if key is None or self.keys[step.number, each.number] == key]
@@ -391,7 +416,7 @@ class _Folding:
 
     def _by_hand(self, step: int) -> ByHand | None:
         steering = self.steering
-        if steering is None:
+        if steering is None or step in steering.by_run:
             return None
         if step in steering.chosen:
             return "kept" if step in steering.kept else "chosen"
@@ -423,6 +448,7 @@ class _Folding:
 def picture_names(record: RunRecord) -> list[str]:
     """Every picture that the record names, without repeats."""
     given = [part.image for part in record.request if part.image]
+    given += [asset.image for asset in record.assets]
     drawn = [attempt.image for step in record.steps for attempt in step.attempts]
     return list(dict.fromkeys([*given, *drawn]))
 
@@ -430,7 +456,7 @@ def picture_names(record: RunRecord) -> list[str]:
 def comparable(folder: str | Path) -> dict[str, Any]:
     """What is equal in equal runs: the record without times, prices, people, paths, versions and retries.
 
-    Pictures are compared by their pixels, not by how their files were compressed.
+    Pictures are compared by their pixels, not by how their files were compressed; drift follows from them.
     """
     store = PictureStore(Path(folder))
     record = read_record(folder).model_dump(mode="json")
@@ -440,7 +466,13 @@ def comparable(folder: str | Path) -> dict[str, Any]:
     for part in record["request"]:
         if part["image"]:
             part["image"] = pixel_digest(store.get(part["image"]))
+    for asset in record["assets"]:
+        asset["image"] = pixel_digest(store.get(asset["image"]))
+    for name in ("assets", "audits"):  # as in records of runs that have none
+        if not record[name]:
+            del record[name]
     for step in record["steps"]:
+        del step["drift"]
         for attempt in step["attempts"]:
             attempt["image"] = pixel_digest(store.get(attempt["image"]))
             if attempt["sources"]:
@@ -448,4 +480,6 @@ def comparable(folder: str | Path) -> dict[str, Any]:
             del attempt["draw_seconds"], attempt["judge_seconds"], attempt["cost"]
     for decision in record["decisions"]:
         del decision["by"], decision["time"], decision["parent"]
+        if decision["cause"] is None:
+            del decision["cause"]
     return record

@@ -12,10 +12,12 @@ from dataclasses import dataclass, field
 
 from interleave import events
 from interleave.backends.protocols import ImageRequest, Message
+from interleave.drift.measures import StepDrift
 from interleave.errors import RunError
 from interleave.pictures import pixel_digest
 from interleave.runs import journal as lines
 from interleave.runs.journal import (
+    Audited,
     Drawn,
     Ended,
     Entry,
@@ -43,6 +45,8 @@ class Replay:
     released: Plan | None = None
     """The plan that a person released: no planner is asked."""
     verdicts: dict[tuple[int, int], Verdict] = field(default_factory=dict)
+    audits: int = 0
+    """How often the whole document was looked at."""
     unreadable_plans: int = 0
     """The number of planner calls that ended in an unreadable plan: those are not replayed."""
     last_calls: Counter[str] = field(default_factory=Counter)
@@ -94,6 +98,8 @@ class Replay:
                     replay.released = entry.plan
                 case Judged():
                     replay.verdicts[entry.step, entry.attempt] = entry.verdict
+                case Audited():
+                    replay.audits += 1
                 case Ended(unreadable_plan=True):
                     replay.unreadable_plans = plans
         return replay
@@ -122,13 +128,21 @@ class EventLog:
         for key in [key for key in self._written if key[0] == "step_finished" and key[1] >= step]:
             del self._written[key]
 
-    def new_line(self, event: events.Event) -> Line | None:
+    def written(self, event: events.Event) -> Line | None:
+        """The line that the journal has for an event."""
+        line = _line_of(event)
+        return None if line is None else self._written.get(_key(line))
+
+    def new_line(self, event: events.Event, drift: StepDrift | None = None) -> Line | None:
         """The line to journal for an event, if it is new; raises where it contradicts the journal."""
         line = _line_of(event)
         if line is None:
             return None
         key = _key(line)
         before = self._written.get(key)
+        if isinstance(line, StepFinished):
+            known = before.drift if isinstance(before, StepFinished) else drift
+            line = line.model_copy(update={"drift": known})
         self._written[key] = line
         if before is None or self._redraw:  # what follows from a redrawn picture is written again
             return line

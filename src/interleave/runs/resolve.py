@@ -33,7 +33,7 @@ from interleave.backends import registry
 from interleave.backends.protocols import ImageGenerator, VisionLanguageModel
 from interleave.backends.registry import adapt_request, load_generator, note_for, refuse_undrawable
 from interleave.config.profiles import Profile, default_profile, load_profile
-from interleave.config.run_config import Limits, PackConfig, RoleConfig, RunConfig
+from interleave.config.run_config import Limits, PackConfig, RoleConfig, RunConfig, parse_remedies
 from interleave.config.specs import Spec, parse_spec
 from interleave.errors import ConfigurationError, RunError, did_you_mean
 from interleave.runs.agent_fit import refuse_unfit, unfit_note
@@ -60,6 +60,7 @@ class Choices:
     max_steps: int | None = None
     sources: str | None = None
     choose: str | None = None
+    remedies: str | None = None
     seed: int = 0
 
 
@@ -101,6 +102,7 @@ def resolve(chosen: Choices, *, only_plans: bool = False) -> tuple[RunConfig, Pr
         "max_steps": _first(chosen.max_steps, profile.max_steps),
         "sources": _first(chosen.sources, profile.sources),
         "choose": _first(chosen.choose, profile.choose),
+        "remedies": parse_remedies(_first(chosen.remedies, profile.remedies)),
         "seed": chosen.seed,
         "plan": chosen.plan,
     }

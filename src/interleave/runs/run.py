@@ -14,9 +14,11 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from threading import Lock
+from typing import TYPE_CHECKING
 
 from interleave import events
 from interleave.config.run_config import Limits, RunConfig
+from interleave.drift.measures import StepDrift, step_drift
 from interleave.errors import (
     BackendError,
     InterleaveError,
@@ -27,6 +29,7 @@ from interleave.errors import (
 )
 from interleave.pipeline import interleave
 from interleave.runs import journal as lines
+from interleave.runs.audit import audits_made, document_of, pending_findings, redo_line
 from interleave.runs.calls import CallRunner
 from interleave.runs.event_lines import EventLine, EventLines
 from interleave.runs.folder import (
@@ -35,8 +38,18 @@ from interleave.runs.folder import (
     refuse_foreign_folder,
     refuse_other_run,
     request_parts,
+    stored_assets,
 )
-from interleave.runs.journal import Entry, Journal, JournalReader, Started, Status, read_journal
+from interleave.runs.journal import (
+    Entry,
+    Journal,
+    JournalReader,
+    RedrawDecided,
+    Started,
+    Status,
+    Undone,
+    read_journal,
+)
 from interleave.runs.journal_files import has_journal
 from interleave.runs.lease import Lease
 from interleave.runs.limits import Meter, refuse_unpriced
@@ -46,6 +59,7 @@ from interleave.runs.plan_file import write_plan_file
 from interleave.runs.record import RunRecord, StepRecord, fold, picture_names, read_record
 from interleave.runs.record_file import lost_lines, write_stored
 from interleave.runs.replay import EventLog, Replay
+from interleave.runs.rollback import is_refused, next_rollback
 from interleave.runs.steering import steering_after
 from interleave.runs.store import FOLDER as IMAGES
 from interleave.runs.store import PictureStore, remove_temporary_files
@@ -53,6 +67,9 @@ from interleave.runs.summary import summarize
 from interleave.runs.takes import Takes
 from interleave.types import Request
 from interleave.version import __version__
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
 
 log = logging.getLogger(__name__)
 
@@ -130,6 +147,9 @@ class Run:
         self.event_log = EventLog(entries, redraw=redraw)
         self.replay = Replay.of(entries, redraw=redraw)
         self.meter = Meter(limits, calls=_calls_made(entries), cost=self.record.cost or 0.0)
+        self._changed_from = 0
+        """The first step that a decision of the run itself has changed in this session."""
+        self._first_picture: Image | None = request.pictures[0] if request.pictures else None
         self._ending = Lock()
         self._ended: RunRecord | None = None
         self._report_end: Callable[[RunRecord], None] = lambda record: None
@@ -163,7 +183,11 @@ class Run:
                 journal,
                 folder,
                 Started(
-                    request=request_parts(request), config=config, software=__version__, hold_plan=hold_plan
+                    request=request_parts(request),
+                    config=config,
+                    software=__version__,
+                    hold_plan=hold_plan,
+                    assets=stored_assets(request),
                 ),
                 request,
                 redraw=redraw,
@@ -215,13 +239,21 @@ class Run:
         error: InterleaveError | None = None
         try:
             if self.models is not None:
-                async with aclosing(self._pipeline(self.models)) as running:
-                    async for event in running:
-                        await self._journal_event(event, self.models)
-                        yield event
-                        if self.steering.holds_plan and isinstance(event, events.Planned):
-                            status = "held"
-                            break
+                while True:
+                    decided: list[RedrawDecided | Undone] = []
+                    async with aclosing(self._pipeline(self.models)) as running:
+                        async for event in running:
+                            await self._journal_event(event, self.models)
+                            if self._is_shown(event):
+                                yield event
+                            if self.steering.holds_plan and isinstance(event, events.Planned):
+                                status = "held"
+                                break
+                            if decided := self._rollback(event):
+                                break
+                    if status == "held" or not (decided := decided or await self._audit(self.models)):
+                        break
+                    await self._decide(decided, self.models)
         except LimitReached as reached:
             status, error = "short", reached
         except (BackendError, ReplyError, StorageError) as failure:
@@ -242,13 +274,64 @@ class Run:
             raise
         yield RunResult(record, self.folder, error)
 
+    def _is_shown(self, event: events.Event) -> bool:
+        """Whether an event is news: after a decision of its own the run goes over all steps again."""
+        match event:
+            case events.Planned():
+                return self._changed_from == 0
+            case events.StepFinished(step=step):
+                return step.number >= self._changed_from
+        return event.slot.step >= self._changed_from
+
+    def _rollback(self, event: events.Event) -> list[RedrawDecided | Undone]:
+        """The decision to go back from a step that stays refused, if there is one."""
+        line = self.event_log.written(event)
+        if not isinstance(line, lines.StepFinished) or line.attempt is None:
+            return []
+        if not self.config.remedies.rollbacks or not is_refused(line, self.config.remedies):
+            return []
+        decision = next_rollback(self.entries, steering_after(self.entries), line)
+        return [] if decision is None else [decision]
+
+    async def _audit(self, models: Models) -> list[RedrawDecided | Undone]:
+        """Look at the whole document, if that is wanted; returns the decisions to redo steps."""
+        findings = pending_findings(self.entries)
+        made = audits_made(self.entries)
+        if not findings:
+            if len(made) >= self.config.remedies.audits or (made and not made[-1].findings):
+                return []
+            document = await models.disk.run(lambda: document_of(self._fold(), self.store, len(made) + 1))
+            self.replay = Replay.of(self.entries)
+            findings = await self._runner(models).auditor().audit(document) if document.steps else ()
+            audited = lines.Audited(round=len(made) + 1, findings=findings)
+            self.journal.append(audited)
+            await models.disk.sync(self.journal)
+        record, round_ = self._fold(), len(audits_made(self.entries))
+        steering = steering_after(self.entries)
+        ordered = sorted(findings, key=lambda finding: finding.step)
+        return [redo_line(each, round_, record, steering) for each in ordered]
+
+    async def _decide(self, decided: list[RedrawDecided | Undone], models: Models) -> None:
+        """Put decisions of the run itself on disk, and start over: what is journalled is replayed."""
+        for line in decided:
+            self.journal.append(line)
+        await models.disk.sync(self.journal)
+        steps = [line.step for line in decided if isinstance(line, RedrawDecided)]
+        self._changed_from = min(steps) if steps else self.steering.decisions[-1].step
+        self.steering = steering_after(self.entries)
+        self.event_log = EventLog(self.entries)
+        self.replay = Replay.of(self.entries)
+
+    def _runner(self, models: Models) -> CallRunner:
+        return CallRunner(self.journal, self.store, self.meter, models, self.replay)
+
     def _pipeline(self, models: Models) -> AsyncGenerator[events.Event]:
-        runner = CallRunner(self.journal, self.store, self.meter, models, self.replay)
+        runner = self._runner(models)
         takes = Takes(self.steering, self.entries, self.replay, self.store)
         return interleave(
             self.request,
             planner=runner.planner(),
-            generator=runner.generator(self.config.generator.identity, self.steering),
+            generator=runner.generator(self.config.generator.identity, self.steering, self.config.remedies),
             critic=runner.critic(),
             rules=self.config.rules,
             take_of=takes.of,
@@ -256,13 +339,30 @@ class Run:
 
     async def _journal_event(self, event: events.Event, models: Models) -> None:
         """Journal an event; one that does not follow from a journalled reply is synced at once."""
-        line = self.event_log.new_line(event)
+        if isinstance(event, events.StepFinished) and event.attempt is not None:
+            self._first_picture = self._first_picture or event.attempt.image
+        drift = await self._drift(event) if self.event_log.written(event) is None else None
+        line = self.event_log.new_line(event, drift)
         if line is None:
             return
         self.journal.append(line)
         agent = models.planner if isinstance(line, lines.Planned) else models.critic
         if agent.vlm is None and not isinstance(line, lines.StepFinished):
             await models.disk.sync(self.journal)
+
+    async def _drift(self, event: events.Event) -> StepDrift | None:
+        """How far the picture of a finished step has moved from the one that it was to change."""
+        if not isinstance(event, events.StepFinished) or event.attempt is None:
+            return None
+        if not event.before and not event.references:
+            return None
+        return await asyncio.to_thread(
+            step_drift,
+            event.before[-1] if event.before else None,
+            event.attempt.image,
+            self._first_picture,
+            event.references,
+        )
 
     def _end(self, status: Status, error: InterleaveError | None) -> RunRecord:
         """Journal how the run ended, write its pages, and only then release the folder; done once."""
@@ -354,7 +454,7 @@ def _start_or_continue(
     journal.listener = entries.append
     if not entries or redraw:
         store = PictureStore(folder)
-        for picture in request.pictures:
+        for picture in (*request.pictures, *(asset.image for asset in request.assets)):
             store.put(picture)
     if not entries:
         journal.append(start)

@@ -68,6 +68,7 @@ class Steering:
     def __init__(self, start: Started) -> None:
         self.config = start.config
         self.given = tuple(part.image for part in start.request if part.image)
+        self.assets = {asset.name: asset.image for asset in start.assets}
         self.holds_plan = start.hold_plan
         """Whether the plan has to be released before anything is drawn."""
         self.plan: Plan | None = None
@@ -82,6 +83,8 @@ class Steering:
         """The attempts to show, by step."""
         self.kept: set[int] = set()
         """Those of `chosen` that were kept, not chosen, when a step before them changed."""
+        self.by_run: set[int] = set()
+        """The steps about which the run decided last, not a person."""
         self._drawn_under: dict[tuple[int, int], RedrawDecided | None] = {}
         self._images: dict[tuple[int, int], str] = {}
         self._shown: dict[int, str] = {}
@@ -163,7 +166,10 @@ class Steering:
 
     def followers_of(self, step: int) -> set[int]:
         """The later steps whose pictures follow from this one's."""
-        return steps_that_follow(self.plan, self.config.sources, step) if self.plan else set()
+        if self.plan is None:
+            return set()
+        anchors = self.config.remedies.anchor_every
+        return steps_that_follow(self.plan, self.config.sources, step, anchor_every=anchors)
 
     def _drawable(self) -> set[int]:
         steps = self.plan.steps if self.plan else ()
@@ -172,20 +178,26 @@ class Steering:
     def _sources_of(self, planned: PlanStep) -> tuple[str, ...]:
         if self.plan is None:
             return ()
-        pictures = SourcePictures(self.given, self.config.sources, _ANY_NUMBER_OF_SOURCES)
+        pictures = SourcePictures(
+            self.given,
+            self.config.sources,
+            _ANY_NUMBER_OF_SOURCES,
+            assets=self.assets,
+            anchor_every=self.config.remedies.anchor_every,
+        )
         pictures.check_plan(self.plan)
         for step in self.plan.steps:
             if step.number == planned.number:
                 break
             if step.prompt is not None:
                 pictures.add(step.number, self._shown.get(step.number, ""))
-        return pictures.sources_of(planned)
+        return pictures.start_of(planned).sources
 
     def _settle(self, step: int) -> int:
         """Work out again what holds for each step; the decision that came or went was about this one."""
         self.first_decided = min(step, self.first_decided or step)
         self._shown = {number: image for number, image in self._shown.items() if number < step}
-        self.redraws, self.chosen, self.kept = {}, {}, set()
+        self.redraws, self.chosen, self.kept, self.by_run = {}, {}, set(), set()
         for decision in self.decisions:
             by_choice = self.chosen.keys() - self.kept
             if isinstance(decision, RedrawDecided):
@@ -198,6 +210,8 @@ class Steering:
             for later, attempt in decision.keep.items():
                 self._choose(later, attempt)
                 self.kept |= {later} - by_choice
+            about = {decision.step, *decision.keep}
+            self.by_run = self.by_run - about if decision.cause is None else self.by_run | about
         return step
 
     def _choose(self, step: int, attempt: int) -> None:

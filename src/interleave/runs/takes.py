@@ -43,7 +43,8 @@ class Takes:
         if first is None or step.number < first:
             return Take(step, seed)
         if (number := self.steering.chosen.get(step.number)) is not None:
-            return Take(step, seed, chosen=self._stored(step.number, number))
+            stored = self._stored(step.number, number)
+            return Take(step, seed, chosen=stored, by_hand=step.number not in self.steering.by_run)
         return Take(step, seed, number=partial(self._number, step))
 
     def _number(self, step: PlanStep, turn: int, request: ImageRequest) -> int:

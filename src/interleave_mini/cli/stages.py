@@ -40,7 +40,7 @@ PLANNING = {
     "look": 1,
     "compare": 1,
 }
-JUDGING = {"look": 1, "compare": 1, "check": 1, "verdict": 6, "done": 1}
+JUDGING = {"look": 1, "compare": 1, "check": 1, "verdict": 6, "audit": 1, "done": 1}
 EXERCISES = {"planner": PLANNING, "critic": JUDGING, "agent": {**JUDGING, **PLANNING}}
 """The exercises of each role, and how often each comes."""
 EXERCISE_RATES = (1.5e-3, 1e-3)

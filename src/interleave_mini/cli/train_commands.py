@@ -180,8 +180,8 @@ def vision(
         str,
         typer.Option(
             metavar="NAME,…",
-            help="Of look, compare, check, verdict, plan-SUITE and again; one named twice comes twice as "
-            "often.",
+            help="Of look, compare, check, verdict, audit, plan-SUITE and again; one named twice comes "
+            "twice as often.",
         ),
     ] = "look,compare,check,verdict",
     rate: Annotated[float, typer.Option(min=0, help="The highest learning rate.")] = 1.5e-3,

@@ -66,6 +66,11 @@ def _keeping(operations: Sequence[Operation], scene: Scene) -> str:
     return f"Keep {listed(kept)} unchanged." if kept else "Everything else is unchanged."
 
 
+def keep_prompt(scene: Scene) -> str:
+    """A prompt that asks for nothing but what is there."""
+    return _keeping((), scene)
+
+
 def parse_prompt(prompt: str, before: Scene | None) -> Scene:
     """The scene a prompt asks for, given the scene before it; raises `NotUnderstood` if it does not parse."""
     try:

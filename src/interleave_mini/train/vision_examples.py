@@ -1,11 +1,12 @@
 """The exercises of pretraining: questions about the world and its pictures, with their answers.
 
 look: describe a picture. compare: say what changed between two. check: does a picture show a description?
-verdict: a critic's whole reply about a step, with a better prompt where the picture is wrong. plan-SUITE:
-plan a request of that suite. again: plan it again, told what the first plan has left out. plan-robot: the
-sub-tasks to a goal of the gripper. done: has a sub-task been carried out, and what is to be done now if not?
-segment: say of shots of an episode what has changed from each to the next. They are sampled on the fly from a
-seed, of the training split alone: without held-out pairs of kind and colour, voices and wordings.
+verdict: a critic's whole reply about a step, with a better prompt where the picture is wrong. audit: the same
+about a finished picture and all that it should show. plan-SUITE: plan a request of that suite. again: plan it
+again, told what the first plan has left out. plan-robot: the sub-tasks to a goal of the gripper. done: has a
+sub-task been carried out, and what is to be done now if not? segment: say of shots of an episode what has
+changed from each to the next. They are sampled on the fly from a seed, of the training split alone: without
+held-out pairs of kind and colour, voices and wordings.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ from interleave_mini.world.motion import Frame, Shot, movement
 from interleave_mini.world.operations import apply_all, changes
 from interleave_mini.world.scene import GRID, Gripper, Scene
 
-SEEING = ("look", "compare", "check", "verdict", "done")
+SEEING = ("look", "compare", "check", "verdict", "audit", "done")
 PLANNING = (*(f"plan-{suite}" for suite in (*SUITES, ROBOT)), "again", "segment")
 EXERCISES = (*SEEING, *PLANNING)
 FROM_STORIES = 0.35
@@ -156,6 +157,22 @@ def _verdict(rng: Random) -> Exercise:
     drawn = refine_prompt(step.after, step.before) if rng.random() < DRAWN_AGAIN else step.prompt
     answer = verdict_on(_verdict_text(shown, step.after), step)
     return Exercise("verdict", (verdict_question(step.prompt, drawn), step.before, shown), answer)
+
+
+def _audit(rng: Random) -> Exercise:
+    """A finished picture, judged by the description of the whole and not by the change that was asked for.
+
+    Shown wrong, it is as an earlier mistake has left it, or as another step of the document should be.
+    """
+    step, others = sample_step(rng)
+    shown = step.after
+    if rng.random() >= ACCEPTED_SHARE:
+        of_others = [scene for scene in others if scene != step.after]
+        is_other = of_others and rng.random() < OF_ANOTHER_STEP
+        shown = rng.choice(of_others) if is_other else _changed_scene(step.after, rng, step.before)
+    whole = Example(scene_prompt(step.after, exact=True), None, step.after)
+    answer = verdict_on(_verdict_text(shown, step.after), whole)
+    return Exercise("audit", (verdict_question(whole.prompt, whole.prompt), None, shown), answer)
 
 
 def sample_step(rng: Random) -> tuple[Example, tuple[Scene, ...]]:
@@ -371,6 +388,7 @@ _MAKERS: Mapping[str, Callable[[Random], Exercise | None]] = {
     "compare": _compare,
     "check": _check,
     "verdict": _verdict,
+    "audit": _audit,
     "done": _done,
     **{f"plan-{suite}": _planning(suite) for suite in (*SUITES, ROBOT)},
     "again": _again,

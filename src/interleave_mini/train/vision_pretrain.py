@@ -50,7 +50,7 @@ LATENT_NOISE = 0.1
 CLIP = 1.0
 SORTED_TOGETHER = 4
 """Batches whose exercises are sorted by length together, so that little is padded."""
-VERDICT_TOKENS = {"check": 0, "verdict": 1, "done": 1, DRAWN: 1}
+VERDICT_TOKENS = {"check": 0, "verdict": 1, "audit": 1, "done": 1, DRAWN: 1}
 """Exercises with a verdict, and which token of their answers accepts or rejects."""
 DRAWN_SHARE = 0.15
 """The share of batches about pictures that the generator has drawn, where there are any."""

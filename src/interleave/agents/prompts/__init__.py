@@ -35,8 +35,12 @@ PROMPTS: Mapping[str, frozenset[str]] = {
     "scorer_semantics": frozenset({"before", "after", "planned_prompt"}),
     "scorer_quality": frozenset({"after"}),
     "reask": frozenset({"problem"}),
+    "auditor": frozenset({"document"}),
 }
 """Every prompt, with the slots that it must have."""
+LATER = frozenset({"auditor"})
+"""Prompts that older packs lack: they have those of the default pack, which are then not part of the digest,
+so that a run which was started before there were any can be continued."""
 
 MANY_PICTURES = 5
 MANY_PICTURES_AREA = 384 * 384
@@ -65,6 +69,8 @@ class PackDescription(Value):
     answers: AnswerForm | None = None
     """What the prompts ask for, and the format reward therefore wants: a JSON object, or a Python literal,
     which may also be JSON. None: as the pack that it extends, else JSON."""
+    audits: Literal["document", "pictures"] = "document"
+    """How its critic looks at a finished document: at all of it at once, or picture by picture."""
 
 
 @dataclass(frozen=True)
@@ -85,7 +91,8 @@ class PromptPack:
     @property
     def digest(self) -> str:
         """A digest of the exact texts, so that a run can tell when they have changed."""
-        texts = "\x00".join(f"{name}\x00{self.texts[name]}" for name in sorted(self.texts))
+        own = {name: text for name, text in self.texts.items() if name not in LATER or text != _shipped(name)}
+        texts = "\x00".join(f"{name}\x00{own[name]}" for name in sorted(own))
         return hashlib.sha256(texts.encode()).hexdigest()[:16]
 
     def messages(self, prompt: str, slots: Mapping[str, str | tuple[Part, ...]]) -> tuple[Message, ...]:
@@ -167,6 +174,8 @@ def read_pack(folder: Path, *, base: PromptPack | None = None) -> PromptPack:
     texts = dict(base.texts if base else {}) | {
         name: _read_text(path) for name, path in own.items() if path.is_file()
     }
+    for name in LATER - texts.keys():
+        texts[name] = _shipped(name)
     for name, needed in PROMPTS.items():
         if name not in texts:
             raise ConfigurationError(f"the prompt pack in {folder} has no {name}.md")
@@ -178,6 +187,12 @@ def read_pack(folder: Path, *, base: PromptPack | None = None) -> PromptPack:
                 f"{folder / name}.md has a slot {{{{{min(foreign)}}}}}, which it is not given"
             )
     return PromptPack(description, texts)
+
+
+@cache
+def _shipped(name: str) -> str:
+    """A prompt of the default pack."""
+    return _read_text(SHIPPED / DEFAULT_PACK / f"{name}.md")
 
 
 def read_description(path: Path) -> PackDescription:
