@@ -168,7 +168,9 @@ def _column(operation: Operation) -> int:
 
 
 def _blocks(scene: Scene) -> list[int]:
-    small = [cell for cell, thing in scene.things.items() if (thing.kind, thing.size) == ("block", Size.SMALL)]
+    small = [
+        cell for cell, thing in scene.things.items() if (thing.kind, thing.size) == ("block", Size.SMALL)
+    ]
     return [cell for cell in small if cell >= GRID]
 
 

@@ -204,7 +204,7 @@ def done_question(instruction: str) -> str:
 
 
 def _done(rng: Random) -> Exercise:
-    """A sub-task, the bench before it, and what a camera shows after it: is it done, or what is to be done?"""
+    """A sub-task, the bench before it, and what a camera shows now: is it done, or what is to be done?"""
     step = rng.choice(_training_goal(rng).steps)
     before = step.before or step.scene
     in_own_words = rng.random() < OWN_WORDS_SHARE

@@ -45,7 +45,9 @@ class Frame:
 
     def __post_init__(self) -> None:
         if not (0 <= self.across <= REACH and 0 <= self.down <= REACH):
-            raise ValueError(f"the gripper moves up to {REACH} pixels each way, not {self.across}, {self.down}")
+            raise ValueError(
+                f"the gripper moves up to {REACH} pixels each way, not {self.across}, {self.down}"
+            )
         if self.scene.gripper is not None:
             raise ValueError("the scene of a frame has no gripper of its own")
 
