@@ -11,10 +11,13 @@ from interleave.agents.prompts import PromptPack
 from interleave.agents.reask import ask
 from interleave.agents.replies import BOUNDARY_SCHEMA, SEGMENTS_SCHEMA, parse_boundary, parse_segments
 from interleave.backends.protocols import Sampling, VisionLanguageModel
-from interleave.types import Picture, SheetSegment
+from interleave.types import Part, Picture, SheetSegment
 
 if TYPE_CHECKING:
     from PIL.Image import Image
+
+
+Slots = dict[str, str | tuple[Part, ...]]
 
 
 class Annotator(Protocol):
@@ -39,7 +42,11 @@ class VlmAnnotator:
         """Frames in a line of a contact sheet; None: every frame is a picture of its own."""
 
     async def segments(self, task: str, frames: Sequence[Image]) -> tuple[SheetSegment, ...]:
-        slots = {"task": task or "(not known)", "count": str(len(frames)), "frames": self._shown(frames)}
+        slots: Slots = {
+            "task": task or "(not known)",
+            "count": str(len(frames)),
+            "frames": self._shown(frames),
+        }
         return await ask(
             self.vlm,
             self.pack.messages("robot_segments", slots),
@@ -49,7 +56,7 @@ class VlmAnnotator:
         )
 
     async def boundary(self, earlier: str, later: str, frames: Sequence[Image]) -> int:
-        slots = {
+        slots: Slots = {
             "earlier": earlier,
             "later": later,
             "count": str(len(frames)),
@@ -63,6 +70,6 @@ class VlmAnnotator:
             pack=self.pack,
         )
 
-    def _shown(self, frames: Sequence[Image]) -> tuple[Picture, ...]:
+    def _shown(self, frames: Sequence[Image]) -> tuple[Part, ...]:
         shown = frames if self.columns is None else contact_sheets(frames, columns=self.columns)
         return tuple(map(Picture, shown))

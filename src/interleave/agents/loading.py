@@ -11,7 +11,7 @@ from interleave.agents.annotator import Annotator, VlmAnnotator
 from interleave.agents.critic import Critic, VlmCritic
 from interleave.agents.planner import Planner, VlmPlanner
 from interleave.agents.prompts import PromptPack
-from interleave.agents.robot_check import CriticAsCheck, SubTaskCheck, VlmSubTaskCheck
+from interleave.agents.robot_check import SubTaskCheck, VlmSubTaskCheck, as_check
 from interleave.agents.scorer import Scorer, VlmScorer
 from interleave.backends.protocols import VisionLanguageModel
 from interleave.backends.registry import is_agent
@@ -73,8 +73,8 @@ def scorer_from(backend: Any, pack: PromptPack) -> LoadedAgent[Scorer]:
 
 def check_from(backend: Any, pack: PromptPack) -> LoadedAgent[SubTaskCheck]:
     """A check of sub-tasks from a model, an object that checks by itself, or any object that judges."""
-    if not is_prompted(backend) and not has_async(backend, "check"):
-        return LoadedAgent(CriticAsCheck(backend))
+    if not is_prompted(backend):
+        return LoadedAgent(as_check(backend))
     return _loaded(backend, lambda vlm: VlmSubTaskCheck(vlm, pack))
 
 

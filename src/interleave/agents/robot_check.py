@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from interleave.agents.critic import Critic, critic_input, critic_sampling, read_verdict
 from interleave.agents.prompts import PromptPack
@@ -53,6 +53,12 @@ class VlmSubTaskCheck:
             return await ask(self.vlm, messages, read_verdict, sampling=sampling, pack=self.pack)
         except ReplyError as error:
             return Verdict(outcome=Outcome.UNREADABLE, reasoning=str(error))
+
+
+def as_check(agent: Any) -> SubTaskCheck:
+    """An object that checks by itself, or any critic."""
+    check: SubTaskCheck = agent if hasattr(agent, "check") else CriticAsCheck(agent)
+    return check
 
 
 class CriticAsCheck:

@@ -63,19 +63,17 @@ class Annotating:
     async def annotated(self, episode: Episode) -> EpisodeAnnotation:
         """The annotation of one episode, or why there is none."""
         counted = _Counted(self.annotator)
-        made = {
-            "episode": episode.index,
-            "task": episode.task,
-            "frames": episode.length,
-            "fps": self.dataset.fps,
-        }
+        made = EpisodeAnnotation(
+            episode=episode.index, task=episode.task, frames=episode.length, fps=self.dataset.fps
+        )
         try:
             await asyncio.to_thread(frame_times, self.dataset, episode)
             film = Film(self.dataset, episode, self.camera)
             segments = await annotate_film(counted, film, episode.task, self.looking)
         except (InputError, ReplyError) as error:
-            return EpisodeAnnotation(**made, calls=counted.calls, error=str(error)[:LONGEST_ERROR])
-        return EpisodeAnnotation(**made, calls=counted.calls, segments=tuple(segments))
+            problem = str(error)[:LONGEST_ERROR]
+            return made.model_copy(update={"calls": counted.calls, "error": problem})
+        return made.model_copy(update={"calls": counted.calls, "segments": tuple(segments)})
 
 
 def _is_left(there: EpisodeAnnotation | None, retry_failed: bool) -> bool:
