@@ -67,8 +67,8 @@ def closed_loop(
     )
     print(
         f"{report.tries:,} tries of {report.sub_tasks:,} sub-tasks; of {report.failures_seen:,} that were "
-        f"not done {report.wrongly_accepted:,} were called done, and {report.wrongly_refused:,} done ones not; "
-        f"a check took {1000 * report.check_seconds_median:.0f} ms (95 % within "
+        f"not done {report.wrongly_accepted:,} were called done, and {report.wrongly_refused:,} done ones "
+        f"not; a check took {1000 * report.check_seconds_median:.0f} ms (95 % within "
         f"{1000 * report.check_seconds_p95:.0f} ms, {concurrency} episodes at once)"
     )
     return 0

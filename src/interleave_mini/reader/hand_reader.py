@@ -23,7 +23,7 @@ from interleave_mini.world.scene import GRID, Gripper
 from interleave_mini.world.sprites import CELL, sprite
 
 Floats = NDArray[np.float32]
-MAX_ERROR = 60.0
+MAX_ERROR = 35.0
 """The error (RMS, of 255) from which no gripper is there."""
 _HEAD = (slice(13, 25, 2), slice(22, 58, 3))
 """Lines and columns of the gripper's picture with its head: some of them are enough."""
