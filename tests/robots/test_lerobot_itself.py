@@ -111,16 +111,16 @@ def test_rerun_reads_recordings_of_runs_and_of_episodes(tmp_path: Path) -> None:
     run_folder = planned(tmp_path)
     interleave_there("robot", "export", str(run_folder), "--to", "rerun", "--out", str(tmp_path / "run.rrd"))
     facts = there("recording", tmp_path / "run.rrd")
-    assert set(facts["timelines"]) >= TIMELINES
-    assert {"/camera", "/goal", "/plan", "/sub_task", "/verdicts"} <= set(facts["entities"])
-    assert facts["steps"] == 3, "the start, and one attempt at each of two goal pictures"
+    assert set(facts["timelines"]) >= TIMELINES and facts["has_blueprint"]
+    assert (facts["rows"]["/camera"], facts["rows"]["/plan"]) == (1, 1)
+    assert facts["rows"]["/goal"] == facts["rows"]["/sub_task"] == facts["rows"]["/verdicts"] == 2
     truth = write_episodes(tmp_path / "d", 1)
     interleave_there(
         *("robot", "export", str(tmp_path / "d"), "--to", "rerun", "--annotations", str(truth)),
         *("--out", str(tmp_path / "episode.rrd")),
     )
-    facts = there("recording", tmp_path / "episode.rrd")
-    assert facts["steps"] == read_annotations(truth)[0].frames
+    rows, true = there("recording", tmp_path / "episode.rrd")["rows"], read_annotations(truth)[0]
+    assert (rows["/camera"], rows["/sub_task"]) == (true.frames, len(true.segments))
 
 
 def planned(folder: Path) -> Path:
