@@ -32,6 +32,7 @@ from interleave.pictures import white_canvas
 from interleave_mini.language.patterns import NotUnderstood
 from interleave_mini.language.prompts import parse_prompt
 from interleave_mini.language.tasks import parse_task
+from interleave_mini.language.words import NUMBERS
 from interleave_mini.robots.episodes import what_is_seen
 from interleave_mini.robots.gripper import carry_out, same_state
 from interleave_mini.train.agent_model import write_fresh_agent
@@ -149,11 +150,18 @@ def test_shots_of_an_episode_are_described_by_what_has_changed_since_the_last() 
             assert same_state(said, after)
 
 
-def test_a_plan_made_again_is_the_true_one_and_the_first_lacked_what_is_complained_about() -> None:
-    for each in exercises("again", 20):
-        [left_out] = re.findall(r"^The plan leaves out (.+)\.$", each.complaint)
-        assert re.search(rf"\b{left_out}\b", each.answer)
-        assert not re.search(rf"\b{left_out}\b", each.first_answer)
+def test_a_plan_made_again_is_the_true_one_and_the_first_had_what_is_complained_about() -> None:
+    complaints = set()
+    for each in exercises("again", 60):
+        [(kind, words)] = re.findall(
+            r"^The plan (leaves out|has) (.+?)(?:, which is not wanted)?\.$", each.complaint
+        )
+        words = re.sub(r"^\d", lambda digit: NUMBERS[int(digit[0])], words).split()[0]  # "4 red triangles"
+        wanted, other = (each.answer, each.first_answer)[:: 1 if kind == "leaves out" else -1]
+        assert re.search(rf"\b{words}\b", wanted), each
+        assert not re.search(rf"\b{words}\b", other), each
+        complaints.add((kind, words in NUMBERS))
+    assert complaints == {("leaves out", False), ("leaves out", True), ("has", False)}
 
 
 def test_only_plans_made_again_have_a_first_answer() -> None:

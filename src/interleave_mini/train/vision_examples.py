@@ -18,14 +18,16 @@ from random import Random
 from interleave.agents.replies import render_plan, render_verdict
 from interleave.errors import ConfigurationError, InputError, did_you_mean
 from interleave.types import Outcome, Verdict
+from interleave_mini.language.negations import with_negation
 from interleave_mini.language.prompts import scene_prompt
 from interleave_mini.language.references import Style
 from interleave_mini.language.sentences import say_all
 from interleave_mini.language.splits import has_held_out_pair
 from interleave_mini.language.story import Step
 from interleave_mini.language.tasks import DESCRIBE, ROBOT, SUITES, Task, sample_training_task
+from interleave_mini.language.words import NUMBERS
 from interleave_mini.oracle import ACCEPTED, describe_faults, refine_prompt
-from interleave_mini.plan_check import leaves_out
+from interleave_mini.plan_check import COUNTED, KIND_OF, has_unwanted, leaves_out
 from interleave_mini.robots.episodes import Episode, described_shots, film, reached_at, what_is_seen
 from interleave_mini.robots.gripper import badly_done, correction, same_state
 from interleave_mini.robots.oracle import MOVING, what_is_wrong
@@ -42,8 +44,11 @@ SEEING = ("look", "compare", "check", "verdict", "done")
 PLANNING = (*(f"plan-{suite}" for suite in (*SUITES, ROBOT)), "again", "segment")
 EXERCISES = (*SEEING, *PLANNING)
 FROM_STORIES = 0.35
-MISTYPED, OTHER_WORDS = 0.04, 0.25
+MISTYPED, OTHER_WORDS, NEGATED = 0.05, 0.25, 0.06
 NEW_WORDS = 0.15
+PICTURES = 0.15
+"""The share of stories to plan that are taken from the domains that new users begin with, besides others."""
+FIRST_ASKED = ("pictures", "arranging and counting")
 UNCHANGED = 0.12
 RIGHT = 0.4
 FROM_PLANS = 0.7
@@ -52,7 +57,7 @@ DRAWN_AGAIN = 0.4
 """The share of verdicts on pictures that were drawn from a refined prompt."""
 ACCEPTED_SHARE = 0.6
 """The share of right pictures among those of verdicts."""
-OF_ANOTHER_STEP = 0.3
+OF_ANOTHER_STEP = 0.45
 """The share of wrong pictures that are right for another step of the same plan."""
 MOVING_SHARE = 0.25
 """The share of sub-tasks not done where the gripper is still on its way."""
@@ -186,6 +191,9 @@ def _verdict_text(shown: Scene, wanted: Scene) -> str:
 def _planning(suite: str) -> Callable[[Random], Exercise]:
     def sample(rng: Random) -> Exercise:
         task = sample_training_task(suite, rng)
+        if suite == "story" and rng.random() < PICTURES:
+            while task.domain not in FIRST_ASKED:
+                task = sample_training_task(suite, rng)
         answer = render_plan(task.plan())
         if task.parts == (task.text,) and rng.random() < NEW_WORDS:
             scenes = [step.scene for step in task.steps]
@@ -273,21 +281,64 @@ def _sheet(episode: Episode, rng: Random) -> list[int]:
 
 
 def _again(rng: Random) -> Exercise | None:
-    """A plan in which one kind or colour is another, the complaint about it, and the true plan."""
+    """A plan with something wrong in it, the complaint about it, and the true plan."""
     task = sample_training_task("story", rng)
+    return rng.choice((_another_word, _another_word, _another_number, _something_unwanted))(task, rng)
+
+
+def _another_word(task: Task, rng: Random) -> Exercise | None:
+    """One kind or colour is another."""
     answer = render_plan(task.plan())
-    said = [word for word in (*COLOURS, *NOUNS) if re.search(rf"\b{word}\b", task.text, re.IGNORECASE)]
-    said = [word for word in said if re.search(rf"\b{word}\b", answer)]
+    said = [word for word in (*COLOURS, *NOUNS) if _has(task.text, word) and _has(answer, word)]
     if not said:
         return None
     left_out = rng.choice(said)
-    other = rng.choice([word for word in (COLOURS if left_out in COLOURS else NOUNS) if word != left_out])
-    wrong = re.sub(rf"\b{left_out}\b", other, answer)
+    wrong = _with_word(answer, left_out, COLOURS if left_out in COLOURS else NOUNS, rng)
     return Exercise("again", _as_asked(task, rng), answer, wrong, leaves_out([left_out]))
+
+
+def _another_number(task: Task, rng: Random) -> Exercise | None:
+    """There are fewer of something, or more."""
+    found, answer = COUNTED.search(task.text), render_plan(task.plan())
+    if found is None:
+        return None
+    said = found["count"].lower()
+    number = NUMBERS[int(said)] if said.isdigit() else said
+    if not _has(answer, number):
+        return None
+    wrong = _with_word(answer, number, NUMBERS[2:], rng)
+    return Exercise("again", ("Plan: ", *task.parts), answer, wrong, leaves_out([found[0]]))
+
+
+def _something_unwanted(task: Task, rng: Random) -> Exercise | None:
+    """The plan has something that the request says is not to be there."""
+    answer = render_plan(task.plan())
+    text = with_negation(task.text, _kinds_of(task), rng)
+    unwanted = [word for word in KIND_OF if word in NOUNS and _has(text, word) and not _has(task.text, word)]
+    drawn = [noun for noun in NOUNS if _has(answer, noun) and _has(task.text, noun)]
+    if task.parts != (task.text,) or not unwanted or not drawn:
+        return None
+    wrong = re.sub(rf"\b{rng.choice(drawn)}\b", unwanted[0], answer)
+    return Exercise("again", ("Plan: ", text), answer, wrong, has_unwanted(unwanted[:1]))
+
+
+def _has(text: str, word: str) -> bool:
+    return re.search(rf"\b{word}\b", text, re.IGNORECASE) is not None
+
+
+def _with_word(text: str, word: str, others: Iterable[str], rng: Random) -> str:
+    other = rng.choice([each for each in others if not _has(each, word)])  # no crescent moon for a moon
+    return re.sub(rf"\b{word}\b", other, text)
+
+
+def _kinds_of(task: Task) -> set[str]:
+    return {thing.kind for step in task.steps for thing in step.scene.things.values()}
 
 
 def _as_asked(task: Task, rng: Random) -> tuple[Scene | str, ...]:
     """The request as the planner's prompt has it; now and then a word is mistyped, left out or too many."""
+    if task.parts == (task.text,) and rng.random() < NEGATED:
+        return ("Plan: ", with_negation(task.text, _kinds_of(task), rng))
     chance = rng.random()
     if chance >= MISTYPED + OTHER_WORDS:
         return ("Plan: ", *task.parts)
