@@ -8,6 +8,7 @@ says so.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from contextlib import suppress
 from random import Random
 from typing import TYPE_CHECKING, Literal
@@ -16,10 +17,11 @@ from pydantic import Field
 
 from interleave.agents.auditor import Document
 from interleave.agents.critic import CriticInput
+from interleave.agents.robot_check import SubTaskInput
 from interleave.config.specs import BackendOptions, Spec
 from interleave.errors import ConfigurationError, InputError, ReplyError
 from interleave.pictures import pixel_digest
-from interleave.types import Finding, Outcome, Plan, Request, Scores, Verdict
+from interleave.types import Finding, Outcome, Plan, Request, Scores, SheetSegment, Verdict
 from interleave_mini.language.patterns import NotUnderstood
 from interleave_mini.language.prompts import edit_prompt, parse_prompt, scene_prompt
 from interleave_mini.language.tasks import Task
@@ -68,6 +70,24 @@ class Oracle:
         readings = await _read_async(seen)
         verdict = judge_attempt(seen, readings, refine=self.options.refine)
         return _opposite(verdict, seen, readings) if _errs(seen, self.options.errs) else verdict
+
+    async def check(self, seen: SubTaskInput) -> Verdict:
+        """Whether the gripper has carried out a sub-task, and what it has to do now where it has not."""
+        from interleave_mini.robots.oracle import check_sub_task
+
+        return await asyncio.to_thread(check_sub_task, seen)
+
+    async def segments(self, task: str, frames: Sequence[Image]) -> tuple[SheetSegment, ...]:
+        """The sub-tasks of the gripper that end in these frames."""
+        from interleave_mini.robots.oracle import find_segments
+
+        return await asyncio.to_thread(find_segments, frames)
+
+    async def boundary(self, earlier: str, later: str, frames: Sequence[Image]) -> int:
+        """The frame in which a sub-task of the gripper is done."""
+        from interleave_mini.robots.oracle import find_boundary
+
+        return await asyncio.to_thread(find_boundary, earlier, frames)
 
     async def score(self, seen: CriticInput) -> Scores:
         """Marks from 0 to 10; raises `ReplyError` for a prompt that is not in the language."""

@@ -7,10 +7,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, Generic, TypeVar
 
+from interleave.agents.annotator import Annotator, VlmAnnotator
 from interleave.agents.auditor import Auditor, CriticAsAuditor, VlmAuditor
 from interleave.agents.critic import Critic, VlmCritic
 from interleave.agents.planner import Planner, VlmPlanner
 from interleave.agents.prompts import PromptPack
+from interleave.agents.robot_check import SubTaskCheck, VlmSubTaskCheck, as_check
 from interleave.agents.scorer import Scorer, VlmScorer
 from interleave.backends.protocols import VisionLanguageModel
 from interleave.backends.registry import is_agent
@@ -77,6 +79,23 @@ def auditor_from(critic: Critic) -> Auditor:
 def scorer_from(backend: Any, pack: PromptPack) -> LoadedAgent[Scorer]:
     """A scorer from a vision-language model, or from an object that scores by itself."""
     return _loaded(backend, lambda vlm: VlmScorer(vlm, pack))
+
+
+def check_from(backend: Any, pack: PromptPack) -> LoadedAgent[SubTaskCheck]:
+    """A check of sub-tasks from a model, an object that checks by itself, or any object that judges."""
+    if not is_prompted(backend):
+        return LoadedAgent(as_check(backend))
+    return _loaded(backend, lambda vlm: VlmSubTaskCheck(vlm, pack))
+
+
+def annotator_from(backend: Any, pack: PromptPack, *, columns: int | None) -> LoadedAgent[Annotator]:
+    """An annotator from a vision-language model, or from an object that finds sub-tasks by itself."""
+    if not is_prompted(backend) and not has_async(backend, "segments"):
+        raise ConfigurationError(
+            f"the annotator must be a vision-language model, or an object with 'async def segments(…)' and "
+            f"'async def boundary(…)'; this is {described(backend)}"
+        )
+    return _loaded(backend, lambda vlm: VlmAnnotator(vlm, pack, columns=columns))
 
 
 def _loaded(backend: Any, build: Callable[[VisionLanguageModel], A]) -> LoadedAgent[A]:

@@ -20,7 +20,7 @@ from interleave.agents.inner_quotes import escape_inner_quotes
 from interleave.agents.literals import MAX_CHARACTERS, find_objects, read_literal
 from interleave.backends.protocols import Reply
 from interleave.errors import ReplyError, UnreadableLiteral
-from interleave.types import Asset, Finding, Outcome, Plan, PlanStep, Verdict
+from interleave.types import Asset, Finding, Outcome, Plan, PlanStep, SheetSegment, Verdict
 
 T = TypeVar("T")
 
@@ -32,6 +32,7 @@ _LABEL = re.compile(
     re.IGNORECASE,
 )
 _DIGITS = re.compile(r"[0-9]{1,7}")
+_SENTENCE = re.compile(r"(?<=[.!?])\s+")
 _ABSENT = {"", "none", "null"}
 _TRUTHS = {"true": True, "false": False}
 _WIRE_NAMES = {
@@ -47,6 +48,9 @@ JUDGEMENT_KEYS = ("previous_step_success", "success")
 REFINEMENT_KEYS = ("refine_prompt", "refined_prompt")
 SCORE_KEYS = ("score",)
 FINDING_KEYS = ("findings",)
+SEGMENT_KEYS = ("segments",)
+BOUNDARY_KEYS = ("boundary_frame",)
+NOTHING_CHANGES = ("nothing changes", "nothing has changed", "no change")
 
 
 def _object_schema(**properties: Any) -> dict[str, Any]:
@@ -83,6 +87,10 @@ FINDINGS_SCHEMA = _object_schema(
     }
 )
 """The same forms as JSON schemas, for backends with constrained decoding."""
+SEGMENTS_SCHEMA = _object_schema(
+    segments={"type": "array", "items": _object_schema(first_frame={"type": "integer"}, instruction=_TEXT)}
+)
+BOUNDARY_SCHEMA = _object_schema(boundary_frame={"type": "integer"})
 
 
 def plan_schema(max_steps: int) -> dict[str, Any]:
@@ -127,6 +135,34 @@ def render_findings(findings: Sequence[Finding]) -> str:
         for each in findings
     ]
     return _render("", {FINDING_KEYS[0]: listed})
+
+
+def parse_segments(reply: Reply | str, frames: int) -> tuple[SheetSegment, ...]:
+    """The sub-tasks in so many frames, in their order; the first one begins with frame 1.
+
+    A model that describes each frame by what has changed since the one before (an answer with a text for
+    each) is read too: a change ends a sub-task, and what comes after the last change has no name yet.
+    """
+    return _parse(
+        reply,
+        (*SEGMENT_KEYS, *PLAN_KEYS),
+        lambda value, _: (
+            _segments(value, frames) if SEGMENT_KEYS[0] in value else _changes(_plan(value, ""), frames)
+        ),
+    )
+
+
+def parse_boundary(reply: Reply | str, frames: int, earlier: str) -> int:
+    """The number of the frame with which the sub-task after `earlier` begins: 2 up to `frames`."""
+    return _parse(
+        reply,
+        (*BOUNDARY_KEYS, *PLAN_KEYS),
+        lambda value, _: (
+            _boundary(value, frames)
+            if BOUNDARY_KEYS[0] in value
+            else _end_of(earlier, _changes(_plan(value, ""), frames))
+        ),
+    )
 
 
 def render_plan(plan: Plan) -> str:
@@ -398,6 +434,58 @@ def _marks(value: Any, thinking: str) -> tuple[float, float]:
         if isinstance(mark, bool) or not isinstance(mark, int | float) or not 0 <= mark <= 10:
             raise UnreadableLiteral(f'"score" must hold numbers from 0 to 10, not {mark!r:.60}')
     return float(marks[0]), float(marks[1])
+
+
+def _segments(value: Any, frames: int) -> tuple[SheetSegment, ...]:
+    listed = _object(value, "the answer").get(SEGMENT_KEYS[0])
+    if not isinstance(listed, list) or not listed:
+        raise UnreadableLiteral(f'the answer must be one object with a list under "{SEGMENT_KEYS[0]}"')
+    found: list[SheetSegment] = []
+    for position, item in enumerate(listed, start=1):
+        fields = _object(item, f"sub-task {position}")
+        first, said = _frame(fields.get("first_frame"), "first_frame", 1, frames), fields.get("instruction")
+        if not isinstance(said, str) or not said.strip():
+            raise UnreadableLiteral(f'"instruction" of sub-task {position} must be a text')
+        if found and first <= found[-1].first:
+            raise UnreadableLiteral("the sub-tasks must follow each other, each with frames of its own")
+        found.append(SheetSegment(first=first if found else 1, instruction=said.strip()))
+    return tuple(found)
+
+
+def _boundary(value: Any, frames: int) -> int:
+    return _frame(_object(value, "the answer").get(BOUNDARY_KEYS[0]), BOUNDARY_KEYS[0], 2, frames)
+
+
+def _frame(value: Any, key: str, least: int, most: int) -> int:
+    if isinstance(value, str) and _DIGITS.fullmatch(value.strip()):
+        value = int(value)
+    if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
+        raise UnreadableLiteral(
+            f'"{key}" must be the number of a frame, {least} to {most}, not {value!r:.60}'
+        )
+    return value
+
+
+def _changes(plan: Plan, frames: int) -> tuple[SheetSegment, ...]:
+    if len(plan.steps) != frames:
+        raise UnreadableLiteral(f"there are {frames} frames, and the answer has {len(plan.steps)} texts")
+    found: list[SheetSegment] = []
+    first = 1
+    for number, step in enumerate(plan.steps[1:], start=2):
+        changed = [each.strip() for each in _SENTENCE.split(step.text) if each.strip()]
+        for sentence in changed:
+            if sentence.rstrip(".").lower() not in NOTHING_CHANGES:
+                found.append(SheetSegment(first=first, instruction=sentence))
+                first = number
+    return (*found, SheetSegment(first=first, instruction=None))
+
+
+def _end_of(earlier: str, segments: Sequence[SheetSegment]) -> int:
+    """Where the sub-task of this name has ended; the first one that has, where none is called so."""
+    ends = {each.instruction: later.first for each, later in reversed([*pairwise(segments)])}
+    if not ends:
+        raise UnreadableLiteral("nothing changes in these frames, and a sub-task ends in them: look again")
+    return ends.get(earlier, segments[1].first)
 
 
 def _only(fields: Mapping[str, Any], spellings: tuple[str, ...]) -> Any:

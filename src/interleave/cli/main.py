@@ -26,6 +26,7 @@ from interleave.cli import (
     plan,
     prompts,
     resume,
+    robot,
     serve,
     show,
     studio,
@@ -63,6 +64,7 @@ app.add_typer(bench.app, name="bench")
 app.add_typer(data.app, name="data")
 app.add_typer(train.app, name="train")
 app.add_typer(serve.app, name="serve")
+app.add_typer(robot.app, name="robot")
 app.command()(work.work)
 
 

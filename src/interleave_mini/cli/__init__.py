@@ -1,10 +1,10 @@
-"""`interleave mini`: train the built-in miniature's own models, and label their pictures."""
+"""`interleave mini`: train the built-in miniature's own models, label their pictures, let its robot work."""
 
 from __future__ import annotations
 
 import typer
 
-from interleave_mini.cli import label
+from interleave_mini.cli import label, robot
 from interleave_mini.cli import train_commands as commands
 
 app = typer.Typer(help="The built-in miniature.", no_args_is_help=True)
@@ -25,3 +25,5 @@ train.command("all")(commands.everything)
 app.command()(commands.fresh)
 app.command("halve")(commands.to_fp16)
 app.command("label")(label.label)
+app.command("episodes")(robot.episodes)
+app.command("closed-loop")(robot.closed_loop)

@@ -1,6 +1,6 @@
 """Episodes: films of the gripper at work, every shot and every sub-task known exactly.
 
-A sub-task ends with the shot in which its state is reached: the block is in the gripper, or lies in its place.
+A sub-task ends with the shot in which its state is reached: the block is in the gripper, or in its place.
 """
 
 from __future__ import annotations

@@ -31,6 +31,7 @@ from interleave_mini.oracle import ACCEPTED, describe_faults, refine_prompt
 from interleave_mini.plan_check import COUNTED, KIND_OF, has_unwanted, leaves_out
 from interleave_mini.robots.episodes import Episode, described_shots, film, reached_at, what_is_seen
 from interleave_mini.robots.gripper import badly_done, correction, same_state
+from interleave_mini.robots.oracle import MOVING, what_is_wrong
 from interleave_mini.train.examples import Example, random_operations, random_scene, sample_example
 from interleave_mini.train.new_words import with_new_words
 from interleave_mini.train.typos import with_other_words, with_typo
@@ -229,7 +230,7 @@ def done_question(instruction: str) -> str:
 
 
 def _done(rng: Random) -> Exercise:
-    """A sub-task, the bench before it, and what a camera shows after it: is it done, or what is to be done?"""
+    """A sub-task, the bench before it, and what a camera shows now: is it done, or what is to be done?"""
     step = rng.choice(_training_goal(rng).steps)
     before = step.before or step.scene
     in_own_words = rng.random() < OWN_WORDS_SHARE
@@ -262,11 +263,7 @@ def done_answer(shown: Shot, step: Step) -> str:
 
 
 def _what_is_wrong(shown: Shot, wanted: Scene) -> str:
-    if isinstance(shown, Frame):
-        return "Wrong. The gripper is still moving."
-    if shown.gripper and wanted.gripper:  # above which column it hangs is no fault
-        wanted = replace(wanted, gripper=Gripper(shown.gripper.column, wanted.gripper.holds))
-    return describe_faults(shown, wanted)
+    return MOVING if isinstance(shown, Frame) else what_is_wrong(shown, wanted)
 
 
 def _training_goal(rng: Random) -> Task:

@@ -18,7 +18,7 @@ from functools import cache
 from pathlib import Path
 from typing import Literal, cast
 
-from pydantic import ValidationError
+from pydantic import Field, ValidationError
 
 from interleave import plugins
 from interleave.backends.protocols import Message
@@ -37,10 +37,18 @@ PROMPTS: Mapping[str, frozenset[str]] = {
     "reask": frozenset({"problem"}),
     "auditor": frozenset({"document"}),
 }
-"""Every prompt, with the slots that it must have."""
+"""Every prompt of a run, with the slots that it must have."""
 LATER = frozenset({"auditor"})
 """Prompts that older packs lack: they have those of the default pack, which are then not part of the digest,
 so that a run which was started before there were any can be continued."""
+
+ROBOT_PROMPTS: Mapping[str, frozenset[str]] = {
+    "robot_check": frozenset({"instruction", "before", "after"}),
+    "robot_segments": frozenset({"task", "frames", "count"}),
+    "robot_boundary": frozenset({"earlier", "later", "frames", "count"}),
+}
+"""The prompts about robots, with the slots that each may have. No run asks them, so they are no part of a
+pack's digest; where a pack has none, the default pack's are used."""
 
 MANY_PICTURES = 5
 MANY_PICTURES_AREA = 384 * 384
@@ -53,7 +61,9 @@ AnswerForm = Literal["json", "python"]
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}\Z")
 _SECTION = re.compile(r"^=== (system|user) ===[ \t]*(?:\n|\Z)", re.MULTILINE)
-_SLOT = re.compile(rf"\{{\{{({'|'.join(sorted(set().union(*PROMPTS.values())))})\}}\}}")
+_SLOT = re.compile(
+    rf"\{{\{{({'|'.join(sorted(set().union(*PROMPTS.values(), *ROBOT_PROMPTS.values())))})\}}\}}"
+)
 
 
 class PackDescription(Value):
@@ -71,6 +81,9 @@ class PackDescription(Value):
     which may also be JSON. None: as the pack that it extends, else JSON."""
     audits: Literal["document", "pictures"] = "document"
     """How its critic looks at a finished document: at all of it at once, or picture by picture."""
+    single_frames: int | None = Field(default=None, ge=2)
+    """For models that cannot read contact sheets: how many frames of a film they are shown at once, each as a
+    picture of its own. None: contact sheets."""
 
 
 @dataclass(frozen=True)
@@ -91,8 +104,12 @@ class PromptPack:
     @property
     def digest(self) -> str:
         """A digest of the exact texts, so that a run can tell when they have changed."""
-        own = {name: text for name, text in self.texts.items() if name not in LATER or text != _shipped(name)}
-        texts = "\x00".join(f"{name}\x00{own[name]}" for name in sorted(own))
+        return self.digest_of(PROMPTS)
+
+    def digest_of(self, prompts: Iterable[str]) -> str:
+        """A digest of the texts of these prompts."""
+        own = sorted(name for name in prompts if name not in LATER or self.texts[name] != _shipped(name))
+        texts = "\x00".join(f"{name}\x00{self.texts[name]}" for name in own)
         return hashlib.sha256(texts.encode()).hexdigest()[:16]
 
     def messages(self, prompt: str, slots: Mapping[str, str | tuple[Part, ...]]) -> tuple[Message, ...]:
@@ -170,7 +187,7 @@ def read_pack(folder: Path, *, base: PromptPack | None = None) -> PromptPack:
     description = read_description(folder / "pack.toml")
     if base and description.answers is None:
         description = description.model_copy(update={"answers": base.answers})
-    own = {name: folder / f"{name}.md" for name in PROMPTS}
+    own = {name: folder / f"{name}.md" for name in (*PROMPTS, *ROBOT_PROMPTS)}
     texts = dict(base.texts if base else {}) | {
         name: _read_text(path) for name, path in own.items() if path.is_file()
     }
@@ -183,6 +200,13 @@ def read_pack(folder: Path, *, base: PromptPack | None = None) -> PromptPack:
         if missing := needed - slots:
             raise ConfigurationError(f"{folder / name}.md lacks the slot {{{{{min(missing)}}}}}")
         if foreign := slots - needed:
+            raise ConfigurationError(
+                f"{folder / name}.md has a slot {{{{{min(foreign)}}}}}, which it is not given"
+            )
+    for name, allowed in ROBOT_PROMPTS.items():
+        if name not in texts:
+            texts[name] = _read_text(SHIPPED / DEFAULT_PACK / f"{name}.md")
+        if foreign := set(_SLOT.findall(texts[name])) - allowed:
             raise ConfigurationError(
                 f"{folder / name}.md has a slot {{{{{min(foreign)}}}}}, which it is not given"
             )

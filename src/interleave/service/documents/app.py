@@ -29,6 +29,7 @@ from interleave.service.documents.pages import DocumentRoutes
 from interleave.service.documents.refusals import ApiRefusal, refusal_response
 from interleave.service.documents.requests import caller_of, event_number, plain_json
 from interleave.service.documents.responses_request import parse_submission
+from interleave.service.documents.robot_routes import RobotRoutes
 from interleave.service.documents.service import Documents, storage_failed
 from interleave.service.documents.shared_pictures import PREFIX as SIGNED_PATHS
 from interleave.service.documents.shared_pictures import ROUTE as SHARED
@@ -151,6 +152,7 @@ def routes(documents: Documents, metrics: DocumentMetrics) -> dict[tuple[str, st
         ("GET", "/v1/documents/{id}/document.md"): pages.markdown,
         ("GET", "/v1/documents/{id}/pictures/{name}"): pages.picture,
         ("GET", SHARED): pages.shared,
+        ("POST", "/v1/robot/check"): RobotRoutes(documents).check,
         ("POST", "/v1/files"): files.create,
         ("GET", "/v1/files"): files.listing,
         ("GET", "/v1/files/{id}"): files.retrieve,

@@ -11,6 +11,7 @@ from typing import Any, Protocol, TypeVar
 from PIL.Image import Image
 
 from interleave.agents.critic import CriticInput
+from interleave.agents.robot_check import SubTaskInput, as_check
 from interleave.backends.protocols import (
     GeneratorCapabilities,
     ImageGenerator,
@@ -99,6 +100,9 @@ class ObservedAgent:
 
     async def judge(self, seen: CriticInput) -> Verdict:
         return await _observe(self.role, self.observer, seen.slot, lambda: self.agent.judge(seen))
+
+    async def check(self, seen: SubTaskInput) -> Verdict:
+        return await _observe(self.role, self.observer, Slot(), lambda: as_check(self.agent).check(seen))
 
 
 async def _observe(role: str, observer: CallObserver, slot: Slot, call: Callable[[], Awaitable[T]]) -> T:

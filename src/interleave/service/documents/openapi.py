@@ -154,6 +154,9 @@ ROUTES: dict[tuple[str, str], Route] = {
     ("POST", "/v1/documents/{id}/undo"): _decision("Undo the last redraw or choice", wire.Nothing),
     ("POST", "/v1/documents/{id}/branch"): _decision("A new document from a step on", wire.BranchOff),
     ("POST", "/v1/documents/{id}/continue"): _decision("Go on with what failed or was stopped", wire.Nothing),
+    ("POST", "/v1/robot/check"): Route(
+        "Whether a robot has done a sub-task", wire.SubTaskVerdict, wire.SubTaskQuestion
+    ),
     ("POST", "/v1/files"): Route("Upload a picture", wire.File, "multipart/form-data"),
     ("GET", "/v1/files"): Route("The uploads", wire.Files, query=(_LIMIT,)),
     ("GET", "/v1/files/{id}"): Route("An upload", wire.File),

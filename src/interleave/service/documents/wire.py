@@ -8,7 +8,7 @@ from pydantic import ConfigDict, Field
 
 from interleave.config.run_config import SourceRule
 from interleave.runs.record import ByHand, CallCounts
-from interleave.types import Plan, PlanStep, Value, Verdict
+from interleave.types import Outcome, Plan, PlanStep, Value, Verdict
 
 Status = Literal["queued", "in_progress", "held", "completed", "incomplete", "failed", "cancelled"]
 StepState = Literal["text", "accepted", "forced", "chosen", "unfinished"]
@@ -274,6 +274,28 @@ class Files(Value):
     object: Literal["list"]
     data: list[File]
     has_more: bool
+
+
+class SubTaskQuestion(Value):
+    """`POST /v1/robot/check`."""
+
+    instruction: str
+    before: str
+    """A picture as `data:image/…;base64,…`."""
+    after: str
+    model: str | None = None
+
+
+class SubTaskVerdict(Value):
+    """Whether a sub-task is done."""
+
+    done: bool
+    outcome: Outcome
+    reasoning: str
+    correction: str | None
+    """What the robot has to do now."""
+    confidence: float | None
+    seconds: float
 
 
 class Health(Value):

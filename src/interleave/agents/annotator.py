@@ -1,0 +1,75 @@
+"""Frames of a film → the sub-tasks in them; and the exact frame with which a sub-task begins."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Protocol
+
+from interleave.agents.contact_sheets import contact_sheets
+from interleave.agents.prompts import PromptPack
+from interleave.agents.reask import ask
+from interleave.agents.replies import BOUNDARY_SCHEMA, SEGMENTS_SCHEMA, parse_boundary, parse_segments
+from interleave.backends.protocols import Sampling, VisionLanguageModel
+from interleave.types import Part, Picture, SheetSegment
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+
+Slots = dict[str, str | tuple[Part, ...]]
+
+
+class Annotator(Protocol):
+    """Finds sub-tasks in frames that are shown together. Frames are numbered from 1."""
+
+    async def segments(self, task: str, frames: Sequence[Image]) -> tuple[SheetSegment, ...]:
+        """The sub-tasks in these frames, in their order; the first begins with frame 1."""
+        ...
+
+    async def boundary(self, earlier: str, later: str, frames: Sequence[Image]) -> int:
+        """The number of the frame with which the later of two sub-tasks begins, from 2."""
+        ...
+
+
+class VlmAnnotator:
+    """An annotator that prompts a vision-language model, with contact sheets or with single frames."""
+
+    def __init__(self, vlm: VisionLanguageModel, pack: PromptPack, *, columns: int | None) -> None:
+        self.vlm = vlm
+        self.pack = pack
+        self.columns = columns
+        """Frames in a line of a contact sheet; None: every frame is a picture of its own."""
+
+    async def segments(self, task: str, frames: Sequence[Image]) -> tuple[SheetSegment, ...]:
+        slots: Slots = {
+            "task": task or "(not known)",
+            "count": str(len(frames)),
+            "frames": self._shown(frames),
+        }
+        return await ask(
+            self.vlm,
+            self.pack.messages("robot_segments", slots),
+            partial(parse_segments, frames=len(frames)),
+            sampling=Sampling(schema=SEGMENTS_SCHEMA),
+            pack=self.pack,
+        )
+
+    async def boundary(self, earlier: str, later: str, frames: Sequence[Image]) -> int:
+        slots: Slots = {
+            "earlier": earlier,
+            "later": later,
+            "count": str(len(frames)),
+            "frames": self._shown(frames),
+        }
+        return await ask(
+            self.vlm,
+            self.pack.messages("robot_boundary", slots),
+            partial(parse_boundary, frames=len(frames), earlier=earlier),
+            sampling=Sampling(schema=BOUNDARY_SCHEMA),
+            pack=self.pack,
+        )
+
+    def _shown(self, frames: Sequence[Image]) -> tuple[Part, ...]:
+        shown = frames if self.columns is None else contact_sheets(frames, columns=self.columns)
+        return tuple(map(Picture, shown))

@@ -1,0 +1,1 @@
+"""Robots: from a goal to shown and checked sub-tasks, and from episodes to annotated data."""

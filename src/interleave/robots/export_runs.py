@@ -1,0 +1,86 @@
+"""Runs → LeRobot episodes: one episode for each run, its goal pictures or what the camera saw, as a film.
+
+A run has no actions, so an episode has none either: its rows say which sub-task is under way and which try it
+is, and the language columns say it in words.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from interleave.errors import InputError
+from interleave.robots.annotation import Segment
+from interleave.robots.execution import executions
+from interleave.robots.lerobot.new_dataset import NewDataset
+from interleave.robots.subgoals import Subgoals, read_subgoals
+from interleave.runs.store import PictureStore
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+FRAMES_PER_SECOND = 5
+HELD = 5
+"""Frames for which a picture is shown."""
+GOALS, CAMERA = "observation.images.goal", "observation.images.camera"
+STATE = ("sub_task", "attempt")
+
+
+def export_runs(runs: Sequence[Path], out: Path) -> int:
+    """Write runs as episodes of a new dataset; returns the number of frames.
+
+    All show their goal pictures, or all what the camera saw: the latter where every run was carried out.
+    """
+    carried_out = all(executions(run) for run in runs)
+    camera = CAMERA if carried_out else GOALS
+    with NewDataset(
+        out, fps=FRAMES_PER_SECOND, camera=camera, features={"observation.state": STATE}, robot="interleave"
+    ) as made:
+        for run in runs:
+            goals = read_subgoals(run)
+            shown = _as_seen(run) if carried_out else _as_planned(run, goals)
+            frames = [picture for picture, *_ in shown for _ in range(HELD)]
+            states = [[number, attempt] for _, number, attempt in shown for _ in range(HELD)]
+            made.add_episode(
+                goals.goal or goals.subgoals[0].text,
+                frames,
+                {"observation.state": np.array(states, np.float32)},
+                _segments(goals, [int(number) for number, _ in states]),
+            )
+        return made.frames
+
+
+def _as_planned(run: Path, goals: Subgoals) -> list[tuple[Image, int, int]]:
+    """The picture that it began with and all goal pictures, each while the next sub-task is under way."""
+    store = PictureStore(run)
+    names = [goals.start, *(each.image for each in goals.subgoals)]
+    pictures = [store.get(Path(name).name) for name in names if name is not None]
+    if not pictures:
+        raise InputError(f"{run} has no pictures: its steps are text only")
+    last = len(goals.subgoals)
+    first = 0 if goals.start is None else 1
+    return [(picture, min(place + first, last) or 1, 1) for place, picture in enumerate(pictures)]
+
+
+def _as_seen(run: Path) -> list[tuple[Image, int, int]]:
+    """What the camera saw before the first try and after each, while the next one is under way."""
+    store, tries = PictureStore(run), executions(run)
+    shown = [(store.get(tries[0].before), tries[0].number, tries[0].attempt)]
+    for this, following in zip(tries, [*tries[1:], tries[-1]], strict=True):
+        shown.append((store.get(this.after), following.number, following.attempt))
+    return shown
+
+
+def _segments(goals: Subgoals, numbers: Sequence[int]) -> list[Segment]:
+    """The sub-task of every frame, as segments."""
+    found: list[Segment] = []
+    for place, number in enumerate(numbers):
+        if place and number == numbers[place - 1]:
+            found[-1] = found[-1].model_copy(update={"end": place + 1})
+        else:
+            said = goals.subgoals[number - 1].instruction
+            found.append(Segment(start=place, end=place + 1, instruction=said))
+    return found
