@@ -360,7 +360,8 @@ def train(bench: Bench, folder: Path, job: dict[str, Any]) -> None:
     for name, value in job["settings"].items():
         words += ["--set", f"{name}={json.dumps(value)}"]
     if job["task"] == "grpo":
-        words += ["--generator", "world", "--scorer", "oracle"]  # replaced by those in memory
+        # names that are always known; the models are those in memory
+        words += ["--generator", "solid", "--scorer", "transformers:none"]
     with _replaced(bench, folder, job):
         try:
             command(words)

@@ -60,6 +60,7 @@ class Watch(TrainerCallback):  # type: ignore[misc]
     def on_step_end(self, args: Any, state: Any, control: Any, **known: Any) -> None:
         self.bench.settle()
         self.steps.append(time.perf_counter() - self._began)
+        print(f"  step {state.global_step}: {self.steps[-1]:.3f} s", flush=True)  # should the rest be cut off
         if self._profiler is not None:
             self._profiler.stop()
             self.profile = _shares(self._profiler, self.steps[-1])
