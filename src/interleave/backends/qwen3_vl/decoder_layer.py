@@ -9,7 +9,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable
 from functools import cache
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import torch
 from torch import Tensor
@@ -27,7 +27,7 @@ class LoraWeights(NamedTuple):
     scale: float
 
 
-Projection = Tensor | LoraWeights
+Projection: TypeAlias = "Tensor | LoraWeights"
 
 
 class LayerWeights(NamedTuple):
@@ -82,7 +82,7 @@ def layer_weights(layer: Any) -> LayerWeights:
 def projection(module: Any) -> Projection:
     """The weights of a linear module; those of an adapter are copied, in the dtype of the matrix."""
     if not hasattr(module, "base_layer"):
-        return module.weight  # type: ignore[no-any-return]
+        return module.weight
     (name,) = module.active_adapters
     weight = module.base_layer.weight
     down, up = (part[name].weight.detach().to(weight.dtype, copy=True) for part in _adapter(module))
