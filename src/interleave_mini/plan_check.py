@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 from functools import cache
 
 from interleave.types import Plan, Request, Text
+from interleave_mini.language.negations import NEGATED
 from interleave_mini.language.patterns import NotUnderstood
 from interleave_mini.language.prompts import parse_prompt
 from interleave_mini.language.synonyms import (
@@ -41,11 +42,20 @@ _THING = re.compile(rf"\b{one_of(KIND_OF)}\b", re.IGNORECASE)
 _COLOUR_OF = {**{colour: colour for colour in COLOURS}, **COLOUR_SYNONYMS}
 _BEFORE = one_of((*ADJECTIVES, *_COLOUR_OF, *(word for words in SIZE_WORDS.values() for word in words)))
 _NUMBER = one_of((*NUMBERS[2:], *map(str, range(2, len(NUMBERS)))))
-_COUNTED = re.compile(
-    rf"\b(?P<count>{_NUMBER}) (?:{_BEFORE} )*(?P<things>{one_of(_PLURAL)})\b", re.IGNORECASE
-)
+COUNTED = re.compile(rf"\b(?P<count>{_NUMBER}) (?:{_BEFORE} )*(?P<things>{one_of(_PLURAL)})\b", re.IGNORECASE)
 _COLOURED = re.compile(
     rf"\b(?P<colour>{one_of(_COLOUR_OF)}) (?:{_BEFORE} )*(?P<thing>{one_of(KIND_OF)})\b", re.IGNORECASE
+)
+_COLOURED_AFTER = re.compile(
+    rf"\b(?P<thing>{one_of(KIND_OF)}) (?:that is|which is|that's|that are|which are|in) "
+    rf"(?P<colour>{one_of(_COLOUR_OF)})\b",
+    re.IGNORECASE,
+)
+_MORE_THAN_NINE = re.compile(
+    rf"\b(?:\d{{2,}}|ten|eleven|twelve|(?:a )?dozens?(?: of)?|(?:thir|four|fif|six|seven|eigh|nine)teen"
+    rf"|twenty|thirty|forty|fifty|(?:a |one )?hundreds?(?: of)?|(?:a |one )?thousands?(?: of)?) "
+    rf"(?:{_BEFORE} )*(?P<things>{one_of(_PLURAL)})\b",
+    re.IGNORECASE,
 )
 
 
@@ -53,6 +63,7 @@ _SOMETHING_NEW = re.compile(rf"\b(?:an?|some|two|three) (?:{_BEFORE} )*{one_of(K
 _SAID_OTHERWISE = re.compile(
     r"\b(?:in|inside) the house\b|\bmoved to a new house\b|\bpencils\b|\b(?:my|with|with \w+) pencil\b"
     r"|\bballs? of snow\b|\bsnow ?balls\b|\bsnow into balls\b|\bthe sun has set\b|\bin the street the game\b"
+    r"|\bsquare danc(?:e|es|ing)\b"
     r"|\buntil the stars (?:came|come)\b|\ba gift from the (?:gripper|robot)\b|\bcolou?ring book\b"
     r"|\b(?:whole|life) circle\b|\bcircle of life\b|\b(?:picture|story) ?book\b|\bbook of (?:rhymes|poems)\b"
     r"|\bas (?:a )?present\b|\bin the nursery rhyme\b|\bfrog'?s? eggs\b|\bapple (?=trees?\b)",
@@ -65,10 +76,37 @@ def leaves_out(missing: Sequence[str]) -> str:
     return f"The plan leaves out {listed(list(missing))}."
 
 
+def has_unwanted(unwanted: Sequence[str]) -> str:
+    """What the planner is told about a plan with something that the request does not want."""
+    return f"The plan has {listed(list(unwanted))}, which is not wanted."
+
+
+def more_than_fit(text: str) -> str | None:
+    """A number of things in a request that no picture has room for; None where there is none."""
+    found = _MORE_THAN_NINE.search(_SAID_OTHERWISE.sub(" ", text))
+    return found[0] if found else None
+
+
+def unwanted_in(plan: Plan, request: Request) -> list[str]:
+    """What a request without pictures says is not to be there, and the last picture of the plan has."""
+    scenes = [] if request.pictures else scenes_of(plan)
+    if not scenes:
+        return []
+    kinds = {thing.kind for thing in scenes[-1].things.values()}
+    asked = _SAID_OTHERWISE.sub(" ", request.text)
+    wanted = {KIND_OF[word[0].lower()] for word in _THING.finditer(NEGATED.sub(" ", asked))}
+    return [
+        word[0]
+        for negated in NEGATED.finditer(asked)
+        for word in _THING.finditer(negated[0])
+        if KIND_OF[word[0].lower()] in kinds - wanted
+    ]
+
+
 def missing_from(plan: Plan, request: Request) -> list[str]:
     """What the text of a request names and the plan does not draw, in the request's words."""
     asked, planned = _asked_text(request), _planned_text(plan)
-    asked = _SAID_OTHERWISE.sub(" ", asked)
+    asked = NEGATED.sub(" ", _SAID_OTHERWISE.sub(" ", asked))
     places = list(_missing_places(asked, planned))
     asked = _PLACE.sub(" ", asked)  # nothing stands "among the trees"
     kinds = _drawn_kinds(plan)
@@ -174,7 +212,7 @@ def _planned_text(plan: Plan) -> str:
 
 def _missing_pairs(asked: str, planned: str, kinds: set[str]) -> Iterator[str]:
     """Things in a colour that the plan never speaks of."""
-    for found in _COLOURED.finditer(asked):
+    for found in (*_COLOURED.finditer(asked), *_COLOURED_AFTER.finditer(asked)):
         if KIND_OF[found["thing"].lower()] in kinds and not _says(
             planned, _COLOUR_OF[found["colour"].lower()]
         ):
@@ -183,7 +221,7 @@ def _missing_pairs(asked: str, planned: str, kinds: set[str]) -> Iterator[str]:
 
 def _missing_counts(asked: str, planned: str, scenes: Sequence[Scene]) -> Iterator[str]:
     """Numbers of things that no picture has, as far as the prompts tell; else, that nothing speaks of."""
-    for found in _COUNTED.finditer(asked):
+    for found in COUNTED.finditer(asked):
         said = found["count"].lower()
         number = int(said) if said.isdigit() else NUMBERS.index(said)
         kind = KIND_OF[found["things"].lower()]

@@ -33,11 +33,14 @@ from interleave_mini.language.vocabulary import (
 from interleave_mini.language.voices import voices
 from interleave_mini.language.words import listed, plural, with_article
 from interleave_mini.plan_check import (
+    has_unwanted,
     impossible_step,
     is_about_something_else,
     leaves_out,
     missing_from,
+    more_than_fit,
     named_things,
+    unwanted_in,
 )
 from interleave_mini.reader import shared_batched_reader, shared_reader
 from interleave_mini.reader.scores import is_clear
@@ -121,6 +124,7 @@ def check_words(request: Request) -> None:
     text = request.text
     unknown = unknown_words(text, with_pictures=bool(request.pictures))
     if not unknown:
+        _check_numbers(text)
         return
     if language := other_language(text):
         raise InputError(
@@ -128,6 +132,15 @@ def check_words(request: Request) -> None:
             f"In English it can do, for example, {_quoted(EXAMPLES[:SHOWN])}. {REAL_MODELS}"
         )
     raise _unknown_words_error(text, unknown)
+
+
+def _check_numbers(text: str) -> None:
+    if too_many := more_than_fit(text):
+        raise InputError(
+            f"the miniature's pictures have room for nine things, and "
+            f"“{one_line(too_many, MAX_WORD_LENGTH)}” are more. "
+            f"It can do {_quoted([f'Draw nine {too_many.split()[-1].lower()}'])}. {REAL_MODELS}"
+        )
 
 
 def _unknown_words_error(text: str, unknown: Sequence[Unknown]) -> InputError:
@@ -237,6 +250,8 @@ class PlanCheck:
             return leaves_out(missing)
         if request.pictures:
             return ""
+        if unwanted := unwanted_in(plan, request):
+            return has_unwanted(unwanted)
         if prompt := impossible_step(plan):
             return f"Nobody can draw “{prompt}”."
         return "The plan is about something else." if is_about_something_else(plan, request) else ""
@@ -254,6 +269,8 @@ def _why(request: Request, plan: Plan) -> str:
     if missing := missing_from(plan, request):
         left_out = listed([f"“{each}”" for each in missing])
         return f"{understood}, but its plan leaves out {left_out}: {in_other_words}"
+    if unwanted := unwanted_in(plan, request):
+        return f"{understood}, but its plan has {listed(unwanted)}, which you do not want: {in_other_words}"
     if is_about_something_else(plan, request):
         return "the miniature finds nothing in this that it can draw"
     return f"{understood}, but its plan cannot be drawn at “{impossible_step(plan)}”: {in_other_words}"

@@ -41,6 +41,17 @@ def prompts(text: str) -> list[str]:
         ("2 cats and a dog in the garden", "A meadow with two orange cats in the middle row and a brown dog"),
         ("an empty beach", "An empty beach."),
         ("purple flower", "A meadow with a purple flower in the middle."),
+        ("sun top right, house in the middle", "A meadow with a yellow sun at the top right and a red house"),
+        ("a car that is blue and a hen in red", "A meadow with a blue car on the left and a red hen"),
+        ("a cat with four mushrooms around it", "A meadow with a red mushroom at the top, a red mushroom"),
+        (
+            "the dog is left of the house and the cat is right of it",
+            "A meadow with a brown dog on the left, a red house in the middle and an orange cat on",
+        ),
+        (
+            "the cat is under the tree",
+            "A meadow with a green tree in the middle and an orange cat at the bottom",
+        ),
         (
             "a small red ball and a big blue ball",
             "A meadow with a small red ball on the left and a blue ball",
@@ -57,6 +68,14 @@ def test_a_picture_has_things_where_and_as_often_as_they_are_named(text: str, fi
         ("5 fish, one swims away", 2, "Remove the orange fish at the bottom."),
         ("a rabbit eats three carrots one by one", 4, "Remove the orange carrot."),
         ("one star, then another, then a third", 3, "Add a yellow star on the right."),
+        ("a hen lays an egg", 2, "Add a small brown egg at the bottom right."),
+        ("paint the house blue, then green", 3, "Paint the blue house green."),
+        ("a cat goes to the beach, then the forest", 2, "Change the background to the forest."),
+        (
+            "how do I draw an elephant",
+            3,
+            "Remove the small blue circle. Replace the blue circle with a blue elephant.",
+        ),
         ("a rocket flies to the moon", 4, "Add a yellow moon at the top."),
         ("a balloon flies away", 3, "Remove the red balloon."),
         ("a duckling grows up", 2, "Make the yellow duck large."),

@@ -14,9 +14,10 @@ from interleave.agents.replies import render_plan
 from interleave.backends.protocols import Message, Reply, Sampling, VlmCapabilities
 from interleave.errors import InputError
 from interleave.types import Plan, PlanStep, Request
+from interleave_mini.language.negations import NEGATED, with_negation
 from interleave_mini.language.tasks import sample_task
-from interleave_mini.plan_check import impossible_step, missing_from
-from interleave_mini.requests import PlanCheck
+from interleave_mini.plan_check import impossible_step, missing_from, more_than_fit, unwanted_in
+from interleave_mini.requests import PlanCheck, accept_request
 
 
 def plan(*prompts: str) -> Plan:
@@ -38,11 +39,47 @@ CAT = plan("A meadow with a orange cat on the left.", "Add a red ball in the mid
         ("a cat plays with a blue ball", ["blue ball"]),
         ("a cat on the beach", ["on the beach"]),
         ("three cats and a ball", ["three cats"]),
+        ("a cat and a ball, not a dog", []),
+        ("a cat without a dog or a hen, and a ball that is blue", ["blue ball"]),
         ("A cat named Mia is outside, and it's for my picture book", []),
     ],
 )
 def test_what_a_request_names_must_be_in_the_plan(text: str, missing: list[str]) -> None:
     assert missing_from(CAT, Request.of(text)) == missing
+
+
+@pytest.mark.parametrize(
+    ("text", "unwanted"),
+    [
+        ("a cat, no balls", ["balls"]),
+        ("a cat but not a ball and not a dog", ["ball"]),
+        ("a cat plays with a ball until there is no ball left", []),
+        ("a cat without any dogs", []),
+        ("oh no a ball hits a cat", []),
+    ],
+)
+def test_what_is_not_wanted_must_not_be_in_the_last_picture(text: str, unwanted: list[str]) -> None:
+    assert unwanted_in(CAT, Request.of(text)) == unwanted
+
+
+@pytest.mark.parametrize("text", ["100 balls", "a dozen red apples", "draw twelve small cats"])
+def test_more_things_than_there_is_room_for_are_refused_with_the_reason(text: str) -> None:
+    with pytest.raises(InputError, match="room for nine things"):
+        accept_request(Request.of(text), {})
+
+
+def test_numbers_of_other_things_are_no_numbers_of_things() -> None:
+    assert more_than_fit("A story of a cat in 12 pictures") is None
+    assert more_than_fit("a frog after 100 days") is None
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_negation_in_training_is_one_that_the_check_finds(seed: int) -> None:
+    text = with_negation("A cat and a dog in the meadow.", {"cat", "dog"}, Random(seed))
+    assert NEGATED.search(text)
+    assert not {"cat", "dog"} & {
+        word.lower() for found in NEGATED.finditer(text) for word in found[0].split()
+    }
 
 
 def test_true_plans_are_hardly_ever_complained_about() -> None:

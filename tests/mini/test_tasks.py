@@ -69,7 +69,7 @@ def assert_true(steps: tuple[Step, ...] | list[Step]) -> None:
 
 
 def test_there_are_as_many_requests_as_promised() -> None:
-    assert len(DOMAINS) == 11
+    assert len(DOMAINS) == 12
     assert len(TOPICS) >= 85
     assert min(len(topic.templates) for topic in ALL_TOPICS) >= 5
     assert min(len(edit.templates) for edit in EDITS) >= 4

@@ -34,11 +34,13 @@ PLANNING = {
     "plan-edit": 3,
     "plan-plain": 3,
     "plan-annotate": 3,
+    "plan-robot": 1,
+    "segment": 2,
     "again": 1,
     "look": 1,
     "compare": 1,
 }
-JUDGING = {"look": 1, "compare": 1, "check": 1, "verdict": 6}
+JUDGING = {"look": 1, "compare": 1, "check": 1, "verdict": 6, "done": 1}
 EXERCISES = {"planner": PLANNING, "critic": JUDGING, "agent": {**JUDGING, **PLANNING}}
 """The exercises of each role, and how often each comes."""
 EXERCISE_RATES = (1.5e-3, 1e-3)

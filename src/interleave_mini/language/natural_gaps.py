@@ -26,6 +26,14 @@ from interleave_mini.language.gaps import (
     usual,
 )
 from interleave_mini.language.group_gaps import MOST, APair, SomeGroups, sample_counts
+from interleave_mini.language.placed_gaps import (
+    SomeColours,
+    SomePlaced,
+    SomePlaces,
+    placed_in_words,
+    placed_pattern,
+    read_placed,
+)
 from interleave_mini.language.synonyms import (
     ADJECTIVES,
     COLOUR_SYNONYMS,
@@ -45,6 +53,7 @@ SAYS_USUAL_COLOUR = 0.2
 SMALL, SAYS_LARGE = 0.06, 0.04
 WITH_ADJECTIVE, WITH_NAME = 0.08, 0.02
 WITH_SYNONYM, WITH_DIGIT = 0.25, 0.4
+COLOUR_AFTER_NOUN = 0.07
 TWO_ALIKE = 0.1
 """The share of pictures of several things with two of one kind, in different colours or sizes."""
 
@@ -52,7 +61,11 @@ _ARTICLES = r"(?:an?|some|one|the|my|our|this|that|his|her|their)"
 _SIZES = {word: size for size, words in SIZE_WORDS.items() for word in words}
 _COLOUR_OF = {**{colour: colour for colour in COLOURS}, **COLOUR_SYNONYMS}
 _BEFORE_NOUN = rf"(?:{one_of((*ADJECTIVES, *_SIZES, *_COLOUR_OF))} )*"
-_NAMED = rf"(?: (?:named|called) {one_of(NAMES)})?"
+_COLOUR_AFTER = ("that is", "which is", "that's", "in")
+_AFTER_NOUN = (
+    rf"(?: (?:named|called) {one_of(NAMES)}| {one_of(_COLOUR_AFTER)} (?P<{{group}}>{one_of(_COLOUR_OF)}))?"
+)
+_NAMED = _AFTER_NOUN.replace("(?P<{group}>", "(?:")
 _LIST = re.compile(r",?(?: and)? then |, and | and |, | with ", re.IGNORECASE)
 IN_TURN = "turn"
 """The form of things that come one after the other: "a cat, then a dog"."""
@@ -83,6 +96,9 @@ def sample(gap: Gap, rng: Random) -> Any:
             counts = sample_counts(rng)
             kinds = rng.sample(gap.kinds, len(counts))
             return tuple((count, _sample_thing(kind, rng)) for count, kind in zip(counts, kinds, strict=True))
+        case SomePlaced():
+            kinds = rng.sample(gap.kinds, rng.choice((1, 2, 2, 3, 3, 4)))
+            return gap.spread([_sample_thing(kind, rng) for kind in kinds], rng)
         case APair():
             first = _sample_thing(rng.choice(gap.kinds), rng)
             return first, first if rng.random() < 0.5 else _sample_thing(rng.choice(gap.kinds), rng)
@@ -106,6 +122,10 @@ def default(gap: Gap, place: int) -> Any:
             return tuple(usual(kind) for kind in gap.kinds[place + 1 :][: max(gap.least, 2)])
         case SomeGroups():
             return (3, usual(gap.kinds[0])), (2, usual(gap.kinds[1]))
+        case SomePlaced():
+            return ((0, usual("sun")), (4, usual("house")))
+        case SomePlaces() | SomeColours():
+            return gap.among[: gap.least + 1]
         case APair():
             return usual("tree"), usual("tree")
         case APlace():
@@ -137,6 +157,9 @@ def write(gap: Gap, value: Any, form: str, rng: Random) -> str:
             return _list_in_words([thing_in_words(each, form, rng) for each in value], rng)
         case SomeGroups():
             return _list_in_words([_group_in_words(count, thing, rng) for count, thing in value], rng)
+        case SomePlaced():
+            items = placed_in_words(value, lambda thing, form: thing_in_words(thing, form, rng), rng)
+            return rng.choice(("; ", ", ")).join(items) if rng.random() < 0.3 else _joined(items, rng)
         case APair():
             first, second = value
             if first == second:
@@ -162,7 +185,9 @@ def thing_in_words(thing: Thing, form: str, rng: Random) -> str:
         words.append(rng.choice(SIZE_WORDS["small"]))
     elif rng.random() < SAYS_LARGE:
         words.append(rng.choice(SIZE_WORDS["large"]))
-    if thing.colour != KINDS[thing.kind].colour or rng.random() < SAYS_USUAL_COLOUR:
+    says_colour = thing.colour != KINDS[thing.kind].colour or rng.random() < SAYS_USUAL_COLOUR
+    after_noun = says_colour and not form and rng.random() < COLOUR_AFTER_NOUN
+    if says_colour and not after_noun:
         words.append(thing.colour)
     uncountable = noun in UNCOUNTABLE
     words.append(plural(noun) if form == "many" and not uncountable else noun)
@@ -172,6 +197,8 @@ def thing_in_words(thing: Thing, form: str, rng: Random) -> str:
     if form:
         return said
     article = "some" if uncountable else "an" if said[0] in "aeiou" else "a"
+    if after_noun:
+        return f"{article} {said} {rng.choice(_COLOUR_AFTER)} {thing.colour}"
     named = f" {rng.choice(('named', 'called'))} {rng.choice(NAMES)}" if rng.random() < WITH_NAME else ""
     return f"{article} {said}{named}"
 
@@ -192,6 +219,12 @@ def place_in_words(place: str, form: str, rng: Random) -> str:
 
 def number_in_words(number: int, rng: Random) -> str:
     return str(number) if rng.random() < WITH_DIGIT else NUMBERS[number]
+
+
+def _joined(items: Sequence[str], rng: Random) -> str:
+    """A list of items that have a place each: none is "with" another."""
+    ways = (", ".join(items), " and ".join(items), f"{', '.join(items[:-1])} and {items[-1]}")
+    return rng.choice(ways) if len(items) > 1 else items[0]
 
 
 def _list_in_words(items: Sequence[str], rng: Random) -> str:
@@ -226,6 +259,8 @@ def pattern(gap: Gap, form: str) -> str:
         case SomeGroups():
             one = rf"(?:{_counted_pattern(gap.kinds, MOST)}|{_thing_pattern(tuple(gap.kinds), '')})"
             return rf"{one}(?:(?:, and | and |, | with ){one}){{1,2}}"
+        case SomePlaced():
+            return placed_pattern(_thing_pattern(gap.kinds, ""), _thing_pattern(gap.kinds, "bare"), gap.most)
         case APair():
             one = _thing_pattern(tuple(gap.kinds), "")
             return rf"(?:{_counted_pattern(gap.kinds, 2)}|{one} and {one})"
@@ -275,6 +310,8 @@ def read(gap: Gap, words: str, form: str) -> Any:
             return tuple(thing_from_words(each) for each in _LIST.split(words))
         case SomeGroups():
             return tuple(_group_from_words(each) for each in _LIST.split(words))
+        case SomePlaced():
+            return read_placed(words, thing_from_words)
         case APair():
             groups = [_group_from_words(each) for each in _LIST.split(words)]
             return groups[0][1], groups[-1][1]
@@ -294,7 +331,8 @@ def _group_from_words(words: str) -> tuple[int, Thing]:
 
 
 _NOUN_AT_END = re.compile(
-    rf"\b(?P<noun>{one_of((*NOUNS, *NOUN_SYNONYMS, *_SINGULAR_OF))}){_NAMED}$", re.IGNORECASE
+    rf"\b(?P<noun>{one_of((*NOUNS, *NOUN_SYNONYMS, *_SINGULAR_OF))}){_AFTER_NOUN.format(group='colour')}$",
+    re.IGNORECASE,
 )
 
 
@@ -308,6 +346,8 @@ def thing_from_words(words: str) -> Thing:
     kind, state = NOUNS[NOUN_SYNONYMS.get(noun, noun)]
     before = words[: found.start()].lower().split()
     colours = [_COLOUR_OF[word] for word in before if word in _COLOUR_OF]
+    if found["colour"]:
+        colours.append(_COLOUR_OF[found["colour"].lower()])
     sizes = [_SIZES[word] for word in before if word in _SIZES]
     size = Size(sizes[0]) if sizes else Size.LARGE
     return Thing(kind, colours[0] if colours else KINDS[kind].colour, size, state)

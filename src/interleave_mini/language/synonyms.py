@@ -41,6 +41,9 @@ NOUN_SYNONYMS: dict[str, str] = {
     **dict.fromkeys(("cocoon", "pupa"), "chrysalis"),
     **dict.fromkeys(("toy block", "building block", "cube", "brick"), "block"),
     **dict.fromkeys(("full moon",), "moon"),
+    **dict.fromkeys(("sunflower", "tulip", "daffodil"), "flower"),
+    **dict.fromkeys(("oak tree", "pine tree", "fir tree"), "tree"),
+    **dict.fromkeys(("rubber duck",), "duck"),
 }
 """Nouns of requests → nouns of the world."""
 

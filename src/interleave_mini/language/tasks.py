@@ -32,6 +32,7 @@ from interleave_mini.language.own_steps import read_own_steps, sample_own_steps
 from interleave_mini.language.patterns import NotUnderstood, normalised, variants
 from interleave_mini.language.references import Style
 from interleave_mini.language.riddles import RIDDLE_TOPICS
+from interleave_mini.language.robot_goals import read_goal, sample_goal
 from interleave_mini.language.sentences import parse_sentence, say_all
 from interleave_mini.language.splits import (
     UNSEEN_PAIR,
@@ -58,6 +59,8 @@ KNOWLEDGE = "knowledge"
 EDITING = "reasoning edits"
 PLAIN_EDITING = "plain edits"
 OWN_STEPS = "own steps"
+ROBOT = "robot"
+ROBOT_GOALS = "robot goals"
 GO_ON = (
     "Please continue from here.",
     "Go on with the remaining steps.",
@@ -382,6 +385,15 @@ def _wishes(scene: Scene, voice: Voice, rng: Random) -> tuple[str, tuple[Step, .
     return dressed(joined(texts, rng), voice, rng), tuple(steps)
 
 
+def _robot(rng: Random, heard: Voices) -> Task:
+    """A goal for the gripper on a given bench; not one of the suites of the benchmark."""
+    asked = sample_goal(rng)
+    scenes = [asked.scene, *(step.scene for step in asked.steps)]
+    unseen = unseen_in(asked.goal.name, asked.template, asked.goal.templates, scenes)
+    parts = (asked.scene, asked.text)
+    return Task(ROBOT, ROBOT_GOALS, asked.goal.name, asked.template, parts, asked.steps, unseen=unseen)
+
+
 def _seen_in(voice: Voice, steps: Sequence[Step]) -> tuple[str, ...]:
     return _unseen(voice, [scene for step in steps for scene in (step.before or step.scene, step.scene)])
 
@@ -405,6 +417,7 @@ _SAMPLERS: dict[str, Callable[[Random, Voices], Task]] = {
     "edit": _edit,
     "plain": _plain,
     "annotate": _annotate,
+    ROBOT: _robot,
 }
 
 
@@ -460,6 +473,9 @@ def _is_said(section: str, text: str) -> bool:
 
 
 def _read_edit(scene: Scene, text: str, parts: tuple[str | Scene, ...]) -> Task:
+    for variant in variants(normalised(text)):
+        if goal_steps := read_goal(variant.text, scene):
+            return Task(ROBOT, ROBOT_GOALS, ROBOT_GOALS, "", parts, goal_steps)
     if found := parse_edit(normalised(text), scene):
         edit, step = found
         return Task("edit", EDITING, edit.kind, "", parts, (step,))

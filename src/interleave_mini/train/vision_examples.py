@@ -2,42 +2,52 @@
 
 look: describe a picture. compare: say what changed between two. check: does a picture show a description?
 verdict: a critic's whole reply about a step, with a better prompt where the picture is wrong. plan-SUITE:
-plan a request of that suite. again: plan it again, told what the first plan has left out. They are sampled on
-the fly from a seed, of the training split alone: without held-out pairs of kind and colour, voices and
-wordings.
+plan a request of that suite. again: plan it again, told what the first plan has left out. plan-robot: the
+sub-tasks to a goal of the gripper. done: has a sub-task been carried out, and what is to be done now if not?
+segment: say of shots of an episode what has changed from each to the next. They are sampled on the fly from a
+seed, of the training split alone: without held-out pairs of kind and colour, voices and wordings.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from random import Random
 
 from interleave.agents.replies import render_plan, render_verdict
 from interleave.errors import ConfigurationError, InputError, did_you_mean
 from interleave.types import Outcome, Verdict
+from interleave_mini.language.negations import with_negation
 from interleave_mini.language.prompts import scene_prompt
 from interleave_mini.language.references import Style
 from interleave_mini.language.sentences import say_all
 from interleave_mini.language.splits import has_held_out_pair
-from interleave_mini.language.tasks import SUITES, Task, sample_training_task
+from interleave_mini.language.story import Step
+from interleave_mini.language.tasks import DESCRIBE, ROBOT, SUITES, Task, sample_training_task
+from interleave_mini.language.words import NUMBERS
 from interleave_mini.oracle import ACCEPTED, describe_faults, refine_prompt
-from interleave_mini.plan_check import leaves_out
+from interleave_mini.plan_check import COUNTED, KIND_OF, has_unwanted, leaves_out
+from interleave_mini.robots.episodes import Episode, described_shots, film, reached_at, what_is_seen
+from interleave_mini.robots.gripper import badly_done, correction, same_state
 from interleave_mini.train.examples import Example, random_operations, random_scene, sample_example
 from interleave_mini.train.new_words import with_new_words
 from interleave_mini.train.typos import with_other_words, with_typo
 from interleave_mini.world.kinds import COLOURS, NOUNS
 from interleave_mini.world.mistakes import with_mistake
+from interleave_mini.world.motion import Frame, Shot, movement
 from interleave_mini.world.operations import apply_all, changes
-from interleave_mini.world.scene import Scene
+from interleave_mini.world.scene import GRID, Gripper, Scene
 
-SEEING = ("look", "compare", "check", "verdict")
-PLANNING = (*(f"plan-{suite}" for suite in SUITES), "again")
+SEEING = ("look", "compare", "check", "verdict", "done")
+PLANNING = (*(f"plan-{suite}" for suite in (*SUITES, ROBOT)), "again", "segment")
 EXERCISES = (*SEEING, *PLANNING)
 FROM_STORIES = 0.35
-MISTYPED, OTHER_WORDS = 0.04, 0.25
+MISTYPED, OTHER_WORDS, NEGATED = 0.05, 0.25, 0.06
 NEW_WORDS = 0.15
+PICTURES = 0.15
+"""The share of stories to plan that are taken from the domains that new users begin with, besides others."""
+FIRST_ASKED = ("pictures", "arranging and counting")
 UNCHANGED = 0.12
 RIGHT = 0.4
 FROM_PLANS = 0.7
@@ -46,8 +56,18 @@ DRAWN_AGAIN = 0.4
 """The share of verdicts on pictures that were drawn from a refined prompt."""
 ACCEPTED_SHARE = 0.6
 """The share of right pictures among those of verdicts."""
-OF_ANOTHER_STEP = 0.3
+OF_ANOTHER_STEP = 0.45
 """The share of wrong pictures that are right for another step of the same plan."""
+MOVING_SHARE = 0.25
+"""The share of sub-tasks not done where the gripper is still on its way."""
+ELSEWHERE_SHARE = 0.2
+"""The share of sub-tasks done where the gripper hangs above another column than expected."""
+OWN_WORDS_SHARE = 0.4
+"""The share of instructions in varied words."""
+SHEET = (3, 8)
+"""The least and the most shots of an episode that are shown at once."""
+CLOSE_SHARE = 0.5
+"""The share of sheets with shots close to each other, about a place where something changes."""
 JUDGED_SUITES = ("story", "story", "story", "edit", "plain", "know")
 
 
@@ -67,19 +87,20 @@ class Exercise:
     """
 
     name: str
-    question: tuple[Scene | Shown | str | None, ...]
+    question: tuple[Shot | Shown | str | None, ...]
     answer: str
     first_answer: str = ""
     complaint: str = ""
     """A first answer, and what was said about it."""
 
     @property
-    def pictures(self) -> tuple[Scene | Shown | None, ...]:
+    def pictures(self) -> tuple[Shot | Shown | None, ...]:
         return tuple(part for part in self.question if not isinstance(part, str))
 
     @property
     def scenes(self) -> tuple[Scene, ...]:
-        return tuple(part for part in self.question if isinstance(part, Scene))
+        shots = (part.scene if isinstance(part, Frame) else part for part in self.question)
+        return tuple(part for part in shots if isinstance(part, Scene))
 
 
 def exercises_named(names: Iterable[str]) -> tuple[str, ...]:
@@ -169,6 +190,9 @@ def _verdict_text(shown: Scene, wanted: Scene) -> str:
 def _planning(suite: str) -> Callable[[Random], Exercise]:
     def sample(rng: Random) -> Exercise:
         task = sample_training_task(suite, rng)
+        if suite == "story" and rng.random() < PICTURES:
+            while task.domain not in FIRST_ASKED:
+                task = sample_training_task(suite, rng)
         answer = render_plan(task.plan())
         if task.parts == (task.text,) and rng.random() < NEW_WORDS:
             scenes = [step.scene for step in task.steps]
@@ -179,22 +203,145 @@ def _planning(suite: str) -> Callable[[Random], Exercise]:
     return sample
 
 
+# Robots
+
+
+def done_question(instruction: str) -> str:
+    """The text of the prompt `completion` in the pack `mini`."""
+    return f"Judge: {instruction} Drawn: by the robot."
+
+
+def _done(rng: Random) -> Exercise:
+    """A sub-task, the bench before it, and what a camera shows after it: is it done, or what is to be done?"""
+    step = rng.choice(_training_goal(rng).steps)
+    before = step.before or step.scene
+    in_own_words = rng.random() < OWN_WORDS_SHARE
+    instruction = say_all(step.operations, before, Style(rng=rng)) if in_own_words else step.prompt
+    shown = _after_sub_task(step, before, rng)
+    return Exercise("done", (done_question(instruction), before, shown), done_answer(shown, step))
+
+
+def _after_sub_task(step: Step, before: Scene, rng: Random) -> Shot:
+    if rng.random() < ACCEPTED_SHARE:
+        column = rng.randrange(GRID)
+        if rng.random() < ELSEWHERE_SHARE and step.scene.gripper and step.scene.cells[column] is None:
+            return replace(step.scene, gripper=Gripper(column, step.scene.gripper.holds))
+        return step.scene
+    if rng.random() < MOVING_SHARE:
+        *on_the_way, _ = movement(step.operations[0], before, rng.randint(8, 16))
+        return rng.choice(on_the_way)
+    return badly_done(step.operations[0], before, rng)
+
+
+def done_answer(shown: Shot, step: Step) -> str:
+    """The true verdict on a sub-task; where it is not done, with what the gripper has to do from here."""
+    seen, wanted = what_is_seen(shown), step.scene
+    if isinstance(shown, Scene) and same_state(seen, wanted):
+        return render_verdict(Verdict(outcome=Outcome.ACCEPTED, reasoning=ACCEPTED))
+    what_to_do = say_all(correction(seen, wanted), seen) or step.prompt
+    return render_verdict(
+        Verdict(outcome=Outcome.REJECTED, reasoning=_what_is_wrong(shown, wanted), refined_prompt=what_to_do)
+    )
+
+
+def _what_is_wrong(shown: Shot, wanted: Scene) -> str:
+    if isinstance(shown, Frame):
+        return "Wrong. The gripper is still moving."
+    if shown.gripper and wanted.gripper:  # above which column it hangs is no fault
+        wanted = replace(wanted, gripper=Gripper(shown.gripper.column, wanted.gripper.holds))
+    return describe_faults(shown, wanted)
+
+
+def _training_goal(rng: Random) -> Task:
+    return sample_training_task(ROBOT, rng)
+
+
+def _segment(rng: Random) -> Exercise:
+    """Shots of an episode, far from each other or close; the answer is that of the suite `annotate`."""
+    task = _training_goal(rng)
+    while len(task.steps) < 2:
+        task = _training_goal(rng)
+    episode = film(task.text, task.steps[0].before or task.steps[0].scene, task.steps, rng)
+    places = _sheet(episode, rng)
+    steps = described_shots(episode, places)
+    ending = rng.choice(DESCRIBE)
+    answer = render_plan(Task("annotate", "", "describing", ending, (ending,), steps).plan())
+    return Exercise("segment", ("Plan: ", *(episode.shots[place] for place in places), ending), answer)
+
+
+def _sheet(episode: Episode, rng: Random) -> list[int]:
+    """Places of shots at equal distances: over much of the episode, or about a change."""
+    count, length = rng.randint(*SHEET), len(episode.shots)
+    if rng.random() < CLOSE_SHARE:
+        change = reached_at(episode, rng.choice(episode.sub_tasks))
+        width = rng.randint(count, 4 * count)
+        first = max(0, change - rng.randrange(width + 1))
+        last = min(length - 1, first + width)
+    else:
+        first = rng.randrange(length // 3)
+        last = rng.randrange(2 * length // 3, length)
+    return [first + round(place * (last - first) / (count - 1)) for place in range(count)]
+
+
 def _again(rng: Random) -> Exercise | None:
-    """A plan in which one kind or colour is another, the complaint about it, and the true plan."""
+    """A plan with something wrong in it, the complaint about it, and the true plan."""
     task = sample_training_task("story", rng)
+    return rng.choice((_another_word, _another_word, _another_number, _something_unwanted))(task, rng)
+
+
+def _another_word(task: Task, rng: Random) -> Exercise | None:
+    """One kind or colour is another."""
     answer = render_plan(task.plan())
-    said = [word for word in (*COLOURS, *NOUNS) if re.search(rf"\b{word}\b", task.text, re.IGNORECASE)]
-    said = [word for word in said if re.search(rf"\b{word}\b", answer)]
+    said = [word for word in (*COLOURS, *NOUNS) if _has(task.text, word) and _has(answer, word)]
     if not said:
         return None
     left_out = rng.choice(said)
-    other = rng.choice([word for word in (COLOURS if left_out in COLOURS else NOUNS) if word != left_out])
-    wrong = re.sub(rf"\b{left_out}\b", other, answer)
+    wrong = _with_word(answer, left_out, COLOURS if left_out in COLOURS else NOUNS, rng)
     return Exercise("again", _as_asked(task, rng), answer, wrong, leaves_out([left_out]))
+
+
+def _another_number(task: Task, rng: Random) -> Exercise | None:
+    """There are fewer of something, or more."""
+    found, answer = COUNTED.search(task.text), render_plan(task.plan())
+    if found is None:
+        return None
+    said = found["count"].lower()
+    number = NUMBERS[int(said)] if said.isdigit() else said
+    if not _has(answer, number):
+        return None
+    wrong = _with_word(answer, number, NUMBERS[2:], rng)
+    return Exercise("again", ("Plan: ", *task.parts), answer, wrong, leaves_out([found[0]]))
+
+
+def _something_unwanted(task: Task, rng: Random) -> Exercise | None:
+    """The plan has something that the request says is not to be there."""
+    answer = render_plan(task.plan())
+    text = with_negation(task.text, _kinds_of(task), rng)
+    unwanted = [word for word in KIND_OF if word in NOUNS and _has(text, word) and not _has(task.text, word)]
+    drawn = [noun for noun in NOUNS if _has(answer, noun) and _has(task.text, noun)]
+    if task.parts != (task.text,) or not unwanted or not drawn:
+        return None
+    wrong = re.sub(rf"\b{rng.choice(drawn)}\b", unwanted[0], answer)
+    return Exercise("again", ("Plan: ", text), answer, wrong, has_unwanted(unwanted[:1]))
+
+
+def _has(text: str, word: str) -> bool:
+    return re.search(rf"\b{word}\b", text, re.IGNORECASE) is not None
+
+
+def _with_word(text: str, word: str, others: Iterable[str], rng: Random) -> str:
+    other = rng.choice([each for each in others if not _has(each, word)])  # no crescent moon for a moon
+    return re.sub(rf"\b{word}\b", other, text)
+
+
+def _kinds_of(task: Task) -> set[str]:
+    return {thing.kind for step in task.steps for thing in step.scene.things.values()}
 
 
 def _as_asked(task: Task, rng: Random) -> tuple[Scene | str, ...]:
     """The request as the planner's prompt has it; now and then a word is mistyped, left out or too many."""
+    if task.parts == (task.text,) and rng.random() < NEGATED:
+        return ("Plan: ", with_negation(task.text, _kinds_of(task), rng))
     chance = rng.random()
     if chance >= MISTYPED + OTHER_WORDS:
         return ("Plan: ", *task.parts)
@@ -224,6 +371,8 @@ _MAKERS: Mapping[str, Callable[[Random], Exercise | None]] = {
     "compare": _compare,
     "check": _check,
     "verdict": _verdict,
-    **{f"plan-{suite}": _planning(suite) for suite in SUITES},
+    "done": _done,
+    **{f"plan-{suite}": _planning(suite) for suite in (*SUITES, ROBOT)},
     "again": _again,
+    "segment": _segment,
 }

@@ -35,9 +35,10 @@ from interleave_mini.train.optimizers import MuonAndAdamW
 from interleave_mini.train.training_loop import Log, TimedSchedule, learning_rate
 from interleave_mini.train.vision_examples import EXERCISES, Exercise, Shown, sample_exercise
 from interleave_mini.world.backgrounds import SIDE
-from interleave_mini.world.drawing import ATLAS_SIZE, MARGIN, Codes, TorchPainter, scene_codes
+from interleave_mini.world.drawing import ATLAS_SIZE, HAND_CODES, MARGIN, SCENE_CODES, Codes, TorchPainter
 from interleave_mini.world.kinds import BACKGROUNDS
-from interleave_mini.world.scene import CELLS, GRID, Scene
+from interleave_mini.world.motion import Shot, shot_codes
+from interleave_mini.world.scene import GRID
 from interleave_mini.world.sprites import CELL
 
 IGNORED = -100
@@ -49,7 +50,7 @@ LATENT_NOISE = 0.1
 CLIP = 1.0
 SORTED_TOGETHER = 4
 """Batches whose exercises are sorted by length together, so that little is padded."""
-VERDICT_TOKENS = {"check": 0, "verdict": 1, DRAWN: 1}
+VERDICT_TOKENS = {"check": 0, "verdict": 1, "done": 1, DRAWN: 1}
 """Exercises with a verdict, and which token of their answers accepts or rejects."""
 DRAWN_SHARE = 0.15
 """The share of batches about pictures that the generator has drawn, where there are any."""
@@ -90,7 +91,8 @@ class Batch:
     positions: Any
     """Of every token in time, height and width, 3 × rows × tokens."""
     codes: Any
-    """Scene codes, pictures × ten, in the order of the questions; of a white canvas the first is negative."""
+    """Codes of shots, pictures × thirteen, in the order of the questions; of a white canvas the first is
+    negative."""
     places: Any = ()
     """For pictures that the generator has drawn: their places among all of them, instead of codes."""
 
@@ -177,17 +179,17 @@ def _as_conversation(exercise: Exercise) -> list[dict[str, Any]]:
     return [*asked, first, {"role": "user", "content": f"Again: {exercise.complaint}"}]
 
 
-def _as_content(part: Scene | Shown | str | None) -> dict[str, str]:
+def _as_content(part: Shot | Shown | str | None) -> dict[str, str]:
     return {"type": "text", "text": part} if isinstance(part, str) else {"type": "image"}
 
 
-def picture_codes(scenes: Sequence[Scene | None]) -> Codes:
-    """The codes of scenes; None is a white canvas."""
-    codes = np.zeros((len(scenes), 1 + CELLS), np.int16)
+def picture_codes(shots: Sequence[Shot | None]) -> Codes:
+    """The codes of shots; None is a white canvas."""
+    codes = np.zeros((len(shots), SCENE_CODES + HAND_CODES), np.int16)
     codes[:, 0] = IGNORED
-    painted = [place for place, scene in enumerate(scenes) if scene is not None]
+    painted = [place for place, shot in enumerate(shots) if shot is not None]
     if painted:
-        codes[painted] = scene_codes([scene for scene in scenes if scene is not None])
+        codes[painted] = shot_codes([shot for shot in shots if shot is not None])
     return codes
 
 

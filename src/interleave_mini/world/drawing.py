@@ -24,10 +24,14 @@ if TYPE_CHECKING:
 
 Pixels = NDArray[np.uint8]
 MARGIN = (SIDE - GRID * CELL) // 2
+ARM_ROW = 3
+"""A line of the gripper's sprite that crosses its arm, which looks the same further up."""
 
 EMPTY = 0
 Codes = NDArray[np.int16]
-"""n × 10: background, then one row of the atlas per cell."""
+"""n × 10: background, then one row of the atlas per cell. With three more numbers a gripper is on its way:
+its row of the atlas (0: none), and how far to the right and down it is."""
+SCENE_CODES, HAND_CODES = 1 + CELLS, 3
 
 THINGS: tuple[Thing, ...] = tuple(
     Thing(kind.name, colour, size, state)
@@ -91,7 +95,7 @@ def laid_over(upper: Pixels, lower: Pixels) -> Pixels:
 
 def scene_codes(scenes: Sequence[Scene]) -> Codes:
     """Encode scenes as numbers."""
-    codes = np.zeros((len(scenes), 1 + CELLS), np.int16)
+    codes = np.zeros((len(scenes), SCENE_CODES), np.int16)
     for row, scene in enumerate(scenes):
         codes[row, 0] = BACKGROUNDS.index(scene.background)
         for cell, what in occupants(scene).items():
@@ -108,6 +112,11 @@ def scene_of(codes: NDArray[np.integer]) -> Scene:
         elif row >= _FIRST_GRIPPER and cell < GRID and gripper is None:
             gripper = Gripper(cell, _GRIPPERS[row - _FIRST_GRIPPER])
     return Scene.of(BACKGROUNDS[int(codes[0])], things, gripper)
+
+
+def gripper_row(holds: str | None) -> int:
+    """The row of the atlas with the gripper that holds a block of this colour, or none."""
+    return _GRIPPER_ROW[holds]
 
 
 @cache
@@ -141,4 +150,24 @@ class TorchPainter:
             upper = self.atlas[codes[:, 1 + cell]]
             see_through = 255 - upper[..., 3:].to(torch.int32)
             spot.copy_(upper[..., :3] + ((spot * see_through + 127) // 255).to(torch.uint8))
+        if codes.shape[1] > SCENE_CODES:
+            self._paint_hands(pixels, codes[:, SCENE_CODES:])
         return pixels
+
+    def _paint_hands(self, pixels: torch.Tensor, hands: torch.Tensor) -> None:
+        """Paint the grippers that are on their way over the things, with the arm above them."""
+        import torch
+
+        moving = hands[:, 0].nonzero()[:, 0]
+        if not len(moving):
+            return
+        row, across, down = hands[moving].T[..., None]
+        lines = torch.arange(SIDE, device=self.device)
+        columns = MARGIN + across + torch.arange(CELL, device=self.device)
+        depth = lines - MARGIN - down  # the line of the sprite at each line of the picture
+        shown = (lines >= MARGIN) & (depth < CELL)
+        upper = self.atlas[row, torch.where(depth < 0, ARM_ROW, depth).clamp(0, CELL - 1)]
+        upper = upper * shown[..., None, None]
+        where = (moving[:, None, None], lines[None, :, None], columns[:, None, :])
+        see_through = 255 - upper[..., 3:].to(torch.int32)
+        pixels[where] = upper[..., :3] + ((pixels[where] * see_through + 127) // 255).to(torch.uint8)

@@ -18,6 +18,8 @@ from interleave_mini.world.scene import CELLS, Scene, Size, Thing
 
 WRONG_EDIT_SHARE = 0.6
 """The share of mistakes that are wrong edits, where there was a picture before."""
+WRONG_STATE_SHARE = 0.3
+"""The share of other mistakes that are wrong states, where something has states: critics miss these most."""
 _TRIES = 8
 
 
@@ -28,6 +30,8 @@ def with_mistake(scene: Scene, rng: Random, before: Scene | None = None) -> Scen
         if badly_done is not None:
             return badly_done
     things = scene.things
+    if rng.random() < WRONG_STATE_SHARE and (wrong := _wrong_state(scene, rng)) != scene:
+        return wrong
     ways = [_something_extra, _wrong_background, *(_OF_A_THING if things else ())]
     while True:
         wrong = rng.choice(ways)(scene, rng)

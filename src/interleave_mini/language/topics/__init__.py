@@ -1,4 +1,4 @@
-"""What can be asked for: eleven domains, and in each of them topics with their templates and plots."""
+"""What can be asked for: twelve domains, and in each of them topics with their templates and plots."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from interleave_mini.language.topics import (
     cooking,
     counting,
     drawing,
+    events,
     growing,
     nature,
     patterns,
@@ -31,6 +32,7 @@ DOMAINS: dict[str, tuple[Topic, ...]] = {
     "pictures": pictures.TOPICS,
     "arranging and counting": (*arrangements.TOPICS, *counting.TOPICS),
     "tales": tales.TOPICS,
+    "events": events.TOPICS,
 }
 
 __all__ = ["DOMAINS", "Topic", "TopicRequest"]

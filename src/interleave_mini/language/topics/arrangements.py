@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from interleave_mini.language.gaps import AThing, AWord, maybe_place, usual
+from interleave_mini.language.gaps import ANumber, AThing, AWord, ManyThings, maybe_place, usual
 from interleave_mini.language.group_gaps import APair, Groups, Pair, SomeGroups, in_rows
+from interleave_mini.language.placed_gaps import Placed, SomePlaced
 from interleave_mini.language.story import Story
 from interleave_mini.language.topics.topic import Topic, different
-from interleave_mini.language.words import PLACES, UNCOUNTABLE, a, counted, listed, within
+from interleave_mini.language.words import PLACES, POSITIONS, UNCOUNTABLE, a, counted, listed, within
 from interleave_mini.world.kinds import KINDS
 from interleave_mini.world.operations import Impossible
 from interleave_mini.world.scene import GRID, MIDDLE, Thing
@@ -30,9 +31,14 @@ EMPTY_PLACES = {
     **{"lawn": "meadow", "winter landscape": "snow", "snowy landscape": "snow"},
 }
 """Nouns that may stand after "an empty"."""
+_AROUND = (1, 7, 3, 5, 0, 8, 2, 6)
+"""The cells around the middle, in the order in which they are filled."""
 _ALL = tuple(KINDS)
 _COUNTABLE = tuple(kind for kind in KINDS if usual(kind).noun not in UNCOUNTABLE)
 PLACE = maybe_place(*PLACES)
+SIDE = AWord(
+    {words: cell for words, cell in RELATED.items() if words not in ("by", "on", "near", "close to")}
+)
 RELATION, PAIR, GROUPS = AWord(RELATED), APair(_COUNTABLE), SomeGroups(_COUNTABLE)
 
 
@@ -59,6 +65,30 @@ def grouped(groups: Groups, place: str) -> Story:
         raise Impossible("no groups, or more than there is room for")
     caption = f"{listed([counted(*each) for each in groups])} {within(place)}"
     return Story(place, cells, name="The picture", caption=caption)
+
+
+def around(thing: Thing, count: int, things: Thing, place: str) -> Story:
+    different(thing, things)
+    cells = dict.fromkeys(_AROUND[:count], things)
+    caption = f"{a(thing)} with {counted(count, things)} around it {within(place)}"
+    return Story(place, {MIDDLE: thing, **cells}, name="The picture", caption=caption)
+
+
+def on_two_sides(thing: Thing, side: int, second: Thing, other_side: int, other: Thing, place: str) -> Story:
+    different(thing, second, other)
+    if side == other_side:
+        raise Impossible("two things in one place")
+    caption = f"{a(thing)} {_SAID[side]} and {a(second)} {_SAID[other_side]} {a(other)} {within(place)}"
+    cells = {side: thing, other_side: second, MIDDLE: other}
+    return Story(place, cells, name="The picture", caption=caption)
+
+
+def in_their_places(placed: Placed, place: str) -> Story:
+    different(*(thing for _, thing in placed))
+    if len({cell for cell, _ in placed}) < len(placed):
+        raise Impossible("two things in one place")
+    words = listed([f"{a(thing)} {POSITIONS[cell][0]}" for cell, thing in placed])
+    return Story(place, dict(placed), name="The picture", caption=f"{words} {within(place)}")
 
 
 def empty(place: str) -> Story:
@@ -110,6 +140,57 @@ TOPICS: tuple[Topic, ...] = (
             "Paint a picture with {groups}{place}.",
             "One picture, please: {groups}{place}.",
             "Show me {groups}{place}.",
+        ),
+        alone=True,
+    ),
+    Topic(
+        "things around one",
+        {
+            "thing": AThing(_ALL),
+            "count": ANumber(2, 8),
+            "things": ManyThings(_COUNTABLE),
+            "place": PLACE,
+        },
+        around,
+        (
+            "Draw {thing} with {count} {things} around it{place}.",
+            "A picture of {thing} surrounded by {count} {things}{place}.",
+            "I want to see {count} {things} around {thing}{place}.",
+            "One picture, please: {count} {things} around {thing}{place}.",
+            "Show me {thing} in the middle of {count} {things}{place}.",
+        ),
+        alone=True,
+    ),
+    Topic(
+        "things on two sides",
+        {
+            "thing": AThing(_ALL),
+            "side": SIDE,
+            "second": AThing(_ALL),
+            "other_side": SIDE,
+            "other": AThing(_ALL),
+            "place": PLACE,
+        },
+        on_two_sides,
+        (
+            "Draw {thing} {side} and {second} {other_side} {other}{place}.",
+            "Draw {other} with {thing} {side} it and {second} {other_side} it{place}.",
+            "{thing} is {side} {other}, and {second} is {other_side} it{place}.",
+            "One picture, please: {thing} {side} and {second} {other_side} {other}{place}.",
+            "I want to see {other}, {thing} {side} it and {second} {other_side} it{place}.",
+        ),
+        alone=True,
+    ),
+    Topic(
+        "things in their places",
+        {"placed": SomePlaced(_COUNTABLE), "place": PLACE},
+        in_their_places,
+        (
+            "Draw {placed}{place}.",
+            "A picture with {placed}{place}.",
+            "I want to see {placed}{place}.",
+            "One picture, please: {placed}{place}.",
+            "Put {placed}{place}.",
         ),
         alone=True,
     ),

@@ -5,9 +5,9 @@ from __future__ import annotations
 from interleave_mini.language.gaps import AColour, AThing, Maybe, SomeThings, kinds_of, usual
 from interleave_mini.language.story import Story
 from interleave_mini.language.topics.topic import Topic, different, hung_and_put, small
-from interleave_mini.language.words import a, counted, the
-from interleave_mini.world.kinds import COLOURS
-from interleave_mini.world.operations import Add, Recolour, Resize
+from interleave_mini.language.words import UNCOUNTABLE, a, counted, the
+from interleave_mini.world.kinds import COLOURS, KINDS
+from interleave_mini.world.operations import Add, Recolour, Remove, Replace, Resize
 from interleave_mini.world.scene import MIDDLE, Size, Thing
 
 _SKY = ("sun", "cloud", "moon")
@@ -49,6 +49,32 @@ def _rocket(rocket: Thing) -> Story:
     story = Story("paper", {MIDDLE: body}, name="Body", caption=f"{a(body)} in the middle is the body")
     story.then(Add(nose, _TOP), name="Nose", caption=f"{a(nose)} above it is the pointed nose")
     return story.then(Add(usual("star"), _BELOW), name="Fire", caption="a star below is the fire: lift-off")
+
+
+def _from_shapes(subject: Thing) -> Story:
+    """Anything else: a large shape and a small one, which details turn into it."""
+    category = KINDS[subject.kind].category
+    body = usual(_BODIES.get(category, "circle"), subject.colour)
+    part, name, cell = _PARTS.get(category, ("circle", "Detail", _TOP))
+    detail = small(usual(part, subject.colour))
+    story = Story("paper", {MIDDLE: body}, name="Body", caption=f"{a(body)} in the middle is the body")
+    where = "above" if cell == _TOP else "below"
+    story.then(Add(detail, cell), name=name, caption=f"{a(detail)} {where} it is the {name.lower()}")
+    return story.then(
+        Remove(cell),
+        Replace(MIDDLE, subject),
+        name=_named(subject),
+        caption=f"the {detail.noun} and the {body.noun} become {a(subject)}",
+    )
+
+
+_BODIES = dict.fromkeys(("vehicle", "building", "household", "tool", "block"), "square")
+_PARTS = {
+    "animal": ("circle", "Head", _TOP),
+    "vehicle": ("circle", "Wheel", _BELOW),
+    "building": ("triangle", "Roof", _TOP),
+    "plant": ("square", "Stem", _BELOW),
+}
 
 
 def _landscape(things: tuple[Thing, ...]) -> Story:
@@ -126,6 +152,12 @@ _HATS = tuple(colour for colour in COLOURS if colour != "orange")  # "a orange h
 _SHAPES = kinds_of("shape")
 _SUBJECTS = kinds_of("animal", "vehicle", "building", "toy", "shape")
 
+_DRAWN_FROM_SHAPES = tuple(
+    kind
+    for kind in KINDS
+    if kind not in (*_SHAPES, "house", "tree", "rocket", "snowman") and usual(kind).noun not in UNCOUNTABLE
+)
+
 TOPICS: tuple[Topic, ...] = (
     Topic("drawing a house", {"house": AThing(("house",))}, _house, _lesson("{house}")),
     Topic(
@@ -141,6 +173,12 @@ TOPICS: tuple[Topic, ...] = (
         _lesson("a snowman{hat}"),
     ),
     Topic("drawing a tree", {"tree": AThing(("tree",))}, _tree, _lesson("{tree}")),
+    Topic(
+        "drawing something",
+        {"subject": AThing(_DRAWN_FROM_SHAPES)},
+        _from_shapes,
+        _lesson("{subject}"),
+    ),
     Topic("drawing a rocket", {"rocket": AThing(("rocket",))}, _rocket, _lesson("{rocket}")),
     Topic(
         "drawing a landscape",

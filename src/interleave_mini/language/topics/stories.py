@@ -13,9 +13,10 @@ from interleave_mini.language.gaps import (
     several,
     usual,
 )
+from interleave_mini.language.placed_gaps import SomePlaces
 from interleave_mini.language.story import Story
 from interleave_mini.language.topics.topic import Topic, different, row
-from interleave_mini.language.words import a, bare_noun, counted, listed, the, within
+from interleave_mini.language.words import PLACES, a, bare_noun, counted, listed, the, within
 from interleave_mini.world.operations import (
     Add,
     ChangeBackground,
@@ -72,6 +73,20 @@ def _trip(hero: Thing, start: str, end: str) -> Story:
     return story.then(
         ChangeBackground(end), name="Arriving", caption=f"{the(hero)} arrives and is {within(end)}"
     )
+
+
+def _visits(hero: Thing, places: tuple[str, ...]) -> Story:
+    first, *others = places
+    if len(set(places)) < len(places):
+        raise Impossible("the same place twice")
+    story = Story(first, {4: hero}, name=f"The {bare_noun(first)}", caption=f"{a(hero)} is {within(first)}")
+    for place in others:
+        story.then(
+            ChangeBackground(place),
+            name=f"The {bare_noun(place)}",
+            caption=f"then {the(hero)} is {within(place)}",
+        )
+    return story
 
 
 def _magic_paint(hero: Thing, first: str, second: str, place: str) -> Story:
@@ -287,6 +302,19 @@ TOPICS: tuple[Topic, ...] = (
             "I want to see {hero} first {start} and afterwards {end}.",
             "In {n} pictures: {hero} sets out {start} and comes to rest {end}.",
             "How does {hero} get away when it is {start} and wants to be {end}?",
+        ),
+        alone=True,
+    ),
+    Topic(
+        "visits",
+        {"hero": HERO, "places": SomePlaces(tuple(PLACES))},
+        _visits,
+        (
+            "{hero} goes to {places}.",
+            "Show how {hero} visits {places}.",
+            "I want to see {hero} travel to {places}.",
+            "In {n} pictures: {hero} visits {places}.",
+            "Where does {hero} go? To {places}.",
         ),
         alone=True,
     ),

@@ -1,0 +1,1 @@
+"""The miniature's robot: a gripper that carries out sub-tasks and errs, and films of what it does."""
