@@ -29,6 +29,8 @@ SPREAD = 0.02
 PROMPTS = Path(__file__).parents[1] / "src" / "interleave" / "agents" / "prompts" / "default"
 REVISION = "0123456789abcdef0123456789abcdef01234567"
 Weights = Literal["random", "sparse"]
+Piece = str | list[str]
+"""A piece of a text; a list are alternatives, each as likely as the others."""
 
 
 @dataclass(frozen=True)
@@ -149,11 +151,32 @@ def verdict(tokens: int, *, accepted: bool = True) -> list[str]:
     return ["<think>", *(f" {number:06d}" for number in range(tokens - len(tail) - 2)), *tail]
 
 
-def build_vlm(size: Size, device: torch.device, dtype: torch.dtype, pieces: Sequence[str]) -> tuple[Any, Any]:
-    """A model on its device that says these pieces, and its processor."""
+def refusals(tokens: int, kinds: int) -> list[Piece]:
+    """A verdict that refuses, about `tokens` long, whose prompt ends with one of so many words."""
+    said = '</think><answer>{"previous_step_success": false, "refine_prompt": "the same once more, '
+    tail: list[Piece] = [
+        *split_into_distinct(said),
+        [f"word{number:04d}" for number in range(kinds)],
+        '"}</answer>',
+    ]
+    return ["<think>", *(f" {number:06d}" for number in range(tokens - len(tail) - 2)), *tail]
+
+
+def said_with(pieces: Sequence[Piece], number: int = 0) -> str:
+    """The text of pieces, of alternatives one by its number."""
+    return "".join(each if isinstance(each, str) else each[number % len(each)] for each in pieces)
+
+
+def build_vlm(
+    size: Size, device: torch.device, dtype: torch.dtype, pieces: Sequence[Piece], *, taught: bool = True
+) -> tuple[Any, Any]:
+    """A model on its device that says these pieces, any one of alternatives, and its processor.
+
+    Not `taught`, it only knows their tokens.
+    """
     from transformers import Qwen3VLForConditionalGeneration
 
-    tokenizer = _tokenizer(pieces)
+    tokenizer = _tokenizer([text for piece in pieces for text in _texts(piece)])
     with _made_on(device, dtype):
         model = Qwen3VLForConditionalGeneration(_vlm_config(size, tokenizer)).eval()
     with torch.no_grad():
@@ -161,9 +184,19 @@ def build_vlm(size: Size, device: torch.device, dtype: torch.dtype, pieces: Sequ
             if weights.ndim > 1:
                 weights.normal_(std=_spread(name, size))
         head, embedding = model.lm_head.weight, model.get_input_embeddings().weight
-        _teach(embedding.data, head.data, _chain(tokenizer, pieces))
+        _teach(embedding.data, head.data, _chain(tokenizer, pieces) if taught else [])
     _end_with(model.generation_config, tokenizer)
     return model, _processor(size, tokenizer)
+
+
+def write_settings(folder: Path, size: Size, pieces: Sequence[Piece]) -> None:
+    """A model folder without weights: configuration and processor."""
+    tokenizer = _tokenizer([text for piece in pieces for text in _texts(piece)])
+    config = _vlm_config(size, tokenizer)
+    config.architectures = ["Qwen3VLForConditionalGeneration"]
+    with quiet():
+        config.save_pretrained(folder)
+        _processor(size, tokenizer).save_pretrained(folder)
 
 
 def build_klein(size: Size, device: torch.device, dtype: torch.dtype) -> Any:
@@ -398,19 +431,28 @@ def _klein_rest() -> dict[str, Any]:
     return {"tokenizer": _tokenizer(), "scheduler": scheduler, "is_distilled": True}
 
 
-def _chain(tokenizer: Any, pieces: Sequence[str]) -> list[int]:
-    """The tokens of a text, from the one before it to its end."""
-    ids = [tokenizer.encode(text, add_special_tokens=False) for text in ("\n", *pieces, tokenizer.eos_token)]
-    if any(len(each) != 1 for each in ids) or len({each[0] for each in ids}) < len(ids):
+def _texts(piece: Piece) -> list[str]:
+    return [piece] if isinstance(piece, str) else piece
+
+
+def _chain(tokenizer: Any, pieces: Sequence[Piece]) -> list[list[int]]:
+    """The tokens of a text, from the one before it to its end; at each place those that may stand there."""
+    texts = [_texts(piece) for piece in ("\n", *pieces, tokenizer.eos_token)]
+    ids = [[tokenizer.encode(text, add_special_tokens=False) for text in place] for place in texts]
+    every = [tokens for place in ids for tokens in place]
+    if any(len(each) != 1 for each in every) or len({each[0] for each in every}) < len(every):
         raise ValueError("each piece must be one token, and no two the same")
-    return [each[0] for each in ids]
+    return [[tokens[0] for tokens in place] for place in ids]
 
 
-def _teach(embedding: torch.Tensor, head: torch.Tensor, chain: Sequence[int]) -> None:
+def _teach(embedding: torch.Tensor, head: torch.Tensor, chain: Sequence[Sequence[int]]) -> None:
     """Make each token of a chain likeliest to be followed by the next."""
     embedding.normal_(std=1.0)
     for before, after in pairwise(chain):
-        head[after] = CERTAINTY / embedding.shape[1] * embedding[before]
+        embedding[list(before)] = embedding[before[0]].clone()  # whichever it was, the same follows
+        said = CERTAINTY / embedding.shape[1] * embedding[before[0]]
+        # alternatives differ a little, so that there is something to learn about which to say
+        head[list(after)] = said + (head[list(after)] if len(after) > 1 else 0)
 
 
 def _spread(name: str, size: Size) -> float:

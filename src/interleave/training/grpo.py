@@ -13,6 +13,7 @@ import math
 import random
 import time
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from typing import Any
 
 import numpy
@@ -29,7 +30,7 @@ from interleave.errors import ConfigurationError
 from interleave.training.checkpoints import CheckpointMixin
 from interleave.training.inspection import TrainingRows, open_rows
 from interleave.training.logs import TrainingLog, say_on_stderr
-from interleave.training.models import TrainableModel, load_trainable_model
+from interleave.training.models import TrainableModel, load_trainable_model, uncast_adapter_inputs
 from interleave.training.output_folder import OutputFolder
 from interleave.training.recipes import Recipe
 from interleave.training.rewards.core import RewardCore
@@ -37,6 +38,7 @@ from interleave.training.rewards.formula import batch_advantages, equal_groups, 
 from interleave.training.rewards.health import Health, RewardUnhealthy, Screened, screened
 from interleave.training.rewards.redraws import Redrawer, load_redrawer
 from interleave.training.rewards.samples import Case
+from interleave.training.rollouts import Rollouts, rollouts_for, run_lengths
 from interleave.training.run import (
     TrainingJob,
     TrainingMonitor,
@@ -51,6 +53,7 @@ from interleave.training.run import (
 )
 from interleave.training.samples_page import SamplePage
 from interleave.training.sft import add_callbacks, common_arguments
+from interleave.training.sharded_head import gather_output_layer
 from interleave.training.trainers.trl import ScoredBatch, TrlReward, is_outage
 
 
@@ -76,7 +79,8 @@ def train_grpo(
         monitor = TrainingMonitor(max_minutes=job.max_minutes, cycle=job.recipe.grpo.updates)
         trainer = grpo_trainer(job.recipe, learner, rows, output, monitor, reward, say)
         try:
-            use = run_training(trainer, output, monitor, job, learner, rows)
+            with uncast_adapter_inputs(trainer.model, wanted=trainer.args.bf16):
+                use = run_training(trainer, output, monitor, job, learner, rows)
             if is_main_process():
                 trainer.page.write()
             return use
@@ -133,6 +137,7 @@ def grpo_trainer(
             f"{batches} batches of a generation do not split into {grpo.updates} updates"
         )
     learner.processor.tokenizer.padding_side = "left"  # TRL assumes it
+    suppressed = picture_tokens(learner.processor.tokenizer)
     config = GRPOConfig(
         **common_arguments(recipe, output, validating=rows.validation is not None),
         gradient_accumulation_steps=batches // grpo.updates,
@@ -151,7 +156,7 @@ def grpo_trainer(
         loss_type=grpo.loss,
         scale_rewards=grpo.scale,
         pad_to_multiple_of=training.pad_to if training.pad_to > 1 else None,
-        generation_kwargs={"suppress_tokens": picture_tokens(learner.processor.tokenizer)},
+        generation_kwargs={"suppress_tokens": suppressed},
     )
     trainer = CriticTrainer(
         model=learner.model,
@@ -166,6 +171,8 @@ def grpo_trainer(
         reference = trainer.accelerator.unwrap_model(trainer.ref_model)
         batch_vision(reference)
         use_uint8_pixels(reference, learner.processor)
+    trainer.adapts = learner.lora is not None
+    trainer.rollouts = rollouts_for(trainer, grpo, suppressed=suppressed, eos_ids=trainer.eos_token_ids)
     trainer.keep = training.keep
     trainer.say = say
     reward.on_scored = trainer.note_scored
@@ -193,6 +200,12 @@ class CriticTrainer(CheckpointMixin, GRPOTrainer):  # type: ignore[misc]
     monitor: TrainingMonitor
     health: Health
     page: SamplePage
+    adapts = False
+    """Whether an adapter is trained."""
+    rollouts: Rollouts | None = None
+    """What writes the answers; None: the library."""
+    _groups: list[int]
+    """Of the rows of a generation, how many in a row are the same one."""
 
     def note_scored(self, scored: ScoredBatch) -> None:
         """Called by the reward function: TRL itself passes on only the totals."""
@@ -201,6 +214,26 @@ class CriticTrainer(CheckpointMixin, GRPOTrainer):  # type: ignore[misc]
     def _generate(self, prompts: Any) -> Any:
         return self._timed("time/generate", super()._generate, prompts)
 
+    def _tokenize_prompts(self, prompts: Any) -> Any:
+        """Each prompt of a group is like the first: where our decoding reads it once, it is prepared once."""
+        if self.rollouts is None:
+            return super()._tokenize_prompts(prompts)
+        firsts = [sum(self._groups[:place]) for place in range(len(self._groups))]
+        ids, images, fields = super()._tokenize_prompts([prompts[first] for first in firsts])
+        spread = [place for place, length in enumerate(self._groups) for _ in range(length)]
+        shown = None if images is None else [images[place] for place in spread]
+        return [ids[place] for place in spread], shown, fields
+
+    def _generate_single_turn(self, prompt_ids: Any, images: Any, fields: Any, *arguments: Any) -> Any:
+        if self.rollouts is None:
+            half = self.accelerator.autocast() if self.adapts else nullcontext()  # as adapters need it
+            with half:
+                return super()._generate_single_turn(prompt_ids, images, fields, *arguments)
+        copies = self._groups[0]
+        shown = images or [None] * len(prompt_ids)
+        pictures = [len(shown[place] or ()) for place in range(0, len(prompt_ids), copies)]
+        return self.rollouts.answers(prompt_ids[::copies], fields, pictures, copies), None
+
     def _calculate_rewards(self, *arguments: Any) -> Any:
         self._rewards = self._timed("time/reward", super()._calculate_rewards, *arguments)
         return self._rewards
@@ -208,6 +241,7 @@ class CriticTrainer(CheckpointMixin, GRPOTrainer):  # type: ignore[misc]
     def _generate_and_score_completions(self, inputs: Any) -> Any:
         figures = {name: list(values) for name, values in self._metrics["train"].items()}
         self._before_step = (_rng_states(), self.state.num_input_tokens_seen, figures)
+        self._groups = equal_runs(inputs)
         output = super()._generate_and_score_completions(inputs)
         if not self.model.training:
             return output
@@ -216,6 +250,10 @@ class CriticTrainer(CheckpointMixin, GRPOTrainer):  # type: ignore[misc]
         self._update_health(rewards, step)
         self._show(inputs)
         return self._without_masked(output, step.totals)
+
+    def compute_loss(self, *arguments: Any, **options: Any) -> Any:
+        gather_output_layer(self.accelerator.unwrap_model(self.model))
+        return super().compute_loss(*arguments, **options)
 
     def training_step(self, *arguments: Any, **options: Any) -> Any:
         started = time.perf_counter()
@@ -313,6 +351,12 @@ class CriticTrainer(CheckpointMixin, GRPOTrainer):  # type: ignore[misc]
         mode = "train" if self.model.training else "eval"
         self._metrics[mode][name].append(time.perf_counter() - started)
         return done
+
+
+def equal_runs(rows: Sequence[Any]) -> list[int]:
+    """How many rows in a row are the same, equally many each time: 1 where groups are cut by processes."""
+    lengths = run_lengths([row["id"] for row in rows])
+    return lengths if len(set(lengths)) == 1 else [1] * len(rows)
 
 
 def _spent(figures: Any) -> float:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -12,6 +13,7 @@ from typing import Any
 
 import torch
 from peft import LoraConfig
+from peft.helpers import disable_input_dtype_casting
 from transformers import AutoModelForImageTextToText, BatchFeature
 
 from interleave.backends.local.checkpoints import Source, check_model, find_model, read_json, refuse_bad_fit
@@ -102,6 +104,20 @@ def lora_config(part: ModelPart) -> Any:
         target_modules=list(part.lora_targets),
         task_type="CAUSAL_LM",
     )
+
+
+@contextmanager
+def uncast_adapter_inputs(model: Any, *, wanted: bool) -> Iterator[None]:
+    """Give adapters in float32 their inputs in half precision, as autocast would make them again.
+
+    The library casts what an adapter reads to float32, and autocast casts it back: the same numbers, at the
+    price of two copies for each adapted matrix, one of which is kept for the backward pass.
+    """
+    if not wanted:
+        yield
+        return
+    with disable_input_dtype_casting(model):
+        yield
 
 
 def _load(folder: Path, source: Source, part: ModelPart) -> Any:

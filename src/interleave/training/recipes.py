@@ -119,6 +119,11 @@ class GrpoPart(Value):
     loss: Literal["dapo", "grpo", "dr_grpo", "bnpo"] = "dapo"
     """`dapo`: every token has the same weight, and masked samples have none."""
     scale: Literal["group", "none"] = "group"
+    rollouts: Literal["auto", "graphs", "library"] = "auto"
+    """What writes the answers: our decoding by CUDA graphs, or `generate` of the library. `auto`: ours on a
+    GPU, where it supports model and settings."""
+    rollout_batch: int = Field(default=64, ge=1)
+    """Answers written at once by our decoding; each takes memory for its KV cache."""
 
     @property
     def completions(self) -> int:

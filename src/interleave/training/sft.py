@@ -20,7 +20,7 @@ from interleave.training.checkpoints import CheckpointMixin
 from interleave.training.collator import SftCollator
 from interleave.training.inspection import TrainingRows, open_rows
 from interleave.training.logs import LoggingCallback, TrainingLog, say_on_stderr
-from interleave.training.models import TrainableModel, load_trainable_model
+from interleave.training.models import TrainableModel, load_trainable_model, uncast_adapter_inputs
 from interleave.training.output_folder import OutputFolder
 from interleave.training.recipes import Recipe
 from interleave.training.reporting import PROJECT, prepare_reporters, reporters
@@ -37,6 +37,7 @@ from interleave.training.run import (
     world_size,
 )
 from interleave.training.samples_page import sft_page
+from interleave.training.sharded_head import gather_output_layer
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -64,7 +65,10 @@ def train_sft(job: TrainingJob, say: Callable[[str], None] = say_on_stderr) -> s
     with locked_output(output, job, rows):
         monitor = TrainingMonitor(max_minutes=job.max_minutes)
         trainer = sft_trainer(job.recipe, learner, rows, output, monitor, say)
-        with compiled_layers(trainer.model, wanted=job.recipe.training.compile):
+        with (
+            compiled_layers(trainer.model, wanted=job.recipe.training.compile),
+            uncast_adapter_inputs(trainer.model, wanted=trainer.args.bf16),
+        ):
             use = run_training(trainer, output, monitor, job, learner, rows)
     if trainer.accelerator.num_processes == 1:  # with more, the weights may be sharded
         sft_page(trainer.model, learner.processor, rows.validation or rows.train, output.folder)
@@ -119,6 +123,7 @@ class AgentTrainer(CheckpointMixin, SFTTrainer):  # type: ignore[misc]
         return self.sampler or super()._get_train_sampler(*arguments)
 
     def compute_loss(self, *arguments: Any, **options: Any) -> Any:
+        gather_output_layer(self.accelerator.unwrap_model(self.model))
         with unmasked_attention(self.model):
             return super().compute_loss(*arguments, **options)
 

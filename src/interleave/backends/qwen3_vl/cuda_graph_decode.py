@@ -1,4 +1,4 @@
-"""Greedy decode of Qwen3-VL, one CUDA graph replayed per token.
+"""Decode of Qwen3-VL, one CUDA graph replayed per token.
 
 `generate` decides about each token in Python, and a decode step of an 8B model is some two thousand kernels
 launched one by one: twenty times what reading the weights takes. Here a step is one CUDA graph, from the last
@@ -21,14 +21,16 @@ from torch import Tensor
 
 from interleave.backends.local.library_errors import is_out_of_memory
 from interleave.backends.qwen3_vl.decoder_layer import (
+    LoraWeights,
     compiled_layer,
     decode_layer,
-    greedy,
     layer_weights,
     linear_modules,
     rms_norm,
+    update_adapters,
 )
 from interleave.backends.qwen3_vl.prefill import KvCache, prefill
+from interleave.backends.qwen3_vl.token_choice import RandomChoice, greedy
 
 log = logging.getLogger(__name__)
 
@@ -79,14 +81,17 @@ class DecodeState:
     """The tokens of those steps,"""
     probs: Tensor
     """and their probabilities."""
+    uniform: Tensor
+    """A random number for each of them, where they are drawn."""
 
     @staticmethod
     def zeros(rows: int, device: Any) -> DecodeState:
         def zeros(*shape: int) -> Tensor:
             return torch.zeros(shape, dtype=torch.long, device=device)
 
-        probs = torch.zeros((SYNC_EVERY, rows), device=device)
-        return DecodeState(zeros(rows), zeros(rows), zeros(rows), zeros(1), zeros(SYNC_EVERY, rows), probs)
+        probs, uniform = (torch.zeros((SYNC_EVERY, rows), device=device) for _ in range(2))
+        ids = zeros(SYNC_EVERY, rows)
+        return DecodeState(zeros(rows), zeros(rows), zeros(rows), zeros(1), ids, probs, uniform)
 
     def counters(self) -> tuple[Tensor, ...]:
         """The tensors that a step reads and then moves on."""
@@ -104,9 +109,18 @@ def supports(model: Any) -> bool:
         return False
     text = model.model.language_model
     linear = [model.lm_head, *(module for layer in text.layers for module in linear_modules(layer))]
-    unchanged = all(type(module) is Linear and module.bias is None for module in linear)
+    unchanged = all(type(module) is Linear and module.bias is None for module in map(_base, linear))
     default_rope = text.rotary_emb.rope_type == "default"
     return unchanged and default_rope and text.config.hidden_act == "silu"
+
+
+def _base(module: Any) -> Any:
+    """A linear module without a LoRA adapter around it, if that is all that is around it."""
+    kind = type(module)
+    if (kind.__module__, kind.__name__) != ("peft.tuners.lora.layer", "Linear"):  # peft may not be installed
+        return module
+    variants = module.lora_variant or any(module.lora_bias.values()) or module.merged
+    return module if variants or len(module.active_adapters) != 1 else module.base_layer
 
 
 def can_capture(device: torch.device) -> bool:
@@ -127,11 +141,12 @@ class CudaGraphDecoder:
         self.text = model.model.language_model
         self.config = self.text.config
         self.layers = [layer_weights(layer) for layer in self.text.layers]
+        self.adapted = any(isinstance(each, LoraWeights) for layer in self.layers for each in layer)
         self._kv_memory: KvCache = []
         """Flat keys and values of every layer; the KV caches of all batch shapes are views of them."""
         self._states: dict[int, DecodeState] = {}
-        self._steps: dict[tuple[int, int, bool], Callable[[], None]] = {}
-        """By rows, blocks, and whether compiled."""
+        self._steps: dict[tuple[int, int, bool, RandomChoice | None], Callable[[], None]] = {}
+        """By rows, blocks, whether compiled, and how tokens are chosen."""
         self._pool: Any = None
         """The memory pool that all graphs of this model share."""
         self._capture_stream: Any = None
@@ -139,6 +154,11 @@ class CudaGraphDecoder:
     def free_memory(self) -> None:
         """Drop the KV cache and all graphs."""
         self._kv_memory, self._states, self._steps, self._pool = [], {}, {}, None
+
+    def update_adapters(self) -> None:
+        """Decode with the adapters as they are now; the weights themselves are read in place."""
+        for layer, weights in zip(self.text.layers, self.layers, strict=True):
+            update_adapters(layer, weights)
 
     def generate(
         self,
@@ -149,18 +169,26 @@ class CudaGraphDecoder:
         *,
         eos_ids: frozenset[int],
         compiled: bool,
+        choice: RandomChoice | None = None,
+        copies: int = 1,
     ) -> list[Generated]:
         """Replies to left-padded prompts; `pictures` says how many each of them shows.
 
-        Tokens after one of `eos_ids` or beyond a row's token budget are meaningless.
+        Each prompt has as many replies as `copies`, one after another, and as many token budgets. Without a
+        `choice` the most likely token follows; a `choice` draws, by torch's generator of random numbers for
+        the CPU. Tokens after one of `eos_ids` or beyond a row's token budget are meaningless.
         """
-        lengths = inputs["attention_mask"].sum(dim=1).tolist()
+        prompts = inputs["attention_mask"].sum(dim=1).tolist()
+        lengths = [length for length in prompts for _ in range(copies)]
         rows = 1 << (len(lengths) - 1).bit_length()  # 1, 2, 4, 8…: the surplus rows are never read
         blocks = _blocks_for(max(lengths) + SYNC_EVERY)
         state = self._states.setdefault(rows, DecodeState.zeros(rows, inputs["input_ids"].device))
         replies = [Generated([], []) for _ in lengths]
-        _append(replies, *self._prefill(inputs, pictures, lengths, self._kv_cache(rows, blocks), state))
-        step = self._decode_step(rows, blocks, compiled)
+        _append(
+            replies,
+            *self._prefill(inputs, pictures, prompts, self._kv_cache(rows, blocks), state, choice, copies),
+        )
+        step = self._decode_step(rows, blocks, compiled, choice)
         longest = max(lengths)
         while not all(
             len(reply.ids) >= budget or cancelled(row) or not eos_ids.isdisjoint(reply.ids)
@@ -168,8 +196,10 @@ class CudaGraphDecoder:
         ):
             if longest + SYNC_EVERY > blocks * BLOCK_SIZE:
                 blocks = self._grow_kv_cache(rows, blocks)
-                step = self._decode_step(rows, blocks, compiled)
+                step = self._decode_step(rows, blocks, compiled, choice)
             state.step.zero_()
+            if choice is not None:
+                _draw_uniform(state.uniform, len(replies))
             for _ in range(SYNC_EVERY):
                 step()
             longest += SYNC_EVERY
@@ -183,15 +213,24 @@ class CudaGraphDecoder:
         lengths: list[int],
         kv_cache: KvCache,
         state: DecodeState,
+        choice: RandomChoice | None,
+        copies: int,
     ) -> tuple[Tensor, Tensor]:
         """Prefill the prompts and set the state; returns every reply's first token and its probability."""
-        filled = prefill(self.model, inputs, pictures, lengths, kv_cache)
+        # Adapters may be in float32 beside matrices in half precision: autocast lets them meet.
+        half = self.adapted and self.model.dtype is torch.bfloat16
+        with torch.autocast(self.model.device.type, dtype=torch.bfloat16, enabled=half):
+            filled = prefill(self.model, inputs, pictures, lengths, kv_cache, copies)
+        logits = filled.logits.repeat_interleave(copies, dim=0)
+        if choice is not None:
+            _draw_uniform(state.uniform[:1], len(logits))
+        tokens, probs = _choose(choice, logits, state.uniform[0, : len(logits)])
         length = torch.tensor(lengths, device=state.cache_position.device)
-        starts = (filled.tokens, length, length + filled.rope_delta)
-        for counter, start in zip(state.counters(), starts, strict=False):
+        places = (length.repeat_interleave(copies), (length + filled.rope_delta).repeat_interleave(copies))
+        for counter, start in zip(state.counters(), (tokens, *places), strict=False):
             counter.zero_()
             counter[: len(start)] = start
-        return filled.tokens[None], filled.probs[None]
+        return tokens[None], probs[None]
 
     def _kv_cache(self, rows: int, blocks: int) -> KvCache:
         """The KV cache for a batch of this shape."""
@@ -216,19 +255,24 @@ class CudaGraphDecoder:
             self._kv_memory[layer] = (_lengthened(keys, before, after), _lengthened(values, before, after))
         return more
 
-    def _decode_step(self, rows: int, blocks: int, compiled: bool) -> Callable[[], None]:
+    def _decode_step(
+        self, rows: int, blocks: int, compiled: bool, choice: RandomChoice | None
+    ) -> Callable[[], None]:
         """A function that decodes one token of every row."""
-        step = self._steps.get((rows, blocks, compiled))
+        key = (rows, blocks, compiled, choice)
+        step = self._steps.get(key)
         if step is None:
-            step = self._steps[rows, blocks, compiled] = self._build_step(rows, blocks, compiled)
+            step = self._steps[key] = self._build_step(*key)
         return step
 
-    def _build_step(self, rows: int, blocks: int, compiled: bool) -> Callable[[], None]:
+    def _build_step(
+        self, rows: int, blocks: int, compiled: bool, choice: RandomChoice | None
+    ) -> Callable[[], None]:
         state, kv_cache = self._states[rows], self._kv_cache(rows, blocks)
         layer = compiled_layer() if compiled else decode_layer
 
         def step() -> None:
-            self._decode_token(state, kv_cache, layer)
+            self._decode_token(state, kv_cache, layer, choice)
 
         if not can_capture(state.token.device):
             return step
@@ -240,7 +284,7 @@ class CudaGraphDecoder:
             log.warning(
                 "the decode step cannot be compiled, and is captured uncompiled: %s", str(error)[:500]
             )
-            return self._decode_step(rows, blocks, False)
+            return self._decode_step(rows, blocks, False, choice)
 
     def _capture(self, step: Callable[[], None], state: DecodeState) -> Callable[[], None]:
         """Capture a step as a CUDA graph; returns its replay, with the state as it was before."""
@@ -265,7 +309,13 @@ class CudaGraphDecoder:
         replay: Callable[[], None] = graph.replay
         return replay
 
-    def _decode_token(self, state: DecodeState, kv_cache: KvCache, layer: Callable[..., Tensor]) -> None:
+    def _decode_token(
+        self,
+        state: DecodeState,
+        kv_cache: KvCache,
+        layer: Callable[..., Tensor],
+        choice: RandomChoice | None,
+    ) -> None:
         """Decode one token of every row, on the device, without a synchronization."""
         text = self.text
         hidden = torch.nn.functional.embedding(state.token, text.embed_tokens.weight)
@@ -281,13 +331,23 @@ class CudaGraphDecoder:
                 hidden, weights, keys, values, cosine[:, 0], sine[:, 0], state.cache_position, mask, eps
             )
         hidden = rms_norm(hidden, text.norm.weight, eps)
-        token, prob = greedy(torch.nn.functional.linear(hidden, self.model.lm_head.weight))
+        logits = torch.nn.functional.linear(hidden, self.model.lm_head.weight)
+        token, prob = _choose(choice, logits, state.uniform.index_select(0, state.step)[0])
         state.ids.index_copy_(0, state.step, token[None])
         state.probs.index_copy_(0, state.step, prob[None])
         state.token.copy_(token)
         state.cache_position.add_(1)
         state.rope_position.add_(1)
         state.step.add_(1)
+
+
+def _choose(choice: RandomChoice | None, logits: Tensor, uniform: Tensor) -> tuple[Tensor, Tensor]:
+    return greedy(logits) if choice is None else choice(logits, uniform)
+
+
+def _draw_uniform(place: Tensor, rows: int) -> None:
+    """Random numbers for so many rows, drawn on the host: surplus rows must not change what is drawn."""
+    place[:, :rows] = torch.rand((len(place), rows)).to(place.device)
 
 
 def _lengthened(memory: Tensor, before: torch.Size, after: torch.Size) -> Tensor:

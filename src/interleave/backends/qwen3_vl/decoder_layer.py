@@ -9,7 +9,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable
 from functools import cache
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import torch
 from torch import Tensor
@@ -18,20 +18,32 @@ from torch.nn.functional import linear, silu
 RECOMPILE_LIMIT = 64
 
 
+class LoraWeights(NamedTuple):
+    """A weight matrix with a LoRA adapter beside it, which is added to the output, never to the matrix."""
+
+    weight: Tensor
+    down: Tensor
+    up: Tensor
+    scale: float
+
+
+Projection: TypeAlias = "Tensor | LoraWeights"
+
+
 class LayerWeights(NamedTuple):
     """The weights of one decoder layer."""
 
     input_norm: Tensor
-    query: Tensor
-    key: Tensor
-    value: Tensor
+    query: Projection
+    key: Projection
+    value: Projection
     query_norm: Tensor
     key_norm: Tensor
-    out: Tensor
+    out: Projection
     post_attention_norm: Tensor
-    gate: Tensor
-    up: Tensor
-    down: Tensor
+    gate: Projection
+    up: Projection
+    down: Projection
 
 
 def linear_modules(layer: Any) -> tuple[Any, ...]:
@@ -50,7 +62,7 @@ def linear_modules(layer: Any) -> tuple[Any, ...]:
 
 def layer_weights(layer: Any) -> LayerWeights:
     """The weights of one of the library's layers."""
-    query, key, value, out, gate, up, down = (module.weight for module in linear_modules(layer))
+    query, key, value, out, gate, up, down = map(projection, linear_modules(layer))
     attention = layer.self_attn
     return LayerWeights(
         input_norm=layer.input_layernorm.weight,
@@ -67,6 +79,39 @@ def layer_weights(layer: Any) -> LayerWeights:
     )
 
 
+def projection(module: Any) -> Projection:
+    """The weights of a linear module; those of an adapter are copied, in the dtype of the matrix."""
+    if not hasattr(module, "base_layer"):
+        return module.weight
+    (name,) = module.active_adapters
+    weight = module.base_layer.weight
+    down, up = (part[name].weight.detach().to(weight.dtype, copy=True) for part in _adapter(module))
+    return LoraWeights(weight, down, up, float(module.scaling[name]))
+
+
+def update_adapters(layer: Any, weights: LayerWeights) -> None:
+    """Copy a layer's adapters again, into the tensors that a captured step reads."""
+    names = ("query", "key", "value", "out", "gate", "up", "down")
+    for name, module in zip(names, linear_modules(layer), strict=True):
+        held = getattr(weights, name)
+        if isinstance(held, LoraWeights):
+            (adapter,) = module.active_adapters
+            for mine, part in zip((held.down, held.up), _adapter(module), strict=True):
+                mine.copy_(part[adapter].weight.detach())
+
+
+def _adapter(module: Any) -> tuple[Any, Any]:
+    return module.lora_A, module.lora_B
+
+
+def project(states: Tensor, weights: Projection) -> Tensor:
+    """The product with a weight matrix, and with its adapter where it has one."""
+    if isinstance(weights, Tensor):
+        return linear(states, weights)
+    adapted = linear(linear(states, weights.down), weights.up) * weights.scale
+    return linear(states, weights.weight) + adapted
+
+
 def decode_layer(
     hidden: Tensor,
     weights: LayerWeights,
@@ -81,9 +126,9 @@ def decode_layer(
     """One token of every row through one layer; its key and value are written into the KV cache."""
     rows, heads, _, block_size, head_dim = keys.shape
     normed = rms_norm(hidden, weights.input_norm, eps)
-    query = rms_norm(linear(normed, weights.query).view(rows, -1, head_dim), weights.query_norm, eps)
-    key = rms_norm(linear(normed, weights.key).view(rows, heads, head_dim), weights.key_norm, eps)
-    value = linear(normed, weights.value).view(rows, heads, head_dim)
+    query = rms_norm(project(normed, weights.query).view(rows, -1, head_dim), weights.query_norm, eps)
+    key = rms_norm(project(normed, weights.key).view(rows, heads, head_dim), weights.key_norm, eps)
+    value = project(normed, weights.value).view(rows, heads, head_dim)
     query, key = apply_rope(query, cosine, sine), apply_rope(key, cosine, sine)
     row = torch.arange(rows, device=cache_position.device)
     keys[row, :, cache_position // block_size, cache_position % block_size] = key
@@ -94,10 +139,10 @@ def decode_layer(
     exponentials = (scores - scores.amax(dim=(2, 4), keepdim=True)).exp()
     weighted = torch.matmul(exponentials.to(values.dtype), values).float().sum(dim=2)
     attended = weighted / exponentials.sum(dim=(2, 4))[..., None]
-    hidden = hidden + linear(attended.view(rows, -1).to(hidden.dtype), weights.out)
+    hidden = hidden + project(attended.view(rows, -1).to(hidden.dtype), weights.out)
     normed = rms_norm(hidden, weights.post_attention_norm, eps)
-    gated: Tensor = silu(linear(normed, weights.gate)) * linear(normed, weights.up)
-    return hidden + linear(gated, weights.down)
+    gated: Tensor = silu(project(normed, weights.gate)) * project(normed, weights.up)
+    return hidden + project(gated, weights.down)
 
 
 def rms_norm(states: Tensor, weight: Tensor, eps: float) -> Tensor:
@@ -111,13 +156,6 @@ def apply_rope(states: Tensor, cosine: Tensor, sine: Tensor) -> Tensor:
     """Rotary position embedding of the heads of one token."""
     first, second = states.chunk(2, dim=-1)
     return states * cosine[:, None] + torch.cat((-second, first), dim=-1) * sine[:, None]
-
-
-def greedy(logits: Tensor) -> tuple[Tensor, Tensor]:
-    """The most likely token of every row, and its probability."""
-    precise = logits.float()
-    highest, token = precise.max(dim=-1)
-    return token, (highest - precise.logsumexp(dim=-1)).exp().clamp(max=1.0)
 
 
 @cache

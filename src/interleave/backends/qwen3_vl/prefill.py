@@ -11,8 +11,6 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from interleave.backends.qwen3_vl.decoder_layer import greedy
-
 PREFILL_TOKENS = 8192
 """Prompt tokens per forward pass: more would take memory and save no time."""
 
@@ -21,19 +19,26 @@ KvCache = list[tuple[Tensor, Tensor]]
 
 
 class Prefilled(NamedTuple):
-    """What the prefill leaves for the decode, one value per row."""
+    """What the prefill leaves for the decode, one value per prompt."""
 
-    tokens: Tensor
-    """The first token of the reply."""
-    probs: Tensor
+    logits: Tensor
+    """Of the first token of the reply."""
     rope_delta: Tensor
     """Position of the next token minus the number of tokens: a picture has fewer positions than tokens."""
 
 
 def prefill(
-    model: Any, inputs: dict[str, Tensor], pictures: Sequence[int], lengths: list[int], kv_cache: KvCache
+    model: Any,
+    inputs: dict[str, Tensor],
+    pictures: Sequence[int],
+    lengths: list[int],
+    kv_cache: KvCache,
+    copies: int = 1,
 ) -> Prefilled:
-    """Fill the KV cache with left-padded prompts; `pictures` says how many each of them shows."""
+    """Fill the KV cache with left-padded prompts; `pictures` says how many each of them shows.
+
+    Each prompt is read once, and fills as many rows as it has `copies`.
+    """
     from transformers import DynamicCache
 
     chunks: list[Prefilled] = []
@@ -47,9 +52,10 @@ def prefill(
         for layer, (keys, values) in zip(output.past_key_values.layers, kv_cache, strict=True):
             for index, row in enumerate(rows):
                 padding = width - lengths[row]
-                _store(keys[row], layer.keys[index, :, padding:])
-                _store(values[row], layer.values[index, :, padding:])
-        chunks.append(Prefilled(*greedy(output.logits[:, -1]), rope_delta.flatten()))
+                for copy in range(row * copies, (row + 1) * copies):
+                    _store(keys[copy], layer.keys[index, :, padding:])
+                    _store(values[copy], layer.values[index, :, padding:])
+        chunks.append(Prefilled(output.logits[:, -1], rope_delta.flatten()))
     return Prefilled(*(torch.cat(field) for field in zip(*chunks, strict=True)))
 
 

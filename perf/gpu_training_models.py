@@ -1,0 +1,141 @@
+"""The models of a training at real size, made on the device: the one that learns, and those of its reward."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import time
+from pathlib import Path
+from typing import Any
+
+import torch
+from gpu_bench import Bench
+from gpu_training_rows import KINDS
+from random_models import build_klein, build_vlm, refusals, write_settings
+
+from interleave.agents.critic import CriticInput
+from interleave.agents.prompts import load_pack
+from interleave.agents.scorer import VlmScorer
+from interleave.backends.generators.diffusers import DiffusersGenerator
+from interleave.backends.local.pipelines import CallSettings
+from interleave.backends.protocols import ImageRequest
+from interleave.backends.qwen3_vl.batched_vision import batch_vision
+from interleave.backends.qwen3_vl.uint8_pixels import use_uint8_pixels
+from interleave.backends.tiny.vlms import split_into_distinct
+from interleave.backends.vlms.transformers import LoadedModel, TransformersVlm
+from interleave.config.specs import Spec
+from interleave.training.models import TrainableModel, freeze, lora_config
+from interleave.training.recipes import ModelPart
+from interleave.training.rewards.redraws import Redrawer
+from interleave.types import Scores
+
+MARKS = '<think>Both look right to me.</think><answer>{"score": [7, 8], "reasoning": "fine"}</answer>'
+
+
+def learner_for(bench: Bench, part: ModelPart, folder: Path, *, taught: bool = True) -> TrainableModel:
+    """What `load_trainable_model` would return, its weights random and the same every time."""
+    bench.free()
+    torch.manual_seed(0)
+    pieces = refusals(bench.tokens, KINDS)
+    model, processor = build_vlm(bench.size, bench.device, bench.dtype, pieces, taught=taught)
+    model.train()
+    batch_vision(model)
+    use_uint8_pixels(model, processor)
+    freeze(model, part)
+    return TrainableModel(folder, model, processor, str(folder), lora_config(part))
+
+
+def write_model_settings(bench: Bench, folder: Path) -> None:
+    """What a checkpoint has beside its weights: rows are measured with it before a model is loaded."""
+    write_settings(folder, bench.size, refusals(bench.tokens, KINDS))
+
+
+class Makers:
+    """Generator and scorer of a reward, and when they were at work."""
+
+    def __init__(self, bench: Bench, *, scorer: bool) -> None:
+        self.bench = bench
+        self.spans: dict[str, list[tuple[float, float]]] = {"drawing": [], "scoring": []}
+        klein = build_klein(bench.size, bench.device, bench.dtype)
+        settings = CallSettings(
+            width=bench.size.side, height=bench.size.side, text_encoder_out_layers=bench.size.layers_shown
+        )
+        self.generator: Any = DiffusersGenerator(
+            spec=Spec("diffusers", "black-forest-labs/FLUX.2-klein-9B"),
+            options=DiffusersGenerator.Options(device=bench.device.type, batch=4, compile=False),
+            pipeline=klein,
+            settings=settings,
+        )
+        self.scorer = self._scorer() if scorer else None
+
+    def _scorer(self) -> VlmScorer:
+        """A model of 8B that answers each question with the same marks."""
+        parts = build_vlm(self.bench.size, self.bench.device, self.bench.dtype, split_into_distinct(MARKS))
+        how: dict[str, Any] = {"device": self.bench.device.type, "batch": 32}
+        how |= {"compile": False, "cache": "static"}
+        vlm = TransformersVlm(
+            spec=Spec("transformers", "Qwen/Qwen3-VL-8B-Instruct"),
+            options=TransformersVlm.Options(**how),
+            loaded=LoadedModel(*parts),
+        )
+        return VlmScorer(vlm, load_pack())
+
+    def redrawer(self) -> Redrawer:
+        return Redrawer(_TimedGenerator(self), _TimedScorer(self))
+
+    def busy(self, what: str, step: int) -> float:
+        """Seconds of a step in which at least one call was under way."""
+        spent, until = 0.0, 0.0
+        for begin, end in sorted(self._of_step(what, step)):
+            spent += max(0.0, end - max(begin, until))
+            until = max(until, end)
+        return spent
+
+    def count(self, what: str, step: int) -> int:
+        return len(self._of_step(what, step))
+
+    def _of_step(self, what: str, step: int) -> list[tuple[float, float]]:
+        """Calls of one step: between the rewards of two steps lie a rollout and an update."""
+        steps: list[list[tuple[float, float]]] = []
+        every = sorted((*span, name) for name, spans in self.spans.items() for span in spans)
+        until = 0.0
+        for begin, end, name in every:
+            if not steps or begin > until:
+                steps.append([])
+            until = max(until, end)
+            if name == what:
+                steps[-1].append((begin, end))
+        return steps[step] if step < len(steps) else []
+
+    def free(self) -> None:
+        self.generator = self.scorer = None
+        self.bench.free()
+
+
+class _TimedGenerator:
+    def __init__(self, makers: Makers) -> None:
+        self.makers = makers
+        self.capabilities = makers.generator.capabilities
+
+    async def generate(self, request: ImageRequest) -> Any:
+        began = time.perf_counter()
+        picture = await self.makers.generator.generate(request)
+        self.makers.spans["drawing"].append((began, time.perf_counter()))
+        return picture
+
+
+class _TimedScorer:
+    """Marks by what was asked for, so that answers of a group differ; a model reads the pictures first."""
+
+    def __init__(self, makers: Makers) -> None:
+        self.makers = makers
+
+    async def score(self, seen: CriticInput) -> Scores:
+        began = time.perf_counter()
+        if self.makers.scorer is not None:
+            await self.makers.scorer.score(seen)
+        else:
+            await asyncio.sleep(0)
+        self.makers.spans["scoring"].append((began, time.perf_counter()))
+        digest = hashlib.sha256(seen.prompt.encode()).digest()
+        return Scores(semantics=digest[0] % 11, quality=digest[1] % 11)

@@ -1,0 +1,80 @@
+"""Rows of a critic at real size, for SFT and for GRPO: two pictures, the prompt as it is, a long answer."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow
+import pyarrow.parquet
+from gpu_bench import PROMPT, Bench
+from random_models import refusals, said_with
+
+from interleave.agents.critic import critic_input, critic_messages
+from interleave.agents.prompts import load_pack
+from interleave.pictures import encode_png
+from interleave.types import Picture
+
+KINDS = 256
+"""Answers that differ in one word."""
+DIFFERENT_PICTURES = 16
+
+
+def write_critic_rows(
+    bench: Bench, folder: Path, count: int, answers: int = KINDS, wrong: int | None = None
+) -> None:
+    """Write `critic_sft.parquet` and `critic_rl.parquet`, of which the first `wrong` pictures are wrong."""
+    pictures = [bench.picture(number) for number in range(DIFFERENT_PICTURES)]
+    stored = {id(picture): {"bytes": encode_png(picture), "path": None} for picture in pictures}
+    pieces = refusals(bench.tokens, KINDS)
+    sft, rl = [], []
+    for number in range(count):
+        before, after = (pictures[(number + shift) % DIFFERENT_PICTURES] for shift in (0, 5))
+        seen = critic_input(f"{PROMPT} ({number})", PROMPT, (before,), after)
+        prompt = [
+            {
+                "role": message.role,
+                "content": [
+                    {"type": "image", "text": None}
+                    if isinstance(part, Picture)
+                    else {"type": "text", "text": part.text}
+                    for part in message.parts
+                ],
+            }
+            for message in critic_messages(seen, load_pack("default"))
+        ]
+        images = [stored[id(before)], stored[id(after)]]
+        said = said_with(pieces, number % answers)
+        completion = [{"role": "assistant", "content": [{"type": "text", "text": said}]}]
+        sft.append({"id": f"row/{number}", "prompt": prompt, "completion": completion, "images": images})
+        rl.append(
+            {
+                "id": f"row/{number}",
+                "prompt": prompt,
+                "images": images,
+                "planned_prompt": seen.planned_prompt,
+                "used_prompt": seen.prompt,
+                "sources": [stored[id(before)]],
+                "success": wrong is not None and number >= wrong,
+                "semantics": 5.0,
+                "quality": 5.0,
+            }
+        )
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, rows in (("critic_sft", sft), ("critic_rl", rl)):
+        _write(folder / f"{name}.parquet", rows)
+
+
+def _write(path: Path, rows: list[dict[str, Any]]) -> None:
+    picture = pyarrow.struct([("bytes", pyarrow.binary()), ("path", pyarrow.string())])
+    part = pyarrow.struct([("type", pyarrow.string()), ("text", pyarrow.string())])
+    message = pyarrow.struct([("role", pyarrow.string()), ("content", pyarrow.list_(part))])
+    kinds = {
+        **dict.fromkeys(("id", "planned_prompt", "used_prompt"), pyarrow.string()),
+        **dict.fromkeys(("prompt", "completion"), pyarrow.list_(message)),
+        **dict.fromkeys(("images", "sources"), pyarrow.list_(picture)),
+        **dict.fromkeys(("semantics", "quality"), pyarrow.float64()),
+        "success": pyarrow.bool_(),
+    }
+    schema = pyarrow.schema([(name, kinds[name]) for name in rows[0]])
+    pyarrow.parquet.write_table(pyarrow.Table.from_pylist(rows, schema=schema), path)
