@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import math
+import operator
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -20,9 +21,7 @@ from pydantic import (
     BaseModel,
     ConfigDict,
     Field,
-    SerializerFunctionWrapHandler,
     StringConstraints,
-    model_serializer,
     model_validator,
 )
 from pydantic_core import PydanticSerializationError
@@ -35,6 +34,10 @@ if TYPE_CHECKING:
 
 MAX_REQUEST_PICTURES = 32
 _ASSET_NAME = re.compile(r"[^\W_][\w '.-]{0,59}\Z")
+
+
+WRITTEN_IF_GIVEN: Any = Field(default=None, exclude_if=lambda value: value is None)
+"""A field that came later: without it a value is written as earlier versions did, and so they can read it."""
 
 
 class Value(BaseModel):
@@ -188,16 +191,10 @@ class PlanStep(Value):
     """Text shown beside the picture; for a text-only step, the whole answer."""
     sources: tuple[int, ...] | None = None
     """Earlier steps whose pictures this one starts from. None: the run's own rule."""
-    assets: tuple[AssetName, ...] | None = None
+    assets: tuple[AssetName, ...] | None = WRITTEN_IF_GIVEN
     """The assets that it shows. None: those that its texts name."""
-    scene: Prose | None = None
+    scene: Prose | None = WRITTEN_IF_GIVEN
     """The whole picture in words, for drawing it anew instead of from the picture before."""
-
-    @model_serializer(mode="wrap")
-    def as_before(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Without assets and scene it is written as earlier versions wrote it, and so they can read it."""
-        values: dict[str, Any] = dump(self)
-        return _without_absent(values, ("assets", "scene"))
 
     @property
     def text(self) -> str:
@@ -221,12 +218,7 @@ class Plan(Value):
     steps: tuple[PlanStep, ...] = Field(min_length=1)
     reasoning: Annotated[str, AfterValidator(_storable)] = ""
     """The planner's reasoning, where its reply has any."""
-    assets: tuple[Asset, ...] = ()
-
-    @model_serializer(mode="wrap")
-    def as_before(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """A plan without assets is written as earlier versions wrote it, and so they can read it."""
-        return _without_absent(dump(self), ("assets",))
+    assets: tuple[Asset, ...] = Field(default=(), exclude_if=operator.not_)
 
     @model_validator(mode="after")
     def assets_are_known(self) -> Plan:
@@ -262,11 +254,6 @@ class Plan(Value):
             if step.prompt is not None:
                 drawn.add(step.number)
         return self
-
-
-def _without_absent(values: dict[str, Any], names: tuple[str, ...]) -> dict[str, Any]:
-    """Without those of these fields that say nothing."""
-    return {key: value for key, value in values.items() if key not in names or value}
 
 
 class Outcome(StrEnum):

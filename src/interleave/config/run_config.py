@@ -9,9 +9,7 @@ from typing import Annotated, Any
 from pydantic import (
     AfterValidator,
     Field,
-    SerializerFunctionWrapHandler,
     ValidationError,
-    model_serializer,
 )
 
 from interleave.choice import DEFAULT_CHOICE, Judgeable, checked_choice, policy_named
@@ -173,15 +171,8 @@ class RunConfig(Value):
     choose: Choice = DEFAULT_CHOICE
     plan: Plan | None = None
     """The plan, where the user gave it and no planner is asked."""
-    remedies: Remedies = NO_REMEDIES
-
-    @model_serializer(mode="wrap")
-    def as_before(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """A run without remedies is written as earlier versions wrote it, and so they can read it."""
-        values: dict[str, Any] = dump(self)
-        return (
-            values if self.remedies != NO_REMEDIES else {k: v for k, v in values.items() if k != "remedies"}
-        )
+    remedies: Remedies = Field(default=NO_REMEDIES, exclude_if=lambda value: value == NO_REMEDIES)
+    """Written only where there are any, so that earlier versions can read all other runs."""
 
     @property
     def rules(self) -> Rules:

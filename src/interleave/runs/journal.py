@@ -36,7 +36,7 @@ from interleave.redaction import redacted_model
 from interleave.runs.digest_chain import DigestChain, JournalPosition, last_digest
 from interleave.runs.journal_files import FILE_NAME, journal_path
 from interleave.runs.lease import Lease
-from interleave.types import Finding, Plan, Prose, Value, Verdict
+from interleave.types import WRITTEN_IF_GIVEN, Finding, Plan, Prose, Value, Verdict
 
 log = logging.getLogger(__name__)
 
@@ -170,14 +170,8 @@ class StepFinished(Line):
     """The attempt to show; None for a step of text only."""
     accepted: bool
     forced: bool
-    drift: StepDrift | None = None
+    drift: StepDrift | None = WRITTEN_IF_GIVEN
     """How far the picture has moved from the one that the step was to change."""
-
-    @model_serializer(mode="wrap")
-    def as_before(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Without drift it is written as earlier versions wrote it, and so they can read it."""
-        values: dict[str, Any] = dump(self)
-        return values if self.drift is not None else {k: v for k, v in values.items() if k != "drift"}
 
 
 class Audited(Line):
@@ -193,15 +187,8 @@ class DecisionLine(Line):
 
     by: str = Field(default="", max_length=200)
     """Who decided, for readers; nothing depends on it."""
-    cause: Cause | None = None
+    cause: Cause | None = WRITTEN_IF_GIVEN
     """Why the run decided this itself; None for what a person decided."""
-
-    @model_serializer(mode="wrap")
-    def as_before(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """A person's decision is written as earlier versions wrote it, and so they can read it."""
-        values: dict[str, Any] = dump(self)
-        absent = {key for key in ("cause", "refused") if values.get(key) is None}
-        return {key: value for key, value in values.items() if key not in absent}
 
 
 class PlanReleased(DecisionLine):
@@ -217,7 +204,7 @@ class StepDecision(DecisionLine):
     step: int
     keep: dict[int, int] = Field(default_factory=dict)
     """Later steps that keep their picture nevertheless, each with the attempt that is kept."""
-    refused: int | None = None
+    refused: int | None = WRITTEN_IF_GIVEN
     """The step that stayed refused, where the run went back for its sake."""
 
 

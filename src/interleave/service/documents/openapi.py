@@ -74,8 +74,11 @@ _STARTED: Schema = {
     "config": {"type": "object"},
     "software": TEXT,
     "hold_plan": {"type": "boolean"},
+    "assets": {"type": "array", "items": {"type": "object"}},
 }
 """The fields of a journal's first line, which writes itself in a way of its own."""
+LATER = {"hold_plan", "assets", "scene", "drift", "cause", "refused"}
+"""Fields that are written only where they say something: earlier versions did not have them."""
 _LIMIT = ("limit", NUMBER)
 _AFTER = ("starting_after", NUMBER)
 _SEARCH = (
@@ -272,7 +275,7 @@ def _schemas() -> dict[str, Schema]:
     taken = {each.__name__ for each in bodies if isinstance(each, type)} | MAY_LACK | TAKEN
     for name, schema in schemas.items():
         if name not in taken and "properties" in schema:  # answers have all their fields
-            schema["required"] = list(schema["properties"])
+            schema["required"] = [field for field in schema["properties"] if field not in LATER]
     return schemas | _events(schemas)
 
 
@@ -290,7 +293,7 @@ def _event(line: Schema, kind: type[journal.Line]) -> Schema:
     own: Schema = {"type": {"const": kind.model_fields["event"].default}, "sequence_number": NUMBER}
     if kind is journal.Drawn:
         own["picture"] = TEXT
-    required = [*own, *(name for name in given if name != "hold_plan")]
+    required = [*own, *(name for name in given if name not in LATER)]
     return {"type": "object", "properties": {**own, **given}, "required": required}
 
 

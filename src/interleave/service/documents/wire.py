@@ -87,6 +87,8 @@ class Decision(Value):
     by: str
     time: float
     undone: bool
+    cause: Literal["rollback", "audit"] | None = None
+    """Why the run decided it itself; null for a person's decision."""
 
 
 class DocumentPart(Value):
