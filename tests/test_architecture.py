@@ -58,6 +58,7 @@ TRAINING_LOOPS = {
         "logs",
         "models",
         "preflight",
+        "rollouts",
         "rows",
         "run",
         "samples_page",
