@@ -150,7 +150,12 @@ def reader(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("reader")
 @pytest.mark.parametrize(
     "page",
-    ["docs/how-to/data/index.md", "docs/reference/configuration.md", "docs/tutorial/add-a-generator.md"],
+    [
+        "docs/how-to/data/index.md",
+        "docs/reference/configuration.md",
+        "docs/tutorial/add-a-generator.md",
+        "docs/tutorial/robots.md",
+    ],
 )
 def test_a_page_runs_as_printed(page: str) -> None:
     run_in_order([block for block in blocks(page) if not block.mark])
@@ -182,7 +187,8 @@ def test_the_pages_on_data_run_one_after_the_other() -> None:
 
 def test_every_block_is_run_somewhere_or_says_why_not() -> None:
     run_here = {"README.md", "docs/how-to/data/index.md", "docs/reference/configuration.md",
-                "docs/tutorial/add-a-generator.md", "docs/how-to/long-documents.md", *DATA}  # fmt: skip
+                "docs/tutorial/add-a-generator.md", "docs/tutorial/robots.md",
+                "docs/how-to/long-documents.md", *DATA}  # fmt: skip
     assert {block.page for block in ALL if not block.mark} <= run_here
 
 
