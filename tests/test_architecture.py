@@ -55,6 +55,7 @@ TRAINING_LOOPS = {
         "logs",
         "models",
         "preflight",
+        "rollouts",
         "rows",
         "run",
         "samples_page",
