@@ -40,7 +40,7 @@ from gpu_training_watch import Watch
 from random_models import REAL, TOY
 
 from interleave.cli.main import main as command
-from interleave.training import grpo, sft
+from interleave.training import grpo, run, sft
 
 PARTS = ("lora", "full", "overfit", "rollouts", "grpo", "grpo80", "kill")
 CHECKPOINTING = "model.gradient_checkpointing"
@@ -155,7 +155,7 @@ def measure_sft(bench: Bench, folder: Path, what: str, changes: dict[str, Any]) 
     bench.memory()
     watch = Watch(bench, profile_last=bench.options.profile)
     with watch.watching(sft, "add_callbacks"):
-        unsaved = settings.get("model.lora_rank") == 0  # 17 GB take longer than the steps
+        unsaved = settings.get("model.lora_rank") == 0  # writing takes longer than the steps
         train(bench, folder, {"task": "sft", "out": str(out), "settings": settings, "unsaved": unsaved})
     lines = log_of(out)
     tokens = lines[-1]["num_tokens"] / len(lines)
@@ -386,16 +386,19 @@ def _replaced(bench: Bench, folder: Path, job: dict[str, Any]) -> Iterator[None]
         module.load_trainable_model = load
     grpo.load_reward = reward
     sft.sft_page = lambda *arguments: None  # type: ignore[assignment]  # half a minute of answers afterwards
-    if job.get("unsaved"):
-        sft.AgentTrainer.save_model = lambda *arguments: (Path(job["out"]) / "model").mkdir()
+    finish = run._finish
+    if job.get("unsaved"):  # weights and optimizer are 70 GB
+        sft.AgentTrainer._save_checkpoint = lambda *arguments: None  # type: ignore[method-assign]
+        run._finish = lambda *arguments: ""  # type: ignore[assignment]
     try:
         yield
     finally:
         for module, original in before.items():
             module.load_trainable_model = original
         grpo.load_reward, sft.sft_page = load_reward, sft_page
-        if "save_model" in vars(sft.AgentTrainer):
-            del sft.AgentTrainer.save_model
+        run._finish = finish
+        if "_save_checkpoint" in vars(sft.AgentTrainer):
+            del sft.AgentTrainer._save_checkpoint
 
 
 def log_of(out: Path) -> list[dict[str, Any]]:
