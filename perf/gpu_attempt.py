@@ -200,7 +200,7 @@ def _vlm(parts: tuple[Any, Any], options: TransformersVlm.Options) -> Transforme
 
 
 def measure_alone(bench: Bench, limits: Limits, models: Ours, way: Way) -> None:
-    """One attempt with nobody else there."""
+    """One attempt, with no other under way."""
     critic = VlmCritic(models.critic, load_pack("default"))
     before = bench.picture()
     outcomes: set[Outcome] = set()

@@ -138,7 +138,7 @@ def _is_planned(noun: str, kinds: set[str]) -> bool:
 
 
 def impossible_step(plan: Plan) -> str | None:
-    """The first prompt of a plan from nothing that nobody could draw; None when all can be."""
+    """The first prompt of a plan from nothing that cannot be drawn; None when all can be."""
     scene = None
     for step in plan.steps:
         if step.prompt is None:

@@ -13,10 +13,10 @@ from interleave.backends.protocols import ImageGenerator
 from interleave.backends.tiny.vlms import VERDICT, build_tiny_vlm
 from interleave.cli.main import run
 from interleave.config.specs import parse_spec
-from interleave.errors import ConfigurationError
+from interleave.errors import ConfigurationError, InputError
 from interleave.types import Outcome, Verdict
 from interleave_mini.bench.ablation import Table
-from interleave_mini.bench.critic_exam import Exam, questions
+from interleave_mini.bench.critic_exam import Attempt, Exam, questions
 from interleave_mini.bench.critic_exam_run import CriticResult, Examiner
 from interleave_mini.bench.reports import points
 from interleave_mini.bench.scores import Difference, difference
@@ -247,3 +247,12 @@ def test_bad_input_is_refused_in_a_line(arguments: list[str], said: str, capsys:
     assert said in err
     assert len(err.splitlines()) <= 2
     assert not Path("out").exists()
+
+
+def test_attempts_of_another_version_of_the_language_are_refused_with_the_reason(tmp_path: Path) -> None:
+    exam = Exam(tmp_path, painter)
+    attempt = Attempt(
+        id="story-of-old/0", suite="story", prompt="A meadow.", before=None, after="x.png", right=True
+    )
+    with pytest.raises(InputError, match=r"another version of the miniature's language \(story-of-old/0\)"):
+        Examiner(exam, [attempt], quietly)

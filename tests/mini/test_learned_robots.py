@@ -16,7 +16,7 @@ from interleave.agents.planner import VlmPlanner
 from interleave.agents.prompts import load_pack
 from interleave.agents.robot_check import SubTaskInput, VlmSubTaskCheck
 from interleave.backends.registry import load_vlm
-from interleave.robots.annotation import Looking, annotate_film
+from interleave.robots.film_segments import Looking, annotate_film
 from interleave.robots.measures import score_annotations
 from interleave_mini.robots.closed_loop import goals
 from interleave_mini.robots.dataset import true_annotation

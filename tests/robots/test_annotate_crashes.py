@@ -13,7 +13,7 @@ pytest.importorskip("av")
 
 from held import wait_until
 from interleave.cli.main import run
-from interleave.robots.annotations import LINES_NAME, read_lines
+from interleave.robots.annotation_file import LINES_NAME, read_lines
 from interleave_mini.robots.dataset import write_episodes
 
 pytestmark = pytest.mark.slow

@@ -11,7 +11,7 @@ from PIL import Image
 
 from interleave.agents.replies import parse_boundary, parse_segments
 from interleave.errors import ReplyError
-from interleave.robots.annotation import Looking, Segment, annotate_film, spread, windows
+from interleave.robots.film_segments import Looking, Segment, annotate_film, spread, windows
 from interleave.types import SheetSegment
 
 
@@ -45,7 +45,7 @@ class KnowsTheTruth:
         seen = [self.sub_task(number) for number in numbers_of(frames)]
         firsts = [at for at, each in enumerate(seen) if at == 0 or each != seen[at - 1]]
         names = [f"do {seen[at]}" for at in firsts]
-        if self.says_changes:  # nobody knows what a sub-task is that has not ended
+        if self.says_changes:  # what a sub-task is cannot be known before it has ended
             named: list[str | None] = [*names[:-1], None]
             return tuple(
                 SheetSegment(first=at + 1, instruction=name) for at, name in zip(firsts, named, strict=True)

@@ -16,7 +16,7 @@ pytest.importorskip("av")
 import numpy as np
 
 from interleave.cli.main import run
-from interleave.robots.annotations import read_annotations
+from interleave.robots.annotation_file import read_annotations
 from interleave.robots.lerobot.dataset import open_dataset
 from interleave.robots.lerobot.films import Film
 from interleave.robots.lerobot.language_columns import read_columns, write_columns

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from interleave.robots.annotation import Segment
-from interleave.robots.annotations import EpisodeAnnotation
+from interleave.robots.annotation_file import EpisodeAnnotation
+from interleave.robots.film_segments import Segment
 from interleave.robots.measures import count_episode, overlap, same_words, score_annotations
 
 

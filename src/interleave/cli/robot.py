@@ -13,8 +13,8 @@ from interleave.cli import options
 if TYPE_CHECKING:
     from PIL.Image import Image
 
-    from interleave.robots.annotate import Annotating
-    from interleave.robots.annotations import AnnotationWriter, EpisodeAnnotation
+    from interleave.robots.annotate_dataset import Annotating
+    from interleave.robots.annotation_file import AnnotationWriter, EpisodeAnnotation
     from interleave.robots.lerobot.dataset import Episode
 
 app = typer.Typer(help="Sub-tasks for robots: shown, checked, found in films.", no_args_is_help=True)
@@ -237,10 +237,10 @@ def annotate(
 
     from interleave.cli.run_command import say
     from interleave.errors import ConfigurationError
-    from interleave.robots.annotate import Annotating
-    from interleave.robots.annotation import Looking
-    from interleave.robots.annotations import AnnotateSettings, AnnotationFolder, without_errors
+    from interleave.robots.annotate_dataset import Annotating
+    from interleave.robots.annotation_file import AnnotateSettings, AnnotationFolder, without_errors
     from interleave.robots.checking import load_annotator
+    from interleave.robots.film_segments import Looking
     from interleave.robots.lerobot.dataset import open_dataset
     from interleave.robots.lerobot.language_columns import write_columns
 
@@ -359,7 +359,7 @@ def score(
 
 def _annotations_in(path: Path) -> dict[int, EpisodeAnnotation]:
     from interleave.errors import InputError
-    from interleave.robots.annotations import read_annotations
+    from interleave.robots.annotation_file import read_annotations
     from interleave.robots.lerobot.dataset import INFO, open_dataset
     from interleave.robots.lerobot.language_columns import read_columns
 

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from interleave.errors import InputError
-from interleave.robots.annotation import Segment
 from interleave.robots.execution import executions
+from interleave.robots.film_segments import Segment
 from interleave.robots.lerobot.new_dataset import NewDataset
 from interleave.robots.subgoals import Subgoals, read_subgoals
 from interleave.runs.store import PictureStore

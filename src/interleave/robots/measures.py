@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from random import Random
 from statistics import median
 
-from interleave.robots.annotation import Segment
-from interleave.robots.annotations import EpisodeAnnotation
+from interleave.robots.annotation_file import EpisodeAnnotation
+from interleave.robots.film_segments import Segment
 
 LEAST_OVERLAP = 0.75
 TOLERANCES = (0.25, 0.5, 1.0, 2.0)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from interleave.errors import ConfigurationError, RunError
-from interleave.robots.annotations import EpisodeAnnotation
+from interleave.robots.annotation_file import EpisodeAnnotation
 from interleave.robots.execution import executions
 from interleave.robots.lerobot.dataset import Camera, Dataset
 from interleave.robots.lerobot.films import Film

@@ -16,6 +16,7 @@ from interleave.agents.critic import Critic, VlmCritic, critic_input
 from interleave.agents.prompts import PromptPack
 from interleave.backends.protocols import ImageRequest, Message, Reply, Sampling, VisionLanguageModel
 from interleave.backends.retries import RetriedVlm
+from interleave.errors import InputError
 from interleave.runs.folder import folder_lock
 from interleave.types import Outcome, Value, Verdict
 from interleave_mini.bench.critic_exam import (
@@ -96,6 +97,11 @@ class Examiner:
         self.questions: Mapping[str, Question] = {
             each.id: each for each in questions(exam.seed, len(attempts))
         }
+        if unknown := [each.id for each in attempts if each.id not in self.questions]:
+            raise InputError(
+                f"{exam.folder} has attempts of another version of the miniature's language ({unknown[0]}): "
+                "take another folder"
+            )
         self.failures = [each for each in attempts if not each.right]
         targets = {each.id: each.target for each in self.questions.values()}
         self.other_steps = of_other_steps(attempts, targets)

@@ -205,7 +205,7 @@ def read_pack(folder: Path, *, base: PromptPack | None = None) -> PromptPack:
             )
     for name, allowed in ROBOT_PROMPTS.items():
         if name not in texts:
-            texts[name] = _read_text(SHIPPED / DEFAULT_PACK / f"{name}.md")
+            texts[name] = _shipped(name)
         if foreign := set(_SLOT.findall(texts[name])) - allowed:
             raise ConfigurationError(
                 f"{folder / name}.md has a slot {{{{{min(foreign)}}}}}, which it is not given"

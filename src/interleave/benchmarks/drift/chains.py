@@ -37,7 +37,7 @@ class Link:
 
     prompt: str
     whole: str | None = None
-    """The whole picture in words, for a remedy that draws it anew; None where nobody has written it."""
+    """The whole picture in words, for a remedy that draws it anew; None where it is not given."""
     truth: Any = None
     """What the picture should show, for the source that made the chain."""
     equals_start: bool = False
@@ -61,7 +61,7 @@ class ChainSource(Protocol):
     def chains(self, protocol: Protocol_, count: int, steps: int, seed: int) -> list[Chain]: ...
 
     def right(self, pictures: Sequence[Image], truths: Sequence[Any]) -> list[bool] | None:
-        """Which pictures show what they should; None where nobody can tell."""
+        """Which pictures show what they should; None where the truth is unknown."""
         ...
 
     def mixed_up(self, picture: Image, truth: Any) -> bool:
@@ -84,7 +84,7 @@ EDITS = tuple(prompt for pair in THERE_AND_BACK for prompt in pair)
 
 
 class PictureChains:
-    """Chains over given pictures, with plain edits that fit any of them; nobody knows the truth."""
+    """Chains over given pictures, with plain edits that fit any of them; their truth is unknown."""
 
     def __init__(self, pictures: Sequence[Image]) -> None:
         if not pictures:
@@ -125,7 +125,7 @@ class StoredChain(Value):
     """The picture to start from, relative to the file."""
     prompts: tuple[Prose, ...]
     wholes: tuple[Prose, ...] = ()
-    """The whole picture in words after each edit, where somebody has written it."""
+    """The whole picture in words after each edit, where it is given."""
 
 
 class FileChains:

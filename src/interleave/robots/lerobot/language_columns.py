@@ -19,8 +19,8 @@ from typing import Any
 
 from interleave.errors import InputError, StorageError
 from interleave.files import make_folder, write_atomic
-from interleave.robots.annotation import Segment
-from interleave.robots.annotations import EpisodeAnnotation
+from interleave.robots.annotation_file import EpisodeAnnotation
+from interleave.robots.film_segments import Segment
 from interleave.robots.lerobot.dataset import INFO, Dataset, Episode, open_dataset, rows_of
 from interleave.robots.lerobot.libraries import arrow, parquet
 

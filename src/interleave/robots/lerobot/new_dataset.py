@@ -15,8 +15,8 @@ import numpy as np
 
 from interleave.errors import InputError, RunError
 from interleave.files import make_folder
-from interleave.robots.annotation import Segment
-from interleave.robots.annotations import EpisodeAnnotation
+from interleave.robots.annotation_file import EpisodeAnnotation
+from interleave.robots.film_segments import Segment
 from interleave.robots.lerobot.dataset import DATA_PATH, EPISODES, INFO, TASKS, VIDEO_PATH
 from interleave.robots.lerobot.language_columns import (
     EVENTS,

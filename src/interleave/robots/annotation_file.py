@@ -15,7 +15,7 @@ from pydantic import Field, ValidationError
 
 from interleave.errors import InputError, RunError, StorageError
 from interleave.files import make_folder, read_from, write_atomic
-from interleave.robots.annotation import Segment
+from interleave.robots.film_segments import Segment
 from interleave.runs.folder import folder_lock
 from interleave.types import Value
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 from interleave.agents.annotator import Annotator
 from interleave.errors import InputError, ReplyError
-from interleave.robots.annotation import Looking, annotate_film
-from interleave.robots.annotations import AnnotationWriter, EpisodeAnnotation
+from interleave.robots.annotation_file import AnnotationWriter, EpisodeAnnotation
+from interleave.robots.film_segments import Looking, annotate_film
 from interleave.robots.lerobot.dataset import Camera, Dataset, Episode, frame_times
 from interleave.robots.lerobot.films import Film
 from interleave.types import SheetSegment
