@@ -169,6 +169,25 @@ def test_a_journal_cut_anywhere_goes_on_to_the_same_end(tmp_path: Path, kept: in
 # Audits
 
 
+@pytest.mark.parametrize("decisions_kept", [0, 1])
+def test_a_run_stopped_between_an_audit_and_its_decisions_decides_then(
+    tmp_path: Path, decisions_kept: int
+) -> None:
+    finds = [(Finding(step=2), Finding(step=3))]
+    run(tmp_path / "run", Critic(finds=finds), remedies="audit=1")
+    whole = comparable(tmp_path / "run")
+    journal = tmp_path / "run" / "journal.jsonl"
+    lines = journal.read_bytes().splitlines(keepends=True)
+    audited = next(place for place, line in enumerate(lines) if b'"audited"' in line)
+    journal.write_bytes(b"".join(lines[: audited + 1 + decisions_kept]))
+    (tmp_path / "run" / "run.json").unlink()
+    critic = Critic(finds=finds)
+    run(tmp_path / "run", critic, remedies="audit=1")
+    assert redraws(tmp_path / "run") == [("audit", 2), ("audit", 3)]
+    assert comparable(tmp_path / "run") == whole
+    assert critic.documents == []  # the whole was looked at before
+
+
 def test_only_the_steps_that_are_found_are_redone(tmp_path: Path) -> None:
     critic = Critic(finds=[(Finding(step=2, reasoning="the fox is blue", prompt="a red fox"),)])
     painter = run(tmp_path / "run", critic, remedies="audit=3")
