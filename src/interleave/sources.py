@@ -164,7 +164,7 @@ def pictures_of(request: Request, rules: Rules, capabilities: GeneratorCapabilit
         request.pictures,
         rules.sources,
         capabilities,
-        assets={asset.name: asset.image for asset in request.assets},
+        assets={asset.name: asset.image for asset in request.assets if asset.image is not None},
         anchor_every=rules.anchor_every,
         sheet_of=side_by_side,
     )

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
 
 from pydantic import (
     AfterValidator,
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from PIL.Image import Image
 
 MAX_REQUEST_PICTURES = 32
+MAX_REQUEST_ASSETS = 32
 _ASSET_NAME = re.compile(r"[^\W_][\w '.-]{0,59}\Z")
 
 
@@ -86,12 +87,37 @@ AssetName = Annotated[str, StringConstraints(pattern=r"^[^\W_][\w '.-]{0,59}$")]
 """The name of an asset: a word or a few, as prompts say it."""
 
 
+AssetKind = Literal["character", "prop", "place", "style"]
+
+
+def is_asset_name(name: str) -> bool:
+    return _ASSET_NAME.match(name) is not None
+
+
 @dataclass(frozen=True)
 class GivenAsset:
-    """A named thing that must stay the same, with the picture that a user gives of it."""
+    """A named thing that must stay the same, with the picture or the words that a user gives of it."""
 
     name: str
-    image: Image
+    image: Image | None = None
+    kind: AssetKind = "character"
+    description: str = ""
+
+    def __post_init__(self) -> None:
+        if not is_asset_name(self.name):
+            raise InputError(
+                f"{self.name!r:.80} cannot name an asset: use a word or a few, as prompts say it"
+            )
+        if self.kind not in get_args(AssetKind):
+            raise InputError(f"the kind of {self.name!r} must be one of {', '.join(get_args(AssetKind))}")
+        if len(self.description) > MAX_FIELD_CHARACTERS:
+            raise InputError(
+                f"the description of {self.name!r} is longer than {MAX_FIELD_CHARACTERS:,} characters"
+            )
+        if problem := unusable(self.description):
+            raise InputError(f"the description of {self.name!r} cannot be used: {problem}")
+        if self.image is None and not self.description.strip():
+            raise InputError(f"nothing is said about {self.name!r}: give a picture of it, or describe it")
 
 
 @dataclass(frozen=True)
@@ -100,7 +126,7 @@ class Request:
 
     parts: tuple[Part, ...]
     assets: tuple[GivenAsset, ...] = ()
-    """Pictures of named things; no step starts from them as from the picture before."""
+    """Named things that must stay the same; no step starts from them as from the picture before."""
 
     def __post_init__(self) -> None:
         if not any(isinstance(part, Picture) or part.text.strip() for part in self.parts):
@@ -114,17 +140,17 @@ class Request:
             )
         if problem := unusable(self.text):
             raise InputError(f"the request cannot be used: {problem}")
-        if (pictures := len(self.pictures) + len(self.assets)) > MAX_REQUEST_PICTURES:
+        if (pictures := len(self.all_pictures)) > MAX_REQUEST_PICTURES:
             raise InputError(
                 f"the request has {pictures} pictures, more than the {MAX_REQUEST_PICTURES} "
                 "allowed: send fewer"
             )
+        if len(self.assets) > MAX_REQUEST_ASSETS:
+            raise InputError(
+                f"the request has {len(self.assets)} assets, more than the {MAX_REQUEST_ASSETS} allowed"
+            )
         names = [asset.name.lower() for asset in self.assets]
         for asset in self.assets:
-            if not _ASSET_NAME.match(asset.name):
-                raise InputError(
-                    f"{asset.name!r:.80} cannot name an asset: use a word or a few, as prompts say it"
-                )
             if names.count(asset.name.lower()) > 1:
                 raise InputError(f"two assets are named {asset.name!r}: give each a name of its own")
 
@@ -150,6 +176,11 @@ class Request:
     def pictures(self) -> tuple[Image, ...]:
         return tuple(part.image for part in self.parts if isinstance(part, Picture))
 
+    @property
+    def all_pictures(self) -> tuple[Image, ...]:
+        """The pictures of the request, and those of its assets."""
+        return (*self.pictures, *(asset.image for asset in self.assets if asset.image is not None))
+
 
 def _as_part(item: str | Path | Image | Part) -> Part:
     from PIL.Image import Image
@@ -171,7 +202,7 @@ class Asset(Value):
     """A named thing of a document that must stay the same from step to step."""
 
     name: AssetName
-    kind: Literal["character", "prop", "place", "style"] = "character"
+    kind: AssetKind = "character"
     description: Prose = ""
     """The fixed words for it, which every prompt that shows it carries."""
     step: int | None = Field(default=None, ge=1)

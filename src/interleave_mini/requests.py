@@ -90,7 +90,8 @@ def accept_request(request: Request, options: Mapping[str, str]) -> Request:
                 if isinstance(part, Text) and not (with_pictures and _STEP.match(part.text))
                 else part
                 for part in request.parts
-            )
+            ),
+            request.assets,
         )
     check_request(request)
     return request
@@ -299,7 +300,7 @@ def normalise_story(request: Request) -> Request:
     normalised: list[Part] = [Text(title.strip())]
     for number, (caption, picture) in enumerate(zip(captions, pictures, strict=True), start=1):
         normalised += [Text(f"Step {number}: {caption}"), picture]
-    return Request((*normalised, wish))
+    return Request((*normalised, wish), request.assets)
 
 
 def _captions(story: Sequence[Part]) -> list[str]:

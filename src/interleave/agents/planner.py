@@ -109,9 +109,14 @@ def planner_messages(request: Request, pack: PromptPack) -> tuple[Message, ...]:
 
 
 def _asset_parts(request: Request) -> Iterator[Part]:
-    """The pictures of named things, each after its name."""
-    for asset in request.assets:
-        yield Text(f"\nThis is “{asset.name}”, which must always look like this: ")
+    """What is known of named things: descriptions first, then each picture after its name."""
+    for asset in sorted(request.assets, key=lambda asset: asset.image is not None):
+        said = asset.description.strip().rstrip(".")
+        if asset.image is None:
+            yield Text(f"\n“{asset.name}” ({asset.kind}) must always look the same: {said}.")
+            continue
+        words = f" ({asset.kind}): {said}. It" if said else ", which"
+        yield Text(f"\nThis is “{asset.name}”{words} must always look like this: ")
         yield Picture(asset.image)
 
 

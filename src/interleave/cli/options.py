@@ -71,7 +71,8 @@ Assets = Annotated[
     typer.Option(
         "--asset",
         metavar="NAME=PICTURE",
-        help="A thing that must always look the same, and a picture of it; may be repeated.",
+        help="A thing that must always look the same, and a picture of it, or 'NAME: WORDS' that describe it;"
+        " may be repeated.",
     ),
 ]
 Seed = Annotated[int, typer.Option(help="The random seed; another seed gives other pictures.")]

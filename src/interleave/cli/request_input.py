@@ -73,19 +73,32 @@ def build_request(parts: list[RawPart]) -> Request:
 
 
 def with_assets(request: Request, given: list[str]) -> Request:
-    """The request with the assets that are given as NAME=PICTURE."""
+    """The request with the assets that are given as NAME=PICTURE and NAME: DESCRIPTION.
+
+    What is said about the same name belongs together.
+    """
     from dataclasses import replace
 
     from interleave.pictures import read_picture
     from interleave.types import GivenAsset
 
-    assets = []
+    found: dict[str, dict[str, Any]] = {}
     for each in given:
-        name, separator, path = each.partition("=")
-        if not separator or not name.strip() or not path.strip():
-            raise ConfigurationError(f"--asset {each}: write a name and a picture, such as fox=fox.png")
-        assets.append(GivenAsset(name.strip(), read_picture(Path(path.strip()))))
-    return replace(request, assets=tuple(assets)) if assets else request
+        how = next((mark for mark in each if mark in "=:"), "=")
+        called, _, said = (piece.strip() for piece in each.partition(how))
+        name, _, kind = (piece.strip() for piece in called.removesuffix(")").partition("("))
+        if not name or not said:
+            raise ConfigurationError(
+                f"--asset {each}: write a name and a picture, such as fox=fox.png, or a name and a "
+                "description, such as 'fox: a little fox with a red scarf'"
+            )
+        asset = found.setdefault(name.lower(), {"name": name})
+        what = "image" if how == "=" else "description"
+        if what in asset:
+            raise ConfigurationError(f"--asset {each}: there is a {what} of {name!r} already")
+        asset[what] = read_picture(Path(said)) if what == "image" else said
+        asset |= {"kind": kind} if kind else {}
+    return replace(request, assets=tuple(GivenAsset(**each) for each in found.values())) if found else request
 
 
 def read_markdown(path: Path) -> list[RawPart]:

@@ -92,6 +92,14 @@ def parse_remedies(text: str) -> Remedies:
         raise ConfigurationError(f"--remedies {text}: {first['loc'][0]}: {first['msg'].lower()}") from None
 
 
+def written_remedies(remedies: Remedies) -> str:
+    """Remedies as `parse_remedies` reads them."""
+    values = remedies.model_dump(exclude_defaults=True)
+    numbers = {field: name for name, (field, _) in _REMEDY_NUMBERS.items()}
+    said = [f"{numbers[name]}={value}" if name in numbers else name for name, value in values.items()]
+    return ",".join(said) or "none"
+
+
 @dataclass(frozen=True)
 class Rules:
     """What decides how a run comes out, besides its models and prompts."""

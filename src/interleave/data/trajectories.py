@@ -173,7 +173,7 @@ class Trajectory:
             given,
             self.record.config.sources,
             _ANY_NUMBER_OF_SOURCES,
-            assets={asset.name: self.picture(asset.image) for asset in self.record.assets},
+            assets={each.name: self.picture(each.image) for each in self.record.assets if each.image},
             anchor_every=self.record.config.remedies.anchor_every,
         )
         if self.record.plan is not None:

@@ -16,6 +16,7 @@ from PIL.Image import Image
 
 from interleave.agents.auditor import AUDIT_ATTEMPTS, Auditor, Document
 from interleave.agents.critic import Critic, CriticInput
+from interleave.agents.given_assets import AssetPlanner
 from interleave.agents.loading import auditor_from
 from interleave.agents.planner import GivenPlan, Planner
 from interleave.backends.concurrency import CallLimit
@@ -68,9 +69,12 @@ class CallRunner:
 
     def planner(self) -> Planner:
         """The planner of the run, journalled; a given plan is journalled as an event and is not a call."""
-        planner = self.models.planner
         if self.replay.released is not None:
             return GivenPlan(self.replay.released)
+        return AssetPlanner(self._planner())
+
+    def _planner(self) -> Planner:
+        planner = self.models.planner
         if isinstance(planner.agent, GivenPlan):
             return planner.agent
         if planner.vlm is None:

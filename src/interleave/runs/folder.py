@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -70,14 +70,22 @@ def _same_request(folder: Path, stored: tuple[RequestPart, ...], given: Request)
 
 
 def _same_assets(folder: Path, record: RunRecord, given: Request) -> bool:
-    if record.assets == stored_assets(given):
+    ours, theirs = stored_assets(given), record.assets
+    if theirs == ours:
         return True
-    store = PictureStore(folder)
-    if not all(store.has(asset.image) for asset in record.assets):
+    if [_without_picture(asset) for asset in theirs] != [_without_picture(asset) for asset in ours]:
         return False
-    return [(asset.name, pixel_digest(store.get(asset.image))) for asset in record.assets] == [
-        (asset.name, pixel_digest(asset.image)) for asset in given.assets
+    store = PictureStore(folder)
+    names = [asset.image for asset in theirs if asset.image]
+    if not all(store.has(name) for name in names):
+        return False
+    return [pixel_digest(store.get(name)) for name in names] == [
+        pixel_digest(asset.image) for asset in given.assets if asset.image is not None
     ]
+
+
+def _without_picture(asset: StoredAsset) -> tuple[str, str, str, bool]:
+    return asset.name, asset.kind, asset.description, asset.image is None
 
 
 def open_journal(folder: Path, name: str = FILE_NAME, *, lease: Lease | None = None) -> Journal:
@@ -128,8 +136,24 @@ def folder_lock(folder: Path, lock_name: str) -> Iterator[None]:
 
 
 def stored_assets(request: Request) -> tuple[StoredAsset, ...]:
-    """The pictures of named things as a journal holds them."""
-    return tuple(StoredAsset(name=asset.name, image=name_of(asset.image)) for asset in request.assets)
+    """The assets of a request as a journal holds them."""
+    return tuple(
+        StoredAsset(
+            name=asset.name,
+            image=None if asset.image is None else name_of(asset.image),
+            kind=asset.kind,
+            description=asset.description,
+        )
+        for asset in request.assets
+    )
+
+
+def given_assets(stored: Iterable[StoredAsset], store: PictureStore) -> tuple[GivenAsset, ...]:
+    """Stored assets with their pictures."""
+    return tuple(
+        GivenAsset(asset.name, store.get(asset.image) if asset.image else None, asset.kind, asset.description)
+        for asset in stored
+    )
 
 
 def request_parts(request: Request) -> tuple[RequestPart, ...]:
@@ -147,5 +171,5 @@ def stored_request(folder: Path, record: RunRecord) -> Request:
         tuple(
             Picture(store.get(part.image)) if part.image else Text(part.text or "") for part in record.request
         ),
-        tuple(GivenAsset(asset.name, store.get(asset.image)) for asset in record.assets),
+        given_assets(record.assets, store),
     )

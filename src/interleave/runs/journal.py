@@ -9,6 +9,7 @@ from __future__ import annotations
 import errno
 import fcntl
 import logging
+import operator
 import os
 import re
 import threading
@@ -36,7 +37,7 @@ from interleave.redaction import redacted_model
 from interleave.runs.digest_chain import DigestChain, JournalPosition, last_digest
 from interleave.runs.journal_files import FILE_NAME, journal_path
 from interleave.runs.lease import Lease
-from interleave.types import WRITTEN_IF_GIVEN, Finding, Plan, Prose, Value, Verdict
+from interleave.types import WRITTEN_IF_GIVEN, AssetKind, Finding, Plan, Prose, Value, Verdict
 
 log = logging.getLogger(__name__)
 
@@ -61,11 +62,13 @@ class RequestPart(Value):
 
 
 class StoredAsset(Value):
-    """A picture that the user gave of a named thing."""
+    """What the user gave of a named thing: a picture, words, or both."""
 
     name: str
-    image: str
+    image: str | None = WRITTEN_IF_GIVEN
     """The name of the stored picture."""
+    kind: AssetKind = Field(default="character", exclude_if=lambda kind: kind == "character")
+    description: str = Field(default="", exclude_if=operator.not_)
 
 
 class Line(Value):

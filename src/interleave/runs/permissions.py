@@ -81,7 +81,8 @@ def refuse_unallowed(
 
 def refuse_keys_in(request: Request, config: RunConfig) -> None:
     """Refuse a request or plan that contains a key in use: it would go to models, and into the folder."""
-    if variable := secret_in(request.text) or secret_in(config.model_dump_json()):
+    described = "\n".join((request.text, *(asset.description for asset in request.assets)))
+    if variable := secret_in(described) or secret_in(config.model_dump_json()):
         raise InputError(f"the request or its plan contains the key in {variable}: take it out")
 
 

@@ -156,7 +156,7 @@ class RunRecord(Value):
     errors: tuple[str, ...] = Field(default=())
     """Calls that failed, in order."""
     assets: tuple[StoredAsset, ...] = ()
-    """Pictures that the user gave of named things."""
+    """The named things that the user gave with the request."""
     audits: tuple[AuditRecord, ...] = ()
     """What the looks at the whole document found."""
     decisions: tuple[DecisionRecord, ...] = ()
@@ -448,7 +448,7 @@ class _Folding:
 def picture_names(record: RunRecord) -> list[str]:
     """Every picture that the record names, without repeats."""
     given = [part.image for part in record.request if part.image]
-    given += [asset.image for asset in record.assets]
+    given += [asset.image for asset in record.assets if asset.image]
     drawn = [attempt.image for step in record.steps for attempt in step.attempts]
     return list(dict.fromkeys([*given, *drawn]))
 
@@ -467,7 +467,8 @@ def comparable(folder: str | Path) -> dict[str, Any]:
         if part["image"]:
             part["image"] = pixel_digest(store.get(part["image"]))
     for asset in record["assets"]:
-        asset["image"] = pixel_digest(store.get(asset["image"]))
+        if asset.get("image"):
+            asset["image"] = pixel_digest(store.get(asset["image"]))
     for name in ("assets", "audits"):  # as in records of runs that have none
         if not record[name]:
             del record[name]

@@ -454,7 +454,7 @@ def _start_or_continue(
     journal.listener = entries.append
     if not entries or redraw:
         store = PictureStore(folder)
-        for picture in (*request.pictures, *(asset.image for asset in request.assets)):
+        for picture in request.all_pictures:
             store.put(picture)
     if not entries:
         journal.append(start)

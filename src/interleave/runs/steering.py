@@ -68,7 +68,7 @@ class Steering:
     def __init__(self, start: Started) -> None:
         self.config = start.config
         self.given = tuple(part.image for part in start.request if part.image)
-        self.assets = {asset.name: asset.image for asset in start.assets}
+        self.assets = {asset.name: asset.image for asset in start.assets if asset.image}
         self.holds_plan = start.hold_plan
         """Whether the plan has to be released before anything is drawn."""
         self.plan: Plan | None = None

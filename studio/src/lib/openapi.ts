@@ -603,6 +603,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/robot/check": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Whether a robot has done a sub-task */
+        post: operations["post_v1_robot_check"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/studio/agreement": {
         parameters: {
             query?: never;
@@ -959,6 +976,30 @@ export interface components {
             data: components["schemas"]["KindAgreement"][];
         };
         /**
+         * Asset
+         * @description A named thing of a document that must stay the same from step to step.
+         */
+        Asset: {
+            /**
+             * Description
+             * @default
+             */
+            description: string;
+            /**
+             * Kind
+             * @default character
+             * @enum {string}
+             */
+            kind: "character" | "prop" | "place" | "style";
+            /** Name */
+            name: string;
+            /**
+             * Step
+             * @default null
+             */
+            step: number | null;
+        };
+        /**
          * Attempt
          * @description One picture that was drawn for a step, and what the critic said.
          */
@@ -997,10 +1038,20 @@ export interface components {
              * @default
              */
             by: string;
+            /**
+             * Cause
+             * @default null
+             */
+            cause: ("rollback" | "audit") | null;
             /** Keep */
             keep: {
                 [key: string]: number;
             };
+            /**
+             * Refused
+             * @default null
+             */
+            refused: number | null;
             sequence_number: number;
             /** Step */
             step: number;
@@ -1008,6 +1059,33 @@ export interface components {
             time: number;
             /** @constant */
             type: "attempt_chosen";
+        };
+        /**
+         * AuditRecord
+         * @description One look at the whole document.
+         */
+        AuditRecord: {
+            /**
+             * Findings
+             * @default []
+             */
+            findings: components["schemas"]["Finding"][];
+            /** Round */
+            round: number;
+        };
+        AuditedEvent: {
+            /**
+             * Findings
+             * @default []
+             */
+            findings: components["schemas"]["Finding"][];
+            /** Round */
+            round: number;
+            sequence_number: number;
+            /** Time */
+            time: number;
+            /** @constant */
+            type: "audited";
         };
         /** BranchOff */
         BranchOff: {
@@ -1030,6 +1108,11 @@ export interface components {
              * @default
              */
             by: string;
+            /**
+             * Cause
+             * @default null
+             */
+            cause: ("rollback" | "audit") | null;
             /** Parent */
             parent: string;
             parent_journal: components["schemas"]["JournalPosition"];
@@ -1147,6 +1230,11 @@ export interface components {
             attempt: number | null;
             /** By */
             by: string;
+            /**
+             * Cause
+             * @default null
+             */
+            cause: ("rollback" | "audit") | null;
             /** Kept */
             kept: {
                 [key: string]: number;
@@ -1181,6 +1269,10 @@ export interface components {
          * @description `GET /v1/documents/{id}`.
          */
         Document: {
+            /** Assets */
+            assets?: components["schemas"]["GivenAsset"][];
+            /** Audits */
+            audits?: components["schemas"]["AuditRecord"][];
             /** @default null */
             calls: components["schemas"]["CallCounts"] | null;
             /** Cancelling */
@@ -1352,6 +1444,11 @@ export interface components {
         };
         /** EditedPlan */
         EditedPlan: {
+            /**
+             * Assets
+             * @default null
+             */
+            assets: components["schemas"]["Asset"][] | null;
             /** Steps */
             steps: components["schemas"]["EditedStep"][];
         };
@@ -1360,6 +1457,11 @@ export interface components {
          * @description A step of an edited plan; its number follows from its position.
          */
         EditedStep: {
+            /**
+             * Assets
+             * @default null
+             */
+            assets: string[] | null;
             /**
              * Caption
              * @default null
@@ -1385,6 +1487,11 @@ export interface components {
              * @default null
              */
             prompt: string | null;
+            /**
+             * Scene
+             * @default null
+             */
+            scene: string | null;
             /**
              * Sources
              * @default null
@@ -1468,6 +1575,10 @@ export interface components {
          * @description What is ours about a job; everything from `reason` on is there once it has started.
          */
         Facts: {
+            /** Assets */
+            assets?: components["schemas"]["GivenAsset"][];
+            /** Audits */
+            audits?: components["schemas"]["AuditRecord"][];
             /** @default null */
             calls: components["schemas"]["CallCounts"] | null;
             /** Cancelling */
@@ -1557,6 +1668,29 @@ export interface components {
             object: "list";
         };
         /**
+         * Finding
+         * @description A picture of a finished document that contradicts the rest.
+         */
+        Finding: {
+            /**
+             * Assets
+             * @default []
+             */
+            assets: string[];
+            /**
+             * Prompt
+             * @default null
+             */
+            prompt: string | null;
+            /**
+             * Reasoning
+             * @default
+             */
+            reasoning: string;
+            /** Step */
+            step: number;
+        };
+        /**
          * Gallery
          * @description `GET /v1/studio/documents`.
          */
@@ -1630,6 +1764,23 @@ export interface components {
             title: string;
         };
         /**
+         * GivenAsset
+         * @description A named thing that must stay the same, as the request gave it.
+         */
+        GivenAsset: {
+            /** Description */
+            description: string;
+            /**
+             * Kind
+             * @enum {string}
+             */
+            kind: "character" | "prop" | "place" | "style";
+            /** Name */
+            name: string;
+            /** Picture */
+            picture: string | null;
+        };
+        /**
          * Health
          * @description `GET /health`.
          */
@@ -1645,6 +1796,35 @@ export interface components {
             queued: number;
             /** Status */
             status: string;
+        };
+        /**
+         * InputAsset
+         * @description A named thing that must stay the same: a picture of it, a description, or both.
+         */
+        InputAsset: {
+            /**
+             * Description
+             * @default
+             */
+            description: string;
+            /**
+             * File Id
+             * @default null
+             */
+            file_id: string | null;
+            /**
+             * Image Url
+             * @default null
+             */
+            image_url: string | null;
+            /**
+             * Kind
+             * @default character
+             * @enum {string}
+             */
+            kind: "character" | "prop" | "place" | "style";
+            /** Name */
+            name: string;
         };
         /**
          * InputImage
@@ -1734,7 +1914,7 @@ export interface components {
             /** @constant */
             type: "job.queued";
         };
-        JournalEvent: components["schemas"]["StartedEvent"] | components["schemas"]["ContinuedEvent"] | components["schemas"]["CalledEvent"] | components["schemas"]["CallFailedEvent"] | components["schemas"]["RepliedEvent"] | components["schemas"]["DrawnEvent"] | components["schemas"]["PlannedEvent"] | components["schemas"]["JudgedEvent"] | components["schemas"]["StepFinishedEvent"] | components["schemas"]["PlanReleasedEvent"] | components["schemas"]["RedrawDecidedEvent"] | components["schemas"]["AttemptChosenEvent"] | components["schemas"]["UndoneEvent"] | components["schemas"]["BranchedEvent"] | components["schemas"]["EndedEvent"] | components["schemas"]["JobQueuedEvent"] | components["schemas"]["JobHeldEvent"] | components["schemas"]["JobCompletedEvent"] | components["schemas"]["JobIncompleteEvent"] | components["schemas"]["JobFailedEvent"] | components["schemas"]["JobCancelledEvent"];
+        JournalEvent: components["schemas"]["StartedEvent"] | components["schemas"]["ContinuedEvent"] | components["schemas"]["CalledEvent"] | components["schemas"]["CallFailedEvent"] | components["schemas"]["RepliedEvent"] | components["schemas"]["DrawnEvent"] | components["schemas"]["PlannedEvent"] | components["schemas"]["JudgedEvent"] | components["schemas"]["StepFinishedEvent"] | components["schemas"]["AuditedEvent"] | components["schemas"]["PlanReleasedEvent"] | components["schemas"]["RedrawDecidedEvent"] | components["schemas"]["AttemptChosenEvent"] | components["schemas"]["UndoneEvent"] | components["schemas"]["BranchedEvent"] | components["schemas"]["EndedEvent"] | components["schemas"]["JobQueuedEvent"] | components["schemas"]["JobHeldEvent"] | components["schemas"]["JobCompletedEvent"] | components["schemas"]["JobIncompleteEvent"] | components["schemas"]["JobFailedEvent"] | components["schemas"]["JobCancelledEvent"];
         /**
          * JournalPosition
          * @description A place in a journal: after this many lines, the last of which has this digest.
@@ -2005,6 +2185,11 @@ export interface components {
          */
         OwnOptions: {
             /**
+             * Assets
+             * @default null
+             */
+            assets: components["schemas"]["InputAsset"][] | null;
+            /**
              * Hold Plan
              * @default false
              */
@@ -2033,6 +2218,11 @@ export interface components {
          */
         Plan: {
             /**
+             * Assets
+             * @default []
+             */
+            assets: components["schemas"]["Asset"][];
+            /**
              * Reasoning
              * @default
              */
@@ -2046,6 +2236,11 @@ export interface components {
              * @default
              */
             by: string;
+            /**
+             * Cause
+             * @default null
+             */
+            cause: ("rollback" | "audit") | null;
             plan: components["schemas"]["Plan"];
             sequence_number: number;
             /** Time */
@@ -2058,6 +2253,11 @@ export interface components {
          * @description One step of the answer: some text, and unless `prompt` is None one picture.
          */
         PlanStep: {
+            /**
+             * Assets
+             * @default null
+             */
+            assets: string[] | null;
             /**
              * Caption
              * @default null
@@ -2080,6 +2280,11 @@ export interface components {
              * @default null
              */
             prompt: string | null;
+            /**
+             * Scene
+             * @default null
+             */
+            scene: string | null;
             /**
              * Sources
              * @default null
@@ -2201,6 +2406,11 @@ export interface components {
              * @default
              */
             by: string;
+            /**
+             * Cause
+             * @default null
+             */
+            cause: ("rollback" | "audit") | null;
             /** @default null */
             generator: components["schemas"]["RoleConfig"] | null;
             /** Keep */
@@ -2212,6 +2422,11 @@ export interface components {
              * @default null
              */
             prompt: string | null;
+            /**
+             * Refused
+             * @default null
+             */
+            refused: number | null;
             /** Seed */
             seed: number;
             sequence_number: number;
@@ -2526,6 +2741,7 @@ export interface components {
             version: string;
         };
         StartedEvent: {
+            assets?: Record<string, never>[];
             config: Record<string, never>;
             hold_plan?: boolean;
             request: components["schemas"]["RequestPart"][];
@@ -2549,6 +2765,7 @@ export interface components {
             before: string | null;
             /** By Hand */
             by_hand: ("redrawn" | "chosen" | "kept") | null;
+            drift?: components["schemas"]["StepDrift"] | null;
             /** Finished */
             finished: boolean;
             /** Forced */
@@ -2569,11 +2786,34 @@ export interface components {
             /** Text */
             text: string;
         };
+        /**
+         * StepDrift
+         * @description How far a step's picture has moved from where it should have stayed.
+         */
+        StepDrift: {
+            /** Changed */
+            changed: number;
+            /**
+             * From Start
+             * @default null
+             */
+            from_start: number | null;
+            /** Identity */
+            identity: {
+                [key: string]: number;
+            };
+            /** Likeness */
+            likeness: number;
+            /** Outside */
+            outside: number;
+        };
         StepFinishedEvent: {
             /** Accepted */
             accepted: boolean;
             /** Attempt */
             attempt: number | null;
+            /** @default null */
+            drift: components["schemas"]["StepDrift"] | null;
             /** Forced */
             forced: boolean;
             sequence_number: number;
@@ -2619,6 +2859,40 @@ export interface components {
              * @enum {string}
              */
             name: "quick" | "normal" | "strict";
+        };
+        /**
+         * SubTaskQuestion
+         * @description `POST /v1/robot/check`.
+         */
+        SubTaskQuestion: {
+            /** After */
+            after: string;
+            /** Before */
+            before: string;
+            /** Instruction */
+            instruction: string;
+            /**
+             * Model
+             * @default null
+             */
+            model: string | null;
+        };
+        /**
+         * SubTaskVerdict
+         * @description Whether a sub-task is done.
+         */
+        SubTaskVerdict: {
+            /** Confidence */
+            confidence: number | null;
+            /** Correction */
+            correction: string | null;
+            /** Done */
+            done: boolean;
+            outcome: components["schemas"]["Outcome"];
+            /** Reasoning */
+            reasoning: string;
+            /** Seconds */
+            seconds: number;
         };
         /**
          * Subject
@@ -2727,6 +3001,11 @@ export interface components {
              * @default
              */
             by: string;
+            /**
+             * Cause
+             * @default null
+             */
+            cause: ("rollback" | "audit") | null;
             sequence_number: number;
             /** Time */
             time: number;
@@ -4063,6 +4342,41 @@ export interface operations {
                 };
                 content: {
                     "application/json": Record<string, never>;
+                };
+            };
+            /** @description refused or failed */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    post_v1_robot_check: {
+        parameters: {
+            query?: never;
+            header?: {
+                "x-interleave-studio"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["SubTaskQuestion"];
+            };
+        };
+        responses: {
+            /** @description done */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SubTaskVerdict"];
                 };
             };
             /** @description refused or failed */

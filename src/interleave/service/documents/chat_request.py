@@ -52,8 +52,8 @@ class ChatSubmission(Submission):
 def parse_chat(body: dict[str, Any], models: tuple[str, ...], ignored: Iterable[str] = ()) -> ChatSubmission:
     """The submission in a body; raises a `Refusal` that names the parameter at fault."""
     parameters = parameters_of(body, KNOWN, ignored)
-    options, webhook, hold_plan = own_options(parameters.take(OWN_FIELD))
-    refuse_held_plan(hold_plan)
+    own = own_options(parameters.take(OWN_FIELD))
+    refuse_held_plan(own.hold_plan)
     seed = parameters.integer("seed", 0, MAX_SEED)
     _check_modalities(parameters)
     _check_settings(parameters)
@@ -63,8 +63,9 @@ def parse_chat(body: dict[str, Any], models: tuple[str, ...], ignored: Iterable[
         digest=digest_of(body),
         stream=flag(parameters, "stream"),
         metadata=metadata_of(parameters.take("metadata")),
-        options=options if seed is None else {"seed": seed, **options},
-        webhook=webhook,
+        options=own.rules if seed is None else {"seed": seed, **own.rules},
+        webhook=own.webhook,
+        assets=own.assets,
         pictures=pictures_choice(parameters.take("pictures")),
         include_usage=_include_usage(parameters.take("stream_options")),
     )

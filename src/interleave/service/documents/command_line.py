@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 
 from interleave.choice import DEFAULT_CHOICE
+from interleave.config.run_config import NO_REMEDIES, written_remedies
 from interleave.runs.record import RunRecord
 from interleave.runs.store import FOLDER
 from interleave.service.documents.jobs import Job
@@ -20,6 +21,12 @@ def command_line(job: Job, record: RunRecord | None, profile: str | None) -> str
     for part in parts:
         if part.image:
             words += ["--image", f"{FOLDER}/{part.image}"]
+    for asset in record.assets if record else job.assets:
+        name = asset.name if asset.kind == "character" else f"{asset.name} ({asset.kind})"
+        if asset.image:
+            words += ["--asset", f"{name}={FOLDER}/{asset.image}"]
+        if asset.description:
+            words += ["--asset", f"{name}: {asset.description}"]
     if profile is not None:
         words += ["--profile", profile]
     else:
@@ -27,6 +34,8 @@ def command_line(job: Job, record: RunRecord | None, profile: str | None) -> str
             words += [f"--{role}", getattr(config, role).identity]
         words += ["--prompts", config.prompts.name]
     words += ["--max-attempts", str(config.max_attempts), "--sources", config.sources.value]
+    if config.remedies != NO_REMEDIES:
+        words += ["--remedies", written_remedies(config.remedies)]
     if config.choose != DEFAULT_CHOICE:
         words += ["--choose", config.choose]
     return shlex.join([*words, "--seed", str(config.seed)])

@@ -12,7 +12,7 @@ from pydantic import ValidationError
 from interleave.backends.protocols import GeneratorCapabilities
 from interleave.errors import InputError
 from interleave.runs.decisions import DecidedRun, choice_line, redraw_line, release_line, undo_line
-from interleave.runs.plan_file import numbered_steps
+from interleave.runs.plan_file import moved_assets, numbered_steps
 from interleave.service.app import CLIENT_CLOSED_REQUEST
 from interleave.service.documents.decisions import Ask, Branch, Decisions
 from interleave.service.documents.jobs import Decision, Job
@@ -162,9 +162,14 @@ def _plan(value: Any, run: DecidedRun) -> Plan:
         raise ApiRefusal(
             "plan must be an object with a list of steps, as GET …/plan has it", parameter="plan"
         )
-    first = run.record.plan.steps[0].number if run.record.plan else 1
+    held = run.record.plan
+    first = held.steps[0].number if held else 1
+    assets = value.get("assets")
+    if assets is None:
+        assets = [asset.model_dump() for asset in held.assets] if held else []
     try:
-        return Plan.model_validate({**value, "steps": numbered_steps(steps, first)})
+        numbered = {"steps": numbered_steps(steps, first), "assets": moved_assets(assets, steps, first)}
+        return Plan.model_validate({**value, **numbered})
     except InputError as error:
         raise ApiRefusal(f"plan: {error}", parameter="plan") from None
     except ValidationError as error:

@@ -97,7 +97,7 @@ class Decisions:
     def _end_of(self, job: Job) -> JobEnd:
         folder = self.documents.folders.run(job.id)
         lines = len(read_journal(folder)) if self.documents.record(job) is not None else 0
-        if not lines and any(part.image for part in job.parts):
+        if not lines and job.has_inputs:
             raise _not_now("the job ended before it was started, and its pictures are gone: submit it again")
         return end_of(job, lines)
 
@@ -186,6 +186,7 @@ def _branched(job: Job, ask: Ask, created: float) -> Job:
         created=created,
         request_id=ask.request_id,
         parts=job.parts,
+        assets=job.assets,
         config=job.config,
         model=job.model,
         background=True,

@@ -7,6 +7,7 @@ from typing import Any
 
 from interleave.render.html import state_of
 from interleave.runs.decision_records import DecisionRecord
+from interleave.runs.journal import StoredAsset
 from interleave.runs.record import AttemptRecord, RunRecord, StepRecord
 from interleave.service.documents.jobs import Job
 from interleave.service.documents.submissions import OWN_FIELD
@@ -85,8 +86,10 @@ def facts_of(job: Job, record: RunRecord | None) -> dict[str, Any]:
         "parent": job.parent,
     }
     if record is None:
-        return facts
+        return facts | {"assets": [asset_facts(job, asset, started=False) for asset in job.assets]}
     return facts | {
+        "assets": [asset_facts(job, asset) for asset in record.assets],
+        "audits": [audit.model_dump(mode="json") for audit in record.audits],
         "reason": record.reason,
         "plan": record.plan.model_dump(mode="json") if record.plan else None,
         "steps": [
@@ -134,7 +137,18 @@ def _step(job: Job, step: StepRecord, before: str | None) -> dict[str, Any]:
         "finished": step.finished,
         "state": state_of(step),
         "by_hand": step.by_hand,
+        "drift": step.drift.model_dump(mode="json") if step.drift else None,
         "attempts": [_attempt(job, attempt) for attempt in step.attempts],
+    }
+
+
+def asset_facts(job: Job, asset: StoredAsset, *, started: bool = True) -> dict[str, Any]:
+    """An asset of the request; its picture has an address once the job has started."""
+    return {
+        "name": asset.name,
+        "kind": asset.kind,
+        "description": asset.description,
+        "picture": picture_url(job.id, asset.image) if asset.image and started else None,
     }
 
 

@@ -52,7 +52,7 @@ class FileRoutes:
         picture = EncodedPicture(data, "file")
         (raw,) = await self.documents.decoder.decode([picture], request.scope[LEASE], ends_at)
         try:
-            image = await asyncio.to_thread(self.documents.folders.files.put, picture_of(raw).image)
+            image = await asyncio.to_thread(self.documents.folders.files.put, picture_of(raw))
             file = StoredFile(
                 id=new_file_id(),
                 key=caller.key,

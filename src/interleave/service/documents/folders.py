@@ -28,14 +28,14 @@ from interleave.batches.batch import run_folder
 from interleave.errors import ConfigurationError, RunError
 from interleave.files import make_folder
 from interleave.runs.decisions import carry_over
-from interleave.runs.folder import stored_request
-from interleave.runs.journal import RequestPart
+from interleave.runs.folder import given_assets, request_parts, stored_assets, stored_request
+from interleave.runs.journal import RequestPart, StoredAsset
 from interleave.runs.journal_files import journal_path
 from interleave.runs.lease import Lease
 from interleave.runs.record import RunRecord, read_record
 from interleave.runs.store import PictureStore
 from interleave.service.documents.jobs import Job
-from interleave.types import Picture, Request, Text
+from interleave.types import GivenAsset, Picture, Request, Text
 
 LOCK_NAME = "service.lock"
 THUMBNAILS = "thumbnails"
@@ -94,17 +94,16 @@ class Folders:
                 return None
         return read_record(folder)  # its first line may have come between the two looks
 
-    def store_inputs(self, id_: str, request: Request) -> tuple[RequestPart, ...]:
-        """Put the pictures of a request on disk; returns its parts as the job table holds them."""
-        if request.pictures:
+    def store_inputs(
+        self, id_: str, request: Request
+    ) -> tuple[tuple[RequestPart, ...], tuple[StoredAsset, ...]]:
+        """Put the pictures of a request on disk; returns its parts and assets as the job table holds them."""
+        if request.all_pictures:
             make_folder(self.root / "inputs" / id_)
-        store = self.inputs(id_)
-        return tuple(
-            RequestPart(text=part.text)
-            if isinstance(part, Text)
-            else RequestPart(image=store.put(part.image))
-            for part in request.parts
-        )
+            store = self.inputs(id_)
+            for picture in request.all_pictures:
+                store.put(picture)
+        return request_parts(request), stored_assets(request)
 
     def request_of(self, job: Job) -> Request:
         """The request of a job, with its pictures: of one that ended before, as its run has it."""
@@ -114,7 +113,8 @@ class Folders:
         return Request(
             tuple(
                 Picture(store.get(part.image)) if part.image else Text(part.text or "") for part in job.parts
-            )
+            ),
+            given_assets(job.assets, store),
         )
 
     def carry_out(self, job: Job, lease: Lease | None = None) -> None:
@@ -136,6 +136,11 @@ class Folders:
             if step.attempt is not None:
                 parts.append(Picture(store.get(step.attempt.image)))
         return parts
+
+    def assets_of(self, id_: str) -> tuple[GivenAsset, ...]:
+        """The assets that were given with a job, for a continuation."""
+        record = self.record(id_)
+        return given_assets(record.assets, PictureStore(self.run(id_))) if record else ()
 
     def remove_inputs(self, id_: str) -> None:
         shutil.rmtree(self.root / "inputs" / id_, ignore_errors=True)

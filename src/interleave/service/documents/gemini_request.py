@@ -49,8 +49,8 @@ def parse_content(
     """The submission in a body; raises a `Refusal` that names the field at fault."""
     ignored = tuple(ignored)
     parameters = parameters_of(_camel(body, "the request"), KNOWN, ignored)
-    options, webhook, hold_plan = own_options(parameters.take(OWN_FIELD))
-    refuse_held_plan(hold_plan)
+    own = own_options(parameters.take(OWN_FIELD))
+    refuse_held_plan(own.hold_plan)
     system = parameters.take("systemInstruction")
     instructions = [] if system is None else _content(system, "systemInstruction")
     seed = _config(parameters.take("generationConfig"), ignored)
@@ -62,8 +62,9 @@ def parse_content(
         parts=(*instructions, *_contents(parameters.take("contents"))),
         model=model_in(model, models),
         digest=digest_of({"model": model, "body": body}),
-        options=options if seed is None else {"seed": seed, **options},
-        webhook=webhook,
+        options=own.rules if seed is None else {"seed": seed, **own.rules},
+        webhook=own.webhook,
+        assets=own.assets,
     )
     parameters.refuse_unknown()
     return submission

@@ -8,6 +8,7 @@ end that it had is kept. The run folder of a job holds everything else.
 from __future__ import annotations
 
 import json
+import operator
 import re
 import secrets
 from collections.abc import Callable
@@ -17,7 +18,14 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from interleave.config.run_config import RunConfig
-from interleave.runs.journal import AttemptChosen, PlanReleased, RedrawDecided, RequestPart, Undone
+from interleave.runs.journal import (
+    AttemptChosen,
+    PlanReleased,
+    RedrawDecided,
+    RequestPart,
+    StoredAsset,
+    Undone,
+)
 from interleave.service.documents.database import Database, SqlConnection, SqlDatabase
 from interleave.types import Value
 
@@ -87,6 +95,8 @@ class Job(Value):
     """The id of the HTTP request that submitted it: logs of its model calls carry it too."""
     parts: tuple[RequestPart, ...]
     """The request; pictures by their names among the job's inputs."""
+    assets: tuple[StoredAsset, ...] = Field(default=(), exclude_if=operator.not_)
+    """The named things of the request that must stay the same; their pictures are among the inputs too."""
     config: RunConfig
     model: str
     background: bool = False
@@ -121,6 +131,11 @@ class Job(Value):
     @property
     def is_final(self) -> bool:
         return self.status not in OPEN
+
+    @property
+    def has_inputs(self) -> bool:
+        """Whether pictures were sent with it."""
+        return any(part.image for part in self.parts) or any(asset.image for asset in self.assets)
 
 
 STATE = {"number", "status", "cancelling", "finished", "error"}

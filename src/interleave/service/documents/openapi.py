@@ -44,6 +44,7 @@ TAKEN = {
     "NewLabel",
     "Subject",
     "EditedStep",
+    "InputAsset",
     "InputImage",
     "InputMessage",
     "InputText",

@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Any
 
-from interleave.service.documents.jobs import is_file_id, is_job_id
+from interleave.service.documents.jobs import is_job_id
 from interleave.service.documents.refusals import ApiRefusal, unknown
 from interleave.service.documents.submissions import (
     OWN_FIELD,
-    FileReference,
     InputPart,
     Submission,
     digest_of,
     flag,
+    given_picture,
     metadata_of,
     model_in,
     own_options,
     parameters_of,
     parts_in,
-    picture_at,
     text_of,
 )
 from interleave.service.parameters import Parameters
@@ -43,7 +42,7 @@ def parse_submission(
 ) -> Submission:
     """The submission in a body; raises a `Refusal` that names the parameter at fault."""
     parameters = parameters_of(body, KNOWN, ignored)
-    options, webhook, hold_plan = own_options(parameters.take(OWN_FIELD))
+    own = own_options(parameters.take(OWN_FIELD))
     instructions = parameters.text("instructions")
     parts = (*((instructions,) if instructions else ()), *_input(parameters.take("input")))
     submission = Submission(
@@ -56,9 +55,10 @@ def parse_submission(
         metadata=metadata_of(parameters.take("metadata")),
         partial_images=_tools(parameters),
         settings={"instructions": instructions, **_settings(parameters)},
-        options=options,
-        webhook=webhook,
-        hold_plan=hold_plan,
+        options=own.rules,
+        webhook=own.webhook,
+        hold_plan=own.hold_plan,
+        assets=own.assets,
     )
     parameters.refuse_unknown()
     return submission
@@ -156,16 +156,5 @@ def _part(part: Any, name: str) -> InputPart:
     if kind in TEXT_PARTS:
         return text_of(part.get("text"), f"{name}.text")
     if kind == "input_image":
-        return _picture(part, name)
+        return given_picture(part, name)
     raise ApiRefusal(f"{name}: parts are input_text or input_image", parameter=name)
-
-
-def _picture(part: Mapping[str, Any], name: str) -> InputPart:
-    file, url = part.get("file_id"), part.get("image_url")
-    if (file is None) == (url is None):
-        raise ApiRefusal(f"{name} needs either image_url or file_id", parameter=name)
-    if file is not None:
-        if not isinstance(file, str) or not is_file_id(file):
-            raise unknown("file", str(file))
-        return FileReference(file)
-    return picture_at(url, f"{name}.image_url")

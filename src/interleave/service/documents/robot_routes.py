@@ -74,7 +74,7 @@ class RobotRoutes:
             ends_at = asyncio.get_running_loop().time() + RECEIVE_SECONDS
             encoded = [encoded_picture(text, name) for text, name in pictures]
             raw = await self.documents.decoder.decode(encoded, request.scope[LEASE], ends_at)
-            before, after = (picture_of(each).image for each in raw)
+            before, after = (picture_of(each) for each in raw)
             seen = SubTaskInput(instruction, before, after)
             return plain_json((await self._checked(seen, model)).model_dump(mode="json"))
         finally:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator, Callable, Coroutine
+from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import aclosing
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from pydantic import ValidationError
 
@@ -17,7 +17,6 @@ from interleave.agents.loading import is_prompted
 from interleave.backends.registry import suggested_requests
 from interleave.config.run_config import Limits, RoleConfig, RunConfig
 from interleave.errors import InputError, RunError, StorageError
-from interleave.runs.folder import request_parts
 from interleave.runs.journal import read_journal
 from interleave.runs.record import RunRecord
 from interleave.runs.resolve import adapted_request
@@ -43,13 +42,16 @@ from interleave.service.documents.retention import remove_regularly
 from interleave.service.documents.shared_pictures import PictureAddresses, SharedPicture
 from interleave.service.documents.shared_worker import SharedJobWorker, Sharing
 from interleave.service.documents.shelf import ModelShelf
-from interleave.service.documents.submissions import FileReference, Submission
+from interleave.service.documents.submissions import FileReference, InputPicture, Submission
 from interleave.service.documents.tracing import span, traceparent
 from interleave.service.documents.webhooks import Webhooks, deliveries_of
 from interleave.service.documents.workers import Places, make_worker
 from interleave.service.memory import MEGABYTE, MemoryBudget, MemoryLease
 from interleave.service.messages import RawPicture
-from interleave.types import Part, Picture, Request, Text
+from interleave.types import GivenAsset, Part, Picture, Request, Text
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
 
 T = TypeVar("T")
 REQUEST_THREADS = 8
@@ -356,17 +358,17 @@ class Documents:
         request = await self._request(caller, asked, config, lease)
         id_ = new_job_id()
         try:
-            parts = (
-                await self.in_thread(self.folders.store_inputs, id_, request)
-                if request.pictures
-                else request_parts(request)
-            )
+            if request.all_pictures:
+                parts, assets = await self.in_thread(self.folders.store_inputs, id_, request)
+            else:
+                parts, assets = self.folders.store_inputs(id_, request)
             job = Job(
                 id=id_,
                 key=caller.key,
                 created=round(self.clock(), 3),
                 request_id=request_id,
                 parts=parts,
+                assets=assets,
                 config=config,
                 model=asked.model,
                 background=asked.background,
@@ -395,22 +397,22 @@ class Documents:
         self, caller: Caller, asked: Submission, config: RunConfig, lease: MemoryLease
     ) -> Request:
         """The request with its pictures; what cannot be answered is refused before a model is asked."""
-        encoded = [part for part in asked.parts if isinstance(part, EncodedPicture)]
+        given = [*asked.parts, *(asset.picture for asset in asked.assets)]
+        encoded = [part for part in given if isinstance(part, EncodedPicture)]
         ends_at = asyncio.get_running_loop().time() + RECEIVE_SECONDS
         decoded = iter(await self.decoder.decode(encoded, lease, ends_at) if encoded else ())
-        parts: list[Part] = [*await self._previous(caller, asked)]
+        earlier, known = await self._previous(caller, asked)
+        parts: list[Part] = [*earlier]
         for part in asked.parts:
-            match part:
-                case str():
-                    parts.append(Text(part))
-                case EncodedPicture():
-                    parts.append(picture_of(next(decoded)))
-                case FileReference():
-                    parts.append(await self._uploaded(caller, part))
-                case SharedPicture():
-                    parts.append(await self._shared(part))
+            parts.append(
+                Text(part) if isinstance(part, str) else Picture(await self._picture(caller, part, decoded))
+            )
         try:
-            request = Request(tuple(parts))
+            assets = {asset.name.lower(): asset for asset in known}
+            for each in asked.assets:
+                image = await self._picture(caller, each.picture, decoded) if each.picture else None
+                assets[each.name.lower()] = GivenAsset(each.name, image, each.kind, each.description)
+            request = Request(tuple(parts), tuple(assets.values()))
             if _reads_prompts(config.planner):  # one that computes refuses by itself, in its turn
                 await self.in_thread(adapted_request, request, config)
         except InputError as error:
@@ -419,13 +421,23 @@ class Documents:
             raise ApiRefusal(str(error), parameter="input", code="invalid_prompt", nearest=nearest) from None
         return request
 
-    async def _uploaded(self, caller: Caller, reference: FileReference) -> Picture:
+    async def _picture(self, caller: Caller, part: InputPicture, decoded: Iterator[RawPicture]) -> Image:
+        """A picture of a request; `decoded` has those that were sent with it, in order."""
+        match part:
+            case EncodedPicture():
+                return picture_of(next(decoded))
+            case FileReference():
+                return await self._uploaded(caller, part)
+            case SharedPicture():
+                return await self._shared(part)
+
+    async def _uploaded(self, caller: Caller, reference: FileReference) -> Image:
         file = await self.jobs.file(reference.id)
         if file is None or (caller.sees is not None and file.key != caller.sees):
             raise unknown("file", reference.id)
-        return Picture(await self.in_thread(self.folders.files.get, file.image))
+        return await self.in_thread(self.folders.files.get, file.image)
 
-    async def _shared(self, part: SharedPicture) -> Picture:
+    async def _shared(self, part: SharedPicture) -> Image:
         """A picture of an earlier answer, which the client sends back by its address."""
         gone = ApiRefusal(
             "a picture is named by an address of this service that is unknown or was deleted: send the "
@@ -436,14 +448,16 @@ class Documents:
             raise gone
         try:
             store = PictureStore(self.folders.run(part.job))
-            return Picture(await self.in_thread(store.get, part.name))
+            return await self.in_thread(store.get, part.name)
         except RunError:
             raise gone from None
 
-    async def _previous(self, caller: Caller, asked: Submission) -> list[Text | Picture]:
-        """The document that this one continues: its request and its answer, in order."""
+    async def _previous(
+        self, caller: Caller, asked: Submission
+    ) -> tuple[list[Text | Picture], tuple[GivenAsset, ...]]:
+        """The document that this one continues: its request and its answer, in order; and its assets."""
         if asked.previous is None:
-            return []
+            return [], ()
         job = await self.find(caller, asked.previous, "previous response")
         if not job.is_final or job.status == "held":
             raise ApiRefusal(
@@ -452,7 +466,10 @@ class Documents:
                 code="previous_response_not_ready",
             )
         try:
-            return await self.in_thread(self.folders.document_of, job.id)
+            return (
+                await self.in_thread(self.folders.document_of, job.id),
+                await self.in_thread(self.folders.assets_of, job.id),
+            )
         except RunError as error:
             raise ApiRefusal(
                 f"the previous response cannot be read: {error}", parameter="previous_response_id"
@@ -514,11 +531,11 @@ def suggestions_for(text: str, planner: RoleConfig, number: int = NEAREST_REQUES
     return [] if planner.is_object else suggested_requests(text, planner.parsed, number)
 
 
-def picture_of(raw: RawPicture) -> Picture:
-    """A decoded picture as a part of a request."""
-    from PIL import Image
+def picture_of(raw: RawPicture) -> Image:
+    """A decoded picture."""
+    from PIL import Image as Pillow
 
-    return Picture(Image.frombytes("RGB", (raw.width, raw.height), raw.data))
+    return Pillow.frombytes("RGB", (raw.width, raw.height), raw.data)
 
 
 def once_only(name: str | None, digest: str) -> tuple[str, str] | None:

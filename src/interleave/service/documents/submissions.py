@@ -4,23 +4,26 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast, get_args
 
 from interleave.backends.protocols import GeneratorCapabilities
 from interleave.config.run_config import MOST_ATTEMPTS, SourceRule
 from interleave.service.decoding import EncodedPicture
-from interleave.service.documents.refusals import ApiRefusal
+from interleave.service.documents.jobs import is_file_id
+from interleave.service.documents.refusals import ApiRefusal, unknown
 from interleave.service.documents.shared_pictures import SharedPicture, shared_picture
 from interleave.service.messages import Refusal, ServiceFacts
 from interleave.service.parameters import MAX_SEED, Parameters
 from interleave.service.request_bodies import picture_from_base64
-from interleave.text import one_line, unusable
+from interleave.text import MAX_FIELD_CHARACTERS, one_line, unusable
+from interleave.types import MAX_REQUEST_ASSETS, AssetKind, is_asset_name
 
 OWN_FIELD = "interleave"
 """The field of our own options in a request, and of our own facts in a response."""
-OWN_OPTIONS = ("seed", "max_attempts", "sources", "webhook", "hold_plan")
+OWN_OPTIONS = ("seed", "max_attempts", "sources", "webhook", "hold_plan", "assets")
+ASSET_FIELDS = ("name", "kind", "description", "image_url", "file_id")
 MAX_PARTS = 500
 MAX_METADATA, MAX_METADATA_NAME, MAX_METADATA_VALUE = 16, 64, 512
 
@@ -32,7 +35,29 @@ class FileReference:
     id: str
 
 
-InputPart = str | EncodedPicture | FileReference | SharedPicture
+InputPicture = EncodedPicture | FileReference | SharedPicture
+InputPart = str | InputPicture
+
+
+@dataclass(frozen=True)
+class InputAsset:
+    """A named thing that must stay the same; its picture is still to be decoded."""
+
+    name: str
+    kind: AssetKind = "character"
+    description: str = ""
+    picture: InputPicture | None = None
+
+
+@dataclass(frozen=True)
+class OwnOptions:
+    """The field `interleave` of a request."""
+
+    rules: dict[str, Any] = field(default_factory=dict)
+    """What the client chose among the rules of its run: seed, max_attempts, sources."""
+    webhook: str | None = None
+    hold_plan: bool = False
+    assets: tuple[InputAsset, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -53,6 +78,7 @@ class Submission:
     """What the client chose among the rules of its run: seed, max_attempts, sources."""
     webhook: str | None = None
     hold_plan: bool = False
+    assets: tuple[InputAsset, ...] = ()
 
 
 def parameters_of(values: dict[str, Any], known: Iterable[str], ignored: Iterable[str] = ()) -> Parameters:
@@ -103,10 +129,10 @@ def metadata_of(value: Any) -> dict[str, str] | None:
     return value
 
 
-def own_options(value: Any) -> tuple[dict[str, Any], str | None, bool]:
-    """The rules that a client chose, its webhook, and whether the plan is held."""
+def own_options(value: Any) -> OwnOptions:
+    """The rules that a client chose, its webhook, whether the plan is held, and its assets."""
     if value is None:
-        return {}, None, False
+        return OwnOptions()
     if not isinstance(value, dict):
         raise ApiRefusal(f"{OWN_FIELD} must be an object", parameter=OWN_FIELD)
     given = parameters_of(value, OWN_OPTIONS)
@@ -116,8 +142,65 @@ def own_options(value: Any) -> tuple[dict[str, Any], str | None, bool]:
         "sources": given.choice("sources", [rule.value for rule in SourceRule]),
     }
     webhook, hold_plan = given.text("webhook", most=2000), flag(given, "hold_plan")
+    assets = assets_in(given.take("assets"), f"{OWN_FIELD}.assets")
     given.refuse_unknown()
-    return {name: option for name, option in options.items() if option is not None}, webhook, hold_plan
+    rules = {name: option for name, option in options.items() if option is not None}
+    return OwnOptions(rules, webhook, hold_plan, assets)
+
+
+def assets_in(value: Any, name: str) -> tuple[InputAsset, ...]:
+    """The assets of a request, checked; their pictures are given as those of the input are."""
+    if value is None:
+        return ()
+    if not isinstance(value, list) or len(value) > MAX_REQUEST_ASSETS:
+        raise ApiRefusal(f"{name} must be a list of at most {MAX_REQUEST_ASSETS} assets", parameter=name)
+    assets = tuple(_asset(each, f"{name}[{number}]") for number, each in enumerate(value))
+    names = [asset.name.lower() for asset in assets]
+    for number, asset in enumerate(assets):
+        if asset.name.lower() in names[:number]:
+            raise ApiRefusal(
+                f"{name}: two assets are named {asset.name!r}", parameter=f"{name}[{number}].name"
+            )
+    return assets
+
+
+def _asset(value: Any, name: str) -> InputAsset:
+    if not isinstance(value, dict):
+        raise ApiRefusal(f"{name} must be an object with a name", parameter=name)
+    given = parameters_of(value, ASSET_FIELDS)
+    called = text_of(given.take("name"), f"{name}.name").strip()
+    if not is_asset_name(called):
+        raise ApiRefusal(f"{name}.name: use a word or a few, as prompts say it", parameter=f"{name}.name")
+    kind = given.take("kind") or "character"
+    if kind not in get_args(AssetKind):
+        raise ApiRefusal(
+            f"{name}.kind must be one of {', '.join(get_args(AssetKind))}", parameter=f"{name}.kind"
+        )
+    description = text_of(given.take("description") or "", f"{name}.description").strip()
+    if len(description) > MAX_FIELD_CHARACTERS:
+        raise ApiRefusal(
+            f"{name}.description has more than {MAX_FIELD_CHARACTERS:,} characters",
+            parameter=f"{name}.description",
+        )
+    has_picture = any(value.get(each) is not None for each in ("image_url", "file_id"))
+    picture = given_picture(value, name) if has_picture else None
+    given.take("image_url"), given.take("file_id")
+    given.refuse_unknown()
+    if picture is None and not description:
+        raise ApiRefusal(f"{name} needs a picture (image_url or file_id) or a description", parameter=name)
+    return InputAsset(called, cast(AssetKind, kind), description, picture)
+
+
+def given_picture(part: Mapping[str, Any], name: str) -> InputPicture:
+    """The picture of an object that has it as `image_url`, or names an upload as `file_id`."""
+    file, url = part.get("file_id"), part.get("image_url")
+    if (file is None) == (url is None):
+        raise ApiRefusal(f"{name} needs either image_url or file_id", parameter=name)
+    if file is not None:
+        if not isinstance(file, str) or not is_file_id(file):
+            raise unknown("file", str(file))
+        return FileReference(file)
+    return picture_at(url, f"{name}.image_url")
 
 
 def parts_in(value: list[Any], name: str, read: Callable[[Any, str], list[InputPart]]) -> list[InputPart]:
@@ -144,7 +227,7 @@ def text_of(value: Any, name: str) -> str:
     return value
 
 
-def picture_at(url: Any, name: str) -> InputPart:
+def picture_at(url: Any, name: str) -> InputPicture:
     """The picture of a `data:` URL, or of an address of our own, which is read from disk."""
     url = url.get("url") if isinstance(url, dict) else url  # as in Chat Completions
     if isinstance(url, str) and (shared := shared_picture(url)) is not None:

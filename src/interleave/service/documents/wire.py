@@ -7,8 +7,9 @@ from typing import Any, Literal
 from pydantic import ConfigDict, Field
 
 from interleave.config.run_config import SourceRule
-from interleave.runs.record import ByHand, CallCounts
-from interleave.types import Outcome, Plan, PlanStep, Value, Verdict
+from interleave.drift.measures import StepDrift
+from interleave.runs.record import AuditRecord, ByHand, CallCounts
+from interleave.types import Asset, AssetKind, AssetName, Outcome, Plan, PlanStep, Value, Verdict
 
 Status = Literal["queued", "in_progress", "held", "completed", "incomplete", "failed", "cancelled"]
 StepState = Literal["text", "accepted", "forced", "chosen", "unfinished"]
@@ -72,7 +73,19 @@ class Step(Value):
     finished: bool
     state: StepState
     by_hand: ByHand | None
+    drift: StepDrift | None
+    """How far its picture has moved from the one that it was to change; null where that is not measured."""
     attempts: list[Attempt]
+
+
+class GivenAsset(Value):
+    """A named thing that must stay the same, as the request gave it."""
+
+    name: str
+    kind: AssetKind
+    description: str
+    picture: str | None
+    """Its address; null where there is none, or until the job has started."""
 
 
 class Decision(Value):
@@ -106,6 +119,9 @@ class Facts(Value):
     held: bool
     parent: str | None
     reason: str | None = None
+    assets: list[GivenAsset] = Field(default_factory=list)
+    audits: list[AuditRecord] = Field(default_factory=list)
+    """What the looks at the whole document found."""
     plan: Plan | None = None
     steps: list[Step] = Field(default_factory=list)
     forced: list[int] = Field(default_factory=list)
@@ -157,6 +173,18 @@ class Steps(Value):
     data: list[Step]
 
 
+class InputAsset(Value):
+    """A named thing that must stay the same: a picture of it, a description, or both."""
+
+    name: AssetName
+    kind: AssetKind = "character"
+    description: str = ""
+    image_url: str | None = None
+    """The picture as a `data:` address."""
+    file_id: str | None = None
+    """The picture as the id of an upload."""
+
+
 class OwnOptions(Value):
     """The field `interleave` of a request."""
 
@@ -165,6 +193,7 @@ class OwnOptions(Value):
     sources: SourceRule | None = None
     webhook: str | None = None
     hold_plan: bool = False
+    assets: list[InputAsset] | None = None
 
 
 class InputText(Value):
@@ -230,6 +259,8 @@ class EditedStep(PlanStep):
 
 class EditedPlan(Value):
     steps: list[EditedStep]
+    assets: list[Asset] | None = None
+    """Without it, those of the plan that is held."""
 
 
 class Release(Value):

@@ -270,7 +270,7 @@ class JobWorker:
             deliveries=self.deliveries,
         )
         if final is not None:
-            if any(part.image for part in job.parts):
+            if job.has_inputs:
                 self.folders.remove_inputs(job.id)
             with job_context(job.id, job.request_id):
                 log.info("job %s %s", job.id, status)

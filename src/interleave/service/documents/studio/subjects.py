@@ -105,6 +105,7 @@ def place_of(name: str) -> int:
 def request_digest(job: Job) -> str:
     """The same for documents that were asked for in the same words and pictures."""
     parts = [[part.text, part.image] for part in job.parts]
+    parts += [[asset.name, asset.kind, asset.description, asset.image] for asset in job.assets]
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
 
 
