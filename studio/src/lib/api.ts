@@ -1,7 +1,7 @@
 /** The calls of the service's API. */
 import { readEvents } from "./sse";
 import type {
-  DocumentFacts, EditedPlan, Gallery, JournalEvent, JudgeItems, KindAgreement, Kind, NewLabel, Queue, RelatedItem, Reports,
+  AssetKind, DocumentFacts, EditedPlan, Gallery, JournalEvent, JudgeItems, KindAgreement, Kind, NewLabel, Queue, RelatedItem, Reports,
   Retried, RunLabels, Start,
 } from "./types";
 
@@ -66,6 +66,15 @@ export interface NewDocument {
   maxAttempts: number | null;
   seed: number | null;
   sources?: "previous" | "history" | null;
+  /** Things that must stay the same; pictures as `data:` URLs. */
+  assets?: NewAsset[];
+}
+
+export interface NewAsset {
+  name: string;
+  kind: AssetKind;
+  description: string;
+  image_url?: string;
 }
 
 type Job = { id: string };
@@ -85,6 +94,7 @@ export const api = {
     if (asked.maxAttempts !== null) options.max_attempts = asked.maxAttempts;
     if (asked.seed !== null) options.seed = asked.seed;
     if (asked.sources) options.sources = asked.sources;
+    if (asked.assets?.length) options.assets = asked.assets;
     const body: Record<string, unknown> = {
       input: asked.pictures.length ? [{ role: "user", content }] : asked.text,
       background: true,

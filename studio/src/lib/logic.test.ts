@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { fileName } from "./download";
 import { gridOf } from "./grid";
-import { drafts, emptyDraft, moved, planOf, problemsOf, samePlan } from "./plan";
+import { draftOf, emptyDraft, moved, planOf, problemsOf, samePlan } from "./plan";
 import { links, routeOf } from "./route";
 import { EventParser } from "./sse";
 import { changes } from "./words";
@@ -34,19 +34,30 @@ describe("a plan that is edited", () => {
   };
 
   it("is the same plan when nothing was changed", () => {
-    const steps = drafts(plan);
-    expect(samePlan(steps, drafts(plan))).toBe(true);
-    const back = planOf(steps, 3).steps;
+    const draft = draftOf(plan);
+    expect(samePlan(draft, draftOf(plan))).toBe(true);
+    const back = planOf(draft, 3).steps;
     expect(back.map((each) => each.number)).toEqual([3, 4, 5]);
     expect(back[2]?.sources).toEqual([3]);
     expect(back[1]).toMatchObject({ prompt: null, caption: "only this" });
   });
 
   it("numbers its steps by their position", () => {
-    const steps = moved(drafts(plan), 2, 0);
-    const edited = planOf(steps, 3).steps;
+    const steps = moved(draftOf(plan).steps, 2, 0);
+    const edited = planOf({ steps, assets: [] }, 3).steps;
     expect(edited.map((each) => [each.number, each.prompt])).toEqual([[3, "c"], [4, "a"], [5, null]]);
     expect(edited[0]?.sources).toBeNull(); // what it started from comes later now
+  });
+
+  it("keeps assets and scenes, and an asset goes with the step that it is taken from", () => {
+    const fox = { name: "fox", kind: "character" as const, description: "red", step: 3 };
+    const [a, b, c] = plan.steps;
+    const drawn = draftOf({ ...plan, assets: [fox], steps: [a!, b!, { ...c!, assets: ["fox"], scene: "all of it" }] });
+    const edited = planOf({ ...drawn, steps: moved(drawn.steps, 0, 2) }, 3);
+    expect(edited.assets).toEqual([{ ...fox, step: 5 }]);
+    expect(edited.steps[1]).toMatchObject({ assets: ["fox"], scene: "all of it" });
+    expect(edited.steps[0]).toMatchObject({ assets: null, scene: null });
+    expect(planOf({ ...drawn, steps: drawn.steps.slice(1) }, 3).assets?.[0]?.step).toBeNull();
   });
 
   it("does not move a step past the ends", () => {
@@ -55,9 +66,9 @@ describe("a plan that is edited", () => {
   });
 
   it("says what is missing", () => {
-    expect(problemsOf([...drafts(plan), emptyDraft()])).toHaveLength(1);
+    expect(problemsOf([...draftOf(plan).steps, emptyDraft()])).toHaveLength(1);
     expect(problemsOf([{ ...emptyDraft(), textOnly: true }])).toHaveLength(1);
-    expect(problemsOf(drafts(plan))).toEqual([]);
+    expect(problemsOf(draftOf(plan).steps)).toEqual([]);
   });
 });
 

@@ -1038,20 +1038,14 @@ export interface components {
              * @default
              */
             by: string;
-            /**
-             * Cause
-             * @default null
-             */
-            cause: ("rollback" | "audit") | null;
+            /** Cause */
+            cause?: ("rollback" | "audit") | null;
             /** Keep */
             keep: {
                 [key: string]: number;
             };
-            /**
-             * Refused
-             * @default null
-             */
-            refused: number | null;
+            /** Refused */
+            refused?: number | null;
             sequence_number: number;
             /** Step */
             step: number;
@@ -1108,11 +1102,8 @@ export interface components {
              * @default
              */
             by: string;
-            /**
-             * Cause
-             * @default null
-             */
-            cause: ("rollback" | "audit") | null;
+            /** Cause */
+            cause?: ("rollback" | "audit") | null;
             /** Parent */
             parent: string;
             parent_journal: components["schemas"]["JournalPosition"];
@@ -1230,11 +1221,8 @@ export interface components {
             attempt: number | null;
             /** By */
             by: string;
-            /**
-             * Cause
-             * @default null
-             */
-            cause: ("rollback" | "audit") | null;
+            /** Cause */
+            cause?: ("rollback" | "audit") | null;
             /** Kept */
             kept: {
                 [key: string]: number;
@@ -1672,11 +1660,8 @@ export interface components {
          * @description A picture of a finished document that contradicts the rest.
          */
         Finding: {
-            /**
-             * Assets
-             * @default []
-             */
-            assets: string[];
+            /** Assets */
+            assets?: string[];
             /**
              * Prompt
              * @default null
@@ -2217,11 +2202,8 @@ export interface components {
          * @description The whole answer, planned before the first picture is drawn.
          */
         Plan: {
-            /**
-             * Assets
-             * @default []
-             */
-            assets: components["schemas"]["Asset"][];
+            /** Assets */
+            assets?: components["schemas"]["Asset"][];
             /**
              * Reasoning
              * @default
@@ -2236,11 +2218,8 @@ export interface components {
              * @default
              */
             by: string;
-            /**
-             * Cause
-             * @default null
-             */
-            cause: ("rollback" | "audit") | null;
+            /** Cause */
+            cause?: ("rollback" | "audit") | null;
             plan: components["schemas"]["Plan"];
             sequence_number: number;
             /** Time */
@@ -2253,11 +2232,8 @@ export interface components {
          * @description One step of the answer: some text, and unless `prompt` is None one picture.
          */
         PlanStep: {
-            /**
-             * Assets
-             * @default null
-             */
-            assets: string[] | null;
+            /** Assets */
+            assets?: string[] | null;
             /**
              * Caption
              * @default null
@@ -2280,11 +2256,8 @@ export interface components {
              * @default null
              */
             prompt: string | null;
-            /**
-             * Scene
-             * @default null
-             */
-            scene: string | null;
+            /** Scene */
+            scene?: string | null;
             /**
              * Sources
              * @default null
@@ -2406,11 +2379,8 @@ export interface components {
              * @default
              */
             by: string;
-            /**
-             * Cause
-             * @default null
-             */
-            cause: ("rollback" | "audit") | null;
+            /** Cause */
+            cause?: ("rollback" | "audit") | null;
             /** @default null */
             generator: components["schemas"]["RoleConfig"] | null;
             /** Keep */
@@ -2422,11 +2392,8 @@ export interface components {
              * @default null
              */
             prompt: string | null;
-            /**
-             * Refused
-             * @default null
-             */
-            refused: number | null;
+            /** Refused */
+            refused?: number | null;
             /** Seed */
             seed: number;
             sequence_number: number;
@@ -2812,8 +2779,7 @@ export interface components {
             accepted: boolean;
             /** Attempt */
             attempt: number | null;
-            /** @default null */
-            drift: components["schemas"]["StepDrift"] | null;
+            drift?: components["schemas"]["StepDrift"] | null;
             /** Forced */
             forced: boolean;
             sequence_number: number;
@@ -3001,11 +2967,8 @@ export interface components {
              * @default
              */
             by: string;
-            /**
-             * Cause
-             * @default null
-             */
-            cause: ("rollback" | "audit") | null;
+            /** Cause */
+            cause?: ("rollback" | "audit") | null;
             sequence_number: number;
             /** Time */
             time: number;

@@ -1,5 +1,5 @@
 /** Editing a plan: each step has a key of its own, so that rows keep their focus when steps move. */
-import type { EditedPlan, Plan } from "./types";
+import type { Asset, EditedPlan, Plan } from "./types";
 import { text } from "./text";
 
 export interface Draft {
@@ -11,12 +11,35 @@ export interface Draft {
   textOnly: boolean;
   /** The keys of the steps whose pictures this one starts from; null where the run's own rule decides. */
   sources: number[] | null;
+  /** The assets that it shows; null where its texts decide. */
+  assets: string[] | null;
+  /** The whole picture in words; null where the plan has none. */
+  scene: string | null;
+}
+
+/** An asset of a plan; the step that it is taken from is named by its key. */
+export interface AssetDraft extends Omit<Asset, "step"> {
+  from: number | null;
+}
+
+/** A plan that is edited. */
+export interface PlanDraft {
+  steps: Draft[];
+  assets: AssetDraft[];
 }
 
 let keys = 0;
 
-export function drafts(plan: Plan): Draft[] {
+export function draftOf(plan: Plan): PlanDraft {
   const keyOf = new Map(plan.steps.map((step) => [step.number, ++keys]));
+  const assets = (plan.assets ?? []).map(({ step, ...asset }) => ({
+    ...asset,
+    from: step === null ? null : (keyOf.get(step) ?? null),
+  }));
+  return { steps: stepsOf(plan, keyOf), assets };
+}
+
+function stepsOf(plan: Plan, keyOf: Map<number, number>): Draft[] {
   return plan.steps.map((step) => ({
     key: keyOf.get(step.number) ?? 0,
     name: step.name ?? "",
@@ -25,11 +48,13 @@ export function drafts(plan: Plan): Draft[] {
     prompt: step.prompt ?? "",
     textOnly: step.prompt === null,
     sources: step.sources?.map((number) => keyOf.get(number) ?? 0) ?? null,
+    assets: step.assets ?? null,
+    scene: step.scene ?? null,
   }));
 }
 
 export function emptyDraft(): Draft {
-  return { key: ++keys, name: "", caption: "", instruction: null, prompt: "", textOnly: false, sources: null };
+  return { key: ++keys, name: "", caption: "", instruction: null, prompt: "", textOnly: false, sources: null, assets: null, scene: null };
 }
 
 /** What keeps a plan from being drawn; empty where nothing does. */
@@ -40,8 +65,11 @@ export function problemsOf(steps: Draft[]): string[] {
   });
 }
 
-/** The edited plan. A step that started from one that now comes later, or has no picture, follows the rule. */
-export function planOf(steps: Draft[], first: number): EditedPlan {
+/**
+ * The edited plan. A step that started from one that now comes later, or has no picture, follows the rule; an
+ * asset that was taken from such a step keeps its description alone.
+ */
+export function planOf({ steps, assets }: PlanDraft, first: number): EditedPlan {
   const sourcesOf = (step: Draft, place: number): number[] | null => {
     const places = step.sources?.map((key) => steps.findIndex((each) => each.key === key));
     const usable = places?.every((at) => at >= 0 && at < place && !steps[at]?.textOnly);
@@ -55,14 +83,20 @@ export function planOf(steps: Draft[], first: number): EditedPlan {
       prompt: step.textOnly ? null : step.prompt.trim(),
       caption: step.caption.trim() || null,
       sources: sourcesOf(step, place),
+      assets: step.assets,
+      scene: step.scene?.trim() || null,
     })),
+    assets: assets.map(({ from, ...asset }) => {
+      const place = steps.findIndex((step) => step.key === from && !step.textOnly);
+      return { ...asset, description: asset.description.trim(), step: place < 0 ? null : first + place };
+    }),
   };
 }
 
 /** Whether two plans would be drawn the same way and read the same. */
-export function samePlan(a: Draft[], b: Draft[]): boolean {
-  const plain = (steps: Draft[]): string =>
-    JSON.stringify(steps.map((s) => [s.name, s.caption, s.textOnly ? null : s.prompt]));
+export function samePlan(a: PlanDraft, b: PlanDraft): boolean {
+  const plain = ({ steps, assets }: PlanDraft): string =>
+    JSON.stringify([steps.map((s) => [s.name, s.caption, s.scene, s.textOnly ? null : s.prompt]), assets]);
   return plain(a) === plain(b);
 }
 

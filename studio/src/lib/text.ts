@@ -71,6 +71,42 @@ export const text = {
     nearest: "Nearest requests that they can do",
   },
 
+  assets: {
+    heading: "What must stay the same",
+    add: "Add something that must stay the same",
+    name: "Name, as prompts say it",
+    unnamed: (number: number) => `thing ${number}`,
+    kind: "Kind",
+    kinds: { character: "Character", prop: "Thing", place: "Place", style: "Style" } as Record<string, string>,
+    description: "How it always looks",
+    picture: (name: string) => `A picture of ${name}`,
+    pictureOf: (name: string) => `The picture of ${name}`,
+    remove: (name: string) => `Remove ${name}`,
+    needsName: "Name everything that must stay the same.",
+    needsSomething: (name: string) => `Describe ${name}, or give a picture of it.`,
+    given: (name: string) => `${name}, as given with the request`,
+    fromStep: (number: number) => `as in step ${number}`,
+    shows: "Shows",
+    nothing: "none of them",
+    scene: "The whole picture in words",
+  },
+
+  holding: {
+    heading: "How well the pictures hold together",
+    worst: (levels: number) => `${levels.toFixed(1)} levels of drift at most`,
+    intro:
+      "What a step did not change should stay as it was. Drift is how far that part has moved, in levels of 255; likeness is its structural similarity; the last columns compare with the first picture and with the pictures of what must stay the same.",
+    columns: ["Step", "Changed", "Drift", "Likeness", "Tint from the first", "Stays the same"],
+    share: (share: number) => `${Math.round(share * 100)} %`,
+    decided: "What the run decided itself",
+    rollback: (step: number, undone: boolean) =>
+      `Went back to step ${step} and drew it again${undone ? ", which was no better and was undone" : ""}.`,
+    audit: (round: number, findings: { step: number; reasoning: string }[]) =>
+      `Look ${round} at the whole document: ` +
+      (findings.map((each) => `step ${each.step} was redone${each.reasoning ? ` (${each.reasoning})` : ""}`).join("; ") ||
+        "nothing contradicts the rest") + ".",
+  },
+
   plan: {
     heading: "The plan",
     intro: "Nothing is drawn yet. Change what you like; the pictures follow the plan.",

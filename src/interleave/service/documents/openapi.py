@@ -277,6 +277,8 @@ def _schemas() -> dict[str, Schema]:
     for name, schema in schemas.items():
         if name not in taken and "properties" in schema:  # answers have all their fields
             schema["required"] = [field for field in schema["properties"] if field not in LATER]
+            for field in LATER & schema["properties"].keys():  # generators of types take a default for given
+                schema["properties"][field].pop("default", None)
     return schemas | _events(schemas)
 
 
