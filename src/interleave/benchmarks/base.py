@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
@@ -12,7 +12,8 @@ from interleave.backends.protocols import Message, Reply, Sampling
 from interleave.benchmarks.datasets import HubData
 from interleave.benchmarks.prompts import Constant, JudgePrompts
 from interleave.errors import ConfigurationError, InterleaveError
-from interleave.types import Request, Value
+from interleave.pictures import read_picture
+from interleave.types import GivenAsset, Request, Value
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -36,6 +37,17 @@ class MissingOutput(Unparsed):
 
 
 @dataclass(frozen=True)
+class ItemAsset:
+    """A named thing of an item that must stay the same."""
+
+    name: str
+    description: str = ""
+    picture: Path | None = None
+    key: str = ""
+    """What the benchmark calls it."""
+
+
+@dataclass(frozen=True)
 class Item:
     """One task of a benchmark."""
 
@@ -46,11 +58,19 @@ class Item:
     """What the system is asked: texts, and pictures or their paths, in order."""
     facts: Mapping[str, Any] = field(default_factory=dict)
     """What the judge and the numbers need to know: criteria, references, human verdicts."""
+    assets: tuple[ItemAsset, ...] = ()
 
     @property
     def request(self) -> Request:
         """The request, with its pictures read from disk."""
-        return Request.of(list(self.parts))
+        request = Request.of(list(self.parts))
+        assets = tuple(
+            GivenAsset(
+                each.name, read_picture(each.picture) if each.picture else None, description=each.description
+            )
+            for each in self.assets
+        )
+        return replace(request, assets=assets) if assets else request
 
     @property
     def prompt(self) -> str:

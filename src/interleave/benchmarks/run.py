@@ -120,6 +120,10 @@ def _digest(item: Item) -> str:
         else pixel_digest(part)
         for part in item.parts
     ]
+    asked += [
+        [each.name, each.description, each.picture.stat().st_size if each.picture else 0]
+        for each in item.assets
+    ]
     return hashlib.sha256(json.dumps(asked).encode()).hexdigest()[:32]
 
 

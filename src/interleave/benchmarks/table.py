@@ -30,6 +30,7 @@ TABLE = {
     "rise64": "interleave.benchmarks.rise:Rise64",
     "ueval": "interleave.benchmarks.ueval:UEval",
     "viescore": "interleave.benchmarks.viescore:VIEScore",
+    "vistorybench": "interleave.benchmarks.vistorybench:ViStoryBench",
     "wise": "interleave.benchmarks.wise:WiseLegacy",
     "wise-verified": "interleave.benchmarks.wise:WiseVerified",
 }

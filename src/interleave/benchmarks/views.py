@@ -115,6 +115,10 @@ class Pages:
                 yield Piece(text=part)
             else:
                 yield Piece(picture=self.picture(part if isinstance(part, Path) else self._kept(part)))
+        for asset in item.assets:
+            yield Piece(text=f"{asset.name}: {asset.description}".removesuffix(": "))
+            if asset.picture is not None:
+                yield Piece(picture=self.picture(asset.picture))
 
     def _kept(self, image: Image) -> Path:
         data = encode_png(image)

@@ -45,7 +45,11 @@ def drift(
     image: options.Images = None,
     chains_file: Annotated[
         Path | None,
-        typer.Option("--chains-file", metavar="FILE", help="Chains of your own, a line of JSON each."),
+        typer.Option(
+            "--chains-file",
+            metavar="FILE",
+            help="Chains of your own, a line of JSON each, or a folder with EdiVal.",
+        ),
     ] = None,
     seed: options.Seed = 0,
     out: Annotated[
@@ -94,6 +98,7 @@ def _source(spec: str, images: Sequence[Path], chains_file: Path | None) -> Chai
     """Who makes the chains: the user's file or pictures, else what the generator's world brings along."""
     from interleave.backends.registry import find_backend
     from interleave.benchmarks.drift.chains import FileChains, PictureChains
+    from interleave.benchmarks.drift.edival import EdivalChains
     from interleave.config.specs import parse_spec
     from interleave.errors import InputError
     from interleave.pictures import read_picture
@@ -101,7 +106,7 @@ def _source(spec: str, images: Sequence[Path], chains_file: Path | None) -> Chai
     if chains_file is not None:
         if images:
             raise InputError("--chains-file brings its own pictures: drop --image")
-        return FileChains(chains_file)
+        return EdivalChains(chains_file) if chains_file.is_dir() else FileChains(chains_file)
     info = find_backend(parse_spec(spec).name, "generator")
     if not images and info is not None and info.chains:
         source: ChainSource = pkgutil.resolve_name(info.chains)()
