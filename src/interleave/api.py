@@ -89,6 +89,8 @@ class RunOptions(PlanOptions, LimitOptions, total=False):
     """`best`, `first-unless-better` or `last`: which attempt of a step counts."""
     remedies: str | None
     """What is done against drift and contradictions, such as `keep,anchor=5,rollback=2,audit=1`."""
+    identity: str | None
+    """A model that says whether assets are still themselves, such as `transformers:facebook/dinov2-small`."""
     seed: int
 
 

@@ -26,6 +26,7 @@ def generate(
     sources: options.Sources = None,
     choose: options.Choose = None,
     remedies: options.Remedies = None,
+    identity: options.Identity = None,
     seed: options.Seed = 0,
     out: options.Out = None,
     requests: options.Requests = None,
@@ -69,6 +70,7 @@ def generate(
         "sources": sources,
         "choose": choose,
         "remedies": remedies,
+        "identity": identity,
         "seed": seed,
     }
 

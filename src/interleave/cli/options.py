@@ -66,6 +66,14 @@ Remedies = Annotated[
         help="Against drift: keep, align, anchor=K, rollback=N, drift=LEVELS, audit=N. [default: none]",
     ),
 ]
+Identity = Annotated[
+    str | None,
+    typer.Option(
+        metavar="colours|SPEC",
+        help="What says whether assets are still themselves, such as transformers:facebook/dinov2-small."
+        " [default: colours]",
+    ),
+]
 Assets = Annotated[
     list[str] | None,
     typer.Option(

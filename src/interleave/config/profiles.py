@@ -77,6 +77,8 @@ class Profile(Value):
     choose: Choice = DEFAULT_CHOICE
     remedies: str = ""
     """What is done against drift, as `--remedies` takes it."""
+    identity: str = ""
+    """What says whether assets are still themselves, as `--identity` takes it."""
 
 
 def config_folder() -> Path | None:

@@ -15,7 +15,7 @@ from pydantic import (
 from interleave.choice import DEFAULT_CHOICE, Judgeable, checked_choice, policy_named
 from interleave.config.specs import Spec, parse_spec, without_tuning
 from interleave.errors import ConfigurationError, did_you_mean
-from interleave.types import Plan, Value
+from interleave.types import WRITTEN_IF_GIVEN, Plan, Value
 
 OBJECT = "object:"
 """How a run names a model that was given as a Python object: no spec can name it."""
@@ -181,6 +181,8 @@ class RunConfig(Value):
     """The plan, where the user gave it and no planner is asked."""
     remedies: Remedies = Field(default=NO_REMEDIES, exclude_if=lambda value: value == NO_REMEDIES)
     """Written only where there are any, so that earlier versions can read all other runs."""
+    identity: str | None = WRITTEN_IF_GIVEN
+    """The model that says whether assets are still themselves; None: their colours do."""
 
     @property
     def rules(self) -> Rules:

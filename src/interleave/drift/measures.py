@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from PIL import Image
@@ -11,10 +11,18 @@ from pydantic import Field
 
 from interleave.drift.identity import identity
 from interleave.drift.unchanged import Pixels, as_pixels, changed_mask, weights
-from interleave.types import Value
+from interleave.types import WRITTEN_IF_GIVEN, Value
 
 SIDE = 256
 """Pictures are measured at this size of the longer side: drift is not about the finest detail."""
+
+
+class NamedMeasure(Protocol):
+    """Says how much an asset resembles its reference picture, 0 to 1."""
+
+    name: str
+
+    def __call__(self, reference: Image.Image, picture: Image.Image) -> float: ...
 
 
 class StepDrift(Value):
@@ -30,6 +38,8 @@ class StepDrift(Value):
     """The difference of tint and brightness from the first picture of the document, in levels of 255."""
     identity: dict[str, float] = Field(default_factory=dict)
     """How much each asset of the step resembles its reference picture, 0 to 1."""
+    identity_by: str | None = WRITTEN_IF_GIVEN
+    """The model that said so; None: their colours did."""
 
 
 def step_drift(
@@ -37,12 +47,21 @@ def step_drift(
     after: Image.Image,
     start: Image.Image | None = None,
     references: Mapping[str, Image.Image] | None = None,
+    measure: NamedMeasure | None = None,
 ) -> StepDrift:
-    """The drift of a picture from the one that it was to change; None: it was drawn anew."""
-    after = small(after)
+    """The drift of a picture from the one that it was to change; None: it was drawn anew.
+
+    Identities are measured by colours, or by the model of a `measure`, which sees the picture at full size.
+    """
+    whole, after = after, small(after)
+    found = {
+        name: round(measure(each, whole) if measure else identity(each, after), 4)
+        for name, each in (references or {}).items()
+    }
     shared: dict[str, Any] = {
         "from_start": None if start is None else round(tint_difference(start, after), 3),
-        "identity": {name: round(identity(each, after), 4) for name, each in (references or {}).items()},
+        "identity": found,
+        "identity_by": measure.name if measure and found else None,
     }
     if before is None:
         return StepDrift(changed=1.0, outside=0.0, likeness=1.0, **shared)

@@ -12,6 +12,7 @@ from interleave.backends.protocols import ImageGenerator
 from interleave.backends.result_checks import is_price
 from interleave.backends.retries import IMAGE_DEADLINE_SECONDS, VLM_DEADLINE_SECONDS, RetryPolicy
 from interleave.config.run_config import RoleConfig
+from interleave.drift.measures import NamedMeasure
 from interleave.errors import RunError
 from interleave.runs.disk import Disk
 from interleave.runs.journal import Role
@@ -28,6 +29,8 @@ class Models:
     disk: Disk = field(default_factory=Disk)
     others: dict[str, ImageGenerator] = field(default_factory=dict)
     """Generators that a person wants for single steps, by identity."""
+    identity: NamedMeasure | None = None
+    """What says whether assets are still themselves; None: their colours do."""
     limits: dict[Role, CallLimit] = field(init=False)
 
     def __post_init__(self) -> None:

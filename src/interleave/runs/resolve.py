@@ -35,6 +35,7 @@ from interleave.backends.registry import adapt_request, load_generator, note_for
 from interleave.config.profiles import Profile, default_profile, load_profile
 from interleave.config.run_config import Limits, PackConfig, RoleConfig, RunConfig, parse_remedies
 from interleave.config.specs import Spec, parse_spec
+from interleave.drift.embeddings import checked_identity, embedding_identity
 from interleave.errors import ConfigurationError, RunError, did_you_mean
 from interleave.runs.agent_fit import refuse_unfit, unfit_note
 from interleave.runs.journal import read_journal
@@ -61,6 +62,7 @@ class Choices:
     sources: str | None = None
     choose: str | None = None
     remedies: str | None = None
+    identity: str | None = None
     seed: int = 0
 
 
@@ -103,6 +105,7 @@ def resolve(chosen: Choices, *, only_plans: bool = False) -> tuple[RunConfig, Pr
         "sources": _first(chosen.sources, profile.sources),
         "choose": _first(chosen.choose, profile.choose),
         "remedies": parse_remedies(_first(chosen.remedies, profile.remedies)),
+        "identity": checked_identity(_first(chosen.identity, profile.identity)),
         "seed": chosen.seed,
         "plan": chosen.plan,
     }
@@ -202,6 +205,7 @@ def load_models(
         ),
         generator=_load_generator(chosen.generator, config.generator),
         others={other.identity: load_generator(other.parsed) for other in others},
+        identity=embedding_identity(config.identity) if config.identity else None,
     )
 
 

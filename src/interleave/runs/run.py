@@ -341,7 +341,7 @@ class Run:
         """Journal an event; one that does not follow from a journalled reply is synced at once."""
         if isinstance(event, events.StepFinished) and event.attempt is not None:
             self._first_picture = self._first_picture or event.attempt.image
-        drift = await self._drift(event) if self.event_log.written(event) is None else None
+        drift = await self._drift(event, models) if self.event_log.written(event) is None else None
         line = self.event_log.new_line(event, drift)
         if line is None:
             return
@@ -350,7 +350,7 @@ class Run:
         if agent.vlm is None and not isinstance(line, lines.StepFinished):
             await models.disk.sync(self.journal)
 
-    async def _drift(self, event: events.Event) -> StepDrift | None:
+    async def _drift(self, event: events.Event, models: Models) -> StepDrift | None:
         """How far the picture of a finished step has moved from the one that it was to change."""
         if not isinstance(event, events.StepFinished) or event.attempt is None:
             return None
@@ -362,6 +362,7 @@ class Run:
             event.attempt.image,
             self._first_picture,
             event.references,
+            models.identity,
         )
 
     def _end(self, status: Status, error: InterleaveError | None) -> RunRecord:
