@@ -56,10 +56,14 @@ class LoadedAgent(Generic[A]):
         return self.vlm.capabilities.typical_price if self.vlm else None
 
 
-def planner_from(backend: Any, pack: PromptPack, *, max_steps: int) -> LoadedAgent[Planner]:
+def planner_from(
+    backend: Any, pack: PromptPack, *, max_steps: int, scenes: bool = False
+) -> LoadedAgent[Planner]:
     """A planner from a vision-language model, or from an object that plans by itself."""
     check = getattr(backend, "plan_check", None)
-    return _loaded(backend, lambda vlm: VlmPlanner(vlm, pack, max_steps=max_steps, check=check))
+    return _loaded(
+        backend, lambda vlm: VlmPlanner(vlm, pack, max_steps=max_steps, check=check, scenes=scenes)
+    )
 
 
 def critic_from(backend: Any, pack: PromptPack, *, strict: float | None = None) -> LoadedAgent[Critic]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Protocol
 
 from interleave.agents.prompts import PromptPack
@@ -61,11 +62,14 @@ class VlmPlanner:
         *,
         max_steps: int = 50,
         check: PlanCheck | None = None,
+        scenes: bool = False,
     ) -> None:
         self.vlm = vlm
         self.pack = pack
         self.max_steps = max_steps
         self.check = check
+        self.scenes = scenes
+        """Whether steps need their whole scenes, for anchors and audits."""
 
     async def plan(self, request: Request) -> Plan:
         wanted = wanted_steps(request, self.max_steps)
@@ -80,8 +84,9 @@ class VlmPlanner:
                 raise ReplyError(problem, reply=reply.text)
             return _checked(plan, request, wanted, self.max_steps, reply.text)
 
-        messages = planner_messages(request, self.pack)
-        sampling = Sampling(schema=plan_schema(wanted or self.max_steps))
+        with_assets = bool(self.pack.description.assets and (self.scenes or request.assets))
+        messages = planner_messages(request, self.pack, with_assets=with_assets)
+        sampling = Sampling(schema=plan_schema(wanted or self.max_steps, with_assets=with_assets))
         return await ask(self.vlm, messages, read, sampling=sampling, pack=self.pack)
 
 
@@ -102,10 +107,19 @@ def named_steps(request: Request) -> int | None:
     return named_step_count(asking_text(texts))
 
 
-def planner_messages(request: Request, pack: PromptPack) -> tuple[Message, ...]:
-    """The planner's messages; built only here, for inference, data and training."""
+def planner_messages(request: Request, pack: PromptPack, *, with_assets: bool = False) -> tuple[Message, ...]:
+    """The planner's messages; built only here, for inference, data and training.
+
+    With assets it is also asked for what must stay the same, and for the whole scene of every step.
+    """
     prompt = "planner_interleaved" if request.pictures else "planner_text"
-    return pack.messages(prompt, {"request": (*_one_part_a_line(request.parts), *_asset_parts(request))})
+    asked = (*_one_part_a_line(request.parts), *_asset_parts(request))
+    first, *others = pack.messages(prompt, {"request": asked})
+    if not with_assets:
+        return (first, *others)
+    words = Text(pack.texts["planner_assets"].strip())
+    parts = (*first.parts, Text("\n\n"), words) if others else (words, Text("\n\n"), *first.parts)
+    return (replace(first, parts=parts), *others)
 
 
 def _asset_parts(request: Request) -> Iterator[Part]:

@@ -11,7 +11,7 @@ import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
-from typing import Any, TypeVar
+from typing import Any, TypeVar, get_args
 
 from pydantic import ValidationError
 
@@ -20,7 +20,17 @@ from interleave.agents.inner_quotes import escape_inner_quotes
 from interleave.agents.literals import MAX_CHARACTERS, find_objects, read_literal
 from interleave.backends.protocols import Reply
 from interleave.errors import ReplyError, UnreadableLiteral
-from interleave.types import Asset, Finding, Outcome, Plan, PlanStep, SheetSegment, Verdict
+from interleave.types import (
+    MAX_REQUEST_ASSETS,
+    Asset,
+    AssetKind,
+    Finding,
+    Outcome,
+    Plan,
+    PlanStep,
+    SheetSegment,
+    Verdict,
+)
 
 T = TypeVar("T")
 
@@ -71,6 +81,13 @@ _STEP_SCHEMA = _object_schema(
     prompt=_TEXT_OR_NULL,
     auxiliary_text=_TEXT_OR_NULL,
 )
+_NAMES = {"type": ["array", "null"], "items": {"type": "string", "maxLength": 60}}
+_FULL_STEP_SCHEMA = _object_schema(**_STEP_SCHEMA["properties"], assets=_NAMES, scene=_TEXT_OR_NULL)
+_ASSET_SCHEMA = _object_schema(
+    name={"type": "string", "maxLength": 60},
+    kind={"type": "string", "enum": list(get_args(AssetKind))},
+    description=_TEXT,
+)
 VERDICT_SCHEMA = _object_schema(previous_step_success={"type": "boolean"}, refine_prompt=_TEXT)
 MARKS_SCHEMA = _object_schema(
     score={"type": "array", "items": {"type": "number"}, "maxItems": 2}, reasoning=_TEXT
@@ -93,9 +110,14 @@ SEGMENTS_SCHEMA = _object_schema(
 BOUNDARY_SCHEMA = _object_schema(boundary_frame={"type": "integer"})
 
 
-def plan_schema(max_steps: int) -> dict[str, Any]:
-    """The JSON schema of a plan with at most so many steps."""
-    return _object_schema(execution_plan={"type": "array", "items": _STEP_SCHEMA, "maxItems": max_steps})
+def plan_schema(max_steps: int, *, with_assets: bool = False) -> dict[str, Any]:
+    """The JSON schema of a plan with at most so many steps, and with assets and scenes if they are wanted."""
+    if not with_assets:
+        return _object_schema(execution_plan={"type": "array", "items": _STEP_SCHEMA, "maxItems": max_steps})
+    return _object_schema(
+        assets={"type": "array", "items": _ASSET_SCHEMA, "maxItems": MAX_REQUEST_ASSETS},
+        execution_plan={"type": "array", "items": _FULL_STEP_SCHEMA, "maxItems": max_steps},
+    )
 
 
 def parse_plan(reply: Reply | str) -> Plan:

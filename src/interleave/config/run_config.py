@@ -52,6 +52,11 @@ class Remedies(Value):
     audits: int = Field(default=0, ge=0, le=10)
     """How often the whole document is looked at, and the steps redone that contradict the others."""
 
+    @property
+    def need_scenes(self) -> bool:
+        """Whether they work with the whole scene of a step, which a planner then has to write."""
+        return self.anchor_every is not None or self.audits > 0
+
     def re_anchors(self, place: int) -> bool:
         """Whether the picture at this place of a chain, from 1, is drawn from its whole description."""
         return self.anchor_every is not None and place > 1 and (place - 1) % self.anchor_every == 0

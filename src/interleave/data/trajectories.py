@@ -36,7 +36,7 @@ from interleave.runs.store import FOLDER as IMAGES
 from interleave.runs.store import PictureStore
 from interleave.sources import SourcePictures, Start
 from interleave.text import count, storable
-from interleave.types import Picture, Request, Slot, Text
+from interleave.types import GivenAsset, Picture, Request, Slot, Text
 
 _HEADER = struct.Struct(">8s4x4sII")
 log = logging.getLogger(__name__)
@@ -128,7 +128,13 @@ class Trajectory:
             tuple(
                 Picture(self.picture(part.image)) if part.image else Text(part.text or "")
                 for part in self.record.request
-            )
+            ),
+            tuple(
+                GivenAsset(
+                    each.name, self.picture(each.image) if each.image else None, each.kind, each.description
+                )
+                for each in self.record.assets
+            ),
         )
 
     def sources_of(self, step: StepRecord, attempt: AttemptRecord | None = None) -> tuple[StoredPicture, ...]:

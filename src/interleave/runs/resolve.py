@@ -199,7 +199,7 @@ def load_models(
     """
     planner = GivenPlan(config.plan) if config.plan else load_agent(chosen.planner, config.planner, "planner")
     return Models(
-        planner=planner_from(planner, pack, max_steps=config.max_steps),
+        planner=planner_from(planner, pack, max_steps=config.max_steps, scenes=config.remedies.need_scenes),
         critic=critic_from(
             load_agent(chosen.critic, config.critic, "critic"), pack, strict=strictness(config.critic)
         ),

@@ -36,11 +36,14 @@ PROMPTS: Mapping[str, frozenset[str]] = {
     "scorer_quality": frozenset({"after"}),
     "reask": frozenset({"problem"}),
     "auditor": frozenset({"document"}),
+    "planner_assets": frozenset(),
 }
 """Every prompt of a run, with the slots that it must have."""
-LATER = frozenset({"auditor"})
+LATER = frozenset({"auditor", "planner_assets"})
 """Prompts that older packs lack: they have those of the default pack, which are then not part of the digest,
 so that a run which was started before there were any can be continued."""
+
+PLANNER_PROMPTS = ("planner_text", "planner_interleaved")
 
 ROBOT_PROMPTS: Mapping[str, frozenset[str]] = {
     "robot_check": frozenset({"instruction", "before", "after"}),
@@ -81,6 +84,9 @@ class PackDescription(Value):
     which may also be JSON. None: as the pack that it extends, else JSON."""
     audits: Literal["document", "pictures"] = "document"
     """How its critic looks at a finished document: at all of it at once, or picture by picture."""
+    assets: bool | None = None
+    """Whether planners are asked for assets and scenes too, where a run needs them. None: as in the pack
+    that it extends, unless it has words of its own for planners."""
     single_frames: int | None = Field(default=None, ge=2)
     """For models that cannot read contact sheets: how many frames of a film they are shown at once, each as a
     picture of its own. None: contact sheets."""
@@ -187,6 +193,10 @@ def read_pack(folder: Path, *, base: PromptPack | None = None) -> PromptPack:
     description = read_description(folder / "pack.toml")
     if base and description.answers is None:
         description = description.model_copy(update={"answers": base.answers})
+    if description.assets is None:
+        plans = any((folder / f"{name}.md").is_file() for name in PLANNER_PROMPTS)
+        inherited = bool(base and base.description.assets and not plans)
+        description = description.model_copy(update={"assets": inherited})
     own = {name: folder / f"{name}.md" for name in (*PROMPTS, *ROBOT_PROMPTS)}
     texts = dict(base.texts if base else {}) | {
         name: _read_text(path) for name, path in own.items() if path.is_file()

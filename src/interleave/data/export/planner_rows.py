@@ -24,7 +24,17 @@ from interleave.data.trajectories import Trajectory
 from interleave.errors import InputError
 from interleave.step_counts import named_step_count
 from interleave.text import count
-from interleave.types import MAX_REQUEST_PICTURES, Part, Picture, Plan, PlanStep, Request, Text
+from interleave.types import (
+    MAX_REQUEST_PICTURES,
+    Asset,
+    GivenAsset,
+    Part,
+    Picture,
+    Plan,
+    PlanStep,
+    Request,
+    Text,
+)
 
 NAMES_ITS_STEPS = "not cut: the request names its number of steps, and the pack has no wording for the rest"
 HAS_PICTURES = "not cut: the request has pictures itself, and the pack does not go on from those"
@@ -54,7 +64,9 @@ def planner_rows(
         return
     request, steps, files = trajectory.request, shown_steps(trajectory), ImageFiles()
     yield plan_row(f"{prefix}/plan", request, plan, pack, files)
-    yield from continuation_rows(prefix, request.parts, steps, pack, skipped, files)
+    yield from continuation_rows(
+        prefix, request.parts, steps, pack, skipped, files, assets=(request.assets, plan.assets)
+    )
     if annotation:
         yield from annotation_rows(prefix, steps, pack, skipped, files)
 
@@ -72,8 +84,12 @@ def shown_steps(trajectory: Trajectory) -> list[ShownStep]:
 
 
 def plan_row(name: str, request: Request, plan: Plan, pack: PromptPack, files: ImageFiles) -> TrainingRow:
-    """A request with its plan; the messages are built as for a planner in use."""
-    messages = planner_messages(request, pack)
+    """A request with its plan; the messages are built as for a planner in use.
+
+    A plan with assets and scenes answers the question for them, where the pack has one.
+    """
+    whole = bool(plan.assets) or any(step.scene or step.assets for step in plan.steps)
+    messages = planner_messages(request, pack, with_assets=whole and bool(pack.description.assets))
     return TrainingRow(name, PLANNER_SFT, messages, files.refs(messages), completion=render_plan(plan))
 
 
@@ -84,6 +100,8 @@ def continuation_rows(
     pack: PromptPack,
     skipped: Counter[str],
     files: ImageFiles,
+    *,
+    assets: tuple[tuple[GivenAsset, ...], tuple[Asset, ...]] = ((), ()),
 ) -> Iterator[TrainingRow]:
     """A row with the beginning of a document as the request and the rest of its plan as the answer."""
     wordings, random = wordings_of(pack.name), Random(f"{prefix}/continued")
@@ -106,8 +124,10 @@ def continuation_rows(
         return
     parts = (*opening, *_shown_parts(steps[:cut]), Text(wish))
     try:
-        request = Request(joined_parts(parts, wordings.separator))
-        rest = Plan(steps=tuple(step.plan for step in steps[cut:]))
+        given_assets, planned_assets = assets
+        request = Request(joined_parts(parts, wordings.separator), given_assets)
+        later = tuple(step.plan for step in steps[cut:])
+        rest = Plan(steps=later, assets=_assets_of(planned_assets, later[0].number))
     except InputError:
         skipped[TOO_LONG] += 1
         return
@@ -115,6 +135,14 @@ def continuation_rows(
         skipped[NAMES_SOURCES] += 1
         return
     yield plan_row(f"{prefix}/continued-after-{steps[cut - 1].plan.number}", request, rest, pack, files)
+
+
+def _assets_of(assets: Sequence[Asset], first: int) -> tuple[Asset, ...]:
+    """The assets of the rest of a plan; one from a step before it keeps its description alone."""
+    return tuple(
+        each.model_copy(update={"step": None}) if each.step is not None and each.step < first else each
+        for each in assets
+    )
 
 
 def annotation_rows(
