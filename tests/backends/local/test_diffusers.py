@@ -400,7 +400,7 @@ def test_an_edit_can_keep_the_shape_of_its_source(klein: Path) -> None:
     (wide,) = draw(generator, ImageRequest("a cat", 7, (canvas("red", (400, 200)),)))
     assert wide.width == 2 * wide.height == 128
     assert draw(generator, ImageRequest("a cat", 7))[0].size == (96, 96)
-    assert size_like(canvas("red", (5000, 1)), (1024, 1024)) == (2896, 368)
+    assert size_like(canvas("red", (5000, 1)), (1024, 1024)) == (2864, 368)
 
 
 @pytest.mark.parametrize("size", [(1, 1), (1, 900), (900, 1), (3000, 20), (64, 64), (640, 480)])

@@ -186,7 +186,11 @@ class DiffusersGenerator:
     async def generate(self, request: ImageRequest) -> Image:
         self._refuse(request)
         size = self._size(request)
-        sources = tuple(self._prepare_source(source, size) for source in request.sources)
+        changed = len(request.sources) - 1 if request.changes_last else 0
+        sources = tuple(
+            self._prepare_source(source, size, is_changed=place == changed)
+            for place, source in enumerate(request.sources)
+        )
         if not sources and self.family.starts_on_white:
             sources = (white_canvas(size),)
         named, mask = request.settings, self.mask
@@ -210,9 +214,12 @@ class DiffusersGenerator:
     def _size(self, request: ImageRequest) -> tuple[int, int]:
         if request.settings.size is not None:
             return request.settings.size
-        if self.options.shape == "source" and request.sources:
-            return size_like(request.sources[0], self.settings.size)
-        return self.settings.size
+        if self.options.shape != "source" or not request.sources:
+            return self.settings.size
+        like = request.sources[-1 if request.changes_last else 0]
+        usual = (self.family.side, self.family.side)
+        sizes = self.family.sizes if self.settings.size == usual else ()
+        return size_like(like, self.settings.size, multiple=self.family.side_multiple, sizes=sizes)
 
     def _request_settings(self) -> tuple[str, ...]:
         """The settings that a request may name: those that change a picture of this pipeline."""
@@ -246,10 +253,13 @@ class DiffusersGenerator:
                 f"{LEAST_SIDE} to {MOST_SIDE}"
             )
 
-    def _prepare_source(self, source: Image, size: tuple[int, int]) -> Image:
+    def _prepare_source(self, source: Image, size: tuple[int, int], *, is_changed: bool) -> Image:
+        source = usable_source(source)
         if self.family.takes_mask or not self.family.takes_size:
-            return on_canvas(usable_source(source), size)  # the result has the size of the source
-        return usable_source(source)
+            return on_canvas(source, size)  # the result has the size of the source
+        if self.options.shape == "source" and is_changed:
+            return on_canvas(source, size)  # a pipeline would crop a side that it cannot take
+        return source
 
     def _check_prompt_length(self, drawing: Drawing) -> Drawing:
         """Warn where the end of a prompt will not be read; truncate it where the pipeline would fail."""
@@ -346,7 +356,9 @@ class DiffusersGenerator:
         if "max_pixels" in self._parameters:  # larger pictures would be drawn smaller and scaled up
             arguments["max_pixels"] = max(first.size[0] * first.size[1], family.side**2)
         if "max_area" in self._parameters:  # Kontext resizes to the sizes it was trained with
-            arguments |= {"max_area": first.size[0] * first.size[1], "_auto_resize": min(first.size) >= 672}
+            as_it_is = all(source.size == first.size for source in first.sources)  # else it would be zoomed
+            resized = min(first.size) >= 672 and not (first.sources and as_it_is)
+            arguments |= {"max_area": first.size[0] * first.size[1], "_auto_resize": resized}
         if first.mask is not None:
             arguments["mask_image"] = first.mask
         if first.sources:

@@ -58,6 +58,10 @@ class Family:
     text_to_image: bool = True
     starts_on_white: bool = False
     """Whether it can only edit, so that a picture without a source starts from a white canvas."""
+    side_multiple: int = 16
+    """Where a size is chosen from a picture, sides are multiples of this: others are cropped or shifted."""
+    sizes: tuple[tuple[int, int], ...] = ()
+    """The sizes it was trained with, where its pipeline scales sources to one of them."""
     takes_size: bool = True
     takes_mask: bool = False
     """Whether it redraws only where a mask is white."""
@@ -95,6 +99,12 @@ class Family:
             )
 
 
+_KONTEXT_HALF = (
+    *((672, 1568), (688, 1504), (720, 1456), (752, 1392)),
+    *((800, 1328), (832, 1248), (880, 1184), (944, 1104)),
+)
+KONTEXT_SIZES = (*_KONTEXT_HALF, (1024, 1024), *((high, wide) for wide, high in reversed(_KONTEXT_HALF)))
+
 FAMILIES: dict[str, Family] = {
     "Flux2KleinPipeline": Family(
         "FLUX.2 klein: draws and edits in 4 steps",
@@ -106,6 +116,7 @@ FAMILIES: dict[str, Family] = {
         },
         steps=4,
         guidance=1.0,
+        side_multiple=32,
         max_sources=4,
         batches="everything",
         chat_template=True,
@@ -116,6 +127,7 @@ FAMILIES: dict[str, Family] = {
         steps=4,
         guidance=1.0,
         guidance_parameter=None,
+        side_multiple=32,
         max_sources=4,
         batches="everything",
         chat_template=True,
@@ -125,6 +137,7 @@ FAMILIES: dict[str, Family] = {
         {"black-forest-labs/FLUX.2-dev": Advice()},
         steps=50,
         guidance=4.0,
+        side_multiple=32,
         max_sources=10,
         batches="everything",
     ),
@@ -145,6 +158,7 @@ FAMILIES: dict[str, Family] = {
         guidance=4.0,
         guidance_parameter="true_cfg_scale",
         negative_prompt=" ",
+        side_multiple=32,
         max_sources=1,
         starts_on_white=True,
     ),
@@ -155,6 +169,7 @@ FAMILIES: dict[str, Family] = {
         guidance=4.0,
         guidance_parameter="true_cfg_scale",
         negative_prompt=" ",
+        side_multiple=32,
         max_sources=3,
         starts_on_white=True,
     ),
@@ -175,6 +190,7 @@ FAMILIES: dict[str, Family] = {
         {"black-forest-labs/FLUX.1-Kontext-dev": Advice()},
         steps=28,
         guidance=2.5,
+        sizes=KONTEXT_SIZES,
         max_sources=1,
         batches="text",
         tokenizer="tokenizer_2",

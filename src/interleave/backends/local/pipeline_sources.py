@@ -8,6 +8,7 @@ to the device as uint8.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from types import MethodType
 from typing import TYPE_CHECKING, Any
 
@@ -20,10 +21,13 @@ from torch import Tensor
 if TYPE_CHECKING:
     from PIL.Image import Image
 
+Size = tuple[int, int]
 MIN_SIDE = 64
 MAX_RATIO = 8
 SIDE_MULTIPLE = 16
 """Sides are multiples of this: pipelines round others down, and a picture must have the size asked for."""
+MOST_ROUNDINGS = 20
+"""The rounding of a size settles after a few turns."""
 PLAIN_SETTINGS = {"do_normalize": True, "do_binarize": False, "do_convert_grayscale": False}
 """Settings under which an image processor only maps a picture's bytes to floats from -1 to 1."""
 
@@ -58,12 +62,30 @@ def on_canvas(image: Image, size: tuple[int, int], *, enlarge: bool = True) -> I
     return canvas
 
 
-def size_like(image: Image, size: tuple[int, int]) -> tuple[int, int]:
-    """A size of as many pixels as `size`, with the aspect ratio of a picture."""
-    ratio = min(max(image.width / image.height, 1 / MAX_RATIO), MAX_RATIO)
-    area = size[0] * size[1]
-    width = round(math.sqrt(area * ratio) / SIDE_MULTIPLE) * SIDE_MULTIPLE
-    height = round(math.sqrt(area / ratio) / SIDE_MULTIPLE) * SIDE_MULTIPLE
+def size_like(
+    image: Image, size: tuple[int, int], *, multiple: int = SIDE_MULTIPLE, sizes: Sequence[Size] = ()
+) -> Size:
+    """A size of about as many pixels as `size`, with the aspect ratio of a picture.
+
+    It is one that keeps itself: a picture of this size gets the same size again, so that no step of a chain
+    of edits is scaled. `sizes` are those that a model was trained with; without, sides are multiples.
+    """
+    if sizes:
+        return min(
+            sizes, key=lambda each: abs(math.log(each[0] / each[1]) - math.log(image.width / image.height))
+        )
+    area, found = size[0] * size[1], image.size
+    for _ in range(MOST_ROUNDINGS):
+        rounded = _rounded(found, area, multiple)
+        if rounded == found:
+            break
+        found = rounded
+    return found
+
+
+def _rounded(size: Size, area: int, multiple: int) -> Size:
+    ratio = min(max(size[0] / size[1], 1 / MAX_RATIO), MAX_RATIO)
+    width, height = (round(math.sqrt(each) / multiple) * multiple for each in (area * ratio, area / ratio))
     return max(width, MIN_SIDE), max(height, MIN_SIDE)
 
 
