@@ -226,6 +226,9 @@ class PlanStep(Value):
     """The assets that it shows. None: those that its texts name."""
     scene: Prose | None = WRITTEN_IF_GIVEN
     """The whole picture in words, for drawing it anew instead of from the picture before."""
+    needs: tuple[int, ...] | None = WRITTEN_IF_GIVEN
+    """Earlier steps that it comes after; it starts from the picture of the last of them, and with none from
+    the user's picture, if there is one. None: the step before it."""
 
     @property
     def text(self) -> str:
@@ -243,13 +246,37 @@ class PlanStep(Value):
         return self
 
 
+class Chapter(Value):
+    """How far a plan has come that is written in chapters, one after another."""
+
+    number: int = Field(ge=1)
+    """The last chapter that was planned."""
+    first: int = Field(default=1, ge=1)
+    """The number of its first step."""
+    summary: Prose = ""
+    """What has happened up to its end, for the planner of the next one."""
+    is_last: bool = False
+    """Whether the document ends with it."""
+
+
 class Plan(Value):
-    """The whole answer, planned before the first picture is drawn."""
+    """The whole answer, planned before the first picture is drawn; or its chapters so far."""
 
     steps: tuple[PlanStep, ...] = Field(min_length=1)
     reasoning: Annotated[str, AfterValidator(_storable)] = ""
     """The planner's reasoning, where its reply has any."""
     assets: tuple[Asset, ...] = Field(default=(), exclude_if=operator.not_)
+    chapter: Chapter | None = WRITTEN_IF_GIVEN
+    """Where the plan is written in chapters: how far it has come."""
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether another chapter is to be planned."""
+        return self.chapter is not None and not self.chapter.is_last
+
+    def continued(self, steps: tuple[PlanStep, ...], assets: tuple[Asset, ...], chapter: Chapter) -> Plan:
+        """The plan with another chapter; `assets` are all so far."""
+        return Plan(steps=(*self.steps, *steps), reasoning=self.reasoning, assets=assets, chapter=chapter)
 
     @model_validator(mode="after")
     def assets_are_known(self) -> Plan:
@@ -272,6 +299,14 @@ class Plan(Value):
                 raise ValueError(
                     f"step numbers must follow each other: expected {first + position}, found {step.number}"
                 )
+        return self
+
+    @model_validator(mode="after")
+    def needs_are_earlier_steps(self) -> Plan:
+        first = self.steps[0].number
+        for step in self.steps:
+            if late := [number for number in step.needs or () if not first <= number < step.number]:
+                raise ValueError(f"step {step.number} needs step {late[0]}, which is no step before it")
         return self
 
     @model_validator(mode="after")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from interleave.agents.chapters import ChapterPlanner, StorySoFar
 from interleave.agents.planner import Planner
 from interleave.types import Asset, GivenAsset, Plan, Request
 
@@ -14,6 +15,22 @@ class AssetPlanner:
 
     async def plan(self, request: Request) -> Plan:
         return with_given_assets(await self.planner.plan(request), request)
+
+
+class AssetChapterPlanner(AssetPlanner):
+    """The same for a planner that writes its plan in chapters."""
+
+    def __init__(self, planner: ChapterPlanner) -> None:
+        super().__init__(planner)
+        self.chapters = planner
+
+    async def next_chapter(self, story: StorySoFar) -> Plan:
+        return with_given_assets(await self.chapters.next_chapter(story), story.request)
+
+
+def asset_planner(planner: Planner) -> Planner:
+    """A planner whose plans have the assets that were described with the request."""
+    return AssetChapterPlanner(planner) if isinstance(planner, ChapterPlanner) else AssetPlanner(planner)
 
 
 def with_given_assets(plan: Plan, request: Request) -> Plan:

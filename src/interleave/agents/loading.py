@@ -9,6 +9,7 @@ from typing import Any, Generic, TypeVar
 
 from interleave.agents.annotator import Annotator, VlmAnnotator
 from interleave.agents.auditor import Auditor, CriticAsAuditor, VlmAuditor
+from interleave.agents.chapters import ChapterPlanner, VlmChapterPlanner
 from interleave.agents.critic import Critic, VlmCritic
 from interleave.agents.planner import Planner, VlmPlanner
 from interleave.agents.prompts import PromptPack
@@ -57,12 +58,38 @@ class LoadedAgent(Generic[A]):
 
 
 def planner_from(
-    backend: Any, pack: PromptPack, *, max_steps: int, scenes: bool = False
+    backend: Any,
+    pack: PromptPack,
+    *,
+    max_steps: int,
+    chapter_steps: int | None = None,
+    scenes: bool = False,
 ) -> LoadedAgent[Planner]:
-    """A planner from a vision-language model, or from an object that plans by itself."""
+    """A planner from a vision-language model, or from an object that plans by itself.
+
+    With `chapter_steps` it writes its plan in chapters of at most so many steps; with `scenes` it is asked
+    for the whole scene of every step.
+    """
+    if chapter_steps is not None:
+        return _chapter_planner_from(backend, pack, max_steps, chapter_steps)
     check = getattr(backend, "plan_check", None)
     return _loaded(
         backend, lambda vlm: VlmPlanner(vlm, pack, max_steps=max_steps, check=check, scenes=scenes)
+    )
+
+
+def _chapter_planner_from(
+    backend: Any, pack: PromptPack, max_steps: int, chapter_steps: int
+) -> LoadedAgent[Planner]:
+    can = pack.description.chapters if is_prompted(backend) else isinstance(backend, ChapterPlanner)
+    if not can:
+        raise ConfigurationError(
+            f"--chapter-steps {chapter_steps}: this planner writes whole plans only: use a general model as "
+            "planner (--planner SPEC), or leave the option out"
+        )
+    return _loaded(
+        backend,
+        lambda vlm: VlmChapterPlanner(vlm, pack, max_steps=max_steps, chapter_steps=chapter_steps),
     )
 
 

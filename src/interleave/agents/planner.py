@@ -113,13 +113,17 @@ def planner_messages(request: Request, pack: PromptPack, *, with_assets: bool = 
     With assets it is also asked for what must stay the same, and for the whole scene of every step.
     """
     prompt = "planner_interleaved" if request.pictures else "planner_text"
-    asked = (*_one_part_a_line(request.parts), *_asset_parts(request))
-    first, *others = pack.messages(prompt, {"request": asked})
+    first, *others = pack.messages(prompt, {"request": request_parts(request)})
     if not with_assets:
         return (first, *others)
     words = Text(pack.texts["planner_assets"].strip())
     parts = (*first.parts, Text("\n\n"), words) if others else (words, Text("\n\n"), *first.parts)
     return (replace(first, parts=parts), *others)
+
+
+def request_parts(request: Request) -> tuple[Part, ...]:
+    """A request as a planner reads it."""
+    return (*_one_part_a_line(request.parts), *_asset_parts(request))
 
 
 def _asset_parts(request: Request) -> Iterator[Part]:

@@ -24,6 +24,7 @@ from interleave.types import (
     MAX_REQUEST_ASSETS,
     Asset,
     AssetKind,
+    Chapter,
     Finding,
     Outcome,
     Plan,
@@ -81,12 +82,16 @@ _STEP_SCHEMA = _object_schema(
     prompt=_TEXT_OR_NULL,
     auxiliary_text=_TEXT_OR_NULL,
 )
-_NAMES = {"type": ["array", "null"], "items": {"type": "string", "maxLength": 60}}
+_CHAPTER_STEP_SCHEMA = _object_schema(
+    **_STEP_SCHEMA["properties"],
+    scene=_TEXT_OR_NULL,
+    needs={"type": ["array", "null"], "items": {"type": "integer"}},
+)
+_ASSET_NAME = {"type": "string", "maxLength": 60}
+_NAMES = {"type": ["array", "null"], "items": _ASSET_NAME}
 _FULL_STEP_SCHEMA = _object_schema(**_STEP_SCHEMA["properties"], assets=_NAMES, scene=_TEXT_OR_NULL)
 _ASSET_SCHEMA = _object_schema(
-    name={"type": "string", "maxLength": 60},
-    kind={"type": "string", "enum": list(get_args(AssetKind))},
-    description=_TEXT,
+    name=_ASSET_NAME, kind={"type": "string", "enum": list(get_args(AssetKind))}, description=_TEXT
 )
 VERDICT_SCHEMA = _object_schema(previous_step_success={"type": "boolean"}, refine_prompt=_TEXT)
 MARKS_SCHEMA = _object_schema(
@@ -123,6 +128,23 @@ def plan_schema(max_steps: int, *, with_assets: bool = False) -> dict[str, Any]:
 def parse_plan(reply: Reply | str) -> Plan:
     """The plan in a planner's reply."""
     return _parse(reply, PLAN_KEYS, _plan)
+
+
+def chapter_schema(max_steps: int) -> dict[str, Any]:
+    """The JSON schema of a chapter with at most so many steps."""
+    steps = {"type": "array", "items": _CHAPTER_STEP_SCHEMA, "maxItems": max_steps}
+    assets = {"type": "array", "items": _object_schema(name=_ASSET_NAME, description=_TEXT)}
+    return _object_schema(
+        summary={"type": "string", "maxLength": 2 * MAX_TEXT - 1},
+        finished={"type": "boolean"},
+        assets=assets,
+        execution_plan=steps,
+    )
+
+
+def parse_chapter(reply: Reply | str, before: Plan | None = None) -> Plan:
+    """The plan with the chapter in a planner's reply, after those before it; only the last may be empty."""
+    return _parse(reply, PLAN_KEYS, lambda value, thinking: _chapter(value, thinking, before))
 
 
 def parse_verdict(reply: Reply | str) -> Verdict:
@@ -199,6 +221,7 @@ def render_plan(plan: Plan) -> str:
             **({"sources": list(step.sources)} if step.sources is not None else {}),
             **({"assets": list(step.assets)} if step.assets is not None else {}),
             **({"scene": step.scene} if step.scene is not None else {}),
+            **({"needs": list(step.needs)} if step.needs is not None else {}),
         }
         for step in plan.steps
     ]
@@ -291,6 +314,15 @@ def _split(text: str) -> tuple[str, int]:
 
 def _plan(value: Any, thinking: str) -> Plan:
     plan = _object(value, "a plan")
+    planned = _listed_steps(plan)
+    assets = _assets(plan.get(ASSETS_KEY))
+    renumbered = _without_gaps(planned)
+    places = {old.number: new.number for old, new in zip(planned, renumbered, strict=True)}
+    moved = tuple(each.model_copy(update={"step": places.get(each.step or 0, each.step)}) for each in assets)
+    return Plan(steps=renumbered, reasoning=thinking, assets=moved)
+
+
+def _listed_steps(plan: Mapping[str, Any]) -> list[PlanStep]:
     steps = plan.get(PLAN_KEYS[0])
     if not isinstance(steps, list):
         raise UnreadableLiteral(f'the answer must be one object with a list under "{PLAN_KEYS[0]}"')
@@ -299,12 +331,47 @@ def _plan(value: Any, thinking: str) -> Plan:
     numbered = [_object(step, f"step {position}") for position, step in enumerate(steps, start=1)]
     if not any("step_number" in step for step in numbered):
         numbered = [{**step, "step_number": position} for position, step in enumerate(numbered, start=1)]
-    planned = [_step(step) for step in numbered]
-    assets = _assets(plan.get(ASSETS_KEY))
-    renumbered = _without_gaps(planned)
-    places = {old.number: new.number for old, new in zip(planned, renumbered, strict=True)}
-    moved = tuple(each.model_copy(update={"step": places.get(each.step or 0, each.step)}) for each in assets)
-    return Plan(steps=renumbered, reasoning=thinking, assets=moved)
+    return [_step(step) for step in numbered]
+
+
+def _chapter(value: Any, thinking: str, before: Plan | None) -> Plan:
+    fields = _object(value, "a chapter")
+    finished = fields.get("finished", False)
+    if isinstance(finished, str):
+        finished = _TRUTHS.get(finished.strip().lower())
+    if not isinstance(finished, bool):
+        raise UnreadableLiteral('"finished" must be true or false')
+    summary = _text(fields, "summary", 0) or ""
+    number = before.chapter.number + 1 if before and before.chapter else 1
+    chapter = Chapter(number=number, summary=summary, is_last=finished)
+    if before is None:
+        plan = _plan(value, thinking)
+        began = chapter.model_copy(update={"first": plan.steps[0].number})
+        return plan.model_copy(update={"chapter": began})
+    known = {asset.name.lower() for asset in before.assets}
+    if fields.get(PLAN_KEYS[0]) == [] and finished:
+        return before.continued((), before.assets, chapter)
+    first = before.steps[-1].number + 1
+    chapter = chapter.model_copy(update={"first": first})
+    steps = _moved_to(first, _without_gaps(_listed_steps(fields), earlier=first - 1))
+    new = tuple(asset for asset in _assets(fields.get(ASSETS_KEY)) if asset.name.lower() not in known)
+    return before.continued(steps, (*before.assets, *new), chapter)
+
+
+def _moved_to(first: int, steps: tuple[PlanStep, ...]) -> tuple[PlanStep, ...]:
+    """Steps numbered from this one on; those that they name are moved with them, or are earlier ones."""
+    move = first - steps[0].number
+    own = {step.number for step in steps}
+
+    def moved(numbers: tuple[int, ...] | None) -> tuple[int, ...] | None:
+        return None if numbers is None else tuple(n + move if n in own else n for n in numbers)
+
+    return tuple(
+        step.model_copy(
+            update={"number": step.number + move, "sources": moved(step.sources), "needs": moved(step.needs)}
+        )
+        for step in steps
+    )
 
 
 def _assets(value: Any) -> tuple[Asset, ...]:
@@ -323,19 +390,29 @@ def _assets(value: Any) -> tuple[Asset, ...]:
     return tuple(assets)
 
 
-def _without_gaps(steps: Sequence[PlanStep]) -> tuple[PlanStep, ...]:
-    """The steps numbered one after another, where their own numbers only leave some out."""
+def _without_gaps(steps: Sequence[PlanStep], earlier: int = 0) -> tuple[PlanStep, ...]:
+    """The steps numbered one after another, where their own numbers only leave some out.
+
+    Steps up to `earlier` were planned before, and may be named.
+    """
     numbers = [step.number for step in steps]
     if numbers[-1] - numbers[0] == len(numbers) - 1 or any(a >= b for a, b in pairwise(numbers)):
         return tuple(steps)  # there is no gap, or no order: `Plan` refuses the latter
-    renumbered = {number: numbers[0] + position for position, number in enumerate(numbers)}
-    if unknown := {source for step in steps for source in step.sources or ()} - renumbered.keys():
+    renumbered = {number: number for number in range(1, earlier + 1)}
+    renumbered |= {number: numbers[0] + position for position, number in enumerate(numbers)}
+    named = {number for step in steps for number in (*(step.sources or ()), *(step.needs or ()))}
+    if unknown := named - renumbered.keys():
         raise UnreadableLiteral(f"a step starts from step {min(unknown)}, and the plan has no such step")
+
+    def moved(numbers: tuple[int, ...] | None) -> tuple[int, ...] | None:
+        return None if numbers is None else tuple(map(renumbered.__getitem__, numbers))
+
     return tuple(
         step.model_copy(
             update={
                 "number": renumbered[step.number],
-                "sources": None if step.sources is None else tuple(map(renumbered.__getitem__, step.sources)),
+                "sources": moved(step.sources),
+                "needs": moved(step.needs),
             }
         )
         for step in steps
@@ -344,19 +421,26 @@ def _without_gaps(steps: Sequence[PlanStep]) -> tuple[PlanStep, ...]:
 
 def _step(fields: Mapping[str, Any]) -> PlanStep:
     number = _whole(fields.get("step_number"))
-    sources = fields.get("sources")
-    if sources is not None and not (isinstance(sources, list) and all(type(item) is int for item in sources)):
-        raise UnreadableLiteral(f'"sources" of step {number} must be a list of step numbers')
     return PlanStep(
         number=number,
         name=_text(fields, "step_name", number),
         instruction=_text(fields, "instruction", number),
         prompt=_text(fields, "prompt", number),
         caption=_text(fields, "auxiliary_text", number),
-        sources=None if sources is None else tuple(sources),
+        sources=_step_numbers(fields, "sources", number),
         assets=_shown_assets(fields.get(ASSETS_KEY), number),
         scene=_text(fields, "scene", number),
+        needs=_step_numbers(fields, "needs", number),
     )
+
+
+def _step_numbers(fields: Mapping[str, Any], key: str, number: int) -> tuple[int, ...] | None:
+    value = fields.get(key)
+    if value is None:
+        return None
+    if not (isinstance(value, list) and all(type(item) is int for item in value)):
+        raise UnreadableLiteral(f'"{key}" of step {number} must be a list of step numbers')
+    return tuple(value)
 
 
 def _shown_assets(value: Any, number: int) -> tuple[str, ...] | None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from rich.console import Console
@@ -46,9 +48,9 @@ class PlainProgress:
 
     def show(self, event: Event) -> None:
         match event:
-            case events.Planned(plan=plan):
-                self.say(f"plan: {count(len(plan.steps), 'step')}")
-                for step in plan.steps:
+            case events.Planned(plan=plan, new_steps=new):
+                self.say(f"{_what_is_planned(plan).lower()}: {count(len(new), 'step')}")
+                for step in new:
                     self.say(f"  {step.number}  {one_line(step.text or step.prompt or '')}")
             case events.Drawn(slot=slot):
                 self.say(f"step {slot.step}, attempt {slot.attempt}: drawn")
@@ -75,27 +77,29 @@ class LiveProgress:
         self.console = console
         self.status: Status | None = None
         self.steps: tuple[PlanStep, ...] = ()
-        self.marks: list[Outcome] = []
+        self.marks: defaultdict[int, list[Outcome]] = defaultdict(list)
+        """By step: several may be under way at once."""
 
     def say(self, message: str) -> None:
         self._live(Text(visible(message)))
 
     def show(self, event: Event) -> None:
         match event:
-            case events.Planned(plan=plan):
+            case events.Planned(plan=plan, new_steps=new):
                 self.steps = plan.steps
-                self._print_plan(plan)
-                self._live(self._line(plan.steps[0], "drawing…"))
+                self._print_plan(_what_is_planned(plan), new)
+                if new:
+                    self._live(self._line(new[0], "drawing…"))
             case events.Drawn(slot=slot):
                 self._live(self._line(self._step(slot.step), f"judging attempt {slot.attempt}…"))
             case events.Judged(slot=slot, verdict=verdict):
-                self.marks.append(verdict.outcome)
+                self.marks[slot.step].append(verdict.outcome)
                 if not verdict.accepted:
                     self._live(self._line(self._step(slot.step), f"drawing attempt {slot.attempt + 1}…"))
             case events.StepFinished(step=step):
                 self.console.print(self._line(step, _ending(event)))
-                self.marks.clear()
-                if step is not self.steps[-1]:
+                self.marks.pop(step.number, None)
+                if step.number != self.steps[-1].number:
                     self._live(self._line(self._step(step.number + 1), "drawing…"))
 
     def drawing(self, slot: Slot, done: int, total: int) -> None:
@@ -110,9 +114,9 @@ class LiveProgress:
             self.status.stop()
             self.status = None
 
-    def _print_plan(self, plan: Plan) -> None:
-        self.console.print(Text(f"Plan: {count(len(plan.steps), 'step')}", style="bold"))
-        for step in plan.steps:
+    def _print_plan(self, what: str, steps: Sequence[PlanStep]) -> None:
+        self.console.print(Text(f"{what}: {count(len(steps), 'step')}", style="bold"))
+        for step in steps:
             words = one_line(step.text or step.prompt or "", self.console.width - 8)
             self.console.print(Text(f"{step.number:>4}  {words}", style="dim"))
 
@@ -122,7 +126,7 @@ class LiveProgress:
     def _line(self, step: PlanStep, state: str) -> Text:
         title = one_line(step.name or step.text or step.prompt or "", 44)
         line = Text.assemble((f"{step.number:>4}  ", "bold"), f"{title:<46}")
-        for mark in self.marks:
+        for mark in self.marks.get(step.number, ()):
             line.append(f"{MARKS[mark]} ", style=STYLES[mark])
         return line.append(state, style="dim")
 
@@ -132,6 +136,10 @@ class LiveProgress:
             self.status.start()
         else:
             self.status.update(message)
+
+
+def _what_is_planned(plan: Plan) -> str:
+    return f"Chapter {plan.chapter.number}" if plan.chapter else "Plan"
 
 
 def _ending(event: events.StepFinished) -> str:

@@ -55,7 +55,12 @@ class Remedies(Value):
     @property
     def need_scenes(self) -> bool:
         """Whether they work with the whole scene of a step, which a planner then has to write."""
-        return self.anchor_every is not None or self.audits > 0
+        return self.anchor_every is not None or self.audits > 0 or self.drift_limit is not None
+
+    @property
+    def decides_under_way(self) -> bool:
+        """Whether a run may go back before all steps are drawn."""
+        return self.rollbacks > 0 or self.drift_limit is not None
 
     def re_anchors(self, place: int) -> bool:
         """Whether the picture at this place of a chain, from 1, is drawn from its whole description."""
@@ -116,6 +121,8 @@ class Rules:
     """The policy that says which attempt of a step counts."""
     anchor_every: int | None = None
     """Every so many steps a picture is drawn from the description of its whole scene."""
+    in_line: bool = False
+    """Whether steps that hang together are drawn one after another, because the run may go back."""
 
     def __post_init__(self) -> None:
         if self.max_attempts < 1:
@@ -182,6 +189,8 @@ class RunConfig(Value):
     seed: int = Field(default=0, ge=0, lt=2**63)
     sources: SourceRule = SourceRule.PREVIOUS
     choose: Choice = DEFAULT_CHOICE
+    chapter_steps: int | None = Field(default=None, ge=1, le=1000, exclude_if=lambda value: value is None)
+    """The most steps of a chapter, where the plan is written in chapters."""
     plan: Plan | None = None
     """The plan, where the user gave it and no planner is asked."""
     remedies: Remedies = Field(default=NO_REMEDIES, exclude_if=lambda value: value == NO_REMEDIES)
@@ -191,7 +200,14 @@ class RunConfig(Value):
 
     @property
     def rules(self) -> Rules:
-        return Rules(self.max_attempts, self.seed, self.sources, self.choose, self.remedies.anchor_every)
+        return Rules(
+            self.max_attempts,
+            self.seed,
+            self.sources,
+            self.choose,
+            self.remedies.anchor_every,
+            in_line=self.remedies.decides_under_way,
+        )
 
     @property
     def notes(self) -> tuple[str, ...]:

@@ -15,8 +15,9 @@ from typing import TypeVar
 from PIL.Image import Image
 
 from interleave.agents.auditor import AUDIT_ATTEMPTS, Auditor, Document
+from interleave.agents.chapters import ChapterPlanner, StorySoFar
 from interleave.agents.critic import Critic, CriticInput
-from interleave.agents.given_assets import AssetPlanner
+from interleave.agents.given_assets import asset_planner
 from interleave.agents.loading import auditor_from
 from interleave.agents.planner import GivenPlan, Planner
 from interleave.backends.concurrency import CallLimit
@@ -71,7 +72,7 @@ class CallRunner:
         """The planner of the run, journalled; a given plan is journalled as an event and is not a call."""
         if self.replay.released is not None:
             return GivenPlan(self.replay.released)
-        return AssetPlanner(self._planner())
+        return asset_planner(self._planner())
 
     def _planner(self) -> Planner:
         planner = self.models.planner
@@ -79,7 +80,8 @@ class CallRunner:
             return planner.agent
         if planner.vlm is None:
             return JournalledPlanner(planner.agent, self)
-        return planner.with_calls_through(lambda vlm: JournalledVlm("planner", vlm, self))
+        asked = planner.with_calls_through(lambda vlm: JournalledVlm("planner", vlm, self))
+        return ReplayedChapters(asked, self.replay) if isinstance(asked, ChapterPlanner) else asked
 
     def generator(self, name: str, steering: Steering, remedies: Remedies = NO_REMEDIES) -> ImageGenerator:
         """The generator of the run, journalled; its name goes into the metadata of pictures."""
@@ -178,10 +180,13 @@ class JournalledVlm:
         replay, place = self.runner.replay, (sampling.slot.step, sampling.slot.attempt)
         self.turns[place] += 1
         fingerprint = fingerprint_of_messages(messages)
-        stored = replay.reply(self.role, sampling.slot, self.turns[place])
+        if self.role == "planner" and sampling.slot.attempt:  # a chapter: its question follows from pictures
+            stored = replay.reply_to(self.role, sampling.slot, fingerprint)
+        else:
+            stored = replay.reply(self.role, sampling.slot, self.turns[place])
         if stored is not None and replay.answers(stored, fingerprint):
             return _reply_of(stored)
-        slot = replace(sampling.slot, call=replay.number_of(stored, self.role))
+        slot = replace(sampling.slot, call=replay.number_of(stored, self.role, sampling.slot))
         asked = replace(sampling, slot=slot)
         reply, seconds = await self.runner.run(
             self.role,
@@ -239,7 +244,7 @@ class JournalledGenerator:
         models, name = self._models_for(slot.step)
         capabilities = models.generator.capabilities
         _refuse_sources(request, capabilities, name)
-        asked = replace(request, slot=replace(slot, call=replay.number_of(stored, "generator")))
+        asked = replace(request, slot=replace(slot, call=replay.number_of(stored, "generator", slot)))
         listed = capabilities.price_per_image
         price = listed if is_price(listed) else None
         drawn, seconds = await self.runner.run(
@@ -251,7 +256,6 @@ class JournalledGenerator:
             deadline=capabilities.deadline or IMAGE_DEADLINE_SECONDS,
             limit=models.limits["generator"],
         )
-        self.runner.meter.spend(price)
         if too_large(drawn.size):
             raise BackendError(
                 f"the generator drew {drawn.width}×{drawn.height} pixels, more than is allowed"
@@ -323,6 +327,37 @@ class JournalledPlanner:
             deadline=VLM_DEADLINE_SECONDS,
         )
         return made
+
+    async def next_chapter(self, story: StorySoFar) -> Plan:
+        if (stored := self.runner.replay.chapters.get(story.chapter)) is not None:
+            return stored.after(story.plan)
+        planner = self._planner
+        if not isinstance(planner, ChapterPlanner):
+            raise AssertionError("only planners that can are asked for chapters")
+        made, _ = await self.runner.run(
+            "planner",
+            Slot(attempt=story.chapter, call=len(self.runner.replay.chapters) + 2),
+            lambda: planner.next_chapter(story),
+            kind=Plan,
+            price=None,
+            deadline=VLM_DEADLINE_SECONDS,
+        )
+        return made
+
+
+class ReplayedChapters:
+    """A planner whose chapters are asked for once: what a person changes later does not change the plan."""
+
+    def __init__(self, planner: ChapterPlanner, replay: Replay) -> None:
+        self._planner = planner
+        self._replay = replay
+
+    async def plan(self, request: Request) -> Plan:
+        return await self._planner.plan(request)
+
+    async def next_chapter(self, story: StorySoFar) -> Plan:
+        stored = self._replay.chapters.get(story.chapter)
+        return await self._planner.next_chapter(story) if stored is None else stored.after(story.plan)
 
 
 class JournalledCritic:

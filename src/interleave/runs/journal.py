@@ -37,7 +37,18 @@ from interleave.redaction import redacted_model
 from interleave.runs.digest_chain import DigestChain, JournalPosition, last_digest
 from interleave.runs.journal_files import FILE_NAME, journal_path
 from interleave.runs.lease import Lease
-from interleave.types import WRITTEN_IF_GIVEN, AssetKind, Finding, Plan, Prose, Value, Verdict
+from interleave.types import (
+    WRITTEN_IF_GIVEN,
+    Asset,
+    AssetKind,
+    Chapter,
+    Finding,
+    Plan,
+    PlanStep,
+    Prose,
+    Value,
+    Verdict,
+)
 
 log = logging.getLogger(__name__)
 
@@ -45,7 +56,7 @@ VERSION = 1
 LOCK_TRIES, LOCK_WAIT_SECONDS = 5, 0.05
 
 Role = Literal["planner", "critic", "generator"]
-Cause = Literal["rollback", "audit"]
+Cause = Literal["rollback", "drift", "audit"]
 
 
 class RequestPart(Value):
@@ -159,6 +170,20 @@ class Planned(Line):
     plan: Plan
 
 
+class ChapterPlanned(Line):
+    """Another chapter of a plan that is written in chapters; the first one is `planned`."""
+
+    event: Literal["chapter_planned"] = "chapter_planned"
+    chapter: Chapter
+    steps: tuple[PlanStep, ...] = ()
+    assets: tuple[Asset, ...] = Field(default=(), exclude_if=operator.not_)
+    """All assets so far."""
+
+    def after(self, plan: Plan) -> Plan:
+        """The plan with this chapter."""
+        return plan.continued(self.steps, self.assets, self.chapter)
+
+
 class Judged(Line):
     event: Literal["judged"] = "judged"
     step: int
@@ -220,7 +245,9 @@ class RedrawDecided(StepDecision):
     seed: int = Field(ge=0, lt=2**63)
     """The seeds of the step's attempts are derived from it, as from the run's seed."""
     generator: RoleConfig | None = None
-    """What draws it; None: the run's own generator."""
+    """What draws it; None: the generator that the step has anyway."""
+    anew: bool | None = WRITTEN_IF_GIVEN
+    """Whether it is drawn from the words for its whole scene instead of from the picture before it."""
 
 
 class AttemptChosen(StepDecision):
@@ -230,8 +257,23 @@ class AttemptChosen(StepDecision):
     attempt: int
 
 
+class GeneratorChanged(DecisionLine):
+    """A person wants all that is not finished yet drawn by another generator."""
+
+    event: Literal["generator_changed"] = "generator_changed"
+    step: int
+    """The first step that it is about."""
+    done: tuple[int, ...] = ()
+    """Later steps that were finished already, and stay as they are."""
+    generator: RoleConfig
+
+    def covers(self, step: int) -> bool:
+        """Whether a step is drawn by it."""
+        return step >= self.step and step not in self.done
+
+
 class Undone(DecisionLine):
-    """The last decision about a step that still held no longer holds."""
+    """The last decision about steps that still held no longer holds."""
 
     event: Literal["undone"] = "undone"
 
@@ -270,12 +312,14 @@ Entry = Annotated[
     | Replied
     | Drawn
     | Planned
+    | ChapterPlanned
     | Judged
     | StepFinished
     | Audited
     | PlanReleased
     | RedrawDecided
     | AttemptChosen
+    | GeneratorChanged
     | Undone
     | Branched
     | Ended,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from functools import reduce
 from pathlib import Path
 from typing import Any, Literal
@@ -23,6 +23,7 @@ from interleave.runs.journal import (
     Branched,
     Called,
     CallFailed,
+    ChapterPlanned,
     Continued,
     DecisionLine,
     Drawn,
@@ -93,6 +94,8 @@ class StepRecord(Value):
     """What a person decided about it, if that still holds."""
     drift: StepDrift | None = None
     """How far its picture has moved from the one that it was to change."""
+    anew: bool = False
+    """Whether it is drawn from the words for its whole scene, because its picture had moved too far."""
 
     @property
     def attempt(self) -> AttemptRecord | None:
@@ -175,6 +178,11 @@ class RunRecord(Value):
         """The generators that a person wanted for single steps, without repeats."""
         held = (decision.generator for decision in self.decisions if not decision.undone)
         return tuple(dict.fromkeys(generator for generator in held if generator is not None))
+
+    @property
+    def generator_changes(self) -> tuple[DecisionRecord, ...]:
+        """The decisions to have the rest drawn by another generator that still hold."""
+        return tuple(each for each in self.decisions if each.kind == "generator" and not each.undone)
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -264,6 +272,8 @@ class _Folding:
                 return "the run has started before"
             case Replied() | Drawn() | CallFailed() if (entry.role, entry.call) not in self.called:
                 return f"call {entry.call} of the {entry.role} was never announced"
+            case ChapterPlanned() if self.plan is None or not self.plan.goes_on:
+                return "the plan does not go on"
             case Drawn() if entry.step not in self.planned:
                 return f"the plan has no step {entry.step}"
             case StepFinished(attempt=None):
@@ -306,7 +316,7 @@ class _Folding:
     def _note_undone(self) -> None:
         for place in reversed(range(len(self.decisions))):
             decision = self.decisions[place]
-            if decision.kind in ("redraw", "choice") and not decision.undone:
+            if decision.kind in ("redraw", "choice", "generator") and not decision.undone:
                 self.decisions[place] = decision.model_copy(update={"undone": True})
                 return
 
@@ -333,6 +343,9 @@ class _Folding:
             case Planned() | PlanReleased():
                 self.plan = entry.plan
                 self.planned = {step.number for step in entry.plan.steps}
+            case ChapterPlanned() if self.plan is not None:
+                self.plan = entry.after(self.plan)
+                self.planned |= {step.number for step in entry.steps}
             case Branched():  # what the other run paid is counted there
                 self.called.clear()
                 self.costs.clear()
@@ -359,7 +372,6 @@ class _Folding:
         self.session_seconds += entry.seconds
 
     def record(self, position: JournalPosition) -> RunRecord:
-        plan_replies = self.replies.get(("planner", 0, 0), [])
         known = [cost for cost in self.costs if cost is not None]
         return RunRecord(
             software=self.start.software,
@@ -373,15 +385,21 @@ class _Folding:
             cost=round(sum(known), 6) if known else None,
             seconds=round(self.seconds + self.session_seconds, 3),
             started=self.start.time,
-            planner_bad_replies=tuple(
-                reply.text for reply in (plan_replies[:-1] if self.plan else plan_replies)
-            ),
+            planner_bad_replies=tuple(self._planner_bad_replies()),
             errors=tuple(self.errors),
             assets=self.start.assets,
             audits=tuple(self.audits),
             decisions=tuple(self.decisions),
             journal=position,
         )
+
+    def _planner_bad_replies(self) -> Iterator[str]:
+        """Replies of the planner that no plan and no chapter followed from."""
+        planned = self.plan.chapter.number if self.plan and self.plan.chapter else int(self.plan is not None)
+        for (role, _, attempt), replies in self.replies.items():
+            if role == "planner":
+                used = max(attempt, 1) <= planned
+                yield from (reply.text for reply in (replies[:-1] if used else replies))
 
     def _plan_in_effect(self) -> Plan | None:
         if self.plan is None or self.steering is None:
@@ -397,7 +415,8 @@ class _Folding:
         drawn = self.attempts.get(step.number, {})
         key = self.steering.key_of(planned) if self.steering and drawn else None
         attempts = tuple(self._attempt(step.number, drawn[number], key) for number in sorted(drawn))
-        record = StepRecord(plan=step, attempts=attempts, by_hand=self._by_hand(step.number))
+        anew = self.steering is not None and step.number in self.steering.anew
+        record = StepRecord(plan=step, attempts=attempts, by_hand=self._by_hand(step.number), anew=anew)
         if (finished := self.finished.get(step.number)) is not None:
             return record.model_copy(
                 update={
@@ -474,6 +493,8 @@ def comparable(folder: str | Path) -> dict[str, Any]:
             del record[name]
     for step in record["steps"]:
         del step["drift"]
+        if not step["anew"]:
+            del step["anew"]
         for attempt in step["attempts"]:
             attempt["image"] = pixel_digest(store.get(attempt["image"]))
             if attempt["sources"]:

@@ -8,6 +8,7 @@ describe("how well pictures hold together", () => {
     decisions: [
       { kind: "redraw", step: 2, cause: "rollback", undone: true },
       { kind: "redraw", step: 1, cause: null, undone: false },
+      { kind: "redraw", step: 3, cause: "drift", undone: false },
     ],
     audits: [{ round: 1, findings: [{ step: 2, reasoning: "blue" }] }, { round: 2, findings: [] }],
   } as unknown as Parameters<typeof holdingOf>[0];
@@ -21,6 +22,7 @@ describe("how well pictures hold together", () => {
   it("is followed by what the run decided itself, with its cause", () => {
     expect(decisionsOfRun(facts)).toEqual([
       "Went back to step 2 and drew it again, which was no better and was undone.",
+      "Drew step 3 anew from its whole scene, because it had drifted.",
       "Look 1 at the whole document: step 2 was redone (blue).",
       "Look 2 at the whole document: nothing contradicts the rest.",
     ]);

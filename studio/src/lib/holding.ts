@@ -23,9 +23,9 @@ export function worstOf(rows: HoldingRow[]): number {
 /** What the run decided itself, each with its cause, in words. */
 export function decisionsOfRun(facts: Facts): string[] {
   const words = text.holding;
-  const back = (facts.decisions ?? []).filter((each) => each.cause === "rollback");
+  const own = (facts.decisions ?? []).filter((each) => each.cause === "rollback" || each.cause === "drift");
   return [
-    ...back.map((each) => words.rollback(each.step ?? 0, each.undone)),
+    ...own.map((each) => words[each.cause === "drift" ? "drift" : "rollback"](each.step ?? 0, each.undone)),
     ...(facts.audits ?? []).map((each) => words.audit(each.round, each.findings)),
   ];
 }

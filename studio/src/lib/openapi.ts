@@ -1039,7 +1039,7 @@ export interface components {
              */
             by: string;
             /** Cause */
-            cause?: ("rollback" | "audit") | null;
+            cause?: ("rollback" | "drift" | "audit") | null;
             /** Keep */
             keep: {
                 [key: string]: number;
@@ -1103,7 +1103,7 @@ export interface components {
              */
             by: string;
             /** Cause */
-            cause?: ("rollback" | "audit") | null;
+            cause?: ("rollback" | "drift" | "audit") | null;
             /** Parent */
             parent: string;
             parent_journal: components["schemas"]["JournalPosition"];
@@ -1193,6 +1193,44 @@ export interface components {
             /** @constant */
             type: "called";
         };
+        /**
+         * Chapter
+         * @description How far a plan has come that is written in chapters, one after another.
+         */
+        Chapter: {
+            /**
+             * First
+             * @default 1
+             */
+            first: number;
+            /**
+             * Is Last
+             * @default false
+             */
+            is_last: boolean;
+            /** Number */
+            number: number;
+            /**
+             * Summary
+             * @default
+             */
+            summary: string;
+        };
+        ChapterPlannedEvent: {
+            /** Assets */
+            assets?: components["schemas"]["Asset"][];
+            chapter?: components["schemas"]["Chapter"];
+            sequence_number: number;
+            /**
+             * Steps
+             * @default []
+             */
+            steps: components["schemas"]["PlanStep"][];
+            /** Time */
+            time: number;
+            /** @constant */
+            type: "chapter_planned";
+        };
         /** Choose */
         Choose: {
             /** Attempt */
@@ -1222,7 +1260,7 @@ export interface components {
             /** By */
             by: string;
             /** Cause */
-            cause?: ("rollback" | "audit") | null;
+            cause?: ("rollback" | "drift" | "audit") | null;
             /** Kept */
             kept: {
                 [key: string]: number;
@@ -1231,7 +1269,7 @@ export interface components {
              * Kind
              * @enum {string}
              */
-            kind: "plan" | "redraw" | "choice" | "branch";
+            kind: "plan" | "redraw" | "choice" | "generator" | "branch";
             /** Prompt */
             prompt: string | null;
             /** Seed */
@@ -1465,6 +1503,11 @@ export interface components {
              * @default null
              */
             name: string | null;
+            /**
+             * Needs
+             * @default null
+             */
+            needs: number[] | null;
             /**
              * Number
              * @default 1
@@ -1748,6 +1791,28 @@ export interface components {
             /** Title */
             title: string;
         };
+        GeneratorChangedEvent: {
+            /**
+             * By
+             * @default
+             */
+            by: string;
+            /** Cause */
+            cause?: ("rollback" | "drift" | "audit") | null;
+            /**
+             * Done
+             * @default []
+             */
+            done: number[];
+            generator: components["schemas"]["RoleConfig"];
+            sequence_number: number;
+            /** Step */
+            step: number;
+            /** Time */
+            time: number;
+            /** @constant */
+            type: "generator_changed";
+        };
         /**
          * GivenAsset
          * @description A named thing that must stay the same, as the request gave it.
@@ -1899,7 +1964,7 @@ export interface components {
             /** @constant */
             type: "job.queued";
         };
-        JournalEvent: components["schemas"]["StartedEvent"] | components["schemas"]["ContinuedEvent"] | components["schemas"]["CalledEvent"] | components["schemas"]["CallFailedEvent"] | components["schemas"]["RepliedEvent"] | components["schemas"]["DrawnEvent"] | components["schemas"]["PlannedEvent"] | components["schemas"]["JudgedEvent"] | components["schemas"]["StepFinishedEvent"] | components["schemas"]["AuditedEvent"] | components["schemas"]["PlanReleasedEvent"] | components["schemas"]["RedrawDecidedEvent"] | components["schemas"]["AttemptChosenEvent"] | components["schemas"]["UndoneEvent"] | components["schemas"]["BranchedEvent"] | components["schemas"]["EndedEvent"] | components["schemas"]["JobQueuedEvent"] | components["schemas"]["JobHeldEvent"] | components["schemas"]["JobCompletedEvent"] | components["schemas"]["JobIncompleteEvent"] | components["schemas"]["JobFailedEvent"] | components["schemas"]["JobCancelledEvent"];
+        JournalEvent: components["schemas"]["StartedEvent"] | components["schemas"]["ContinuedEvent"] | components["schemas"]["CalledEvent"] | components["schemas"]["CallFailedEvent"] | components["schemas"]["RepliedEvent"] | components["schemas"]["DrawnEvent"] | components["schemas"]["PlannedEvent"] | components["schemas"]["ChapterPlannedEvent"] | components["schemas"]["JudgedEvent"] | components["schemas"]["StepFinishedEvent"] | components["schemas"]["AuditedEvent"] | components["schemas"]["PlanReleasedEvent"] | components["schemas"]["RedrawDecidedEvent"] | components["schemas"]["AttemptChosenEvent"] | components["schemas"]["GeneratorChangedEvent"] | components["schemas"]["UndoneEvent"] | components["schemas"]["BranchedEvent"] | components["schemas"]["EndedEvent"] | components["schemas"]["JobQueuedEvent"] | components["schemas"]["JobHeldEvent"] | components["schemas"]["JobCompletedEvent"] | components["schemas"]["JobIncompleteEvent"] | components["schemas"]["JobFailedEvent"] | components["schemas"]["JobCancelledEvent"];
         /**
          * JournalPosition
          * @description A place in a journal: after this many lines, the last of which has this digest.
@@ -2199,11 +2264,12 @@ export interface components {
         };
         /**
          * Plan
-         * @description The whole answer, planned before the first picture is drawn.
+         * @description The whole answer, planned before the first picture is drawn; or its chapters so far.
          */
         Plan: {
             /** Assets */
             assets?: components["schemas"]["Asset"][];
+            chapter?: components["schemas"]["Chapter"] | null;
             /**
              * Reasoning
              * @default
@@ -2219,7 +2285,7 @@ export interface components {
              */
             by: string;
             /** Cause */
-            cause?: ("rollback" | "audit") | null;
+            cause?: ("rollback" | "drift" | "audit") | null;
             plan: components["schemas"]["Plan"];
             sequence_number: number;
             /** Time */
@@ -2249,6 +2315,8 @@ export interface components {
              * @default null
              */
             name: string | null;
+            /** Needs */
+            needs?: number[] | null;
             /** Number */
             number: number;
             /**
@@ -2374,13 +2442,15 @@ export interface components {
             seed: number | null;
         };
         RedrawDecidedEvent: {
+            /** Anew */
+            anew?: boolean | null;
             /**
              * By
              * @default
              */
             by: string;
             /** Cause */
-            cause?: ("rollback" | "audit") | null;
+            cause?: ("rollback" | "drift" | "audit") | null;
             /** @default null */
             generator: components["schemas"]["RoleConfig"] | null;
             /** Keep */
@@ -2769,6 +2839,8 @@ export interface components {
             identity: {
                 [key: string]: number;
             };
+            /** Identity By */
+            identity_by?: string | null;
             /** Likeness */
             likeness: number;
             /** Outside */
@@ -2968,7 +3040,7 @@ export interface components {
              */
             by: string;
             /** Cause */
-            cause?: ("rollback" | "audit") | null;
+            cause?: ("rollback" | "drift" | "audit") | null;
             sequence_number: number;
             /** Time */
             time: number;

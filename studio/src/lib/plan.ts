@@ -11,6 +11,8 @@ export interface Draft {
   textOnly: boolean;
   /** The keys of the steps whose pictures this one starts from; null where the run's own rule decides. */
   sources: number[] | null;
+  /** The keys of the steps that it comes after; null: the one before it. */
+  needs: number[] | null;
   /** The assets that it shows; null where its texts decide. */
   assets: string[] | null;
   /** The whole picture in words; null where the plan has none. */
@@ -48,13 +50,14 @@ function stepsOf(plan: Plan, keyOf: Map<number, number>): Draft[] {
     prompt: step.prompt ?? "",
     textOnly: step.prompt === null,
     sources: step.sources?.map((number) => keyOf.get(number) ?? 0) ?? null,
+    needs: step.needs?.map((number) => keyOf.get(number) ?? 0) ?? null,
     assets: step.assets ?? null,
     scene: step.scene ?? null,
   }));
 }
 
 export function emptyDraft(): Draft {
-  return { key: ++keys, name: "", caption: "", instruction: null, prompt: "", textOnly: false, sources: null, assets: null, scene: null };
+  return { key: ++keys, name: "", caption: "", instruction: null, prompt: "", textOnly: false, sources: null, needs: null, assets: null, scene: null };
 }
 
 /** What keeps a plan from being drawn; empty where nothing does. */
@@ -75,6 +78,10 @@ export function planOf({ steps, assets }: PlanDraft, first: number): EditedPlan 
     const usable = places?.every((at) => at >= 0 && at < place && !steps[at]?.textOnly);
     return places && usable ? places.map((at) => first + at) : null;
   };
+  const needsOf = (step: Draft, place: number): number[] | null => {
+    const places = step.needs?.map((key) => steps.findIndex((each) => each.key === key));
+    return places?.every((at) => at >= 0 && at < place) ? places.map((at) => first + at) : null;
+  };
   return {
     steps: steps.map((step, place) => ({
       number: first + place,
@@ -83,6 +90,7 @@ export function planOf({ steps, assets }: PlanDraft, first: number): EditedPlan 
       prompt: step.textOnly ? null : step.prompt.trim(),
       caption: step.caption.trim() || null,
       sources: sourcesOf(step, place),
+      needs: needsOf(step, place),
       assets: step.assets,
       scene: step.scene?.trim() || null,
     })),

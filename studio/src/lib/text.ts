@@ -101,6 +101,8 @@ export const text = {
     decided: "What the run decided itself",
     rollback: (step: number, undone: boolean) =>
       `Went back to step ${step} and drew it again${undone ? ", which was no better and was undone" : ""}.`,
+    drift: (step: number, undone: boolean) =>
+      `Drew step ${step} anew from its whole scene, because it had drifted${undone ? "; that was no better and was undone" : ""}.`,
     audit: (round: number, findings: { step: number; reasoning: string }[]) =>
       `Look ${round} at the whole document: ` +
       (findings.map((each) => `step ${each.step} was redone${each.reasoning ? ` (${each.reasoning})` : ""}`).join("; ") ||

@@ -36,10 +36,11 @@ PROMPTS: Mapping[str, frozenset[str]] = {
     "scorer_quality": frozenset({"after"}),
     "reask": frozenset({"problem"}),
     "auditor": frozenset({"document"}),
+    "planner_chapter": frozenset({"request", "place", "story"}),
     "planner_assets": frozenset(),
 }
 """Every prompt of a run, with the slots that it must have."""
-LATER = frozenset({"auditor", "planner_assets"})
+LATER = frozenset({"auditor", "planner_chapter", "planner_assets"})
 """Prompts that older packs lack: they have those of the default pack, which are then not part of the digest,
 so that a run which was started before there were any can be continued."""
 
@@ -87,6 +88,8 @@ class PackDescription(Value):
     assets: bool | None = None
     """Whether planners are asked for assets and scenes too, where a run needs them. None: as in the pack
     that it extends, unless it has words of its own for planners."""
+    chapters: bool = True
+    """Whether its planner can be asked for a plan in chapters, in the words of the default pack."""
     single_frames: int | None = Field(default=None, ge=2)
     """For models that cannot read contact sheets: how many frames of a film they are shown at once, each as a
     picture of its own. None: contact sheets."""

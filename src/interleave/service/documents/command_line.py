@@ -38,6 +38,8 @@ def command_line(job: Job, record: RunRecord | None, profile: str | None) -> str
         words += ["--remedies", written_remedies(config.remedies)]
     if config.identity:
         words += ["--identity", config.identity]
+    if config.chapter_steps is not None:
+        words += ["--chapter-steps", str(config.chapter_steps)]
     if config.choose != DEFAULT_CHOICE:
         words += ["--choose", config.choose]
     return shlex.join([*words, "--seed", str(config.seed)])

@@ -169,7 +169,8 @@ def _plan(value: Any, run: DecidedRun) -> Plan:
         assets = [asset.model_dump() for asset in held.assets] if held else []
     try:
         numbered = {"steps": numbered_steps(steps, first), "assets": moved_assets(assets, steps, first)}
-        return Plan.model_validate({**value, **numbered})
+        chapter = {"chapter": held.chapter} if held and held.chapter and "chapter" not in value else {}
+        return Plan.model_validate({**chapter, **value, **numbered})
     except InputError as error:
         raise ApiRefusal(f"plan: {error}", parameter="plan") from None
     except ValidationError as error:

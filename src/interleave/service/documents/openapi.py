@@ -78,7 +78,10 @@ _STARTED: Schema = {
     "assets": {"type": "array", "items": {"type": "object"}},
 }
 """The fields of a journal's first line, which writes itself in a way of its own."""
-LATER = {"hold_plan", "assets", "scene", "drift", "cause", "refused", "identity_by"}
+LATER = {
+    *("hold_plan", "assets", "scene", "needs", "chapter"),
+    *("drift", "cause", "refused", "identity_by", "anew"),
+}
 """Fields that are written only where they say something: earlier versions did not have them."""
 _LIMIT = ("limit", NUMBER)
 _AFTER = ("starting_after", NUMBER)
