@@ -91,6 +91,8 @@ class RunOptions(PlanOptions, LimitOptions, total=False):
     """`best`, `first-unless-better` or `last`: which attempt of a step counts."""
     remedies: str | None
     """What is done against drift and contradictions, such as `keep,anchor=5,rollback=2,audit=1`."""
+    sheets: bool | None
+    """Whether assets that are described, and have no picture, are drawn first, as references."""
     identity: str | None
     """A model that says whether assets are still themselves, such as `transformers:facebook/dinov2-small`."""
     seed: int

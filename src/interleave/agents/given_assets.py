@@ -4,33 +4,39 @@ from __future__ import annotations
 
 from interleave.agents.chapters import ChapterPlanner, StorySoFar
 from interleave.agents.planner import Planner
+from interleave.agents.sheets import with_sheets
 from interleave.types import Asset, GivenAsset, Plan, Request
 
 
 class AssetPlanner:
     """A planner whose plans have the assets that were described with the request."""
 
-    def __init__(self, planner: Planner) -> None:
+    def __init__(self, planner: Planner, *, sheets: bool = False) -> None:
         self.planner = planner
+        self.sheets = sheets
+        """Whether assets without a picture are drawn first."""
 
     async def plan(self, request: Request) -> Plan:
-        return with_given_assets(await self.planner.plan(request), request)
+        plan = with_given_assets(await self.planner.plan(request), request)
+        return with_sheets(plan, request) if self.sheets else plan
 
 
 class AssetChapterPlanner(AssetPlanner):
-    """The same for a planner that writes its plan in chapters."""
+    """The same for a planner that writes its plan in chapters; sheets are those of the first one's assets."""
 
-    def __init__(self, planner: ChapterPlanner) -> None:
-        super().__init__(planner)
+    def __init__(self, planner: ChapterPlanner, *, sheets: bool = False) -> None:
+        super().__init__(planner, sheets=sheets)
         self.chapters = planner
 
     async def next_chapter(self, story: StorySoFar) -> Plan:
         return with_given_assets(await self.chapters.next_chapter(story), story.request)
 
 
-def asset_planner(planner: Planner) -> Planner:
-    """A planner whose plans have the assets that were described with the request."""
-    return AssetChapterPlanner(planner) if isinstance(planner, ChapterPlanner) else AssetPlanner(planner)
+def asset_planner(planner: Planner, *, sheets: bool = False) -> Planner:
+    """A planner whose plans have the assets that were described with the request, and sheets of them."""
+    if isinstance(planner, ChapterPlanner):
+        return AssetChapterPlanner(planner, sheets=sheets)
+    return AssetPlanner(planner, sheets=sheets)
 
 
 def with_given_assets(plan: Plan, request: Request) -> Plan:

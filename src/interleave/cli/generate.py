@@ -27,6 +27,7 @@ def generate(
     sources: options.Sources = None,
     choose: options.Choose = None,
     remedies: options.Remedies = None,
+    sheets: options.Sheets = None,
     identity: options.Identity = None,
     seed: options.Seed = 0,
     out: options.Out = None,
@@ -72,6 +73,7 @@ def generate(
         "sources": sources,
         "choose": choose,
         "remedies": remedies,
+        "sheets": sheets,
         "identity": identity,
         "seed": seed,
     }

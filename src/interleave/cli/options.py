@@ -74,6 +74,13 @@ Remedies = Annotated[
         help="Against drift: keep, align, anchor=K, rollback=N, drift=LEVELS, audit=N. [default: none]",
     ),
 ]
+Sheets = Annotated[
+    bool | None,
+    typer.Option(
+        "--sheets/--no-sheets",
+        help="Draw what is described under 'assets', and has no picture, first. [default: the profile's, no]",
+    ),
+]
 Identity = Annotated[
     str | None,
     typer.Option(

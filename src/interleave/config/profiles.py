@@ -79,6 +79,8 @@ class Profile(Value):
     """The most steps of a chapter, where the plan is written in chapters."""
     remedies: str = ""
     """What is done against drift, as `--remedies` takes it."""
+    sheets: bool = False
+    """Whether assets that are described, and have no picture, are drawn first."""
     identity: str = ""
     """What says whether assets are still themselves, as `--identity` takes it."""
 

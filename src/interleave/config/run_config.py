@@ -195,6 +195,8 @@ class RunConfig(Value):
     """The plan, where the user gave it and no planner is asked."""
     remedies: Remedies = Field(default=NO_REMEDIES, exclude_if=lambda value: value == NO_REMEDIES)
     """Written only where there are any, so that earlier versions can read all other runs."""
+    sheets: bool = Field(default=False, exclude_if=lambda value: not value)
+    """Whether assets that are described, and have no picture, are drawn first."""
     identity: str | None = WRITTEN_IF_GIVEN
     """The model that says whether assets are still themselves; None: their colours do."""
 

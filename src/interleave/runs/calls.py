@@ -68,11 +68,11 @@ class CallRunner:
     models: Models
     replay: Replay
 
-    def planner(self) -> Planner:
+    def planner(self, *, sheets: bool = False) -> Planner:
         """The planner of the run, journalled; a given plan is journalled as an event and is not a call."""
         if self.replay.released is not None:
             return GivenPlan(self.replay.released)
-        return asset_planner(self._planner())
+        return asset_planner(self._planner(), sheets=sheets)
 
     def _planner(self) -> Planner:
         planner = self.models.planner

@@ -64,6 +64,7 @@ class Choices:
     choose: str | None = None
     remedies: str | None = None
     identity: str | None = None
+    sheets: bool | None = None
     seed: int = 0
 
 
@@ -110,6 +111,7 @@ def resolve(chosen: Choices, *, only_plans: bool = False) -> tuple[RunConfig, Pr
         "choose": _first(chosen.choose, profile.choose),
         "remedies": parse_remedies(_first(chosen.remedies, profile.remedies)),
         "identity": checked_identity(_first(chosen.identity, profile.identity)),
+        "sheets": _first(chosen.sheets, profile.sheets),
         "seed": chosen.seed,
         "plan": chosen.plan,
     }

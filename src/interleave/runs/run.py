@@ -329,7 +329,7 @@ class Run:
         takes = Takes(self.steering, self.entries, self.replay, self.store, models.others)
         return interleave(
             self.request,
-            planner=runner.planner(),
+            planner=runner.planner(sheets=self.config.sheets),
             generator=runner.generator(self.config.generator.identity, self.steering, self.config.remedies),
             critic=runner.critic(),
             rules=self.config.rules,

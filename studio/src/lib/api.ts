@@ -68,6 +68,8 @@ export interface NewDocument {
   sources?: "previous" | "history" | null;
   /** Things that must stay the same; pictures as `data:` URLs. */
   assets?: NewAsset[];
+  /** Whether what is only described is drawn first. */
+  sheets?: boolean;
 }
 
 export interface NewAsset {
@@ -95,6 +97,7 @@ export const api = {
     if (asked.seed !== null) options.seed = asked.seed;
     if (asked.sources) options.sources = asked.sources;
     if (asked.assets?.length) options.assets = asked.assets;
+    if (asked.sheets) options.sheets = true;
     const body: Record<string, unknown> = {
       input: asked.pictures.length ? [{ role: "user", content }] : asked.text,
       background: true,

@@ -82,6 +82,7 @@ export const text = {
     picture: (name: string) => `A picture of ${name}`,
     pictureOf: (name: string) => `The picture of ${name}`,
     remove: (name: string) => `Remove ${name}`,
+    sheets: "Draw what is only described first, as a reference for all pictures",
     needsName: "Name everything that must stay the same.",
     needsSomething: (name: string) => `Describe ${name}, or give a picture of it.`,
     given: (name: string) => `${name}, as given with the request`,

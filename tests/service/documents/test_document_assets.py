@@ -126,6 +126,15 @@ def test_assets_of_an_edited_plan_go_with_their_steps_and_stay_where_none_are_se
     assert [each["name"] for each in document(running, other)["plan"]["assets"]] == ["pond"]
 
 
+def test_what_is_only_described_can_be_drawn_first_as_a_sheet(running: Service) -> None:
+    made = make(running, [{"name": "frog", "description": "a small green frog"}], own={"sheets": True})
+    plan = document(running, made["id"])["plan"]
+    assert plan["assets"][0]["step"] == 1
+    assert "character sheet" in plan["steps"][0]["prompt"]
+    wrong = {"input": ASKED, "interleave": {"sheets": "yes"}}
+    assert running.http.post("/v1/responses", json=wrong).json()["error"]["param"] == "interleave.sheets"
+
+
 def test_a_job_that_waits_keeps_its_assets_over_a_restart(tmp_path: Path) -> None:
     with service(tmp_path, generator=HeldGenerator(0)) as before:
         body = {"input": ASKED, "background": True, "interleave": {"assets": [FROG, POND]}}

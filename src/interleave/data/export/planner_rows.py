@@ -17,6 +17,7 @@ from pydantic import ValidationError
 from interleave.agents.planner import planner_messages
 from interleave.agents.prompts import PromptPack
 from interleave.agents.replies import render_plan
+from interleave.agents.sheets import sheets_of, without_sheets
 from interleave.data.export.images import ImageFiles
 from interleave.data.export.rows import PLANNER_SFT, TrainingRow
 from interleave.data.export.wordings import Wordings, wordings_of
@@ -38,6 +39,7 @@ from interleave.types import (
 
 NAMES_ITS_STEPS = "not cut: the request names its number of steps, and the pack has no wording for the rest"
 HAS_PICTURES = "not cut: the request has pictures itself, and the pack does not go on from those"
+HAS_SHEETS = "neither cut nor annotated: its first pictures are sheets of assets, which no planner wrote"
 TOO_SHORT = "not cut: no step with a picture has a step after it"
 NAMES_SOURCES = "not cut: a later step starts from a picture that is the user's after the cut"
 TOO_LONG = "not cut: with its steps the request is longer than one may be"
@@ -63,7 +65,10 @@ def planner_rows(
     if plan is None:
         return
     request, steps, files = trajectory.request, shown_steps(trajectory), ImageFiles()
-    yield plan_row(f"{prefix}/plan", request, plan, pack, files)
+    yield plan_row(f"{prefix}/plan", request, without_sheets(plan), pack, files)
+    if sheets_of(plan):
+        skipped[HAS_SHEETS] += 1
+        return
     yield from continuation_rows(
         prefix, request.parts, steps, pack, skipped, files, assets=(request.assets, plan.assets)
     )

@@ -36,6 +36,8 @@ def command_line(job: Job, record: RunRecord | None, profile: str | None) -> str
     words += ["--max-attempts", str(config.max_attempts), "--sources", config.sources.value]
     if config.remedies != NO_REMEDIES:
         words += ["--remedies", written_remedies(config.remedies)]
+    if config.sheets:
+        words += ["--sheets"]
     if config.identity:
         words += ["--identity", config.identity]
     if config.chapter_steps is not None:

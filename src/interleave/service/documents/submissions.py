@@ -22,7 +22,7 @@ from interleave.types import MAX_REQUEST_ASSETS, AssetKind, is_asset_name
 
 OWN_FIELD = "interleave"
 """The field of our own options in a request, and of our own facts in a response."""
-OWN_OPTIONS = ("seed", "max_attempts", "sources", "webhook", "hold_plan", "assets")
+OWN_OPTIONS = ("seed", "max_attempts", "sources", "webhook", "hold_plan", "assets", "sheets")
 ASSET_FIELDS = ("name", "kind", "description", "image_url", "file_id")
 MAX_PARTS = 500
 MAX_METADATA, MAX_METADATA_NAME, MAX_METADATA_VALUE = 16, 64, 512
@@ -136,11 +136,15 @@ def own_options(value: Any) -> OwnOptions:
     if not isinstance(value, dict):
         raise ApiRefusal(f"{OWN_FIELD} must be an object", parameter=OWN_FIELD)
     given = parameters_of(value, OWN_OPTIONS)
-    options = {
+    options: dict[str, Any] = {
         "seed": given.integer("seed", 0, MAX_SEED),
         "max_attempts": given.integer("max_attempts", 1, MOST_ATTEMPTS),
         "sources": given.choice("sources", [rule.value for rule in SourceRule]),
     }
+    if (sheets := given.take("sheets")) is not None:
+        if not isinstance(sheets, bool):
+            raise ApiRefusal(f"{OWN_FIELD}.sheets must be true or false", parameter=f"{OWN_FIELD}.sheets")
+        options["sheets"] = sheets
     webhook, hold_plan = given.text("webhook", most=2000), flag(given, "hold_plan")
     assets = assets_in(given.take("assets"), f"{OWN_FIELD}.assets")
     given.refuse_unknown()

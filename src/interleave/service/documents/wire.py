@@ -194,6 +194,8 @@ class OwnOptions(Value):
     webhook: str | None = None
     hold_plan: bool = False
     assets: list[InputAsset] | None = None
+    sheets: bool | None = None
+    """Whether assets that are described, and have no picture, are drawn first."""
 
 
 class InputText(Value):

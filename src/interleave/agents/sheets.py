@@ -1,0 +1,100 @@
+"""Sheets: assets that are described but have no picture are drawn first, and are then their own references.
+
+A sheet is a step like any other: judged, journalled, shown, redrawn on request. No step follows from it as
+from the picture before; the steps that show its asset are given its picture.
+"""
+
+from __future__ import annotations
+
+from interleave.types import Asset, Plan, PlanStep, Request
+
+VIEWS = {
+    "character": "A character sheet on a plain white background: the same figure four times side by side, "
+    "whole, in one size and with the same colours, from the front, at an angle, in profile and from behind.",
+    "prop": "A reference sheet on a plain white background: the same object three times side by side, in one "
+    "size and with the same colours, from the front, from the side and from behind.",
+    "place": "A wide view of a place, empty, so that all of it can be seen.",
+}
+"""What is drawn of each kind; a style has no sheet, it belongs to all pictures."""
+
+
+def sheet_prompt(asset: Asset) -> str:
+    said = asset.description.strip().rstrip(".")
+    return f"{VIEWS[asset.kind]} It is {asset.name}: {said}. No writing in the picture."
+
+
+def with_sheets(plan: Plan, request: Request) -> Plan:
+    """The plan with a sheet, at its beginning, of each asset that needs one; a plan that has them stays."""
+    pictured = {asset.name.lower() for asset in request.assets if asset.image is not None}
+    wanted = [
+        asset
+        for asset in plan.assets
+        if asset.step is None
+        and asset.kind in VIEWS
+        and asset.description.strip()
+        and asset.name.lower() not in pictured
+    ]
+    if not wanted:
+        return plan
+    first = plan.steps[0].number
+    numbers = {asset.name: first + place for place, asset in enumerate(wanted)}
+    sheets = [_sheet(asset, numbers[asset.name]) for asset in wanted]
+    story = [_moved(step, len(wanted)) for step in plan.steps]
+    if story[0].needs is None:
+        story[0] = story[0].model_copy(update={"needs": ()})
+    assets = [_placed(asset, numbers.get(asset.name), len(wanted)) for asset in plan.assets]
+    return plan.model_copy(update={"steps": (*sheets, *story), "assets": tuple(assets)})
+
+
+def without_sheets(plan: Plan) -> Plan:
+    """The plan as its planner wrote it."""
+    sheets = sheets_of(plan)
+    if not sheets:
+        return plan
+    story = [_moved(step, -len(sheets)) for step in plan.steps if step.number not in sheets]
+    if story[0].needs == ():
+        story[0] = story[0].model_copy(update={"needs": None})
+    assets = [
+        asset.model_copy(update={"step": None})
+        if asset.step in sheets
+        else _placed(asset, None, -len(sheets))
+        for asset in plan.assets
+    ]
+    return plan.model_copy(update={"steps": tuple(story), "assets": tuple(assets)})
+
+
+def sheets_of(plan: Plan) -> set[int]:
+    """The numbers of the steps at the beginning that are sheets."""
+    wanted = {asset.step: sheet_prompt(asset) for asset in plan.assets if asset.step and asset.kind in VIEWS}
+    found: set[int] = set()
+    for step in plan.steps:
+        if step.needs != () or wanted.get(step.number) != step.prompt:
+            break
+        found.add(step.number)
+    return found
+
+
+def _sheet(asset: Asset, number: int) -> PlanStep:
+    return PlanStep(
+        number=number,
+        name=asset.name,
+        instruction=f"What {asset.name} looks like, for all pictures",
+        prompt=sheet_prompt(asset),
+        assets=(),
+        needs=(),
+    )
+
+
+def _moved(step: PlanStep, by: int) -> PlanStep:
+    """A step so many places later, with the steps that it names."""
+    named = {
+        name: tuple(number + by for number in numbers)
+        for name, numbers in (("sources", step.sources), ("needs", step.needs))
+        if numbers is not None
+    }
+    return step.model_copy(update={"number": step.number + by, **named})
+
+
+def _placed(asset: Asset, sheet: int | None, by: int) -> Asset:
+    step = sheet if sheet is not None else None if asset.step is None else asset.step + by
+    return asset.model_copy(update={"step": step})
