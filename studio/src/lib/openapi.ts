@@ -2254,6 +2254,11 @@ export interface components {
              * @default null
              */
             seed: number | null;
+            /**
+             * Sheets
+             * @default null
+             */
+            sheets: boolean | null;
             /** @default null */
             sources: components["schemas"]["SourceRule"] | null;
             /**
