@@ -1,4 +1,4 @@
-"""`interleave mini fresh|halve` and `interleave mini train …`: the miniature's models from scratch.
+"""`interleave mini fresh|grow|halve` and `interleave mini train …`: the miniature's models from scratch.
 
 The agents are trained by a chain of the product's own commands (`stages.py`, run by `chain.py`).
 """
@@ -227,6 +227,18 @@ def vision(
         seed=seed,
     )
     typer.echo(str(out / "model"))
+    return 0
+
+
+def grow(
+    model: Annotated[Path, typer.Argument(metavar="MODEL", help="A trained model's folder.")],
+    layers: Annotated[int, typer.Option(min=1, help="How many layers the copy has.")],
+    out: Annotated[Path, typer.Option(help="The folder of the copy.")],
+) -> int:
+    """Copy a trained model with more layers; it answers as before until it is trained further."""
+    from interleave_mini.train.agent_model import grow as write_grown
+
+    typer.echo(str(write_grown(model, out, layers)))
     return 0
 
 
