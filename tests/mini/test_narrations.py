@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from random import Random
 
 import pytest
@@ -91,3 +94,22 @@ def test_only_what_has_states_goes_on_to_the_next_one() -> None:
 def test_what_is_no_story_is_not_read() -> None:
     for text in ("", "Hello.", "The weather is fine. It rains.", "There is a cat."):
         assert read_narration(text) is None
+
+
+def test_narrations_are_the_same_in_every_process() -> None:
+    """The order of a set of words differs from process to process; what is sampled must not."""
+    code = (
+        "from random import Random; from interleave_mini.language.narrations import sample_narration as s\n"
+        "rng = Random(5); print([s(rng)[0] for _ in range(40)])"
+    )
+    texts = {
+        subprocess.run(
+            [sys.executable, "-c", code],
+            env={**os.environ, "PYTHONHASHSEED": seed},
+            capture_output=True,
+            check=True,
+            text=True,
+        ).stdout
+        for seed in ("1", "2")
+    }
+    assert len(texts) == 1

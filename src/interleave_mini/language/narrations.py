@@ -111,7 +111,7 @@ def _sampled(rng: Random) -> tuple[str, tuple[Step, ...]]:
 
 def _sample_beginning(rng: Random) -> tuple[str, Step]:
     parts = rng.choice(_sections()[_BEGINNING]).chosen(rng)
-    gaps = {part.name for part in parts if isinstance(part, GapUse)}
+    gaps = dict.fromkeys(part.name for part in parts if isinstance(part, GapUse))
     of_animals = rng.random() < OF_ANIMALS
     values = {
         name: sample((_ANIMALS.get(name) if of_animals else None) or BEGINNING_GAPS[name], rng) for name in gaps
