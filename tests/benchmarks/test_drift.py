@@ -214,3 +214,10 @@ def test_bad_options_are_refused(
 ) -> None:
     assert run_command(["bench", "drift", "--out", str(tmp_path / "d"), *options]) == 2
     assert said in capsys.readouterr().err
+
+
+def test_twins_are_two_of_three_things_in_every_chain() -> None:
+    from interleave_mini.bench.chains import MiniChains
+
+    for chain in MiniChains().chains("twins", 60, 3, seed=0):
+        assert len(chain.links) == 3

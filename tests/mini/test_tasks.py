@@ -33,6 +33,7 @@ from interleave_mini.language.story import Fact, Step
 from interleave_mini.language.tasks import (
     DESCRIBE,
     GO_ON,
+    NARRATION,
     OWN_STEPS,
     SUITES,
     VOICED,
@@ -186,7 +187,7 @@ def stories() -> list[Task]:
 
 def is_by_template(task: Task) -> bool:
     """Whether a story is worded by a template of its topic, not in somebody's voice."""
-    return task.topic != OWN_STEPS and not any(
+    return task.topic not in (OWN_STEPS, NARRATION) and not any(
         task.template.startswith(f"{each.name}: ") for each in voices()
     )
 

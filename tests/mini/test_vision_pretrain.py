@@ -359,3 +359,20 @@ def test_the_auxiliary_head_asks_every_token_for_the_thing_in_its_own_cell() -> 
         tokens[number, int(codes[0, 1 + cell])] = 1
     aux_head.seen = tokens
     assert float(aux_head.loss(codes)) < 1e-3
+
+
+def test_a_grown_agent_answers_as_before(tmp_path: Path) -> None:
+    from transformers import AutoModelForImageTextToText
+
+    from interleave_mini.train.agent_model import grow
+
+    fresh = write_fresh_agent(tmp_path / "fresh", "toy")
+    grow(fresh, tmp_path / "grown", 3)
+    old, new = (
+        AutoModelForImageTextToText.from_pretrained(folder).eval() for folder in (fresh, tmp_path / "grown")
+    )
+    ids = torch.arange(40)[None]
+    assert len(new.model.language_model.layers) == len(old.model.language_model.layers) + 1
+    assert torch.equal(old(input_ids=ids).logits, new(input_ids=ids).logits)
+    with pytest.raises(ConfigurationError, match="3 layers already"):
+        grow(tmp_path / "grown", tmp_path / "again", 3)

@@ -94,7 +94,8 @@ def _twins(rng: Random) -> Scene:
         first, second, *_ = scene.things
         thing = scene.things[first]
         twin = replace(thing, size=_other_size(thing.size))
-        if scene.gripper is None and twin not in scene.things.values():
+        others = [each for cell, each in scene.things.items() if cell not in (first, second)]
+        if scene.gripper is None and thing not in others and twin not in others:
             return scene.with_cell(second, twin)
 
 

@@ -28,19 +28,19 @@ WORK_PER_REQUEST = {"story": 3, "continue": 2}
 RATES = {"critic": 6e-4, "agent": 1e-3}
 """Learning rates of SFT: lower for the critic, which must keep what its exercises taught it."""
 PLANNING = {
-    "plan-story": 8,
+    "plan-story": 12,
     "plan-continue": 2,
     "plan-know": 1,
     "plan-edit": 3,
     "plan-plain": 3,
-    "plan-annotate": 3,
+    "plan-annotate": 2,
     "plan-robot": 1,
-    "segment": 2,
+    "segment": 1,
     "again": 1,
     "look": 1,
     "compare": 1,
 }
-JUDGING = {"look": 1, "compare": 1, "check": 1, "verdict": 6, "audit": 1, "done": 1}
+JUDGING = {"look": 1, "compare": 1, "check": 1, "verdict": 6, "audit": 2, "done": 1}
 EXERCISES = {"planner": PLANNING, "critic": JUDGING, "agent": {**JUDGING, **PLANNING}}
 """The exercises of each role, and how often each comes."""
 EXERCISE_RATES = (1.5e-3, 1e-3)

@@ -1,4 +1,4 @@
-"""`interleave mini fresh|halve` and `interleave mini train …`: the miniature's models from scratch.
+"""`interleave mini fresh|grow|halve` and `interleave mini train …`: the miniature's models from scratch.
 
 The agents are trained by a chain of the product's own commands (`stages.py`, run by `chain.py`).
 """
@@ -152,6 +152,45 @@ def everything(
     return _run(stages, chain, at_once, dry_run, keep_going)
 
 
+def trajectories(
+    model: Annotated[Path, typer.Argument(metavar="MODEL", help="A trained critic's folder.")],
+    out: Annotated[Path, typer.Option(help="Where the model and the log go.")],
+    minutes: Annotated[float, typer.Option(min=0, help="Ends after so long,")] = 8,
+    steps: Annotated[int | None, typer.Option(min=1, help="or after so many steps, if that is earlier.")] = None,
+    reward: Annotated[
+        str,
+        typer.Option(
+            metavar="trajectory|step", help="One for a whole story, or one for each verdict by itself."
+        ),
+    ] = "trajectory",
+    stories: Annotated[int, typer.Option(min=1, help="Stories of a step.")] = 24,
+    samples: Annotated[int, typer.Option(min=2, help="Trajectories of each story.")] = 8,
+    attempts: Annotated[int, typer.Option(min=1, help="Pictures of a step at most.")] = 3,
+    rate: Annotated[float, typer.Option(min=0, help="The highest learning rate.")] = 4e-5,
+    generator: Generator = "mini",
+    device: Annotated[str | None, typer.Option(help="cuda, cpu…; by default a GPU if there is one.")] = None,
+    seed: Seed = 0,
+) -> int:
+    """Train a critic by GRPO over whole stories; prints where the model is."""
+    from interleave.errors import ConfigurationError
+    from interleave_mini.train.trajectory_grpo import TrajectoryTraining, train_on_trajectories
+
+    if reward not in ("trajectory", "step"):
+        raise ConfigurationError(f"no reward named {reward!r}: choose trajectory or step")
+    settings = TrajectoryTraining(
+        kind="trajectory" if reward == "trajectory" else "step",
+        stories=stories,
+        samples=samples,
+        max_attempts=attempts,
+        rate=rate,
+    )
+    written = train_on_trajectories(
+        model, out, minutes, settings=settings, generator=generator, steps=steps, device=device, seed=seed
+    )
+    typer.echo(str(written))
+    return 0
+
+
 def fresh(
     shape: Annotated[str, typer.Argument(metavar="planner|critic|agent|toy")],
     out: Annotated[Path, typer.Option(help="The folder of the model.")],
@@ -227,6 +266,18 @@ def vision(
         seed=seed,
     )
     typer.echo(str(out / "model"))
+    return 0
+
+
+def grow(
+    model: Annotated[Path, typer.Argument(metavar="MODEL", help="A trained model's folder.")],
+    layers: Annotated[int, typer.Option(min=1, help="How many layers the copy has.")],
+    out: Annotated[Path, typer.Option(help="The folder of the copy.")],
+) -> int:
+    """Copy a trained model with more layers; it answers as before until it is trained further."""
+    from interleave_mini.train.agent_model import grow as write_grown
+
+    typer.echo(str(write_grown(model, out, layers)))
     return 0
 
 

@@ -27,9 +27,11 @@ from interleave_mini.language.gaps import (
 )
 from interleave_mini.language.group_gaps import MOST, APair, SomeGroups, sample_counts
 from interleave_mini.language.placed_gaps import (
+    Placed,
     SomeColours,
     SomePlaced,
     SomePlaces,
+    around_the_middle,
     placed_in_words,
     placed_pattern,
     read_placed,
@@ -52,12 +54,15 @@ USUAL_COLOUR = 0.55
 SAYS_USUAL_COLOUR = 0.2
 SMALL, SAYS_LARGE = 0.06, 0.04
 WITH_ADJECTIVE, WITH_NAME = 0.08, 0.02
-WITH_SYNONYM, WITH_DIGIT = 0.25, 0.4
+WITH_SYNONYM, WITH_DIGIT, SAYS_ONE = 0.25, 0.4, 0.3
 COLOUR_AFTER_NOUN = 0.07
+WITHOUT_MIDDLE = 0.6
+"""The share of pictures of things in their places where nobody says that the one in the middle is there."""
+GROUPS_ALIKE = 0.25
 TWO_ALIKE = 0.1
 """The share of pictures of several things with two of one kind, in different colours or sizes."""
 
-_ARTICLES = r"(?:an?|some|one|the|my|our|this|that|his|her|their)"
+_ARTICLES = r"(?:an?|some|one|1|the|my|our|this|that|his|her|their)"
 _SIZES = {word: size for size, words in SIZE_WORDS.items() for word in words}
 _COLOUR_OF = {**{colour: colour for colour in COLOURS}, **COLOUR_SYNONYMS}
 _BEFORE_NOUN = rf"(?:{one_of((*ADJECTIVES, *_SIZES, *_COLOUR_OF))} )*"
@@ -95,6 +100,8 @@ def sample(gap: Gap, rng: Random) -> Any:
         case SomeGroups():
             counts = sample_counts(rng)
             kinds = rng.sample(gap.kinds, len(counts))
+            if rng.random() < GROUPS_ALIKE:  # "two red balls and one blue ball"
+                kinds = [kinds[0]] * len(kinds)
             return tuple((count, _sample_thing(kind, rng)) for count, kind in zip(counts, kinds, strict=True))
         case SomePlaced():
             kinds = rng.sample(gap.kinds, rng.choice((1, 2, 2, 3, 3, 4)))
@@ -158,8 +165,11 @@ def write(gap: Gap, value: Any, form: str, rng: Random) -> str:
         case SomeGroups():
             return _list_in_words([_group_in_words(count, thing, rng) for count, thing in value], rng)
         case SomePlaced():
-            items = placed_in_words(value, lambda thing, form: thing_in_words(thing, form, rng), rng)
-            return rng.choice(("; ", ", ")).join(items) if rng.random() < 0.3 else _joined(items, rng)
+            around = around_the_middle(value)
+            if around and rng.random() < WITHOUT_MIDDLE:
+                first = thing_in_words(around[0], "", rng)
+                return f"{first}{rng.choice((' with ', ' with ', ', with ', ', '))}{_placed(around[1], rng)}"
+            return _placed(value, rng)
         case APair():
             first, second = value
             if first == second:
@@ -173,6 +183,11 @@ def write(gap: Gap, value: Any, form: str, rng: Random) -> str:
             others = [word for word, colour in COLOUR_SYNONYMS.items() if colour == value]
             return rng.choice(others) if others and rng.random() < 0.05 else str(value)
     return gap.write(value, rng)
+
+
+def _placed(value: Placed, rng: Random) -> str:
+    items = placed_in_words(value, lambda thing, form: thing_in_words(thing, form, rng), rng)
+    return rng.choice(("; ", ", ")).join(items) if rng.random() < 0.3 else _joined(items, rng)
 
 
 def thing_in_words(thing: Thing, form: str, rng: Random) -> str:
@@ -205,7 +220,8 @@ def thing_in_words(thing: Thing, form: str, rng: Random) -> str:
 
 def _group_in_words(count: int, thing: Thing, rng: Random) -> str:
     if count == 1:
-        return thing_in_words(thing, "", rng)
+        says_one = rng.random() < SAYS_ONE
+        return f"{rng.choice(('one', '1'))} {thing_in_words(thing, 'bare', rng)}" if says_one else thing_in_words(thing, "", rng)
     return f"{number_in_words(count, rng)} {thing_in_words(thing, 'many', rng)}"
 
 

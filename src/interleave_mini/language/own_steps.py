@@ -42,7 +42,7 @@ from interleave_mini.world.scene import MIDDLE, Thing
 SECTION = "own steps"
 _MARKS = ".!?… "
 _TRIES = 40
-_GAPS: dict[str, Any] = {
+BEGINNING_GAPS: dict[str, Any] = {
     "things": SomeThings(tuple(KINDS), 1, 3),
     "thing": AThing(tuple(KINDS)),
     "where": AWord(CELL_OF),
@@ -57,7 +57,7 @@ _GAPS: dict[str, Any] = {
 }
 AS_LIST = 0.4
 """The share of own steps that are numbered, or on lines of their own, or divided by marks."""
-_LENGTHS = (2, 2, 3, 3, 3, 4, 4, 5)
+_LENGTHS = (2, 3, 3, 3, 4, 4, 4, 5, 5, 6)
 _BEGINNINGS = tuple(
     map(
         Phrasing,
@@ -97,11 +97,11 @@ def sample_own_steps(voice: Voice, rng: Random) -> tuple[str, str, tuple[Step, .
         parts = phrasing.chosen(rng)
         wishes = rng.choice(_LENGTHS) if as_list else sum(isinstance(part, GapUse) for part in parts)
         try:
-            beginning, first = _sample_beginning(rng)
+            opening, first = _sample_beginning(rng)
             texts, steps = sample_edits(first.scene, voice, rng, wishes - 1)
         except Impossible:
             continue
-        clauses = [_clause(text) for text in (beginning, *texts)]
+        clauses = [_clause(text) for text in (opening, *texts)]
         if as_list:
             return *written_as_list(clauses, rng), (first, *steps)
         text = "".join(part if isinstance(part, str) else clauses[int(part.name) - 1] for part in parts)
@@ -116,18 +116,18 @@ def _clause(text: str) -> str:
 
 def _sample_beginning(rng: Random) -> tuple[str, Step]:
     parts = rng.choice(_BEGINNINGS).chosen(rng)
-    values = {part.name: sample(_GAPS[part.name], rng) for part in parts if isinstance(part, GapUse)}
+    values = {part.name: sample(BEGINNING_GAPS[part.name], rng) for part in parts if isinstance(part, GapUse)}
     text = "".join(
-        part if isinstance(part, str) else write(_GAPS[part.name], values[part.name], part.form, rng)
+        part if isinstance(part, str) else write(BEGINNING_GAPS[part.name], values[part.name], part.form, rng)
         for part in parts
     )
-    return text, _beginning(**values)
+    return text, beginning(**values)
 
 
-def _beginning(
+def beginning(
     things: tuple[Thing, ...] = (), place: str = "meadow", thing: Thing | None = None, **said: Any
 ) -> Step:
-    """Things arranged as in any picture, or with a relation or a number of each."""
+    """The first step. Things arranged as in any picture, or with a relation or a number of each."""
     match said:
         case {"relation": relation, "other": other} if thing:
             story = beside(thing, relation, other, place)
@@ -141,6 +141,8 @@ def _beginning(
         case {"empty": place_alone}:
             story = empty(place_alone)
         case _:
+            if thing and "other" in said:
+                things, thing = (thing, said["other"]), None
             different(*things)
             cells = arranged(things) if thing is None else {said.get("where", MIDDLE): thing}
             caption = f"{listed([a(each) for each in cells.values()])} {within(place)}"
@@ -193,19 +195,19 @@ def _steps(clauses: list[str]) -> tuple[Step, ...] | None:
 
 @cache
 def _compiled_beginnings() -> tuple[tuple[re.Pattern[str], Mapping[str, GapUse]], ...]:
-    return tuple(each.regex(lambda use: pattern(_GAPS[use.name], use.form)) for each in _BEGINNINGS)
+    return tuple(each.regex(lambda use: pattern(BEGINNING_GAPS[use.name], use.form)) for each in _BEGINNINGS)
 
 
 def _read_beginning(clause: str) -> Step | None:
     for regex, uses in _compiled_beginnings():
         if found := regex.fullmatch(clause):
             said = {
-                use.name: read(_GAPS[use.name], words, use.form)
+                use.name: read(BEGINNING_GAPS[use.name], words, use.form)
                 for group, use in uses.items()
                 if (words := found[group]) is not None
             }
             try:
-                return _beginning(**said)
+                return beginning(**said)
             except Impossible:
                 return None
     return None

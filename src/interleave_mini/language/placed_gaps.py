@@ -10,9 +10,11 @@ from random import Random
 from interleave_mini.language.gaps import AThing
 from interleave_mini.language.synonyms import PLACE_NOUNS
 from interleave_mini.language.words import CELL_OF, POSITIONS, listed, one_of
-from interleave_mini.world.scene import CELLS, Thing
+from interleave_mini.world.scene import CELLS, MIDDLE, Thing
 
 Placed = tuple[tuple[int, Thing], ...]
+WITH_MIDDLE = 0.4
+"""The share of pictures with something in the middle, of those that would have nothing there."""
 _SAID_SHORTLY: tuple[tuple[str, ...], ...] = (
     ("top left", "upper left", "in the top left", "top left corner", "up on the left"),
     ("top", "on top", "at the top middle", "top middle", "top center", "up in the middle"),
@@ -58,7 +60,10 @@ class SomePlaced:
         return self.spread([AThing((kind,)).sample(rng) for kind in kinds], rng)
 
     def spread(self, things: Sequence[Thing], rng: Random) -> Placed:
-        return tuple(zip(rng.sample(range(CELLS), len(things)), things, strict=True))
+        cells = rng.sample(range(CELLS), len(things))
+        if MIDDLE not in cells and rng.random() < WITH_MIDDLE:
+            cells[0] = MIDDLE
+        return tuple(zip(cells, things, strict=True))
 
     def write(self, value: Placed, rng: Random) -> str:
         return listed(
@@ -67,6 +72,13 @@ class SomePlaced:
 
     def read(self, words: str) -> Placed:
         return read_placed(words, lambda said: AThing(self.kinds).read(said))
+
+
+def around_the_middle(value: Placed) -> tuple[Thing, Placed] | None:
+    """The thing in the middle and the others, where there is one: "a house with a tree on the left"."""
+    others = tuple(each for each in value if each[0] != MIDDLE)
+    middle = [thing for cell, thing in value if cell == MIDDLE]
+    return (middle[0], others) if middle and others else None
 
 
 def placed_in_words(value: Placed, say: Callable[[Thing, str], str], rng: Random) -> list[str]:
@@ -84,14 +96,18 @@ def placed_pattern(thing: str, bare: str, most: int) -> str:
     """A regular expression for what `placed_in_words` may say, from those for a thing."""
     named = rf"(?:{thing}|{bare})"
     one = rf"(?:{named} \(?{_POSITION}\)?|{_POSITION}(?:,|:| is| there is| there's)? {named})"
-    return rf"{one}(?:(?:, and |; | and |, ){one}){{0,{most - 1}}}"
+    middle = rf"(?:{named}(?: with |, with |, )(?={one}))?"
+    return rf"{middle}{one}(?:(?:, and |; | and |, ){one}){{0,{most - 1}}}"
 
 
 def read_placed(words: str, read: Callable[[str], Thing]) -> Placed:
     """Undoes the writing of things with their places. `read` parses the words of a thing."""
     found = []
-    for item in _LIST.split(words):
+    for number, item in enumerate(_LIST.split(re.sub(",? with ", ", ", words, count=1))):
         place = _AT_END.search(item) or _AT_START.search(item)
+        if place is None and number == 0:
+            found.append((MIDDLE, read(item.strip())))
+            continue
         if place is None:
             raise ValueError(f"no place in {item!r}")
         rest = item[: place.start()] + item[place.end() :]

@@ -27,6 +27,7 @@ from interleave_mini.language.distractors import (
 )
 from interleave_mini.language.edits import EDITS, parse_edit, sample_edit
 from interleave_mini.language.edits.plain import joined, read_edits, sample_edits
+from interleave_mini.language.narrations import read_narration, sample_narration
 from interleave_mini.language.natural import any_of, dressed, read_request, sample_request, undressed
 from interleave_mini.language.own_steps import read_own_steps, sample_own_steps
 from interleave_mini.language.patterns import NotUnderstood, normalised, variants
@@ -59,6 +60,7 @@ KNOWLEDGE = "knowledge"
 EDITING = "reasoning edits"
 PLAIN_EDITING = "plain edits"
 OWN_STEPS = "own steps"
+NARRATION = "narration"
 ROBOT = "robot"
 ROBOT_GOALS = "robot goals"
 GO_ON = (
@@ -83,8 +85,8 @@ DESCRIBE = (
 )
 BY_TEMPLATE = 0.2
 """The share of stories that are worded by a template of their topic; the others are in somebody's voice."""
-IN_OWN_STEPS = 0.16
-"""The share of stories that spell out their steps."""
+IN_OWN_STEPS, NARRATED = 0.16, 0.13
+"""The shares of stories that spell out their steps, and that are told in sentences of one's own."""
 DISTRACTOR_SHARE, DISTRACTOR_SHARE_IN_VOICES = 0.6, 0.2
 """The share of stories with distractors, of those with room for them."""
 FOLLOW_UP = 0.3
@@ -216,6 +218,8 @@ def _drawn(task: Task) -> list[tuple[str, Scene]]:
 
 
 def _story(rng: Random, heard: Voices) -> Task:
+    if rng.random() < NARRATED:
+        return _narration_task(*sample_narration(rng))
     voice = _some_voice(rng, heard)
     if voice and rng.random() < IN_OWN_STEPS and (own := sample_own_steps(voice, rng)):
         return _own_steps_task(*own, voice=voice)
@@ -241,6 +245,11 @@ def _some_voice(rng: Random, heard: Voices, by_template: float = BY_TEMPLATE) ->
 def _own_steps_task(text: str, template: str, steps: tuple[Step, ...], *, voice: Voice | None = None) -> Task:
     unseen = _unseen(voice, [step.scene for step in steps])
     return Task("story", OWN_STEPS, OWN_STEPS, template, (text,), steps, unseen=unseen)
+
+
+def _narration_task(text: str, steps: tuple[Step, ...]) -> Task:
+    unseen = _unseen(None, [step.scene for step in steps])
+    return Task("story", NARRATION, NARRATION, NARRATION, (text,), steps, unseen=unseen)
 
 
 def _unseen(voice: Voice | None, scenes: Sequence[Scene]) -> tuple[str, ...]:
@@ -462,6 +471,8 @@ def _read_story(text: str) -> Task:
         return _story_task("story", natural.domain, natural.topic, found, distractors)
     if own := read_own_steps(text):
         return _own_steps_task(text, "", own)
+    if told := read_narration(request):
+        return _narration_task(request, told)
     raise NotUnderstood(wrong_number or "none reads like this")
 
 

@@ -12,6 +12,7 @@ from interleave_mini.language.distractors import WORDINGS
 from interleave_mini.language.edits import EDITS
 from interleave_mini.language.edits.edit import CATEGORIES
 from interleave_mini.language.lexicon import everyday_words, foreign_words, harmless_words, neighbours
+from interleave_mini.language.narrations import narration_lines
 from interleave_mini.language.riddles import RIDDLE_TOPICS, RIDDLES
 from interleave_mini.language.sentences import SPEECH
 from interleave_mini.language.synonyms import (
@@ -81,7 +82,7 @@ def _texts() -> Iterator[str]:
     yield from (template for edit in EDITS for template in edit.templates)
     yield from (pattern.text for speech in SPEECH.values() for pattern in speech.patterns)
     yield from (riddle for riddles in RIDDLES.values() for riddle in riddles)
-    yield from voice_lines()
+    yield from (*voice_lines(), *narration_lines())
     yield from (
         *thing_words(),
         *COLOURS,

@@ -36,7 +36,7 @@ class AgentShape:
     """Tasks in the corpus of the tokenizer."""
 
 
-PLANNER = AgentShape(layers=5, vision_layers=4, vocabulary=3072, samples=6000)
+PLANNER = AgentShape(layers=8, vision_layers=4, vocabulary=3072, samples=6000)
 CRITIC = AgentShape(vision_hidden=160, vision_layers=4, vision_heads=5)
 TOY = AgentShape(
     hidden=32,
@@ -141,6 +141,38 @@ def check_model_folder(folder: Path) -> None:
         raise ConfigurationError(f"{folder} is not the folder of a model: it has no config.json")
 
 
+def grow(model: Path, out: Path, layers: int) -> Path:
+    """Write a copy of a model with more layers, which answers as before until it is trained.
+
+    A new layer follows one of the old ones and is its copy, but adds nothing to what passes through it.
+    """
+    from transformers import AutoConfig, AutoModelForImageTextToText
+
+    check_model_folder(model)
+    with quiet():
+        old = AutoModelForImageTextToText.from_pretrained(model, dtype=torch.float32)
+        config = AutoConfig.from_pretrained(model)
+    had = len(old.model.language_model.layers)
+    if layers <= had:
+        raise ConfigurationError(f"the model in {model} has {had} layers already")
+    config.text_config.num_hidden_layers = layers
+    new = type(old)(config).float()
+    rest = {name: value for name, value in old.state_dict().items() if ".language_model.layers." not in name}
+    new.load_state_dict(rest, strict=False)
+    sources = [number * had // layers for number in range(layers)]
+    for number, source in enumerate(sources):
+        layer = new.model.language_model.layers[number]
+        layer.load_state_dict(old.model.language_model.layers[source].state_dict())
+        if number and sources[number - 1] == source:
+            torch.nn.init.zeros_(layer.self_attn.o_proj.weight)
+            torch.nn.init.zeros_(layer.mlp.down_proj.weight)
+    new.generation_config = old.generation_config
+    with quiet():
+        new.save_pretrained(out)
+    _copy_other_files(model, out)
+    return out
+
+
 def to_fp16(model: Path, out: Path) -> Path:
     """Write a copy of a trained model in half precision; its other files are copied."""
     from transformers import AutoModelForImageTextToText
@@ -148,7 +180,11 @@ def to_fp16(model: Path, out: Path) -> Path:
     check_model_folder(model)
     with quiet():
         AutoModelForImageTextToText.from_pretrained(model, dtype=torch.float16).save_pretrained(out)
+    _copy_other_files(model, out)
+    return out
+
+
+def _copy_other_files(model: Path, out: Path) -> None:
     for each in sorted(model.iterdir()):
         if each.suffix in (".json", ".jinja") and not (out / each.name).exists():
             shutil.copy(each, out / each.name)
-    return out

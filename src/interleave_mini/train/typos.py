@@ -12,6 +12,12 @@ from interleave_mini.language.vocabulary import vocabulary
 _WORD = re.compile(r"[a-z]{3,}")
 _SHORT = 3
 _LETTERS = "abcdefghijklmnopqrstuvwxyz"
+_TAILS = (
+    *("at sunset", "in the morning", "on a sunny day", "at noon", "in the evening", "in spring", "today"),
+    *("in summer", "for my class", "for my daughter", "on a quiet day", "in a cartoon style", "in bright light"),
+    *("very cute", "for a children's book", "photorealistic", "in high quality", "as simple as possible"),
+)
+"""What people add about light, style and purpose; the world has one of each."""
 _ANY_WORD = re.compile(r"\S+")
 
 
@@ -27,6 +33,8 @@ def with_other_words(text: str, rng: Random) -> str:
 
 def _with_word(text: str, rng: Random) -> str:
     """At the beginning or the end, where any word may stand, or a harmless one between two others."""
+    if rng.random() < 0.2:
+        return f"{text.rstrip('.!? ')}{rng.choice((' ', ', '))}{rng.choice(_TAILS)}"
     if rng.random() < 0.5:
         words = " ".join(rng.choice(_other_words()) for _ in range(rng.randint(1, 3)))
         return (

@@ -47,7 +47,7 @@ EXERCISES = (*SEEING, *PLANNING)
 FROM_STORIES = 0.35
 MISTYPED, OTHER_WORDS, NEGATED = 0.05, 0.25, 0.06
 NEW_WORDS = 0.15
-PICTURES = 0.15
+PICTURES = 0.2
 """The share of stories to plan that are taken from the domains that new users begin with, besides others."""
 FIRST_ASKED = ("pictures", "arranging and counting")
 UNCHANGED = 0.12

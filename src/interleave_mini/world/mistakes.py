@@ -20,6 +20,8 @@ WRONG_EDIT_SHARE = 0.6
 """The share of mistakes that are wrong edits, where there was a picture before."""
 WRONG_STATE_SHARE = 0.3
 """The share of other mistakes that are wrong states, where something has states: critics miss these most."""
+FIRST_MISSING_SHARE = 0.15
+"""The share of mistakes in first pictures where one of several things is missing: critics miss these next."""
 _TRIES = 8
 
 
@@ -32,6 +34,8 @@ def with_mistake(scene: Scene, rng: Random, before: Scene | None = None) -> Scen
     things = scene.things
     if rng.random() < WRONG_STATE_SHARE and (wrong := _wrong_state(scene, rng)) != scene:
         return wrong
+    if before is None and len(things) > 1 and rng.random() < FIRST_MISSING_SHARE:
+        return _missing(scene, rng)
     ways = [_something_extra, _wrong_background, *(_OF_A_THING if things else ())]
     while True:
         wrong = rng.choice(ways)(scene, rng)

@@ -183,6 +183,10 @@ class Decoder:
         )
         return generated[:, prompt:].tolist(), recorder.probs(generated) if recorder else None
 
+    def inputs_of(self, conversations: Sequence[tuple[Message, ...]]) -> dict[str, Tensor]:
+        """What the model is given for these messages, padded on the left."""
+        return self._inputs([CompletionRequest(messages, 1) for messages in conversations])
+
     def _inputs(self, requests: Sequence[CompletionRequest]) -> dict[str, Tensor]:
         inputs = self.processor.apply_chat_template(
             [self._conversation(request) for request in requests],

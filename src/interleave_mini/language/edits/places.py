@@ -31,7 +31,7 @@ def in_other_words(where: str, scene: Scene, cell: int, rng: Random) -> str:
     anchor = where.removeprefix(relation)
     meant = relation.strip().removeprefix("to the ").replace("under", "below")
     ways = [words for words, same in _SAID_FOR.items() if same == meant]
-    if _next_to(scene, find(scene, anchor)) == cell:
+    if next_to(scene, find(scene, anchor)) == cell:
         ways += NEXT_TO
     return f"{rng.choice(ways)} {anchor}"
 
@@ -44,13 +44,14 @@ def position(scene: Scene, words: str) -> int:
         anchor = words.removeprefix(f"{relation} ")
         if relation in _SAID_FOR:
             return find_position(scene, f"{_SAID_FOR[relation]} {anchor}")
-        cell = _next_to(scene, find(scene, anchor))
+        cell = next_to(scene, find(scene, anchor))
         if cell is None:
             raise NotUnderstood(f"there is no room {words!r}")
         return cell
     return find_position(scene, words)
 
 
-def _next_to(scene: Scene, anchor: int) -> int | None:
+def next_to(scene: Scene, anchor: int) -> int | None:
+    """The free cell beside a thing: on its right, else on its left."""
     beside = (neighbour(anchor, DIRECTIONS[side]) for side in ("right", "left"))
     return next((cell for cell in beside if cell is not None and scene.is_free(cell)), None)

@@ -65,7 +65,7 @@ _TRIES = 60
 CALLED_IT = 0.35
 """How often a thing that was spoken of last is called "it"."""
 _PLACE_OF = {**BACKGROUND_OF_NOUN, **{noun: place for place, nouns in PLACE_NOUNS.items() for noun in nouns}}
-_GAPS = {
+EDIT_GAPS = {
     **GAPS,
     "ref": f"(?:it|{GAPS['ref']})",
     "place": one_of(_PLACE_OF),
@@ -133,7 +133,7 @@ def sample_edit_sentence(
         parts = rng.choice(lines).chosen(rng)
         said = frozenset(part.name for part in parts if isinstance(part, GapUse))
         try:
-            operation, words = _sampled(name, said, scene, rng, spoken_of)
+            operation, words = sample_operation(name, said, scene, rng, spoken_of)
             operation.apply(scene)
         except InputError:
             continue
@@ -141,13 +141,13 @@ def sample_edit_sentence(
     raise Impossible("no edit makes sense in this scene")
 
 
-def _sampled(
+def sample_operation(
     name: str, said: frozenset[str], scene: Scene, rng: Random, spoken_of: int | None
 ) -> tuple[Operation, Words]:
     """A random operation and the words for the gaps of its sentence."""
     style = Style(rng=rng)
     cell = rng.choice(list(scene.things)) if scene.things else -1
-    words: Words = {"ref": _refer(scene, cell, rng)} if "ref" in said else {}
+    words: Words = {"ref": refer(scene, cell, rng)} if "ref" in said else {}
     if "ref" in said and spoken_of is not None and spoken_of in scene.things and rng.random() < CALLED_IT:
         cell, words = spoken_of, {"ref": "it"}
     match name:
@@ -179,7 +179,7 @@ def _sampled(
             return Move(cell, to), {**words, "to": in_other_words(said_where, left_behind, to, rng)}
         case "swap":
             other = rng.choice([each for each in scene.things if each != cell] or [cell])
-            return Swap(cell, other), {**words, "other": _refer(scene, other, rng)}
+            return Swap(cell, other), {**words, "other": refer(scene, other, rng)}
         case "background":
             background = rng.choice(BACKGROUNDS)
             nouns = [noun for noun, place in _PLACE_OF.items() if place == background]
@@ -190,7 +190,7 @@ def _sampled(
     return ChangeState(cell, thing.state + 1), words
 
 
-def _refer(scene: Scene, cell: int, rng: Random) -> str:
+def refer(scene: Scene, cell: int, rng: Random) -> str:
     """Words that fit this thing alone, now and then with another noun."""
     words = Style(rng=rng).refer(scene, cell)
     noun = thing_at(scene, cell).noun
@@ -223,7 +223,7 @@ def _one_step(scene: Scene, cell: int, direction: str) -> Operation:
 
 def read_edit_sentence(text: str, scene: Scene, spoken_of: int | None = None) -> Operation | None:
     """What a sentence of one of the voices asks for in this scene; None when no phrasing matches."""
-    text = _canonical(text).strip(_MARKS)
+    text = canonical(text).strip(_MARKS)
     words = frozenset(re.findall(r"[^\W_]+", text.lower()))
     for name, phrasing in _edit_phrasings():
         if not phrasing.fixed_words <= words:
@@ -233,7 +233,7 @@ def read_edit_sentence(text: str, scene: Scene, spoken_of: int | None = None) ->
             continue
         said = {use.name: found[group].lower() for group, use in uses.items() if found[group] is not None}
         try:
-            operation = _read(name, said, scene, spoken_of)
+            operation = read_operation(name, said, scene, spoken_of)
             operation.apply(scene)
         except InputError:
             continue
@@ -241,7 +241,7 @@ def read_edit_sentence(text: str, scene: Scene, spoken_of: int | None = None) ->
     return None
 
 
-def _canonical(text: str) -> str:
+def canonical(text: str) -> str:
     """The text with the nouns and sizes of the world in place of their synonyms."""
     text = _SYNONYM.sub(lambda found: NOUN_SYNONYMS[found[0].lower()], " ".join(text.split()))
     return text
@@ -260,11 +260,12 @@ def _edit_phrasings() -> tuple[tuple[str, Phrasing], ...]:
 
 @cache
 def _compiled(phrasing: Phrasing) -> Any:
-    return Phrasing(phrasing.text.rstrip(_MARKS)).regex(lambda use: _GAPS[use.name])
+    return Phrasing(phrasing.text.rstrip(_MARKS)).regex(lambda use: EDIT_GAPS[use.name])
 
 
-def _read(name: str, said: Words, scene: Scene, spoken_of: int | None) -> Operation:
-    cell = _found(scene, said["ref"], spoken_of) if "ref" in said else -1
+def read_operation(name: str, said: Words, scene: Scene, spoken_of: int | None) -> Operation:
+    """What a sentence of this kind asks for, from the words in its gaps."""
+    cell = find_spoken_of(scene, said["ref"], spoken_of) if "ref" in said else -1
     match name:
         case "add":
             where = position(scene, said["where"]) if "where" in said else free_cell(scene)
@@ -291,7 +292,8 @@ def _read(name: str, said: Words, scene: Scene, spoken_of: int | None) -> Operat
     return ChangeState(cell, thing_at(scene, cell).state + 1)
 
 
-def _found(scene: Scene, words: str, spoken_of: int | None) -> int:
+def find_spoken_of(scene: Scene, words: str, spoken_of: int | None) -> int:
+    """The cell of the thing that is meant; "it" is the one that was spoken of last."""
     if words != "it":
         return find(scene, words)
     if spoken_of is None or spoken_of not in scene.things:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from interleave_mini.language.gaps import ANumber, AThing, AWord, ManyThings, kinds_of, maybe_place, usual
 from interleave_mini.language.story import Story
 from interleave_mini.language.topics.topic import Topic, crowd
-from interleave_mini.language.words import PLACES, UNCOUNTABLE, a, counted, the, within
+from interleave_mini.language.words import NUMBERS, PLACES, UNCOUNTABLE, a, counted, the, within
 from interleave_mini.world.kinds import KINDS
-from interleave_mini.world.operations import Add, Remove
-from interleave_mini.world.scene import MIDDLE, Thing
+from interleave_mini.world.operations import Add, Impossible, Remove
+from interleave_mini.world.scene import CELLS, MIDDLE, Thing
 
 _COUNTABLE = tuple(kind for kind in KINDS if usual(kind).noun not in UNCOUNTABLE)
 _FOODS = ("carrot", "apple", "banana", "strawberry", "mushroom", "ice_cream", "cake")
@@ -67,6 +67,39 @@ def _one_comes(count: int, things: Thing, place: str) -> Story:
         Add(things, last),
         name="One more",
         caption=f"one more comes, and that makes {counted(count + 1, things)}",
+    )
+
+
+def _some_go(count: int, less: int, things: Thing, place: str) -> Story:
+    if less >= count:
+        raise Impossible("more would go away than there are")
+    cells = crowd(things, count)
+    story = Story(
+        place, cells, name="All of them", caption=f"{_number(count, things)} {_are(count)} {within(place)}"
+    )
+    left = _number(count - less, things)
+    return story.then(
+        *map(Remove, sorted(cells, reverse=True)[:less]),
+        name="Fewer",
+        caption=f"{NUMBERS[less]} go away, and {left} {_are(count - less)} left",
+    )
+
+
+def _some_come(count: int, more: int, things: Thing, place: str) -> Story:
+    if count + more > CELLS:
+        raise Impossible("there is no room for so many")
+    cells = crowd(things, count + more)
+    new = sorted(cells)[count:]
+    story = Story(
+        place,
+        {cell: thing for cell, thing in cells.items() if cell not in new},
+        name="At first",
+        caption=f"at first there {_are(count)} {_number(count, things)} {within(place)}",
+    )
+    return story.then(
+        *(Add(things, cell) for cell in new),
+        name="More",
+        caption=f"{NUMBERS[more]} more come, and that makes {counted(count + more, things)}",
     )
 
 
@@ -134,6 +167,42 @@ TOPICS: tuple[Topic, ...] = (
             "I want to see {count} {things}{place} and then one more.",
             "{count} {things}{place}: one more comes. How many are there now?",
             "Tell in {n} pictures how one more comes to {count} {things}{place}.",
+        ),
+        alone=True,
+    ),
+    Topic(
+        "some go away",
+        {
+            "count": ANumber(3, 9),
+            "less": ANumber(2, 5),
+            "things": ManyThings(_COUNTABLE),
+            "place": _PLACE,
+        },
+        _some_go,
+        (
+            "There are {count} {things}{place}, and {less} of them go away.",
+            "Show {count} {things}{place} before and after {less} of them leave.",
+            "I want to see {count} {things}{place} and then {less} fewer.",
+            "{count} {things}{place}: take away {less}. How many are left?",
+            "Tell in {n} pictures how {less} of {count} {things} go away{place}.",
+        ),
+        alone=True,
+    ),
+    Topic(
+        "some more come",
+        {
+            "count": ANumber(2, 6),
+            "more": ANumber(2, 5),
+            "things": ManyThings(_COUNTABLE),
+            "place": _PLACE,
+        },
+        _some_come,
+        (
+            "First there are {count} {things}{place}, and then {more} more come.",
+            "Show {count} {things}{place} before and after {more} more join them.",
+            "I want to see {count} {things}{place} and then {more} more.",
+            "{count} {things}{place}: {more} more come. How many are there now?",
+            "Tell in {n} pictures how {more} more come to {count} {things}{place}.",
         ),
         alone=True,
     ),

@@ -230,6 +230,19 @@ def _race(racers: str, first: str, second: str, third: str, place: str) -> Story
     return story.then(Move(4, 5), name="The finish", caption=f"{the(winner)} is at the finish first")
 
 
+def _race_of_two(winner: Thing, loser: Thing, place: str) -> Story:
+    different(winner, loser)
+    story = Story(
+        place,
+        {3: winner, 6: loser},
+        name="The start",
+        caption=f"{a(winner)} and {a(loser)} are at the start {within(place)}",
+    )
+    story.then(Move(6, 7), name="In the lead", caption=f"{the(loser)} is in the lead")
+    story.then(Move(3, 4), name="Catching up", caption=f"{the(winner)} catches up")
+    return story.then(Move(4, 5), name="The finish", caption=f"{the(winner)} is at the finish first")
+
+
 def _meal(hero: Thing, food: Thing, place: str) -> Story:
     story = Story(place, {3: hero}, name="Hungry", caption=f"{a(hero)} is hungry {within(place)}")
     story.then(Add(food, 4), name="Food", caption=f"it finds {a(food)}")
@@ -509,6 +522,19 @@ TOPICS: tuple[Topic, ...] = (
             "I want to see a race of {racers} {place} that {first} wins before {second} and {third}.",
             "Which of three {racers} wins the race {place}? It is {first}, before {second} and {third}.",
             "Show a race of three {racers} {place}: {first} wins, then come {second} and {third}.",
+        ),
+    ),
+    Topic(
+        "a race of two",
+        {"winner": AThing((*ANIMALS, *VEHICLES)), "loser": AThing((*ANIMALS, *VEHICLES)), "place": PLACE},
+        _race_of_two,
+        (
+            "Tell the story of a race {place}: {winner} beats {loser}.",
+            "{winner} and {loser} race {place}. The first of them wins.",
+            "In {n} pictures: {winner} wins a race against {loser} {place}.",
+            "I want to see a race of {loser} and {winner} {place} that the second one wins.",
+            "Who wins the race {place}, {winner} or {loser}? The first one.",
+            "Show a race {place}: {winner} is faster than {loser} in the end.",
         ),
     ),
 )

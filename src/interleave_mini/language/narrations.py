@@ -1,0 +1,421 @@
+"""Stories in a person's own sentences: what is there at first, then what happens, a picture for each change.
+
+The sentences are those of `narration.txt`, in the notation of the voices. Some of them change nothing ("They
+were very happy.") and have no picture.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from random import Random
+from typing import Any
+
+from interleave.errors import InputError
+from interleave_mini.language.edits.places import next_to, position
+from interleave_mini.language.edits.plain import (
+    EDIT_GAPS,
+    canonical,
+    find_spoken_of,
+    free_cell,
+    only_thing,
+    read_operation,
+    refer,
+    sample_operation,
+    step_of,
+    thing_spoken_of,
+)
+from interleave_mini.language.gaps import AThing, ManyThings, SomeThings, kinds_of, usual
+from interleave_mini.language.own_steps import BEGINNING_GAPS, beginning
+from interleave_mini.language.natural_gaps import pattern, read, sample, write
+from interleave_mini.language.patterns import NotUnderstood
+from interleave_mini.language.phrasings import GapUse, Phrasing
+from interleave_mini.language.references import find
+from interleave_mini.language.story import Step
+from interleave_mini.language.voices import parse_voice
+from interleave_mini.language.words import POSITIONS, one_of
+from interleave_mini.world.kinds import KINDS
+from interleave_mini.world.operations import (
+    Add,
+    ChangeState,
+    Impossible,
+    Move,
+    Operation,
+    Remove,
+    thing_at,
+)
+from interleave_mini.world.scene import Scene
+
+_FILE = "narration.txt"
+_BEGINNING, _NOTHING, _OPENING, _CLOSING, _JOINT = "beginning", "nothing", "opening", "closing", "joint"
+_EVENT = "edit "
+"""Sections of sentences about something that changes begin with this."""
+_OFTEN = {"add": 6, "remove": 3, "move": 4, "visit": 3, "paint": 2, "background": 2, "night": 2, "rise": 2}
+"""How often some events come; the others come once. Those of a state come together once."""
+_LENGTHS = (1, 2, 2, 3, 3, 3, 4, 4, 5)
+WITH_OPENING, WITH_CLOSING, CHANGES_NOTHING = 0.2, 0.12, 0.18
+OF_ANIMALS, BY_NOUN_ALONE = 0.6, 0.6
+"""The shares of stories that begin with animals, and of things that are called "the dog", not "the brown dog"."""
+FULL_STOP, LOWER_CASE = 0.6, 0.12
+"""The shares of sentences that end with a full stop alone, and of stories without capitals."""
+_PRONOUNS = ("it", "he", "she")
+_SKY = {"the sun": "sun", "the moon": "moon", "the stars": "star"}
+_SKY_ORDER = (2, 1, 0)
+_MARKS = ".!?… "
+_TRIES = 60
+_ANIMALS = {
+    "things": SomeThings(kinds_of("animal"), 1, 3),
+    "thing": AThing(kinds_of("animal")),
+    "many": ManyThings(kinds_of("animal")),
+}
+
+
+@dataclass(frozen=True)
+class _Events:
+    """The sentences of one kind of event."""
+
+    name: str
+    lines: tuple[Phrasing, ...]
+
+
+# Sampling
+
+
+def sample_narration(rng: Random) -> tuple[str, tuple[Step, ...]]:
+    """A story told in sentences, and its steps; raises `Impossible` when none is found."""
+    for _ in range(_TRIES):
+        try:
+            return _sampled(rng)
+        except InputError:  # no event makes sense in what is there
+            continue
+    raise Impossible("no story is found")
+
+
+def _sampled(rng: Random) -> tuple[str, tuple[Step, ...]]:
+    text, first = _sample_beginning(rng)
+    sentences, steps = [text], [first]
+    spoken_of = only_thing(first.scene)
+    for _ in range(rng.choice(_LENGTHS)):
+        if rng.random() < CHANGES_NOTHING:
+            sentences.append(_sample_nothing(steps[-1].scene, rng))
+        text, operation, spoken_of = _sample_event(steps[-1].scene, spoken_of, rng)
+        sentences.append(text)
+        steps.append(step_of(operation, steps[-1].scene))
+    if rng.random() < CHANGES_NOTHING:
+        sentences.append(_sample_nothing(steps[-1].scene, rng))
+    return _told(sentences, rng), tuple(steps)
+
+
+def _sample_beginning(rng: Random) -> tuple[str, Step]:
+    parts = rng.choice(_sections()[_BEGINNING]).chosen(rng)
+    gaps = dict.fromkeys(part.name for part in parts if isinstance(part, GapUse))
+    of_animals = rng.random() < OF_ANIMALS
+    values = {
+        name: sample((_ANIMALS.get(name) if of_animals else None) or BEGINNING_GAPS[name], rng) for name in gaps
+    }
+    text = "".join(
+        part if isinstance(part, str) else write(BEGINNING_GAPS[part.name], values[part.name], part.form, rng)
+        for part in parts
+    )
+    return text, beginning(**values)
+
+
+def _sample_event(scene: Scene, spoken_of: int | None, rng: Random) -> tuple[str, Operation, int | None]:
+    """A sentence, what it changes, and the thing that "it" means after it."""
+    for _ in range(_TRIES):
+        events = _sample_events(rng)
+        parts = rng.choice(events.lines).chosen(rng)
+        said = frozenset(part.name for part in parts if isinstance(part, GapUse))
+        try:
+            operation, words = _sample_operation(events.name, said, scene, rng, spoken_of)
+            operation.apply(scene)
+        except InputError:
+            continue
+        words = {name: _shortly(said_so, scene, rng) for name, said_so in words.items()}
+        text = "".join(part if isinstance(part, str) else words[part.name] for part in parts)
+        if words.get("ref") == "it" and rng.random() < 0.5:
+            text = re.sub(r"\bit\b", rng.choice(_PRONOUNS), text, count=1)
+        # "the cat meets a dog": whom the next "it" means would be a guess
+        ambiguous = isinstance(operation, Add) and "ref" in said
+        return text, operation, None if ambiguous else thing_spoken_of(operation)
+    raise Impossible("nothing can happen in this scene")
+
+
+def _shortly(words: str, scene: Scene, rng: Random) -> str:
+    """A thing by its noun alone, where no other has it: "the dog" for "the brown dog"."""
+    if not words.startswith("the ") or rng.random() >= BY_NOUN_ALONE:
+        return words
+    nouns = [thing.noun for thing in scene.things.values()]
+    return next((f"the {noun}" for noun in nouns if words.endswith(f" {noun}") and nouns.count(noun) == 1), words)
+
+
+def _sample_events(rng: Random) -> _Events:
+    events = _events()
+    ordinary = [each for each in events if not each.name.startswith("state ")]
+    of_states = [each for each in events if each.name.startswith("state ")]
+    weights = [_OFTEN.get(each.name, 1) for each in ordinary]
+    chosen = rng.choices([*ordinary, None], [*weights, 2])[0]
+    return chosen or rng.choice(of_states)
+
+
+def _sample_operation(
+    name: str, said: frozenset[str], scene: Scene, rng: Random, spoken_of: int | None
+) -> tuple[Operation, dict[str, str]]:
+    match name.split():
+        case ["rise"]:
+            sky = rng.choice(list(_SKY))
+            return _read_operation(name, {"sky": sky}, scene, None), {"sky": sky}
+        case ["rain"]:
+            return _read_operation(name, {}, scene, None), {}
+        case ["eat"] | ["give"] | ["visit"]:
+            cell, other = rng.sample(list(scene.things), 2) if len(scene.things) > 1 else (-1, -1)
+            words = {"ref": refer(scene, cell, rng), "other": refer(scene, other, rng)}
+            return _read_operation(name, words, scene, None), words
+        case ["settle"]:
+            operation, words = sample_operation("move", frozenset({"ref", "to"}), scene, rng, spoken_of)
+            where = rng.choice(POSITIONS[operation.to]) if isinstance(operation, Move) else ""
+            return operation, {**words, "where": where}
+        case ["state", _]:
+            cell = rng.choice(list(scene.things) or [-1])
+            words = {"ref": refer(scene, cell, rng)} if "ref" in said else {}
+            return _read_operation(name, words, scene, None), words
+    operation, words = sample_operation(name, said, scene, rng, spoken_of)
+    return operation, words
+
+
+def _sample_nothing(scene: Scene, rng: Random) -> str:
+    parts = rng.choice(_sections()[_NOTHING]).chosen(rng)
+    cells = list(scene.things)
+    if not cells and any(isinstance(part, GapUse) for part in parts):
+        return "The end."
+    return "".join(
+        part if isinstance(part, str) else _shortly(refer(scene, rng.choice(cells), rng), scene, rng)
+        for part in parts
+    )
+
+
+def _told(sentences: list[str], rng: Random) -> str:
+    """The sentences one after the other, as somebody types them."""
+    text = _capital(sentences[0].rstrip(_MARKS))
+    for sentence in sentences[1:]:
+        bare = sentence.rstrip(_MARKS)
+        joint = ". " if rng.random() < FULL_STOP else _line(_JOINT, rng)
+        if joint == ". ":
+            text += rng.choice((". ", ". ", ". ", "! ", ".\n")) + _capital(bare)
+        else:
+            space = " " if joint[0].isalpha() else ""
+            text += f"{space}{joint} {bare[:1].lower()}{bare[1:]}"
+    text += "." if rng.random() < 0.8 else ""
+    if rng.random() < WITH_OPENING:
+        text = f"{_line(_OPENING, rng)} {text}"
+    if rng.random() < WITH_CLOSING:
+        text = f"{text.rstrip('.')}. {_line(_CLOSING, rng)}"
+    return text.lower() if rng.random() < LOWER_CASE else text
+
+
+def _capital(text: str) -> str:
+    return text[:1].upper() + text[1:]
+
+
+def _line(section: str, rng: Random) -> str:
+    return "".join(map(str, rng.choice(_sections()[section]).chosen(rng)))
+
+
+@cache
+def _sections() -> dict[str, tuple[Phrasing, ...]]:
+    return parse_voice((files(__package__) / _FILE).read_text("utf-8"))
+
+
+def narration_lines() -> tuple[str, ...]:
+    """Every line of the narration, in its notation."""
+    return tuple(each.text for lines in _sections().values() for each in lines)
+
+
+@cache
+def _events() -> tuple[_Events, ...]:
+    return tuple(
+        _Events(name.removeprefix(_EVENT), lines)
+        for name, lines in _sections().items()
+        if name.startswith(_EVENT)
+    )
+
+
+# Parsing
+
+
+def read_narration(text: str) -> tuple[Step, ...] | None:
+    """The steps of a story told in sentences; None when it is not understood."""
+    flat = " ".join(text.split())
+    flat = re.sub(rf"^(?:{_any_of(_OPENING)}) ", "", flat, count=1, flags=re.IGNORECASE)
+    flat = re.sub(rf"(?<=[.!?]) (?:{_any_of(_CLOSING)})$", "", flat, count=1, flags=re.IGNORECASE)
+    sentences = [piece for each in re.split(r"(?<=[.!?…]) ", flat) if (piece := each.strip(_MARKS))]
+    for begun in _cuts(sentences[0]) if sentences else ():
+        first = _read_beginning(begun[0])
+        if first is None:
+            continue
+        told = _Told([first], only_thing(first.scene))
+        if all(map(told.goes_on, [*begun[1:], *sentences[1:]])):
+            return tuple(told.steps) if len(told.steps) > 1 else None
+    return None
+
+
+def _cuts(sentence: str) -> Iterator[list[str]]:
+    """The whole sentence, then the sentence cut in two at every word that goes on with a story."""
+    yield [sentence]
+    for found in _joint_within().finditer(sentence):
+        yield [sentence[: found.start()], sentence[found.end() :]]
+
+
+@dataclass
+class _Told:
+    """A story as far as it is read."""
+
+    steps: list[Step]
+    spoken_of: int | None
+
+    def goes_on(self, sentence: str) -> bool:
+        """Read what a sentence changes; False where it is not understood."""
+        for bare in dict.fromkeys((sentence, _joint_before().sub("", sentence, count=1))):
+            if self._happens(bare):
+                return True
+        for first, *rest in _cuts(sentence):
+            before = (list(self.steps), self.spoken_of)
+            if rest and self.goes_on(first) and self.goes_on(rest[0]):
+                return True
+            self.steps, self.spoken_of = before
+        return False
+
+    def _happens(self, sentence: str) -> bool:
+        scene = self.steps[-1].scene
+        operation = _read_event(sentence, scene, self.spoken_of)
+        if operation is None:
+            return _changes_nothing(sentence)
+        self.steps.append(step_of(operation, scene))
+        self.spoken_of = thing_spoken_of(operation)
+        return True
+
+
+@cache
+def _any_of(section: str) -> str:
+    lines = sorted((each.text.rstrip(_MARKS + ":") for each in _sections()[section]), key=len, reverse=True)
+    return "|".join(re.escape(line) + "[:.!?]*" for line in lines)
+
+
+@cache
+def _joint_within() -> re.Pattern[str]:
+    """Words within a sentence after which something else happens: ", and then "."""
+    joints = [each.text for each in _sections()[_JOINT] if not each.text.startswith(".")]
+    inner = "|".join(re.escape(each) for each in sorted(joints, key=len, reverse=True))
+    return re.compile(rf"(?:(?<=\w) |)(?:{inner}) ", re.IGNORECASE)
+
+
+@cache
+def _joint_before() -> re.Pattern[str]:
+    """The same at the beginning of a sentence: "At last "."""
+    joints = [each.text.removeprefix(". ") for each in _sections()[_JOINT] if each.text.startswith(".")]
+    return re.compile(rf"^{one_of(joints)} ", re.IGNORECASE)
+
+
+def _read_beginning(sentence: str) -> Step | None:
+    for phrasing in _sections()[_BEGINNING]:
+        regex, uses = _compiled_beginning(phrasing)
+        if found := regex.fullmatch(sentence):
+            said = {
+                use.name: read(BEGINNING_GAPS[use.name], words, use.form)
+                for group, use in uses.items()
+                if (words := found[group]) is not None
+            }
+            try:
+                return beginning(**said)
+            except Impossible:
+                return None
+    return None
+
+
+def _read_event(sentence: str, scene: Scene, spoken_of: int | None) -> Operation | None:
+    text = canonical(sentence)
+    words = frozenset(re.findall(r"[^\W_]+", text.lower()))
+    for events in _events():
+        for phrasing in events.lines:
+            if not phrasing.fixed_words <= words:
+                continue
+            regex, uses = _compiled_event(phrasing)
+            if (found := regex.fullmatch(text)) is None:
+                continue
+            said = {use.name: found[group].lower() for group, use in uses.items() if found[group] is not None}
+            if said.get("ref") in _PRONOUNS:
+                said["ref"] = "it"
+            try:
+                operation = _read_operation(events.name, said, scene, spoken_of)
+                operation.apply(scene)
+            except InputError:
+                continue
+            return operation
+    return None
+
+
+def _read_operation(name: str, said: dict[str, str], scene: Scene, spoken_of: int | None) -> Operation:
+    match name.split():
+        case ["rise"]:
+            return Add(usual(_SKY[said["sky"]]), _sky_cell(scene))
+        case ["rain"]:
+            return Add(usual("cloud"), _sky_cell(scene))
+        case ["eat"] | ["give"] | ["visit"] as which:
+            cell = find_spoken_of(scene, said["ref"], spoken_of)
+            other = find(scene, said["other"])
+            if cell == other:
+                raise NotUnderstood("something cannot do this to itself")
+            return _between_two(which[0], cell, other, scene)
+        case ["settle"]:
+            cell = find_spoken_of(scene, said["ref"], spoken_of)
+            return Move(cell, position(scene.with_cell(cell, None), said["where"]))
+        case ["state", kind]:
+            return _next_state(kind, said, scene, spoken_of)
+    return read_operation(name, said, scene, spoken_of)
+
+
+def _between_two(name: str, cell: int, other: int, scene: Scene) -> Operation:
+    if name == "eat" and KINDS[thing_at(scene, other).kind].category not in ("food", "plant"):
+        raise NotUnderstood("that is not eaten")
+    if name in ("eat", "give"):
+        return Remove(other)
+    beside = next_to(scene.with_cell(cell, None), other)
+    if beside is None or beside == cell:
+        raise NotUnderstood("there is no room beside it")
+    return Move(cell, beside)
+
+
+def _next_state(kind: str, said: dict[str, str], scene: Scene, spoken_of: int | None) -> Operation:
+    cells = [cell for cell, thing in scene.things.items() if thing.kind == kind]
+    cell = find_spoken_of(scene, said["ref"], spoken_of) if "ref" in said else cells[0] if cells else -1
+    if cell not in cells:
+        raise NotUnderstood(f"no {kind} is meant")
+    state = thing_at(scene, cell).state + 1
+    if state >= len(KINDS[kind].states):
+        raise NotUnderstood("it cannot go on")
+    return ChangeState(cell, state)
+
+
+def _sky_cell(scene: Scene) -> int:
+    return next((cell for cell in _SKY_ORDER if scene.is_free(cell)), free_cell(scene))
+
+
+def _changes_nothing(sentence: str) -> bool:
+    text = canonical(sentence)
+    return any(_compiled_event(each)[0].fullmatch(text) for each in _sections()[_NOTHING])
+
+
+@cache
+def _compiled_beginning(phrasing: Phrasing) -> Any:
+    return Phrasing(phrasing.text.rstrip(_MARKS)).regex(
+        lambda use: pattern(BEGINNING_GAPS[use.name], use.form)
+    )
+
+
+@cache
+def _compiled_event(phrasing: Phrasing) -> Any:
+    gaps = {**EDIT_GAPS, "sky": one_of(_SKY), "ref": rf"(?:{one_of(_PRONOUNS)}|{EDIT_GAPS['ref']})"}
+    return Phrasing(phrasing.text.rstrip(_MARKS)).regex(lambda use: gaps[use.name])
