@@ -2,23 +2,31 @@
 
 A planner writes the whole plan. A frozen generator draws each step from the picture before it. A critic sees
 the picture before and after; when it rejects the picture, the step is drawn again with the critic's prompt,
-always from the same sources. Limits, retries and the journal wrap the protocols used here; progress reads the
-events. Where a person has decided about a step, its take says so.
+always from the same sources. Steps follow each other, unless the plan says that they do not need each other.
+Limits, retries and the journal wrap the protocols used here; progress reads the events. Where a person has
+decided about a step, its take says so.
 """
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import AsyncGenerator, Callable
+from contextlib import aclosing
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from interleave.agents.critic import Critic, critic_input
 from interleave.agents.planner import Planner
+from interleave.at_once import MayBegin, as_needed
 from interleave.backends.protocols import ImageGenerator, ImageRequest
 from interleave.config.run_config import Rules
 from interleave.events import Attempt, Drawn, Event, Judged, Planned, StepFinished
-from interleave.sources import pictures_of
+from interleave.needs import in_line
+from interleave.sources import SourcePictures, pictures_of
 from interleave.types import Outcome, PlanStep, Request, Slot, Verdict
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
 
 
 @dataclass(frozen=True)
@@ -33,6 +41,10 @@ class Take:
     """Whether a person chose that attempt."""
     number: Callable[[int, ImageRequest], int] = lambda turn, _: turn
     """The number of an attempt among all of its step, from its turn in this take."""
+    anew: bool = False
+    """Whether it is drawn from the words for its whole scene."""
+    most_sources: int | None = None
+    """The pictures that its generator takes, where it has one of its own."""
 
 
 async def interleave(
@@ -43,35 +55,53 @@ async def interleave(
     critic: Critic,
     rules: Rules,
     take_of: Callable[[PlanStep], Take] | None = None,
+    may_begin: MayBegin = lambda needed: True,
 ) -> AsyncGenerator[Event]:
-    """Answer a request step by step; the events carry everything that happens."""
+    """Answer a request step by step; the events carry everything that happens.
+
+    Steps that do not need each other are drawn at once; those that may not begin are left out.
+    """
     plan = await planner.plan(request)
     pictures = pictures_of(request, rules, generator.capabilities)
     pictures.check_plan(plan)
     yield Planned(plan)
-    for planned in plan.steps:
+
+    def draw(planned: PlanStep) -> AsyncGenerator[Event]:
         take = take_of(planned) if take_of else Take(planned, rules.seed)
-        step, best = take.step, take.chosen
-        if step.prompt is None:
-            yield StepFinished(step, None)
-            continue
-        start = pictures.start_of(step)
-        prompt = start.prompt
-        for turn in range(1, rules.max_attempts + 1) if take.chosen is None else ():
-            seed = attempt_seed(take.seed, Slot(step.number, turn))
-            asked = ImageRequest(prompt, seed, start.sources, changes_last=bool(start.before))
-            slot = Slot(step.number, take.number(turn, asked))
-            image = await generator.generate(replace(asked, slot=slot))
-            yield Drawn(slot, prompt, seed, image)
-            verdict = await critic.judge(critic_input(start.prompt, prompt, start.before, image, slot))
-            yield Judged(slot, verdict)
-            best = rules.better_of(best, Attempt(slot.attempt, prompt, seed, image, verdict))
-            if verdict.accepted:
-                break
-            prompt = next_prompt(start.prompt, prompt, verdict)
-        if best is not None:
-            pictures.add(step.number, best.image)
-            yield StepFinished(step, best, take.by_hand, start.before, start.references)
+        return draw_step(take, pictures, generator=generator, critic=critic, rules=rules)
+
+    needs = pictures.needs_of(plan)
+    order = in_line(needs) if rules.in_line else needs
+    async with aclosing(as_needed(plan.steps, order, draw, may_begin)) as events:
+        async for event in events:
+            yield event
+
+
+async def draw_step(
+    take: Take, pictures: SourcePictures[Image], *, generator: ImageGenerator, critic: Critic, rules: Rules
+) -> AsyncGenerator[Event]:
+    """Draw one step until the critic accepts it, and add the picture to show to those so far."""
+    step, best = take.step, take.chosen
+    if step.prompt is None:
+        yield StepFinished(step, None)
+        return
+    start = pictures.start_of(step, most=take.most_sources, anew=take.anew)
+    prompt = start.prompt
+    for turn in range(1, rules.max_attempts + 1) if take.chosen is None else ():
+        seed = attempt_seed(take.seed, Slot(step.number, turn))
+        asked = ImageRequest(prompt, seed, start.sources, changes_last=bool(start.before))
+        slot = Slot(step.number, take.number(turn, asked))
+        image = await generator.generate(replace(asked, slot=slot))
+        yield Drawn(slot, prompt, seed, image)
+        verdict = await critic.judge(critic_input(start.prompt, prompt, start.before, image, slot))
+        yield Judged(slot, verdict)
+        best = rules.better_of(best, Attempt(slot.attempt, prompt, seed, image, verdict))
+        if verdict.accepted:
+            break
+        prompt = next_prompt(start.prompt, prompt, verdict)
+    if best is not None:
+        pictures.add(step.number, best.image)
+        yield StepFinished(step, best, take.by_hand, start.before, start.references)
 
 
 def attempt_seed(run_seed: int, slot: Slot) -> int:

@@ -9,13 +9,15 @@ starts from its assets alone and is told the whole scene.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 from interleave.backends.protocols import GeneratorCapabilities
 from interleave.config.run_config import Rules, SourceRule
 from interleave.errors import ConfigurationError
+from interleave.needs import ancestors_of, named_needs, parents_of
 from interleave.pictures import side_by_side
 from interleave.text import count
 from interleave.types import Asset, Plan, PlanStep, Request
@@ -52,83 +54,82 @@ class SourcePictures(Generic[T]):
         anchor_every: int | None = None,
         sheet_of: Callable[[Sequence[T]], T] | None = None,
     ) -> None:
-        self._pictures = list(given)  # oldest first; only the last, where no older one is ever used
+        self._given = given
         self._first: T | None = given[0] if given else None
+        self._first_drawn: int | None = None
         self._by_step: dict[int, T] = {}
-        self._named: set[int] = set()
+        self._uses: Counter[int] = Counter()
+        """How many steps still start from the picture of each step; one more where it may always be used."""
         self._rule = rule
         self._capabilities = capabilities
         self._given_assets = {name.lower(): picture for name, picture in (assets or {}).items()}
         self._assets: tuple[Asset, ...] = ()
         self._anchor_every = anchor_every
         self._sheet_of = sheet_of
+        self._chains: dict[int, tuple[int, ...]] = {}
+        """The steps whose pictures each step starts from by the run's rule, oldest first."""
         self._anchored: set[int] = set()
 
     def add(self, step: int, image: T) -> None:
         """Add the picture of a step; pictures that no later step can start from are dropped."""
-        if self._rule is SourceRule.PREVIOUS:
-            self._pictures.clear()
-        self._pictures.append(image)
-        if self._first is None:
+        self._by_step[step] = image
+        if step == self._first_drawn and not self._given:
             self._first = image
-        if step in self._named:
-            self._by_step[step] = image
+        for number in {*self._chains.get(step, ()), step}:
+            self._uses[number] -= number != step
+            if self._uses[number] <= 0:
+                self._by_step.pop(number, None)
 
-    def start_of(self, step: PlanStep) -> Start[T]:
-        """What a step of the plan is drawn from; it has a prompt."""
+    def start_of(self, step: PlanStep, *, most: int | None = None, anew: bool = False) -> Start[T]:
+        """What a step of the plan is drawn from; it has a prompt.
+
+        `most` pictures are taken by a generator of its own, and `anew` it is drawn from its scene.
+        """
+        most = self._capabilities.max_sources if most is None else min(most, self._capabilities.max_sources)
         bound = bound_assets(step, self._assets)
-        if step.number in self._anchored and step.scene is not None:
-            return Start(
-                with_descriptions(step.scene, bound), self._references(bound), (), self._shown(bound)
-            )
-        sources = self.sources_of(step)
+        shown = self._shown(bound, step.number)
+        if (anew or step.number in self._anchored) and step.scene is not None:
+            return Start(with_descriptions(step.scene, bound), self._references(shown, most), (), shown)
+        sources = self.sources_of(step, most)
         before = sources[-1:]
         if bound and step.sources is None:
-            sources = self._with_references(sources, bound)
-        return Start(with_descriptions(step.prompt or "", bound), sources, before, self._shown(bound))
+            sources = self._with_references(sources, shown, most)
+        return Start(with_descriptions(step.prompt or "", bound), sources, before, shown)
 
-    def sources_of(self, step: PlanStep) -> tuple[T, ...]:
+    def sources_of(self, step: PlanStep, most: int) -> tuple[T, ...]:
         """The pictures to start from without those of assets, oldest first; none means text-to-image."""
         if step.sources is not None:
             return tuple(self._by_step[number] for number in step.sources)
-        wanted = 1 if self._rule is SourceRule.PREVIOUS else self._capabilities.max_sources
-        return tuple(self._pictures[-wanted:]) if wanted else ()
+        chain = tuple(self._by_step[number] for number in self._chains[step.number])
+        wanted = 1 if self._rule is SourceRule.PREVIOUS else most
+        return (*self._given, *chain)[-wanted:] if wanted else ()
 
-    def _with_references(self, sources: tuple[T, ...], bound: Sequence[Asset]) -> tuple[T, ...]:
+    def _with_references(self, sources: tuple[T, ...], shown: Mapping[str, T], most: int) -> tuple[T, ...]:
         """The sources, led by pictures of assets and the first picture as far as there is room."""
         if not sources:
-            return self._references(bound)
+            return self._references(shown, most)
         first = () if self._first is None else (self._first,)
-        room = self._capabilities.max_sources - len(sources)
         more: list[T] = []
-        for each in (*self._pictures_of(bound), *first):
+        for each in (*_each_once(shown.values()), *first):
             if each not in sources and each not in more:
                 more.append(each)
-        return (*reversed(more[: max(room, 0)]), *sources)
+        return (*reversed(more[: max(most - len(sources), 0)]), *sources)
 
-    def _references(self, bound: Sequence[Asset]) -> tuple[T, ...]:
+    def _references(self, shown: Mapping[str, T], most: int) -> tuple[T, ...]:
         """The pictures of assets alone; for a generator that takes fewer, one sheet of them."""
-        pictures, most = self._pictures_of(bound), self._capabilities.max_sources
+        pictures = _each_once(shown.values())
         if len(pictures) <= most:
             return tuple(pictures)
         if most == 1 and self._sheet_of is not None:
             return (self._sheet_of(pictures),)
         return tuple(pictures[:most])
 
-    def _pictures_of(self, bound: Sequence[Asset]) -> list[T]:
-        """The pictures of assets, each once."""
-        found: list[T] = []
-        for picture in self._shown(bound).values():
-            if picture not in found:
-                found.append(picture)
-        return found
-
-    def _shown(self, bound: Sequence[Asset]) -> dict[str, T]:
-        """The reference pictures of these assets that exist so far."""
+    def _shown(self, bound: Sequence[Asset], number: int) -> dict[str, T]:
+        """The reference pictures of these assets that exist before a step."""
         pictures = {
             asset.name: self._given_assets.get(asset.name.lower())
             if asset.step is None
-            else self._by_step.get(asset.step)
+            else self._by_step.get(asset.step if asset.step < number else 0)
             for asset in bound
         }
         return {name: picture for name, picture in pictures.items() if picture is not None}
@@ -136,13 +137,14 @@ class SourcePictures(Generic[T]):
     def check_plan(self, plan: Plan) -> None:
         """Note which pictures the plan refers to, and refuse a plan that this generator cannot draw."""
         self._assets = (*plan.assets, *_only_given(self._given_assets, plan.assets))
-        self._named = {number for step in plan.steps for number in step.sources or ()}
-        self._named |= {asset.step for asset in plan.assets if asset.step is not None}
+        self._first_drawn = next((step.number for step in plan.steps if step.prompt is not None), None)
         self._anchored = anchored_steps(plan, self._anchor_every)
+        self._chains = chains_of(plan, self._rule)
+        self._count_uses(plan)
         most = self._capabilities.max_sources
-        has_source = bool(self._pictures)
         for step in (step for step in plan.steps if step.prompt is not None):
             named = len(step.sources or ())
+            has_source = bool(self._given or self._chains[step.number])
             from_nothing = not named and (step.sources is not None or not has_source)
             if from_nothing and not self._capabilities.text_to_image:
                 raise ConfigurationError(
@@ -155,7 +157,26 @@ class SourcePictures(Generic[T]):
                     f"takes {most or 'none'}: use one that edits pictures, or a plan whose steps name fewer "
                     '("sources": [] draws a step from its prompt alone)'
                 )
-            has_source = True
+
+    def _count_uses(self, plan: Plan) -> None:
+        """Count how often each picture is still started from."""
+        kept = {number for step in plan.steps for number in step.sources or ()}
+        kept |= {asset.step for asset in plan.assets if asset.step is not None}
+        drawn = (step.number for step in plan.steps if step.prompt is not None)
+        later = Counter(number for step in drawn for number in self._chains[step])
+        self._uses = later + Counter(kept)
+
+    def needs_of(self, plan: Plan) -> dict[int, frozenset[int]]:
+        """The steps that must be finished before each step of a checked plan begins."""
+        named = named_needs(plan)
+        needs: dict[int, frozenset[int]] = {}
+        for step in plan.steps:
+            bound = bound_assets(step, self._assets)
+            shown = {asset.step for asset in bound if asset.step is not None}
+            first = {self._first_drawn} if bound and not self._given else set()
+            used = {*named[step.number], *self._chains[step.number], *(step.sources or ()), *shown, *first}
+            needs[step.number] = frozenset(each for each in used if each is not None and each < step.number)
+        return needs
 
 
 def pictures_of(request: Request, rules: Rules, capabilities: GeneratorCapabilities) -> SourcePictures[Image]:
@@ -170,20 +191,30 @@ def pictures_of(request: Request, rules: Rules, capabilities: GeneratorCapabilit
     )
 
 
+def chains_of(plan: Plan, rule: SourceRule) -> dict[int, tuple[int, ...]]:
+    """The steps whose pictures each step starts from where it names no sources, oldest first."""
+    if rule is SourceRule.HISTORY:
+        return {number: tuple(sorted(found)) for number, found in ancestors_of(plan).items()}
+    return {number: parents[-1:] for number, parents in parents_of(plan).items()}
+
+
 def anchored_steps(plan: Plan, every: int | None) -> set[int]:
-    """The steps that are drawn anew from their scene: one after every so many.
+    """The steps that are drawn anew from their scene: one after every so many of a chain.
 
     A step that names its sources is drawn from those, and counts as a new beginning.
     """
     anchored: set[int] = set()
-    since = 0
+    if every is None:
+        return anchored
+    parents, counted = parents_of(plan), dict[int, int]()
     for step in (step for step in plan.steps if step.prompt is not None):
+        since = counted[parents[step.number][-1]] if parents[step.number] else 0
         if step.sources is not None:
             since = 0
-        elif every is not None and since >= every and step.scene is not None:
+        elif since >= every and step.scene is not None:
             anchored.add(step.number)
             since = 0
-        since += 1
+        counted[step.number] = since + 1
     return anchored
 
 
@@ -212,23 +243,23 @@ def with_descriptions(prompt: str, assets: Sequence[Asset]) -> str:
 
 
 def steps_that_follow(
-    plan: Plan, rule: SourceRule, number: int, *, anchor_every: int | None = None
+    plan: Plan,
+    rule: SourceRule,
+    number: int,
+    *,
+    anchor_every: int | None = None,
+    anew: Collection[int] = (),
 ) -> set[int]:
     """The later steps whose pictures depend on the picture of this one, directly or through others."""
     follow: set[int] = set()
-    previous: int | None = None
-    anchored = anchored_steps(plan, anchor_every)
+    anchored, chains = anchored_steps(plan, anchor_every) | set(anew), chains_of(plan, rule)
     reference = {asset.name.lower(): asset.step for asset in plan.assets if asset.step is not None}
     first = next((step.number for step in plan.steps if step.prompt is not None), None)
     for step in (step for step in plan.steps if step.prompt is not None):
         if step.sources is not None:
             starts_from = set(step.sources)
-        elif step.number in anchored:
-            starts_from = set()
-        elif rule is SourceRule.HISTORY:
-            starts_from = {number} if step.number > number else set()
         else:
-            starts_from = set() if previous is None else {previous}
+            starts_from = set() if step.number in anchored else set(chains[step.number])
         if step.sources is None and (bound := bound_assets(step, plan.assets)):
             starts_from |= {
                 reference[asset.name.lower()] for asset in bound if asset.name.lower() in reference
@@ -237,8 +268,15 @@ def steps_that_follow(
                 starts_from.add(first)
         if step.number > number and starts_from & {number, *follow}:
             follow.add(step.number)
-        previous = step.number
     return follow
+
+
+def _each_once(pictures: Iterable[T]) -> list[T]:
+    found: list[T] = []
+    for picture in pictures:
+        if picture not in found:
+            found.append(picture)
+    return found
 
 
 def _only_given(given: Mapping[str, object], planned: Sequence[Asset]) -> list[Asset]:

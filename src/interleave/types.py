@@ -195,6 +195,9 @@ class PlanStep(Value):
     """The assets that it shows. None: those that its texts name."""
     scene: Prose | None = WRITTEN_IF_GIVEN
     """The whole picture in words, for drawing it anew instead of from the picture before."""
+    needs: tuple[int, ...] | None = WRITTEN_IF_GIVEN
+    """Earlier steps that it comes after; it starts from the picture of the last of them, and with none from
+    the user's picture, if there is one. None: the step before it."""
 
     @property
     def text(self) -> str:
@@ -241,6 +244,14 @@ class Plan(Value):
                 raise ValueError(
                     f"step numbers must follow each other: expected {first + position}, found {step.number}"
                 )
+        return self
+
+    @model_validator(mode="after")
+    def needs_are_earlier_steps(self) -> Plan:
+        first = self.steps[0].number
+        for step in self.steps:
+            if late := [number for number in step.needs or () if not first <= number < step.number]:
+                raise ValueError(f"step {step.number} needs step {late[0]}, which is no step before it")
         return self
 
     @model_validator(mode="after")

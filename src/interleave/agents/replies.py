@@ -177,6 +177,7 @@ def render_plan(plan: Plan) -> str:
             **({"sources": list(step.sources)} if step.sources is not None else {}),
             **({"assets": list(step.assets)} if step.assets is not None else {}),
             **({"scene": step.scene} if step.scene is not None else {}),
+            **({"needs": list(step.needs)} if step.needs is not None else {}),
         }
         for step in plan.steps
     ]
@@ -307,13 +308,19 @@ def _without_gaps(steps: Sequence[PlanStep]) -> tuple[PlanStep, ...]:
     if numbers[-1] - numbers[0] == len(numbers) - 1 or any(a >= b for a, b in pairwise(numbers)):
         return tuple(steps)  # there is no gap, or no order: `Plan` refuses the latter
     renumbered = {number: numbers[0] + position for position, number in enumerate(numbers)}
-    if unknown := {source for step in steps for source in step.sources or ()} - renumbered.keys():
+    named = {number for step in steps for number in (*(step.sources or ()), *(step.needs or ()))}
+    if unknown := named - renumbered.keys():
         raise UnreadableLiteral(f"a step starts from step {min(unknown)}, and the plan has no such step")
+
+    def moved(numbers: tuple[int, ...] | None) -> tuple[int, ...] | None:
+        return None if numbers is None else tuple(map(renumbered.__getitem__, numbers))
+
     return tuple(
         step.model_copy(
             update={
                 "number": renumbered[step.number],
-                "sources": None if step.sources is None else tuple(map(renumbered.__getitem__, step.sources)),
+                "sources": moved(step.sources),
+                "needs": moved(step.needs),
             }
         )
         for step in steps
@@ -322,19 +329,26 @@ def _without_gaps(steps: Sequence[PlanStep]) -> tuple[PlanStep, ...]:
 
 def _step(fields: Mapping[str, Any]) -> PlanStep:
     number = _whole(fields.get("step_number"))
-    sources = fields.get("sources")
-    if sources is not None and not (isinstance(sources, list) and all(type(item) is int for item in sources)):
-        raise UnreadableLiteral(f'"sources" of step {number} must be a list of step numbers')
     return PlanStep(
         number=number,
         name=_text(fields, "step_name", number),
         instruction=_text(fields, "instruction", number),
         prompt=_text(fields, "prompt", number),
         caption=_text(fields, "auxiliary_text", number),
-        sources=None if sources is None else tuple(sources),
+        sources=_step_numbers(fields, "sources", number),
         assets=_shown_assets(fields.get(ASSETS_KEY), number),
         scene=_text(fields, "scene", number),
+        needs=_step_numbers(fields, "needs", number),
     )
+
+
+def _step_numbers(fields: Mapping[str, Any], key: str, number: int) -> tuple[int, ...] | None:
+    value = fields.get(key)
+    if value is None:
+        return None
+    if not (isinstance(value, list) and all(type(item) is int for item in value)):
+        raise UnreadableLiteral(f'"{key}" of step {number} must be a list of step numbers')
+    return tuple(value)
 
 
 def _shown_assets(value: Any, number: int) -> tuple[str, ...] | None:

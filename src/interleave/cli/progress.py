@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from typing import TYPE_CHECKING, Protocol
 
 from rich.console import Console
@@ -75,7 +76,8 @@ class LiveProgress:
         self.console = console
         self.status: Status | None = None
         self.steps: tuple[PlanStep, ...] = ()
-        self.marks: list[Outcome] = []
+        self.marks: defaultdict[int, list[Outcome]] = defaultdict(list)
+        """By step: several may be under way at once."""
 
     def say(self, message: str) -> None:
         self._live(Text(visible(message)))
@@ -89,13 +91,13 @@ class LiveProgress:
             case events.Drawn(slot=slot):
                 self._live(self._line(self._step(slot.step), f"judging attempt {slot.attempt}…"))
             case events.Judged(slot=slot, verdict=verdict):
-                self.marks.append(verdict.outcome)
+                self.marks[slot.step].append(verdict.outcome)
                 if not verdict.accepted:
                     self._live(self._line(self._step(slot.step), f"drawing attempt {slot.attempt + 1}…"))
             case events.StepFinished(step=step):
                 self.console.print(self._line(step, _ending(event)))
-                self.marks.clear()
-                if step is not self.steps[-1]:
+                self.marks.pop(step.number, None)
+                if step.number != self.steps[-1].number:
                     self._live(self._line(self._step(step.number + 1), "drawing…"))
 
     def drawing(self, slot: Slot, done: int, total: int) -> None:
@@ -122,7 +124,7 @@ class LiveProgress:
     def _line(self, step: PlanStep, state: str) -> Text:
         title = one_line(step.name or step.text or step.prompt or "", 44)
         line = Text.assemble((f"{step.number:>4}  ", "bold"), f"{title:<46}")
-        for mark in self.marks:
+        for mark in self.marks.get(step.number, ()):
             line.append(f"{MARKS[mark]} ", style=STYLES[mark])
         return line.append(state, style="dim")
 

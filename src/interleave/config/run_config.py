@@ -52,6 +52,11 @@ class Remedies(Value):
     audits: int = Field(default=0, ge=0, le=10)
     """How often the whole document is looked at, and the steps redone that contradict the others."""
 
+    @property
+    def decides_under_way(self) -> bool:
+        """Whether a run may go back before all steps are drawn."""
+        return self.rollbacks > 0 or self.drift_limit is not None
+
     def re_anchors(self, place: int) -> bool:
         """Whether the picture at this place of a chain, from 1, is drawn from its whole description."""
         return self.anchor_every is not None and place > 1 and (place - 1) % self.anchor_every == 0
@@ -103,6 +108,8 @@ class Rules:
     """The policy that says which attempt of a step counts."""
     anchor_every: int | None = None
     """Every so many steps a picture is drawn from the description of its whole scene."""
+    in_line: bool = False
+    """Whether steps that hang together are drawn one after another, because the run may go back."""
 
     def __post_init__(self) -> None:
         if self.max_attempts < 1:
@@ -176,7 +183,14 @@ class RunConfig(Value):
 
     @property
     def rules(self) -> Rules:
-        return Rules(self.max_attempts, self.seed, self.sources, self.choose, self.remedies.anchor_every)
+        return Rules(
+            self.max_attempts,
+            self.seed,
+            self.sources,
+            self.choose,
+            self.remedies.anchor_every,
+            in_line=self.remedies.decides_under_way,
+        )
 
     @property
     def notes(self) -> tuple[str, ...]:

@@ -183,7 +183,7 @@ class Trajectory:
             if not step.attempts:
                 continue
             try:
-                starts[step.plan.number] = pictures.start_of(step.plan)
+                starts[step.plan.number] = pictures.start_of(step.plan, anew=step.anew)
             except KeyError as missing:
                 if all(attempt.sources is not None for attempt in step.attempts):
                     continue  # it ended short before its sources were drawn again

@@ -59,4 +59,5 @@ def redo_line(finding: Finding, round_: int, record: RunRecord, steering: Steeri
         seed=int.from_bytes(seed[:4], "big") >> 1,
         keep=keep,
         cause=CAUSE,
+        anew=True if finding.prompt is None and finding.step in steering.anew else None,
     )

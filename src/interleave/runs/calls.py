@@ -177,7 +177,7 @@ class JournalledVlm:
         stored = replay.reply(self.role, sampling.slot, self.turns[place])
         if stored is not None and replay.answers(stored, fingerprint):
             return _reply_of(stored)
-        slot = replace(sampling.slot, call=replay.number_of(stored, self.role))
+        slot = replace(sampling.slot, call=replay.number_of(stored, self.role, sampling.slot))
         asked = replace(sampling, slot=slot)
         reply, seconds = await self.runner.run(
             self.role,
@@ -235,7 +235,7 @@ class JournalledGenerator:
         models, name = self._models_for(slot.step)
         capabilities = models.generator.capabilities
         _refuse_sources(request, capabilities, name)
-        asked = replace(request, slot=replace(slot, call=replay.number_of(stored, "generator")))
+        asked = replace(request, slot=replace(slot, call=replay.number_of(stored, "generator", slot)))
         listed = capabilities.price_per_image
         price = listed if is_price(listed) else None
         drawn, seconds = await self.runner.run(
@@ -247,7 +247,6 @@ class JournalledGenerator:
             deadline=capabilities.deadline or IMAGE_DEADLINE_SECONDS,
             limit=models.limits["generator"],
         )
-        self.runner.meter.spend(price)
         if too_large(drawn.size):
             raise BackendError(
                 f"the generator drew {drawn.width}×{drawn.height} pixels, more than is allowed"

@@ -44,7 +44,7 @@ VERSION = 1
 LOCK_TRIES, LOCK_WAIT_SECONDS = 5, 0.05
 
 Role = Literal["planner", "critic", "generator"]
-Cause = Literal["rollback", "audit"]
+Cause = Literal["rollback", "drift", "audit"]
 
 
 class RequestPart(Value):
@@ -217,7 +217,9 @@ class RedrawDecided(StepDecision):
     seed: int = Field(ge=0, lt=2**63)
     """The seeds of the step's attempts are derived from it, as from the run's seed."""
     generator: RoleConfig | None = None
-    """What draws it; None: the run's own generator."""
+    """What draws it; None: the generator that the step has anyway."""
+    anew: bool | None = WRITTEN_IF_GIVEN
+    """Whether it is drawn from the words for its whole scene instead of from the picture before it."""
 
 
 class AttemptChosen(StepDecision):

@@ -22,6 +22,8 @@ class Meter:
         self.limits = limits
         self.calls = calls
         self.cost = max(0.0, cost)  # read from a folder, where a negative cost would raise the limit
+        self.reserved = 0.0
+        """The prices of the calls under way."""
         self.started_at = time.monotonic()
 
     @property
@@ -35,9 +37,22 @@ class Meter:
 
     @asynccontextmanager
     async def counted(self, price: float | None = None) -> AsyncGenerator[None]:
-        """Count one call, made in the body; raises `LimitReached` where the limits do not allow it."""
+        """Count one call, made in the body, and its price, if it is known before and the call succeeds.
+
+        Raises `LimitReached` where the limits do not allow it.
+        """
         self._refuse_beyond_limits(price or 0.0)
         self.calls += 1
+        self.reserved += price or 0.0
+        try:
+            async with self._within_time():
+                yield
+            self.cost += price or 0.0
+        finally:
+            self.reserved -= price or 0.0
+
+    @asynccontextmanager
+    async def _within_time(self) -> AsyncGenerator[None]:
         if self.limits.max_seconds is None:
             yield
             return
@@ -60,9 +75,8 @@ class Meter:
             )
         if limits.max_seconds is not None and self.seconds >= limits.max_seconds:
             raise self._out_of_time()
-        if limits.max_cost is not None and (
-            self.cost >= limits.max_cost > 0 or self.cost + price > limits.max_cost
-        ):
+        cost = self.cost + self.reserved
+        if limits.max_cost is not None and (cost >= limits.max_cost > 0 or cost + price > limits.max_cost):
             raise LimitReached(f"the limit of {limits.max_cost:g} US dollars is reached (--max-cost)")
 
     def _out_of_time(self) -> LimitReached:

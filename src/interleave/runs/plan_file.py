@@ -27,7 +27,7 @@ def plan_text(plan: Plan, request: Iterable[dict[str, str]]) -> str:
 
 
 def numbered_steps(steps: list[dict[str, Any]], first: int) -> list[dict[str, Any]]:
-    """Edited steps, numbered by position; a source is the number that a step had before, and is renumbered.
+    """Edited steps, numbered by position; sources and needs are numbers from before, and are renumbered.
 
     So steps can be added, moved and deleted freely. A step without a number has that of its position.
     """
@@ -35,7 +35,7 @@ def numbered_steps(steps: list[dict[str, Any]], first: int) -> list[dict[str, An
     before = [number if type(number) is int else first + place for place, number in enumerate(given)]
     places = {number: first + place for place, number in enumerate(before)}
     return [
-        {**step, "number": first + place, **_moved_sources(step, places, first + place)}
+        {**step, "number": first + place, **_moved(step, places, first + place)}
         for place, step in enumerate(steps)
     ]
 
@@ -56,13 +56,17 @@ def moved_assets(assets: Any, steps: list[dict[str, Any]], first: int) -> Any:
     return moved
 
 
-def _moved_sources(step: dict[str, Any], places: dict[Any, int], number: int) -> dict[str, Any]:
-    sources = step.get("sources")
-    if not isinstance(sources, list) or not all(type(source) is int for source in sources):
-        return {}  # what is wrong with it is found when the plan is checked
-    if gone := [source for source in sources if source not in places]:
-        raise InputError(f"step {number} starts from step {gone[0]}, and the plan has no such step")
-    return {"sources": [places[source] for source in sources]}
+def _moved(step: dict[str, Any], places: dict[Any, int], number: int) -> dict[str, Any]:
+    """The steps that a step names, by their new numbers."""
+    moved = {}
+    for key, does in (("sources", "starts from"), ("needs", "needs")):
+        named = step.get(key)
+        if not isinstance(named, list) or not all(type(each) is int for each in named):
+            continue  # what is wrong with it is found when the plan is checked
+        if gone := [each for each in named if each not in places]:
+            raise InputError(f"step {number} {does} step {gone[0]}, and the plan has no such step")
+        moved[key] = [places[each] for each in named]
+    return moved
 
 
 def write_plan_file(folder: Path, record: RunRecord) -> Path:

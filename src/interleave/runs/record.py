@@ -93,6 +93,8 @@ class StepRecord(Value):
     """What a person decided about it, if that still holds."""
     drift: StepDrift | None = None
     """How far its picture has moved from the one that it was to change."""
+    anew: bool = False
+    """Whether it is drawn from the words for its whole scene, because its picture had moved too far."""
 
     @property
     def attempt(self) -> AttemptRecord | None:
@@ -397,7 +399,8 @@ class _Folding:
         drawn = self.attempts.get(step.number, {})
         key = self.steering.key_of(planned) if self.steering and drawn else None
         attempts = tuple(self._attempt(step.number, drawn[number], key) for number in sorted(drawn))
-        record = StepRecord(plan=step, attempts=attempts, by_hand=self._by_hand(step.number))
+        anew = self.steering is not None and step.number in self.steering.anew
+        record = StepRecord(plan=step, attempts=attempts, by_hand=self._by_hand(step.number), anew=anew)
         if (finished := self.finished.get(step.number)) is not None:
             return record.model_copy(
                 update={
@@ -473,6 +476,8 @@ def comparable(folder: str | Path) -> dict[str, Any]:
             del record[name]
     for step in record["steps"]:
         del step["drift"]
+        if not step["anew"]:
+            del step["anew"]
         for attempt in step["attempts"]:
             attempt["image"] = pixel_digest(store.get(attempt["image"]))
             if attempt["sources"]:

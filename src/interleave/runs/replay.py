@@ -18,6 +18,9 @@ from interleave.pictures import pixel_digest
 from interleave.runs import journal as lines
 from interleave.runs.journal import (
     Audited,
+    Branched,
+    Called,
+    CallLine,
     Drawn,
     Ended,
     Entry,
@@ -50,7 +53,9 @@ class Replay:
     unreadable_plans: int = 0
     """The number of planner calls that ended in an unreadable plan: those are not replayed."""
     last_calls: Counter[str] = field(default_factory=Counter)
-    """The highest number of a call that has a result, by role."""
+    """The highest number of a call, by role."""
+    open_calls: dict[tuple[str, int, int], int] = field(default_factory=dict)
+    """The numbers of calls without a result, by role, step and attempt: made again they keep them."""
 
     redraw: bool = False
     """Whether a missing picture may be drawn again, and what depends on it asked again."""
@@ -60,10 +65,12 @@ class Replay:
         replies = list(self.replies.get((role, slot.step, slot.attempt), {}).values())
         return replies[turn - 1] if turn <= len(replies) else None
 
-    def number_of(self, stored: Replied | Drawn | None, role: str) -> int:
-        """The number of a call that has to be made: a new one, or that of the result it replaces."""
+    def number_of(self, stored: Replied | Drawn | None, role: str, slot: Slot) -> int:
+        """The number of a call that has to be made: a new one, or that of the call which it repeats."""
         if stored is not None:
             return stored.call
+        if (number := self.open_calls.pop((role, slot.step, slot.attempt), None)) is not None:
+            return number
         self.last_calls[role] += 1
         return self.last_calls[role]
 
@@ -84,6 +91,11 @@ class Replay:
         replay, plans = cls(redraw=redraw), 0
         for entry in entries:
             match entry:
+                case Called():
+                    replay.open_calls[entry.role, entry.step, entry.attempt] = entry.call
+                    replay._count(entry)
+                case Branched():  # the calls of the other run are not made again
+                    replay.open_calls.clear()
                 case Replied():
                     asked = (entry.role, entry.step, entry.attempt)
                     replay.replies.setdefault(asked, {})[entry.call] = entry
@@ -104,8 +116,10 @@ class Replay:
                     replay.unreadable_plans = plans
         return replay
 
-    def _count(self, result: Replied | Drawn) -> None:
-        self.last_calls[result.role] = max(self.last_calls[result.role], result.call)
+    def _count(self, entry: CallLine) -> None:
+        self.last_calls[entry.role] = max(self.last_calls[entry.role], entry.call)
+        if isinstance(entry, Replied | Drawn):
+            self.open_calls.pop((entry.role, entry.step, entry.attempt), None)
 
 
 class EventLog:

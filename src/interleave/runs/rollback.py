@@ -8,9 +8,9 @@ Everything here follows from the journal, so a run that was stopped goes on as i
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
-from interleave.config.run_config import Remedies
+from interleave.needs import parents_of
 from interleave.runs.journal import Cause, Entry, Judged, RedrawDecided, StepFinished, Undone
 from interleave.runs.steering import Steering
 from interleave.sources import anchored_steps
@@ -29,21 +29,19 @@ def next_rollback(
     own = [each for each in entries if isinstance(each, RedrawDecided) and each.cause == CAUSE]
     for_step = [each for each in own if each.refused == finished.step]
     last = steering.decisions[-1] if steering.decisions else None
-    if for_step and last is for_step[-1] and not _is_better(entries, last, finished):
+    if for_step and last is for_step[-1] and not is_better(entries, last, finished):
         return Undone(cause=CAUSE)
     if len(own) >= remedies.rollbacks:
         return None
     step = _where_to(entries, steering, finished.step, len(for_step))
     seed = hashlib.sha256(f"{steering.config.seed}/{step}/rollback {len(own) + 1}".encode()).digest()
     return RedrawDecided(
-        step=step, seed=int.from_bytes(seed[:4], "big") >> 1, cause=CAUSE, refused=finished.step
+        step=step,
+        seed=int.from_bytes(seed[:4], "big") >> 1,
+        cause=CAUSE,
+        refused=finished.step,
+        anew=True if step in steering.anew else None,
     )
-
-
-def is_refused(finished: StepFinished, remedies: Remedies) -> bool:
-    """Whether a step was refused to the last, or its picture has moved too far."""
-    drift, limit = finished.drift, remedies.drift_limit
-    return finished.forced or (drift is not None and limit is not None and drift.outside > limit)
 
 
 def _where_to(entries: Sequence[Entry], steering: Steering, refused: int, times: int) -> int:
@@ -69,24 +67,22 @@ def _where_to(entries: Sequence[Entry], steering: Steering, refused: int, times:
 
 def ancestors(steering: Steering, number: int) -> list[int]:
     """The steps that a picture was drawn over, nearest first: back to one that was drawn anew."""
-    steps = [step for step in (steering.plan.steps if steering.plan else ()) if step.prompt is not None]
-    anew = anchored_steps(steering.plan, steering.config.remedies.anchor_every) if steering.plan else set()
-    by_number = {step.number: place for place, step in enumerate(steps)}
+    if steering.plan is None:
+        return []
+    anew = anchored_steps(steering.plan, steering.config.remedies.anchor_every) | steering.anew
+    parents = parents_of(steering.plan)
+    steps = {step.number: step for step in steering.plan.steps}
     chain: list[int] = []
-    place = by_number[number]
-    while (before := _before(steps, place, anew)) is not None:
-        chain.append(steps[before].number)
-        place = before
+    while before := _before(steps[number], anew, parents):
+        number = before[-1]
+        chain.append(number)
     return chain
 
 
-def _before(steps: Sequence[PlanStep], place: int, anew: set[int]) -> int | None:
-    step = steps[place]
-    if step.number in anew or (step.sources is not None and not step.sources):
-        return None
-    if step.sources:
-        return next(at for at, each in enumerate(steps) if each.number == step.sources[-1])
-    return place - 1 if place else None
+def _before(step: PlanStep, anew: set[int], parents: Mapping[int, tuple[int, ...]]) -> tuple[int, ...]:
+    if step.sources is not None:
+        return step.sources
+    return () if step.number in anew else parents[step.number]
 
 
 def _confidences(entries: Sequence[Entry]) -> dict[int, float]:
@@ -102,7 +98,7 @@ def _confidences(entries: Sequence[Entry]) -> dict[int, float]:
     return shown
 
 
-def _is_better(entries: Sequence[Entry], decision: RedrawDecided, now: StepFinished) -> bool:
+def is_better(entries: Sequence[Entry], decision: RedrawDecided, now: StepFinished) -> bool:
     """Whether the critic is surer of the refused step than it was before the decision."""
     place = next(at for at, entry in enumerate(entries) if entry is decision)
     before = _confidences(entries[:place]).get(now.step, UNKNOWN)

@@ -27,6 +27,7 @@ from interleave.errors import (
     RunError,
     StorageError,
 )
+from interleave.needs import roots_of
 from interleave.pipeline import interleave
 from interleave.runs import journal as lines
 from interleave.runs.audit import audits_made, document_of, pending_findings, redo_line
@@ -54,12 +55,12 @@ from interleave.runs.journal_files import has_journal
 from interleave.runs.lease import Lease
 from interleave.runs.limits import Meter, refuse_unpriced
 from interleave.runs.models import Models
+from interleave.runs.own_decisions import OwnDecisions
 from interleave.runs.permissions import refuse_keys_in
 from interleave.runs.plan_file import write_plan_file
 from interleave.runs.record import RunRecord, StepRecord, fold, picture_names, read_record
 from interleave.runs.record_file import lost_lines, write_stored
 from interleave.runs.replay import EventLog, Replay
-from interleave.runs.rollback import is_refused, next_rollback
 from interleave.runs.steering import steering_after
 from interleave.runs.store import FOLDER as IMAGES
 from interleave.runs.store import PictureStore, remove_temporary_files
@@ -149,7 +150,10 @@ class Run:
         self.meter = Meter(limits, calls=_calls_made(entries), cost=self.record.cost or 0.0)
         self._changed_from = 0
         """The first step that a decision of the run itself has changed in this session."""
-        self._first_picture: Image | None = request.pictures[0] if request.pictures else None
+        self._lines_begin: dict[int, int] = {}
+        """The step with which the line of pictures of each step begins."""
+        self._first_pictures: dict[int, Image] = {}
+        """The pictures of those steps."""
         self._ending = Lock()
         self._ended: RunRecord | None = None
         self._report_end: Callable[[RunRecord], None] = lambda record: None
@@ -240,8 +244,8 @@ class Run:
         try:
             if self.models is not None:
                 while True:
-                    decided: list[RedrawDecided | Undone] = []
-                    async with aclosing(self._pipeline(self.models)) as running:
+                    own = OwnDecisions(self.config.remedies)
+                    async with aclosing(self._pipeline(self.models, own)) as running:
                         async for event in running:
                             await self._journal_event(event, self.models)
                             if self._is_shown(event):
@@ -249,9 +253,8 @@ class Run:
                             if self.steering.holds_plan and isinstance(event, events.Planned):
                                 status = "held"
                                 break
-                            if decided := self._rollback(event):
-                                break
-                    if status == "held" or not (decided := decided or await self._audit(self.models)):
+                            own.take_in(self.event_log.written(event), self.entries)
+                    if status == "held" or not (decided := own.made or await self._audit(self.models)):
                         break
                     await self._decide(decided, self.models)
         except LimitReached as reached:
@@ -282,16 +285,6 @@ class Run:
             case events.StepFinished(step=step):
                 return step.number >= self._changed_from
         return event.slot.step >= self._changed_from
-
-    def _rollback(self, event: events.Event) -> list[RedrawDecided | Undone]:
-        """The decision to go back from a step that stays refused, if there is one."""
-        line = self.event_log.written(event)
-        if not isinstance(line, lines.StepFinished) or line.attempt is None:
-            return []
-        if not self.config.remedies.rollbacks or not is_refused(line, self.config.remedies):
-            return []
-        decision = next_rollback(self.entries, steering_after(self.entries), line)
-        return [] if decision is None else [decision]
 
     async def _audit(self, models: Models) -> list[RedrawDecided | Undone]:
         """Look at the whole document, if that is wanted; returns the decisions to redo steps."""
@@ -325,9 +318,9 @@ class Run:
     def _runner(self, models: Models) -> CallRunner:
         return CallRunner(self.journal, self.store, self.meter, models, self.replay)
 
-    def _pipeline(self, models: Models) -> AsyncGenerator[events.Event]:
+    def _pipeline(self, models: Models, own: OwnDecisions) -> AsyncGenerator[events.Event]:
         runner = self._runner(models)
-        takes = Takes(self.steering, self.entries, self.replay, self.store)
+        takes = Takes(self.steering, self.entries, self.replay, self.store, models.others)
         return interleave(
             self.request,
             planner=runner.planner(),
@@ -335,12 +328,12 @@ class Run:
             critic=runner.critic(),
             rules=self.config.rules,
             take_of=takes.of,
+            may_begin=own.may_begin,
         )
 
     async def _journal_event(self, event: events.Event, models: Models) -> None:
         """Journal an event; one that does not follow from a journalled reply is synced at once."""
-        if isinstance(event, events.StepFinished) and event.attempt is not None:
-            self._first_picture = self._first_picture or event.attempt.image
+        self._note_first_pictures(event)
         drift = await self._drift(event) if self.event_log.written(event) is None else None
         line = self.event_log.new_line(event, drift)
         if line is None:
@@ -360,9 +353,22 @@ class Run:
             step_drift,
             event.before[-1] if event.before else None,
             event.attempt.image,
-            self._first_picture,
+            self._first_picture_of(event.step.number),
             event.references,
         )
+
+    def _note_first_pictures(self, event: events.Event) -> None:
+        match event:
+            case events.Planned(plan=plan):
+                self._lines_begin = roots_of(plan)
+            case events.StepFinished(step=step, attempt=attempt) if attempt is not None:
+                if self._lines_begin[step.number] == step.number:
+                    self._first_pictures[step.number] = attempt.image
+
+    def _first_picture_of(self, step: int) -> Image | None:
+        """The picture with which the line of a step begins."""
+        given = self.request.pictures
+        return given[0] if given else self._first_pictures.get(self._lines_begin[step])
 
     def _end(self, status: Status, error: InterleaveError | None) -> RunRecord:
         """Journal how the run ended, write its pages, and only then release the folder; done once."""

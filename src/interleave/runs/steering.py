@@ -164,12 +164,19 @@ class Steering:
             sources=self._sources_of(planned),
         )
 
+    @property
+    def anew(self) -> set[int]:
+        """The steps that are drawn from their scene by decision."""
+        return {step for step, redraw in self.redraws.items() if redraw.anew}
+
     def followers_of(self, step: int) -> set[int]:
         """The later steps whose pictures follow from this one's."""
         if self.plan is None:
             return set()
         anchors = self.config.remedies.anchor_every
-        return steps_that_follow(self.plan, self.config.sources, step, anchor_every=anchors)
+        return steps_that_follow(
+            self.plan, self.config.sources, step, anchor_every=anchors, anew=self.anew - {step}
+        )
 
     def _drawable(self) -> set[int]:
         steps = self.plan.steps if self.plan else ()
@@ -191,7 +198,7 @@ class Steering:
                 break
             if step.prompt is not None:
                 pictures.add(step.number, self._shown.get(step.number, ""))
-        return pictures.start_of(planned).sources
+        return pictures.start_of(planned, anew=planned.number in self.anew).sources
 
     def _settle(self, step: int) -> int:
         """Work out again what holds for each step; the decision that came or went was about this one."""

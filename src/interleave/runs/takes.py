@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 
-from interleave.backends.protocols import ImageRequest
+from interleave.backends.protocols import ImageGenerator, ImageRequest
 from interleave.errors import RunError
 from interleave.events import Attempt
 from interleave.pictures import remember_digest
@@ -28,8 +28,15 @@ class Takes:
     """
 
     def __init__(
-        self, steering: Steering, entries: Sequence[Entry], replay: Replay, store: PictureStore
+        self,
+        steering: Steering,
+        entries: Sequence[Entry],
+        replay: Replay,
+        store: PictureStore,
+        others: Mapping[str, ImageGenerator],
     ) -> None:
+        """`others` are the generators besides the run's own, by identity."""
+        self.others = others
         self.steering = steering
         self.replay = replay
         self.store = store
@@ -42,10 +49,18 @@ class Takes:
         first = self.steering.first_decided
         if first is None or step.number < first:
             return Take(step, seed)
+        anew, most = step.number in self.steering.anew, self._most_sources(step.number)
         if (number := self.steering.chosen.get(step.number)) is not None:
             stored = self._stored(step.number, number)
-            return Take(step, seed, chosen=stored, by_hand=step.number not in self.steering.by_run)
-        return Take(step, seed, number=partial(self._number, step))
+            by_hand = step.number not in self.steering.by_run
+            return Take(step, seed, chosen=stored, by_hand=by_hand, anew=anew, most_sources=most)
+        return Take(step, seed, number=partial(self._number, step), anew=anew, most_sources=most)
+
+    def _most_sources(self, step: int) -> int | None:
+        """The pictures that another generator of a step takes."""
+        wanted = self.steering.generator_of(step)
+        other = None if wanted is None else self.others.get(wanted.identity)
+        return None if other is None else other.capabilities.max_sources
 
     def _number(self, step: PlanStep, turn: int, request: ImageRequest) -> int:
         question = _question(fingerprint_of_drawing(request), step, self.steering)

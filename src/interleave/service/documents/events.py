@@ -171,7 +171,14 @@ class ResponseFold:
         return not known and step in self._steps
 
     def _open(self, step: int) -> list[Event]:
+        """The items of a step; those of the steps before it come first, though they may begin later."""
+        steps = sorted(number for number in self._steps if number <= step)
+        return [event for number in steps for event in self._open_one(number)]
+
+    def _open_one(self, step: int) -> list[Event]:
         """The text of a step, and its picture as one that is being drawn."""
+        if self._steps[step].prompt is None:
+            return self._text(step)
         if step in self._images:
             return []
         events = self._text(step)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from interleave.needs import parents_of
 from interleave.render.html import state_of
 from interleave.runs.decision_records import DecisionRecord
 from interleave.runs.record import AttemptRecord, RunRecord, StepRecord
@@ -109,16 +110,21 @@ def facts_of(job: Job, record: RunRecord | None) -> dict[str, Any]:
 
 def pictures_before(record: RunRecord) -> list[str | None]:
     """For each step the picture before it: the latest of those that it starts from."""
-    latest = next((part.image for part in reversed(record.request) if part.image), None)
-    shown: dict[int, str] = {}
-    found = []
-    for step in record.steps:
-        named = [shown[number] for number in step.plan.sources or () if number in shown]
-        before = named[-1] if named else latest if step.plan.sources is None else None
-        found.append(before if step.plan.prompt is not None else None)
-        if step.attempt:
-            latest = shown[step.plan.number] = step.attempt.image
-    return found
+    given = next((part.image for part in reversed(record.request) if part.image), None)
+    parents = parents_of(record.plan) if record.plan else {}
+    shown = {step.plan.number: step.attempt.image for step in record.steps if step.attempt}
+    return [_picture_before(step, parents[step.plan.number], shown, given) for step in record.steps]
+
+
+def _picture_before(
+    step: StepRecord, parents: tuple[int, ...], shown: Mapping[int, str], given: str | None
+) -> str | None:
+    if step.plan.prompt is None or step.anew:
+        return None
+    if step.plan.sources is None and not parents:
+        return given
+    named = parents if step.plan.sources is None else step.plan.sources
+    return next((shown[number] for number in reversed(named) if number in shown), None)
 
 
 def _step(job: Job, step: StepRecord, before: str | None) -> dict[str, Any]:
